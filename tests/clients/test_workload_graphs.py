@@ -94,6 +94,12 @@ def test_a_window_bounds_what_a_step_reads():
     compare("Mistral-7B-v0.1", "MistralForCausalLM", "decode", past=63, **short)
 
 
+@pytest.mark.parametrize("name", ["Mixtral-8x7B", "Qwen3-30B-A3B", "gpt-oss-20b"])
+def test_experts(name):
+    kinds = {"Mi": "MixtralForCausalLM", "Qw": "Qwen3MoeForCausalLM", "gp": "GptOssForCausalLM"}
+    compare(name, kinds[name[:2]], "prefill", num_hidden_layers=2)
+
+
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 @pytest.mark.parametrize(("phase", "past"), [("prefill", 0), ("decode", 63)])
 def test_ranks_share_layers(ranks, phase, past):

@@ -149,3 +149,18 @@ def test_a_weight_in_another_type_is_the_weight(made):
     assert block.products[0].weight_bits == 16
     assert block.products[0].bits == 32
     assert block.elementwise == ()
+
+
+def test_experts_take_the_rows_that_are_no_filling(made):
+    graph = made.graph
+    stacked = graph.reshape(made.weight(4, 6, 8), (24, 8))
+    chosen = graph.reshape(graph.gather(stacked, made.given(18, dtype="int32")), (3, 6, 8))
+    padded = graph.pad(made.given(5, 8), (0, 0), (1, 0))
+    tiles = graph.reshape(graph.gather(padded, made.given(6, dtype="int32")), (3, 2, 8))
+    (block,) = made.blocks(graph.dot_general(tiles, chosen, (2, 2)))
+    (product,) = block.products
+    met = 4 * (1 - (3 / 4) ** 5)
+    assert product.flop == pytest.approx(2 * 5 * 8 * 6)
+    assert product.times == pytest.approx(met)
+    assert product.weight_bytes == pytest.approx(met * 6 * 8 * 2)
+    assert block.resident_bytes == 4 * 6 * 8 * 2

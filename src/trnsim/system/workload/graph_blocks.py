@@ -17,13 +17,15 @@ from trnsim.dtypes import as_dtype
 from trnsim.graph import Graph, Node, Value
 from trnsim.graph.operation import Kind
 from trnsim.graph.ops.contraction import Attention, AttentionBackward, Convolution, DotGeneral
-from trnsim.graph.ops.layout import Reshape, Transpose
+from trnsim.graph.ops.layout import Pad, Reshape, Transpose
 from trnsim.graph.ops.lookup import Gather
 from trnsim.system.workload.operators import Axis, Block, Cache, Elementwise, Exchange, Product
 
 _OF_LAYER: Final = re.compile(r"^(.*?\.\d+)(\.|$)")
 _MOVED: Final = (Kind.ALIAS, Kind.VIEW)
 _CACHED_RANK: Final = 4
+_STACKED_RANK: Final = 3
+"""Dimensions of a weight that holds a matrix for each expert."""
 _GRADIENT_PRODUCTS: Final = 2.5
 """Products of attention's gradients for each of its own: five for two."""
 _FLOP: Final = 2
@@ -79,16 +81,23 @@ class _Reader:
             value.number: value for value in graph.inputs if value.number in weights
         }
         """The weight that a value is, in another shape or type."""
+        self.routed: set[int] = set()
+        """Values that are experts' matrices, chosen by what tokens take."""
+        self.makers = {value.number: node for node in graph.nodes for value in node.results}
         for node in graph.nodes:
             self._follow(node)
 
     def _follow(self, node: Node) -> None:
         is_moved = node.kind in _MOVED or isinstance(node.operation, Transpose | Reshape)
         is_cast = node.kind is Kind.ELEMENTWISE and len(node.operands) == 1
-        if len(node.values) == 1 and (is_moved or is_cast):
-            source = self.origin.get(node.values[0].number)
-            if source is not None:
-                self.origin[node.result.number] = source
+        source = self.origin.get(node.values[0].number) if node.values else None
+        if source is None:
+            return
+        is_chosen = isinstance(node.operation, Gather) and len(source.shape) == _STACKED_RANK
+        if is_chosen or (len(node.values) == 1 and (is_moved or is_cast)):
+            self.origin[node.result.number] = source
+        if is_chosen or (is_moved and node.values[0].number in self.routed):
+            self.routed.add(node.result.number)
 
     def block(self, name: str, nodes: list[Node]) -> Block:
         """One of the blocks."""
@@ -132,11 +141,33 @@ class _Reader:
         if weight is None and lhs.number in self.origin:
             weight, m, n = self.origin[lhs.number], n, m
         times = math.prod(batch)
+        if weight is not None and rhs.number in self.routed:
+            return self._routed(node, weight, k, n)
         if weight is not None and weight.type.elements < times * k * n:  # one for all of a batch
             times = max(1, weight.type.elements // (k * n))
             m = m * math.prod(batch) // times
         bits = _bits(lhs)
         return Product(_operator(node), m, k, n, times, _bits(weight) if weight else 0, bits=bits)
+
+    def _routed(self, node: Node, weight: Value, k: int, n: int) -> Product:
+        """Experts, which rows take evenly; a graph has them in tiles of rows, filled up with zeros.
+
+        Of E experts, ``E (1 - (1 - 1/E)^rows)`` are met.
+        """
+        lhs, experts = node.values[0], weight.shape[0]
+        rows = self._before_tiles(lhs)
+        met = experts * (1 - (1 - 1 / experts) ** rows)
+        bits = _bits(weight)
+        return Product(_operator(node), rows / met, k, n, met, bits, bits=_bits(lhs))
+
+    def _before_tiles(self, value: Value) -> int:
+        """Rows of a matrix before they were gathered into tiles."""
+        maker = self.makers.get(value.number)
+        while maker is not None and isinstance(maker.operation, Reshape | Gather | Pad):
+            if isinstance(maker.operation, Pad):
+                return maker.values[0].shape[0]
+            maker = self.makers.get(maker.values[0].number)
+        return math.prod(value.shape[:-1])
 
     def _windows(self, node: Node, operation: Convolution) -> Product:
         """A convolution: a row for each place, a column for each output of a group."""
