@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trnsim.cli.options import parser
 from trnsim.cli.plan.collective import collective
+from trnsim.cli.plan.infer import infer
 from trnsim.cli.plan.serve import serve
 from trnsim.cli.plan.train import train
 
@@ -13,4 +14,5 @@ app = parser(
 )
 app.command("train")(train)
 app.command("serve")(serve)
+app.command("infer")(infer)
 app.command("collective")(collective)
