@@ -6,7 +6,13 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 transformers = pytest.importorskip("transformers", reason="make clients installs transformers")
 
 from trnsim.system.workload.config import FAMILIES, from_config
-from trnsim.system.workload.families import decoders, encoders, images, texts_to_texts
+from trnsim.system.workload.families import (
+    decoders,
+    encoders,
+    images,
+    images_and_texts,
+    texts_to_texts,
+)
 
 # Defaults that transformers itself cannot build, put right.
 GIVEN = {
@@ -29,6 +35,7 @@ AUTO = {
     "TokenClassification": transformers.AutoModelForTokenClassification,
     "QuestionAnswering": transformers.AutoModelForQuestionAnswering,
     "PreTraining": transformers.AutoModelForPreTraining,
+    "ImageTextToText": transformers.AutoModelForImageTextToText,
     "ImageClassification": transformers.AutoModelForImageClassification,
     "": transformers.AutoModel,
 }
@@ -53,7 +60,7 @@ def equal(model_type, head, **given):
 
 
 def test_every_family_is_counted_or_its_reason_known():
-    of_texts = {*texts_to_texts.NAMES}
+    of_texts = {*texts_to_texts.NAMES, *images_and_texts.NAMES}
     assert {*DECODERS, *encoders.NAMES, *of_texts, *IMAGES, *NOT_BUILT} == set(FAMILIES)
 
 
@@ -90,6 +97,11 @@ def test_encoders_with_decoders(model_type, head):
 @pytest.mark.parametrize("model_type", IMAGES)
 def test_images(model_type):
     equal(model_type, "")
+
+
+@pytest.mark.parametrize("model_type", images_and_texts.NAMES)
+def test_images_and_texts(model_type):
+    equal(model_type, "ImageTextToText")
 
 
 @pytest.mark.parametrize("model_type", ["vit", "deit", "dinov2", "dinov2_with_registers"])

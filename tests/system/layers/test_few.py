@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from layer_sizes import LLAMA, layer
 
-from trnsim.system.layers.few import ByPhase, FewConstants, halves, repeats, scores
+from trnsim.system.layers.few import ByPhase, FewConstants, halves, repeats, returned, scores
 from trnsim.system.workload.operators import Pass, Phase, Split
 from trnsim.system.workload.passes import blocks
 
@@ -17,6 +17,7 @@ FORM = FewConstants(
     source="a test",
     repeats_keys=True,
 )
+PRICED = replace(FORM, element_s=1e-11, host_bytes_per_s=5e9)
 
 
 def test_a_step_is_its_weights_its_keys_for_each_query_head_and_a_fixed_time():
@@ -79,3 +80,32 @@ def test_each_phase_has_its_form():
     assert both.of(block, filling) == FORM.of(block, filling)
     assert both.of(block, training) == slow.of(block, training)
     assert both.backward(block, training) == slow.backward(block, training)
+
+
+def test_norms_softmax_and_activations_pass_the_vector_engine():
+    given = Pass(Phase.PREFILL, 2, 256)
+    block = layer(LLAMA, given)
+    rows = 2 * 256
+    seen = 257 / 512
+    norms, softmax, activation = (
+        2 * 4 * rows * 4096,
+        2 * 2 * 32 * 256 * 256 * seen,
+        4 * rows * 14336,
+    )
+    found = PRICED.of(block, given).parts_s["elements"]
+    assert found == pytest.approx((norms + softmax + activation) * 1e-11)
+
+
+def test_what_an_encoder_gives_goes_to_the_host_as_float32():
+    given = Pass(Phase.ENCODE, 3, 128)
+    *_, head = blocks(LLAMA, given)
+    assert PRICED.of(head, given).parts_s["host"] == pytest.approx(4 * 3 * 128 * 128256 / 5e9)
+    assert "host" not in PRICED.of(layer(LLAMA, given), given).parts_s
+    assert "host" not in FORM.of(head, given).parts_s
+
+
+def test_a_dense_product_on_the_first_token_is_not_all_that_is_given():
+    given = Pass(Phase.ENCODE, 3, 128)
+    *_, head = blocks(LLAMA, given)
+    pooled = replace(head, products=(replace(head.products[0], name="dense", m=3, n=4096),))
+    assert returned(pooled) == 3 * 128 * 4096

@@ -384,6 +384,49 @@ COUNTS = {
     ),
     "clip-vit-base-patch32": (CLIP_B, 151_277_313),
     "clip-vit-large-patch14": (CLIP_L, 427_616_513),
+    "llava-1.5-7b": (
+        {
+            "model_type": "llava",
+            "text_config": {
+                "model_type": "llama",
+                "max_position_embeddings": 4096,
+                "vocab_size": 32064,
+            },
+            "vision_config": {
+                "hidden_size": 1024,
+                "image_size": 336,
+                "intermediate_size": 4096,
+                "num_attention_heads": 16,
+                "num_hidden_layers": 24,
+                "patch_size": 14,
+            },
+        },
+        7_063_427_072,
+    ),
+    "gemma-3-4b-it": (
+        {
+            "model_type": "gemma3",
+            "mm_tokens_per_image": 256,
+            "text_config": {
+                "model_type": "gemma3_text",
+                "hidden_size": 2560,
+                "intermediate_size": 10240,
+                "num_hidden_layers": 34,
+                "sliding_window": 1024,
+            },
+            "vision_config": {
+                "model_type": "siglip_vision_model",
+                "hidden_size": 1152,
+                "image_size": 896,
+                "intermediate_size": 4304,
+                "num_attention_heads": 16,
+                "num_hidden_layers": 27,
+                "patch_size": 14,
+                "vision_use_head": False,
+            },
+        },
+        4_300_079_472,
+    ),
     "siglip-base-patch16-224": (
         {"model_type": "siglip", "text_config": {}, "vision_config": {}},
         203_155_970,

@@ -160,9 +160,10 @@ def test_another_architecture_is_named_with_those_that_are_known():
     refused({**LLAMA, "model_type": "mamba"}, message, NotModelled)
 
 
+@pytest.mark.parametrize("model_type", ["clip", "siglip", "gemma3", "llava"])
 @pytest.mark.parametrize("name", ["text_config", "vision_config"])
-def test_a_pair_needs_both_configurations(name):
-    pair = {"model_type": "clip", "text_config": {}, "vision_config": {}}
+def test_a_pair_needs_both_configurations(name, model_type):
+    pair = {"model_type": model_type, "text_config": {}, "vision_config": {}}
     missing = {key: value for key, value in pair.items() if key != name}
     refused(missing, f"mine.json: key {name!r} is missing; keys found: model_type, ")
     refused({**pair, name: [1]}, f"mine.json: {name} is [1]; legal: an object: it holds")

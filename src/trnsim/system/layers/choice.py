@@ -1,22 +1,37 @@
-"""Which answer is taken for the times of layers on a rank of a machine."""
+"""Which answer is taken for the time of a layer on a rank of a machine.
+
+A user's measured table comes first, then a compiled layer where compiled answers were the better
+ones (`constants.IS_COMPILED_CHOSEN`) or are asked for, then the few constants, which know every
+layer. The source of each `LayerTime` says which it was.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from trnsim.arch import TARGETS
 from trnsim.errors import BadInput
-from trnsim.system.layers import constants
+from trnsim.facts import Rate
+from trnsim.system.layers import constants, table
 from trnsim.system.layers.few import ByPhase, FewConstants
-from trnsim.system.layers.gpu import gpu_times
+from trnsim.system.layers.times import LayerTime
 from trnsim.system.workload.operators import Phase
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trnsim.arch import Target
     from trnsim.arch.catalogue import Accelerator
+    from trnsim.system.layers.measured import Measured
+    from trnsim.system.layers.table import Table
     from trnsim.system.layers.times import LayerTimes
+    from trnsim.system.workload.operators import Block, Pass
 
 _EIGHT_BITS: Final = ("fp8", "fp8_e4", "mxfp8", "cfp8")
+_LANES: Final = 128
+"""Of the Vector Engine: one for each partition (trainium_inferentia2_arch.rst)."""
+_INF2: Final = "inferentia2"
 
 
 class Ranks(Protocol):
@@ -38,33 +53,83 @@ class Ranks(Protocol):
         ...
 
 
-def layer_times(machine: Ranks, family: str = "", dtype: str = "bf16") -> LayerTimes:
+@dataclass(frozen=True)
+class Chosen:
+    """The first of several answers that knows a layer.
+
+    Attributes:
+        few: the few constants, which know every layer.
+        compiled: compiled layers; None where there are none of the machine.
+        takes_compiled: whether a phase takes them where they know a layer.
+        measured: the user's table, or None.
+    """
+
+    few: LayerTimes
+    compiled: Table | None
+    takes_compiled: Mapping[Phase, bool]
+    measured: Measured | None = None
+
+    def of(self, block: Block, given: Pass) -> LayerTime:
+        """The forward time of one of the block's layers."""
+        found = self.measured.of(block, given) if self.measured else None
+        if found is not None:
+            return found
+        takes = self.compiled if self.takes_compiled[given.phase] else None
+        known = takes.at(block, given) if takes else None
+        if known is None:
+            return self.few.of(block, given)
+        time_s, version = known
+        spread = constants.COMPILED_SPREAD[given.phase]
+        return LayerTime(time_s, {"compiled": time_s}, spread, f"compiled layer, {version}")
+
+    def backward(self, block: Block, given: Pass) -> LayerTime:
+        """The time of both gradients of one of the block's layers."""
+        found = self.measured.backward(block, given) if self.measured else None
+        return found or self.few.backward(block, given)
+
+
+def layer_times(
+    machine: Ranks,
+    family: str = "",
+    dtype: str = "bf16",
+    *,
+    measured: Measured | None = None,
+    takes_compiled: bool | None = None,
+) -> LayerTimes:
     """What knows the times of layers on a rank of a machine.
 
     Args:
         machine: where they run.
         family: a `Phase` where only its passes are asked for; "" for all phases.
-        dtype: of products: "fp32", "bf16" or "fp8"; on T4, "fp16".
+        dtype: of products: "fp32", "bf16" or "fp8".
+        measured: the user's table.
+        takes_compiled: whether compiled layers are taken where there are any; None for the better
+            answer of each phase.
 
     Raises:
         BadInput: the chip has no published peak in the dtype.
     """
-    if not machine.lnc:
-        return gpu_times(machine.chip, dtype)
     phases = (Phase(family),) if family else tuple(Phase)
-    return ByPhase({phase: _neuron(machine, phase, dtype) for phase in phases})
+    form = _neuron if machine.lnc else _gpu
+    few = ByPhase({phase: form(machine, phase, dtype) for phase in phases})
+    target = _target(machine.chip)
+    compiled = table.packaged(table.rank_of(target.name, machine.lnc)) if target else None
+    takes = constants.IS_COMPILED_CHOSEN
+    if takes_compiled is not None:
+        takes = dict.fromkeys(Phase, takes_compiled)
+    return Chosen(few, compiled, takes, measured)
 
 
 def bytes_per_s(machine: Ranks) -> float:
     """Bytes per second of HBM that one rank of a machine reaches."""
     if not machine.lnc:
-        return float(constants.GPU_HBM * machine.chip.memory_bytes_per_s)
+        return float(constants.GPU_MEMORY * machine.chip.memory_bytes_per_s)
     target = _target(machine.chip)
     share = float(machine.chip.memory_bytes_per_s) / machine.chip.cores
     if target is not None and target.is_fitted:
         return machine.lnc * float(constants.HBM_BYTES_PER_S)
     if target is None:
-        return machine.lnc * share * constants.OLD_HBM
+        return machine.lnc * share * constants.V2_MEMORY
     core = target.core.paired() if machine.lnc > 1 else target.core
     return machine.lnc * min(float(core.dma_bytes_per_s), share)
 
@@ -89,24 +154,43 @@ def peak(machine: Ranks, dtype: str) -> float:
 def _neuron(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
     found = constants.NEURON[phase]
     target = _target(machine.chip)
+    is_inf2 = machine.chip.name == _INF2
     is_fitted = target is not None and target.is_fitted
     more = 0.0 if is_fitted else float(constants.EXTRAPOLATED_SPREAD)
-    told = f"fitted to {found.rows}" if is_fitted else f"extrapolated: fitted to {found.rows}"
-    scale = peak(machine, "bf16") / _V2_PEAK
+    half_s = float(found.inf2_half_s if is_inf2 and found.inf2_half_s else found.half_s)
+    products = float(found.products) * (float(found.inf2_products) if is_inf2 else 1.0)
+    vector_hz = float(target.core.vector_clock_hz if target else constants.V1_VECTOR_HZ)
+    told = "fitted to" if is_fitted else "extrapolated from"
     return FewConstants(
-        flop_per_s=found.products * peak(machine, dtype),
+        flop_per_s=products * peak(machine, dtype),
         bytes_per_s=bytes_per_s(machine),
         cache_passes=float(found.cache_passes),
-        fixed_s=2 * float(found.half_s),
+        fixed_s=2 * half_s,
         spread=(found.spread**2 + more**2) ** 0.5,
-        source=f"few constants ({phase}), {told}",
-        score_s=float(found.score_s) / scale,
+        source=f"few constants of {phase}, {told} {found.rows}",
+        score_s=float(found.score_s) * constants.V2_PEAK / peak(machine, "bf16"),
+        element_s=float(found.element_passes) / (machine.lnc * _LANES * vector_hz),
+        host_bytes_per_s=float(found.host_bytes_per_s),
         repeats_keys=True,
     )
 
 
-_V2_PEAK: Final = 95e12
-"""BF16 FLOP per second of a NeuronCore-v2, on which constants were fitted."""
+def _gpu(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
+    products = constants.GPU_PRODUCTS.get(machine.chip.name, constants.OTHER_GPU_PRODUCTS)
+    is_known = machine.chip.name in constants.GPU_PRODUCTS
+    spread = constants.GPU_SPREAD.get(phase, 0.0) if is_known else 0.0
+    return FewConstants(
+        flop_per_s=products * peak(machine, dtype),
+        bytes_per_s=bytes_per_s(machine),
+        cache_passes=1.0,
+        fixed_s=2 * float(constants.GPU_HALF_S),
+        spread=spread or constants.OTHER_GPU_SPREAD,
+        source=f"few constants of {phase}: {products:.0%} of the peak, {_told(products)}",
+    )
+
+
+def _told(fact: Rate) -> str:
+    return f"{fact.provenance.kind.value}: {fact.provenance.source}"
 
 
 def _target(chip: Accelerator) -> Target | None:

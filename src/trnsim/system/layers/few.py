@@ -1,11 +1,12 @@
 """The time of a block by few constants.
 
 forward  = max(products at a part of the peak, weights at HBM's rate) + keys and values at HBM's
-           rate, once for each query head + scores x a time each + halves x a fixed time
-backward = two such products, weights read once and their gradients written, twice the fixed time
+           rate, once for each query head + elements at the Vector Engine's rate + scores x a time
+           each + halves x a fixed time
+backward = two such products, weights read once and their gradients written, all else twice
 
 A half is an attention or an MLP with what is around it; what lies before and behind the layers has
-none. Exchanges are not in it.
+none. What an encoder gives goes to the host. Exchanges are not in it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 _HALVES: Final = 2
 _MET: Final = ("scores", "values")
 _ABSORBED: Final = "keys absorbed"
+_LAST: Final = "head"
+_POOLER: Final = "dense"
+_RESULT_BYTES: Final = 4
+"""Of an element of a result, which is float32."""
 _WEIGHT_PASSES: Final = 2
 """Of a backward pass: weights are read, their gradients written."""
 _GRADIENTS: Final = 2
@@ -40,6 +45,8 @@ class FewConstants:
         spread: one sigma of the logarithm of (true / estimate).
         source: where the constants come from.
         score_s: seconds of a score of a query and a key.
+        element_s: seconds of an element that passes the Vector Engine.
+        host_bytes_per_s: bytes per second of results to the host; 0 where they stay.
         repeats_keys: whether keys and values are read once for each query head, not once for the
             heads that share them.
     """
@@ -51,6 +58,8 @@ class FewConstants:
     spread: float
     source: str
     score_s: float = 0.0
+    element_s: float = 0.0
+    host_bytes_per_s: float = 0.0
     repeats_keys: bool = False
 
     def of(self, block: Block, given: Pass) -> LayerTime:
@@ -58,7 +67,13 @@ class FewConstants:
         cache = block.cache.read_bytes * self.cache_passes
         if self.repeats_keys:
             cache *= repeats(block, given)
-        return self._time(block, block.flop, block.weight_bytes, cache + block.cache.written_bytes)
+        cache += block.cache.written_bytes
+        found = self._time(block, block.flop, block.weight_bytes, cache)
+        if not self.host_bytes_per_s or not returned(block):
+            return found
+        host_s = _RESULT_BYTES * returned(block) / self.host_bytes_per_s
+        parts = {**found.parts_s, "host": host_s}
+        return LayerTime(sum(parts.values()), parts, self.spread, self.source)
 
     def backward(self, block: Block, given: Pass) -> LayerTime:
         """The time of both gradients of one of the block's layers."""
@@ -74,6 +89,7 @@ class FewConstants:
             "products": products_s,
             "weights": max(weights_s - products_s, 0.0),
             "KV": cache / self.bytes_per_s,
+            "elements": passes * elements(block) * self.element_s,
             "scores": passes * scores(block) * self.score_s,
             "fixed": passes * halves(block) * self.fixed_s / _HALVES,
         }
@@ -103,6 +119,23 @@ def halves(block: Block) -> int:
     """Attentions and MLPs of a block."""
     names = [one.name for one in block.elementwise]
     return sum(name == "softmax" or name.endswith("activation") for name in names)
+
+
+def elements(block: Block) -> float:
+    """Elements of norms, residuals, softmax and activations."""
+    return sum(one.elements for one in block.elementwise)
+
+
+def returned(block: Block) -> float:
+    """Elements that a pass gives back: the last product's results, or each token's hidden state.
+
+    A dense product on the first token gives its results besides, which are few.
+    """
+    if block.name != _LAST:
+        return 0.0
+    if block.products and block.products[-1].name != _POOLER:
+        return block.products[-1].m * block.products[-1].n
+    return elements(block) / 2  # a norm reads and writes
 
 
 def scores(block: Block) -> float:

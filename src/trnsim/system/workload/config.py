@@ -9,7 +9,13 @@ from typing import Any, Final
 from trnsim import files
 from trnsim.errors import BadInput, NotModelled
 from trnsim.system.workload.architecture import Architecture, Tower
-from trnsim.system.workload.families import decoders, encoders, images, texts_to_texts
+from trnsim.system.workload.families import (
+    decoders,
+    encoders,
+    images,
+    images_and_texts,
+    texts_to_texts,
+)
 from trnsim.system.workload.keys import Keys
 from trnsim.system.workload.quantization import bits_of
 
@@ -20,6 +26,7 @@ FAMILIES: Final[dict[str, Callable[[Keys, str], tuple[Tower, ...]]]] = {
     **dict.fromkeys(encoders.NAMES, encoders.towers),
     **dict.fromkeys(texts_to_texts.NAMES, texts_to_texts.towers),
     **dict.fromkeys(images.NAMES, images.towers),
+    **dict.fromkeys(images_and_texts.NAMES, images_and_texts.towers),
 }
 """By ``model_type``, what reads the towers."""
 _POSITIONS: Final = (
@@ -86,10 +93,11 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
 
 def longest(keys: Keys, model_type: str) -> tuple[int, str]:
     """The longest sequence, and the key that states it."""
+    inside = ""
     if model_type in images.PAIRS:
         inside, keys = "text_config.", keys.nested("text_config")
-    else:
-        inside = ""
+    if model_type in images_and_texts.NAMES:
+        inside, keys = "text_config.", images_and_texts.texts_of(keys, model_type)
     name = keys.first(_POSITIONS)
     if name is None or model_type in texts_to_texts.T5_NAMES:  # which knows distances alone
         return 0, _POSITIONS[0]
