@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench compiled docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling fabric jax-suite jax-versions launch-suite opinfo mutants size clean
+.PHONY: help run test check tiny bench compiled layers plans docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling fabric jax-suite jax-versions launch-suite opinfo mutants size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -73,6 +73,13 @@ peaks: .venv/.test ## documented peaks, reached by running kernels
 accuracy: .venv-upstream/.made .venv-clients/.made ## compare estimates with published times of kernels, from clones, and models: make accuracy UPSTREAM=folder
 	.venv-upstream/bin/python bench/accuracy/run.py $(UPSTREAM)
 	.venv-clients/bin/python bench/accuracy/models/model_run.py
+
+layers: .venv-clients/.made ## compile layers of models for the table that plans read; goes on where it stopped
+	.venv-clients/bin/python bench/system/layers.py
+
+plans: .venv/.test ## fit the constants of plans anew, write docs/accuracy-plans.md, and rows of published figures
+	$(BIN)/python bench/system/rows.py
+	$(BIN)/python bench/system/page.py
 
 estimating: .venv-upstream/.made ## what an estimate costs, kernels of nki-library included: make estimating UPSTREAM=folder
 	.venv-upstream/bin/python bench/estimating.py $(UPSTREAM)

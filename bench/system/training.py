@@ -25,7 +25,9 @@ MODELS = {
     "Llama-3.1-8B": ("Llama-3-8B", 8192),
 }
 """By the name in the tables: the configuration, and tokens of a sequence (of an image, its own)."""
-CONTRADICTED = "{} printed for one configuration"
+CONTRADICTED = "figures a factor of {:.1f} apart are printed for this one configuration"
+MOST_SPREAD = 0.9
+"""(largest - smallest) / smallest over releases above which a median means nothing."""
 FIRST = "first printing; the topology was corrected in the next release"
 IN_FP32 = "FP32: what the compiler casts is not stated, and releases differ by a factor of two"
 
@@ -75,17 +77,29 @@ class Training:
             return self.row["model"]
         return f"{self.model.decoder.hidden} x {self.model.decoder.depth}"
 
+    @property
+    def recompute(self):
+        """What the launch script of the row computes again.
+
+        Llamas summed in BF16 with stochastic rounding are neuronx-nemo-megatron's, whose
+        test_llama.sh says ``activations_checkpoint_granularity=full``; those with an optimizer in
+        FP32 are NeuronX Distributed's, which keeps all but what attention in one kernel does.
+        """
+        if self.tensor == 1:
+            return "none"
+        is_nemo = self.row["model"].startswith("Llama") and self.row["dtype"].endswith("+SR")
+        return (self.row["shape"] or {}).get("recompute", "full" if is_nemo else "selective")
+
     def layout(self):
         """The layout of the planner."""
         from trnsim.system.train.layout import Layout  # noqa: PLC0415  only where one is asked for
 
-        shape = self.row["shape"] or {}
         return Layout(
             tensor=self.tensor,
             pipeline=self.pipeline,
             data=self.data,
             zero=1 if self.tensor > 1 else 0,
-            recompute=shape.get("recompute", "selective") if self.tensor > 1 else "none",
+            recompute=self.recompute,
             is_sequence=self.tensor > 1,
             micro_batch=int(self.row["microbatch"]),
             global_batch=int(self.row["global_batch"]),
@@ -118,6 +132,8 @@ def _training(row):
         case.why = IN_FP32
     elif FIRST in row["flags"]:
         case.why = FIRST
-    elif model is not None and not sequence:
+    elif row["spread"] > MOST_SPREAD:
+        case.why = CONTRADICTED.format(1 + row["spread"])
+    elif not sequence:
         case.sequence = model.decoder.tokens or 77
     return case

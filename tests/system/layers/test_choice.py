@@ -127,3 +127,11 @@ def test_inferentia2_is_never_faster_than_trainium1_of_the_same_core(phase):
         layer_times(one).of(block, given).time_s for one in (rank("inferentia2", 1), TRN1)
     )
     assert slow >= fast
+
+
+def test_norms_and_activations_cross_a_gpus_memory():
+    given = Pass(Phase.PREFILL, 1, 512)
+    block = layer(LLAMA, given)
+    moved = 2 * sum(one.elements for one in block.elementwise)
+    found = layer_times(H100).of(block, given).parts_s["elements"]
+    assert found == pytest.approx(moved / bytes_per_s(H100))

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _EIGHT_BITS: Final = ("fp8", "fp8_e4", "mxfp8", "cfp8")
 _LANES: Final = 128
 """Of the Vector Engine: one for each partition (trainium_inferentia2_arch.rst)."""
+_ELEMENT_BYTES: Final = 2
+"""Of what crosses a GPU's memory: norms and activations are kernels of their own there."""
 _INF2: Final = "inferentia2"
 
 
@@ -184,6 +186,7 @@ def _gpu(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
         bytes_per_s=bytes_per_s(machine),
         cache_passes=1.0,
         fixed_s=2 * float(constants.GPU_HALF_S),
+        element_s=_ELEMENT_BYTES / bytes_per_s(machine),
         spread=spread or constants.OTHER_GPU_SPREAD,
         source=f"few constants of {phase}: {products:.0%} of the peak, {_told(products)}",
     )

@@ -19,7 +19,7 @@ _ROWS: Final = "aws-neuron-sdk, about-neuron/benchmarks"
 _ENCODERS: Final = f"fitted to 25 rows of encoders and ViT ({_ROWS}, trn1 and inf2)"
 _STEPS: Final = f"fitted to 56 TPOT rows ({_ROWS}, trn1 and inf2), exchanges taken off"
 _PROMPTS: Final = f"fitted to 56 TTFT rows ({_ROWS}, trn1 and inf2), exchanges taken off"
-_TRAINING: Final = f"fitted to the medians over releases of 29 Trn1 configurations ({_ROWS}/trn1)"
+_TRAINING: Final = f"fitted to the medians over releases of 28 Trn1 configurations ({_ROWS}/trn1)"
 
 HBM_BYTES_PER_S: Final = measured(
     294e9, "the best of NKIBench's SiLU kernels on Trn1: bytes read and written by one core"
@@ -67,7 +67,7 @@ NEURON: Final = {
     Phase.DECODE: Constants(
         half_s=derived(33.3e-6, _STEPS),
         cache_passes=derived(1.17, _STEPS),
-        spread=0.08,
+        spread=0.07,
         rows="57 TPOT rows of 4 architectures",
     ),
     Phase.PREFILL: Constants(
@@ -80,14 +80,14 @@ NEURON: Final = {
     Phase.ENCODE: Constants(
         half_s=derived(5.8e-6, _ENCODERS),
         host_bytes_per_s=HOST_BYTES_PER_S,
-        spread=0.08,
+        spread=0.07,
         rows="25 rows of encoders and ViT, 3 architectures",
     ),
     Phase.TRAIN: Constants(
         half_s=derived(5.8e-6, _ENCODERS),
         element_passes=derived(5.2, _TRAINING),
-        spread=0.35,
-        rows="29 training configurations of 8 architectures",
+        spread=0.21,
+        rows="28 training configurations of 8 architectures",
     ),
 }
 """By what a pass is for, on NeuronCore-v2."""
@@ -113,10 +113,12 @@ EXTRAPOLATED_SPREAD: Final = assumed(
 )
 
 _AMPERE: Final = derived(
-    0.66, "eight steps of GPTs on A100, their exchanges taken off (Korthikanti et al., table 5)"
+    0.70,
+    "in sample: eight steps of GPTs on A100, exchanges taken off (Korthikanti et al., table 5)",
 )
 _BLACKWELL: Final = derived(
-    0.42, "twelve steps of Llama-3-70B's layers on 8 x B200, exchanges taken off (SimuMax 1.2)"
+    0.43,
+    "in sample: twelve steps of Llama-3-70B's layers on 8 x B200, exchanges taken off (SimuMax)",
 )
 GPU_PRODUCTS: Final = {
     "a100-40": _AMPERE,
