@@ -31,9 +31,7 @@ def infer(
     ],
     batch: Annotated[
         int,
-        typer.Option(
-            parser=_Whole, help="Items that go through a copy at once.", metavar="NUMBER"
-        ),
+        typer.Option(parser=_Whole, help="Items that go through a copy at once.", metavar="NUMBER"),
     ] = 1,
     sequence: Annotated[
         int | None,

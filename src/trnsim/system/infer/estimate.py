@@ -13,17 +13,18 @@ and its samples of Stable Diffusion.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput, OutOfMemory
-from trnsim.facts import Interval, assumed
+from trnsim.facts import Interval, assumed, derived
 from trnsim.price import Quote, quote, usd_per_million_tokens
+from trnsim.system.infer.fused import fused
 from trnsim.system.infer.parts import inference
 from trnsim.system.layers.choice import layer_times
 from trnsim.system.machine import machine
-from trnsim.system.workload.captured import blocks_of
+from trnsim.system.workload.captured import Captured, blocks_of
 from trnsim.system.workload.operators import bytes_of
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
 RESERVE: Final = assumed(
     0.1, "part of memory for the runtime, programs and fragmentation; no vendor publishes it"
 )
+CAPTURED_SPREAD: Final = derived(
+    0.40, "rows of CNNs and diffusion on Inf2 (aws-neuron-sdk, benchmarks/inf2): no row fits them"
+)
+"""One sigma of the logarithm that is added, in squares, for models that are read from a graph."""
 _TENTH: Final = 1.2815515655446004
 """Of a normal distribution: P90 in standard deviations."""
 _ACTIVATION_BITS: Final = 16
@@ -156,9 +161,10 @@ def estimate(
     spread = sum(one.time.time_s * one.spread for one in found) / latency_s
     copies = taken // each
     latency = _interval(latency_s, spread)
-    causes: Counter[str] = Counter()
+    causes: dict[str, float] = defaultdict(float)
     for one in found:
-        causes.update(one.causes)
+        for cause, time_s in one.causes.items():
+            causes[cause] += time_s
     return InferenceEstimate(
         platform=on,
         instance=where.instance.name,
@@ -187,27 +193,35 @@ class _Timed:
         if guided > 1:
             given = type(given)(**{**vars(given), "batch": guided * given.batch})
         self.blocks = blocks_of(part.model, given)
+        is_captured = isinstance(part.model, Captured)
+        if is_captured:
+            self.blocks = tuple(fused(block) for block in self.blocks)
         layers = [(block.times, times.of(block, given)) for block in self.blocks]
         one_s = sum(count * layer.time_s for count, layer in layers)
-        self.causes: Counter[str] = Counter()
+        self.causes: dict[str, float] = defaultdict(float)
         for count, layer in layers:
             for cause, time_s in layer.parts_s.items():
                 self.causes[cause] += part.times * count * time_s
         self.spread = max(layer.spread for _, layer in layers)
+        if is_captured:
+            self.spread = math.hypot(self.spread, CAPTURED_SPREAD)
         self.source = layers[0][1].source
         weights = sum(count_of(block) for block in self.blocks)
         self.time = PartTime(part.name, part.model.name, part.times, part.times * one_s, weights)
 
     @property
     def activation_bytes(self) -> float:
-        """Bytes of the largest operator's input and result, which exist at once.
+        """Bytes of the largest product's input and result, which exist at once.
 
-        Of a product, twice the result: a convolution's rows are made of an input as large.
+        Twice the result: a convolution's rows are made of an input that is about as large. Scores
+        are left out, which pass in tiles.
         """
         elements = [
-            2 * one.m * one.n * one.times for block in self.blocks for one in block.products
+            2 * one.m * one.n * one.times
+            for block in self.blocks
+            for one in block.products
+            if one.name != "scores"
         ]
-        elements += [one.elements for block in self.blocks for one in block.elementwise]
         return bytes_of(max(elements, default=0.0), _ACTIVATION_BITS)
 
 

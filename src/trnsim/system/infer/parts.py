@@ -184,9 +184,7 @@ def _pipeline(place: Path, values: Mapping[str, Any], asked: Asked, dtype: str) 
     parts += [_decoder(part(name), asked) for name in names if name in _DECODERS]
     known = (*_DENOISERS, *_DECODERS)
     left_out = tuple(
-        name
-        for name in names
-        if not name.startswith((_TEXTS, *_SKIPPED)) and name not in known
+        name for name in names if not name.startswith((_TEXTS, *_SKIPPED)) and name not in known
     )
     return Inference(_name(place), tuple(parts), "image", left_out)
 
@@ -229,6 +227,7 @@ def _read(values: Mapping[str, Any], place: Path, dtype: str) -> Workload:
     """A model whose weights are held in `dtype`."""
     if dtype not in _DTYPES:
         raise BadInput(f"--dtype is {dtype!r}; legal: {', '.join(_DTYPES)}")
+    workload_of(values, str(place))  # errors tell of the file as it is
     kept = {key: value for key, value in values.items() if key not in ("dtype", "torch_dtype")}
     if _CLASS not in values or dtype == "fp32":  # diffusers warns of keys that it does not know
         kept["torch_dtype"] = _DTYPES[dtype]

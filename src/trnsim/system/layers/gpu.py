@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput
 from trnsim.facts import Evidence, assumed, count, derived
-from trnsim.system.layers.constants import GPU_HBM
+from trnsim.system.layers.constants import GPU_MEMORY
 from trnsim.system.layers.times import LayerTime
 from trnsim.system.workload.gradients import backward
 from trnsim.system.workload.operators import Phase, bytes_of
@@ -235,7 +235,7 @@ def gpu_times(chip: Accelerator, dtype: str = "bf16", *, is_fused: bool = True) 
     return GpuTimes(
         flop_per_s=_peaks(chip, dtype),
         base=float(base),
-        bytes_per_s=float(GPU_HBM * chip.memory_bytes_per_s),
+        bytes_per_s=float(GPU_MEMORY * chip.memory_bytes_per_s),
         sms=int(SMS[chip.name]),
         launch_s=float(LAUNCH_S),
         eager_s=float(EAGER_S),
