@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trnsim.system.serving import ServingEstimate
-    from trnsim.system.training import TrainingEstimate
 
 _NEEDED: Final = "pip install 'trnsim[torch,models]'"
 
@@ -35,21 +34,6 @@ def serving_layers(config: Path, estimates: Sequence[ServingEstimate]) -> dict[s
             e.platform,
             ("decode", e.batch, 1, e.context + e.output_tokens),
             e.chips_per_replica * e.instances,
-            e.model.heads,
-        )
-        for e in estimates
-        if platform(e.platform).chip.is_neuron
-    }
-
-
-def training_layers(config: Path, estimates: Sequence[TrainingEstimate]) -> dict[str, Any]:
-    """A layer's forward and backward pass on one sequence, on each Neuron platform."""
-    return {
-        e.platform: _layer(
-            config,
-            e.platform,
-            ("train", 1, e.sequence, 0),
-            e.layout.chips_per_replica,
             e.model.heads,
         )
         for e in estimates

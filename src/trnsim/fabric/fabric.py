@@ -85,7 +85,7 @@ class Fabric:
                 fix=f"for example {near[0]!r}" if near else "its one chip has no links",
             )
 
-    @property
+    @cached_property
     def chip(self) -> Accelerator:
         """The chip of its instances."""
         return catalogue().accelerator(self.instance.accelerator)
@@ -95,7 +95,7 @@ class Fabric:
         """Ranks on all instances."""
         return self.nodes * self.ranks_per_node
 
-    @property
+    @cached_property
     def cores_per_chip(self) -> int:
         """Logical cores of a chip."""
         return self.chip.cores // self.lnc

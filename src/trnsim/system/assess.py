@@ -20,10 +20,14 @@ from trnsim import files
 from trnsim.errors import BadInput, EmulatorError, SourceLine
 from trnsim.formatting import parse_number
 from trnsim.price import payback_months
-from trnsim.system import serving, training
+from trnsim.system import serving
 from trnsim.system.model import read as read_model
 from trnsim.system.payback import HOURS_PER_MONTH, MIGRATION_USD, PAYBACK_LIMIT_MONTHS
 from trnsim.system.platform import compared, platform, trainiums
+from trnsim.system.train.best import Effort
+from trnsim.system.train.estimate import BATCH_TOKENS, TrainingEstimate
+from trnsim.system.train.estimate import estimate as train
+from trnsim.system.workload import config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,10 +36,13 @@ if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue
     from trnsim.facts import Interval
     from trnsim.system.model import ModelShape
+    from trnsim.system.workload.architecture import Architecture
 
 COLUMNS: Final = ("workload", "model_config", "kind", "current_instance", "usd_per_month")
 VOLUMES: Final = ("tokens_per_month", "gpu_hours")
 KINDS: Final = ("train", "serve")
+_EFFORT: Final = Effort(budget=8, processes=1)
+"""What the search of a layout takes for each workload and platform."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +50,14 @@ class Workload:
     """One line of the inventory.
 
     Attributes:
+        architecture: the model as training takes it.
         volume: value of `volume_unit`, per month: tokens (of output, when serving) or GPU hours.
         line: its line in the file, for errors.
     """
 
     name: str
     model: ModelShape
+    architecture: Architecture
     kind: str
     volume: float
     volume_unit: str
@@ -179,13 +188,15 @@ class _Line:
         if kind not in KINDS:
             raise self.fault(f"kind is {kind!r}; legal: {', '.join(KINDS)}")
         try:
-            model = read_model(self.path.parent / self.text("model_config"))
+            file = self.path.parent / self.text("model_config")
+            model, architecture = read_model(file), config.read(file)
             platform(self.text("current_instance"), rows)
         except EmulatorError as error:
             raise self.fault(error.reason, error.fix) from error
         return Workload(
             name=self.text("workload"),
             model=model,
+            architecture=architecture,
             kind=kind,
             volume=self.positive(units[0]),
             volume_unit=units[0],
@@ -239,8 +250,8 @@ def _tokens_per_month(workload: Workload, rows: Catalogue | None) -> float:
         return workload.volume
     here = platform(workload.current_instance, rows)
     if workload.kind == "train":
-        run = training.estimate(workload.model, here.name, training.BATCH_TOKENS, rows=rows)
-        tokens_per_chip_s = run.tokens_per_s / run.layout.chips
+        run = train(workload.architecture, here.name, BATCH_TOKENS, effort=_EFFORT, rows=rows)
+        tokens_per_chip_s = run.tokens_per_s / run.chips
     else:
         served = serving.estimate(workload.model, here.name, rows=rows)
         chips = served.instances * here.instance.count
@@ -257,12 +268,18 @@ def _option(
     rows: Catalogue | None,
 ) -> Option:
     """Instance-hours and USD of a month of `tokens` on platform `name`."""
-    estimate: training.TrainingEstimate | serving.ServingEstimate
+    estimate: TrainingEstimate | serving.ServingEstimate
     if workload.kind == "train":
-        estimate = training.estimate(
-            workload.model, name, tokens, kind=kind, as_of=as_of, rows=rows
+        estimate = train(
+            workload.architecture,
+            name,
+            tokens,
+            effort=_EFFORT,
+            kind=kind,
+            as_of=as_of,
+            rows=rows,
         )
-        hours = estimate.time_s.scaled(estimate.layout.instances / 3600)
+        hours = estimate.time_s.scaled(estimate.instances / 3600)
     else:
         estimate = serving.estimate(workload.model, name, kind=kind, as_of=as_of, rows=rows)
         hours = _serving_hours(estimate, tokens)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from trnsim.cli.options import parser
-from trnsim.cli.plan.collective import collective
-from trnsim.cli.plan.infer import infer
-from trnsim.cli.plan.serve import serve
-from trnsim.cli.plan.train import train
+from trnsim.cli.plan import collective, infer, serve, train
 
 app = parser(
     help="Estimate time and USD of training or serving a model, platform by platform.",
     no_args_is_help=True,
 )
-app.command("train")(train)
-app.command("serve")(serve)
-app.command("infer")(infer)
-app.command("collective")(collective)
+app.command("train")(train.train)
+app.command("serve")(serve.serve)
+app.command("infer")(infer.infer)
+app.command("collective")(collective.collective)

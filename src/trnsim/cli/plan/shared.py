@@ -12,7 +12,7 @@ import typer
 from trnsim.cli.compiled_layers import layer_json
 from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
-from trnsim.system import serving, training
+from trnsim.system import serving
 from trnsim.system.platform import compared
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trnsim.facts import Interval
     from trnsim.system.model import ModelShape
 
-    Estimates = Sequence[training.TrainingEstimate] | Sequence[serving.ServingEstimate]
+    Estimates = Sequence[serving.ServingEstimate]
 
 Config = Annotated[Path, typer.Argument(help="A Hugging Face config.json.", metavar="CONFIG.json")]
 On = Annotated[
@@ -89,7 +89,7 @@ def json_text(estimates: Estimates, layers: dict[str, Any], constant: str) -> st
     return json.dumps(rows, indent=1)
 
 
-def _plain(e: training.TrainingEstimate | serving.ServingEstimate) -> dict[str, object]:
+def _plain(e: serving.ServingEstimate) -> dict[str, object]:
     """An estimate as JSON: intervals, price, provenance."""
     plain: dict[str, object] = {
         "platform": e.platform,
@@ -99,17 +99,13 @@ def _plain(e: training.TrainingEstimate | serving.ServingEstimate) -> dict[str, 
         "inputs": {kind.value: count for kind, count in e.basis.counts.items()},
         "assumed": list(e.basis.assumed),
         "note": e.note,
+        "instances": e.instances,
+        "chips_per_replica": e.chips_per_replica,
     }
-    intervals: dict[str, Interval | None]
-    if isinstance(e, training.TrainingEstimate):
-        plain["instances"], plain["chips"] = e.layout.instances, e.layout.chips
-        intervals = {"time_s": e.time_s, "usd": e.usd}
-    else:
-        plain["instances"], plain["chips_per_replica"] = e.instances, e.chips_per_replica
-        intervals = {
-            "ttft_s": e.ttft_s,
-            "tpot_s": e.tpot_s,
-            "tokens_per_s": e.tokens_per_s,
-            "usd_per_million_tokens": e.usd_per_million_tokens,
-        }
+    intervals: dict[str, Interval | None] = {
+        "ttft_s": e.ttft_s,
+        "tpot_s": e.tpot_s,
+        "tokens_per_s": e.tokens_per_s,
+        "usd_per_million_tokens": e.usd_per_million_tokens,
+    }
     return plain | {name: value and asdict(value) for name, value in intervals.items()}
