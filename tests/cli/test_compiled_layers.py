@@ -56,18 +56,6 @@ def test_a_decode_step_is_that_of_the_plan_on_ranks_that_divide_the_heads(asked)
     ]
 
 
-def test_a_training_step_is_one_sequence_and_what_cannot_be_compiled_says_why(asked):
-    output = run("train", CONFIG, "--on", "trn1,trn2", "--sequence", "4096", "--compiled")
-    assert [row[1:6] for row in asked] == [
-        ("trn1", "train", 1, 4096, 0),
-        ("trn2", "train", 1, 4096, 0),
-    ]
-    lines = output.splitlines()[-3:]
-    assert lines[0] == "one layer compiled, beside the plan's training efficiency:"
-    assert lines[1].startswith("  trn1: no layer of it; the plan takes ")
-    assert "(train, batch 1, 4,096 tokens, one of " in lines[2]
-
-
 def test_nothing_is_compiled_unless_it_is_asked_for(asked):
     assert "compiled" not in run("serve", CONFIG, "--on", "trn2")
     assert "compiled_layer" not in run("serve", CONFIG, "--on", "trn2", "--json")

@@ -78,10 +78,14 @@ class Machine:
             BadInput: for a dtype whose peak is not published.
         """
         peaks = self.chip.peak_flop_per_s
-        for name, rate in peaks.items():
-            if name == dtype or (dtype == "fp8" and name in _FP8):
-                return rate
-        known = [one for one in ("fp32", "bf16", "fp8") if one in peaks or _has_fp8(one, peaks)]
+        found = {
+            dtype: next((peaks[name] for name in names if name in peaks), None)
+            for dtype, names in _NAMES.items()
+        }
+        rate = found.get(dtype)
+        if rate is not None:
+            return rate
+        known = [name for name, one in found.items() if one is not None]
         raise BadInput(
             f"--dtype {dtype}: {self.chip.name} has no published peak in it; legal: "
             f"{', '.join(known)}",
@@ -89,11 +93,12 @@ class Machine:
         )
 
 
-_FP8: Final = ("fp8", "fp8_e4", "mxfp8", "cfp8")
-
-
-def _has_fp8(dtype: str, peaks: object) -> bool:
-    return dtype == "fp8" and any(name in _FP8 for name in iter(peaks))  # type: ignore[call-overload]
+_NAMES: Final = {
+    "fp32": ("fp32",),
+    "bf16": ("bf16",),
+    "fp8": ("fp8", "fp8_e4", "mxfp8", "cfp8"),
+}
+"""By dtype, what its peak is called."""
 
 
 def machine(name: str, count: int = 1, *, lnc: int = 0, rows: Catalogue | None = None) -> Machine:

@@ -3,9 +3,11 @@ from itertools import pairwise
 import pytest
 
 from trnsim.errors import BadInput, OutOfMemory
+from trnsim.system import search
 from trnsim.system.machine import machine
-from trnsim.system.train.best import Effort, best, front, point
+from trnsim.system.train.best import Effort, _timed, best, front, point
 from trnsim.system.train.candidates import Asked, fitting, layouts
+from trnsim.system.train.layout import Layout
 from trnsim.system.train.step import Steps
 
 QUICK = Effort(budget=8, processes=1)
@@ -101,6 +103,29 @@ def test_a_point_without_room_is_no_time():
     assert point(given, model, "trn1.32xlarge", 1, 1) == "memory"
     assert point(given | {"tensor": 8, "data": 4}, model, "trn1.32xlarge", 1, 1) == "memory"
     assert point(given | {"tensor": 32, "data": 1}, model, "trn1.32xlarge", 1, 1) > 0
+
+
+def test_of_layouts_that_are_as_good_the_plainest_is_taken(llama, monkeypatch):
+    """Of four whose steps were timed, the third is too slow and the fourth has no room."""
+    made = [
+        Layout(zero=3, data=8),
+        Layout(zero=1, tensor=8),
+        Layout(zero=0, data=8),
+        Layout(zero=0, tensor=8),
+    ]
+    monkeypatch.setattr(search, "map", lambda *_, **__: [1.0, 1.004, 1.1, "memory"])
+    assert _timed(llama, machine("trn2"), made, QUICK, 0.0) == made[1]
+
+
+def test_more_instances_are_looked_at_where_they_can_exchange(llama):
+    asked, effort = Asked(256, 4096), Effort(budget=2, processes=1, doublings=2)
+    found = best(llama, "trn2", None, asked, effort)
+    assert [where.count for where, _ in found.others] == [1, 2, 4]
+    times = [step.step_s.p50 for _, step in found.others]
+    assert times == sorted(times, reverse=True)
+    small = Asked(256, 4096, tensor=2, recompute="full", zero=3)
+    with pytest.raises(OutOfMemory):
+        best(llama, "trn1.2xlarge", None, small, effort)
 
 
 def test_a_front_has_what_nothing_beats():

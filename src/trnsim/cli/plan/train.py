@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from trnsim.system.workload.architecture import Architecture
 
 _HOUR_S: Final = 3600.0
+_DOUBLINGS: Final = 3
+"""Of the smallest number of instances, for the front of one platform."""
 
 
 def _whole(text: str, *names: str) -> Any:
@@ -132,8 +134,12 @@ def train(
     given = {"global_batch": global_batch, "sequence": sequence}
     lost = run.Reliability(chip_mtbf_hours * _HOUR_S, checkpoint_s, recovery_s, spares)
     _check_effort(budget, deadline)
+    if emit is not None:
+        launch.check(emit)
     with progress() as tell:
-        effort = Effort(budget, deadline, ray, tell=tell)
+        names = platform_names(on)
+        more = _DOUBLINGS if len(names) == 1 else 0
+        effort = Effort(budget, deadline, ray, doublings=more, tell=tell)
         found = [
             estimate(
                 model,
@@ -145,7 +151,7 @@ def train(
                 effort=effort,
                 kind=price,
             )
-            for name in platform_names(on)
+            for name in names
         ]
     _written(found, trace_file)
     if emit is not None:

@@ -26,6 +26,8 @@ BUDGET: Final = 48
 _RANKED: Final = 8
 """Layouts that are ranked roughly for each that is timed."""
 _LEAST_RANKED: Final = 100
+_AS_GOOD: Final = 1.005
+"""Steps nearer than this are the same; the plainer layout is taken."""
 _SAME: Final = 1.02
 """Times nearer than this are the same to a search that compares numbers of instances."""
 _HALVINGS: Final = 6
@@ -40,6 +42,7 @@ class Effort:
         deadline_s: seconds after which no further one is.
         ray: address of a Ray cluster, or "".
         processes: of this machine; 0 for as many as it has cores.
+        doublings: of the smallest number of instances, which are looked at besides.
         tell: called with what is done.
     """
 
@@ -47,6 +50,7 @@ class Effort:
     deadline_s: float | None = None
     ray: str = ""
     processes: int = 0
+    doublings: int = 0
     tell: Callable[[str], None] | None = None
 
 
@@ -97,7 +101,7 @@ def best(
     effort = effort or Effort()
     begun_s = time.monotonic()
     if instances is None:
-        return _smallest(model, name, asked, effort, begun_s)
+        return _enlarged(model, name, _smallest(model, name, asked, effort, begun_s), asked, effort)
     found = _on(model, machine(name, instances), asked, effort, begun_s)
     return _compared(model, name, found, asked)
 
@@ -130,7 +134,7 @@ def _on(model: Architecture, where: Machine, asked: Asked, effort: Effort, begun
     made = layouts(model, where, asked)
     if not made:
         plain = asked.plain(where)
-        if asked.data is None:  # whose number follows from the others
+        if asked.data is None and asked.global_batch > 0:  # the number of data ranks follows
             plain = replace(plain, global_batch=plain.data * plain.micro_batch)
         check(plain, model, where)
         raise BadInput(
@@ -188,7 +192,14 @@ def _timed(
     if not pairs:
         # A deadline that left no time at all takes the most promising one that has room.
         return next((one for one in ranked if _has_room(model, where, one)), None)
-    return first[min(pairs)[1]]
+    quick_s = _AS_GOOD * min(pairs)[0]
+    return min((first[at] for time_s, at in pairs if time_s <= quick_s), key=_plainness)
+
+
+def _plainness(layout: Layout) -> tuple[int, ...]:
+    """What comes first among layouts that are as good: less moved, fewer axes, fewer ranks each."""
+    axes = (layout.context, layout.virtual, layout.pipeline, layout.expert, layout.tensor)
+    return (layout.zero, sum(size > 1 for size in axes), *axes, layout.micro_batch)
 
 
 def _has_room(model: Architecture, where: Machine, layout: Layout) -> bool:
@@ -220,24 +231,26 @@ def _compared(model: Architecture, name: str, found: Best, asked: Asked) -> Best
     others, count = list(found.others), found.machine.count
     note = ""
     for _ in range(_HALVINGS):
-        if count % 2 or asked.data is not None:
-            break
         count //= 2
+        if not count or asked.data is not None:
+            break
         fewer = _roughly(model, machine(name, count), asked)
         if fewer is None:
-            break
+            continue
         others.append(fewer)
         if fewer[1].step_s.p50 <= _SAME * found.step.step_s.p50:
             note = f"{count} instances are not slower: {fewer[1].layout}"
-    return Best(
-        found.machine,
-        found.step,
-        tuple(others),
-        found.looked_at,
-        found.fitting,
-        found.timed,
-        note,
-    )
+    return replace(found, others=tuple(others), note=note)
+
+
+def _enlarged(model: Architecture, name: str, found: Best, asked: Asked, effort: Effort) -> Best:
+    """What was found beside more instances, where these can exchange."""
+    others, count = list(found.others), found.machine.count
+    if asked.data is None and found.machine.instance.efa_bytes_per_s:
+        for power in range(1, effort.doublings + 1):
+            more = _roughly(model, machine(name, count << power), asked)
+            others += [] if more is None else [more]
+    return replace(found, others=tuple(others))
 
 
 def _roughly(model: Architecture, where: Machine, asked: Asked) -> tuple[Machine, Step] | None:

@@ -68,7 +68,7 @@ class Asked:
 
     def plain(self, machine: Machine) -> Layout:
         """A layout with what was asked, one rank on every other axis, and data for the rest."""
-        made = Layout(**({"recompute": "selective"} | self.given))
+        made = replace(Layout(recompute="selective"), **self.given)
         if self.data is not None:
             return made
         others = made.tensor * made.context * made.pipeline

@@ -18,14 +18,23 @@ KINDS: Final = ("torchrun", "sbatch", "k8s")
 _PORT: Final = 29500
 
 
+def check(kind: str) -> None:
+    """Refuse a kind that is not known.
+
+    Raises:
+        BadInput: with those that are.
+    """
+    if kind not in KINDS:
+        raise BadInput(f"--emit {kind}; legal: {', '.join(KINDS)}", fix="for example torchrun")
+
+
 def text(kind: str, machine: Machine, layout: Layout) -> str:
     """The file of a kind that starts the layout.
 
     Raises:
         BadInput: for a kind that is not known.
     """
-    if kind not in KINDS:
-        raise BadInput(f"--emit {kind}; legal: {', '.join(KINDS)}", fix="for example torchrun")
+    check(kind)
     made = {"torchrun": _torchrun, "sbatch": _sbatch, "k8s": _kubernetes}[kind]
     return made(machine, layout)
 
