@@ -139,7 +139,7 @@ def _details(found: Sequence[InferenceEstimate]) -> list[str]:
         causes = sorted(e.parts_s.items(), key=lambda one: -one[1])
         told = ", ".join(f"{name} {seconds(time_s)}" for name, time_s in causes if time_s)
         lines += ["", f"{e.platform} ({e.quote}): {told}"]
-        if len(e.parts) > 1 or e.parts[0].times > 1:
+        if sum(one.times for one in e.parts) > 1:
             lines += [f"  {one.name} x {one.times}: {seconds(one.time_s)}" for one in e.parts]
         lines += [f"  {e.source}", *(f"  {note}" for note in e.notes)]
     return lines

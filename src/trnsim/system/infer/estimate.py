@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput, OutOfMemory
@@ -191,7 +191,7 @@ class _Timed:
         given = part.given
         guided = math.ceil(part.guided / ranks)
         if guided > 1:
-            given = type(given)(**{**vars(given), "batch": guided * given.batch})
+            given = replace(given, batch=guided * given.batch)
         self.blocks = blocks_of(part.model, given)
         is_captured = isinstance(part.model, Captured)
         if is_captured:

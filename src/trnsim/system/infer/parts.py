@@ -10,7 +10,7 @@ Guidance without a classifier (arXiv:2207.12598) takes each step with the text a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,10 +64,9 @@ class Asked:
     def __post_init__(self) -> None:
         for name in ("batch", "sequence", "image", "steps"):
             value = getattr(self, name)
-            is_whole = isinstance(value, int) and not isinstance(value, bool)
             if value is None and name != "batch":
                 continue
-            if not is_whole or value < 1:
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise BadInput(
                     f"--{name} is {value}; legal: a positive whole number",
                     fix=f"for example --{name} 1",
@@ -220,6 +219,7 @@ def _latent_image(asked: Asked) -> int:
     return asked.image or 0
 
 
+_BYTE: Final = 8
 _DTYPES: Final = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8": "bfloat16"}
 
 
@@ -236,8 +236,12 @@ def _read(values: Mapping[str, Any], place: Path, dtype: str) -> Workload:
         return model
     if not isinstance(model, Architecture):
         raise NotModelled(f"--dtype fp8 for {model.name}, whose graph is captured; legal: bf16")
-    short = {name: min(getattr(model, name), 8) for name in ("weight_bits", "product_bits")}
-    return type(model)(**{**vars(model), **short})
+    return replace(
+        model,
+        weight_bits=min(model.weight_bits, _BYTE),
+        mlp_bits=min(model.mlp_bits, _BYTE),
+        product_bits=min(model.product_bits, _BYTE),
+    )
 
 
 def _sized(values: Mapping[str, Any], image: int) -> dict[str, Any]:
