@@ -38,3 +38,10 @@ def test_a_number_of_instances_that_cannot_be_is_refused(count):
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(BadInput, match=r"^target 'foo' is not known; legal: trn1, trn2, trn3, "):
         machine("foo")
+
+
+def test_t4_has_fp16_alone_and_others_multiply_it_as_bf16():
+    assert machine("g4dn.xlarge").peak("fp16") == 65e12
+    with pytest.raises(BadInput, match="--dtype bf16: t4 has no published peak in it; legal: fp16"):
+        machine("g4dn.xlarge").peak("bf16")
+    assert machine("p5").peak("fp16") == machine("p5").peak("bf16")

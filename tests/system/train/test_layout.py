@@ -46,7 +46,7 @@ def test_ranks_are_ordered_tensor_context_data_pipeline():
         ({"data": float("nan")}, "--dp nan; legal: a whole number from 1 on"),
         ({"zero": 4}, "--zero 4; legal: 0, 1, 2, 3"),
         ({"recompute": "some"}, "--recompute some; legal: none, selective, full"),
-        ({"dtype": "int4"}, "--dtype int4; legal: fp32, bf16, fp8"),
+        ({"dtype": "int4"}, "--dtype int4; legal: fp32, fp16, bf16, fp8"),
         ({"optimizer": "adam"}, "--optimizer adam; legal: adamw"),
         ({"sequence": 262144}, "exceeds max_position_embeddings of llama-8b"),
         ({"sequence": 4095, "context": 2, "data": 4}, "--cp 2 does not divide --sequence 4095"),
@@ -82,7 +82,7 @@ def test_inferentia1_trains_nothing(llama):
 
 
 def test_a_dtype_without_a_peak_is_refused(llama):
-    with pytest.raises(BadInput, match=r"--dtype fp32: h200 has no published peak in it; legal: b"):
+    with pytest.raises(BadInput, match=r"--dtype fp32: h200 has no published peak in it; legal: f"):
         check(Layout(data=8, global_batch=8, dtype="fp32"), llama, machine("p5en"))
 
 

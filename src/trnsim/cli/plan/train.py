@@ -89,7 +89,7 @@ def train(
         typer.Option("--sp/--no-sp", help="Whether tensor ranks share tokens between products."),
     ] = None,
     schedule: Annotated[str, typer.Option(help="Of the pipeline: 1f1b, zb-h1 or zb-h2.")] = "1f1b",
-    dtype: Annotated[str, typer.Option(help="Of products: fp32, bf16 or fp8.")] = "bf16",
+    dtype: Annotated[str, typer.Option(help="Of products: fp32, fp16, bf16 or fp8.")] = "bf16",
     optimizer: Annotated[str, typer.Option(help="adamw, adamw-bf16, lamb, ...")] = "adamw",
     deadline: Annotated[
         float | None, _number("Seconds after which a search times no more.", "--deadline")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from trnsim.arch import TARGETS
 from trnsim.errors import BadInput
 from trnsim.facts import Rate, assumed
-from trnsim.system.layers import constants, table
+from trnsim.system.layers import constants, gpu, table
 from trnsim.system.layers.few import ByPhase, FewConstants
 from trnsim.system.layers.times import LayerTime
 from trnsim.system.workload.operators import Phase
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 _EIGHT_BITS: Final = ("fp8", "fp8_e4", "mxfp8", "cfp8")
 _LANES: Final = 128
 """Of the Vector Engine: one for each partition (trainium_inferentia2_arch.rst)."""
-_ELEMENT_BYTES: Final = 2
-"""Of what crosses a GPU's memory: norms and activations are kernels of their own there."""
 _INF2: Final = "inferentia2"
 
 
@@ -103,7 +101,7 @@ def layer_times(
     Args:
         machine: where they run.
         family: a `Phase` where only its passes are asked for; "" for all phases.
-        dtype: of products: "fp32", "bf16" or "fp8".
+        dtype: of products: "fp32", "bf16" or "fp8"; of T4, "fp16".
         measured: the user's table.
         takes_compiled: whether compiled layers are taken where there are any; None for the better
             answer of each phase.
@@ -111,9 +109,12 @@ def layer_times(
     Raises:
         BadInput: the chip has no published peak in the dtype.
     """
+    if not machine.lnc:
+        return Chosen(
+            gpu.gpu_times(machine.chip, dtype), None, dict.fromkeys(Phase, False), measured
+        )
     phases = (Phase(family),) if family else tuple(Phase)
-    form = _neuron if machine.lnc else _gpu
-    few = ByPhase({phase: form(machine, phase, dtype) for phase in phases})
+    few: LayerTimes = ByPhase({phase: _neuron(machine, phase, dtype) for phase in phases})
     target = _target(machine.chip)
     compiled = table.packaged(table.rank_of(target.name, machine.lnc)) if target else None
     takes = constants.IS_COMPILED_CHOSEN
@@ -125,11 +126,10 @@ def layer_times(
 def facts(machine: Ranks, phase: Phase) -> dict[str, Rate]:
     """The constants behind times of a phase's layers; assumed where another chip's are taken."""
     if not machine.lnc:
-        products = constants.GPU_PRODUCTS.get(machine.chip.name, constants.OTHER_GPU_PRODUCTS)
         return {
-            "part of the peak that products reach": products,
+            "part of the peak that products reach": gpu.BASES[machine.chip.name],
             "part of the memory's bandwidth": constants.GPU_MEMORY,
-            "launches of half a layer s": constants.GPU_HALF_S,
+            "launch of an operator s": gpu.LAUNCH_S,
         }
     found, target = constants.NEURON[phase], _target(machine.chip)
     own = {
@@ -203,25 +203,6 @@ def _score_s(machine: Ranks, fitted_s: float, target: Target | None) -> float:
     if fitted_s and target is not None and not target.is_fitted:
         return float(constants.KERNEL_SCORE_S) / machine.lnc
     return fitted_s * constants.V2_PEAK / peak(machine, "bf16")
-
-
-def _gpu(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
-    products = constants.GPU_PRODUCTS.get(machine.chip.name, constants.OTHER_GPU_PRODUCTS)
-    is_known = machine.chip.name in constants.GPU_PRODUCTS
-    spread = constants.GPU_SPREAD.get(phase, 0.0) if is_known else 0.0
-    return FewConstants(
-        flop_per_s=products * peak(machine, dtype),
-        bytes_per_s=bytes_per_s(machine),
-        cache_passes=1.0,
-        fixed_s=2 * float(constants.GPU_HALF_S),
-        element_s=_ELEMENT_BYTES / bytes_per_s(machine),
-        spread=spread or constants.OTHER_GPU_SPREAD,
-        source=f"few constants of {phase}: {products:.0%} of the peak, {_told(products)}",
-    )
-
-
-def _told(fact: Rate) -> str:
-    return f"{fact.provenance.kind.value}: {fact.provenance.source}"
 
 
 def _target(chip: Accelerator) -> Target | None:

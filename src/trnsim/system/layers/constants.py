@@ -118,25 +118,4 @@ EXTRAPOLATED_SPREAD: Final = assumed(
     0.30, "one sigma that is added, in squares, on chips without published rows"
 )
 
-_AMPERE: Final = derived(
-    0.70,
-    "in sample: eight steps of GPTs on A100, exchanges taken off (Korthikanti et al., table 5)",
-)
-_BLACKWELL: Final = derived(
-    0.43,
-    "in sample: twelve steps of Llama-3-70B's layers on 8 x B200, exchanges taken off (SimuMax)",
-)
-GPU_PRODUCTS: Final = {
-    "a100-40": _AMPERE,
-    "a100-80": _AMPERE,
-    "b200": _BLACKWELL,
-    **dict.fromkeys(("gb200", "b300", "gb300"), assumed(_BLACKWELL, "carried over from B200")),
-}
-"""Part of the peak that products reach on a GPU, by chip."""
-OTHER_GPU_PRODUCTS: Final = assumed(
-    0.50, "between A100 and B200; 38-43 % MFU on H100 (Llama 3, table 4)"
-)
 GPU_MEMORY: Final = assumed(0.80, "part of a GPU's memory bandwidth that long reads reach")
-GPU_HALF_S: Final = assumed(10e-6, "launches of the kernels of half a layer")
-GPU_SPREAD: Final = {Phase.TRAIN: 0.15}
-OTHER_GPU_SPREAD: Final = 0.30

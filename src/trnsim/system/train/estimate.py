@@ -10,7 +10,7 @@ from trnsim.arch import TARGETS
 from trnsim.errors import BadInput
 from trnsim.facts import assumed
 from trnsim.price import Quote, quote
-from trnsim.system.layers import constants
+from trnsim.system.layers import constants, gpu
 from trnsim.system.machine import machine
 from trnsim.system.train import memory
 from trnsim.system.train.best import Best, Effort, best
@@ -172,7 +172,7 @@ def usual_batch(where: Machine, sequence: int) -> int:
 def _efficiency(where: Machine) -> Rate:
     """The part of the peak that products reach; assumed where it is another chip's."""
     if not where.lnc:
-        return constants.GPU_PRODUCTS.get(where.chip.name, constants.OTHER_GPU_PRODUCTS)
+        return gpu.BASES[where.chip.name]
     found = constants.NEURON[Phase.TRAIN].products
     if any(one.is_fitted for one in TARGETS.values() if one.chip == where.chip.name):
         return found

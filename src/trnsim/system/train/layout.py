@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 RECOMPUTES: Final = tuple(one.value for one in Recompute)
 SCHEDULES: Final = ("1f1b", "zb-h1", "zb-h2")
-DTYPES: Final = ("fp32", "bf16", "fp8")
+DTYPES: Final = ("fp32", "fp16", "bf16", "fp8")
 ZERO: Final = ("nothing", "optimizer", "gradients", "weights")
 """By ZeRO's stage, what data ranks share besides what those before it share."""
 _UNTRAINED: Final = "inferentia1"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 RESERVE: Final = assumed(
     0.08, "part of HBM for the runtime, programs, their rings and fragmentation; none is published"
 )
-WEIGHT_BYTES: Final = {"fp32": 4, "bf16": 2, "fp8": 2}
+WEIGHT_BYTES: Final = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 2}
 _GRADIENT_BYTES: Final = documented(4, "gradients are summed in FP32 (Megatron-LM, NxD Training)")
 _ROW_BYTES: Final = documented(4, "a sum of exponentials for each row of scores (FlashAttention)")
 _LOGIT_BYTES: Final = documented(6, "logits, and in FP32 for the loss (Korthikanti, 4.3)")

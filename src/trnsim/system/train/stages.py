@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from trnsim.system.workload.architecture import Architecture, Layer, Tower
     from trnsim.system.workload.operators import Block
 
-PARAMETER_BITS: Final = {"fp32": 32, "bf16": 16, "fp8": 16}
+PARAMETER_BITS: Final = {"fp32": 32, "fp16": 16, "bf16": 16, "fp8": 16}
 """Bits of a weight that is trained; products in FP8 keep weights in bfloat16.
 
 Source: Transformer Engine's documentation, "Using FP8": weights are cast before each product.
 """
 _BYTE_BITS: Final = 8
-PRODUCT_BITS: Final = {"fp32": 32, "bf16": 16, "fp8": 8}
+PRODUCT_BITS: Final = {"fp32": 32, "fp16": 16, "bf16": 16, "fp8": 8}
 
 
 @dataclass(frozen=True)
