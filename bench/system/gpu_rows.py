@@ -17,12 +17,12 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from trnsim.system.train import memory
-from trnsim.system.train.layout import Layout
-from trnsim.system.train.step import Steps
 
 from trnsim.system.layers.gpu import gpu_times
 from trnsim.system.machine import machine
+from trnsim.system.train import memory
+from trnsim.system.train.layout import Layout
+from trnsim.system.train.step import Steps
 from trnsim.system.workload.config import from_config
 
 ROWS = Path(__file__).parent / "gpus.json"

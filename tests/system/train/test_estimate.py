@@ -49,7 +49,7 @@ def test_only_chips_that_were_measured_are_validated(llama):
     assert of(llama, "trn1").validated
     found = of(llama, "trn3")
     assert not found.validated
-    assert any(one.startswith("training efficiency = 0.4: ") for one in found.basis.assumed)
+    assert any(one.startswith("training efficiency = 0.69: extrapolated from Trn1 and Inf2: ") for one in found.basis.assumed)
     assert found.basis.counts[Evidence.ASSUMED] == 2
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from trnsim.system.layers.times import LayerTimes
     from trnsim.system.workload.operators import Block, Pass
 
+PRODUCTS: Final = "part of the peak that products reach"
 _EIGHT_BITS: Final = ("fp8", "fp8_e4", "mxfp8", "cfp8")
 _LANES: Final = 128
 """Of the Vector Engine: one for each partition (trainium_inferentia2_arch.rst)."""
@@ -127,13 +128,13 @@ def facts(machine: Ranks, phase: Phase) -> dict[str, Rate]:
     """The constants behind times of a phase's layers; assumed where another chip's are taken."""
     if not machine.lnc:
         return {
-            "part of the peak that products reach": gpu.BASES[machine.chip.name],
+            PRODUCTS: gpu.BASES[machine.chip.name],
             "part of the memory's bandwidth": constants.GPU_MEMORY,
             "launch of an operator s": gpu.LAUNCH_S,
         }
     found, target = constants.NEURON[phase], _target(machine.chip)
     own = {
-        "part of the peak that products reach": found.products,
+        PRODUCTS: found.products,
         "HBM bytes/s of a NeuronCore-v2": found.bytes_per_s,
         "half a layer s": found.half_s,
     }

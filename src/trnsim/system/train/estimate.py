@@ -6,11 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trnsim.arch import TARGETS
 from trnsim.errors import BadInput
-from trnsim.facts import assumed
 from trnsim.price import Quote, quote
-from trnsim.system.layers import constants, gpu
+from trnsim.system.layers.choice import PRODUCTS
+from trnsim.system.layers.choice import facts as layer_facts
 from trnsim.system.machine import machine
 from trnsim.system.train import memory
 from trnsim.system.train.best import Best, Effort, best
@@ -169,22 +168,12 @@ def usual_batch(where: Machine, sequence: int) -> int:
     return odd << max(math.ceil(math.log2(wanted / odd)), 0)
 
 
-def _efficiency(where: Machine) -> Rate:
-    """The part of the peak that products reach; assumed where it is another chip's."""
-    if not where.lnc:
-        return gpu.BASES[where.chip.name]
-    found = constants.NEURON[Phase.TRAIN].products
-    if any(one.is_fitted for one in TARGETS.values() if one.chip == where.chip.name):
-        return found
-    return assumed(found, f"carried over: {found.provenance.source}")
-
-
 def _basis(found: Best) -> Basis:
     """The inputs that decided it, with the provenance of each."""
     where, dtype = found.machine, found.step.layout.dtype
     facts: dict[str, Rate] = {
         f"peak FLOP/s ({dtype})": where.peak(dtype),
-        _EFFICIENCY: _efficiency(where),
+        _EFFICIENCY: layer_facts(where, Phase.TRAIN)[PRODUCTS],
         "HBM bytes": where.chip.memory_bytes,
         "HBM bytes/s": where.chip.memory_bytes_per_s,
         "HBM reserve": memory.RESERVE,
