@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench compiled layers plans docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling fabric foldings jax-suite jax-versions launch-suite opinfo mutants size clean
+.PHONY: help run test check tiny bench compiled layers plans docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling fabric foldings serving jax-suite jax-versions launch-suite opinfo mutants size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -143,6 +143,9 @@ fabric: .venv/.test ## collectives by events beside their closed form: make fabr
 
 foldings: .venv/.test ## random layouts to 4,096 ranks, with every rank of its own beside the folded step
 	TRNSIM_FOLDINGS=20 TRNSIM_FOLDING_NODES=64 $(BIN)/python -m pytest tests/system/train/test_folding.py
+
+serving: .venv/.test ## requests through a server step by step: 100,000 on one replica in 60 s
+	$(BIN)/python bench/serving.py
 
 # An hour at most; what was checked stands in build/opinfo, and a stopped run goes on.
 opinfo: .venv/.test ## PyTorch's own samples of every operator on the device; writes docs/torch-ops.md

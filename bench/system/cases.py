@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -53,6 +53,7 @@ class Case:
         given: the pass.
         ranks: tensor ranks.
         why: why it is not answered.
+        lnc: NeuronCores of a rank.
     """
 
     row: dict
@@ -64,7 +65,7 @@ class Case:
     given: Pass | None = None
     ranks: int = 1
     why: str = ""
-    notes: list = field(default_factory=list)
+    lnc: int = 1
 
     @property
     def id(self):
@@ -202,3 +203,29 @@ def pass_s(row, batch):
     if "throughput" not in row:
         return latency_s
     return min(latency_s, CORES[row["hardware"].lower()] * batch / row["throughput"])
+
+
+TRN2 = {
+    "trn2-l33-70b-sd-ttft": (
+        *("Llama-3-70B", 64, Pass(Phase.PREFILL, 1, 12288)),
+        "10,000 tokens in the context bucket of 12,288; its draft's prompt left out",
+    ),
+    "trn2-l70b-apc-2": (
+        *("Llama-3-70B", 64, Pass(Phase.PREFILL, 1, 2048)),
+        "about 1,000 tokens in the bucket of 2,048, on as many ranks as the row above: assumed",
+    ),
+    "vllm-l31-8b": (
+        *("Llama-3-8B", 8, Pass(Phase.DECODE, 2, 1, 639)),
+        "all weights in bf16: the shares of bf16 and mxfp4 are not stated",
+    ),
+}
+"""Rows of Trainium2: model, ranks, pass, and what is assumed."""
+
+
+def extrapolated():
+    """(case, what is assumed) of the rows of Trainium2 that can be priced at all."""
+    rows = {row["id"]: row for row in json.loads(MODELS.read_text(encoding="utf-8"))}
+    for name, (model, ranks, given, told) in TRN2.items():
+        row, family = rows[name], DECODE if given.phase is Phase.DECODE else PREFILL
+        place = ("trn2", "trn2.48xlarge", architecture(model), given, ranks)
+        yield Case(row, family, row["value"] / 1e3, *place, lnc=2), told

@@ -31,8 +31,9 @@ PROMPTS = (1, 2, 4, 8)
 COMPILED = 2
 """Prompts that are compiled together: each further one takes what the second adds."""
 SHAPES = (
-    *((Phase.PREFILL, 1, length) for length in (128, 256, 1024, 2048, 4096, 8192)),
+    *((Phase.PREFILL, 1, length) for length in (128, 256, 1024, 2048)),
     *((Phase.DECODE, batch, length) for batch in (1, 8) for length in (512, 2048, 8192)),
+    *((Phase.PREFILL, 1, length) for length in (4096, 8192)),
 )
 """Phase, batch, and tokens that a query meets."""
 

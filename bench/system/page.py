@@ -5,17 +5,21 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import cases as published
 import families
 import numpy as np
 from folds import sigma
+from rows import reason
 from training import trainings
 from training_fit import judge as judge_training
 
+from trnsim.arch.catalogue import catalogue
 from trnsim.lower.cache import version
 from trnsim.system.layers import constants, table
+from trnsim.system.layers.choice import layer_times
 from trnsim.system.workload.operators import Phase
 
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy-plans.md"
@@ -27,6 +31,8 @@ TARGETS = {
     published.IMAGES: "20 / 50",
     "training": "12 / 25",
 }
+P90 = 1.2816
+"""Sigmas between the median and P90."""
 TOLERANCE = 0.02
 """By which a constant of the package may differ from its fit."""
 HEAD = """# How far plans are from published times
@@ -45,7 +51,8 @@ TEXT = """
 **What is in sample, and what is extrapolated.** The *forms* below were chosen with all rows in
 sight; their constants were not. Nothing is fitted for a model. On Trainium2 and Trainium3 all of it
 is extrapolated: the same parts of a later core's peak, clock and DMA rate, with a spread of 30 %
-added in squares. No training time of Trainium2, and no time at all of Trainium3, is published in
+added in squares; scores of prompts take what nki-library's attention kernel was published to take
+on Trainium2. No training time of Trainium2, and no time at all of Trainium3, is published in
 these rows. The TTFT and the TPOT row of Llama-3.2-1B on one core (neuronmm) take several times what
 reading the weights takes, which nothing here explains: no fit sees them, the table counts them.
 
@@ -57,6 +64,10 @@ for all layers of a plan, and do not average out.
 architectures: the few constants, or whole compiled graphs ([their page](accuracy-models.md)).
 
 {chosen}
+
+No few constants are fitted to CNN and diffusion: the table has what whole compiled graphs say of
+them (`trnsim compile`). `trnsim plan infer` reads them from their graphs, with the constants of
+encoders; `bench/system/run.py --rows bench/system/rows.json` says how far it is off.
 
 ## The few constants
 
@@ -84,10 +95,19 @@ Fits without one architecture each:
 
 `make layers` compiles one layer of a model at a shape and keeps its time in
 `src/trnsim/system/layers/table.json` with the version of the sources that decide a time
-(`{table_version}`; these sources are `{version}`). {points} points of {curves} layers are there;
-between two of them the logarithm of the time is a straight line of the logarithms of batch and
-length, and never falls; beyond them there is none, and the few constants answer. Layers that a user
-compiles lie in the cache folder (`TRNSIM_CACHE`) under their own version, and come first.
+(`{table_version}`; these sources are
+`{version}`). {points} points of {curves} layers are there; between two
+of them the logarithm of the time is a straight line of the logarithms of batch and length, and
+never falls; beyond them there is none, and the few constants answer. Layers that a user compiles
+(`trnsim plan layer CONFIG.json --on trn1 --compile`) lie in the cache folder (`TRNSIM_CACHE`) under
+their own version, and come first.
+
+These layers in plans, on the rows whose shapes they reach, beside the few constants on the same
+rows (which saw them: in sample):
+
+| family | rows | compiled: median / P90 % | few constants: median / P90 % |
+|---|---|---|---|
+{in_plans}
 
 ## Measured times
 
@@ -106,6 +126,15 @@ the nodes give is taken. What is computed again is what the launch script says.
 | configuration | published s | estimate s | P10 | P90 | error % | releases | repaired, or noted |
 |---|---|---|---|---|---|---|---|
 {training}
+
+## Trainium2
+
+What is published of it is drafted, mixed or of unstated length: {trn2_count} rows can be priced,
+with an assumption each. They are in no table above, and no constant was fitted to them.
+
+| row | published ms | estimate ms | P10 | P90 | error % | assumed |
+|---|---|---|---|---|---|---|
+{trn2}
 
 ## Row by row
 
@@ -254,12 +283,67 @@ def training_lines(judged):
         yield line(one.case.id, *(f"{each:.4g}" for each in figures), error, apart, flags)
 
 
+@dataclass(frozen=True)
+class _Rank:
+    """A rank of a chip."""
+
+    chip: object
+    lnc: int = 1
+
+    @property
+    def ranks_per_chip(self):
+        """Ranks of its chip."""
+        return self.chip.cores // self.lnc
+
+
+CHIPS = {"trn1": "trainium1", "inf2": "inferentia2", "trn2": "trainium2"}
+
+
+def rank_of(case):
+    """The rank on which a case ran."""
+    return _Rank(catalogue().accelerator(CHIPS[case.target]), case.lnc)
+
+
+def in_plans(found):
+    """A line for each family whose layers the table has: both answers on its rows."""
+    for family in found:
+        sizes = {True: [], False: []}
+        for case in [one.case for one in family.judged.get("few constants", [])]:
+            both = {takes: layer_times(rank_of(case), takes_compiled=takes) for takes in sizes}
+            layer = next(block for block in case.made if block.name == "layer")
+            if not both[True].of(layer, case.given).source.startswith("compiled"):
+                continue
+            for takes, times in both.items():
+                sizes[takes].append(abs(100 * (case.seconds(times) / case.published_s - 1)))
+        if sizes[True]:
+            told = [f"{np.median(one):.1f} / {np.quantile(one, 0.9):.1f}" for one in sizes.values()]
+            yield line(family.name, len(sizes[True]), *told)
+
+
+def trn2_lines():
+    """A line for each row of Trainium2, which is extrapolated."""
+    for case, told in published.extrapolated():
+        times = layer_times(rank_of(case))
+        estimate_s = case.seconds(times)
+        factor = np.exp(P90 * times.of(case.made[1], case.given).spread)
+        figures = (case.published_s, estimate_s, estimate_s / factor, estimate_s * factor)
+        error = 100 * (estimate_s / case.published_s - 1)
+        yield line(case.id, *(f"{1e3 * each:.4g}" for each in figures), f"{error:+.1f}", told)
+
+
 def table_facts():
     """Points and curves of the package's table, and its version."""
     found = [table.read(table.PACKAGED, rank) for rank in ("NeuronCore-v2", "2 x NeuronCore-v3")]
     curves = [curve for one in found for curve in one.curves.values()]
     made = curves[0].version if curves else "none"
     return sum(len(curve.points) for curve in curves), len(curves), made
+
+
+def why(case):
+    """Why a case has no answer here."""
+    if case.family == published.IMAGES:
+        return reason(case) or "no fit: answered by `plan infer` alone (bench/system/rows.json)"
+    return case.why
 
 
 def text_of(found, trained, judged, passes):
@@ -272,7 +356,7 @@ def text_of(found, trained, judged, passes):
         by = ", ".join(name for name, _ in Counter(name for name, _ in one.chosen).most_common())
         head.append(summary(one.name, count, summaries[one.name], by))
         told.append(f"- {one.name}: {by or 'none'}.")
-        unanswered += [line(case.id, case.why or "no answer yet") for case in one.unanswered]
+        unanswered += [line(case.id, why(case)) for case in one.unanswered]
         folds += list(fold_lines(one)) if one.judged.get("few constants") else []
     head.append(summary("training", len(trained), judged, "few constants"))
     every = [one for each in summaries.values() for one in each]
@@ -295,6 +379,9 @@ def text_of(found, trained, judged, passes):
         points=points,
         curves=curves,
         training="\n".join(training_lines(judged)),
+        in_plans="\n".join(in_plans(found)),
+        trn2_count=len(published.TRN2),
+        trn2="\n".join(trn2_lines()),
         rows="\n".join(row_lines(found)),
         unanswered="\n".join(unanswered),
     ), wrong

@@ -13,10 +13,36 @@ import cases as published
 from training import trainings
 
 HERE = Path(__file__).parent
+ARCHITECTURES = HERE.parent / "accuracy" / "models" / "architectures.json"
 GPT = {"22B": (6144, 48, 64), "175B": (12288, 96, 96), "530B": (20480, 105, 128)}
 GPT["1T"] = (25600, 128, 160)
 """Width, layers and heads of the GPTs of Korthikanti et al., table 3; 51,200 words."""
 GPU_INSTANCES = {"B200": "p6-b200.48xlarge", "A100 80GB": "p4de.24xlarge"}
+SD_TEXTS = ("text_encoder", "CLIPTextModel", "SD 2 text encoder")
+SDXL_TEXTS = (
+    ("text_encoder", "CLIPTextModel", "SDXL text encoder"),
+    ("text_encoder_2", "CLIPTextModelWithProjection", "SDXL text encoder 2"),
+)
+T5_TEXTS = ("text_encoder", "T5EncoderModel", "T5 v1.1 XXL encoder")
+PIPELINES = {
+    "stable-diffusion-2.1": (SD_TEXTS, ("unet", "UNet2DConditionModel", "SD 2.1 UNet")),
+    "sdxl-base": (*SDXL_TEXTS, ("unet", "UNet2DConditionModel", "SDXL UNet")),
+    "pixart-256": (T5_TEXTS, ("transformer", "PixArtTransformer2DModel", "PixArt 256")),
+    "pixart-512": (T5_TEXTS, ("transformer", "PixArtTransformer2DModel", "PixArt 512")),
+}
+"""Parts of pipelines: folder, class, and name in bench/accuracy/models/architectures.json."""
+DECODER = ("vae", "AutoencoderKL", "SD VAE")
+ASKED = {
+    "Stable Diffusion 2.1": ("stable-diffusion-2.1", 50, 77),
+    "Stable Diffusion XL Base": ("sdxl-base", 50, 77),
+    "PixArt Alpha": ("pixart-{}", 20, 120),
+    "PixArt Sigma": ("pixart-{}", 20, 300),
+}
+"""Pipeline, steps and tokens of a text: of diffusers' pipelines, as AWS's scripts take them."""
+UNASKED = {
+    "Stable Diffusion 2 Inpainting": "an image of 936 x 624 pixels: plans know squares",
+    "Stable Diffusion XL Base & Refiner": "two pipelines, one after another: plans know one",
+}
 PLACED = {
     "trn1 era (2 ranks = 2 NC of one chip likely)": "trn1.32xlarge",
     "unstated (trn2 likely)": "trn2.48xlarge",
@@ -50,7 +76,8 @@ def served(case):
     given = shapes.get("Input Length", shapes.get("ctx"))
     longest = shapes.get("Sequence Length", shapes.get("seq"))
     made = shapes.get("Output Length", int(longest) - int(given))
-    command = ["plan", "serve", config(one["kernel_or_model"]), "--on", case.instance]
+    name = longer(one["kernel_or_model"], int(longest))
+    command = ["plan", "serve", config(name), "--on", case.instance]
     command += ["--tensor-parallel-size", case.ranks, "--max-num-seqs", batch]
     command += ["--max-model-len", longest, "--input-len", given, "--output-len", made]
     command += ["--concurrency", batch]
@@ -60,13 +87,28 @@ def served(case):
     return row(one["id"], case.family, command, path, one["value"], one["unit"], one["source"])
 
 
+def longer(name, tokens):
+    """The configuration of a model, with as many positions as its published run must have had."""
+    file = HERE.parents[1] / config(name)
+    found = json.loads(file.read_text(encoding="utf-8"))
+    if found["max_position_embeddings"] >= tokens:
+        return name
+    made = f"{name}-{tokens}"
+    _write(made, found | {"max_position_embeddings": tokens})
+    return made
+
+
 def inferred(case):
     """A row of an encoder or of images."""
     one, shapes = case.row, case.row["shapes"]
-    command = ["plan", "infer", config(one["kernel_or_model"]), "--on", case.instance]
-    command += ["--batch", shapes["Batch Size"]]
-    if "Image Size" in shapes:
-        command += ["--image", shapes["Image Size"].split("x")[-1]]
+    pixels = shapes.get("Image Size", "").split("x")[-1]
+    pipeline, steps, tokens = ASKED.get(one["kernel_or_model"], ("", 0, 0))
+    path = f"bench/system/configs/{pipeline.format(pixels)}/model_index.json"
+    path = path if pipeline else config(one["kernel_or_model"])
+    command = ["plan", "infer", path, "--on", case.instance, "--batch", shapes["Batch Size"]]
+    if pixels:
+        command += ["--image", pixels]
+        command += ["--steps", steps, "--sequence", tokens] if pipeline else []
     else:
         command += ["--sequence", shapes["Sequence Length"]]
     value = float(f"{case.published_s:.6g}")
@@ -125,7 +167,7 @@ def all_rows():
     """(rows, what is not asked and why)."""
     found, unasked = [], {}
     for case in published.cases():
-        why = case.why or (published.TWO_COUNTS if case.family == published.CLIP else "")
+        why = reason(case)
         if why:
             unasked[case.id] = why
         else:
@@ -141,6 +183,18 @@ def all_rows():
     return found, unasked
 
 
+def reason(case):
+    """Why a row of inference is not asked; empty where it is."""
+    name = case.row["kernel_or_model"]
+    if case.family == published.CLIP:
+        return published.TWO_COUNTS
+    if case.family != published.IMAGES:
+        return case.why
+    if name in ASKED or (HERE.parents[1] / config(name)).exists():
+        return ""
+    return UNASKED.get(name, "a model of torchvision, which has no config.json")
+
+
 def read(name):
     """A file of this folder."""
     return json.loads((HERE / name).read_text(encoding="utf-8"))
@@ -152,13 +206,26 @@ def configurations():
         sizes = {"n_embd": hidden, "n_layer": layers, "n_head": heads, "n_positions": 2048}
         made = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 51200}
         _write(f"GPT-{name}", made | sizes)
+    known = json.loads(ARCHITECTURES.read_text(encoding="utf-8"))
+    for name, parts in PIPELINES.items():
+        index = {part: [_library(made), made] for part, made, _ in (*parts, DECODER)}
+        _write(f"{name}/model_index", {"_class_name": "DiffusionPipeline", **index})
+        for part, made, one in (*parts, DECODER):
+            named = {"_class_name": made} if _library(made) == "diffusers" else {}
+            _write(f"{name}/{part}/config", named | known[one]["config"])
     short = json.loads((HERE / "configs" / "Llama-3-70B.json").read_text(encoding="utf-8"))
     _write("Llama-3-70B-12-layers", short | {"num_hidden_layers": 12})
 
 
+def _library(made):
+    """The library that has a class."""
+    return "diffusers" if made.endswith(("2DModel", "ConditionModel", "KL")) else "transformers"
+
+
 def _write(name, made):
-    text = json.dumps(made, indent=1) + "\n"
-    (HERE / "configs" / f"{name}.json").write_text(text, encoding="utf-8")
+    file = HERE / "configs" / f"{name}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
 
 def main():

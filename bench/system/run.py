@@ -4,7 +4,8 @@ FILE is a JSON list of rows: `id`, `group`, `command` (a list: what follows ``tr
 ``--json``), `path` (keys with dots between them in what it prints; `.max` and `.min` of a list),
 `value` and `unit` of the published figure, and its `source`. For each group it prints how many rows
 were answered, the median, the 90th percentile and the sign of their errors, and how many published
-figures lie between P10 and P90.
+figures lie between P10 and P90. ``--keep FILE`` writes each group's coverage, median and P90;
+``--against FILE`` fails where one of them is worse by more than 5 %.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ SCALES = {
 }
 """Units of published figures in SI; any other is the command's own."""
 ALL = "all"
+WORSE = 1.05
+"""By what an error may exceed the kept one."""
 
 
 @dataclass(frozen=True)
@@ -118,15 +121,49 @@ def summary(name, answers):
     )
 
 
-def table(answers):
-    """All groups, and all rows together."""
+def grouped(answers):
+    """Answers by group."""
     groups = {}
     for one in answers:
         groups.setdefault(one.row.get("group", ""), []).append(one)
+    return groups
+
+
+def table(answers):
+    """All groups, and all rows together."""
+    groups = grouped(answers)
     head = f"{'group':32} {'rows':>9} {'median%':>7} {'P90%':>7} {'signed%':>8} {'inside%':>9}"
     lines = [f"{head} {'width%':>8}"]
     lines += [summary(name, found) for name, found in sorted(groups.items())]
     return "\n".join([*lines, summary(ALL, answers)])
+
+
+def figures(answers):
+    """By group, how many rows are answered, and the median and P90 of their errors in percent."""
+    found = {}
+    for name, ones in grouped(answers).items():
+        size = [abs(100 * one.error) for one in ones if one.interval] or [float("inf")]
+        found[name] = {
+            "answered": sum(bool(one.interval) for one in ones),
+            "median": round(float(np.median(size)), 2),
+            "P90": round(float(np.quantile(size, 0.9)), 2),
+        }
+    return found
+
+
+def worsened(found, kept):
+    """What is worse than it was kept, in words."""
+    said = []
+    for name, old in kept.items():
+        new = found.get(name, {"answered": 0, "median": float("inf"), "P90": float("inf")})
+        if new["answered"] < old["answered"]:
+            said.append(f"{name}: {new['answered']} rows answered, {old['answered']} before")
+        said += [
+            f"{name}: {what} of {new[what]} %, {old[what]} % before"
+            for what in ("median", "P90")
+            if new[what] > WORSE * old[what]
+        ]
+    return said
 
 
 def main():
@@ -135,6 +172,8 @@ def main():
     parser.add_argument("--rows", type=Path, required=True, help="the file of rows")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--each", action="store_true", help="print every row")
+    parser.add_argument("--keep", type=Path, help="write coverage and errors of groups")
+    parser.add_argument("--against", type=Path, help="fail where they are worse than these")
     asked = parser.parse_args()
     rows = json.loads(asked.rows.read_text(encoding="utf-8"))
     with ProcessPoolExecutor(asked.jobs) as pool:
@@ -153,7 +192,15 @@ def main():
                 f"{one.row['id']}: {middle:.4g} ({low:.4g} to {high:.4g}), published "
                 f"{one.published:.4g}, {100 * one.error:+.1f} %"
             )
+    found = figures(answers)
+    if asked.keep:
+        asked.keep.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    kept = json.loads(asked.against.read_text(encoding="utf-8")) if asked.against else {}
+    worse = worsened(found, kept)
+    for one in worse:
+        print(f"worse: {one}", file=sys.stderr)
+    return 1 if worse else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

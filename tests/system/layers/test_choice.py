@@ -5,6 +5,7 @@ from layer_sizes import LLAMA, layer
 
 from trnsim.arch.catalogue import Accelerator, catalogue
 from trnsim.errors import BadInput
+from trnsim.facts import Evidence
 from trnsim.system.layers import choice
 from trnsim.system.layers.choice import Chosen, bytes_per_s, layer_times, peak
 from trnsim.system.layers.measured import read
@@ -88,7 +89,8 @@ def test_a_compiled_layer_is_taken_where_it_is_chosen_and_there():
         chosen = Chosen(few, known(block, GIVEN, 5e-3), dict.fromkeys(Phase, takes))
         found = chosen.of(block, GIVEN)
         assert found.time_s == expected
-        assert found.source.startswith("compiled layer, some version" if takes else "few constants")
+        said = "compiled layer, by other sources than today's: some version"
+        assert found.source.startswith(said if takes else "few constants")
 
 
 def test_the_few_constants_answer_where_no_layer_is_compiled():
@@ -136,3 +138,22 @@ def test_norms_and_activations_cross_a_gpus_memory():
     moved = sum(2 * one.elements + one.weight_bytes for one in others)
     found = layer_times(H100).of(block, given).parts_s["vector"]
     assert found == pytest.approx(moved / bytes_per_s(H100))
+
+
+def test_prompts_of_later_chips_take_kernels_of_attention():
+    given = Pass(Phase.PREFILL, 1, 2048)
+    block = layer(LLAMA, given)
+    first, later = (layer_times(one).of(block, given).parts_s["scores"] for one in (TRN1, TRN2))
+    assert first == pytest.approx(32 * 2048 * 2048 * 178e-12)
+    assert later == pytest.approx(32 * 2048 * 2048 * 8.2e-12 / 2)
+
+
+def test_constants_of_another_chip_are_assumed():
+    own, other = (
+        choice.facts(rank(*on), Phase.DECODE) for on in (("trainium1", 1), ("trainium2", 2))
+    )
+    assert own.keys() == other.keys()
+    assert not any(fact.provenance.kind is Evidence.ASSUMED for fact in own.values())
+    assert all(fact.provenance.kind is Evidence.ASSUMED for fact in other.values())
+    assert [float(one) for one in own.values()] == [float(one) for one in other.values()]
+    assert "part of the memory's bandwidth" in choice.facts(rank("h200"), Phase.DECODE)

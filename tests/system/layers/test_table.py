@@ -95,3 +95,8 @@ def test_the_packaged_table_rises_and_says_what_made_it():
         for batch, length, time_s in row["points"]:
             assert times.at(batch, length) >= time_s
             assert 1e-6 < time_s < 10
+
+
+def test_a_time_of_other_sources_is_said_to_be():
+    assert table.told(cache.version()) == "compiled layer"
+    assert "other sources than today's: 0123" in table.told("0123")

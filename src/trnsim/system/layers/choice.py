@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from trnsim.arch import TARGETS
 from trnsim.errors import BadInput
-from trnsim.system.layers import constants, table
+from trnsim.facts import Rate, assumed
+from trnsim.system.layers import constants, gpu, table
 from trnsim.system.layers.few import ByPhase, FewConstants
-from trnsim.system.layers.gpu import gpu_times
 from trnsim.system.layers.times import LayerTime
 from trnsim.system.workload.operators import Phase
 
@@ -80,7 +80,7 @@ class Chosen:
             return self.few.of(block, given)
         time_s, version = known
         spread = constants.COMPILED_SPREAD[given.phase]
-        return LayerTime(time_s, {"compiled": time_s}, spread, f"compiled layer, {version}")
+        return LayerTime(time_s, {"compiled": time_s}, spread, table.told(version))
 
     def backward(self, block: Block, given: Pass) -> LayerTime:
         """The time of both gradients of one of the block's layers."""
@@ -110,15 +110,37 @@ def layer_times(
         BadInput: the chip has no published peak in the dtype.
     """
     if not machine.lnc:
-        return Chosen(gpu_times(machine.chip, dtype), None, dict.fromkeys(Phase, False), measured)
+        return Chosen(
+            gpu.gpu_times(machine.chip, dtype), None, dict.fromkeys(Phase, False), measured
+        )
     phases = (Phase(family),) if family else tuple(Phase)
-    few: LayerTimes = ByPhase({phase: _neuron(machine, phase, dtype) for phase in phases})
+    fitted = ByPhase({phase: _neuron(machine, phase, dtype) for phase in phases})
     target = _target(machine.chip)
     compiled = table.packaged(table.rank_of(target.name, machine.lnc)) if target else None
     takes = constants.IS_COMPILED_CHOSEN
     if takes_compiled is not None:
         takes = dict.fromkeys(Phase, takes_compiled)
-    return Chosen(few, compiled, takes, measured)
+    return Chosen(fitted, compiled, takes, measured)
+
+
+def facts(machine: Ranks, phase: Phase) -> dict[str, Rate]:
+    """The constants behind times of a phase's layers; assumed where another chip's are taken."""
+    if not machine.lnc:
+        return {
+            "part of the peak that products reach": gpu.BASES[machine.chip.name],
+            "part of the memory's bandwidth": constants.GPU_MEMORY,
+            "an operator's launch s": gpu.EAGER_S if phase is Phase.TRAIN else gpu.LAUNCH_S,
+        }
+    found, target = constants.NEURON[phase], _target(machine.chip)
+    own = {
+        "part of the peak that products reach": found.products,
+        "HBM bytes/s of a NeuronCore-v2": found.bytes_per_s,
+        "half a layer s": found.half_s,
+    }
+    if target is not None and target.is_fitted:
+        return own
+    why = "extrapolated from Trn1 and Inf2"
+    return {name: assumed(fact, f"{why}: {fact.provenance.source}") for name, fact in own.items()}
 
 
 def bytes_per_s(machine: Ranks) -> float:
@@ -169,11 +191,18 @@ def _neuron(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
         fixed_s=2 * half_s,
         spread=(found.spread**2 + more**2) ** 0.5,
         source=f"few constants of {phase}, {told} {found.rows}",
-        score_s=float(found.score_s) * constants.V2_PEAK / peak(machine, "bf16"),
+        score_s=_score_s(machine, float(found.score_s), target),
         element_s=float(found.element_passes) / (machine.lnc * _LANES * vector_hz),
         host_bytes_per_s=float(found.host_bytes_per_s),
         repeats_keys=True,
     )
+
+
+def _score_s(machine: Ranks, fitted_s: float, target: Target | None) -> float:
+    """Seconds of a score on a rank, where the family's form has it."""
+    if fitted_s and target is not None and not target.is_fitted:
+        return float(constants.KERNEL_SCORE_S) / machine.lnc
+    return fitted_s * constants.V2_PEAK / peak(machine, "bf16")
 
 
 def _target(chip: Accelerator) -> Target | None:

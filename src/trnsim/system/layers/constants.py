@@ -104,6 +104,12 @@ IS_COMPILED_CHOSEN: Final = dict.fromkeys(Phase, False)
 
 V2_PEAK: Final = 95e12
 """BF16 FLOP per second of a NeuronCore-v2, half of the chip's: `score_s` is of that core."""
+KERNEL_SCORE_S: Final = measured(
+    8.2e-12,
+    "nki-library's attention_cte on one core of a Trn2: causal, 9,216 x 9,216, masked scores "
+    "counted; NxD Inference takes such kernels for prompts on Trainium2 and later",
+)
+"""Seconds of a score on a core of Trainium2 and later."""
 V2_MEMORY: Final = assumed(
     294 / 440, "part of a core's share of memory that NeuronCore-v2 reaches, taken for Inferentia1"
 )

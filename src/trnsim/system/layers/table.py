@@ -114,6 +114,13 @@ def rank_of(target: str, lnc: int) -> str:
     return name if lnc == 1 else f"{lnc} x {name}"
 
 
+def told(version: str) -> str:
+    """The source of a compiled time: whether the sources that decide a time are still those."""
+    if version == disk.version():
+        return "compiled layer"
+    return f"compiled layer, by other sources than today's: {version}; `make layers` makes it anew"
+
+
 def length_of(given: Pass) -> int:
     """Tokens that a query meets."""
     return given.tokens + given.past
