@@ -177,12 +177,18 @@ class GpuTimes:
     def _time(self, block: Block, cache_bytes: float, phase: Phase) -> LayerTime:
         has_cached, is_training = phase is Phase.DECODE, phase is Phase.TRAIN
         made = [self.product_s(one, has_cached=has_cached) for one in block.products]
+        met_s = sum(
+            compute_s
+            for one, (compute_s, _) in zip(block.products, made, strict=True)
+            if has_cached and is_attention(one)
+        )
+        cache_s = max(cache_bytes / self.bytes_per_s - met_s, 0.0)  # read while it is multiplied
         others = [one for one in block.elementwise if self._is_kernel(one)]
         nbytes = sum(bytes_of(one.elements, _HALF) + one.weight_bytes for one in others)
         kernels = len(block.products) + len(others)
         parts = {
             "products": sum(compute_s for compute_s, _ in made),
-            "HBM": sum(more_s for _, more_s in made) + cache_bytes / self.bytes_per_s,
+            "HBM": sum(more_s for _, more_s in made) + cache_s,
             "vector": nbytes / self.bytes_per_s,
             "fixed": kernels * (self.eager_s if is_training else self.launch_s),
         }
