@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench compiled docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling fabric collectives jax-suite jax-versions launch-suite opinfo mutants size clean
+.PHONY: help run test check tiny bench compiled layers plans docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling fabric collectives foldings serving jax-suite jax-versions launch-suite opinfo mutants size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -74,6 +74,13 @@ accuracy: .venv-upstream/.made .venv-clients/.made ## compare estimates with pub
 	.venv-upstream/bin/python bench/accuracy/run.py $(UPSTREAM)
 	.venv-clients/bin/python bench/accuracy/models/model_run.py
 
+layers: .venv-clients/.made ## compile layers of models for the table that plans read; goes on where it stopped
+	.venv-clients/bin/python bench/system/layers.py
+
+plans: .venv/.test ## fit the constants of plans anew, write docs/accuracy-plans.md, and rows of published figures
+	$(BIN)/python bench/system/rows.py
+	$(BIN)/python bench/system/page.py
+
 estimating: .venv-upstream/.made ## what an estimate costs, kernels of nki-library included: make estimating UPSTREAM=folder
 	.venv-upstream/bin/python bench/estimating.py $(UPSTREAM)
 
@@ -137,6 +144,12 @@ fabric: .venv/.test ## collectives by events beside their closed form: make fabr
 PROGRAMS ?= 2000
 collectives: .venv/.test ## random programs of collectives against numpy, and in other orders: make collectives PROGRAMS=2000
 	TRNSIM_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest --quiet tests/isa/collectives/test_programs.py
+
+foldings: .venv/.test ## random layouts to 4,096 ranks, with every rank of its own beside the folded step
+	TRNSIM_FOLDINGS=20 TRNSIM_FOLDING_NODES=64 $(BIN)/python -m pytest tests/system/train/test_folding.py
+
+serving: .venv/.test ## requests through a server step by step: 100,000 on one replica in 60 s
+	$(BIN)/python bench/serving.py
 
 # An hour at most; what was checked stands in build/opinfo, and a stopped run goes on.
 opinfo: .venv/.test ## PyTorch's own samples of every operator on the device; writes docs/torch-ops.md

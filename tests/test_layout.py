@@ -47,6 +47,14 @@ COVERED = {
     "demo/kernel_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
     "demo/mistake_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
     "demo/training_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
+    "system/workload/families/decoder_rows.py": (
+        "system/workload/families/test_decoders.py",
+        "the rows that it reads; tests/clients/test_workload_counts.py counts each",
+    ),
+    "torch/models/diffusion.py": (
+        "clients/test_workload_graphs.py",
+        "it builds models of diffusers",
+    ),
     "torch/models/layer.py": ("clients/test_model_graphs.py", "it compiles models of transformers"),
     "torch/models/phases.py": ("clients/test_model_graphs.py", "it calls models of transformers"),
     "torch/pytorch.py": ("torch/test_backend.py", "PyTorch's own types under our names"),

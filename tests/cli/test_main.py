@@ -22,7 +22,7 @@ def test_an_error_of_the_user_goes_to_stderr_with_status_two(monkeypatch, capsys
 
 
 def test_a_bug_propagates(monkeypatch):
-    monkeypatch.setattr("trnsim.cli.plan.read", lambda _: 1 / 0)
+    monkeypatch.setattr("trnsim.cli.plan.train.read", lambda _: 1 / 0)
     monkeypatch.setattr(sys, "argv", ["trnsim", "plan", "train", "none.json"])
     with pytest.raises(ZeroDivisionError):
         main()

@@ -50,7 +50,13 @@ def test_an_unknown_target_lists_the_legal_ones():
         platform("foo")
 
 
-def test_a_chip_without_a_public_link_is_refused():
-    message = r"^target 'g5\.xlarge': a10g has no public BF16 peak or chip-to-chip link"
-    with pytest.raises(BadInput, match=message):
-        platform("g5.xlarge")
+def test_a_card_without_a_link_of_its_own_shares_pcie():
+    link = platform("g5.48xlarge").facts["chip-to-chip bytes/s"]
+    assert link == 12e9
+    assert link.provenance.kind is Evidence.ASSUMED
+
+
+def test_t4_has_the_peak_of_the_only_format_of_16_bits_that_it_multiplies():
+    found = platform("g4dn.xlarge")
+    assert found.facts["peak FLOP/s (bf16)"] == 65e12
+    assert found.chip.memory_bytes_per_s == 320e9

@@ -25,7 +25,7 @@ COMMANDS = (
     *(f"run matmul_steps.py {step}" for step in "1234"),
     "run train_loop.py",
     "plan train llama-3.1-8b.json --tokens 1e10",
-    "plan serve llama-3.1-8b.json --batch 16",
+    "plan serve llama-3.1-8b.json --tensor-parallel-size 8 --max-num-seqs 16",
     "assess inventory.csv",
     "demo",
 )

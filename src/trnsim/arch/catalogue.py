@@ -295,7 +295,7 @@ def _chip(name: str, row: Row, sources: Row) -> Accelerator:
 
 
 def _gpu(name: str, row: Row, sources: Row) -> Accelerator:
-    peaks = {"bf16": "bf16_dense", "fp8": "fp8_dense", "fp4": "fp4_dense"}
+    peaks = {"bf16": "bf16_dense", "fp16": "fp16_dense", "fp8": "fp8_dense", "fp4": "fp4_dense"}
     if "fp8_or_int8" in row:
         peaks["fp8"] = "fp8_or_int8"
     return Accelerator(

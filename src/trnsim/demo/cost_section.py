@@ -8,7 +8,12 @@ from pathlib import Path
 from trnsim.arch.catalogue import Catalogue
 from trnsim.demo import examples
 from trnsim.formatting import amounts, durations, text_table
-from trnsim.system import model, platform, training
+from trnsim.system import platform
+from trnsim.system.train.best import Effort
+from trnsim.system.train.estimate import estimate as train
+from trnsim.system.workload import config as configs
+
+_EFFORT = Effort(budget=8, processes=1)
 
 
 def cost_lines(
@@ -20,14 +25,14 @@ def cost_lines(
     rows: Catalogue | None = None,
 ) -> list[str]:
     """A heading and a line for each platform: time, USD, price kind and date."""
-    shape = model.read(config or examples.path("llama-3.1-8b.json"))
+    shape = configs.read(config or examples.path("llama-3.1-8b.json"))
     table: list[tuple[str, ...]] = []
     for name in platform.compared():
-        estimate = training.estimate(
-            shape, name, tokens, instances=instances, as_of=as_of, rows=rows
+        estimate = train(
+            shape, name, tokens, instances=instances, effort=_EFFORT, as_of=as_of, rows=rows
         )
         label = name if estimate.validated else f"{name} unvalidated"
-        machines = f"{estimate.layout.instances} x {estimate.instance}"
+        machines = f"{estimate.instances} x {estimate.instance}"
         usd = "no public price" if estimate.usd is None else f"{amounts(estimate.usd)} USD"
         table.append((label, machines, durations(estimate.time_s), usd, str(estimate.quote)))
     header = ("", "instances", "time (P10 to P90)", "USD (P10 to P90)", "price")

@@ -1,7 +1,7 @@
 """Chip, instance, UltraServer and fleet: closed forms for time and cost above one node.
 
-``model`` reads a model's shape, ``platform`` gives the facts of an instance, ``training`` and
-``serving`` estimate time and cost, ``assess`` decides for an inventory of workloads, and ``claims``
-checks published claims. Every estimate is an interval and lists the inputs that it is based on.
-Nothing here simulates a schedule.
+``model`` reads a model's shape, ``platform`` gives the facts of an instance, ``training`` estimates
+time and cost, ``serve`` runs requests through a server step by step, ``assess`` decides for an
+inventory of workloads, and ``claims`` checks published claims. Every estimate is an interval and
+says what it is based on.
 """

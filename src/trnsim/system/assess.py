@@ -20,10 +20,18 @@ from trnsim import files
 from trnsim.errors import BadInput, EmulatorError, SourceLine
 from trnsim.formatting import parse_number
 from trnsim.price import payback_months
-from trnsim.system import serving, training
 from trnsim.system.model import read as read_model
 from trnsim.system.payback import HOURS_PER_MONTH, MIGRATION_USD, PAYBACK_LIMIT_MONTHS
 from trnsim.system.platform import compared, platform, trainiums
+from trnsim.system.serve import report
+from trnsim.system.serve.demand import kept_busy
+from trnsim.system.serve.machine import machine
+from trnsim.system.serve.options import Options
+from trnsim.system.serve.plan import Plan, plan
+from trnsim.system.train.best import Effort
+from trnsim.system.train.estimate import BATCH_TOKENS
+from trnsim.system.train.estimate import estimate as train
+from trnsim.system.workload import config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,10 +40,13 @@ if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue
     from trnsim.facts import Interval
     from trnsim.system.model import ModelShape
+    from trnsim.system.workload.architecture import Architecture
 
 COLUMNS: Final = ("workload", "model_config", "kind", "current_instance", "usd_per_month")
 VOLUMES: Final = ("tokens_per_month", "gpu_hours")
 KINDS: Final = ("train", "serve")
+_EFFORT: Final = Effort(budget=8, processes=1)
+"""What the search of a layout takes for each workload and platform."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +54,14 @@ class Workload:
     """One line of the inventory.
 
     Attributes:
+        architecture: the model.
         volume: value of `volume_unit`, per month: tokens (of output, when serving) or GPU hours.
         line: its line in the file, for errors.
     """
 
     name: str
     model: ModelShape
+    architecture: Architecture
     kind: str
     volume: float
     volume_unit: str
@@ -179,13 +192,15 @@ class _Line:
         if kind not in KINDS:
             raise self.fault(f"kind is {kind!r}; legal: {', '.join(KINDS)}")
         try:
-            model = read_model(self.path.parent / self.text("model_config"))
+            file = self.path.parent / self.text("model_config")
+            model, architecture = read_model(file), config.read(file)
             platform(self.text("current_instance"), rows)
         except EmulatorError as error:
             raise self.fault(error.reason, error.fix) from error
         return Workload(
             name=self.text("workload"),
             model=model,
+            architecture=architecture,
             kind=kind,
             volume=self.positive(units[0]),
             volume_unit=units[0],
@@ -239,12 +254,12 @@ def _tokens_per_month(workload: Workload, rows: Catalogue | None) -> float:
         return workload.volume
     here = platform(workload.current_instance, rows)
     if workload.kind == "train":
-        run = training.estimate(workload.model, here.name, training.BATCH_TOKENS, rows=rows)
-        tokens_per_chip_s = run.tokens_per_s / run.layout.chips
+        run = train(workload.architecture, here.name, BATCH_TOKENS, effort=_EFFORT, rows=rows)
+        tokens_per_chip_s = run.tokens_per_s / run.chips
     else:
-        served = serving.estimate(workload.model, here.name, rows=rows)
-        chips = served.instances * here.instance.count
-        tokens_per_chip_s = served.tokens_per_s.p50 / chips
+        served = _served(workload, here.name, "capacity_block", None, rows)
+        chips = served.deployment.instances * here.instance.count
+        tokens_per_chip_s = served.served.figures["output_tokens_per_s"].p50 / chips
     return tokens_per_chip_s * workload.volume * 3600
 
 
@@ -257,35 +272,53 @@ def _option(
     rows: Catalogue | None,
 ) -> Option:
     """Instance-hours and USD of a month of `tokens` on platform `name`."""
-    estimate: training.TrainingEstimate | serving.ServingEstimate
     if workload.kind == "train":
-        estimate = training.estimate(
-            workload.model, name, tokens, kind=kind, as_of=as_of, rows=rows
+        run = train(
+            workload.architecture,
+            name,
+            tokens,
+            effort=_EFFORT,
+            kind=kind,
+            as_of=as_of,
+            rows=rows,
         )
-        hours = estimate.time_s.scaled(estimate.layout.instances / 3600)
+        hours = run.time_s.scaled(run.instances / 3600)
+        price, instance, validated, basis = run.quote, run.instance, run.validated, str(run.basis)
     else:
-        estimate = serving.estimate(workload.model, name, kind=kind, as_of=as_of, rows=rows)
-        hours = _serving_hours(estimate, tokens)
-    usd_per_hour = estimate.quote.usd_per_hour
-    usd = None if usd_per_hour is None else hours.scaled(usd_per_hour)
+        found = _served(workload, name, kind, as_of, rows)
+        hours = _serving_hours(found, tokens)
+        price, instance = found.quote, found.deployment.machine.instance.name
+        validated = report.is_validated(found.deployment)
+        basis = report.times_source(found.deployment)
+    usd = None if price.usd_per_hour is None else hours.scaled(price.usd_per_hour)
     return Option(
         platform=name,
-        instance=estimate.instance,
+        instance=instance,
         hours=hours,
         usd=usd,
         saving=None if usd is None else 1 - usd.p50 / workload.usd_per_month,
-        price=str(estimate.quote),
-        validated=estimate.validated,
-        basis=str(estimate.basis),
+        price=str(price),
+        validated=validated,
+        basis=basis,
     )
 
 
-def _serving_hours(estimate: serving.ServingEstimate, tokens: float) -> Interval:
+def _served(
+    workload: Workload, name: str, kind: str, as_of: date | None, rows: Catalogue | None
+) -> Plan:
+    """The layout of platform `name` that serves the usual requests for the least, kept busy."""
+    where = machine(name, rows=rows)
+    return plan(
+        workload.architecture, where, Options(), kept_busy(), kind=kind, as_of=as_of, rows=rows
+    )
+
+
+def _serving_hours(found: Plan, tokens: float) -> Interval:
     """``ceil(needed / offered tokens per second) instances 730``: whole instances, all month."""
     needed_per_s = tokens / (HOURS_PER_MONTH * 3600)
-    offered = estimate.tokens_per_s
+    offered, instances = found.served.figures["output_tokens_per_s"], found.deployment.instances
     fleets = (math.ceil(needed_per_s / rate) for rate in (offered.p90, offered.p50, offered.p10))
-    p10, p50, p90 = (float(fleet * estimate.instances * HOURS_PER_MONTH) for fleet in fleets)
+    p10, p50, p90 = (float(fleet * instances * HOURS_PER_MONTH) for fleet in fleets)
     return type(offered)(p10, p50, p90)
 
 

@@ -14,6 +14,7 @@ from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, catalogue
 from trnsim.errors import BadInput
 from trnsim.facts import Evidence, Provenance, Rate, assumed, derived, documented, measured
+from trnsim.system.links.gpu import PCIE_BYTES_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _GPUS: Final = {"p5": "p5.48xlarge", "p5en": "p5en.48xlarge"}
 _COMPARED_GPU: Final = "p5en"
+_PEAKS: Final = ("bf16", "fp16")
+"""Formats of 16 bits; T4 multiplies FP16 alone."""
 _HOPPER: Final = ("h100", "h200")
 
 _ENGINE_EFFICIENCY: Final = derived(
@@ -85,7 +88,7 @@ def platform(name: str, rows: Catalogue | None = None) -> Platform:
     """The platform with the short name or instance name `name`.
 
     Raises:
-        BadInput: no such platform, or its chip lacks a public BF16 peak.
+        BadInput: no such platform, or its chip lacks a public peak in 16 bits.
     """
     rows = rows or catalogue()
     short = platforms()
@@ -94,8 +97,8 @@ def platform(name: str, rows: Catalogue | None = None) -> Platform:
         legal = ", ".join([*short, *(key for key in rows.instances)])
         raise BadInput(f"target {name!r} is not known; legal: {legal}", fix="for example --on trn2")
     chip = rows.accelerator(instance.accelerator)
-    if "bf16" not in chip.peak_flop_per_s or chip.link_bytes_per_s is None:
-        raise BadInput(f"target {name!r}: {chip.name} has no public BF16 peak or chip-to-chip link")
+    if not any(name in chip.peak_flop_per_s for name in _PEAKS):
+        raise BadInput(f"target {name!r}: {chip.name} has no public BF16 or FP16 peak")
     return Platform(
         name=name,
         instance=instance,
@@ -111,7 +114,9 @@ def platform(name: str, rows: Catalogue | None = None) -> Platform:
 def _facts(instance: Instance, chip: Accelerator) -> dict[str, Rate]:
     """Facts about the hardware and its efficiency."""
     facts = {
-        "peak FLOP/s (bf16)": chip.peak_flop_per_s["bf16"],
+        "peak FLOP/s (bf16)": next(
+            chip.peak_flop_per_s[name] for name in _PEAKS if name in chip.peak_flop_per_s
+        ),
         "HBM bytes/s": chip.memory_bytes_per_s,
         "chip-to-chip bytes/s": _link(chip),
         "chip-to-chip hop s": documented(
@@ -164,7 +169,7 @@ def _link(chip: Accelerator) -> Rate:
     """Bandwidth of a chip to its neighbours in a tensor-parallel group, bytes per second."""
     link = chip.server_link_bytes_per_s or chip.link_bytes_per_s
     if link is None:
-        raise BadInput(f"{chip.name} has no public chip-to-chip link")
+        return PCIE_BYTES_PER_S
     found = _target(chip)
     return assumed(link, found.link_doubt) if found and found.link_doubt else link
 

@@ -1,0 +1,405 @@
+"""docs/accuracy-plans.md, and whether the package has the constants of the fits: ``make plans``."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import cases as published
+import families
+import numpy as np
+from folds import sigma
+from rows import reason
+from training import trainings
+from training_fit import judge as judge_training
+
+from trnsim.arch.catalogue import catalogue
+from trnsim.lower.cache import version
+from trnsim.system.layers import constants, table
+from trnsim.system.layers.choice import layer_times
+from trnsim.system.workload.operators import Phase
+
+PAGE = Path(__file__).parents[2] / "docs" / "accuracy-plans.md"
+TARGETS = {
+    published.DECODE: "5 / 15",
+    published.PREFILL: "20 / 45",
+    published.ENCODERS: "7 / 20",
+    published.CLIP: "-",
+    published.IMAGES: "20 / 50",
+    "training": "12 / 25",
+}
+P90 = 1.2816
+"""Sigmas between the median and P90."""
+TOLERANCE = 0.02
+"""By which a constant of the package may differ from its fit."""
+HEAD = """# How far plans are from published times
+
+Written by `make plans` from published rows of AWS's pages (`bench/system`; each row's source is in
+`bench/system/rows.json`). Errors are (estimate - published) / published. **Every row is judged by a
+fit that saw no row of its architecture**: one width and depth, so that all 13B Llamas are one, and
+all of 70B. Rows of 7B, 8B and Mistral are one too.
+
+| family | rows | answered by | median % | P90 % | target % | signed % | in P10 to P90 % | width % |
+|---|---|---|---|---|---|---|---|---|
+"""
+TEXT = """
+{missed}
+
+**What is in sample, and what is extrapolated.** The *forms* below were chosen with all rows in
+sight; their constants were not. Nothing is fitted for a model. On Trainium2 and Trainium3 all of it
+is extrapolated: the same parts of a later core's peak, clock and DMA rate, with a spread of 30 %
+added in squares; scores of prompts take what nki-library's attention kernel was published to take
+on Trainium2. No training time of Trainium2, and no time at all of Trainium3, is published in
+these rows. The TTFT and the TPOT row of Llama-3.2-1B on one core (neuronmm) take several times what
+reading the weights takes, which nothing here explains: no fit sees them, the table counts them.
+
+**Intervals.** P10 to P90 are the estimate over and times one factor: the quantile of 85 % of the
+errors of other architectures' rows, each judged without its own. Errors of one family are the same
+for all layers of a plan, and do not average out.
+
+**Which answer.** In each fold the answer is taken that had the least squared error on the other
+architectures: the few constants, or whole compiled graphs ([their page](accuracy-models.md)).
+
+{chosen}
+
+No few constants are fitted to CNN and diffusion: the table has what whole compiled graphs say of
+them (`trnsim compile`). `trnsim plan infer` reads them from their graphs, with the constants of
+encoders; `bench/system/run.py --rows bench/system/rows.json` says how far it is off.
+
+## The few constants
+
+    layer = max(products / (part x peak), weights / HBM rate) + KV passes x KV / HBM rate
+            + elements x passes / Vector Engine rate + scores x a time + halves x a fixed time
+
+- HBM rate: 294 GB/s a core, the best of NKIBench's SiLU kernels, bytes read and written. Measured.
+- KV: bytes of keys and values once for each *query* head of a rank, at the compiled bucket.
+- Vector Engine: 128 lanes at its clock. Documented. Elements of norms, residuals, softmax,
+  activations.
+- Results of an encoder go to the host in float32 at 6 GB/s. Measured (xlm-roberta-base).
+- Exchanges are those of the plan's links and are not fitted.
+
+| constant | of | fitted to all rows | in the package |
+|---|---|---|---|
+{constants}
+
+Fits without one architecture each:
+
+| family | left out | rows | median % | signed median % | constants |
+|---|---|---|---|---|---|
+{folds}
+
+## Compiled layers
+
+`make layers` compiles one layer of a model at a shape and keeps its time in
+`src/trnsim/system/layers/table.json` with the version of the sources that decide a time
+(`{table_version}`; these sources are
+`{version}`). {points} points of {curves} layers are there; between two
+of them the logarithm of the time is a straight line of the logarithms of batch and length, and
+never falls; beyond them there is none, and the few constants answer. Layers that a user compiles
+(`trnsim plan layer CONFIG.json --on trn1 --compile`) lie in the cache folder (`TRNSIM_CACHE`) under
+their own version, and come first.
+
+These layers in plans, on the rows whose shapes they reach, beside the few constants on the same
+rows (which saw them: in sample):
+
+| family | rows | compiled: median / P90 % | few constants: median / P90 % |
+|---|---|---|---|
+{in_plans}
+
+## Measured times
+
+A CSV file of a user's own times overrides both. Its first line names columns: `phase` (encode,
+prefill, decode, train), `batch`, `tokens` (new ones of a sequence), `past` (tokens before them),
+`time_us` (of one layer on one rank, without exchanges), and if wanted `backward_us` (both its
+gradients), `part` (layer, embedding or head) and `layer` (sizes on a rank, to tell layers apart). A
+line that holds what cannot be is refused with its number and column.
+
+## Training
+
+A configuration is judged against the median of what 23 releases of the SDK printed for it; the
+column "releases" says how far these are apart. Where the printed DP does not fill the nodes, what
+the nodes give is taken. What is computed again is what the launch script says.
+
+| configuration | published s | estimate s | P10 | P90 | error % | releases | repaired, or noted |
+|---|---|---|---|---|---|---|---|
+{training}
+
+## Trainium2
+
+What is published of it is drafted, mixed or of unstated length: {trn2_count} rows can be priced,
+with an assumption each. They are in no table above, and no constant was fitted to them.
+
+| row | published ms | estimate ms | P10 | P90 | error % | assumed |
+|---|---|---|---|---|---|---|
+{trn2}
+
+## Row by row
+
+| row | model | family | answered by | published ms | estimate ms | P10 | P90 | error % |
+|---|---|---|---|---|---|---|---|---|
+{rows}
+
+## Rows without an answer
+
+| row | why |
+|---|---|
+{unanswered}
+"""
+
+
+def line(*cells):
+    """A row of a table."""
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def quantiles(judged):
+    """Median and P90 of the size of errors, in percent."""
+    size = 100 * np.abs([one.error for one in judged])
+    return float(np.median(size)), float(np.quantile(size, 0.9))
+
+
+def summary(name, count, judged, by):
+    """A family's line of the first table."""
+    if not judged:
+        return line(name, f"0 of {count}", "-", "-", "-", TARGETS.get(name, ""), "-", "-", "-")
+    median, high = quantiles(judged)
+    signed = 100 * np.median([one.error for one in judged])
+    inside = 100 * np.mean([one.is_inside for one in judged])
+    width = 100 * np.median([one.width for one in judged])
+    measured = f"{median:.1f}", f"{high:.1f}", TARGETS.get(name, ""), f"{signed:+.1f}"
+    return line(name, f"{len(judged)} of {count}", by, *measured, f"{inside:.0f}", f"{width:.0f}")
+
+
+def missed(summaries):
+    """Which targets are missed, in words."""
+    said = []
+    for name, judged in summaries.items():
+        if TARGETS.get(name, "-") == "-" or not judged:
+            continue
+        goals = [float(goal) for goal in TARGETS[name].split("/")]
+        found = quantiles(judged)
+        for what, goal, value in zip(("median", "P90"), goals, found, strict=True):
+            if round(value, 1) > goal:
+                said.append(f"{name}: {what} of {value:.1f} % for {goal:.0f} %")
+    if not said:
+        return "No target is missed."
+    whole = f"**Targets missed:** {'; '.join(said)}."
+    return "\n".join(textwrap.wrap(whole, 100))
+
+
+def fold_lines(family):
+    """A line for each architecture left out."""
+    judged = family.judged["few constants"]
+    for name in sorted({one.case.architecture for one in judged}):
+        own = [one for one in judged if one.case.architecture == name]
+        median, _ = quantiles(own)
+        signed = 100 * np.median([one.error for one in own])
+        told = words(own[0].constants, family.name)
+        yield line(family.name, name, len(own), f"{median:.1f}", f"{signed:+.1f}", told)
+
+
+UNITS = {
+    "products": (1, ".3f", "of the peak"),
+    "inf2_products": (1, ".3f", "of that on Inferentia2"),
+    "half_s": (1e6, ".1f", "us a half"),
+    "inf2_half_s": (1e6, ".0f", "us a half on Inferentia2"),
+    "cache_passes": (1, ".2f", "KV passes"),
+    "score_s": (1e12, ".0f", "ps a score"),
+}
+FREE = {
+    published.ENCODERS: (Phase.ENCODE, families.ENCODE_FREE),
+    published.DECODE: (Phase.DECODE, families.DECODE_FREE),
+    published.PREFILL: (Phase.PREFILL, families.PREFILL_FREE),
+}
+
+
+def words(found, family):
+    """The free constants of a family."""
+    names = FREE[family][1] if family in FREE else ()
+    told = []
+    for name in names:
+        scale, digits, unit = UNITS[name]
+        told.append(f"{getattr(found, name) * scale:{digits}} {unit}")
+    return ", ".join(told) or "those of encoders"
+
+
+def constant_lines(found, passes):
+    """Fitted constants beside the package's, and those that differ."""
+    lines, wrong = [], []
+    for family in found:
+        phase, names = FREE.get(family.name, (None, ()))
+        for name in names:
+            scale, digits, unit = UNITS[name]
+            mine, theirs = getattr(constants.NEURON[phase], name), getattr(family.constants, name)
+            lines.append(
+                line(unit, family.name, f"{theirs * scale:{digits}}", f"{mine * scale:{digits}}")
+            )
+            if abs(mine / theirs - 1) > TOLERANCE:
+                wrong.append(f"{phase}.{name} is {mine:.4g}, its fit {theirs:.4g}")
+    mine = constants.NEURON[Phase.TRAIN].element_passes
+    lines.append(line("passes of elements", "training", f"{passes:.2f}", f"{mine:.2f}"))
+    if abs(mine / passes - 1) > TOLERANCE:
+        wrong.append(f"train.element_passes is {mine:.4g}, its fit {passes:.4g}")
+    return lines, wrong
+
+
+def spread_faults(spreads):
+    """Spreads of the package that are not those of the errors."""
+    return [
+        f"{phase}.spread is {constants.NEURON[phase].spread}, its errors' {found:.3f}"
+        for phase, found in spreads.items()
+        if abs(constants.NEURON[phase].spread - found) > 0.01
+    ]
+
+
+def row_lines(found):
+    """A line for each answered row."""
+    for family in found:
+        for which, one in family.chosen:
+            low, high = one.interval_s
+            figures = (one.case.published_s, one.estimate_s, low, high)
+            yield line(
+                one.case.id,
+                one.case.row["kernel_or_model"],
+                family.name,
+                which,
+                *(f"{1e3 * figure:.4g}" for figure in figures),
+                f"{100 * one.error:+.1f}",
+            )
+
+
+def training_lines(judged):
+    """A line for each configuration."""
+    for one in judged:
+        low, high = one.interval_s
+        row = one.case.row
+        figures = (one.case.published_s, one.estimate_s, low, high)
+        apart = f"{len(row['releases'])}, {100 * row['spread']:.0f} % apart"
+        flags = "; ".join(one.case.flags)
+        error = f"{100 * one.error:+.1f}"
+        yield line(one.case.id, *(f"{each:.4g}" for each in figures), error, apart, flags)
+
+
+@dataclass(frozen=True)
+class _Rank:
+    """A rank of a chip."""
+
+    chip: object
+    lnc: int = 1
+
+    @property
+    def ranks_per_chip(self):
+        """Ranks of its chip."""
+        return self.chip.cores // self.lnc
+
+
+CHIPS = {"trn1": "trainium1", "inf2": "inferentia2", "trn2": "trainium2"}
+
+
+def rank_of(case):
+    """The rank on which a case ran."""
+    return _Rank(catalogue().accelerator(CHIPS[case.target]), case.lnc)
+
+
+def in_plans(found):
+    """A line for each family whose layers the table has: both answers on its rows."""
+    for family in found:
+        sizes = {True: [], False: []}
+        for case in [one.case for one in family.judged.get("few constants", [])]:
+            both = {takes: layer_times(rank_of(case), takes_compiled=takes) for takes in sizes}
+            layer = next(block for block in case.made if block.name == "layer")
+            if not both[True].of(layer, case.given).source.startswith("compiled"):
+                continue
+            for takes, times in both.items():
+                sizes[takes].append(abs(100 * (case.seconds(times) / case.published_s - 1)))
+        if sizes[True]:
+            told = [f"{np.median(one):.1f} / {np.quantile(one, 0.9):.1f}" for one in sizes.values()]
+            yield line(family.name, len(sizes[True]), *told)
+
+
+def trn2_lines():
+    """A line for each row of Trainium2, which is extrapolated."""
+    for case, told in published.extrapolated():
+        times = layer_times(rank_of(case))
+        estimate_s = case.seconds(times)
+        factor = np.exp(P90 * times.of(case.made[1], case.given).spread)
+        figures = (case.published_s, estimate_s, estimate_s / factor, estimate_s * factor)
+        error = 100 * (estimate_s / case.published_s - 1)
+        yield line(case.id, *(f"{1e3 * each:.4g}" for each in figures), f"{error:+.1f}", told)
+
+
+def table_facts():
+    """Points and curves of the package's table, and its version."""
+    found = [table.read(table.PACKAGED, rank) for rank in ("NeuronCore-v2", "2 x NeuronCore-v3")]
+    curves = [curve for one in found for curve in one.curves.values()]
+    made = curves[0].version if curves else "none"
+    return sum(len(curve.points) for curve in curves), len(curves), made
+
+
+def why(case):
+    """Why a case has no answer here."""
+    if case.family == published.IMAGES:
+        return reason(case) or "no fit: answered by `plan infer` alone (bench/system/rows.json)"
+    return case.why
+
+
+def text_of(found, trained, judged, passes):
+    """The page, and what in the package is not as fitted."""
+    summaries = {one.name: [each for _, each in one.chosen] for one in found}
+    summaries["training"] = judged
+    head, told, unanswered, folds = [], [], [], []
+    for one in found:
+        count = len(one.chosen) + len(one.unanswered)
+        by = ", ".join(name for name, _ in Counter(name for name, _ in one.chosen).most_common())
+        head.append(summary(one.name, count, summaries[one.name], by))
+        told.append(f"- {one.name}: {by or 'none'}.")
+        unanswered += [line(case.id, why(case)) for case in one.unanswered]
+        folds += list(fold_lines(one)) if one.judged.get("few constants") else []
+    head.append(summary("training", len(trained), judged, "few constants"))
+    every = [one for each in summaries.values() for one in each]
+    asked = len(trained) + sum(len(one.chosen) + len(one.unanswered) for one in found)
+    head.append(summary("all", asked, every, ""))
+    unanswered += [line(f"{one.id}, {one.row['dtype']}", one.why) for one in trained if one.why]
+    fitted, wrong = constant_lines(found, passes)
+    few = {one.name: one.judged.get("few constants") for one in found} | {"training": judged}
+    phases = {family: phase for family, (phase, _) in FREE.items()} | {"training": Phase.TRAIN}
+    logs = {phase: [np.log(1 + one.error) for one in few[name]] for name, phase in phases.items()}
+    wrong += spread_faults({phase: sigma(errors) for phase, errors in logs.items()})
+    points, curves, made = table_facts()
+    return HEAD + "\n".join(head) + "\n" + TEXT.format(
+        missed=missed(summaries),
+        chosen="\n".join(told),
+        constants="\n".join(fitted),
+        folds="\n".join(folds),
+        table_version=made,
+        version=version(),
+        points=points,
+        curves=curves,
+        training="\n".join(training_lines(judged)),
+        in_plans="\n".join(in_plans(found)),
+        trn2_count=len(published.TRN2),
+        trn2="\n".join(trn2_lines()),
+        rows="\n".join(row_lines(found)),
+        unanswered="\n".join(unanswered),
+    ), wrong
+
+
+def main():
+    """Write the page; fails where a constant of the package is not that of its fit."""
+    found = families.families()
+    encode = next(one.constants for one in found if one.name == published.ENCODERS)
+    trained = trainings()
+    judged, passes = judge_training([one for one in trained if not one.why], encode)
+    text, wrong = text_of(found, trained, judged, passes)
+    PAGE.write_text(text, encoding="utf-8")
+    for one in wrong:
+        print(one, file=sys.stderr)
+    print(text[text.index("| family") : text.index("\n\n", text.index("| all"))])
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""``trnsim plan collective``: the time of one collective on instances of one type."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trnsim.arch.catalogue import catalogue
+from trnsim.cli.options import as_number
+from trnsim.cli.plan.shared import AsJson, On, platform_names
+from trnsim.errors import BadInput
+from trnsim.fabric.choice import KINDS
+from trnsim.facts import Interval
+from trnsim.formatting import amount, durations, enumerated, parse_whole, text_table
+from trnsim.system.links import ExchangeTime, Spread, exchange
+from trnsim.system.links.exchange import ranks_of
+from trnsim.system.platform import Platform, platform
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_BUS = {"all_reduce": 2.0}
+"""Bytes that cross each rank's links for each byte of the message, but for the last rank."""
+
+
+def collective(
+    kind: Annotated[str, typer.Argument(help=f"{enumerated(list(KINDS), 'or')}.", metavar="KIND")],
+    nbytes: Annotated[
+        int,
+        typer.Option(
+            "--bytes",
+            parser=as_number(parse_whole),
+            help="Bytes of the whole message: the larger of a rank's input and output.",
+            metavar="NUMBER",
+        ),
+    ],
+    ranks: Annotated[
+        int | None,
+        typer.Option(
+            parser=as_number(parse_whole),
+            help="Ranks of a group; without, all of the instances.",
+            metavar="NUMBER",
+        ),
+    ] = None,
+    instances: Annotated[
+        int | None,
+        typer.Option(
+            parser=as_number(parse_whole),
+            help="Instances on which the ranks lie; without, as many as they need.",
+            metavar="NUMBER",
+        ),
+    ] = None,
+    stride: Annotated[
+        int,
+        typer.Option(
+            parser=as_number(parse_whole),
+            help="Ranks from one member of a group to the next; groups between work at once.",
+            metavar="NUMBER",
+        ),
+    ] = 1,
+    lnc: Annotated[
+        int | None,
+        typer.Option(
+            parser=as_number(parse_whole),
+            help="NeuronCores of a rank; without, the chip's usual number.",
+            metavar="NUMBER",
+        ),
+    ] = None,
+    on: On = None,
+    as_json: AsJson = False,
+) -> None:
+    """Time, algorithm and bus bandwidth of one collective, platform by platform.
+
+    Inside an instance the fabric's links decide, between instances EFA, between buildings what
+    joins them. The algorithm is the one with the shortest time.
+
+    Example: trnsim plan collective all_reduce --on trn2.48xlarge --ranks 64 --bytes 1048576
+    """
+    if kind not in KINDS:
+        raise BadInput(f"collective {kind!r}", fix=f"one of {', '.join(KINDS)}")
+    for name, value in (("--bytes", nbytes), ("--stride", stride)):
+        if value < 1:
+            raise BadInput(f"{name} is {value}; legal: a positive whole number")
+    rows = [
+        _row(kind, nbytes, platform(name), ranks, instances, stride, lnc)
+        for name in platform_names(on)
+    ]
+    if as_json:
+        print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=1))
+        return
+    print(f"{kind} of {amount(nbytes)} bytes\n")
+    print(_table(rows))
+
+
+def _row(
+    kind: str,
+    nbytes: int,
+    where: Platform,
+    ranks: int | None,
+    instances: int | None,
+    stride: int,
+    lnc: int | None,
+) -> dict[str, Any]:
+    instance = where.instance.name
+    cores = _lnc(where, lnc)
+    per_node, _ = ranks_of(instance, cores)
+    if instances is not None and instances < 1:
+        raise BadInput(f"--instances is {instances}; legal: a positive whole number")
+    size = ranks or (instances or 1) * per_node // stride
+    needed = -(-size * stride // per_node)
+    if size < 1 or (instances is not None and needed > instances):
+        has = (instances or 1) * per_node
+        raise BadInput(
+            f"{size} ranks, {stride} apart, on {instances or 1} x {instance}, which has {has} "
+            f"ranks{f' with LNC={cores}' if cores else ''}",
+            fix=f"at most {has // stride} ranks, or --instances {max(needed, 1)}",
+        )
+    found = exchange(instance, cores, kind, nbytes, Spread(size, stride))
+    return {
+        "platform": where.name,
+        "instance": instance,
+        "instances": instances or needed,
+        "ranks": size,
+        "stride": stride,
+        "lnc": cores,
+        "time_s": asdict(found.interval()),
+        "latency_s": found.fixed_s,
+        "bytes_s": found.bytes_s,
+        "algorithm": found.algorithm,
+        "level": found.level,
+        "bus_bytes_per_s": _bus(kind, nbytes, size, found),
+    }
+
+
+def _lnc(where: Platform, asked: int | None) -> int:
+    """NeuronCores of a rank; 0 on a GPU.
+
+    Raises:
+        BadInput: for a number that the chip does not have.
+    """
+    chip = catalogue().accelerator(where.instance.accelerator)
+    if not chip.is_neuron:
+        return 0
+    usual = chip.cores // where.ranks_per_chip
+    lnc = usual if asked is None else asked
+    if lnc not in (1, usual):
+        legal = " or ".join(str(one) for one in sorted({1, usual}))
+        raise BadInput(f"--lnc is {lnc}; legal on {chip.name}: {legal}")
+    return lnc
+
+
+def _bus(kind: str, nbytes: int, size: int, found: ExchangeTime) -> float:
+    """Bytes per second over each rank's links, as nccl-tests and nccom-test count them."""
+    if not found.time_s:
+        return 0.0
+    return _BUS.get(kind, 1.0) * (size - 1) / size * nbytes / found.time_s
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> str:
+    header = ("platform", "instances", "ranks", "time P50 (P10 to P90)", "algorithm", "farthest")
+    lines = [
+        (
+            row["platform"],
+            f"{row['instances']} x {row['instance']}",
+            str(row["ranks"]),
+            durations(Interval(**row["time_s"])),
+            row["algorithm"],
+            row["level"],
+            f"{row['bus_bytes_per_s'] / 1e9:.1f}",
+        )
+        for row in rows
+    ]
+    return text_table((*header, "bus GB/s"), lines)

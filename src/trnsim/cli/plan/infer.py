@@ -1,0 +1,145 @@
+"""``trnsim plan infer``: latency, items a second and USD of what makes no tokens."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trnsim.cli.options import as_number
+from trnsim.cli.plan.shared import AsJson, Kind, On, platform_names
+from trnsim.formatting import amounts, durations, parse_whole, seconds, text_table
+from trnsim.system.infer.estimate import InferenceEstimate, estimate
+from trnsim.system.infer.parts import Asked
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_Whole = as_number(parse_whole)
+
+
+def infer(
+    config: Annotated[
+        Path,
+        typer.Argument(
+            help="A config.json, or a model_index.json of diffusers or its folder.",
+            metavar="CONFIG.json",
+        ),
+    ],
+    batch: Annotated[
+        int,
+        typer.Option(parser=_Whole, help="Items that go through a copy at once.", metavar="NUMBER"),
+    ] = 1,
+    sequence: Annotated[
+        int | None,
+        typer.Option(
+            parser=_Whole,
+            help="Tokens of a text; without, 128, or as many as the model knows.",
+            metavar="NUMBER",
+        ),
+    ] = None,
+    image: Annotated[
+        int | None,
+        typer.Option(
+            parser=_Whole,
+            help="Pixels of an image along a side; without, the model's own.",
+            metavar="NUMBER",
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(parser=_Whole, help="Of a denoiser; without, 50.", metavar="NUMBER"),
+    ] = None,
+    guidance: Annotated[
+        bool, typer.Option(help="Whether a step predicts with the text and without it.")
+    ] = True,
+    on: On = None,
+    cores: Annotated[
+        int | None,
+        typer.Option(
+            parser=_Whole,
+            help="Logical NeuronCores or GPUs in use; without, all of the instance.",
+            metavar="NUMBER",
+        ),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            help="Of products and weights: bf16, fp16, fp32 or fp8; without, bf16 (T4: fp16)."
+        ),
+    ] = None,
+    price: Kind = "on_demand",
+    as_json: AsJson = False,
+) -> None:
+    """Latency, items a second and USD per million items of encoders, images and diffusion.
+
+    Every core of the instance, or two where a step is guided, has a copy of the model.
+
+    Example: trnsim plan infer bert.json --on inf2.xlarge,g5.xlarge --batch 8 --sequence 128
+    """
+    asked = Asked(batch, sequence, image, steps, guidance)
+    found = [
+        estimate(config, name, asked, cores=cores, dtype=dtype, kind=price)
+        for name in platform_names(on)
+    ]
+    if as_json:
+        rows = [_plain(one) for one in found]
+        print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=1))
+        return
+    print(f"{config}: batch {batch} a copy, {found[0].item}s\n")
+    print(_table(found))
+    print("\n".join(_details(found)))
+
+
+def _plain(e: InferenceEstimate) -> dict[str, Any]:
+    """An estimate as JSON."""
+    usd = e.usd_per_million
+    return {
+        "platform": e.platform,
+        "instance": e.instance,
+        "item": e.item,
+        "batch": e.batch,
+        "cores": e.cores,
+        "copies": e.copies,
+        "latency_p50_s": asdict(e.latency_s),
+        "items_per_s": asdict(e.items_per_s),
+        "usd_per_million_items": usd and asdict(usd),
+        "parts_s": e.parts_s,
+        "parts": [asdict(one) for one in e.parts],
+        "memory_bytes": e.memory_bytes,
+        "price": str(e.quote),
+        "source": e.source,
+        "notes": list(e.notes),
+    }
+
+
+def _table(found: Sequence[InferenceEstimate]) -> str:
+    header = ("platform", "instance", "copies", "latency P50 (P10 to P90)", "items/s")
+    rows = [
+        (
+            e.platform,
+            e.instance,
+            f"{e.copies} on {e.cores}",
+            durations(e.latency_s),
+            amounts(e.items_per_s),
+            amounts(e.usd_per_million),
+        )
+        for e in found
+    ]
+    return text_table((*header, "USD per 1M items"), rows)
+
+
+def _details(found: Sequence[InferenceEstimate]) -> list[str]:
+    """Where the time goes, where it comes from, and what must be known."""
+    lines: list[str] = []
+    for e in found:
+        causes = sorted(e.parts_s.items(), key=lambda one: -one[1])
+        told = ", ".join(f"{name} {seconds(time_s)}" for name, time_s in causes if time_s)
+        lines += ["", f"{e.platform} ({e.quote}): {told}"]
+        if sum(one.times for one in e.parts) > 1:
+            lines += [f"  {one.name} x {one.times}: {seconds(one.time_s)}" for one in e.parts]
+        lines += [f"  {e.source}", *(f"  {note}" for note in e.notes)]
+    return lines

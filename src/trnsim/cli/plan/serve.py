@@ -1,0 +1,315 @@
+"""``trnsim plan serve``: the best layout for a load, its latencies, and what a token costs."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from trnsim import files
+from trnsim.cli.options import as_number
+from trnsim.cli.plan.serve_text import text
+from trnsim.cli.plan.shared import AsJson, Config, Kind, On, platform_names
+from trnsim.cli.progress import progress
+from trnsim.errors import BadInput
+from trnsim.formatting import parse_number, parse_whole
+from trnsim.system.serve import launch, report, trace
+from trnsim.system.serve.demand import Demand, Slo
+from trnsim.system.serve.events import Router
+from trnsim.system.serve.load import Synthetic, lengths
+from trnsim.system.serve.machine import machine
+from trnsim.system.serve.options import Options
+from trnsim.system.serve.plan import Plan, plan
+from trnsim.system.workload.config import read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_INPUT, _OUTPUT = "2048", "256"
+_LEAST: Final = 1000
+"""Requests of an open load, and of a closed one `_WAVES` for each client."""
+_MINUTE_S: Final = 60.0
+_MOST: Final = 100_000
+_WAVES: Final = 4
+_GONE: Final = {
+    "batch": "--max-num-seqs",
+    "context": "--input-len",
+    "output_tokens": "--output-len",
+    "chips": "--tensor-parallel-size, in ranks,",
+    "compiled": "trnsim compile for one layer",
+}
+"""Options of earlier versions, and what is given today."""
+
+
+def _whole(text: str, *names: str) -> Any:
+    return typer.Option(*names, parser=as_number(parse_whole), help=text, metavar="NUMBER")
+
+
+def _number(text: str, *names: str) -> Any:
+    return typer.Option(*names, parser=as_number(parse_number), help=text, metavar="NUMBER")
+
+
+def _wholes(text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, metavar="NUMBER,...")
+
+
+def _no_longer(context: typer.Context, parameter: Any, given: Any) -> Any:
+    """Refuse an option of an earlier version.
+
+    Raises:
+        BadInput: always where it is given.
+    """
+    del context
+    if given:
+        name = "--" + str(parameter.name).replace("_", "-")
+        raise BadInput(
+            f"{name} is no option any more", fix=f"give {_GONE[str(parameter.name)]} instead"
+        )
+    return given
+
+
+def _gone() -> Any:
+    return typer.Option(hidden=True, callback=_no_longer)
+
+
+def serve(
+    config: Config,
+    on: On = None,
+    instances: Annotated[int | None, _whole("How many; the fewest that fit.")] = None,
+    tensor_parallel_size: Annotated[int | None, _whole("Ranks that share a layer.")] = None,
+    pipeline_parallel_size: Annotated[int | None, _whole("Stages.")] = None,
+    expert_parallel_size: Annotated[int, _whole("Groups that share experts.")] = 1,
+    data_parallel_size: Annotated[int | None, _whole("Replicas; all that fit.")] = None,
+    prefill_replicas: Annotated[int, _whole("Replicas for prompts alone.")] = 0,
+    lnc: Annotated[int | None, _whole("NeuronCores of a rank.")] = None,
+    max_num_seqs: Annotated[int | None, _whole("Sequences that decode together.")] = None,
+    max_model_len: Annotated[int | None, _whole("Tokens of the longest sequence.")] = None,
+    max_num_batched_tokens: Annotated[int | None, _whole("Tokens of a step.")] = None,
+    max_prefills: Annotated[int | None, _whole("Prompts of a prefill step on Neuron.")] = None,
+    block_size: Annotated[int | None, _whole("Tokens of a KV block.")] = None,
+    gpu_memory_utilization: Annotated[float, _number("Part of HBM to use.")] = 0.9,
+    quantization: Annotated[str, typer.Option(help="Of weights: fp8, int8, mxfp4, ...")] = "",
+    kv_cache_dtype: Annotated[str, typer.Option(help="auto or fp8.")] = "auto",
+    enable_prefix_caching: Annotated[bool, typer.Option(help="Compute prefixes once.")] = True,
+    enable_chunked_prefill: Annotated[bool, typer.Option(help="Mixed steps on GPUs.")] = True,
+    num_speculative_tokens: Annotated[int, _whole("Tokens drafted for a step.")] = 0,
+    speculative_acceptance: Annotated[
+        float | None, _number("Probability with which a drafted token is accepted.")
+    ] = None,
+    speculative_model: Annotated[
+        Path | None, typer.Option(help="Its config.json; an EAGLE head without.")
+    ] = None,
+    buckets: Annotated[str, _wholes("Compiled lengths; powers of two from 128 on.")] = "",
+    num_seqs_buckets: Annotated[str, _wholes("Compiled batches; all sequences.")] = "",
+    host_time: Annotated[float | None, _number("Seconds of the host for a step.")] = None,
+    expert_imbalance: Annotated[
+        float | None, _number("Tokens of the busiest expert rank over the mean.")
+    ] = None,
+    input_len: Annotated[str | None, typer.Option(help="Tokens of prompts.")] = None,
+    output_len: Annotated[str | None, typer.Option(help="Tokens of answers.")] = None,
+    concurrency: Annotated[int | None, _whole("Clients that wait for answers.")] = None,
+    request_rate: Annotated[float | None, _number("Requests a second.")] = None,
+    burstiness: Annotated[float, _number("Below 1 for bursts; 1 is Poisson.")] = 1.0,
+    num_prompts: Annotated[int | None, _whole("Requests.")] = None,
+    prefix_len: Annotated[int, _whole("Tokens that prompts share, in front.")] = 0,
+    num_prefixes: Annotated[int, _whole("Different prefixes.")] = 1,
+    trace_file: Annotated[
+        Path | None, typer.Option("--trace", help="Requests: JSON lines or CSV.")
+    ] = None,
+    save_trace: Annotated[Path | None, typer.Option(help="Write the requests.")] = None,
+    router: Annotated[str, typer.Option(help="round-robin or least-work.")] = "round-robin",
+    seed: Annotated[int, _whole("Of all draws.")] = 0,
+    slo_ttft: Annotated[float | None, _number("Seconds to the first token, at P99.")] = None,
+    slo_tpot: Annotated[float | None, _number("Seconds between tokens, at P99.")] = None,
+    price: Kind = "capacity_block",
+    emit: Annotated[str | None, typer.Option(help="Print commands that start it: vllm.")] = None,
+    as_json: AsJson = False,
+    batch: Annotated[str | None, _gone()] = None,
+    context: Annotated[str | None, _gone()] = None,
+    output_tokens: Annotated[str | None, _gone()] = None,
+    chips: Annotated[str | None, _gone()] = None,
+    compiled: Annotated[bool, _gone()] = False,
+) -> None:
+    """Latency, throughput and USD of serving a load on the layout that costs the least.
+
+    Requests are run through the server step by step: static batches and buckets on AWS's chips, a
+    token budget on GPUs. Ranks and sequences that no option names are searched; with an SLO, the
+    most load within it is told. Lengths are numbers, uniform:LEAST:MOST or lognormal:MEDIAN:SIGMA.
+
+    Example: trnsim plan serve examples/llama-3.1-8b.json --on trn2 --request-rate 4
+    """
+    del batch, context, output_tokens, chips, compiled
+    model = read(config)
+    options = Options(
+        tensor=tensor_parallel_size,
+        pipeline=pipeline_parallel_size,
+        expert=expert_parallel_size,
+        replicas=data_parallel_size,
+        prefill_replicas=prefill_replicas,
+        instances=instances,
+        max_num_seqs=max_num_seqs,
+        max_model_len=max_model_len,
+        max_num_batched_tokens=max_num_batched_tokens,
+        prompts_at_once=max_prefills,
+        block_tokens=block_size,
+        utilization=gpu_memory_utilization,
+        quantization=quantization,
+        kv_dtype=kv_cache_dtype,
+        has_prefix_cache=enable_prefix_caching,
+        is_chunked=enable_chunked_prefill,
+        draft_tokens=num_speculative_tokens,
+        acceptance=speculative_acceptance,
+        draft=read(speculative_model) if speculative_model else None,
+        buckets=_sizes("--buckets", buckets),
+        batches=_sizes("--num-seqs-buckets", num_seqs_buckets),
+        host_s=host_time,
+        imbalance=expert_imbalance,
+    )
+    drawn = _Drawn(input_len, output_len, concurrency, request_rate, num_prompts, seed)
+    demand = drawn.demand(trace_file, _router(router), burstiness, (prefix_len, num_prefixes))
+    demand = replace(demand, is_saved=save_trace is not None)
+    _check_asked(demand, options, emit)
+    found = []
+    with progress() as tell:
+        for name in platform_names(on):
+            tell(f"layouts of {name}")
+            slo = Slo(slo_ttft, slo_tpot)
+            found.append(plan(model, machine(name, lnc), options, demand, slo=slo, kind=price))
+    _save(found, save_trace)
+    if emit:
+        print("\n\n".join(launch.vllm(one.deployment, _served(config)) for one in found))
+    else:
+        print(_json(found) if as_json else text(model, found, demand))
+
+
+class _Drawn:
+    """What the options of a load say."""
+
+    def __init__(
+        self,
+        inputs: str | None,
+        outputs: str | None,
+        concurrency: int | None,
+        rate: float | None,
+        count: int | None,
+        seed: int,
+    ) -> None:
+        if concurrency is not None and rate is not None:
+            raise BadInput(
+                "both --concurrency and --request-rate given; legal: one of them, as clients that "
+                "wait for answers set the rate themselves",
+                fix="leave one out",
+            )
+        if rate is not None and not (rate > 0 and math.isfinite(rate)):
+            raise BadInput(f"--request-rate is {rate}; legal: a positive number a second")
+        for name, value in (("--concurrency", concurrency), ("--num-prompts", count)):
+            if value is not None and value < 1:
+                raise BadInput(f"{name} is {value}; legal: whole numbers from 1 on")
+        if seed < 0:
+            raise BadInput(f"--seed is {seed}; legal: whole numbers from 0 on")
+        self.inputs = inputs
+        self.outputs = outputs
+        self.concurrency = concurrency
+        self.rate = rate
+        self.count = count
+        self.seed = seed
+
+    def demand(
+        self, file: Path | None, router: Router, burstiness: float, prefix: tuple[int, int]
+    ) -> Demand:
+        """The trace in `file`, or the load to draw."""
+        drawn = Synthetic(
+            lengths(self.inputs or _INPUT, "--input-len"),
+            lengths(self.outputs or _OUTPUT, "--output-len"),
+            self.count or self._usual_count(),
+            concurrency=(self.concurrency or 1) if self.rate is None else 0,
+            rate_per_s=self.rate or 0.0,
+            burstiness=burstiness,
+            prefix_tokens=prefix[0],
+            prefixes=prefix[1],
+            seed=self.seed,
+        )
+        if file is None:
+            is_busy = self.concurrency is None and self.rate is None
+            return Demand(None, drawn, is_busy, router)
+        given = {
+            "--input-len": self.inputs,
+            "--output-len": self.outputs,
+            "--concurrency": self.concurrency,
+            "--request-rate": self.rate,
+            "--num-prompts": self.count,
+        }
+        both = [name for name, value in given.items() if value is not None]
+        if both:
+            raise BadInput(
+                f"both --trace and {both[0]} given; legal: one of them, as a trace is the load",
+                fix="leave one out",
+            )
+        return Demand(trace.read(file), drawn, router=router)
+
+    def _usual_count(self) -> int:
+        """Requests: of an open load a minute's, of clients four each."""
+        if self.rate is not None:
+            return min(max(_LEAST, math.ceil(_MINUTE_S * self.rate)), _MOST)
+        return _WAVES * (self.concurrency or 1)
+
+
+def _sizes(option: str, given: str) -> tuple[int, ...]:
+    """The whole numbers of a list."""
+    try:
+        return tuple(parse_whole(one) for one in given.split(",")) if given else ()
+    except ValueError as error:
+        raise BadInput(f"{option}: {error}", fix=f"{option} 128,256,512") from None
+
+
+def _router(given: str) -> Router:
+    try:
+        return Router(given)
+    except ValueError:
+        legal = " or ".join(Router)
+        raise BadInput(f"--router is {given!r}; legal: {legal}") from None
+
+
+def _check_asked(demand: Demand, options: Options, emit: str | None) -> None:
+    """Refuse what cannot be printed or kept.
+
+    Raises:
+        BadInput: naming the option.
+    """
+    if emit not in (None, "vllm"):
+        raise BadInput(f"--emit is {emit!r}; legal: vllm")
+    is_open = options.tensor is None or options.max_num_seqs is None
+    if demand.is_saved and demand.is_busy and is_open:
+        raise BadInput(
+            "--save-trace of a load that follows from the layout, which is searched",
+            fix="give --concurrency or --request-rate, or --tensor-parallel-size and "
+            "--max-num-seqs",
+        )
+
+
+def _save(found: Sequence[Plan], file: Path | None) -> None:
+    """Write the requests of one platform.
+
+    Raises:
+        BadInput: there are several platforms.
+    """
+    if file is None:
+        return
+    if len(found) > 1:
+        raise BadInput("--save-trace has one platform", fix="name one: --on trn2")
+    files.check_writable(file)
+    trace.write(file, found[0].load, found[0].served.outcome.arrival_s)
+
+
+def _served(config: Path) -> str:
+    """What vLLM serves: the folder of a config.json, else what the file is called."""
+    return str(config.parent) if config.name == "config.json" else config.stem
+
+
+def _json(found: Sequence[Plan]) -> str:
+    plain = [report.values(one) for one in found]
+    return json.dumps(plain[0] if len(plain) == 1 else plain, indent=1)

@@ -1,0 +1,170 @@
+"""Plans of serving as text: layouts, latencies, and where each ms of a token goes."""
+
+from __future__ import annotations
+
+from textwrap import fill
+from typing import TYPE_CHECKING, Final
+
+from trnsim.formatting import amount, amounts, seconds, text_table
+from trnsim.system.serve import report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.facts import Interval
+    from trnsim.system.serve.demand import Demand
+    from trnsim.system.serve.plan import Plan
+    from trnsim.system.workload.architecture import Architecture
+
+_COLUMNS: Final = 100
+
+
+def text(model: Architecture, found: Sequence[Plan], demand: Demand) -> str:
+    """All tables, no line longer than 100 columns for the targets' short names."""
+    tables = (_layouts(found), _latencies(found), _uses(found), _parts(found))
+    return "\n".join((_title(model, demand), "", *(f"{one}\n" for one in tables), _basis(found)))
+
+
+def _title(model: Architecture, demand: Demand) -> str:
+    active = ""
+    if model.active_parameters != model.parameters:
+        active = f", {model.active_parameters / 1e9:.2f} B active"
+    return f"{model.name}: {model.parameters / 1e9:.2f} B parameters{active}; {_load(demand)}"
+
+
+def _load(demand: Demand) -> str:
+    """The load in words."""
+    if demand.trace is not None:
+        return f"{len(demand.trace):,} requests of a trace"
+    drawn = demand.drawn
+    lengths = f"{amount(drawn.inputs.first)} tokens in, {amount(drawn.outputs.first)} out"
+    if demand.is_busy:
+        return f"{lengths}; kept busy"
+    if drawn.concurrency:
+        return f"{lengths}; {drawn.concurrency} clients"
+    return f"{lengths}; {drawn.rate_per_s:g} requests/s"
+
+
+def _layouts(found: Sequence[Plan]) -> str:
+    header = ("platform", "instances", "replicas x ranks", "sequences", "tokens/s P50 (P10 to P90)")
+    rows = [
+        (
+            e.deployment.machine.name,
+            str(e.deployment.instances),
+            _replicas(e),
+            str(e.deployment.engine.max_num_seqs),
+            amounts(e.served.figures["output_tokens_per_s"]),
+            amounts(e.usd_per_million_tokens),
+        )
+        for e in found
+    ]
+    return text_table((*header, "USD per 1M tokens"), rows)
+
+
+def _replicas(e: Plan) -> str:
+    """``8 x 4``, with stages of a pipeline, groups of experts and replicas for prompts."""
+    options = e.deployment.options
+    ranks = f"TP{options.tensor}"
+    for name, count in (("PP", options.stages), ("EP", options.expert)):
+        ranks += f" {name}{count}" if count > 1 else ""
+    prefill = options.prefill_replicas
+    return f"{e.deployment.replicas} x {ranks}" + (f", {prefill} prefill" if prefill else "")
+
+
+def _latencies(found: Sequence[Plan]) -> str:
+    header = ("platform", "TTFT P50 (P10 to P90)", "P99", "TPOT P50 (P10 to P90)", "P99")
+    rows = [
+        (
+            e.deployment.machine.name,
+            _around(e.served.figures["ttft_p50_s"]),
+            seconds(e.served.figures["ttft_p99_s"].p50),
+            *_tpot(e),
+        )
+        for e in found
+    ]
+    return text_table(header, rows)
+
+
+def _tpot(e: Plan) -> tuple[str, str]:
+    if "tpot_p50_s" not in e.served.figures:
+        return ("-", "-")  # answers of one token
+    return _around(e.served.figures["tpot_p50_s"]), _median(e, "tpot_p99_s")
+
+
+def _around(one: Interval) -> str:
+    return f"{seconds(one.p50)} ({seconds(one.p10)} to {seconds(one.p90)})"
+
+
+def _median(e: Plan, name: str) -> str:
+    return seconds(e.served.figures[name].p50)
+
+
+def _uses(found: Sequence[Plan]) -> str:
+    """What is used of time and batches, the most load within the SLO, layouts that were tried."""
+    header = ("platform", "request P50", "P99", "busy", "batch filled", "queue", "requests/s")
+    rows = [
+        (
+            e.deployment.machine.name,
+            _median(e, "e2e_p50_s"),
+            _median(e, "e2e_p99_s"),
+            f"{e.served.figures['utilisation'].p50:.0%}",
+            f"{e.served.figures['batch_filled'].p50:.0%}",
+            f"{e.served.figures['queue_mean'].p50:.2g}",
+            amount(e.served.figures["requests_per_s"].p50),
+            _most(e.most_per_s),
+            str(e.tried),
+        )
+        for e in found
+    ]
+    return text_table((*header, "most within SLO", "tried"), rows)
+
+
+def _most(most_per_s: float | None) -> str:
+    """Requests a second within the SLO."""
+    if most_per_s is None:
+        return "-"
+    return f"{most_per_s:.3g}/s" if most_per_s else "none"
+
+
+def _parts(found: Sequence[Plan]) -> str:
+    """Milliseconds between two tokens of a sequence, by cause."""
+    names = list(dict.fromkeys(name for e in found for name in e.served.parts_s))
+    shown = [name for name in names if any(e.served.parts_s.get(name) for e in found)]
+    rows = [
+        (
+            e.deployment.machine.name,
+            *(f"{e.served.parts_s.get(name, 0.0) * 1e3:.3g}" for name in shown),
+        )
+        for e in found
+    ]
+    return text_table(("ms of a token", *shown), rows)
+
+
+def _basis(found: Sequence[Plan]) -> str:
+    """Of each platform the instance, the price, where times come from, what a start takes."""
+    lines = []
+    for e in found:
+        deployment = e.deployment
+        state = "validated" if report.is_validated(deployment) else "unvalidated"
+        starts = ", ".join(
+            f"{name} {_around(one)}" for name, one in report.startup_s(deployment).items()
+        )
+        lines += [
+            f"{deployment.machine.name}: {deployment.machine.instance.name}; {e.quote}",
+            f"  {state}; {report.times_source(deployment)}",
+            f"  longest sequence {deployment.engine.max_model_len:,} tokens; start: {starts}",
+        ]
+        if deployment.machine.platform.note:
+            lines.append(f"  {deployment.machine.platform.note}")
+        if not e.is_met:
+            lines.append("  the SLO is missed under this load")
+        idle = report.idle(e)
+        if idle:
+            lines.append(f"  {idle} of {deployment.replicas} replicas had no request")
+    lines.append("assumed:")
+    seen: dict[str, list[str]] = {}
+    for e in found:
+        for name in report.assumed(e.deployment):
+            seen.setdefault(name, []).append(e.deployment.machine.name)
+    lines += [f"  {name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
+    return "\n".join(fill(line, _COLUMNS, subsequent_indent="    ") for line in lines)

@@ -1,0 +1,388 @@
+"""``trnsim plan train``: the best layout, its step and where that goes, time and USD of a run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from trnsim import files
+from trnsim.cli.options import as_number
+from trnsim.cli.plan.shared import AsJson, Config, Kind, On, platform_names
+from trnsim.cli.progress import progress
+from trnsim.errors import BadInput
+from trnsim.formatting import amount, amounts, durations, parse_number, parse_whole, text_table
+from trnsim.system.machine import machine
+from trnsim.system.train import launch, run, trace
+from trnsim.system.train.best import BUDGET, Effort, front
+from trnsim.system.train.candidates import Asked
+from trnsim.system.train.estimate import TrainingEstimate, estimate, usual, usual_batch
+from trnsim.system.workload.config import read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.facts import Interval
+    from trnsim.system.train.step import Step
+    from trnsim.system.workload.architecture import Architecture
+
+_HOUR_S: Final = 3600.0
+_DOUBLINGS: Final = 3
+"""Of the smallest number of instances, for the front of one platform."""
+
+
+def _whole(text: str, *names: str) -> Any:
+    return typer.Option(*names, parser=as_number(parse_whole), help=text, metavar="NUMBER")
+
+
+def _number(text: str, *names: str) -> Any:
+    return typer.Option(*names, parser=as_number(parse_number), help=text, metavar="NUMBER")
+
+
+def _no_longer(given: Any) -> Any:
+    """Refuse an option of an earlier version.
+
+    Raises:
+        BadInput: always where it is given.
+    """
+    if given is not None:
+        raise BadInput(
+            f"--batch-tokens {given} is no option any more",
+            fix="give --global-batch, in sequences: tokens of a step / tokens of a sequence",
+        )
+    return given
+
+
+def train(
+    config: Config,
+    on: On = None,
+    instances: Annotated[
+        int | None, _whole("How many; the smallest number that fits unless told.", "--instances")
+    ] = None,
+    tokens: Annotated[float, _number("Tokens of the whole run.", "--tokens")] = 1e9,
+    sequence: Annotated[
+        int | None, _whole("Tokens per sequence; 8192, or what the model knows.", "--sequence")
+    ] = None,
+    global_batch: Annotated[
+        int | None, _whole("Sequences per step; about 4 million tokens.", "--global-batch")
+    ] = None,
+    micro_batch: Annotated[
+        int | None, _whole("Sequences that a data rank takes at once.", "--micro-batch")
+    ] = None,
+    tp: Annotated[int | None, _whole("Tensor ranks.", "--tp")] = None,
+    pp: Annotated[int | None, _whole("Pipeline stages.", "--pp")] = None,
+    vp: Annotated[int | None, _whole("Parts of a stage; interleaved above 1.", "--vp")] = None,
+    dp: Annotated[int | None, _whole("Data ranks.", "--dp")] = None,
+    cp: Annotated[int | None, _whole("Ranks that share a sequence.", "--cp")] = None,
+    ep: Annotated[int | None, _whole("Data ranks that share experts.", "--ep")] = None,
+    zero: Annotated[
+        int | None, _whole("What data ranks share: 0 to 3, as ZeRO counts.", "--zero")
+    ] = None,
+    recompute: Annotated[
+        str | None, typer.Option(help="What backward computes again: none, selective or full.")
+    ] = None,
+    sequence_parallel: Annotated[
+        bool | None,
+        typer.Option("--sp/--no-sp", help="Whether tensor ranks share tokens between products."),
+    ] = None,
+    schedule: Annotated[str, typer.Option(help="Of the pipeline: 1f1b, zb-h1 or zb-h2.")] = "1f1b",
+    dtype: Annotated[str, typer.Option(help="Of products: fp32, fp16, bf16 or fp8.")] = "bf16",
+    optimizer: Annotated[str, typer.Option(help="adamw, adamw-bf16, lamb, ...")] = "adamw",
+    deadline: Annotated[
+        float | None, _number("Seconds after which a search times no more.", "--deadline")
+    ] = None,
+    budget: Annotated[int, _whole("Layouts that a search times.", "--budget")] = BUDGET,
+    ray: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="A Ray cluster that does the search.")
+    ] = "",
+    chip_mtbf_hours: Annotated[
+        float, _number("Hours between failures of one chip.", "--chip-mtbf-hours")
+    ] = run.CHIP_MTBF_S / _HOUR_S,
+    checkpoint_s: Annotated[
+        float, _number("Seconds for which a checkpoint stops training.", "--checkpoint-s")
+    ] = run.CHECKPOINT_S,
+    recovery_s: Annotated[
+        float, _number("Seconds from a failure until training goes on.", "--recovery-s")
+    ] = run.RECOVERY_S,
+    spares: Annotated[int, _whole("Instances that wait to replace others.", "--spares")] = 0,
+    price: Kind = "capacity_block",
+    trace_file: Annotated[
+        Path | None, typer.Option("--trace", help="Write the pipeline as a Perfetto trace.")
+    ] = None,
+    emit: Annotated[
+        str | None, typer.Option(help="Print a file that starts it: torchrun, sbatch or k8s.")
+    ] = None,
+    as_json: AsJson = False,
+    batch_tokens: Annotated[str | None, typer.Option(hidden=True, callback=_no_longer)] = None,
+) -> None:
+    """The best layout of ranks, the time of its step and where that goes, time and USD of a run.
+
+    Axes that no option names are searched; chips without work are refused. Failures, checkpoints
+    and stragglers lengthen the run, not the step.
+
+    Example: trnsim plan train examples/llama-3.1-8b.json --on trn2 --instances 4 --tokens 1e9
+    """
+    del batch_tokens
+    model = read(config)
+    asked = Asked(
+        *(global_batch or 0, sequence or 0, tp, pp, vp, dp, cp, ep, zero, recompute),
+        *(sequence_parallel, micro_batch, dtype, schedule, optimizer),
+    )
+    given = {"global_batch": global_batch, "sequence": sequence}
+    lost = run.Reliability(chip_mtbf_hours * _HOUR_S, checkpoint_s, recovery_s, spares)
+    _check_effort(budget, deadline)
+    if emit is not None:
+        launch.check(emit)
+    with progress() as tell:
+        names = platform_names(on)
+        more = _DOUBLINGS if len(names) == 1 else 0
+        effort = Effort(budget, deadline, ray, doublings=more, tell=tell)
+        found = [
+            estimate(
+                model,
+                name,
+                tokens,
+                asked=_filled(asked, given, model, name, instances),
+                instances=instances,
+                reliability=lost,
+                effort=effort,
+                kind=price,
+            )
+            for name in names
+        ]
+    _written(found, trace_file)
+    if emit is not None:
+        print("\n".join(launch.text(emit, one.best.machine, one.step.layout) for one in found))
+        return
+    print(_json(found) if as_json else _text(model, found))
+
+
+def _check_effort(budget: int, deadline: float | None) -> None:
+    """Refuse a search that times nothing.
+
+    Raises:
+        BadInput: the budget or the deadline is not positive.
+    """
+    if budget < 1:
+        raise BadInput(f"--budget {budget}; legal: from 1 on", fix="for example --budget 48")
+    if deadline is not None and not deadline > 0:
+        raise BadInput(f"--deadline {deadline}; legal: a positive number of seconds")
+
+
+def _filled(
+    asked: Asked,
+    given: dict[str, int | None],
+    model: Architecture,
+    name: str,
+    instances: int | None,
+) -> Asked:
+    """What was asked, with the usual sequence and batch where none was given."""
+    where = machine(name, 1 if instances is None else instances)
+    usually = usual(model, where, given["sequence"])
+    sequence = usually.sequence if given["sequence"] is None else given["sequence"]
+    batch = given["global_batch"]
+    if batch is None:
+        batch = usual_batch(where, max(sequence, 1))
+        at_once = (asked.data or 1) * (asked.micro_batch or 1)
+        batch = -(-batch // max(at_once, 1)) * at_once
+    return replace(asked, global_batch=batch, sequence=sequence)
+
+
+def _written(found: Sequence[TrainingEstimate], trace_file: Path | None) -> None:
+    """Write the trace of one platform's pipeline.
+
+    Raises:
+        BadInput: there are several platforms.
+    """
+    if trace_file is None:
+        return
+    if len(found) > 1:
+        raise BadInput("--trace has one pipeline", fix="name one platform: --on trn2")
+    one = found[0]
+    made = trace.perfetto(one.model, one.best.machine, one.step.layout)
+    files.write(trace_file, made)
+
+
+def _text(model: Architecture, found: Sequence[TrainingEstimate]) -> str:
+    active = ""
+    if model.active_parameters != model.parameters:
+        active = f", {model.active_parameters / 1e9:.2f} B active"
+    layout = found[0].step.layout
+    title = (
+        f"{model.name}: {model.parameters / 1e9:.2f} B parameters{active}; "
+        f"{amount(found[0].tokens)} tokens in sequences of {layout.sequence}"
+    )
+    tables = [_runs(found), _layouts(found), _where(found)]
+    return "\n".join([title, "", *(f"{one}\n" for one in tables), *_fronts(found), _basis(found)])
+
+
+def _runs(found: Sequence[TrainingEstimate]) -> str:
+    header = ("platform", "instances", "chips", "time P50 (P10 to P90)", "chip-hours")
+    rows = [
+        (
+            e.platform,
+            f"{e.instances} x {e.instance}",
+            str(e.chips),
+            durations(e.time_s),
+            amount(e.chip_hours),
+            amounts(e.usd),
+            str(e.quote),
+        )
+        for e in found
+    ]
+    return text_table((*header, "USD P50 (P10 to P90)", "price"), rows)
+
+
+def _layouts(found: Sequence[TrainingEstimate]) -> str:
+    header = ("platform", "step P50 (P10 to P90)", "sequences", "sequences/s", "tokens/s/chip")
+    rows = [
+        (
+            e.platform,
+            durations(e.step.step_s),
+            str(e.step.layout.global_batch),
+            amounts(e.step.sequences_per_s),
+            amount(e.step.tokens_per_s_per_chip.p50),
+            f"{e.step.mfu:.1%}",
+            f"{max(one.total for one in e.step.memory) / 2**30:.1f} GiB",
+            f"{e.goodput.goodput:.1%}",
+            str(e.step.layout),
+        )
+        for e in found
+    ]
+    return text_table((*header, "MFU", "memory", "goodput", "layout"), rows)
+
+
+def _where(found: Sequence[TrainingEstimate]) -> str:
+    """The parts of each step in per cent; exchanges of data ranks that computing hides beside."""
+    names = list(found[0].step.parts_s)
+    rows = [
+        (
+            e.platform,
+            *(f"{e.step.parts_s[name] / e.step.step_s.p50:.1%}" for name in names),
+            f"{e.step.data_hidden_s / e.step.step_s.p50:.1%}",
+        )
+        for e in found
+    ]
+    return text_table(("share of the step", *names, "data, hidden"), rows)
+
+
+def _fronts(found: Sequence[TrainingEstimate]) -> list[str]:
+    """What is better in time, in USD or in chips than all else that was looked at."""
+    lines = []
+    for e in found:
+        points = _pareto(e)
+        if len(points) > 1:
+            lines.append(f"{e.platform}: no other is as fast, as cheap and as small:")
+            lines += [
+                f"  {one['instances']} instances, {one['chips']} chips: "
+                f"{durations(one['interval'])}, {amounts(one['cost'])} USD; {one['name']}"
+                for one in points
+            ]
+        lines += [f"{e.platform}: note: {e.best.note}"] if e.best.note else []
+        lines.append(
+            f"{e.platform}: {e.best.looked_at:,} layouts, {e.best.fitting:,} with room, "
+            f"{e.best.timed} timed"
+        )
+    return lines
+
+
+def _pareto(e: TrainingEstimate) -> list[dict[str, Any]]:
+    """The front of time, USD and chips over numbers of instances."""
+    made = []
+    for where, step in e.best.others:
+        lost = run.goodput(where.chips, where.count)
+        steps = e.tokens / (step.layout.global_batch * step.layout.sequence)
+        time_s = step.step_s.scaled(steps / lost.goodput)
+        made.append((where, step, time_s, e.usd_of(time_s, where.count)))
+    points = [
+        (time_s.p50, usd.p50 if usd else time_s.p50 * where.chips, float(where.chips))
+        for where, _, time_s, usd in made
+    ]
+    return [
+        {
+            "instances": made[at][0].count,
+            "chips": made[at][0].chips,
+            "layout": asdict(made[at][1].layout),
+            "time_s": made[at][2].p50,
+            "usd": _median(made[at][3]),
+            "name": str(made[at][1].layout),
+            "interval": made[at][2],
+            "cost": made[at][3],
+        }
+        for at in front(points)
+    ]
+
+
+def _basis(found: Sequence[TrainingEstimate]) -> str:
+    """The basis of each estimate, then the assumptions, each once."""
+    lines = [""]
+    seen: dict[str, list[str]] = {}
+    for e in found:
+        state = "validated" if e.validated else "unvalidated"
+        lines.append(f"{e.platform}: {state}; {e.basis}; {e.step.source}")
+        for name in e.basis.assumed:
+            seen.setdefault(name, []).append(e.platform)
+    lines.append("assumed:")
+    lines += [f"  {name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
+    return "\n".join(lines)
+
+
+def _json(found: Sequence[TrainingEstimate]) -> str:
+    plain = [_plain(e) for e in found]
+    return json.dumps(plain[0] if len(plain) == 1 else plain, indent=1)
+
+
+def _plain(e: TrainingEstimate) -> dict[str, Any]:
+    """An estimate as JSON: figures as P10, P50 and P90 in SI units."""
+    return {
+        "platform": e.platform,
+        "instance": e.instance,
+        "instances": e.instances,
+        "chips": e.chips,
+        "layout": asdict(e.step.layout),
+        **_step(e.step),
+        "time_s": asdict(e.time_s),
+        "usd": _interval(e.usd),
+        "goodput": e.goodput.goodput,
+        "checkpoint_interval_s": e.goodput.interval_s,
+        "price": str(e.quote),
+        "pareto": [
+            {name: value for name, value in one.items() if name not in ("interval", "cost", "name")}
+            for one in _pareto(e)
+        ],
+        "searched": {
+            "layouts": e.best.looked_at,
+            "with_room": e.best.fitting,
+            "timed": e.best.timed,
+        },
+        "validated": e.validated,
+        "inputs": {kind.value: count for kind, count in e.basis.counts.items()},
+        "assumed": list(e.basis.assumed),
+        "source": e.step.source,
+        "note": e.best.note,
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "step_s": asdict(step.step_s),
+        "sequences_per_s": asdict(step.sequences_per_s),
+        "tokens_per_s_per_chip": asdict(step.tokens_per_s_per_chip),
+        "memory_bytes": [one.total for one in step.memory],
+        "memory_parts_bytes": [asdict(one) for one in step.memory],
+        "parts_s": step.parts_s,
+        "data_hidden_s": step.data_hidden_s,
+        "mfu": step.mfu,
+        "flop": step.flop,
+    }
+
+
+def _median(found: Interval | None) -> float | None:
+    return None if found is None else found.p50
+
+
+def _interval(found: Interval | None) -> dict[str, float] | None:
+    return None if found is None else asdict(found)

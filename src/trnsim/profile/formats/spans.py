@@ -1,0 +1,56 @@
+"""Spans of anything on named tracks -> a Perfetto trace, which https://ui.perfetto.dev opens.
+
+Source of the field numbers: perfetto, protos/perfetto/trace/perfetto_trace.proto.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trnsim.profile.formats.protobuf import block, number, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_PACKET: Final = 1  # Trace.packet
+_TIMESTAMP, _SEQUENCE, _EVENT, _TRACK = 8, 10, 11, 60  # TracePacket
+_UUID, _NAME, _PROCESS, _PARENT = 1, 2, 3, 5  # TrackDescriptor
+_PID, _PROCESS_NAME = 1, 6  # ProcessDescriptor
+_TYPE, _TRACK_UUID, _EVENT_NAME = 9, 11, 23  # TrackEvent
+_BEGIN, _END = 1, 2  # TrackEvent.Type
+_ONE_SEQUENCE: Final = 1
+_NANOSECONDS: Final = 1e9
+
+
+class NamedSpan(NamedTuple):
+    """Something with a name, a beginning and an end, in seconds."""
+
+    name: str
+    start_s: float
+    end_s: float
+
+
+def perfetto_spans(title: str, tracks: Mapping[str, Sequence[NamedSpan]]) -> bytes:
+    """The trace of one process with these tracks."""
+    return b"".join(_packets(title, tracks))
+
+
+def _packets(title: str, tracks: Mapping[str, Sequence[NamedSpan]]) -> Iterator[bytes]:
+    process = block(_PROCESS, number(_PID, 1), text(_PROCESS_NAME, title))
+    yield _packet(block(_TRACK, number(_UUID, 1), process))
+    for at, (name, spans) in enumerate(tracks.items()):
+        uuid = at + 2
+        yield _packet(block(_TRACK, number(_UUID, uuid), number(_PARENT, 1), text(_NAME, name)))
+        on_track = number(_TRACK_UUID, uuid)
+        for span in spans:
+            begin = block(_EVENT, number(_TYPE, _BEGIN), on_track, text(_EVENT_NAME, span.name))
+            yield _packet(_at(span.start_s), begin)
+            yield _packet(_at(span.end_s), block(_EVENT, number(_TYPE, _END), on_track))
+
+
+def _at(time_s: float) -> bytes:
+    return number(_TIMESTAMP, round(time_s * _NANOSECONDS))
+
+
+def _packet(*fields: bytes) -> bytes:
+    return block(_PACKET, number(_SEQUENCE, _ONE_SEQUENCE), *fields)

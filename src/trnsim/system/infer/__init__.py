@@ -1,0 +1,1 @@
+"""Inference of what makes no tokens: encoders, images, pairs of both, diffusion."""

@@ -1,0 +1,300 @@
+"""Latency, items a second and USD of an inference on one instance.
+
+    latency = sum over parts of times x (sum over blocks of a layer's time)
+    items a second = copies batch / latency
+
+Each copy of the model has a rank (a logical NeuronCore, or a GPU) of its own, or two that share
+the predictions of a guided step; copies know nothing of each other. Ranks that no copy fills idle.
+
+Source: data parallelism and guided steps on two cores, aws-neuron-sdk, torch_neuronx.DataParallel
+and its samples of Stable Diffusion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import BadInput, OutOfMemory
+from trnsim.facts import Interval, assumed, derived
+from trnsim.price import Quote, quote, usd_per_million_tokens
+from trnsim.system.infer.fused import fused
+from trnsim.system.infer.parts import inference
+from trnsim.system.layers.choice import layer_times
+from trnsim.system.machine import machine
+from trnsim.system.workload.captured import Captured, blocks_of
+from trnsim.system.workload.operators import bytes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import date
+    from pathlib import Path
+
+    from trnsim.arch.catalogue import Catalogue
+    from trnsim.system.infer.parts import Asked, Inference, Part
+    from trnsim.system.layers.times import LayerTimes
+    from trnsim.system.machine import Machine
+    from trnsim.system.workload.operators import Block
+
+RESERVE: Final = assumed(
+    0.1, "part of memory for the runtime, programs and fragmentation; no vendor publishes it"
+)
+CAPTURED_SPREAD: Final = derived(
+    0.40, "rows of CNNs and diffusion on Inf2 (aws-neuron-sdk, benchmarks/inf2): no row fits them"
+)
+"""One sigma of the logarithm that is added, in squares, for models that are read from a graph."""
+_TENTH: Final = 1.2815515655446004
+"""Of a normal distribution: P90 in standard deviations."""
+_ACTIVATION_BITS: Final = 16
+_FIRST: Final = "inferentia1"
+
+
+@dataclass(frozen=True)
+class PartTime:
+    """What one part of an inference takes.
+
+    Attributes:
+        name: the part's.
+        model: the model's.
+        times: how often it runs.
+        time_s: median seconds of all of these.
+        weight_bytes: that a rank holds.
+    """
+
+    name: str
+    model: str
+    times: int
+    time_s: float
+    weight_bytes: float
+
+
+@dataclass(frozen=True)
+class InferenceEstimate:
+    """An inference on one instance.
+
+    Attributes:
+        platform: the name that was asked for.
+        instance: the type.
+        item: what is counted.
+        batch: items that go through a copy at once.
+        cores: ranks in use.
+        copies: of the model.
+        rank_name: what a rank is.
+        latency_s: seconds of a batch.
+        items_per_s: of the whole instance.
+        parts: of the inference.
+        parts_s: median seconds by cause, which add up to the latency.
+        memory_bytes: that a rank needs: weights of all parts, and activations.
+        quote: the price of the instance.
+        source: where the times come from.
+        notes: caveats.
+    """
+
+    platform: str
+    instance: str
+    item: str
+    batch: int
+    cores: int
+    copies: int
+    rank_name: str
+    latency_s: Interval
+    items_per_s: Interval
+    parts: tuple[PartTime, ...]
+    parts_s: dict[str, float]
+    memory_bytes: float
+    quote: Quote
+    source: str
+    notes: tuple[str, ...]
+
+    @property
+    def usd_per_million(self) -> Interval | None:
+        """USD of a million items; None without a public price."""
+        usd = self.quote.usd_per_hour
+        if usd is None:
+            return None
+        rates = self.items_per_s
+        low, middle, high = (
+            usd_per_million_tokens(usd, rate) for rate in (rates.p90, rates.p50, rates.p10)
+        )
+        return Interval(low, middle, high)
+
+
+def estimate(
+    path: str | Path,
+    on: str,
+    asked: Asked,
+    *,
+    cores: int | None = None,
+    dtype: str | None = None,
+    kind: str = "on_demand",
+    as_of: date | None = None,
+    rows: Catalogue | None = None,
+) -> InferenceEstimate:
+    """Latency, items a second and USD of the model at `path` on one instance.
+
+    Args:
+        path: a model's configuration, or a pipeline's index or folder.
+        on: an instance type, or a short name of `trnsim.system.platform.platforms`.
+        asked: what goes through the model.
+        cores: ranks in use; all of the instance's by default.
+        dtype: of products and weights; by default bf16, or fp16 where a chip has no bf16.
+        kind: purchase kind of the price.
+        as_of: day of the price; today by default.
+        rows: the catalogue; the built-in one by default.
+
+    Raises:
+        BadInput: the model has no such input, the platform is not known or has no such cores.
+        NotModelled: no form is known for the model.
+        OutOfMemory: weights and activations exceed a rank's memory.
+    """
+    where = machine(on, rows=rows)
+    taken = _cores(where, cores)
+    held = dtype or _usual_dtype(where)
+    asked_for = inference(path, asked, held)
+    times = layer_times(where, "encode", held)
+    each = _ranks_of_copy(asked_for, where, taken)
+    found = [_Timed(part, times, each) for part in asked_for.parts]
+    needed = _check_memory(found, where)
+    latency_s = sum(one.time.time_s for one in found)
+    spread = sum(one.time.time_s * one.spread for one in found) / latency_s
+    copies = taken // each
+    latency = _interval(latency_s, spread)
+    causes: dict[str, float] = defaultdict(float)
+    for one in found:
+        for cause, time_s in one.causes.items():
+            causes[cause] += time_s
+    return InferenceEstimate(
+        platform=on,
+        instance=where.instance.name,
+        item=asked_for.item,
+        batch=asked.batch,
+        cores=copies * each,
+        copies=copies,
+        rank_name=where.rank_name,
+        latency_s=latency,
+        items_per_s=_inverse(latency, copies * asked.batch),
+        parts=tuple(one.time for one in found),
+        parts_s=dict(causes),
+        memory_bytes=needed,
+        quote=quote(where.instance.name, kind, as_of=as_of, rows=rows),
+        source=found[0].source,
+        notes=tuple(_notes(asked_for, where, taken - copies * each)),
+    )
+
+
+class _Timed:
+    """A part's blocks and what they take."""
+
+    def __init__(self, part: Part, times: LayerTimes, ranks: int) -> None:
+        given = part.given
+        guided = math.ceil(part.guided / ranks)
+        if guided > 1:
+            given = replace(given, batch=guided * given.batch)
+        self.blocks = blocks_of(part.model, given)
+        is_captured = isinstance(part.model, Captured)
+        if is_captured:
+            self.blocks = tuple(fused(block) for block in self.blocks)
+        layers = [(block.times, times.of(block, given)) for block in self.blocks]
+        one_s = sum(count * layer.time_s for count, layer in layers)
+        self.causes: dict[str, float] = defaultdict(float)
+        for count, layer in layers:
+            for cause, time_s in layer.parts_s.items():
+                self.causes[cause] += part.times * count * time_s
+        self.spread = max(layer.spread for _, layer in layers)
+        if is_captured:
+            self.spread = math.hypot(self.spread, CAPTURED_SPREAD)
+        self.source = layers[0][1].source
+        weights = sum(count_of(block) for block in self.blocks)
+        self.time = PartTime(part.name, part.model.name, part.times, part.times * one_s, weights)
+
+    @property
+    def activation_bytes(self) -> float:
+        """Bytes of the largest product's input and result, which exist at once.
+
+        Twice the result: a convolution's rows are made of an input that is about as large. Scores
+        are left out, which pass in tiles.
+        """
+        elements = [
+            2 * one.m * one.n * one.times
+            for block in self.blocks
+            for one in block.products
+            if one.name != "scores"
+        ]
+        return bytes_of(max(elements, default=0.0), _ACTIVATION_BITS)
+
+
+def count_of(block: Block) -> float:
+    """Bytes of parameters of all of a block's layers."""
+    return block.times * block.resident_bytes
+
+
+def _usual_dtype(where: Machine) -> str:
+    """bf16, or fp16 on a chip that does not multiply that."""
+    return "bf16" if "bf16" in where.chip.peak_flop_per_s else "fp16"
+
+
+def _cores(where: Machine, asked: int | None) -> int:
+    """Ranks in use.
+
+    Raises:
+        BadInput: the instance does not have as many.
+    """
+    has = where.ranks_per_instance
+    if asked is not None and not 1 <= asked <= has:
+        raise BadInput(
+            f"--cores is {asked}; legal on {where.instance.name}: 1 to {has}, each a "
+            f"{where.rank_name}",
+            fix="leave --cores out to use all",
+        )
+    return asked or has
+
+
+def _ranks_of_copy(asked_for: Inference, where: Machine, cores: int) -> int:
+    """Ranks of a copy: on Neuron, as many as a step has predictions, where there are as many."""
+    guided = max(part.guided for part in asked_for.parts)
+    return guided if where.lnc and cores >= guided else 1
+
+
+def _check_memory(found: Iterable[_Timed], where: Machine) -> float:
+    """Bytes that a rank needs.
+
+    Raises:
+        OutOfMemory: more than it has.
+    """
+    timed = list(found)
+    weights = sum(one.time.weight_bytes for one in timed)
+    activations = max(one.activation_bytes for one in timed)
+    has = (1 - RESERVE) * where.memory_bytes
+    if weights + activations > has:
+        raise OutOfMemory(
+            f"{(weights + activations) / 2**30:.1f} GiB a rank: weights {weights / 2**30:.1f}, "
+            f"activations {activations / 2**30:.1f}; a {where.rank_name} of {where.instance.name} "
+            f"has {where.memory_bytes / 2**30:.1f} GiB, {has / 2**30:.1f} less {RESERVE:.0%} for "
+            "the runtime",
+            fix="use a smaller --batch or --image, or an instance with more memory a chip",
+        )
+    return weights + activations
+
+
+def _notes(asked_for: Inference, where: Machine, idle: int) -> Iterable[str]:
+    if idle:
+        yield f"{idle} rank idle: a guided step takes two" if idle == 1 else f"{idle} ranks idle"
+    if asked_for.left_out:
+        yield f"not counted: {', '.join(asked_for.left_out)}"
+    if where.chip.name == _FIRST:
+        yield (
+            "Inferentia1: from its documents, with the constants of NeuronCore-v2; weights that "
+            "stay on the chip (NeuronCore Pipeline) are not counted on"
+        )
+
+
+def _interval(median: float, spread: float) -> Interval:
+    """P10, P50 and P90 of a lognormal."""
+    factor = math.exp(_TENTH * spread)
+    return Interval(median / factor, median, median * factor)
+
+
+def _inverse(time_s: Interval, count: float) -> Interval:
+    return Interval(count / time_s.p90, count / time_s.p50, count / time_s.p10)

@@ -1,0 +1,29 @@
+"""A captured graph's blocks as a compiler runs them at inference.
+
+A bias is added where its product is written, and a batch norm, whose statistics are constants then,
+is a factor of the weights before it: neither reads or writes by itself.
+
+Source: cublasLtEpilogue_t (bias); torch.nn.utils.fusion.fuse_conv_bn_eval (batch norm);
+trainium_inferentia2_arch.rst (results of products pass an engine on their way out of PSUM).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from trnsim.system.workload.operators import Block
+
+_FOLDED: Final = ("native_batch_norm", "_native_batch_norm", "batch_norm", "cudnn_batch_norm")
+
+
+def fused(block: Block) -> Block:
+    """The block without elementwise operators that others do on their way."""
+    products = {one.name for one in block.products}
+    kept = tuple(
+        one
+        for one in block.elementwise
+        if one.name not in products and not one.name.startswith(_FOLDED)
+    )
+    return replace(block, elementwise=kept)

@@ -1,0 +1,308 @@
+"""What one inference computes: models, what goes through each, and how often.
+
+An encoder, a tower of images or a pair is one part. Diffusion encodes the text once, takes a
+denoiser's step as often as asked, and decodes once: its parts lie beside diffusers'
+``model_index.json``; a denoiser's own ``config.json`` is its steps alone.
+
+Guidance without a classifier (arXiv:2207.12598) takes each step with the text and without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.errors import BadInput, NotModelled
+from trnsim.system.workload.architecture import Architecture
+from trnsim.system.workload.captured import workload_of
+from trnsim.system.workload.config import read_values
+from trnsim.system.workload.operators import Pass, Phase
+
+if TYPE_CHECKING:
+    from trnsim.system.workload.captured import Captured, Workload
+
+INDEX: Final = "model_index.json"
+SEQUENCE: Final = 128
+"""Tokens of a text, unless told, where the model knows as many."""
+TEXT_TOKENS: Final = 77
+"""Tokens of a text of diffusion, unless told or known: CLIP's."""
+STEPS: Final = 50
+"""Of a denoiser, unless told: that of diffusers' StableDiffusionPipeline."""
+GUIDED: Final = 2
+"""Predictions of a step with guidance: with the text, and without it."""
+_CLASS: Final = "_class_name"
+_TEXTS: Final = "text_encoder"
+_DENOISERS: Final = ("unet", "transformer")
+_DECODERS: Final = ("vae", "movq", "vqvae")
+_SKIPPED: Final = ("scheduler", "tokenizer", "feature_extractor", "image_processor")
+_DOWNSCALED: Final = 8
+_MAKES_TOKENS: Final = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
+_IMAGE_KEYS: Final = ("image_size", "num_channels", "patch_size", "vision_config")
+_TEXT_KEYS: Final = ("vocab_size", "text_config")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an inference is asked to take.
+
+    Attributes:
+        batch: items that go through a copy of the model at once: texts, images, or pairs.
+        sequence: tokens of a text; the usual number where it is None.
+        image: pixels of an image along a side; the model's own where it is None.
+        steps: of a denoiser; `STEPS` where it is None.
+        is_guided: whether a step predicts with the text and without it.
+    """
+
+    batch: int = 1
+    sequence: int | None = None
+    image: int | None = None
+    steps: int | None = None
+    is_guided: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "sequence", "image", "steps"):
+            value = getattr(self, name)
+            if value is None and name != "batch":
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise BadInput(
+                    f"--{name} is {value}; legal: a positive whole number",
+                    fix=f"for example --{name} 1",
+                )
+
+
+@dataclass(frozen=True)
+class Part:
+    """A model of an inference.
+
+    Attributes:
+        name: "model", "text encoder", "denoiser", "decoder".
+        model: what it is.
+        given: what goes through it at once.
+        times: how often in one inference.
+        guided: predictions of each item in `given`, which cores may share.
+    """
+
+    name: str
+    model: Workload
+    given: Pass
+    times: int = 1
+    guided: int = 1
+
+
+@dataclass(frozen=True)
+class Inference:
+    """All parts of an inference.
+
+    Attributes:
+        name: the model's.
+        parts: in the order in which they run.
+        item: what is counted: "sequence", "image" or "pair".
+        left_out: what a pipeline has besides, whose time is not counted.
+    """
+
+    name: str
+    parts: tuple[Part, ...]
+    item: str
+    left_out: tuple[str, ...] = ()
+
+
+def inference(path: str | Path, asked: Asked, dtype: str = "bf16") -> Inference:
+    """The inference of the model at `path`: a file, or the folder of a pipeline.
+
+    Raises:
+        BadInput: the file cannot be read, or the model has no such input.
+        NotModelled: a model, or a part of it, that no form is known for.
+    """
+    place = Path(path)
+    if place.is_dir():
+        index = place / INDEX
+        place = index if index.exists() else place / "config.json"
+    values = read_values(place)
+    if str(values.get(_CLASS, "")).endswith("Pipeline"):
+        return _pipeline(place, values, asked, dtype)
+    if _CLASS in values:
+        return _alone(place, values, asked, dtype)
+    return _model(place, values, asked, dtype)
+
+
+def _model(place: Path, values: Mapping[str, Any], asked: Asked, dtype: str) -> Inference:
+    """A model of transformers."""
+    model = _read(values, place, dtype)
+    _refuse_generating(model)
+    _refuse_steps(model.name, asked)
+    has_image, has_text = _inputs(model)
+    _refuse("--image", asked.image, model.name, "reads no images", is_read=has_image)
+    _refuse("--sequence", asked.sequence, model.name, "reads no text", is_read=has_text)
+    if asked.image and isinstance(model, Architecture):
+        model = _read(_sized(values, asked.image), place, dtype)
+    tokens = _tokens(model, asked) if has_text else 1
+    image = 0 if isinstance(model, Architecture) else asked.image or 0
+    given = Pass(Phase.ENCODE, asked.batch, tokens, image=image)
+    item = "pair" if has_image and has_text else "image" if has_image else "sequence"
+    return Inference(_name(place), (Part("model", model, given),), item)
+
+
+def _alone(place: Path, values: Mapping[str, Any], asked: Asked, dtype: str) -> Inference:
+    """A denoiser's steps, or one decoding."""
+    model = _read(values, place, dtype)
+    if "latent_channels" in values:
+        _refuse_steps(model.name, asked)
+        _refuse("--sequence", asked.sequence, model.name, "reads no text", is_read=False)
+        return Inference(_name(place), (_decoder(model, asked),), "image", ("denoiser",))
+    tokens = asked.sequence or TEXT_TOKENS
+    return Inference(_name(place), (_denoiser(model, asked, tokens),), "image", (_TEXTS, "vae"))
+
+
+def _pipeline(place: Path, values: Mapping[str, Any], asked: Asked, dtype: str) -> Inference:
+    """The parts of a pipeline of diffusers, each in a folder of its own."""
+    names = [name for name, kind in values.items() if _is_part(kind)]
+    denoisers = [name for name in names if name in _DENOISERS]
+    if not denoisers:
+        found = ", ".join(names) or "none"
+        raise NotModelled(
+            f"{place}: a pipeline without a denoiser ({' or '.join(_DENOISERS)}); parts: {found}"
+        )
+
+    def part(name: str) -> Workload:
+        file = place.parent / name / "config.json"
+        return _read(read_values(file), file, dtype)
+
+    texts = [part(name) for name in names if name.startswith(_TEXTS)]
+    tokens = max((_text_tokens(one, asked) for one in texts), default=TEXT_TOKENS)
+    if asked.sequence and tokens < asked.sequence:
+        texts[0].check_length(asked.sequence)
+    rows = asked.batch * (GUIDED if asked.is_guided else 1)
+    parts = [
+        Part("text encoder", one, Pass(Phase.ENCODE, rows, _text_tokens(one, asked)))
+        for one in texts
+    ]
+    parts += [_denoiser(part(name), asked, tokens) for name in denoisers]
+    parts += [_decoder(part(name), asked) for name in names if name in _DECODERS]
+    known = (*_DENOISERS, *_DECODERS)
+    left_out = tuple(
+        name for name in names if not name.startswith((_TEXTS, *_SKIPPED)) and name not in known
+    )
+    return Inference(_name(place), tuple(parts), "image", left_out)
+
+
+def _name(place: Path) -> str:
+    """The file's name, or its folder's where files of all models have the same."""
+    is_common = place.name in (INDEX, "config.json")
+    return place.resolve().parent.name if is_common else place.stem
+
+
+def _is_part(kind: object) -> bool:
+    return isinstance(kind, list) and len(kind) == 2 and all(isinstance(one, str) for one in kind)  # noqa: PLR2004  a library and a class
+
+
+def _denoiser(model: Workload, asked: Asked, tokens: int) -> Part:
+    given = Pass(Phase.ENCODE, asked.batch, 1, source=tokens, image=_latent_image(asked))
+    guided = GUIDED if asked.is_guided else 1
+    return Part("denoiser", model, given, asked.steps or STEPS, guided)
+
+
+def _decoder(model: Workload, asked: Asked) -> Part:
+    return Part("decoder", model, Pass(Phase.ENCODE, asked.batch, 1, image=_latent_image(asked)))
+
+
+def _latent_image(asked: Asked) -> int:
+    """Pixels of a side, of which a latent has an eighth; 0 for the model's own."""
+    if asked.image and asked.image % _DOWNSCALED:
+        near = max(round(asked.image / _DOWNSCALED), 1) * _DOWNSCALED
+        raise BadInput(
+            f"--image is {asked.image}; legal for diffusion: multiples of {_DOWNSCALED}",
+            fix=f"for example --image {near}",
+        )
+    return asked.image or 0
+
+
+_BYTE: Final = 8
+_DTYPES: Final = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8": "bfloat16"}
+
+
+def _read(values: Mapping[str, Any], place: Path, dtype: str) -> Workload:
+    """A model whose weights are held in `dtype`."""
+    if dtype not in _DTYPES:
+        raise BadInput(f"--dtype is {dtype!r}; legal: {', '.join(_DTYPES)}")
+    workload_of(values, str(place))  # errors tell of the file as it is
+    kept = {key: value for key, value in values.items() if key not in ("dtype", "torch_dtype")}
+    if _CLASS not in values or dtype == "fp32":  # diffusers warns of keys that it does not know
+        kept["torch_dtype"] = _DTYPES[dtype]
+    model = workload_of(kept, str(place))
+    if dtype != "fp8":
+        return model
+    if not isinstance(model, Architecture):
+        raise NotModelled(f"--dtype fp8 for {model.name}, whose graph is captured; legal: bf16")
+    return replace(
+        model,
+        weight_bits=min(model.weight_bits, _BYTE),
+        mlp_bits=min(model.mlp_bits, _BYTE),
+        product_bits=min(model.product_bits, _BYTE),
+    )
+
+
+def _sized(values: Mapping[str, Any], image: int) -> dict[str, Any]:
+    """The configuration for images of `image` pixels a side, whose places are stretched."""
+    inside = values.get("vision_config")
+    if isinstance(inside, Mapping):
+        return {**values, "vision_config": {**inside, "image_size": image}}
+    return {**values, "image_size": image}
+
+
+def _inputs(model: Workload) -> tuple[bool, bool]:
+    """Whether it reads images, and texts."""
+    if isinstance(model, Architecture):
+        images = [bool(tower.tokens) for tower in model.towers]
+        return any(images), not all(images)
+    has_image, has_text = (any(key in model.values for key in keys) for keys in _KEYS)
+    return has_image, has_text or not has_image
+
+
+_KEYS: Final = (_IMAGE_KEYS, _TEXT_KEYS)
+
+
+def _tokens(model: Workload, asked: Asked) -> int:
+    """Tokens of a text: as many as asked, else the usual number, if the model knows as many."""
+    if asked.sequence is None:
+        return min(SEQUENCE, model.max_positions or SEQUENCE)
+    model.check_length(asked.sequence)
+    return asked.sequence
+
+
+def _text_tokens(model: Workload, asked: Asked) -> int:
+    """Tokens of a text of diffusion, which is made as long as its encoder knows places."""
+    if asked.sequence is None:
+        return model.max_positions or TEXT_TOKENS
+    return min(asked.sequence, model.max_positions or asked.sequence)
+
+
+def _refuse_generating(model: Workload) -> None:
+    if _makes_tokens(model):
+        raise BadInput(
+            f"{model.name} ({model.model_type}) makes one token after another, which one pass does "
+            "not answer",
+            fix="trnsim plan serve",
+        )
+
+
+def _makes_tokens(model: Architecture | Captured) -> bool:
+    if isinstance(model, Architecture):
+        return model.is_generating
+    named = model.values.get("architectures")
+    return isinstance(named, list) and any(str(one).endswith(_MAKES_TOKENS) for one in named)
+
+
+def _refuse_steps(name: str, asked: Asked) -> None:
+    if asked.steps is not None:
+        raise BadInput(
+            f"--steps {asked.steps}: {name} has no denoiser, which alone takes steps",
+            fix=f"leave --steps out, or give a pipeline's {INDEX}",
+        )
+
+
+def _refuse(option: str, value: int | None, name: str, why: str, *, is_read: bool) -> None:
+    if value is not None and not is_read:
+        raise BadInput(f"{option} {value}: {name} {why}", fix=f"leave {option} out")

@@ -1,0 +1,1 @@
+"""Layers: how long one rank takes for a block of a workload."""

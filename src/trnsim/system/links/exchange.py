@@ -1,0 +1,200 @@
+"""The time of an exchange between ranks of a plan.
+
+A plan's ranks fill instances in order, and each of its axes is a stride: members of a group are
+``stride`` ranks apart. So a group's size and stride say on how many chips and instances it lies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from trnsim.arch.catalogue import catalogue
+from trnsim.errors import BadInput
+from trnsim.fabric.collective_time import time_on
+from trnsim.fabric.fabric import fabric
+from trnsim.facts import Evidence, Interval, Provenance, Rate
+from trnsim.system.links import gpu, neuron
+from trnsim.system.links.lines import Line, fastest
+from trnsim.system.links.site import CAMPUS, Site
+from trnsim.system.uncertainty import SEED, Inputs, interval
+
+STAGED = ("all_gather", "reduce_scatter", "all_reduce")
+DIRECT = ("all_to_all", "permute", "send")
+
+LATENCIES: Final = Rate(
+    1.0,
+    Provenance(
+        Evidence.DERIVED,
+        "nine published small messages are 0 to 36 % off (docs/accuracy-collectives.md)",
+        own_spread=0.35,
+    ),
+)
+BANDWIDTHS: Final = Rate(
+    1.0,
+    Provenance(
+        Evidence.DERIVED,
+        "published slopes are 0 to 4 % off where the instance is known, one that is not by 61 % "
+        "(docs/accuracy-collectives.md)",
+        own_spread=0.2,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The ranks of one group of an axis.
+
+    Attributes:
+        size: ranks of the group.
+        stride: ranks from one member to the next.
+    """
+
+    size: int
+    stride: int = 1
+
+
+@dataclass(frozen=True)
+class Lay:
+    """How a group lies on instances.
+
+    Attributes:
+        size: ranks of the group.
+        stride: ranks from one member to the next.
+        per_node: members on each instance.
+        nodes: instances that have members.
+    """
+
+    size: int
+    stride: int
+    per_node: int
+    nodes: int
+
+
+@dataclass(frozen=True)
+class ExchangeTime:
+    """What an exchange takes.
+
+    Attributes:
+        fixed_s: seconds of its latencies.
+        bytes_s: seconds of its bytes.
+        algorithm: how it is done.
+        level: the farthest that it goes: "chip", "instance", "EFA", "building".
+    """
+
+    fixed_s: float
+    bytes_s: float
+    algorithm: str
+    level: str
+
+    @property
+    def time_s(self) -> float:
+        """Seconds."""
+        return self.fixed_s + self.bytes_s
+
+    def interval(self, seed: int = SEED) -> Interval:
+        """P10, P50 and P90, for the errors that published collectives show."""
+        inputs = Inputs({"latencies": LATENCIES, "bandwidths": BANDWIDTHS}, seed=seed)
+        return interval(
+            self.fixed_s * inputs.draw("latencies") + self.bytes_s * inputs.draw("bandwidths")
+        )
+
+
+def exchange(
+    instance: str, lnc: int, kind: str, nbytes: float, spread: Spread, site: Site = CAMPUS
+) -> ExchangeTime:
+    """The time of a collective of equal groups on instances of one type, all at once.
+
+    Args:
+        instance: the type.
+        lnc: NeuronCores of a rank; 0 for a GPU.
+        kind: one of `trnsim.fabric.choice.KINDS`.
+        nbytes: bytes of the whole message: the larger of a rank's input and output.
+        spread: how a group's ranks lie.
+        site: what joins instances.
+
+    Raises:
+        BadInput: for a type that is not known, or a group over instances without EFA.
+    """
+    if spread.size == 1 or not nbytes:
+        return ExchangeTime(0.0, 0.0, "", "chip")
+    lines, level = _lines(instance, lnc, kind, spread, site)
+    if not lines:
+        return _walked(instance, lnc, kind, nbytes, spread, level)
+    best = fastest(lines, nbytes)
+    return ExchangeTime(best.fixed_s, nbytes * best.per_byte_s, best.name, level)
+
+
+@cache
+def _lines(
+    instance: str, lnc: int, kind: str, spread: Spread, site: Site
+) -> tuple[tuple[Line, ...], str]:
+    """Every way, and the level; no way for kinds that only the fabric knows."""
+    per_node, per_chip = ranks_of(instance, lnc)
+    lay = lay_of(spread, per_node)
+    if lay.nodes > 1:
+        _require_efa(instance)
+    beyond = -(-lay.nodes * max(1, spread.stride // per_node) // site.instances_per_building)
+    level = "building" if beyond > 1 else "EFA" if lay.nodes > 1 else "instance"
+    if lay.nodes == 1 and spread.size * spread.stride <= per_chip:
+        level = "chip"
+    if not lnc:
+        found = gpu.lines(instance, kind, lay)
+    elif lay.nodes == 1:
+        found = neuron.inside(instance, lnc, kind, spread.size, spread.stride)
+    elif kind in STAGED:
+        found = neuron.lines(instance, lnc, kind, lay)
+    elif kind in DIRECT:
+        found = neuron.direct(instance, lnc, kind, lay)
+    else:
+        found = ()
+    if level == "building":
+        found = tuple(_farther(line, kind, lay, per_node, site) for line in found)
+    return found, level
+
+
+def _farther(line: Line, kind: str, lay: Lay, per_node: int, site: Site) -> Line:
+    """A way whose last stage is between buildings: their links are shared as EFA is."""
+    buildings = -(-lay.nodes // site.instances_per_building)
+    passes = 2 if kind == "all_reduce" else 1
+    shared = per_node / lay.per_node / float(site.between_bytes_per_s)
+    part = (buildings - 1) / buildings
+    hops = passes * float(site.between_hop_s) * max(buildings - 1, 1).bit_length()
+    return Line(line.name, line.fixed_s + hops, max(line.per_byte_s, passes * part * shared))
+
+
+def ranks_of(instance: str, lnc: int) -> tuple[int, int]:
+    """Ranks of an instance, and of one of its chips."""
+    found = catalogue().instance(instance)
+    if not lnc:
+        return found.count, 1
+    per_chip = catalogue().accelerator(found.accelerator).cores // lnc
+    return found.count * per_chip, per_chip
+
+
+def lay_of(spread: Spread, per_node: int) -> Lay:
+    """How a group lies on instances of `per_node` ranks."""
+    size, stride = spread.size, spread.stride
+    each = max(1, min(size, per_node // stride))
+    return Lay(size, stride, each, -(-size // each))
+
+
+def _require_efa(instance: str) -> None:
+    if not catalogue().instance(instance).efa_bytes_per_s:
+        raise BadInput(
+            f"a group of ranks lies on several {instance}, which have no EFA",
+            fix="use one instance, or a type with EFA such as trn1.32xlarge or trn2.48xlarge",
+        )
+
+
+def _walked(
+    instance: str, lnc: int, kind: str, nbytes: float, spread: Spread, level: str
+) -> ExchangeTime:
+    """A collective that goes from one rank to all, or from all to one, on the fabric itself."""
+    per_node, _ = ranks_of(instance, lnc)
+    reach = spread.size * spread.stride
+    whole = fabric(instance, nodes=-(-reach // per_node), lnc=lnc)
+    group = [range(0, reach, spread.stride)]
+    empty, found = time_on(whole, kind, 0.0, group), time_on(whole, kind, nbytes, group)
+    return ExchangeTime(empty.time_s, found.time_s - empty.time_s, found.algorithm, level)

@@ -1,0 +1,133 @@
+"""Exchanges of GPUs: NVLink inside an instance, a network adapter each between instances.
+
+The form is that of NCCL's own choice: a base, a latency a step and a part of the bandwidth, for
+each protocol, of a ring, or of a tree for an all-reduce over instances.
+
+Source: NVIDIA/nccl, src/graph/tuning.cc (latencies and parts of the bandwidth); NVIDIA/nccl-tests,
+doc/PERFORMANCE.md (bytes that cross each link).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim.arch.catalogue import catalogue
+from trnsim.facts import Rate, assumed, documented
+from trnsim.system.links.lines import Line
+
+if TYPE_CHECKING:
+    from trnsim.arch.catalogue import Instance
+    from trnsim.system.links.exchange import Lay
+
+_TUNING: Final = "NVIDIA/nccl, src/graph/tuning.cc"
+NVLINK_PART: Final = documented(
+    0.8, f"{_TUNING} and topo.h: 20 GB/s of each NVLink's 25; a direction is half the published"
+)
+PCIE_BYTES_PER_S: Final = assumed(
+    12e9, "NCCL's rate of a 16-lane PCIe of the third generation; these cards share a host's"
+)
+NET_PART: Final = assumed(0.9, "what EFA passes of its line rate; no vendor publishes it")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One of NCCL's protocols.
+
+    Attributes:
+        name: NCCL's.
+        base_s: seconds of any collective.
+        nvlink_s: seconds of a step over NVLink.
+        pcie_s: seconds of a step over PCIe.
+        net_s: seconds of a step over the network.
+        part: of the bandwidth.
+    """
+
+    name: str
+    base_s: float
+    nvlink_s: float
+    pcie_s: float
+    net_s: float
+    part: float
+
+
+RING: Final = (
+    Protocol("ring, LL", 3.6e-6, 0.47e-6, 1.0e-6, 2.7e-6, 0.25),
+    Protocol("ring", 8.4e-6, 3.4e-6, 5.7e-6, 9.6e-6, 1.0),
+)
+TREE: Final = (
+    Protocol("tree, LL", 4.4e-6, 0.52e-6, 1.0e-6, 5.0e-6, 0.9 / 3.8),
+    Protocol("tree", 0.0, 28e-6, 28e-6, 50e-6, 0.9),
+)
+"""NCCL's latencies in microseconds and parts of the bandwidth."""
+
+
+def lines(instance: str, kind: str, lay: Lay) -> tuple[Line, ...]:
+    """Every way of NCCL to do a collective."""
+    row = catalogue().instance(instance)
+    rings = tuple(_ring(row, kind, lay, one) for one in RING)
+    if kind == "all_reduce" and lay.nodes > 1:
+        return rings + tuple(_tree(row, lay, one) for one in TREE)
+    return rings
+
+
+def local_bytes_per_s(row: Instance) -> Rate:
+    """Bytes per second of one GPU to the others of its instance, a direction."""
+    link = catalogue().accelerator(row.accelerator).link_bytes_per_s
+    if link is None:
+        return PCIE_BYTES_PER_S
+    return Rate(link / 2 * NVLINK_PART, NVLINK_PART.provenance)
+
+
+def net_bytes_per_s(row: Instance) -> float:
+    """Bytes per second of one GPU's adapters, a direction."""
+    return float(row.efa_bytes_per_s or 0.0) / row.count * float(NET_PART)
+
+
+def _ring(row: Instance, kind: str, lay: Lay, protocol: Protocol) -> Line:
+    """``base + steps latency + bytes / (bandwidth of the narrowest link)``."""
+    size, passes = lay.size, 2 if kind == "all_reduce" else 1
+    inner_s = protocol.nvlink_s if _has_nvlink(row) else protocol.pcie_s
+    far = passes * (lay.nodes - 1)
+    near = passes * (size - 1) - far
+    if kind == "all_to_all":
+        return _all_to_all(row, lay, protocol)
+    if kind in ("permute", "send"):
+        wide = local_bytes_per_s(row) if lay.nodes == 1 else net_bytes_per_s(row)
+        step_s = inner_s if lay.nodes == 1 else protocol.net_s
+        return Line("direct", protocol.base_s + step_s, 1 / (wide * protocol.part))
+    wide = _ring_bytes_per_s(row, lay)
+    part = passes * (size - 1) / size
+    fixed_s = protocol.base_s + near * inner_s + far * protocol.net_s
+    return Line(protocol.name, fixed_s, part / (wide * protocol.part))
+
+
+def _tree(row: Instance, lay: Lay, protocol: Protocol) -> Line:
+    """Up and down: chains inside instances, a double binary tree between them."""
+    inner_s = protocol.nvlink_s if _has_nvlink(row) else protocol.pcie_s
+    depth = (lay.nodes - 1).bit_length()
+    fixed_s = protocol.base_s + 2 * ((lay.per_node - 1) * inner_s + depth * protocol.net_s)
+    return Line(protocol.name, fixed_s, 2 / (_ring_bytes_per_s(row, lay) * protocol.part))
+
+
+def _ring_bytes_per_s(row: Instance, lay: Lay) -> float:
+    """The narrowest link of a ring: with all adapters of the members that one instance has."""
+    inside = float(local_bytes_per_s(row))
+    if lay.nodes == 1:
+        return inside
+    return min(inside, net_bytes_per_s(row) * lay.per_node)
+
+
+def _all_to_all(row: Instance, lay: Lay, protocol: Protocol) -> Line:
+    """What stays and what leaves go at once."""
+    near_s = (lay.per_node - 1) / lay.size / float(local_bytes_per_s(row))
+    far_s = 0.0
+    fixed_s = protocol.base_s + (protocol.nvlink_s if _has_nvlink(row) else protocol.pcie_s)
+    if lay.nodes > 1:
+        far_s = (1 - lay.per_node / lay.size) / net_bytes_per_s(row)
+        fixed_s += protocol.net_s
+    return Line("direct", fixed_s, max(near_s, far_s) / protocol.part)
+
+
+def _has_nvlink(row: Instance) -> bool:
+    return catalogue().accelerator(row.accelerator).link_bytes_per_s is not None

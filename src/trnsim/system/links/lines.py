@@ -1,0 +1,50 @@
+"""Ways to do an exchange: each takes a fixed time and a time for each byte."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True)
+class Line:
+    """One way to do an exchange.
+
+    Attributes:
+        name: its algorithm.
+        fixed_s: seconds of a message without bytes.
+        per_byte_s: seconds of each byte of the whole message.
+    """
+
+    name: str
+    fixed_s: float
+    per_byte_s: float
+
+    def time_s(self, nbytes: float) -> float:
+        """``fixed_s + nbytes per_byte_s``."""
+        return self.fixed_s + nbytes * self.per_byte_s
+
+    def then(self, other: Line, share: float = 1.0) -> Line:
+        """This, then `other` with a share of the bytes."""
+        names = dict.fromkeys((self.name, other.name))
+        return Line(
+            ", then ".join(name for name in names if name),
+            self.fixed_s + other.fixed_s,
+            self.per_byte_s + share * other.per_byte_s,
+        )
+
+
+def fastest(lines: Iterable[Line], nbytes: float) -> Line:
+    """The line with the least time."""
+    return min(lines, key=lambda line: line.time_s(nbytes))
+
+
+def combined(stages: Iterable[tuple[tuple[Line, ...], float]]) -> tuple[Line, ...]:
+    """Every way to do stages one after another, each with its share of the bytes."""
+    found: tuple[Line, ...] = (Line("", 0.0, 0.0),)
+    for lines, share in stages:
+        found = tuple(before.then(line, share) for before in found for line in lines)
+    return found

@@ -1,0 +1,123 @@
+"""Exchanges of NeuronCores: the fabric inside an instance, and stages between instances.
+
+Inside, the fabric's closed form says what each algorithm takes. Between instances each rank
+exchanges with those that have its place in the others, all at once, over its share of EFA: as the
+fabric's hierarchical algorithm does, in closed form for any number of instances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from trnsim.fabric.choice import choose
+from trnsim.fabric.constants import EFA_HOP_S, hop_s
+from trnsim.fabric.fabric import fabric
+from trnsim.system.links.lines import Line, combined
+
+if TYPE_CHECKING:
+    from trnsim.fabric.fabric import Fabric
+    from trnsim.system.links.exchange import Lay
+
+_LARGE: Final = 2.0**40
+"""Bytes at which a line's slope is read; lines are straight, so any will do."""
+_AT_ONCE: Final = 64
+"""Instances that a mesh between instances may have: each rank writes to every other at once."""
+
+
+@cache
+def inside(instance: str, lnc: int, kind: str, size: int, stride: int) -> tuple[Line, ...]:
+    """The algorithms of equal groups on one instance, which all work at once."""
+    one = fabric(instance, lnc=lnc)
+    reach = size * stride
+    starts = range(0, one.ranks_per_node - reach + 1, reach)
+    groups = [
+        tuple(range(start + first, start + reach, stride))
+        for start in starts
+        for first in range(stride)
+    ]
+    fixed, large = (_times(one, kind, nbytes, groups) for nbytes in (0.0, _LARGE))
+    return tuple(Line(name, s, (large[name] - s) / _LARGE) for name, s in fixed.items())
+
+
+def _times(
+    one: Fabric, kind: str, nbytes: float, groups: list[tuple[int, ...]]
+) -> dict[str, float]:
+    chosen = choose(one, kind, nbytes, groups)
+    return {chosen.algorithm: chosen.time_s, **chosen.others_s}
+
+
+def between(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
+    """The ways of ranks that have one place each in ``lay.nodes`` instances.
+
+    Every rank of an instance takes part in some group, so each has an equal share of EFA.
+    """
+    one, nodes = fabric(instance, lnc=lnc), lay.nodes
+    share_s = one.ranks_per_node / _efa_bytes_per_s(one)
+    local_s, efa_s = float(hop_s(one.chip.name)), float(EFA_HOP_S)
+    hops = {"ring": (nodes - 1) * efa_s}
+    if nodes <= _AT_ONCE:
+        hops["mesh"] = efa_s
+    if nodes & (nodes - 1) == 0:
+        hops["rdh"] = (nodes.bit_length() - 1) * efa_s
+    part = (nodes - 1) / nodes
+    passes = 2 if kind == "all_reduce" else 1
+    found = [
+        Line(name, one.start_s + passes * each_s, passes * part * share_s)
+        for name, each_s in hops.items()
+    ]
+    if nodes <= _AT_ONCE and kind == "all_reduce":
+        fixed_s = one.start_s + efa_s + local_s
+        found.append(Line("single-step mesh", fixed_s, (nodes - 1) * share_s))
+    if kind == "all_gather":
+        return tuple(found)
+    return tuple(
+        replace(line, fixed_s=line.fixed_s + local_s) if line.name == "mesh" else line
+        for line in found
+    )
+
+
+def lines(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
+    """Every way to do a collective of a group that lies over instances."""
+    each = lay.per_node
+    if each == 1:
+        return between(instance, lnc, kind, lay)
+    local = {name: inside(instance, lnc, name, each, lay.stride) for name in _stages(kind)}
+    apart = between(instance, lnc, kind, lay)
+    start_s = fabric(instance, lnc=lnc).start_s
+    if kind == "all_gather":
+        stages = [(apart, 1 / each), (local[kind], 1.0)]
+    elif kind == "reduce_scatter":
+        stages = [(local[kind], 1.0), (apart, 1 / each)]
+    else:
+        stages = [(local["reduce_scatter"], 1.0), (apart, 1 / each), (local["all_gather"], 1.0)]
+    again_s = (len(stages) - 1) * start_s  # a collective starts once
+    return tuple(
+        Line("hierarchical", line.fixed_s - again_s, line.per_byte_s) for line in combined(stages)
+    )
+
+
+def _stages(kind: str) -> tuple[str, ...]:
+    return ("reduce_scatter", "all_gather") if kind == "all_reduce" else (kind,)
+
+
+def direct(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
+    """An all-to-all, or a permute, of a group that lies over instances.
+
+    Of a permute's ranks the last ones of an instance send to the next; those of a chip share its
+    adapter.
+    """
+    one = fabric(instance, lnc=lnc)
+    efa, leaving = _efa_bytes_per_s(one), 1.0
+    if kind == "all_to_all":
+        leaving = 1 - lay.per_node / lay.size
+        share_s = one.ranks_per_node / efa
+    else:
+        adapters = one.instance.efa_devices or one.instance.count
+        share_s = min(lay.stride, one.ranks_per_node / adapters) * adapters / efa
+    return (Line("direct", one.start_s + float(EFA_HOP_S), leaving * share_s),)
+
+
+def _efa_bytes_per_s(one: Fabric) -> float:
+    return float(one.instance.efa_bytes_per_s or 0.0)

@@ -1,0 +1,35 @@
+"""What joins instances: one network inside a building, and links between buildings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from trnsim.facts import Rate, assumed, derived
+
+
+@dataclass(frozen=True)
+class Site:
+    """Buildings with equal instances.
+
+    Attributes:
+        instances_per_building: how many lie in one.
+        between_bytes_per_s: bytes per second of one instance to other buildings, a direction.
+        between_hop_s: seconds of a message to another building, besides EFA's.
+    """
+
+    instances_per_building: int
+    between_bytes_per_s: Rate
+    between_hop_s: Rate
+
+
+CAMPUS: Final = Site(
+    instances_per_building=1_000,
+    between_bytes_per_s=assumed(
+        50e9,
+        "400 Gb/s an instance: no figure is published; EFA inside a building is taken to be "
+        "without oversubscription, and an eighth of it to go on",
+    ),
+    between_hop_s=derived(10e-6, "2 km of fibre at 5 us a km; the distance is assumed"),
+)
+"""Buildings of about 16,000 chips a campus apart, as Project Rainier has thirty of them."""

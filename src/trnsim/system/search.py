@@ -1,0 +1,187 @@
+"""Many points of one function: searches, files of rows, draws, scenarios of fleets.
+
+Points are dealt to processes of this machine, or to a Ray cluster that exists, in chunks. A chunk
+that is done is kept on disk, by the version of the sources and its inputs, so that a search goes on
+where it was interrupted. Placement and repetition on a cluster are Ray's. Results are what JSON
+has, so that those from disk equal new ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache, partial
+from importlib import import_module
+from importlib.util import find_spec
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.lower import cache as disk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    Function = Callable[[Any], Any]
+    Chunk = tuple[int, list[Any]]
+
+CHUNK: Final = 16
+"""Points that a process does at a time."""
+_FEW: Final = 2 * CHUNK
+"""Points that are not worth a process."""
+_TRIES: Final = 3
+_ROOMS: Final = ("arch", "fabric", "price", "system")
+
+
+def map(  # noqa: A001  what it is: trnsim.system.search.map
+    function: Function,
+    points: Sequence[Any],
+    *,
+    ray: str = "",
+    processes: int = 0,
+    deadline_s: float | None = None,
+    tell: Callable[[int], None] | None = None,
+) -> list[Any]:
+    """``[function(point) for point in points]``; None for points that a deadline left out.
+
+    Args:
+        function: of a module, or a `functools.partial` of one; gives what JSON has.
+        points: what JSON has, each.
+        ray: address of a Ray cluster ("auto" for the one of this machine); "" for processes.
+        processes: of this machine; as many as it has cores by default.
+        deadline_s: seconds after which no further chunk is begun.
+        tell: called with the number of points that are done.
+
+    Raises:
+        BadInput: `ray` is given and Ray is not installed, or no cluster is there.
+    """
+    until_s = float("inf") if deadline_s is None else time.monotonic() + deadline_s
+    chunks = [(at, list(points[at : at + CHUNK])) for at in range(0, len(points), CHUNK)]
+    found: dict[int, list[Any]] = {}
+    left: list[Chunk] = []
+    for chunk in chunks:
+        known = disk.read(_key(function, chunk[1]))
+        if known is None:
+            left.append(chunk)
+        else:
+            found[chunk[0]] = known["results"]
+    done = sum(len(one) for one in found.values())
+    for (at, given), results in _worked(function, left, ray, processes, until_s):
+        found[at] = json.loads(json.dumps(results))
+        disk.write(_key(function, given), {"results": found[at]})
+        done += len(given)
+        if tell:
+            tell(done)
+    return [one for at, given in chunks for one in found.get(at, [None] * len(given))]
+
+
+def _worked(
+    function: Function, left: list[Chunk], ray: str, processes: int, until_s: float
+) -> Iterator[tuple[Chunk, list[Any]]]:
+    count = processes or os.cpu_count() or 1
+    if ray:
+        yield from _on_ray(function, left, ray, until_s)
+    elif count == 1 or sum(len(given) for _, given in left) <= _FEW:
+        for chunk in left:
+            if time.monotonic() >= until_s:
+                return
+            yield chunk, _each(function, chunk[1])
+    else:
+        yield from _in_processes(function, left, count, until_s)
+
+
+def _each(function: Function, given: list[Any]) -> list[Any]:
+    return [function(point) for point in given]
+
+
+def _in_processes(
+    function: Function, left: list[Chunk], count: int, until_s: float
+) -> Iterator[tuple[Chunk, list[Any]]]:
+    """Chunks in processes; those of a process that died are done again by new ones.
+
+    Raises:
+        BrokenProcessPool: processes died three times without a chunk done between.
+    """
+    waiting, tries = list(left), 0
+    while waiting and time.monotonic() < until_s:
+        before = len(waiting)
+        try:
+            for chunk, results in _in_pool(function, list(waiting), count, until_s):
+                waiting.remove(chunk)
+                yield chunk, results
+        except BrokenProcessPool:
+            tries = tries + 1 if len(waiting) == before else 0
+            if tries == _TRIES:
+                raise
+
+
+def _in_pool(
+    function: Function, left: list[Chunk], count: int, until_s: float
+) -> Iterator[tuple[Chunk, list[Any]]]:
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+        running: dict[Future[list[Any]], Chunk] = {}
+        while left or running:
+            while left and len(running) < 2 * count and time.monotonic() < until_s:
+                chunk = left.pop(0)
+                running[pool.submit(_each, function, chunk[1])] = chunk
+            if not running:
+                return
+            over, _ = wait(running, return_when=FIRST_COMPLETED)
+            for one in over:
+                yield running.pop(one), one.result()
+
+
+def _on_ray(
+    function: Function, left: list[Chunk], address: str, until_s: float
+) -> Iterator[tuple[Chunk, list[Any]]]:
+    """Chunks as Ray's tasks, which it places and does again where a worker dies.
+
+    Raises:
+        BadInput: Ray is not installed, or no cluster is at the address.
+    """
+    if find_spec("ray") is None:
+        raise BadInput("--ray needs Ray, which is not installed", fix="pip install 'trnsim[ray]'")
+    ray = import_module("ray")
+    try:
+        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
+    except ConnectionError as error:
+        raise BadInput(
+            f"--ray {address}: no cluster is there: {error}", fix="start one: ray start --head"
+        ) from error
+    task = ray.remote(max_retries=_TRIES)(_each)
+    running = {task.remote(function, chunk[1]): chunk for chunk in left}
+    while running and time.monotonic() < until_s:
+        over, _ = ray.wait(list(running), timeout=1.0)
+        for one in over:
+            yield running.pop(one), ray.get(one)
+    for one in running:
+        ray.cancel(one)
+
+
+def _key(function: Function, given: list[Any]) -> tuple[str, ...]:
+    return ("search", version(), _name(function), json.dumps(given, sort_keys=True))
+
+
+def _name(function: Function) -> str:
+    """A function, and what a partial of it was given, in words."""
+    if isinstance(function, partial):
+        keywords = sorted(function.keywords.items())
+        return f"{_name(function.func)} {function.args!r} {keywords!r}"
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+@cache
+def version() -> str:
+    """A digest of the sources that decide a plan."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parents[1]
+    for room in _ROOMS:
+        for file in sorted((root / room).rglob("*")):
+            if file.suffix in (".py", ".json", ".csv"):
+                digest.update(file.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,111 @@
+"""Demands: what is to be served, and what users are promised."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import BadInput
+from trnsim.system.serve.events import Router
+from trnsim.system.serve.load import Lengths, Load, Synthetic
+
+if TYPE_CHECKING:
+    from trnsim.system.serve.figures import Figures
+    from trnsim.system.serve.server import Deployment
+
+WAVES: Final = 4
+"""Requests of each client of a load that keeps a deployment busy."""
+_LEAST: Final = 64
+"""Requests of such a load at least."""
+_RAMP: Final = 1.5
+"""Times of a request in which such clients start: a slow deployment has no queue then, either."""
+_TAIL: Final = 3.1
+"""Sigmas within which 99.9 % of lognormal lengths lie."""
+
+
+@dataclass(frozen=True)
+class Slo:
+    """What users are promised, at P99.
+
+    Attributes:
+        ttft_s: seconds to the first token; None without a promise.
+        tpot_s: seconds between tokens.
+    """
+
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("--slo-ttft", self.ttft_s), ("--slo-tpot", self.tpot_s)):
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                raise BadInput(f"{name} is {value}; legal: a positive number of seconds")
+
+    def __bool__(self) -> bool:
+        return self.ttft_s is not None or self.tpot_s is not None
+
+    def is_met(self, figures: Figures) -> bool:
+        """Whether a run keeps it."""
+        limits = {"ttft_p99_s": self.ttft_s, "tpot_p99_s": self.tpot_s}
+        return all(
+            limit is None or figures.values.get(name, 0.0) <= limit
+            for name, limit in limits.items()
+        )
+
+
+def request_s(deployment: Deployment, drawn: Synthetic) -> float:
+    """Seconds of a request on a replica that is kept busy: all prompts of a batch, and decodes."""
+    engine, steps = deployment.engine, deployment.steps
+    inputs = min(math.ceil(drawn.inputs.mean) + drawn.prefix_tokens, engine.max_model_len)
+    outputs = drawn.outputs.mean
+    prefill = steps.prefill(1, engine.bucket(inputs), 0).time_s
+    decode = steps.decode(engine.max_num_seqs, engine.max_model_len).time_s
+    return engine.max_num_seqs * prefill + outputs * decode / engine.growth
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What is to be served: a trace, a load to draw, or as much as a deployment can.
+
+    Attributes:
+        trace: requests that are given; None where they are drawn.
+        drawn: the load to draw, or its lengths where a deployment is kept busy.
+        is_busy: whether each sequence of a deployment has a client of its own.
+        router: how requests are placed.
+        is_saved: whether the load is to be kept: then every replica is run.
+    """
+
+    trace: Load | None
+    drawn: Synthetic
+    is_busy: bool = False
+    router: Router = Router.ROUND_ROBIN
+    is_saved: bool = False
+
+    @property
+    def longest(self) -> int:
+        """Tokens of its longest sequence; of lengths without limit, of 99.9 % of them."""
+        if self.trace is not None:
+            return max(one.tokens for one in self.trace)
+        limits = [
+            one.longest or round(one.first * math.exp(_TAIL * one.second))
+            for one in (self.drawn.inputs, self.drawn.outputs)
+        ]
+        return sum(limits) + self.drawn.prefix_tokens
+
+    def busy(self, deployment: Deployment) -> Load:
+        """A client for each sequence; they begin one after another, as they are after a while."""
+        clients = deployment.engine.max_num_seqs * len(deployment.decoding)
+        drawn = replace(
+            self.drawn,
+            concurrency=clients,
+            rate_per_s=0.0,
+            count=max(WAVES, -(-_LEAST // clients)) * clients,
+            ramp_s=_RAMP * request_s(deployment, self.drawn),
+        )
+        return drawn.requests(deployment.engine.max_model_len)
+
+
+def kept_busy(inputs: int = 2048, outputs: int = 256) -> Demand:
+    """As many requests of one kind as a deployment can serve."""
+    lengths = (Lengths("fixed", inputs), Lengths("fixed", outputs))
+    return Demand(None, Synthetic(*lengths, 1, concurrency=1), is_busy=True)

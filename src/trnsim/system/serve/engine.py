@@ -1,0 +1,178 @@
+"""An engine: the rules by which one replica makes steps of the requests that wait for it.
+
+Two kinds. A compiled one (Neuron) has programs of fixed shapes: prompts and decodes never share a
+step, prompts go first, and a step costs the compiled batch and bucket, not the live one. A dynamic
+one (vLLM on GPUs) gives each running sequence its token and fills a budget of tokens with chunks
+of prompts.
+
+Source: aws-neuron-sdk, libraries/nxd-inference/developer_guides/feature-guide.rst, Bucketing;
+vllm-neuron/docs/design/vllm/neuron-scheduler.md; vLLM's documentation, Optimization and Tuning.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Final, Protocol
+
+import numpy as np
+
+from trnsim.errors import BadInput
+
+FIRST_BUCKET: Final = 128
+"""Least of the automatic buckets, in tokens. Source: feature-guide.rst, Automatic Bucketing."""
+GRANULE: Final = 64
+"""Tokens by which the mean length of a dynamic batch moves before its step is priced anew."""
+
+_BITS: Final = 4
+
+
+class Role(StrEnum):
+    """What a replica does."""
+
+    BOTH = "both"
+    PREFILL = "prefill"
+    """Prompts alone; keys and values then go to a replica that decodes."""
+    DECODE = "decode"
+    """All tokens of the answer, the first too. Source: vllm-neuron, disaggregated-inference.md."""
+
+
+class Costs(Protocol):
+    """Seconds of a replica's steps."""
+
+    def prefill(self, prompts: int, tokens: int, past: int) -> float:
+        """A step of `prompts` prompts of `tokens` tokens, each behind `past` that are there."""
+        ...
+
+    def decode(self, batch: int, length: int) -> float:
+        """A step that gives `batch` sequences of `length` tokens their next."""
+        ...
+
+    def mixed(self, prompts: int, tokens: int, past: int, batch: int, length: int) -> float:
+        """A step of both."""
+        ...
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How a replica schedules.
+
+    Attributes:
+        is_compiled: whether steps have compiled shapes.
+        max_num_seqs: sequences that decode together at most.
+        max_model_len: tokens of the longest sequence.
+        max_num_batched_tokens: tokens of one step at most; longer prompts take several.
+        prompts_at_once: prompts of one prefill step at most.
+        buckets: compiled lengths, ascending.
+        batches: compiled batches of decode steps, ascending.
+        block_tokens: tokens of a block of keys and values.
+        blocks: blocks of a replica's memory.
+        has_prefix_cache: whether keys and values of equal prefixes are kept.
+        is_chunked: whether a step of a dynamic engine mixes decodes and chunks of prompts.
+        draft_tokens: tokens that are drafted for each step; 0 without speculation.
+        acceptance: probability with which a drafted token is accepted.
+        role: what the replica does.
+    """
+
+    is_compiled: bool
+    max_num_seqs: int
+    max_model_len: int
+    max_num_batched_tokens: int
+    prompts_at_once: int
+    buckets: tuple[int, ...]
+    batches: tuple[int, ...]
+    block_tokens: int
+    blocks: int
+    has_prefix_cache: bool = False
+    is_chunked: bool = True
+    draft_tokens: int = 0
+    acceptance: float = 0.0
+    role: Role = Role.BOTH
+
+    @property
+    def growth(self) -> float:
+        """Mean tokens of a sequence's step: ``(1 - a^(k+1)) / (1 - a)``.
+
+        Source: Leviathan et al., arXiv:2211.17192, equation 1.
+        """
+        if not self.draft_tokens:
+            return 1.0
+        if self.acceptance == 1:
+            return float(self.draft_tokens + 1)
+        return (1 - self.acceptance ** (self.draft_tokens + 1)) / (1 - self.acceptance)
+
+    @property
+    def is_mixing(self) -> bool:
+        """Whether prompts and decodes share a step."""
+        return self.is_chunked and not self.is_compiled
+
+    @property
+    def slot_blocks(self) -> int:
+        """Blocks that a compiled engine keeps for each sequence."""
+        return -(-self.max_model_len // self.block_tokens)
+
+    def bucket(self, tokens: float) -> int:
+        """The smallest bucket that holds `tokens`; the largest where none does."""
+        place = bisect_left(self.buckets, tokens)
+        return self.buckets[min(place, len(self.buckets) - 1)]
+
+    def batch(self, sequences: int) -> int:
+        """The smallest compiled batch that holds `sequences`."""
+        return self.batches[bisect_left(self.batches, sequences)]
+
+    def prompts(self, count: int) -> int:
+        """The compiled number of prompts that holds `count`: a power of two, or all at once."""
+        return min(1 << (count - 1).bit_length(), self.prompts_at_once)
+
+    def steps(self, tokens: int, generator: np.random.Generator | None) -> int:
+        """Decode steps until a sequence has `tokens` more tokens; accepted drafts are drawn."""
+        if tokens <= 0 or generator is None or self.acceptance == 0:
+            return max(tokens, 0)
+        if self.acceptance == 1:
+            return -(-tokens // (self.draft_tokens + 1))
+        run = generator.geometric(1 - self.acceptance, tokens)
+        made = np.cumsum(np.minimum(run, self.draft_tokens + 1))
+        return int(np.searchsorted(made, tokens)) + 1
+
+
+def near(count: int) -> int:
+    """`count` to four significant bits: at most a sixteenth off, and not on the average.
+
+    Steps that mix prompts and decodes have too many shapes to price each.
+    """
+    step = 1 << max(count.bit_length() - _BITS, 0)
+    return (count + step // 2) // step * step
+
+
+def powers_of_two(first: int, last: int) -> tuple[int, ...]:
+    """Powers of two from `first` below `last`, and `last`."""
+    found = []
+    one = first
+    while one < last:
+        found.append(one)
+        one *= 2
+    return (*found, last)
+
+
+def checked_buckets(name: str, given: Sequence[int], last: int, what: str) -> tuple[int, ...]:
+    """`given` as compiled sizes, the largest of which has to be `last`.
+
+    Raises:
+        BadInput: they do not ascend from 1, or the largest does not hold `last`.
+    """
+    is_ascending = all(one < two for one, two in pairwise(given))
+    if not given or given[0] < 1 or not is_ascending:
+        legal = ",".join(map(str, powers_of_two(min(FIRST_BUCKET, last), last)))
+        raise BadInput(
+            f"{name} is {','.join(map(str, given)) or 'empty'}; legal: ascending whole numbers",
+            fix=f"{name} {legal}",
+        )
+    if given[-1] < last:
+        raise BadInput(
+            f"{name}: the largest of {','.join(map(str, given))} does not hold {what} of {last}",
+            fix=f"{name} {','.join(map(str, (*given, last)))}",
+        )
+    return tuple(given)

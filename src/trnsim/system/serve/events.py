@@ -1,0 +1,212 @@
+"""Iteration events: requests come, a router places them, replicas make steps, requests end.
+
+At one moment what ends comes first, then what arrives, then what begins. So a run depends on the
+load and the seed alone, and a trace of a run gives the same run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.system.serve.engine import Engine, Role
+from trnsim.system.serve.replica import Replica
+from trnsim.system.serve.replica import Sequence as Running
+
+if TYPE_CHECKING:
+    from trnsim.system.serve.load import Load, Request
+
+_END: Final = 0
+_ARRIVE: Final = 1
+_PLAN: Final = 2
+_DRAFTS: Final = 7  # the stream of draws of accepted drafts
+
+
+class Router(StrEnum):
+    """Which replica takes a request."""
+
+    ROUND_ROBIN = "round-robin"
+    LEAST_WORK = "least-work"
+    """The one with the fewest tokens of requests that have not ended."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What happened to each request, by its place in the load.
+
+    Attributes:
+        arrival_s: when it came.
+        start_s: when its first step began.
+        first_s: when its first token was there.
+        end_s: when its last was.
+        replicas: the replicas with what they counted.
+    """
+
+    arrival_s: list[float]
+    start_s: list[float]
+    first_s: list[float]
+    end_s: list[float]
+    replicas: list[Replica]
+
+
+def run(
+    load: Load,
+    replicas: Sequence[Replica],
+    *,
+    router: Router = Router.ROUND_ROBIN,
+    transfer: Callable[[Request], float] | None = None,
+    seed: int = 0,
+) -> Outcome:
+    """Serve `load` on `replicas`.
+
+    Args:
+        load: the requests.
+        replicas: fresh replicas; with `Role.PREFILL` among them others have `Role.DECODE`.
+        router: how requests are placed.
+        transfer: seconds from the end of a prefill until a replica that decodes has its keys.
+        seed: seed of the draws of accepted drafts.
+    """
+    return _Run(load, replicas, router, transfer, seed).outcome()
+
+
+class _Run:
+    """The state of a run."""
+
+    def __init__(
+        self,
+        load: Load,
+        replicas: Sequence[Replica],
+        router: Router,
+        transfer: Callable[[Request], float] | None,
+        seed: int,
+    ) -> None:
+        self.load = load
+        self.replicas = list(replicas)
+        self.router = router
+        self.transfer = transfer
+        decoding = [one for one in replicas if one.engine.role is Role.DECODE]
+        self.stages = [[one for one in replicas if one.engine.role is not Role.DECODE], decoding]
+        self.turns = [0, 0]
+        self.steps = _decode_steps(load, (decoding or self.replicas)[0].engine, seed)
+        none = math.nan
+        self.arrival_s = [none] * len(load)
+        self.start_s = [none] * len(load)
+        self.first_s = [none] * len(load)
+        self.end_s = [none] * len(load)
+        self.followers: dict[int, list[int]] = {}
+        self.serial = 0
+        self.heap: list[tuple[float, int, int, int, int]] = []
+        self.version = [0] * len(self.replicas)
+        self.is_planned = [False] * len(self.replicas)
+        self.number = {id(one): place for place, one in enumerate(self.replicas)}
+
+    def outcome(self) -> Outcome:
+        """Run until nothing is left."""
+        for place, request in enumerate(self.load):
+            if request.after is None:
+                self.heap.append((request.arrival_s, _ARRIVE, place, place, 0))
+            else:
+                self.followers.setdefault(request.after, []).append(place)
+        self.serial = len(self.load)
+        heap = self.heap
+        heapify(heap)
+        while heap:
+            now_s, what, _, place, detail = heappop(heap)
+            if what == _ARRIVE:
+                self.arrive(now_s, place, detail)
+            elif what == _PLAN:
+                self.is_planned[place] = False
+                self.plan(now_s, place)
+            elif detail == self.version[place]:
+                self.end(now_s, place)
+        return Outcome(self.arrival_s, self.start_s, self.first_s, self.end_s, self.replicas)
+
+    def push(self, time_s: float, what: int, place: int, detail: int = 0) -> None:
+        """An event to come; of equal ones the first that was pushed is the first."""
+        self.serial += 1
+        heappush(self.heap, (time_s, what, self.serial, place, detail))
+
+    def arrive(self, now_s: float, place: int, stage: int) -> None:
+        """A request comes to a stage: 0 with its prompt, 1 with its keys."""
+        if stage == 0:
+            self.arrival_s[place] = now_s
+        replica = self.choose(stage)
+        number = self.number[id(replica)]
+        replica.add(Running(place, self.load[place], self.steps[place]))
+        if replica.is_idle:
+            self.wake(now_s, number)
+            return
+        end_s = replica.interrupt(now_s)
+        if end_s is not None:
+            self.version[number] += 1
+            self.push(end_s, _END, number, self.version[number])
+
+    def choose(self, stage: int) -> Replica:
+        """The replica of a stage that takes the next request."""
+        among = self.stages[stage]
+        if self.router is Router.LEAST_WORK:
+            return min(among, key=lambda one: one.outstanding)
+        self.turns[stage] += 1
+        return among[(self.turns[stage] - 1) % len(among)]
+
+    def wake(self, now_s: float, number: int) -> None:
+        """Have a replica plan once all that comes at this moment has come."""
+        if not (self.heap and self.heap[0][0] <= now_s):
+            self.plan(now_s, number)
+        elif not self.is_planned[number]:
+            self.is_planned[number] = True
+            self.push(now_s, _PLAN, number)
+
+    def plan(self, now_s: float, number: int) -> None:
+        """A replica begins its next steps."""
+        replica = self.replicas[number]
+        if not replica.is_idle:
+            return
+        found = replica.plan(now_s)
+        if found is None:
+            return
+        end_s, begun = found
+        for sequence in begun:
+            if math.isnan(self.start_s[sequence.place]):
+                self.start_s[sequence.place] = now_s
+        self.version[number] += 1
+        self.push(end_s, _END, number, self.version[number])
+
+    def end(self, now_s: float, number: int) -> None:
+        """A replica's steps are done."""
+        replica = self.replicas[number]
+        first, ended = replica.complete(now_s)
+        if replica.engine.role is Role.PREFILL:
+            for sequence in ended:
+                self.hand_over(now_s, sequence.place)
+        else:
+            for sequence, time_s in first:
+                if math.isnan(self.first_s[sequence.place]):
+                    self.first_s[sequence.place] = time_s
+            for sequence in ended:
+                self.finish(now_s, sequence.place)
+        self.wake(now_s, number)
+
+    def hand_over(self, now_s: float, place: int) -> None:
+        """Keys and values go to a replica that decodes."""
+        delay_s = self.transfer(self.load[place]) if self.transfer else 0.0
+        self.push(now_s + delay_s, _ARRIVE, place, 1)
+
+    def finish(self, now_s: float, place: int) -> None:
+        """A request has ended; those that waited for its end come."""
+        self.end_s[place] = now_s
+        for follower in self.followers.get(place, ()):
+            self.push(now_s, _ARRIVE, follower)
+
+
+def _decode_steps(load: Load, engine: Engine, seed: int) -> list[int]:
+    """Decode steps of each request; a prefill gives the first token, unless others decode."""
+    given = 0 if engine.role is Role.DECODE else 1
+    generator = np.random.default_rng([seed, _DRAFTS]) if engine.draft_tokens else None
+    return [engine.steps(one.output_tokens - given, generator) for one in load]

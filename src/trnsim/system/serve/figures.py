@@ -1,0 +1,206 @@
+"""Figures of a run: latencies by percentile, throughput, use, and where each ms of a token goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.facts import Interval
+from trnsim.system.links import Spread
+from trnsim.system.serve import events
+from trnsim.system.serve.engine import Role
+from trnsim.system.serve.events import Outcome, Router
+from trnsim.system.serve.replica import Replica
+from trnsim.system.serve.step import PARTS, QUANTILES, At, exchange_s
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from trnsim.system.serve.load import Load, Request
+    from trnsim.system.serve.server import Deployment
+
+PERCENTILES: Final = (50, 90, 99)
+_SUMS: Final = (
+    "output_tokens_per_s",
+    "requests_per_s",
+    "queue_mean",
+    "preemptions",
+    "cached_prompt_tokens",
+)
+"""Figures that grow with the replicas."""
+_LEAST_SHARE: Final = 0.25
+"""Of a run, the least part over which throughput is counted."""
+WAITING: Final = "prompts of others"
+"""What a token waits for while prompts are computed between two decodes, or with them."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a run was like.
+
+    Attributes:
+        values: by name, in SI units: ``ttft_p50_s``, ``output_tokens_per_s``.
+        parts_s: seconds of a token between tokens, by cause.
+    """
+
+    values: Mapping[str, float]
+    parts_s: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Served:
+    """A deployment under a load.
+
+    Attributes:
+        figures: each as an interval of what the model does not know.
+        parts_s: seconds of a token between tokens, by cause, of the median run.
+        outcome: the median run.
+    """
+
+    figures: Mapping[str, Interval]
+    parts_s: Mapping[str, float]
+    outcome: Outcome
+
+    def times(self, count: float) -> Served:
+        """The figures of `count` times as many replicas, each like these."""
+        figures = {
+            name: one.scaled(count) if name in _SUMS else one for name, one in self.figures.items()
+        }
+        return replace(self, figures=figures)
+
+
+def serve(
+    deployment: Deployment,
+    load: Load,
+    *,
+    router: Router = Router.ROUND_ROBIN,
+    seed: int = 0,
+) -> Served:
+    """The figures of `deployment` under `load`: one run for each quantile of its times."""
+    runs = {name: once(deployment, load, name, router=router, seed=seed) for name in QUANTILES}
+    outcome, median = runs["p50"]
+    figures: dict[str, Interval] = {}
+    for name, value in median.values.items():
+        found = sorted([value, *(runs[one][1].values[name] for one in ("p10", "p90"))])
+        figures[name] = Interval(*found)
+    return Served(figures, median.parts_s, outcome)
+
+
+def once(
+    deployment: Deployment,
+    load: Load,
+    quantile: str = "p50",
+    *,
+    router: Router = Router.ROUND_ROBIN,
+    seed: int = 0,
+) -> tuple[Outcome, Figures]:
+    """One run, at a quantile of the times of steps."""
+    costs = At(deployment.steps, quantile)
+    replicas = [Replica(engine, costs) for engine in deployment.engines()]
+    outcome = events.run(
+        load,
+        replicas,
+        router=router,
+        transfer=lambda request: transfer_s(deployment, request),
+        seed=seed,
+    )
+    return outcome, _figures(deployment, load, outcome)
+
+
+def transfer_s(deployment: Deployment, request: Request) -> float:
+    """Seconds in which the keys and values of a prompt go to a replica that decodes.
+
+    Each rank sends its own part, over EFA where replicas are on several instances.
+    """
+    memory = deployment.memory
+    nbytes = memory.sequence_bytes / memory.longest * request.input_tokens
+    is_apart = deployment.instances > 1
+    stride = deployment.machine.ranks if is_apart else deployment.ranks
+    return exchange_s(deployment.machine, "send", nbytes, Spread(2, stride))
+
+
+def _figures(deployment: Deployment, load: Load, outcome: Outcome) -> Figures:
+    arrival, first = np.array(outcome.arrival_s), np.array(outcome.first_s)
+    start, end = np.array(outcome.start_s), np.array(outcome.end_s)
+    made = np.array([one.output_tokens for one in load], np.float64)
+    duration_s = float(end.max() - arrival.min())
+    several = made > 1
+    between = (end[several] - first[several]) / (made[several] - 1)
+    values = {
+        **_percentiles("ttft", first - arrival),
+        **_percentiles("tpot", between),
+        **_percentiles("tpot_inclusive", (end - arrival) / made),
+        **_percentiles("e2e", end - arrival),
+        "output_tokens_per_s": _tokens_per_s(load, outcome),
+        "requests_per_s": len(load) / duration_s,
+        **_uses(outcome.replicas, duration_s),
+        "queue_mean": float((start - arrival).sum()) / duration_s,
+    }
+    return Figures(values, _parts(deployment, outcome.replicas, between))
+
+
+def _tokens_per_s(load: Load, outcome: Outcome) -> float:
+    """Output tokens a second while requests come and all clients have one.
+
+    Of a load that lies mostly outside that time, all tokens over the whole run.
+    """
+    arrival, end = np.array(outcome.arrival_s), np.array(outcome.end_s)
+    first = np.minimum(np.array(outcome.first_s), end)
+    made = np.array([one.output_tokens for one in load], np.float64)
+    is_closed = any(one.after is not None for one in load)
+    starts = [one.arrival_s for one in load if one.after is None]
+    begin_s, last_s = max(starts) if is_closed else min(starts), float(arrival.max())
+    whole_s = float(end.max() - arrival.min())
+    if last_s - begin_s < _LEAST_SHARE * whole_s:
+        return float(made.sum()) / whole_s
+    is_inside = (first >= begin_s) & (first < last_s)  # its first token comes at once
+    seen_s = np.clip(end, begin_s, last_s) - np.clip(first, begin_s, last_s)
+    share = seen_s / np.maximum(end - first, 1e-30)
+    tokens = float((is_inside + (made - 1) * share).sum())
+    return tokens / (last_s - begin_s)
+
+
+def _percentiles(name: str, seconds: NDArray[np.float64]) -> dict[str, float]:
+    if not seconds.size:
+        return {}
+    found = np.percentile(seconds, PERCENTILES)
+    return {f"{name}_p{p}_s": float(x) for p, x in zip(PERCENTILES, found, strict=True)}
+
+
+def _uses(replicas: Sequence[Replica], duration_s: float) -> dict[str, float]:
+    """How much of time, of batches and of prompts was of use."""
+    steps = sum(sum(one.decodes.values()) for one in replicas)
+    places = sum(n * batch for one in replicas for (batch, _), n in one.decodes.items())
+    live = sum(one.sequence_steps for one in replicas)
+    return {
+        "utilisation": sum(one.busy_s for one in replicas) / duration_s / len(replicas),
+        "batch_mean": live / steps if steps else 0.0,
+        "batch_filled": live / places if places else 0.0,
+        "preemptions": float(sum(one.preempted for one in replicas)),
+        "cached_prompt_tokens": float(sum(one.cached_tokens for one in replicas)),
+    }
+
+
+def _parts(
+    deployment: Deployment, replicas: Sequence[Replica], between: NDArray[np.float64]
+) -> dict[str, float]:
+    """Mean seconds between two tokens of a sequence, by cause."""
+    growth = deployment.engine.growth
+    weighted: dict[str, float] = dict.fromkeys(PARTS, 0.0)
+    tokens = 0.0
+    for replica in replicas:
+        if replica.engine.role is Role.PREFILL:
+            continue
+        for (batch, length), count in replica.decodes.items():
+            found = deployment.steps.decode(batch, length)
+            tokens += count * growth
+            for name, time_s in found.parts_s.items():
+                weighted[name] += count * time_s
+    if not tokens:
+        return {}
+    parts = {name: time_s / tokens for name, time_s in weighted.items()}
+    mean_s = float(between.mean()) if between.size else 0.0
+    return parts | {WAITING: max(mean_s - sum(parts.values()), 0.0)}

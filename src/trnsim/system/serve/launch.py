@@ -1,0 +1,155 @@
+"""The command lines that start a deployment: vLLM's on GPUs, vLLM-Neuron's on AWS's chips.
+
+Source: vllm-neuron/docs/guides/reference-configuration.md and features-guide.md;
+design/vllm/disaggregated-inference.md; vLLM's documentation, Engine Arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import NotModelled
+from trnsim.system.serve.engine import Role
+
+if TYPE_CHECKING:
+    from trnsim.system.serve.server import Deployment
+
+_TILE: Final = 128
+"""Lengths of decode programs are multiples of it. Source: reference-configuration.md."""
+_ROLES: Final = {Role.PREFILL: "kv_producer", Role.DECODE: "kv_consumer"}
+_CONNECTORS: Final = {True: "NeuronNixlConnector", False: "NixlConnector"}
+
+
+def vllm(deployment: Deployment, model: str) -> str:
+    """The commands that start every replica; `model` is what they serve.
+
+    Raises:
+        NotModelled: a layout that the server documents no option for.
+    """
+    options, machine = deployment.options, deployment.machine
+    if machine.is_neuron and options.stages > 1:
+        raise NotModelled(
+            f"vLLM-Neuron documents no option for {options.stages} pipeline stages",
+            fix="more --tensor-parallel-size on a larger instance, or --quantization",
+        )
+    prefill = options.prefill_replicas
+    if not prefill:
+        return _command(deployment, model, deployment.replicas, Role.BOTH)
+    return "\n\n".join(
+        (
+            f"# {prefill} for prompts\n" + _command(deployment, model, prefill, Role.PREFILL),
+            f"# {deployment.replicas - prefill} that decode\n"
+            + _command(deployment, model, deployment.replicas - prefill, Role.DECODE),
+        )
+    )
+
+
+def _command(deployment: Deployment, model: str, replicas: int, role: Role) -> str:
+    """One command; above it what no option says."""
+    options, machine = deployment.options, deployment.machine
+    lines = _remarks(deployment)
+    words = [
+        f"vllm serve {shlex.quote(model)}",
+        *_sizes(deployment, replicas),
+        *_memory(deployment),
+    ]
+    if options.draft_tokens:
+        words.append(f"--speculative-config {_quoted(_speculation(deployment))}")
+    if role is not Role.BOTH:
+        connector = {"kv_connector": _CONNECTORS[machine.is_neuron], "kv_role": _ROLES[role]}
+        words.append(f"--kv-transfer-config {_quoted(connector)}")
+    if machine.is_neuron:
+        words.append(f"--additional-config {_quoted({'neuron_config': _neuron(deployment)})}")
+    return "\n".join([*lines, " \\\n    ".join(words)])
+
+
+def _remarks(deployment: Deployment) -> list[str]:
+    """What stands above the command."""
+    options, machine = deployment.options, deployment.machine
+    lines = []
+    if machine.is_neuron:
+        lines.append(f"export NEURON_LOGICAL_NC_CONFIG={machine.lnc}")
+        if options.quantization in ("int8", "fp8"):
+            name = options.quantization.upper()
+            lines.append(
+                f"# {name} weights are those of a checkpoint whose quantization_config has them"
+            )
+    if deployment.instances > 1:
+        lines.append(f"# on {deployment.instances} x {machine.instance.name}")
+    return lines
+
+
+def _sizes(deployment: Deployment, replicas: int) -> list[str]:
+    """Options of ranks and of steps."""
+    options, engine = deployment.options, deployment.engine
+    words = [f"--tensor-parallel-size {options.tensor}"]
+    if options.stages > 1:
+        words.append(f"--pipeline-parallel-size {options.stages}")
+    if replicas * options.expert > 1:
+        words.append(f"--data-parallel-size {replicas * options.expert}")
+    if options.expert > 1:
+        words.append("--enable-expert-parallel")
+    words += [
+        f"--max-model-len {engine.max_model_len}",
+        f"--max-num-seqs {engine.max_num_seqs}",
+        f"--max-num-batched-tokens {_step_tokens(deployment)}",
+        f"--block-size {engine.block_tokens}",
+    ]
+    return words
+
+
+def _step_tokens(deployment: Deployment) -> int:
+    """Tokens of a step: vLLM-Neuron takes one prompt at a time."""
+    engine = deployment.engine
+    if deployment.machine.is_neuron:
+        return min(engine.max_num_batched_tokens, engine.max_model_len)
+    return engine.max_num_batched_tokens
+
+
+def _memory(deployment: Deployment) -> list[str]:
+    """Options of memory, bits and caches."""
+    options, machine = deployment.options, deployment.machine
+    prefix = "" if options.has_prefix_cache else "no-"
+    words = [
+        f"--gpu-memory-utilization {options.utilization:g}",
+        f"--{prefix}enable-prefix-caching",
+    ]
+    if not machine.is_neuron:
+        chunked = "" if options.is_chunked else "no-"
+        words.append(f"--{chunked}enable-chunked-prefill")
+        if options.quantization:
+            words.append(f"--quantization {options.quantization}")
+    if options.kv_dtype != "auto":
+        words.append(f"--kv-cache-dtype {options.kv_dtype}")
+    return words
+
+
+def _speculation(deployment: Deployment) -> dict[str, object]:
+    options = deployment.options
+    if options.draft is None:
+        named: dict[str, object] = {"method": "eagle3", "model": "<an EAGLE3 head of the model>"}
+    else:
+        named = {"model": options.draft.name}
+    return named | {"num_speculative_tokens": options.draft_tokens}
+
+
+def _neuron(deployment: Deployment) -> dict[str, object]:
+    """The programs that are compiled."""
+    engine, options = deployment.engine, deployment.options
+    most = _step_tokens(deployment)
+    lengths = [one for one in engine.buckets if one < engine.max_model_len and one % _TILE == 0]
+    found: dict[str, object] = {
+        "num_batched_tokens_buckets": [*(one for one in engine.buckets if one < most), most],
+        "num_seqs_buckets": list(engine.batches),
+        "decode_context_length_buckets": lengths or None,
+        "on_device_sampling_config": {"all_greedy": True},
+    }
+    if options.quantization.startswith("mx"):
+        found["quantization"] = options.quantization
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _quoted(value: object) -> str:
+    return shlex.quote(json.dumps(value))

@@ -1,0 +1,293 @@
+"""Loads: the requests that a deployment is asked to serve, drawn by seed.
+
+A load is open (requests come when they come) or closed (clients send one request after another:
+a request comes when another has ended). A trace of either kind is in `trnsim.system.serve.trace`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trnsim.errors import BadInput
+from trnsim.formatting import parse_number, parse_whole
+
+_LENGTHS: Final = "NUMBER, uniform:LEAST:MOST or lognormal:MEDIAN:SIGMA"
+_STREAMS: Final = ("arrivals", "inputs", "outputs", "prefixes")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request.
+
+    Attributes:
+        arrival_s: seconds at which it comes; of no effect where `after` is given.
+        input_tokens: tokens of its prompt.
+        output_tokens: tokens that it is answered with.
+        prefix: which prefix its prompt begins with; "" for one of its own.
+        prefix_tokens: tokens of that prefix.
+        after: the request, by its place in the load, whose end brings this one.
+    """
+
+    arrival_s: float
+    input_tokens: int
+    output_tokens: int
+    prefix: str = ""
+    prefix_tokens: int = 0
+    after: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of prompt and answer: the longest that its sequence becomes."""
+        return self.input_tokens + self.output_tokens
+
+
+Load = tuple[Request, ...]
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """A distribution of lengths, in tokens.
+
+    Attributes:
+        kind: "fixed", "uniform" (`first` to `second`, both met) or "lognormal" (median `first`,
+            sigma `second`).
+    """
+
+    kind: str
+    first: float
+    second: float = 0.0
+
+    def draw(self, count: int, generator: np.random.Generator, most: int) -> NDArray[np.int64]:
+        """`count` lengths from 1 to `most`."""
+        if self.kind == "uniform":
+            drawn = generator.integers(int(self.first), int(self.second), count, endpoint=True)
+        elif self.kind == "lognormal":
+            normal = generator.standard_normal(count)
+            drawn = np.rint(np.exp(math.log(self.first) + self.second * normal)).astype(np.int64)
+        else:
+            drawn = np.full(count, int(self.first), np.int64)
+        return np.clip(drawn, 1, most).astype(np.int64)
+
+    @property
+    def mean(self) -> float:
+        """The mean of what is drawn, where no limit cuts it."""
+        if self.kind == "uniform":
+            return (self.first + self.second) / 2
+        return self.first * math.exp(self.second**2 / 2) if self.second else self.first
+
+    @property
+    def longest(self) -> int | None:
+        """The longest that can be drawn; None where there is no limit."""
+        return {"fixed": int(self.first), "uniform": int(self.second)}.get(self.kind)
+
+
+def lengths(text: str, option: str) -> Lengths:
+    """The lengths that `text` describes; `option` names it in errors.
+
+    Raises:
+        BadInput: it describes none, or lengths below 1.
+    """
+    kind, *numbers = text.split(":")
+    try:
+        if not numbers:
+            found = Lengths("fixed", parse_whole(kind))
+        elif kind == "uniform" and len(numbers) == len(("least", "most")):
+            found = Lengths(kind, parse_whole(numbers[0]), parse_whole(numbers[1]))
+        elif kind == "lognormal" and len(numbers) == len(("median", "sigma")):
+            found = Lengths(kind, parse_number(numbers[0]), parse_number(numbers[1]))
+        else:
+            raise BadInput(f"{option} is {text!r}; legal: {_LENGTHS}", fix=f"{option} 512")
+    except ValueError as error:
+        raise BadInput(f"{option}: {error}; legal: {_LENGTHS}", fix=f"{option} 512") from None
+    _check_lengths(found, text, option)
+    return found
+
+
+def _check_lengths(found: Lengths, text: str, option: str) -> None:
+    """Refuse lengths that no request has.
+
+    Raises:
+        BadInput: below one token, not in order, or no number.
+    """
+    if not (found.first >= 1 and math.isfinite(found.first)):
+        raise BadInput(f"{option} is {text}; a request has at least 1 token", fix=f"{option} 128")
+    is_ordered = found.kind != "uniform" or found.second >= found.first
+    if not (is_ordered and found.second >= 0 and math.isfinite(found.second)):
+        raise BadInput(f"{option} is {text!r}; legal: {_LENGTHS}", fix=f"{option} 512")
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """A load to be drawn.
+
+    Attributes:
+        inputs: tokens of prompts.
+        outputs: tokens of answers.
+        count: requests.
+        concurrency: clients, each of which sends its next request when the last has ended; 0 for
+            an open load.
+        ramp_s: seconds over which clients send their first request.
+        rate_per_s: requests a second of an open load.
+        burstiness: shape of the gamma distribution of the time between two requests: 1 for a
+            Poisson process, less for bursts, more for even arrivals.
+        prefix_tokens: tokens that prompts share, in front of `inputs`.
+        prefixes: how many different prefixes there are.
+        seed: seed of all draws.
+    """
+
+    inputs: Lengths
+    outputs: Lengths
+    count: int
+    concurrency: int = 0
+    ramp_s: float = 0.0
+    rate_per_s: float = 0.0
+    burstiness: float = 1.0
+    prefix_tokens: int = 0
+    prefixes: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check("--num-prompts", self.count, 1)
+        _check("--concurrency", self.concurrency, 0)
+        _check("--prefix-len", self.prefix_tokens, 0)
+        _check("--num-prefixes", self.prefixes, 1)
+        if bool(self.concurrency) == bool(self.rate_per_s):
+            given = "both" if self.concurrency else "neither"
+            raise BadInput(
+                f"{given} of concurrency and request rate given; legal: exactly one, as clients "
+                "that wait for answers set the rate themselves",
+                fix="--concurrency 8, or --request-rate 2",
+            )
+        if not (self.rate_per_s >= 0 and math.isfinite(self.rate_per_s)):
+            raise BadInput(f"--request-rate is {self.rate_per_s}; legal: a positive number")
+        if not (self.burstiness > 0 and math.isfinite(self.burstiness)):
+            raise BadInput(f"--burstiness is {self.burstiness}; legal: a positive number")
+
+    def at_rate(self, rate_per_s: float) -> Synthetic:
+        """The same load at another rate; at one rate draws are those of another, closer together.
+
+        Raises:
+            BadInput: for a rate that is not positive.
+        """
+        return replace(self, concurrency=0, ramp_s=0.0, rate_per_s=rate_per_s)
+
+    def requests(self, longest: int) -> Load:
+        """The requests, none of which becomes longer than `longest` tokens.
+
+        Raises:
+            BadInput: where the prefix alone leaves no room.
+        """
+        streams = {
+            name: np.random.default_rng([self.seed, place]) for place, name in enumerate(_STREAMS)
+        }
+        room = longest - self.prefix_tokens
+        if room < len(("input", "output")):
+            raise BadInput(
+                f"a prefix of {self.prefix_tokens} tokens leaves {room} of a longest sequence of "
+                f"{longest}; legal: at least one token of input and one of output",
+                fix="shorten the prefix or raise --max-model-len",
+            )
+        outputs = self.outputs.draw(self.count, streams["outputs"], room - 1)
+        inputs = np.minimum(self.inputs.draw(self.count, streams["inputs"], room), room - outputs)
+        arrivals = self._arrivals(streams["arrivals"])
+        chosen = streams["prefixes"].integers(0, self.prefixes, self.count)
+        return tuple(
+            Request(
+                float(arrivals[place]),
+                int(inputs[place]) + self.prefix_tokens,
+                int(outputs[place]),
+                f"prefix {chosen[place]}" if self.prefix_tokens else "",
+                self.prefix_tokens,
+                place - self.concurrency if 0 < self.concurrency <= place else None,
+            )
+            for place in range(self.count)
+        )
+
+    def _arrivals(self, generator: np.random.Generator) -> NDArray[np.float64]:
+        if not self.rate_per_s:
+            places = np.minimum(np.arange(self.count), self.concurrency)
+            return places / self.concurrency * self.ramp_s
+        between = generator.standard_gamma(self.burstiness, self.count) / self.burstiness
+        return np.cumsum(between) / self.rate_per_s
+
+
+def _check(name: str, value: int, least: int) -> None:
+    """Refuse a number below `least`.
+
+    Raises:
+        BadInput: naming it.
+    """
+    if value < least:
+        raise BadInput(f"{name} is {value}; legal: whole numbers from {least} on")
+
+
+def is_closed(load: Load) -> bool:
+    """Whether requests wait for others to end."""
+    return any(one.after is not None for one in load)
+
+
+def part(load: Load, count: int, most: int) -> tuple[Load, int]:
+    """What one of `count` replicas gets of the beginning of a load, and how many get as much.
+
+    Of an open load every `count`-th request, as round robin gives it; of a closed one every
+    `count`-th client with all that it sends. `most` requests are enough.
+    """
+    if not is_closed(load):
+        return load[: most * count : count], count
+    clients = [0] * len(load)
+    places: dict[int, int] = {}
+    found: list[Request] = []
+    number = 0
+    for place, one in enumerate(load):
+        if one.after is None:
+            clients[place] = number
+            number += 1
+        else:
+            clients[place] = clients[one.after]
+        if clients[place] % count == 0:
+            places[place] = len(found)
+            after = None if one.after is None else places[one.after]
+            found.append(replace(one, after=after))
+    return tuple(found), min(count, number)
+
+
+def at_rate(load: Load, rate_per_s: float, least: int, seed: int) -> Load:
+    """At least `least` requests like those of `load`, again and again, at a rate.
+
+    Their order in time is that of the load; of a closed one, and of one that comes all at once, a
+    Poisson process drawn by `seed`.
+    """
+    count = len(load)
+    times = -(-least // count)
+    arrivals = np.array([one.arrival_s for one in load])
+    if is_closed(load) or not arrivals[-1] > arrivals[0]:
+        generator = np.random.default_rng([seed, len(_STREAMS)])
+        moments = np.cumsum(generator.standard_exponential(count * times)) / rate_per_s
+    else:
+        span_s = count / rate_per_s
+        scaled = (arrivals - arrivals[0]) / (arrivals[-1] - arrivals[0]) * (count - 1) / rate_per_s
+        moments = np.concatenate([scaled + turn * span_s for turn in range(times)])
+    return tuple(
+        replace(load[place % count], arrival_s=float(moment), after=None)
+        for place, moment in enumerate(moments)
+    )
+
+
+def check_tokens(load: Load, longest: int) -> None:
+    """Refuse a load with a sequence longer than `longest` tokens.
+
+    Raises:
+        BadInput: naming the request.
+    """
+    place, worst = max(enumerate(load), key=lambda pair: pair[1].tokens)
+    if worst.tokens > longest:
+        raise BadInput(
+            f"request {place + 1} has {worst.input_tokens} input and {worst.output_tokens} output "
+            f"tokens, {worst.tokens} together; max_model_len is {longest}",
+            fix=f"--max-model-len {worst.tokens}, or shorter requests",
+        )

@@ -1,0 +1,113 @@
+"""Memory of a rank that serves: weights, keys and values, what a step needs besides.
+
+    blocks = (memory x utilization - weights - draft - activations) / bytes of a block
+
+The rest of the memory, ``1 - utilization``, is the reserve of runtime, code and fragmentation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import OutOfMemory
+from trnsim.system.workload.operators import Pass, Phase
+from trnsim.system.workload.passes import blocks
+
+if TYPE_CHECKING:
+    from trnsim.system.workload.architecture import Architecture
+    from trnsim.system.workload.operators import Split
+
+_GIB: Final = 2**30
+_ON_CHIP: Final = ("scores", "values")
+"""Products of attention, whose results a tiled kernel keeps on the chip."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of one rank.
+
+    Attributes:
+        total_bytes: what it has.
+        utilization: the part of it that the server may use.
+        weights_bytes: parameters.
+        draft_bytes: parameters of what drafts tokens.
+        activations_bytes: inputs and results of the largest product of a step.
+        sequence_bytes: keys and values of a sequence of the greatest length.
+        longest: that length, in tokens.
+    """
+
+    total_bytes: float
+    utilization: float
+    weights_bytes: float
+    draft_bytes: float
+    activations_bytes: float
+    sequence_bytes: float
+    longest: int
+
+    @property
+    def free_bytes(self) -> float:
+        """What is left for keys and values."""
+        used = self.weights_bytes + self.draft_bytes + self.activations_bytes
+        return self.total_bytes * self.utilization - used
+
+    def blocks(self, block_tokens: int) -> int:
+        """Blocks of `block_tokens` tokens that fit."""
+        block_bytes = self.sequence_bytes / self.longest * block_tokens
+        return max(int(self.free_bytes / block_bytes), 0)
+
+    def check(self, sequences: int, rank: str, model: str) -> None:
+        """Refuse a server whose `sequences` of the greatest length do not fit.
+
+        Raises:
+            OutOfMemory: by what.
+        """
+        kv_bytes = sequences * self.sequence_bytes
+        if kv_bytes <= self.free_bytes:
+            return
+        parts = {
+            "weights": self.weights_bytes,
+            "draft": self.draft_bytes,
+            f"keys and values of {sequences} x {self.longest} tokens": kv_bytes,
+            "activations": self.activations_bytes,
+        }
+        listed = ", ".join(f"{name} {_gib(size)}" for name, size in parts.items() if size)
+        is_weights = self.free_bytes <= 0
+        raise OutOfMemory(
+            f"{model}: a {rank} needs {_gib(sum(parts.values()))} of HBM: {listed}; it has "
+            f"{_gib(self.total_bytes)}, of which {self.utilization:.0%} may be used",
+            fix="use more ranks or fewer bits a weight: --tensor-parallel-size, --quantization"
+            if is_weights
+            else "lower --max-num-seqs or --max-model-len, or use --kv-cache-dtype fp8 or more "
+            "ranks",
+        )
+
+
+def _gib(size: float) -> str:
+    return f"{size / _GIB:.3g} GiB"
+
+
+def weights_bytes(model: Architecture, split: Split, pipeline: int) -> float:
+    """Parameters of a rank."""
+    given = Pass(Phase.DECODE, 1, 1)
+    return sum(one.resident_bytes * one.times for one in blocks(model, given, split)) / pipeline
+
+
+def sequence_bytes(model: Architecture, split: Split, pipeline: int, tokens: int) -> float:
+    """Keys and values of `tokens` tokens on a rank; of windows those that are seen."""
+    given = Pass(Phase.DECODE, 1, 1, max(tokens - 1, 0))
+    caches = ((one.cache, one.times) for one in blocks(model, given, split))
+    return sum((kept.read_bytes + kept.written_bytes) * n for kept, n in caches) / pipeline
+
+
+def activations_bytes(model: Architecture, split: Split, tokens: int) -> float:
+    """Inputs and results of the largest product of a step of `tokens` tokens."""
+    given = Pass(Phase.PREFILL, 1, tokens)
+    products = (
+        product
+        for block in blocks(model, given, split)
+        for product in block.products
+        if product.name not in _ON_CHIP
+    )
+    largest = max((one.activation_elements for one in products), default=0.0)
+    return largest * model.other_bits / 8

@@ -1,0 +1,147 @@
+"""What a user sets of a server; each attribute has an option of the command line."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import BadInput
+from trnsim.system.serve.constants import UTILIZATION
+
+if TYPE_CHECKING:
+    from trnsim.system.workload.architecture import Architecture
+
+QUANTIZATIONS: Final[dict[str, tuple[int, str]]] = {
+    "int8": (8, "both"),
+    "fp8": (8, "both"),
+    "mxfp8": (8, "Neuron"),
+    "mxfp4": (4, "both"),
+    "awq": (4, "GPU"),
+    "gptq": (4, "GPU"),
+}
+"""Bits of a weight, and where servers have it. Source: aws-neuron-sdk, feature-guide.rst,
+Quantization; vllm-neuron/docs/guides/reference-configuration.md; vLLM, Supported Hardware."""
+KV_DTYPES: Final = {"auto": 0, "fp8": 8}
+"""Bits of keys and values; 0 for those of the model."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user sets; None for what is to be found or has a default.
+
+    Attributes:
+        tensor: ranks that share heads and columns.
+        pipeline: stages, each on instances of its own where one does not hold all; one, or as
+            few as hold the model.
+        expert: groups of tensor ranks that share experts.
+        replicas: replicas that serve, those of prefill included.
+        prefill_replicas: replicas that only make keys and values for others; 0 for none.
+        instances: instances of the fleet.
+        max_num_seqs: sequences that a replica decodes together.
+        max_model_len: tokens of the longest sequence.
+        max_num_batched_tokens: tokens of a step.
+        prompts_at_once: prompts of a prefill step.
+        block_tokens: tokens of a block of keys and values.
+        utilization: the part of HBM that may be used.
+        quantization: a key of `QUANTIZATIONS`.
+        kv_dtype: a key of `KV_DTYPES`.
+        has_prefix_cache: whether equal prefixes are computed once.
+        is_chunked: whether steps mix decodes and chunks of prompts, on GPUs.
+        draft_tokens: tokens drafted for a step.
+        acceptance: probability with which one is accepted.
+        draft: the model that drafts; None for a head.
+        buckets: compiled lengths.
+        batches: compiled batches of decode steps.
+        host_s: seconds of the host for a step.
+        imbalance: tokens of the busiest expert rank over the mean.
+    """
+
+    tensor: int | None = None
+    pipeline: int | None = None
+    expert: int = 1
+    replicas: int | None = None
+    prefill_replicas: int = 0
+    instances: int | None = None
+    max_num_seqs: int | None = None
+    max_model_len: int | None = None
+    max_num_batched_tokens: int | None = None
+    prompts_at_once: int | None = None
+    block_tokens: int | None = None
+    utilization: float = float(UTILIZATION)
+    quantization: str = ""
+    kv_dtype: str = "auto"
+    has_prefix_cache: bool = False
+    is_chunked: bool = True
+    draft_tokens: int = 0
+    acceptance: float | None = None
+    draft: Architecture | None = None
+    buckets: tuple[int, ...] = ()
+    batches: tuple[int, ...] = ()
+    host_s: float | None = None
+    imbalance: float | None = None
+
+    @property
+    def stages(self) -> int:
+        """Stages of the pipeline."""
+        return self.pipeline or 1
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, bool) or not isinstance(value, int):
+                continue
+            least = 0 if one.name in ("prefill_replicas", "draft_tokens") else 1
+            if value < least:
+                raise BadInput(
+                    f"{FLAGS.get(one.name, one.name)} is {value}; legal: whole numbers from "
+                    f"{least} on"
+                )
+        self._check_parts()
+
+    def _check_parts(self) -> None:
+        """Refuse numbers out of their range.
+
+        Raises:
+            BadInput: naming the option.
+        """
+        ranges = {
+            "utilization": (self.utilization, 0.0, 1.0),
+            "acceptance": (self.acceptance, 0.0, 1.0),
+            "host_s": (self.host_s, 0.0, math.inf),
+            "imbalance": (self.imbalance, 1.0, math.inf),
+        }
+        for name, (value, least, most) in ranges.items():
+            if value is not None and not (least <= value <= most and math.isfinite(value)):
+                upper = f" to {most:g}" if math.isfinite(most) else " on"
+                raise BadInput(f"{FLAGS[name]} is {value}; legal: from {least:g}{upper}")
+        if self.draft_tokens and self.acceptance is None:
+            raise BadInput(
+                f"{self.draft_tokens} speculative tokens, and no rate at which they are accepted",
+                fix="--speculative-acceptance 0.7, as measured with the draft and the text served",
+            )
+
+
+FLAGS: Final = {
+    "tensor": "--tensor-parallel-size",
+    "pipeline": "--pipeline-parallel-size",
+    "expert": "--expert-parallel-size",
+    "replicas": "--data-parallel-size",
+    "prefill_replicas": "--prefill-replicas",
+    "instances": "--instances",
+    "max_num_seqs": "--max-num-seqs",
+    "max_model_len": "--max-model-len",
+    "max_num_batched_tokens": "--max-num-batched-tokens",
+    "prompts_at_once": "--max-prefills",
+    "block_tokens": "--block-size",
+    "utilization": "--gpu-memory-utilization",
+    "quantization": "--quantization",
+    "kv_dtype": "--kv-cache-dtype",
+    "draft_tokens": "--num-speculative-tokens",
+    "acceptance": "--speculative-acceptance",
+    "buckets": "--buckets",
+    "batches": "--num-seqs-buckets",
+    "host_s": "--host-time",
+    "imbalance": "--expert-imbalance",
+}
+"""The option of the command line for each attribute."""

@@ -1,0 +1,484 @@
+"""One replica: its queue, its sequences, their blocks, and the step that it makes next.
+
+Equal decode steps are made at once: until a sequence ends, a bucket or a block is full, or a
+request comes that could begin. Their number is exact, so nothing depends on it but speed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, OrderedDict, deque
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from trnsim.errors import InternalError
+from trnsim.system.serve.engine import GRANULE, Role, near
+
+if TYPE_CHECKING:
+    from trnsim.system.serve.engine import Costs, Engine
+    from trnsim.system.serve.load import Request
+
+
+class Sequence:
+    """A request on a replica.
+
+    Attributes:
+        place: its place in the load.
+        request: the request.
+        prompt: tokens whose keys and values a prefill makes.
+        steps: decode steps that it still needs.
+        base: tokens that it has, less those that all have got since (growth times steps).
+        shared: tokens of its prefix that lie in the cache.
+        filled: tokens of `prompt` that are done.
+        ends: the step of the replica at which it ends.
+        is_running: whether it decodes.
+    """
+
+    __slots__ = (
+        "base",
+        "ends",
+        "filled",
+        "is_running",
+        "place",
+        "prompt",
+        "request",
+        "shared",
+        "steps",
+    )
+
+    def __init__(self, place: int, request: Request, steps: int) -> None:
+        self.place = place
+        self.request = request
+        self.prompt = request.input_tokens
+        self.steps = steps
+        self.base = 0.0
+        self.shared = 0
+        self.filled = 0
+        self.ends = 0
+        self.is_running = False
+
+
+class PrefixCache:
+    """Prefixes whose keys and values are kept, the least used first.
+
+    Attributes:
+        tokens: tokens that they have.
+    """
+
+    def __init__(self, block_tokens: int) -> None:
+        self._block = block_tokens
+        self._kept: OrderedDict[str, list[int]] = OrderedDict()
+        self.tokens = 0
+
+    def _whole(self, sequence: Sequence) -> int:
+        """Whole blocks of its prefix, in tokens; one token at least is computed."""
+        most = min(sequence.request.prefix_tokens, sequence.prompt - 1)
+        return most // self._block * self._block
+
+    def take(self, sequence: Sequence) -> int:
+        """Tokens of its prefix that are there, which it now uses."""
+        kept = self._kept.get(sequence.request.prefix)
+        if kept is None or not sequence.request.prefix:
+            return 0
+        self._kept.move_to_end(sequence.request.prefix)
+        found = min(kept[0], self._whole(sequence))
+        if found:
+            kept[1] += 1
+            sequence.shared = found
+        return found
+
+    def keep(self, sequence: Sequence, room: float) -> None:
+        """Keep the prefix of a sequence whose prompt is done, where `room` tokens hold it."""
+        name, tokens = sequence.request.prefix, self._whole(sequence)
+        if not name or not tokens or sequence.shared:
+            return
+        kept = self._kept.get(name)
+        if kept is None:
+            if tokens > room and not self.evict(tokens - room):
+                return
+            kept = self._kept[name] = [tokens, 0]
+            self.tokens += tokens
+        sequence.shared = min(tokens, kept[0])
+        kept[1] += 1
+
+    def release(self, sequence: Sequence) -> None:
+        """A sequence ends or goes: its prefix has one user less."""
+        if sequence.shared:
+            self._kept[sequence.request.prefix][1] -= 1
+            sequence.shared = 0
+
+    def evict(self, tokens: float) -> bool:
+        """Drop prefixes that nobody uses until `tokens` are free; whether they are."""
+        for name in [name for name, (_, users) in self._kept.items() if not users]:
+            if tokens <= 0:
+                break
+            dropped = self._kept.pop(name)[0]
+            self.tokens -= dropped
+            tokens -= dropped
+        return tokens <= 0
+
+
+class Replica:
+    """One replica of a deployment.
+
+    Attributes:
+        engine: its rules.
+        waiting: sequences that have not begun.
+        busy_s: seconds of steps.
+        outstanding: tokens of requests that it has and has not ended: what a router weighs.
+        decodes: decode steps by (compiled batch, length).
+        sequence_steps: decode steps times the live sequences of each.
+        prefills: prefill steps by (prompts, tokens, past).
+        preempted: how often a sequence had to go.
+        cached_tokens: tokens of prompts that were not computed again.
+    """
+
+    def __init__(self, engine: Engine, costs: Costs) -> None:
+        self.engine = engine
+        self._costs = costs
+        self.waiting: deque[Sequence] = deque()
+        self._filling: list[Sequence] = []
+        self._running: dict[int, Sequence] = {}
+        self._ends: list[tuple[int, int, Sequence]] = []
+        self._longest: list[tuple[float, int, Sequence]] = []
+        self._cache = PrefixCache(engine.block_tokens)
+        self._bases = 0.0
+        self._shared = 0
+        self._steps = 0
+        self._growth = engine.growth
+        self._action: tuple[str, float, float, int] | None = None
+        self._chunks: list[tuple[Sequence, int]] = []
+        self._joined: list[Sequence] = []
+        self._last = (0, 0)
+        self.busy_s = 0.0
+        self.outstanding = 0
+        self.decodes: Counter[tuple[int, int]] = Counter()
+        self.prefills: Counter[tuple[int, int, int]] = Counter()
+        self.sequence_steps = 0
+        self.preempted = 0
+        self.cached_tokens = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no step is under way."""
+        return self._action is None
+
+    def add(self, sequence: Sequence) -> None:
+        """A request comes."""
+        self.waiting.append(sequence)
+        self.outstanding += sequence.request.tokens
+
+    # What happens next.
+
+    def plan(self, now_s: float) -> tuple[float, list[Sequence]] | None:
+        """The end of the next step or steps, and the sequences that begin; None without work."""
+        begun = self._admit()
+        if self._filling:
+            duration_s = self._fill()
+            self._action = ("fill", now_s, duration_s, 1)
+            return now_s + duration_s, begun
+        if not self._running:
+            return None
+        count = self._steps_at_once()
+        duration_s = self._decode_s(count)
+        self._action = ("decode", now_s, duration_s, count)
+        return now_s + count * duration_s, begun
+
+    def interrupt(self, now_s: float) -> float | None:
+        """The end of the step under way at `now_s`, where a request could begin after it."""
+        if self._action is None or not self.waiting or not self._has_place(0):
+            return None
+        what, start_s, duration_s, count = self._action
+        if what != "decode" or not self._fits(self.waiting[0]):
+            return None
+        made = max(math.ceil((now_s - start_s) / duration_s), 1)
+        if made >= count:
+            return None
+        self._count_decodes(made - count)
+        self._action = (what, start_s, duration_s, made)
+        return start_s + made * duration_s
+
+    def complete(self, now_s: float) -> tuple[list[tuple[Sequence, float]], list[Sequence]]:
+        """Steps end: who got a first token and when, and who ended."""
+        if self._action is None:
+            raise InternalError("a replica ends a step that it did not begin")
+        what, start_s, duration_s, count = self._action
+        self._action = None
+        self.busy_s += count * duration_s
+        first = [(sequence, start_s + duration_s) for sequence in self._joined]
+        self._joined = []
+        ended: list[Sequence] = []
+        if self._running and (what == "decode" or self.engine.is_mixing):
+            self._steps += count
+            ended = self._ended()
+        if what == "fill":
+            first += [(sequence, now_s) for sequence in self._filled(ended)]
+        for sequence in ended:
+            self.outstanding -= sequence.request.tokens
+        return first, ended
+
+    # Prompts.
+
+    def _admit(self) -> list[Sequence]:
+        """Begin what waits while there is a place and memory for it."""
+        begun: list[Sequence] = []
+        while self.waiting and self._has_place(len(begun)) and self._fits(self.waiting[0]):
+            sequence = self.waiting.popleft()
+            if self.engine.role is Role.DECODE:
+                self._join(sequence)
+                self._joined.append(sequence)
+                begun.append(sequence)
+                continue
+            if self.engine.has_prefix_cache:
+                sequence.filled = self._cache.take(sequence)
+                self._shared += sequence.filled
+                self.cached_tokens += sequence.filled
+            self._filling.append(sequence)
+            begun.append(sequence)
+        return begun
+
+    def _has_place(self, begun: int) -> bool:
+        engine = self.engine
+        if len(self._running) + len(self._filling) >= engine.max_num_seqs:
+            return False
+        if engine.role is Role.DECODE:
+            return True
+        if engine.is_compiled:
+            return begun < engine.prompts_at_once and self._fits_in_step()
+        return sum(one.prompt - one.filled for one in self._filling) < self._budget
+
+    @property
+    def _budget(self) -> int:
+        """Tokens of a dynamic step that are left for prompts."""
+        engine = self.engine
+        if not engine.is_chunked:
+            return engine.max_num_batched_tokens
+        return engine.max_num_batched_tokens - len(self._running) * (1 + engine.draft_tokens)
+
+    def _fits_in_step(self) -> bool:
+        """Whether the next prompt can go with those that are chosen for a compiled step."""
+        if not self._filling:
+            return True
+        together = [*self._filling, self.waiting[0]]
+        longest = self.engine.bucket(max(one.prompt - one.filled for one in together))
+        prompts = self.engine.prompts(len(together))
+        return prompts * longest <= self.engine.max_num_batched_tokens
+
+    def _fill(self) -> float:
+        """Seconds of the next step with prompts, whose chunks are noted."""
+        return self._fill_compiled() if self.engine.is_compiled else self._fill_dynamic()
+
+    def _fill_compiled(self) -> float:
+        """All segments of the chosen prompts, one after another."""
+        engine, chosen = self.engine, self._filling
+        self._chunks = [(one, one.prompt - one.filled) for one in chosen]
+        prompts = engine.prompts(len(chosen))
+        left = max(tokens for _, tokens in self._chunks)
+        past = max(one.filled for one in chosen)
+        duration_s = 0.0
+        while left > 0:
+            segment = min(left, engine.max_num_batched_tokens)
+            bucket = min(engine.bucket(segment), max(engine.max_num_batched_tokens, segment))
+            behind = engine.bucket(past) if past else 0
+            self.prefills[prompts, bucket, behind] += 1
+            duration_s += self._costs.prefill(prompts, bucket, behind)
+            left -= segment
+            past += segment
+        return duration_s
+
+    def _fill_dynamic(self) -> float:
+        """One step: a token for each running sequence, and chunks of prompts in the budget."""
+        engine = self.engine
+        budget = max(self._budget, 1)
+        self._chunks = []
+        for one in self._filling:
+            tokens = min(one.prompt - one.filled, budget)
+            if tokens <= 0:
+                break
+            self._chunks.append((one, tokens))
+            budget -= tokens
+        count = len(self._chunks)
+        tokens = near(-(-sum(tokens for _, tokens in self._chunks) // count))
+        past = near(sum(one.filled for one, _ in self._chunks) // count)
+        if not (engine.is_mixing and self._running):
+            self.prefills[count, tokens, past] += 1
+            return self._costs.prefill(count, tokens, past)
+        self._make_room(1)
+        batch, length = len(self._running), self._length()
+        self.sequence_steps += batch
+        self.decodes[batch, length] += 1
+        return self._costs.mixed(count, tokens, past, near(batch), near(length))
+
+    def _filled(self, ended: list[Sequence]) -> list[Sequence]:
+        """The chunks of a step are done: prompts that are whole, which begin to decode."""
+        first: list[Sequence] = []
+        for sequence, tokens in self._chunks:
+            sequence.filled += tokens
+            if sequence.filled < sequence.prompt:
+                continue
+            self._filling.remove(sequence)
+            if self.engine.has_prefix_cache:
+                before = sequence.shared
+                self._cache.keep(sequence, self._room_for_cache())
+                self._shared += sequence.shared - before
+            first.append(sequence)
+            if sequence.steps and self.engine.role is Role.BOTH:
+                self._join(sequence)
+            else:
+                self._release(sequence)
+                ended.append(sequence)
+        self._chunks = []
+        return first
+
+    def _room_for_cache(self) -> float:
+        """Tokens that a compiled engine has for prefixes; a dynamic one shares its blocks."""
+        engine = self.engine
+        if not engine.is_compiled:
+            return math.inf
+        left = engine.blocks - engine.max_num_seqs * engine.slot_blocks
+        return left * engine.block_tokens - self._cache.tokens
+
+    # Decodes.
+
+    def _join(self, sequence: Sequence) -> None:
+        """A sequence begins to decode."""
+        sequence.base = sequence.prompt - self._growth * self._steps
+        sequence.ends = self._steps + sequence.steps
+        sequence.is_running = True
+        self._running[sequence.place] = sequence
+        self._bases += sequence.base
+        heappush(self._ends, (sequence.ends, sequence.place, sequence))
+        if self.engine.is_compiled:
+            heappush(self._longest, (-sequence.base, sequence.place, sequence))
+
+    def _leave(self, sequence: Sequence) -> None:
+        """A sequence decodes no more."""
+        sequence.is_running = False
+        self._bases -= sequence.base
+        del self._running[sequence.place]
+        if not self._running:
+            self._bases = 0.0
+        self._release(sequence)
+
+    def _release(self, sequence: Sequence) -> None:
+        self._shared -= sequence.shared
+        self._cache.release(sequence)
+
+    def _ended(self) -> list[Sequence]:
+        """Sequences whose last step is done."""
+        found: list[Sequence] = []
+        heap = self._ends
+        while heap and (heap[0][0] <= self._steps or not _is_live(heap[0])):
+            entry = heappop(heap)
+            if _is_live(entry):
+                self._leave(entry[2])
+                found.append(entry[2])
+        return found
+
+    def _steps_at_once(self) -> int:
+        """Decode steps that are all alike."""
+        heap = self._ends
+        while not _is_live(heap[0]):
+            heappop(heap)
+        count = heap[0][0] - self._steps
+        if self.engine.is_compiled:
+            longest = self._most()
+            room = self.engine.bucket(longest) - longest
+            return min(count, max(int(room / self._growth) + 1, 1))
+        count = min(count, self._make_room(count))
+        mean = self._mean()
+        return min(
+            count, max(math.ceil(((mean // GRANULE + 1) * GRANULE - mean) / self._growth), 1)
+        )
+
+    def _most(self) -> float:
+        """Keys that the longest sequence meets in the next step."""
+        heap = self._longest
+        while not heap[0][2].is_running or -heap[0][0] != heap[0][2].base:
+            heappop(heap)
+        return self._growth * self._steps - heap[0][0] + 1 + self.engine.draft_tokens
+
+    def _mean(self) -> float:
+        return self._bases / len(self._running) + self._growth * self._steps
+
+    def _length(self) -> int:
+        """The length for which a decode step is priced."""
+        if self.engine.is_compiled:
+            return self.engine.bucket(self._most())
+        middle = int(self._mean() // GRANULE) * GRANULE + GRANULE // 2
+        return min(middle, self.engine.max_model_len)
+
+    def _decode_s(self, count: int) -> float:
+        live = len(self._running)
+        batch = self.engine.batch(live) if self.engine.is_compiled else live
+        self._last = (batch, self._length())
+        self._count_decodes(count)
+        return self._costs.decode(*self._last)
+
+    def _count_decodes(self, count: int) -> None:
+        """Note `count` more steps like the last, fewer where it is negative."""
+        self.decodes[self._last] += count
+        self.sequence_steps += count * len(self._running)
+
+    # Memory.
+
+    def _tokens(self) -> float:
+        """Tokens in blocks: of running sequences, of prompts that have begun, of prefixes."""
+        running = self._bases + self._growth * self._steps * len(self._running)
+        filling = sum(one.prompt for one in self._filling)
+        return running + filling - self._shared + self._cache.tokens
+
+    def _used_blocks(self, steps: int) -> int:
+        """Blocks that are used after `steps` more steps, exactly."""
+        block, more = self.engine.block_tokens, self._growth * (self._steps + steps)
+        running = sum(
+            math.ceil((one.base + more - one.shared) / block) for one in self._running.values()
+        )
+        filling = sum(-(-(one.prompt - one.shared) // block) for one in self._filling)
+        return running + filling + self._cache.tokens // block
+
+    def _fits(self, sequence: Sequence) -> bool:
+        """Whether there are blocks for its prompt; prefixes that nobody uses make place."""
+        engine = self.engine
+        if engine.is_compiled:
+            return True  # each of `max_num_seqs` has its own
+        block, tokens = engine.block_tokens, sequence.prompt + 1
+        count = len(self._running) + len(self._filling) + 1
+        if (self._tokens() + tokens) / block + count <= engine.blocks:
+            return True
+        over = self._used_blocks(0) + -(-tokens // block) - engine.blocks
+        return over <= 0 or self._cache.evict(over * block)
+
+    def _make_room(self, count: int) -> int:
+        """Of `count` steps, those for which there are blocks; the last to begin go if none is."""
+        engine = self.engine
+        while True:
+            live = len(self._running)
+            others = live + len(self._filling)
+            free = (engine.blocks - others) * engine.block_tokens - self._tokens()
+            sure = int(free / (live * self._growth))
+            if sure >= 1:
+                return min(count, sure)
+            over = self._used_blocks(1) - engine.blocks
+            if over <= 0 or self._cache.evict(over * engine.block_tokens) or live == 1:
+                return 1
+            self._preempt()
+
+    def _preempt(self) -> None:
+        """The sequence that began last goes back to the queue, and its prompt grows by its answer.
+
+        Source: vLLM's documentation, Optimization and Tuning, Preemption: recomputed in V1.
+        """
+        sequence = next(reversed(self._running.values()))
+        tokens = sequence.base + self._growth * self._steps
+        sequence.steps = sequence.ends - self._steps - 1  # its prompt's step gives a token, too
+        self._leave(sequence)
+        sequence.prompt = int(tokens)
+        sequence.filled = 0
+        self.waiting.appendleft(sequence)
+        self.preempted += 1
+
+
+def _is_live(entry: tuple[int, int, Sequence]) -> bool:
+    """Whether an entry of the heap of ends still holds."""
+    return entry[2].is_running and entry[2].ends == entry[0]

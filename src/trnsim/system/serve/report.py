@@ -1,0 +1,143 @@
+"""A plan as plain values: what `--json` prints, with SI units in the names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trnsim.facts import Evidence, Interval
+from trnsim.system.layers.choice import facts as layer_facts
+from trnsim.system.serve.constants import COMPILE_LAYER_S, LOAD_BYTES_PER_S, host_s
+from trnsim.system.workload.operators import Phase
+
+if TYPE_CHECKING:
+    from trnsim.facts import Rate
+    from trnsim.system.serve.plan import Plan
+    from trnsim.system.serve.server import Deployment
+
+
+def values(plan: Plan) -> dict[str, Any]:
+    """All that a plan says."""
+    found = plan.deployment
+    machine = found.machine
+    return {
+        "platform": machine.name,
+        "instance": machine.instance.name,
+        "instances": found.instances,
+        **_layout(found),
+        "memory_bytes": _memory(found),
+        "requests": len(plan.load),
+        "input_tokens": sum(one.input_tokens for one in plan.load),
+        "output_tokens": sum(one.output_tokens for one in plan.load),
+        **{name: asdict(one) for name, one in plan.served.figures.items()},
+        "token_parts_s": dict(plan.served.parts_s),
+        "max_requests_per_s_within_slo": plan.most_per_s,
+        "is_slo_met": plan.is_met,
+        "usd_per_million_tokens": _plain(plan.usd_per_million_tokens),
+        "price": str(plan.quote),
+        "startup_s": {name: _plain(one) for name, one in startup_s(found).items()},
+        "idle_replicas": idle(plan),
+        "times": times_source(found),
+        "assumed": assumed(found),
+        "validated": is_validated(found),
+        "note": machine.platform.note,
+    }
+
+
+def _layout(found: Deployment) -> dict[str, Any]:
+    options, engine = found.options, found.engine
+    compiled = {
+        "buckets": list(engine.buckets),
+        "num_seqs_buckets": list(engine.batches),
+        "max_prefills": engine.prompts_at_once,
+        "lnc": found.machine.lnc,
+    }
+    return {
+        "data_parallel_size": found.replicas,
+        "prefill_replicas": options.prefill_replicas,
+        "tensor_parallel_size": options.tensor,
+        "pipeline_parallel_size": options.stages,
+        "expert_parallel_size": options.expert,
+        "max_num_seqs": engine.max_num_seqs,
+        "max_model_len": engine.max_model_len,
+        "max_num_batched_tokens": engine.max_num_batched_tokens,
+        "block_size": engine.block_tokens,
+        "kv_blocks": engine.blocks,
+        **(compiled if engine.is_compiled else {}),
+    }
+
+
+def _memory(found: Deployment) -> Mapping[str, float]:
+    """Bytes of a rank."""
+    memory = found.memory
+    return {
+        "total": memory.total_bytes,
+        "weights": memory.weights_bytes,
+        "draft": memory.draft_bytes,
+        "activations": memory.activations_bytes,
+        "sequence": memory.sequence_bytes,
+        "free": memory.free_bytes,
+    }
+
+
+def _plain(interval: Interval | None) -> dict[str, float] | None:
+    return None if interval is None else asdict(interval)
+
+
+def startup_s(found: Deployment) -> dict[str, Interval]:
+    """Seconds until a replica serves: weights loaded, and on AWS's chips programs compiled.
+
+    Programs: a prefill for each bucket and number of prompts, a decode for each bucket and batch.
+    Compiled ones are kept, so that only a first start waits for them.
+    """
+    nbytes = found.memory.weights_bytes * found.ranks
+    times = {"load": _around(nbytes / LOAD_BYTES_PER_S, LOAD_BYTES_PER_S)}
+    engine = found.engine
+    if engine.is_compiled:
+        layers = sum(tower.depth for tower in found.model.towers)
+        programs = len(engine.buckets) * (_sizes(engine.prompts_at_once) + len(engine.batches))
+        times["compile"] = _around(layers * programs * COMPILE_LAYER_S, COMPILE_LAYER_S)
+    return times
+
+
+def _sizes(prompts: int) -> int:
+    """Compiled numbers of prompts: powers of two, and the most."""
+    return int(np.ceil(np.log2(prompts))) + 1
+
+
+def _around(value: float, fact: Rate) -> Interval:
+    """The interval of a value that is as uncertain as a fact."""
+    sigma = float(np.sqrt(np.log1p(fact.provenance.spread**2)))
+    factor = float(np.exp(1.2815515655446004 * sigma))
+    return Interval(value / factor, value, value * factor)
+
+
+def times_source(found: Deployment) -> str:
+    """Where the times of layers come from."""
+    return found.steps.source
+
+
+def idle(plan: Plan) -> int:
+    """Replicas that had no request."""
+    return sum(not one.busy_s for one in plan.served.outcome.replicas)
+
+
+def assumed(found: Deployment) -> list[str]:
+    """Facts behind the times that nobody published, each with its reason."""
+    facts = layer_facts(found.machine, Phase.DECODE)
+    if found.options.host_s is None:
+        facts["host s"] = host_s(found.machine)
+    return [
+        f"{name} = {fact:.4g}: {fact.provenance.source}"
+        for name, fact in facts.items()
+        if fact.provenance.kind is Evidence.ASSUMED
+    ]
+
+
+def is_validated(found: Deployment) -> bool:
+    """Whether times of layers rest on published decodes of this chip."""
+    facts = layer_facts(found.machine, Phase.DECODE).values()
+    return all(fact.provenance.kind is not Evidence.ASSUMED for fact in facts)

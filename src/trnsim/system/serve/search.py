@@ -1,0 +1,271 @@
+"""The search of a layout: deployments that options leave open, compared by short runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import BadInput, EmulatorError, InternalError, OutOfMemory
+from trnsim.system.serve.demand import Demand, Slo, request_s
+from trnsim.system.serve.figures import Figures, once
+from trnsim.system.serve.load import Load, at_rate, is_closed, part
+from trnsim.system.serve.options import Options
+from trnsim.system.serve.server import (
+    Deployment,
+    candidates,
+    deploy,
+    fleet,
+    legal_tensors,
+    served,
+)
+
+if TYPE_CHECKING:
+    from trnsim.system.layers.times import LayerTimes
+    from trnsim.system.serve.machine import Machine
+    from trnsim.system.workload.architecture import Architecture
+
+_MOST_SEQUENCES: Final = 256
+_NEAR: Final = 1.25
+"""How far the guessed cost of a deployment may be above the best for a run to tell them apart."""
+_TRIED: Final = 256
+"""Requests of a run of the search."""
+_MEASURED: Final = 768
+"""Requests of a run whose P99 is looked at."""
+_BISECTIONS: Final = 12
+_PROMPTS: Final = 1
+"""Prompts of a step where the batch is searched: with all of a static batch at once none begins
+until all have ended. Source: vllm-neuron/docs/design/vllm/neuron-scheduler.md, 1 Prefill."""
+_EQUAL: Final = 1.02
+"""Costs whose ratio is below this are equal; then the faster one is taken."""
+_MOST_STAGES: Final = 64
+
+
+@dataclass(frozen=True)
+class Found:
+    """A deployment that was tried.
+
+    Attributes:
+        cost: what a token costs, in instance-seconds.
+        e2e_s: seconds of a request.
+        busy_per_s: requests a second of the run.
+        is_met: whether the demand is served within the SLO.
+        most_per_s: requests a second within the SLO.
+        tried: deployments that were tried in all.
+    """
+
+    deployment: Deployment
+    cost: float
+    e2e_s: float
+    busy_per_s: float
+    is_met: bool
+    most_per_s: float | None = None
+    tried: int = 1
+
+    def is_better(self, other: Found | None) -> bool:
+        """Whether it is to be taken rather than `other`."""
+        if other is None or self.is_met != other.is_met:
+            return self.is_met or other is None
+        if max(self.cost, other.cost) < _EQUAL * min(self.cost, other.cost):
+            return self.e2e_s < other.e2e_s
+        return self.cost < other.cost
+
+
+class Search:
+    """The deployments that options leave open, compared by short runs of the median times."""
+
+    def __init__(
+        self,
+        model: Architecture,
+        machine: Machine,
+        options: Options,
+        demand: Demand,
+        given: Load | None,
+        slo: Slo,
+        times: LayerTimes | None,
+    ) -> None:
+        self.model = model
+        self.machine = machine
+        self.options = options
+        self.demand = demand
+        self.given = given
+        self.slo = slo
+        self.times = times
+
+    def best(self) -> Found:
+        """The best deployment.
+
+        Raises:
+            EmulatorError: of the first one that was refused, the smallest, where none can be.
+        """
+        fitting: list[Deployment] = []
+        refused: EmulatorError | None = None
+        for options in self._choices():
+            try:
+                fitting.append(deploy(self.model, self.machine, options, self.times))
+            except (BadInput, OutOfMemory) as error:
+                refused = refused or error
+        if not fitting:
+            raise refused or BadInput(f"no layout of {self.machine.name} can serve this")
+        if self.given is None:
+            fitting.sort(key=self._guess)
+        found = self._within(fitting) if self.slo and self.given is None else self._least(fitting)
+        return replace(found, tried=len(fitting))
+
+    def _least(self, fitting: list[Deployment]) -> Found:
+        """The deployment that costs the least; of those kept busy, the ones that may are run."""
+        limit = math.inf if self.given is not None else _NEAR * self._guess(fitting[0])
+        best: Found | None = None
+        for deployment in fitting:
+            if self.given is None and self._guess(deployment) > limit:
+                break
+            one = self._try(deployment)
+            best = one if one.is_better(best) else best
+        if best is None:
+            raise InternalError("no layout was tried")
+        return replace(best, most_per_s=self._most(best)) if self.slo else best
+
+    def _within(self, fitting: list[Deployment]) -> Found:
+        """The deployment that serves the most for its cost within the SLO.
+
+        Kept busy it serves at least as much as within an SLO, so the cheapest are looked at first
+        and those that cannot be the best are not.
+        """
+        best: Found | None = None
+        for deployment in fitting:
+            if best is not None and best.is_met and self._guess(deployment) > _NEAR * best.cost:
+                break
+            one = self._try(deployment)
+            most = self._most(one)
+            cost = one.cost * one.busy_per_s / most if most else one.cost
+            found = replace(one, most_per_s=most, is_met=most > 0, cost=cost)
+            best = found if found.is_better(best) else best
+        if best is None:
+            raise InternalError("no layout was tried")
+        return best
+
+    def _guess(self, deployment: Deployment) -> float:
+        """The cost of a token of a deployment that is kept busy, without waiting for anything."""
+        drawn = self.demand.drawn
+        tokens = deployment.engine.max_num_seqs * drawn.outputs.mean * len(deployment.decoding)
+        return deployment.instances * request_s(deployment, drawn) / tokens
+
+    def _choices(self) -> Iterator[Options]:
+        """What is set, with each choice of what is not."""
+        options = self.options
+        if options.tensor is not None:
+            yield from self._batches(options)
+            return
+        model = served(self.model, options, self.machine)
+        tensors = [
+            one
+            for one in legal_tensors(model, self.machine)
+            if one * options.expert <= self.machine.ranks
+        ]
+        fitting = [one for one in tensors if self._fits(replace(options, tensor=one))]
+        if fitting:
+            for tensor in fitting:
+                yield from self._batches(replace(options, tensor=tensor))
+        else:
+            yield from self._batches(self._spread(replace(options, tensor=max(tensors))))
+
+    def _fits(self, options: Options) -> bool:
+        """Whether a replica holds one sequence."""
+        try:
+            deploy(self.model, self.machine, _one(options), self.times)
+        except (BadInput, OutOfMemory):
+            return False
+        return True
+
+    def _spread(self, options: Options) -> Options:
+        """The fewest stages, each an instance, that hold the model; one if none do."""
+        if options.pipeline or not self.machine.instance.efa_bytes_per_s:
+            return options
+        for stages in range(2, _MOST_STAGES + 1):
+            more = replace(options, pipeline=stages)
+            if self._fits(more):
+                return more
+        return options
+
+    def _batches(self, options: Options) -> Iterator[Options]:
+        if options.max_num_seqs is not None:
+            yield options
+            return
+        try:
+            replicas, _ = fleet(self.machine, options)
+        except BadInput:
+            replicas = 1  # what is wrong is told when it is deployed
+        decoding = max(replicas - options.prefill_replicas, 1)
+        prompts = _PROMPTS if self.machine.is_neuron else None
+        for sequences in candidates(self.machine, _sequences(self.given, decoding)):
+            yield replace(
+                options,
+                max_num_seqs=sequences,
+                prompts_at_once=options.prompts_at_once or prompts,
+            )
+
+    def _try(self, deployment: Deployment) -> Found:
+        """A short run of one replica of a deployment."""
+        count = 1 if deployment.options.prefill_replicas else deployment.replicas
+        if self.given is None:
+            load = self.demand.busy(replace(deployment, replicas=deployment.replicas // count))
+        else:
+            load, count = part(self.given, count, _TRIED)
+        values = self._run(deployment, load).values
+        return Found(
+            deployment,
+            deployment.instances / values["output_tokens_per_s"] / count,
+            values["e2e_p50_s"],
+            values["requests_per_s"] * count,
+            self.slo.is_met(Figures(values, {})),
+        )
+
+    def _run(self, deployment: Deployment, load: Load) -> Figures:
+        is_apart = deployment.options.prefill_replicas > 0
+        one = deployment if is_apart else replace(deployment, replicas=1)
+        router, seed = self.demand.router, self.demand.drawn.seed
+        return once(one, load, router=router, seed=seed)[1]
+
+    def _most(self, found: Found) -> float:
+        """Requests a second within the SLO, by bisection; 0 where a single request misses it."""
+        deployment = found.deployment
+        most = 2 * found.busy_per_s
+        least = most / 2**_BISECTIONS
+        if not self._is_met(deployment, least):
+            return 0.0
+        for _ in range(_BISECTIONS):
+            middle = math.sqrt(least * most)
+            if self._is_met(deployment, middle):
+                least = middle
+            else:
+                most = middle
+        return least
+
+    def _is_met(self, deployment: Deployment, rate_per_s: float) -> bool:
+        """Whether requests like the demand's at another rate are served within the SLO.
+
+        Of gamma arrivals every n-th are gamma arrivals whose shape is n times as large.
+        """
+        count = 1 if deployment.options.prefill_replicas else deployment.replicas
+        if self.given is None:
+            drawn = self.demand.drawn.at_rate(rate_per_s / count)
+            drawn = replace(drawn, count=_MEASURED, burstiness=count * drawn.burstiness)
+            load = drawn.requests(deployment.engine.max_model_len)
+        else:
+            load = at_rate(self.given, rate_per_s, _MEASURED * count, self.demand.drawn.seed)
+            load, _ = part(load, count, _MEASURED)
+        return self.slo.is_met(self._run(deployment, load))
+
+
+def _sequences(given: Load | None, replicas: int) -> int:
+    """Sequences that a replica has at once, at most."""
+    if given is None or not is_closed(given):
+        return _MOST_SEQUENCES
+    clients = sum(one.after is None for one in given)
+    return min(-(-clients // replicas), _MOST_SEQUENCES)
+
+
+def _one(options: Options) -> Options:
+    """The same with one sequence at a time, to see whether the weights fit."""
+    return replace(options, max_num_seqs=options.max_num_seqs or 1, batches=())

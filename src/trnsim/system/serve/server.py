@@ -1,0 +1,390 @@
+"""A server: what a user sets, and the deployment that follows from it on a machine.
+
+What is not set has a default of the server that runs there: NxD Inference and vLLM-Neuron on AWS's
+chips, vLLM on GPUs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import BadInput, NotModelled
+from trnsim.system.layers.choice import layer_times
+from trnsim.system.serve import memory as memories
+from trnsim.system.serve.constants import host_s
+from trnsim.system.serve.engine import (
+    FIRST_BUCKET,
+    Engine,
+    Role,
+    checked_buckets,
+    powers_of_two,
+)
+from trnsim.system.serve.memory import Memory
+from trnsim.system.serve.options import KV_DTYPES, QUANTIZATIONS, Options
+from trnsim.system.serve.step import Speculation, Steps
+from trnsim.system.workload.operators import Split
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.system.layers.times import LayerTimes
+    from trnsim.system.serve.machine import Machine
+    from trnsim.system.workload.architecture import Architecture
+
+_BLOCK_TOKENS: Final = {True: 32, False: 16}
+"""Tokens of a block on Neuron and on GPUs: the defaults of vLLM-Neuron and vLLM."""
+_GPU_SEQUENCES: Final = 256
+"""Default of vLLM's --max-num-seqs."""
+_GPU_TOKENS: Final = ((70 * 2**30, 8192), (0, 2048))
+"""Default of vLLM's --max-num-batched-tokens when it serves, by least bytes of a GPU."""
+
+
+@dataclass(frozen=True, eq=False)
+class Deployment:
+    """Replicas on instances.
+
+    Attributes:
+        model: the architecture in the bits that it is served in.
+        machine: the instance type.
+        options: what was set, with what was found.
+        engine: rules of a replica that decodes.
+        steps: times of its steps.
+        memory: memory of a rank.
+        replicas: replicas, those of prefill included.
+        instances: instances that they fill.
+    """
+
+    model: Architecture
+    machine: Machine
+    options: Options
+    engine: Engine
+    steps: Steps
+    memory: Memory
+    replicas: int
+    instances: int
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of a replica."""
+        return _ranks(self.options)
+
+    @property
+    def ranks_used(self) -> int:
+        """Ranks of all replicas."""
+        return self.ranks * self.replicas
+
+    @property
+    def decoding(self) -> range:
+        """The replicas that decode, by number."""
+        return range(self.options.prefill_replicas, self.replicas)
+
+    def engines(self) -> list[Engine]:
+        """The engine of each replica."""
+        prefill = self.options.prefill_replicas
+        if not prefill:
+            return [self.engine] * self.replicas
+        one = replace(self.engine, role=Role.PREFILL)
+        other = replace(self.engine, role=Role.DECODE)
+        return [one] * prefill + [other] * (self.replicas - prefill)
+
+
+def served(model: Architecture, options: Options, machine: Machine) -> Architecture:
+    """The architecture in the bits of `options`.
+
+    Raises:
+        BadInput: a quantization that its servers do not have, or sequences longer than its
+            positions.
+        NotModelled: a model that does not generate.
+    """
+    if not model.is_generating:
+        raise NotModelled(
+            f"{model.name} ({model.model_type}) makes no tokens one after another",
+            fix="trnsim plan infer for encoders and images",
+        )
+    side = "Neuron" if machine.is_neuron else "GPU"
+    legal = [name for name, (_, where) in QUANTIZATIONS.items() if where in ("both", side)]
+    if options.quantization and options.quantization not in legal:
+        raise BadInput(
+            f"--quantization is {options.quantization!r} on {machine.name}; legal: "
+            f"{', '.join(legal)}",
+            fix="leave it out to serve the weights as the checkpoint has them",
+        )
+    if options.kv_dtype not in KV_DTYPES:
+        raise BadInput(f"--kv-cache-dtype is {options.kv_dtype!r}; legal: {', '.join(KV_DTYPES)}")
+    bits = QUANTIZATIONS[options.quantization][0] if options.quantization else model.weight_bits
+    return replace(model, weight_bits=bits, kv_bits=KV_DTYPES[options.kv_dtype] or model.kv_bits)
+
+
+def check_length(model: Architecture, tokens: int) -> None:
+    """Refuse sequences that are longer than the model's positions.
+
+    Raises:
+        BadInput: naming both.
+    """
+    if model.max_positions and tokens > model.max_positions:
+        raise BadInput(
+            f"--max-model-len of {tokens} tokens; {model.name} has {model.max_positions} positions "
+            "(max_position_embeddings)",
+            fix=f"--max-model-len {model.max_positions}, or shorter requests",
+        )
+
+
+def deploy(
+    model: Architecture,
+    machine: Machine,
+    options: Options,
+    times: LayerTimes | None = None,
+) -> Deployment:
+    """The deployment of `options`, whose tensor ranks, sequences and length are set.
+
+    Raises:
+        BadInput: what cannot be set so.
+        OutOfMemory: what does not fit, by what.
+    """
+    model = served(model, options, machine)
+    tensor, sequences, longest = options.tensor, options.max_num_seqs, options.max_model_len
+    if tensor is None or sequences is None or longest is None:
+        raise BadInput("tensor ranks, sequences and length of a deployment have to be set")
+    check_length(model, longest)
+    check_split(model, machine, options)
+    _check_side(machine, options)
+    split = Split(tensor=tensor, expert=options.expert)
+    limits = _limits(machine, options, sequences, longest)
+    memory = _memory(model, machine, options, split, limits)
+    memory.check(sequences if machine.is_neuron else 1, machine.rank_name, model.name)
+    block = options.block_tokens or _BLOCK_TOKENS[machine.is_neuron]
+    engine = Engine(
+        is_compiled=machine.is_neuron,
+        max_num_seqs=sequences,
+        max_model_len=longest,
+        max_num_batched_tokens=limits[0],
+        prompts_at_once=limits[1],
+        buckets=_buckets(options, longest),
+        batches=_batches(options, sequences),
+        block_tokens=block,
+        blocks=memory.blocks(block),
+        has_prefix_cache=options.has_prefix_cache,
+        is_chunked=options.is_chunked,
+        draft_tokens=options.draft_tokens,
+        acceptance=options.acceptance or 0.0,
+    )
+    fact = host_s(machine)
+    steps = Steps(
+        model,
+        machine,
+        split,
+        options.stages,
+        times or layer_times(machine),
+        float(fact) if options.host_s is None else options.host_s,
+        fact.provenance.spread if options.host_s is None else 0.0,
+        Speculation(options.draft_tokens, options.draft),
+        options.imbalance or 0.0,
+    )
+    replicas, instances = fleet(machine, options)
+    return Deployment(model, machine, options, engine, steps, memory, replicas, instances)
+
+
+def _ranks(options: Options) -> int:
+    return (options.tensor or 1) * options.expert * options.stages
+
+
+def fleet(machine: Machine, options: Options) -> tuple[int, int]:
+    """Replicas and instances: what is set, or as many replicas as fit on the fewest instances.
+
+    Raises:
+        BadInput: more replicas than instances hold, or none left to decode.
+    """
+    stage = (options.tensor or 1) * options.expert
+    each = machine.ranks // _ranks(options)
+    apart = -(-options.stages // max(machine.ranks // stage, 1))  # instances of a replica
+    if options.replicas is None:
+        count = options.instances or apart
+        replicas = count * each if each else count // apart
+    else:
+        replicas = options.replicas
+        count = options.instances or (-(-replicas // each) if each else replicas * apart)
+    room = count * each if each else count // apart
+    if replicas > room or not replicas:
+        raise BadInput(
+            f"{replicas or 1} replicas of {_ranks(options)} ranks on {count} x "
+            f"{machine.instance.name}; {room} fit, as an instance has {machine.ranks} ranks",
+            fix="more --instances, or fewer replicas or ranks",
+        )
+    if options.prefill_replicas >= replicas:
+        raise BadInput(
+            f"--prefill-replicas is {options.prefill_replicas} of {replicas} replicas; legal: 0 to "
+            f"{replicas - 1}, as one at least decodes",
+            fix="more --data-parallel-size, or fewer ranks a replica",
+        )
+    if options.prefill_replicas and count > 1 and not machine.instance.efa_bytes_per_s:
+        raise BadInput(
+            f"keys and values between {count} x {machine.instance.name}, which has no EFA",
+            fix="use one instance, or a type with EFA",
+        )
+    return replicas, count
+
+
+def check_split(model: Architecture, machine: Machine, options: Options) -> None:
+    """Refuse ranks that a machine does not have or a model cannot use.
+
+    Raises:
+        BadInput: naming the option and what is legal.
+    """
+    tensor, stage = options.tensor or 1, (options.tensor or 1) * options.expert
+    if stage > machine.ranks:
+        raise BadInput(
+            f"--tensor-parallel-size of {tensor}"
+            + (f" times --expert-parallel-size of {options.expert}" if options.expert > 1 else "")
+            + f" on {machine.instance.name}, which has {machine.ranks} ranks (each a "
+            f"{machine.rank_name}); legal: 1 to {machine.ranks}",
+            fix="--pipeline-parallel-size spreads layers over several instances",
+        )
+    heads = _heads(model)
+    if tensor > heads or (not machine.is_neuron and heads % tensor):
+        legal = legal_tensors(model, machine)
+        raise BadInput(
+            f"--tensor-parallel-size of {tensor}, and {model.name} has {heads} heads; legal on "
+            f"{machine.name}: {', '.join(map(str, legal))}",
+            fix=f"--tensor-parallel-size {max(legal)}",
+        )
+    depth = sum(tower.depth for tower in model.towers)
+    if options.stages > depth:
+        raise BadInput(
+            f"--pipeline-parallel-size of {options.stages}; {model.name} has {depth} layers"
+        )
+    count = model.experts.count if model.experts else 0
+    if options.expert > 1 and (not count or count % options.expert):
+        raise BadInput(
+            f"--expert-parallel-size of {options.expert}; {model.name} has {count or 'no'} experts",
+            fix="a divisor of its experts" if count else "leave it out",
+        )
+    if options.stages > 1 and stage * options.stages > machine.ranks:
+        _check_reach(machine)
+
+
+def _check_side(machine: Machine, options: Options) -> None:
+    """Refuse what only the servers of other chips have.
+
+    Raises:
+        BadInput: naming the option.
+    """
+    compiled = {
+        "--buckets": options.buckets,
+        "--num-seqs-buckets": options.batches,
+        "--max-prefills": options.prompts_at_once,
+    }
+    given = [name for name, value in compiled.items() if value]
+    if given and not machine.is_neuron:
+        raise BadInput(
+            f"{given[0]} on {machine.name}; vLLM on GPUs compiles no shapes",
+            fix="name AWS's chips: --on trn2",
+        )
+    if machine.is_neuron and not options.is_chunked:
+        raise BadInput(
+            f"--no-enable-chunked-prefill on {machine.name}; prompts and decodes never share a "
+            "step there",
+            source="vllm-neuron/docs/guides/features-guide.md, Segmented prefill",
+            fix="leave it out; --max-num-batched-tokens sets the tokens of a prefill step",
+        )
+
+
+def _check_reach(machine: Machine) -> None:
+    """Refuse a replica on several instances without EFA.
+
+    Raises:
+        BadInput: naming the instance.
+    """
+    if not machine.instance.efa_bytes_per_s:
+        raise BadInput(
+            f"a replica on several {machine.instance.name}, which has no EFA",
+            fix="a type with EFA such as trn1.32xlarge, or fewer ranks",
+        )
+
+
+def _heads(model: Architecture) -> int:
+    """The heads of the decoder."""
+    layers = model.decoder.layers
+    return min((one.heads for layer in layers for one in layer.attentions), default=1)
+
+
+def legal_tensors(model: Architecture, machine: Machine) -> list[int]:
+    """Tensor ranks that a search tries: powers of two, an instance and its half.
+
+    NxD Inference makes heads up to a multiple of the ranks, vLLM wants a divisor.
+    """
+    heads, ranks = _heads(model), machine.ranks
+    powers = {1 << place for place in range(ranks.bit_length())}
+    sizes = sorted(powers | {ranks} | ({ranks // 2} if ranks % 2 == 0 else set()))
+    found = [size for size in sizes if ranks % size == 0 and size <= heads]
+    return found if machine.is_neuron else [size for size in found if heads % size == 0]
+
+
+def _limits(machine: Machine, options: Options, sequences: int, longest: int) -> tuple[int, int]:
+    """Tokens and prompts of a prefill step.
+
+    Raises:
+        BadInput: a step too small for what it must hold.
+    """
+    prompts = min(options.prompts_at_once or sequences, sequences)
+    tokens = options.max_num_batched_tokens
+    if machine.is_neuron:
+        return tokens or longest * prompts, prompts
+    if tokens is None:
+        memory = float(machine.chip.memory_bytes)
+        tokens = next(most for least, most in _GPU_TOKENS if memory >= least)
+        tokens = tokens if options.is_chunked else max(tokens, longest)
+    least = sequences * (1 + options.draft_tokens) if options.is_chunked else longest
+    if tokens < least:
+        what = f"{sequences} sequences" if options.is_chunked else f"a prompt of {longest} tokens"
+        raise BadInput(
+            f"--max-num-batched-tokens is {tokens}; a step has to hold {what}, so legal: "
+            f"{least} and more",
+            fix=f"--max-num-batched-tokens {least}",
+        )
+    return tokens, prompts
+
+
+def _memory(
+    model: Architecture,
+    machine: Machine,
+    options: Options,
+    split: Split,
+    limits: tuple[int, int],
+) -> Memory:
+    longest = options.max_model_len or 1
+    weights = memories.weights_bytes(model, split, options.stages)
+    draft = 0.0
+    if options.draft is not None:
+        draft = memories.weights_bytes(options.draft, split, options.stages)
+    elif options.draft_tokens:
+        draft = weights / sum(tower.depth for tower in model.towers)
+    return Memory(
+        machine.memory_bytes,
+        options.utilization,
+        weights,
+        draft,
+        memories.activations_bytes(model, split, min(limits[0], longest * limits[1])),
+        memories.sequence_bytes(model, split, options.stages, longest),
+        longest,
+    )
+
+
+def _buckets(options: Options, longest: int) -> tuple[int, ...]:
+    """Compiled lengths: powers of two from 128 on unless they are set."""
+    if not options.buckets:
+        return powers_of_two(min(FIRST_BUCKET, longest), longest)
+    return checked_buckets("--buckets", options.buckets, longest, "the longest sequence")
+
+
+def _batches(options: Options, sequences: int) -> tuple[int, ...]:
+    """Compiled batches of decode steps: one, of all sequences, unless they are set."""
+    if not options.batches:
+        return (sequences,)
+    return checked_buckets("--num-seqs-buckets", options.batches, sequences, "a batch")
+
+
+def candidates(machine: Machine, most: int) -> Sequence[int]:
+    """Batches that a search tries: powers of two to `most`."""
+    limit = most if machine.is_neuron else min(most, _GPU_SEQUENCES)
+    return powers_of_two(1, limit)

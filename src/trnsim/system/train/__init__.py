@@ -1,0 +1,1 @@
+"""Training: the memory, the schedule and the time of a layout, and of a whole run."""

@@ -1,0 +1,187 @@
+"""Time and USD of training a model on one platform: a layout, its step, and the whole run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import BadInput
+from trnsim.price import Quote, quote
+from trnsim.system.layers.choice import PRODUCTS
+from trnsim.system.layers.choice import facts as layer_facts
+from trnsim.system.machine import machine
+from trnsim.system.train import memory
+from trnsim.system.train.best import Best, Effort, best
+from trnsim.system.train.candidates import Asked
+from trnsim.system.train.run import Goodput, Reliability, goodput
+from trnsim.system.uncertainty import Basis, Inputs
+from trnsim.system.workload.operators import Phase
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from trnsim.arch.catalogue import Catalogue
+    from trnsim.facts import Interval, Rate
+    from trnsim.system.machine import Machine
+    from trnsim.system.train.step import Step
+    from trnsim.system.workload.architecture import Architecture
+
+BATCH_TOKENS: Final = 4 * 2**20
+"""Tokens of a step, unless told: Llama 3's first batch (its paper, 3.4.1)."""
+SEQUENCE: Final = 8192
+_HOUR_S: Final = 3600.0
+_EFFICIENCY: Final = "training efficiency"
+
+
+@dataclass(frozen=True)
+class TrainingEstimate:
+    """Training on one platform.
+
+    Attributes:
+        model: what is trained.
+        platform: the name that was asked for.
+        best: the layout that was found, and what was looked at.
+        tokens: of the whole run.
+        goodput: of a job on all its chips.
+        quote: the price of an instance.
+        basis: provenance of the inputs.
+    """
+
+    model: Architecture
+    platform: str
+    best: Best
+    tokens: float
+    goodput: Goodput
+    quote: Quote
+    basis: Basis
+
+    @property
+    def step(self) -> Step:
+        """A step of the best layout."""
+        return self.best.step
+
+    @property
+    def instance(self) -> str:
+        """The type of its instances."""
+        return self.best.machine.instance.name
+
+    @property
+    def instances(self) -> int:
+        """How many."""
+        return self.best.machine.count
+
+    @property
+    def chips(self) -> int:
+        """Chips of all instances."""
+        return self.best.machine.chips
+
+    @property
+    def validated(self) -> bool:
+        """Whether the efficiency was observed on this chip."""
+        return self.basis.validated
+
+    @property
+    def time_s(self) -> Interval:
+        """Seconds of the run: ``steps step / goodput``."""
+        layout = self.step.layout
+        steps = self.tokens / (layout.global_batch * layout.sequence)
+        return self.step.step_s.scaled(steps / self.goodput.goodput)
+
+    @property
+    def usd(self) -> Interval | None:
+        """USD of the run; None without a public price."""
+        return self.usd_of(self.time_s, self.instances)
+
+    def usd_of(self, time_s: Interval, instances: int) -> Interval | None:
+        """USD of instances for a time; None without a public price."""
+        if self.quote.usd_per_hour is None:
+            return None
+        return time_s.scaled(instances * self.quote.usd_per_hour / _HOUR_S)
+
+    @property
+    def chip_hours(self) -> float:
+        """Median hours of all chips."""
+        return self.time_s.p50 * self.chips / _HOUR_S
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Median tokens a second of all chips together, what is lost left out."""
+        return self.tokens / self.time_s.p50
+
+
+def estimate(
+    model: Architecture,
+    on: str,
+    tokens: float = 1e9,
+    *,
+    asked: Asked | None = None,
+    instances: int | None = None,
+    reliability: Reliability | None = None,
+    effort: Effort | None = None,
+    kind: str = "capacity_block",
+    as_of: date | None = None,
+    rows: Catalogue | None = None,
+) -> TrainingEstimate:
+    """Time and USD to train `model` on `tokens` tokens.
+
+    Args:
+        model: what is trained.
+        on: an instance type, or a short name of `trnsim.system.platform.platforms`.
+        tokens: of the whole run.
+        asked: what a search of layouts takes as given; `usual` by default.
+        instances: how many; the smallest number with a layout that has room by default.
+        reliability: what interrupts the run.
+        effort: what the search may take.
+        kind: purchase kind of the price.
+        as_of: day of the price; today by default.
+        rows: the catalogue of prices; the built-in one by default.
+
+    Raises:
+        BadInput: a number that cannot be, an unknown platform, no legal layout.
+        OutOfMemory: no layout has room.
+    """
+    if not (tokens > 0 and math.isfinite(tokens)):
+        raise BadInput(
+            f"tokens must be positive and finite, not {tokens}", fix="give a positive tokens"
+        )
+    where = machine(on, instances or 1, rows=rows)
+    found = best(model, on, instances, asked or usual(model, where), effort)
+    price = quote(found.machine.instance.name, kind, as_of=as_of, rows=rows)
+    lost = goodput(found.machine.chips, found.machine.count, reliability)
+    return TrainingEstimate(model, on, found, tokens, lost, price, _basis(found))
+
+
+def usual(model: Architecture, where: Machine, sequence: int | None = None) -> Asked:
+    """What is trained unless told: sequences of a usual length, a batch of a usual size."""
+    length = sequence or min(SEQUENCE, model.max_positions or SEQUENCE)
+    return Asked(usual_batch(where, length), length)
+
+
+def usual_batch(where: Machine, sequence: int) -> int:
+    """About `BATCH_TOKENS`, in as many sequences as the ranks can share.
+
+    That is a power of two times the odd part of their number: an UltraServer of 144 chips has a 9.
+    """
+    wanted = max(BATCH_TOKENS // sequence, 1)
+    odd = where.ranks // (where.ranks & -where.ranks)
+    return odd << max(math.ceil(math.log2(wanted / odd)), 0)
+
+
+def _basis(found: Best) -> Basis:
+    """The inputs that decided it, with the provenance of each."""
+    where, dtype = found.machine, found.step.layout.dtype
+    facts: dict[str, Rate] = {
+        f"peak FLOP/s ({dtype})": where.peak(dtype),
+        _EFFICIENCY: layer_facts(where, Phase.TRAIN)[PRODUCTS],
+        "HBM bytes": where.chip.memory_bytes,
+        "HBM bytes/s": where.chip.memory_bytes_per_s,
+        "HBM reserve": memory.RESERVE,
+    }
+    efa = where.instance.efa_bytes_per_s
+    if where.count > 1 and efa is not None:
+        facts["EFA bytes/s"] = efa
+    inputs = Inputs(facts)
+    for name in facts:
+        inputs.use(name)
+    return inputs.basis(_EFFICIENCY)

@@ -1,0 +1,39 @@
+"""Exchanges of a layout's ranks on one machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from trnsim.system.links import ExchangeTime, Spread, exchange
+
+if TYPE_CHECKING:
+    from trnsim.system.machine import Machine
+
+
+@dataclass(frozen=True)
+class Exchanges:
+    """Exchanges of equal groups of ranks of one machine.
+
+    Attributes:
+        instance: the type of its instances.
+        lnc: NeuronCores of a rank; 0 for a GPU.
+    """
+
+    instance: str
+    lnc: int
+
+    def time_s(self, kind: str, nbytes: float, spread: Spread) -> float:
+        """Seconds of a collective of `nbytes`; 0 for a rank alone."""
+        return _found(self.instance, self.lnc, kind, nbytes, spread).time_s
+
+
+@lru_cache(maxsize=1 << 16)
+def _found(instance: str, lnc: int, kind: str, nbytes: float, spread: Spread) -> ExchangeTime:
+    return exchange(instance, lnc, kind, nbytes, spread)
+
+
+def exchanges(machine: Machine) -> Exchanges:
+    """The exchanges of a machine's ranks."""
+    return Exchanges(machine.instance.name, machine.lnc)

@@ -1,0 +1,153 @@
+"""Files that start a layout on a cluster: for torchrun, Slurm or Kubernetes.
+
+They carry the sizes of the layout under the names of NeMo and Megatron's options; what reads them
+is the user's training script.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import BadInput
+
+if TYPE_CHECKING:
+    from trnsim.system.machine import Machine
+    from trnsim.system.train.layout import Layout
+
+KINDS: Final = ("torchrun", "sbatch", "k8s")
+_PORT: Final = 29500
+
+
+def check(kind: str) -> None:
+    """Refuse a kind that is not known.
+
+    Raises:
+        BadInput: with those that are.
+    """
+    if kind not in KINDS:
+        raise BadInput(f"--emit {kind}; legal: {', '.join(KINDS)}", fix="for example torchrun")
+
+
+def text(kind: str, machine: Machine, layout: Layout) -> str:
+    """The file of a kind that starts the layout.
+
+    Raises:
+        BadInput: for a kind that is not known.
+    """
+    check(kind)
+    made = {"torchrun": _torchrun, "sbatch": _sbatch, "k8s": _kubernetes}[kind]
+    return made(machine, layout)
+
+
+def _arguments(layout: Layout) -> list[str]:
+    """The layout as options of a training script."""
+    made = {
+        "tensor-model-parallel-size": layout.tensor,
+        "pipeline-model-parallel-size": layout.pipeline,
+        "context-parallel-size": layout.context,
+        "expert-model-parallel-size": layout.expert,
+        "micro-batch-size": layout.micro_batch,
+        "global-batch-size": layout.global_batch,
+        "seq-length": layout.sequence,
+        "zero-stage": layout.zero,
+        "recompute-granularity": layout.recompute,
+        "optimizer": layout.optimizer,
+    }
+    if layout.virtual > 1:
+        made["virtual-pipeline-model-parallel-size"] = layout.virtual
+    words = [f"--{name} {value}" for name, value in made.items()]
+    if layout.is_sequence:
+        words.append("--sequence-parallel")
+    return [*words, f"--{layout.dtype}"]
+
+
+def _environment(machine: Machine) -> dict[str, str]:
+    """What ranks need to find each other and their cores."""
+    made = {"FI_PROVIDER": "efa", "FI_EFA_FORK_SAFE": "1"} if machine.count > 1 else {}
+    if machine.lnc:
+        made |= {"NEURON_RT_NUM_CORES": "1", "NEURON_LOGICAL_NC_CONFIG": str(machine.lnc)}
+    return made
+
+
+def _command(machine: Machine, layout: Layout, head: str, rank: str) -> str:
+    one = [
+        "torchrun",
+        f"--nproc-per-node {machine.ranks_per_instance}",
+        f"--nnodes {machine.count}",
+        f"--node-rank {rank}",
+        f"--master-addr {head}",
+        f"--master-port {_PORT}",
+        "train.py",
+    ]
+    return " \\\n    ".join([*one, *_arguments(layout)])
+
+
+def _exports(machine: Machine) -> list[str]:
+    return [f"export {name}={value}" for name, value in _environment(machine).items()]
+
+
+def _torchrun(machine: Machine, layout: Layout) -> str:
+    about = f"# {layout} on {machine.count} x {machine.instance.name}; NODE_RANK, HEAD: of each."
+    command = _command(machine, layout, "${HEAD:-localhost}", "${NODE_RANK:-0}")
+    return "\n".join(["#!/bin/sh", about, *_exports(machine), command, ""])
+
+
+def _sbatch(machine: Machine, layout: Layout) -> str:
+    command = _command(machine, layout, "$HEAD", "\\$SLURM_NODEID")
+    return "\n".join(
+        [
+            "#!/bin/bash",
+            f"#SBATCH --job-name=train --nodes={machine.count} --ntasks-per-node=1 --exclusive",
+            f"# {layout} on {machine.count} x {machine.instance.name}",
+            *_exports(machine),
+            'HEAD=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
+            f'srun bash -c "{command}"',
+            "",
+        ]
+    )
+
+
+def _kubernetes(machine: Machine, layout: Layout) -> str:
+    """A Job with an index for each instance, whose first pod the others find by a service."""
+    command = _command(machine, layout, "train-0.train", "$JOB_COMPLETION_INDEX")
+    indented = command.replace("\n", "\n" + 14 * " ")
+    device = "aws.amazon.com/neuron" if machine.lnc else "nvidia.com/gpu"
+    environment = "".join(
+        f'\n            - {{name: {name}, value: "{value}"}}'
+        for name, value in _environment(machine).items()
+    )
+    efa = ""
+    if machine.count > 1 and machine.instance.efa_devices:
+        efa = f"\n              vpc.amazonaws.com/efa: {machine.instance.efa_devices}"
+    return f"""# {layout} on {machine.count} x {machine.instance.name}
+apiVersion: v1
+kind: Service
+metadata: {{name: train}}
+spec:
+  clusterIP: None
+  selector: {{job-name: train}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {{name: train}}
+spec:
+  completions: {machine.count}
+  parallelism: {machine.count}
+  completionMode: Indexed
+  template:
+    spec:
+      subdomain: train
+      restartPolicy: Never
+      nodeSelector: {{node.kubernetes.io/instance-type: {machine.instance.name}}}
+      containers:
+        - name: train
+          image: IMAGE  # yours
+          command: [sh, -c]
+          args:
+            - |
+              {indented}
+          env:{environment or " []"}
+          resources:
+            limits:
+              {device}: {machine.instance.count}{efa}
+"""

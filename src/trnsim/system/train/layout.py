@@ -1,0 +1,307 @@
+"""A layout: how the ranks of a machine share a training step, and whether they can.
+
+Ranks are ordered with tensor fastest, then context, then data (of which expert is a part), and
+pipeline slowest: docs/design/0027-a-plan-is-made-of-layers.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trnsim.errors import BadInput
+from trnsim.system.links import Spread
+from trnsim.system.workload.gradients import OPTIMIZERS, Recompute
+from trnsim.system.workload.operators import Split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trnsim.system.machine import Machine
+    from trnsim.system.workload.architecture import Architecture
+
+RECOMPUTES: Final = tuple(one.value for one in Recompute)
+SCHEDULES: Final = ("1f1b", "zb-h1", "zb-h2")
+DTYPES: Final = ("fp32", "fp16", "bf16", "fp8")
+ZERO: Final = ("nothing", "optimizer", "gradients", "weights")
+"""By ZeRO's stage, what data ranks share besides what those before it share."""
+_UNTRAINED: Final = "inferentia1"
+
+
+class Fault(NamedTuple):
+    """Why a layout cannot be, with what is legal, and what to do."""
+
+    what: str
+    fix: str
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a training step is shared.
+
+    Attributes:
+        tensor: ranks that share heads and columns of a layer.
+        pipeline: stages, each with a part of the layers.
+        virtual: parts that a stage has, which are not neighbours; above 1 the schedule is
+            interleaved.
+        data: ranks with different sequences.
+        context: ranks that share the tokens of a sequence.
+        expert: data ranks that share experts.
+        zero: what data ranks share (ZeRO): 1 optimizer state, 2 gradients too, 3 weights too.
+        recompute: what backward computes again: one of `RECOMPUTES`.
+        is_sequence: whether tensor ranks share the tokens between products.
+        micro_batch: sequences that a data rank takes at once.
+        global_batch: sequences of a step.
+        sequence: tokens of a sequence.
+        dtype: of products: one of `DTYPES`.
+        schedule: of the pipeline: one of `SCHEDULES`.
+        optimizer: one of `trnsim.system.workload.gradients.OPTIMIZERS`.
+    """
+
+    tensor: int = 1
+    pipeline: int = 1
+    virtual: int = 1
+    data: int = 1
+    context: int = 1
+    expert: int = 1
+    zero: int = 1
+    recompute: str = "selective"
+    is_sequence: bool = False
+    micro_batch: int = 1
+    global_batch: int = 1
+    sequence: int = 4096
+    dtype: str = "bf16"
+    schedule: str = "1f1b"
+    optimizer: str = "adamw"
+
+    @property
+    def ranks(self) -> int:
+        """``tensor context data pipeline``."""
+        return self.tensor * self.context * self.data * self.pipeline
+
+    @property
+    def micro_batches(self) -> int:
+        """Micro batches of a data rank in a step."""
+        return self.global_batch // (self.data * self.micro_batch)
+
+    @property
+    def split(self) -> Split:
+        """How the ranks of a stage share one layer."""
+        return Split(self.tensor, self.expert, self.context, self.is_sequence)
+
+    @property
+    def shares_optimizer(self) -> bool:
+        """Whether data ranks share the optimizer's state: ZeRO-1 and on."""
+        return self.zero >= ZERO.index("optimizer")
+
+    @property
+    def shares_gradients(self) -> bool:
+        """Whether data ranks share gradients: ZeRO-2 and on."""
+        return self.zero >= ZERO.index("gradients")
+
+    @property
+    def shares_weights(self) -> bool:
+        """Whether data ranks share weights: ZeRO-3."""
+        return self.zero >= ZERO.index("weights")
+
+    @property
+    def shard(self) -> int:
+        """Ranks that have the same parameters of a layer outside its experts."""
+        return self.data * self.context
+
+    @property
+    def spreads(self) -> dict[str, Spread]:
+        """By axis, the size and the stride of its groups."""
+        stage = self.tensor * self.context * self.data
+        return {
+            "tensor": Spread(self.tensor),
+            "context": Spread(self.context, self.tensor),
+            "expert": Spread(self.expert, self.tensor * self.context),
+            "data": Spread(self.shard, self.tensor),
+            "expert data": Spread(self.data // self.expert, self.shard_stride),
+            "pipeline": Spread(min(self.pipeline, 2), stage),
+        }
+
+    @property
+    def shard_stride(self) -> int:
+        """Ranks between two that have the same experts."""
+        return self.tensor * self.context * self.expert
+
+    def __str__(self) -> str:
+        axes = {"TP": self.tensor, "CP": self.context, "EP": self.expert, "PP": self.pipeline}
+        named = [f"{name}={size}" for name, size in axes.items() if size > 1]
+        if self.virtual > 1:
+            named.append(f"VP={self.virtual}")
+        state = [f"DP={self.data}", f"ZeRO-{self.zero}", f"recompute={self.recompute}"]
+        if self.is_sequence and self.tensor > 1:
+            state.append("SP")
+        if self.schedule != SCHEDULES[0]:
+            state.append(self.schedule)
+        return " ".join([*named, *state, f"micro batch {self.micro_batch}"])
+
+
+def check(layout: Layout, model: Architecture, machine: Machine) -> None:
+    """Refuse a layout that a machine or a model cannot have.
+
+    Raises:
+        BadInput: with the option, what is legal, and why.
+    """
+    for fault in (_numbers, _words, _machine, _layers, _tokens, _batch):
+        for what, fix in fault(layout, model, machine):
+            raise BadInput(what, fix=fix)
+
+
+def is_legal(layout: Layout, model: Architecture, machine: Machine) -> bool:
+    """Whether a machine and a model can have it."""
+    try:
+        check(layout, model, machine)
+    except BadInput:
+        return False
+    return True
+
+
+_OPTIONS: Final = {
+    "tensor": "--tp",
+    "pipeline": "--pp",
+    "virtual": "--vp",
+    "data": "--dp",
+    "context": "--cp",
+    "expert": "--ep",
+    "micro_batch": "--micro-batch",
+    "global_batch": "--global-batch",
+    "sequence": "--sequence",
+}
+
+
+def _numbers(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Fault]:
+    del model, machine
+    for field in fields(layout):
+        value = getattr(layout, field.name)
+        if field.name in _OPTIONS and not (isinstance(value, int) and value >= 1):
+            option = _OPTIONS[field.name]
+            yield Fault(
+                f"{option} {value}; legal: a whole number from 1 on", f"for example {option} 1"
+            )
+
+
+def _words(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Fault]:
+    del model
+    legal = {
+        "recompute": RECOMPUTES,
+        "schedule": SCHEDULES,
+        "dtype": DTYPES,
+        "optimizer": tuple(OPTIMIZERS),
+        "zero": tuple(range(len(ZERO))),
+    }
+    for name, words in legal.items():
+        value = getattr(layout, name)
+        if value not in words:
+            yield Fault(
+                f"--{name} {value}; legal: {', '.join(map(str, words))}", f"--{name} {words[0]}"
+            )
+    machine.peak(layout.dtype)
+
+
+def _machine(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Fault]:
+    del model
+    name, each = machine.instance.name, machine.ranks_per_instance
+    if machine.chip.name == _UNTRAINED:
+        yield Fault(
+            f"{name} cannot train: Inferentia1 has no training software", "for example --on trn2"
+        )
+    if machine.count > 1 and not machine.instance.efa_bytes_per_s:
+        whole = f"{name} has no EFA, so {machine.count} of them cannot train together"
+        yield Fault(whole, "use one, or a type with EFA, such as trn1.32xlarge")
+    if layout.tensor > each:
+        yield Fault(
+            f"--tp {layout.tensor} is more than the {each} ranks of {name}, each a "
+            f"{machine.rank_name}; legal: at most {each}",
+            "use --pp for more ranks: tensor ranks exchange within one instance",
+        )
+    if each % layout.tensor:
+        legal = ", ".join(str(size) for size in _divisors(each))
+        yield Fault(
+            f"--tp {layout.tensor} does not divide the {each} ranks of {name}", f"legal: {legal}"
+        )
+    if layout.ranks > machine.ranks:
+        yield Fault(
+            f"{layout.ranks:,} ranks asked for (tp x cp x dp x pp); {machine.count} x {name} "
+            f"{'has' if machine.count == 1 else 'have'} {machine.ranks:,}",
+            f"use at least {-(-layout.ranks // each)} instances",
+        )
+    if layout.ranks < machine.ranks:
+        idle = machine.ranks - layout.ranks
+        yield Fault(
+            f"{idle:,} of {machine.ranks:,} ranks would have no work: tp x cp x dp x pp is "
+            f"{layout.ranks:,}",
+            "use fewer instances, more data ranks, or leave an axis out",
+        )
+
+
+def _layers(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Fault]:
+    del machine
+    depth = sum(tower.depth for tower in model.towers)
+    parts = layout.pipeline * layout.virtual
+    if depth % parts:
+        fix = f"--pp x --vp of {', '.join(map(str, _divisors(depth)))}"
+        yield Fault(
+            f"{model.name} has {depth} layers, which --pp x --vp = {parts} does not divide", fix
+        )
+    if layout.virtual > 1 and layout.pipeline == 1:
+        yield Fault(f"--vp {layout.virtual} without a pipeline; legal: 1", "give --pp as well")
+    if layout.virtual > 1 and layout.schedule != SCHEDULES[0]:
+        what = f"--schedule {layout.schedule} has no virtual stages; --vp {layout.virtual} given"
+        yield Fault(what, "--vp 1, or --schedule 1f1b")
+    experts = model.experts.count if model.experts else 0
+    if layout.expert > 1 and not experts:
+        yield Fault(
+            f"--ep {layout.expert}: {model.name} has no experts; legal: 1", "leave --ep out"
+        )
+    if experts and experts % layout.expert:
+        fix = f"--ep of {', '.join(map(str, _divisors(experts)))}"
+        yield Fault(
+            f"{model.name} has {experts} experts, which --ep {layout.expert} does not divide", fix
+        )
+    if layout.data % layout.expert:
+        what = f"--ep {layout.expert} does not divide --dp {layout.data}"
+        yield Fault(what, "expert ranks are a part of data ranks")
+
+
+def _tokens(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Fault]:
+    del machine
+    model.check_length(layout.sequence)
+    if layout.sequence % layout.context:
+        what = f"--cp {layout.context} does not divide --sequence {layout.sequence}"
+        yield Fault(what, "context ranks have equally many tokens")
+    share = layout.sequence // layout.context
+    if layout.is_sequence and share % layout.tensor:
+        what = f"sequence parallelism: --tp {layout.tensor} does not divide {share} tokens"
+        yield Fault(what, "tensor ranks have equally many tokens")
+
+
+def _batch(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Fault]:
+    del model, machine
+    at_once = layout.data * layout.micro_batch
+    if layout.data > layout.global_batch:
+        idle = layout.data - layout.global_batch
+        yield Fault(
+            f"{idle:,} of {layout.data:,} data ranks would have no sequence: --global-batch is "
+            f"{layout.global_batch:,}",
+            "use a larger batch, fewer instances, or more tensor, context or pipeline ranks",
+        )
+    if layout.global_batch % at_once:
+        yield Fault(
+            f"--global-batch {layout.global_batch} is no multiple of --dp x --micro-batch = "
+            f"{at_once}",
+            f"for example --global-batch {-(-layout.global_batch // at_once) * at_once}",
+        )
+    if layout.virtual > 1 and layout.micro_batches % layout.pipeline:
+        yield Fault(
+            f"interleaved stages need micro batches in multiples of --pp {layout.pipeline}; "
+            f"--global-batch {layout.global_batch} gives {layout.micro_batches}",
+            f"for example --global-batch {at_once * layout.pipeline}",
+        )
+
+
+def _divisors(whole: int) -> list[int]:
+    return [size for size in range(1, whole + 1) if whole % size == 0]

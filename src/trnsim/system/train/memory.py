@@ -1,0 +1,199 @@
+"""The memory of each stage of a layout: weights, gradients, optimizer, activations, buffers.
+
+A layer keeps for backward the input of each product and each function (`activation_bytes`), or its
+own input where all is computed again; one layer at a time then has all. Causal attention is taken
+to be one kernel, so that scores are kept by encoders alone. Each stage has as many micro batches in
+flight as its schedule starts before the first backward pass.
+
+Source: Korthikanti et al. 2022 (arXiv:2205.05198), sections 4 and 5; Rajbhandari et al. 2020
+(ZeRO, arXiv:1910.02054), section 3; Qi et al. 2023 (arXiv:2401.10241), table 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import OutOfMemory
+from trnsim.facts import assumed, documented
+from trnsim.system.train.stages import chunks, is_fused
+from trnsim.system.workload.architecture import GATED, Mlp
+from trnsim.system.workload.gradients import Kept, Recompute, activation_bytes, optimizer
+
+if TYPE_CHECKING:
+    from trnsim.system.machine import Machine
+    from trnsim.system.train.layout import Layout
+    from trnsim.system.train.stages import Chunk, Part
+    from trnsim.system.workload.architecture import Architecture, Layer
+
+RESERVE: Final = assumed(
+    0.08, "part of HBM for the runtime, programs, their rings and fragmentation; none is published"
+)
+WEIGHT_BYTES: Final = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 2}
+_GRADIENT_BYTES: Final = documented(4, "gradients are summed in FP32 (Megatron-LM, NxD Training)")
+_ROW_BYTES: Final = documented(4, "a sum of exponentials for each row of scores (FlashAttention)")
+_LOGIT_BYTES: Final = documented(6, "logits, and in FP32 for the loss (Korthikanti, 4.3)")
+GATHERED_LAYERS: Final = assumed(2, "ZeRO-3 gathers the weights of a layer and of the next")
+_TOLD_BYTES: Final = 1 << 27
+"""What an error names."""
+
+
+@dataclass(frozen=True)
+class StageMemory:
+    """Bytes of one rank of a stage.
+
+    Attributes:
+        weights: of products, tables and norms.
+        gradients: of the same.
+        optimizer: moments, and weights in FP32 beside ones of fewer bits.
+        activations: kept for backward, of all micro batches in flight.
+        logits: of the last stage.
+        buffers: what exchanges gather.
+    """
+
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    logits: float
+    buffers: float
+
+    @property
+    def total(self) -> float:
+        """All."""
+        return float(sum(getattr(self, field.name) for field in fields(self)))
+
+
+def stages(model: Architecture, layout: Layout) -> list[StageMemory]:
+    """The memory of a rank of each stage, in the order of the stages."""
+    made = chunks(model, layout)
+    count = layout.pipeline
+    return [stage(made[at::count], layout, at) for at in range(count)]
+
+
+def stage(held: list[Chunk], layout: Layout, at: int) -> StageMemory:
+    """The memory of a rank of stage `at`, which holds these chunks."""
+    parts = [part for chunk in held for part in chunk]
+    dense = sum(part.times * part.dense for part in parts)
+    experts = sum(part.times * part.experts for part in parts)
+    all_parts = dense + experts
+    shared = dense / layout.shard + experts * layout.expert / layout.shard
+    weight, gradient, state = bytes_of_parameter(layout)
+    flights = in_flight(layout, at) / layout.virtual
+    kept = sum(part.times * kept_bytes(part, layout) for part in parts if part.is_layer)
+    return StageMemory(
+        weights=weight * (shared if layout.shares_weights else all_parts),
+        gradients=gradient * (shared if layout.shares_gradients else all_parts),
+        optimizer=state * (shared if layout.shares_optimizer else all_parts),
+        activations=flights * kept
+        + max((working_bytes(part, layout) for part in parts), default=0.0),
+        logits=sum(logit_bytes(part) for part in parts),
+        buffers=max((_buffer(part, layout) for part in parts), default=0.0),
+    )
+
+
+def bytes_of_parameter(layout: Layout) -> tuple[float, float, float]:
+    """Bytes of a weight, of its gradient, and of what the optimizer keeps for it."""
+    found = optimizer(layout.optimizer)
+    master = found.master_bytes if layout.dtype != "fp32" else 0.0
+    return WEIGHT_BYTES[layout.dtype], _GRADIENT_BYTES, found.moment_bytes + master
+
+
+def in_flight(layout: Layout, at: int) -> float:
+    """Chunks whose activations stage `at` keeps at most, of its `virtual` ones."""
+    stages, parts = layout.pipeline, layout.virtual
+    after = stages - at - 1
+    if parts > 1:
+        started = 2 * after + (parts - 1) * stages + 1
+    elif layout.schedule == "zb-h1":
+        started = stages
+    elif layout.schedule == "zb-h2":
+        started = 2 * stages - 1
+    else:
+        started = after + 1
+    return float(min(started, layout.micro_batches * parts))
+
+
+def kept_bytes(part: Part, layout: Layout) -> float:
+    """Bytes that one layer keeps of a micro batch."""
+    return _activations(part, layout, Recompute(layout.recompute))
+
+
+def _activations(part: Part, layout: Layout, recompute: Recompute) -> float:
+    """Bytes that one layer keeps of a micro batch's tokens, and of each head's rows of scores."""
+    if part.layer is None:
+        return 0.0
+    tokens = layout.micro_batch * (part.tower.tokens or layout.sequence) / layout.context
+    of_rows = 0.0
+    if recompute is Recompute.NONE and is_fused(part.layer):
+        recompute = Recompute.SELECTIVE
+        of_rows = _ROW_BYTES * sum(one.heads for one in part.layer.attentions) / layout.tensor
+    kept = Kept(recompute, 8 * WEIGHT_BYTES[layout.dtype], _has_dropout(part.layer))
+    of_token = activation_bytes(part.tower, part.layer, layout.sequence, layout.split, kept)
+    return tokens * (of_token + of_rows)
+
+
+def _has_dropout(layer: Layer) -> bool:
+    return isinstance(layer.mlp, Mlp) and layer.mlp.matrices != GATED
+
+
+def working_bytes(part: Part, layout: Layout) -> float:
+    """Bytes of what exists for one layer at a time: all of it, where backward computes it again."""
+    if layout.recompute != Recompute.FULL:
+        return 0.0
+    return _activations(part, layout, Recompute.SELECTIVE)
+
+
+def logit_bytes(part: Part) -> float:
+    """Bytes of scores of words, and of these in FP32 for the loss."""
+    return _LOGIT_BYTES * sum(
+        one.m * one.n * one.times for one in part.block.products if part.block.name == "head"
+    )
+
+
+def _buffer(part: Part, layout: Layout) -> float:
+    """The largest message that a layer gathers, and the weights of two layers with ZeRO-3."""
+    whole = max((one.nbytes for one in part.block.exchanges), default=0.0)
+    weights = WEIGHT_BYTES[layout.dtype] * (part.dense + part.experts)
+    return whole + (GATHERED_LAYERS * weights if layout.shares_weights and part.is_layer else 0.0)
+
+
+def room(machine: Machine) -> float:
+    """Bytes of a rank's HBM that a layout may use."""
+    return (1 - RESERVE) * machine.memory_bytes
+
+
+def check(found: list[StageMemory], layout: Layout, machine: Machine) -> None:
+    """Refuse a layout that HBM has no room for.
+
+    Raises:
+        OutOfMemory: names the stage that needs the most, and what of.
+    """
+    at = max(range(len(found)), key=lambda one: found[one].total)
+    need, has = found[at].total, room(machine)
+    if need <= has:
+        return
+    parts = sorted(fields(StageMemory), key=lambda one: -getattr(found[at], one.name))
+    told = ", ".join(
+        f"{one.name} {getattr(found[at], one.name) / 2**30:.1f}"
+        for one in parts
+        if getattr(found[at], one.name) >= _TOLD_BYTES
+    )
+    raise OutOfMemory(
+        f"stage {at} of {layout.pipeline} needs {need / 2**30:.1f} GiB a rank ({told}); a "
+        f"{machine.rank_name} of {machine.instance.name} has {machine.memory_bytes / 2**30:.1f} "
+        f"GiB, {has / 2**30:.1f} less {RESERVE:.0%} for the runtime",
+        fix=_advice(parts[0].name, layout),
+    )
+
+
+def _advice(largest: str, layout: Layout) -> str:
+    if largest == "activations" and layout.recompute != "full":
+        return "use --recompute full, a smaller --micro-batch, or more --tp, --cp or --pp"
+    if largest == "logits":
+        return "use a smaller --micro-batch, or more --tp or --cp"
+    if largest == "optimizer" and not layout.shares_optimizer:
+        return "use --zero 1, or more --tp or --pp"
+    if largest in ("weights", "gradients") and not layout.shares_weights:
+        return "use more --tp or --pp, or --zero 3"
+    return "use more --tp, --cp or --pp, or more instances"

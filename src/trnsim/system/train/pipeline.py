@@ -1,0 +1,255 @@
+"""Schedules of a pipeline: the order of each stage's operations, and when each begins and ends.
+
+An operation is a micro batch's forward pass, backward pass or gradient of weights on one part of a
+stage. Stages work through theirs in order; one begins when the stage is free and what it needs has
+arrived. With equal stages, ``m`` micro batches, ``p`` stages and free transfers a stage waits
+
+    1F1B          (p - 1) (F + B)           where B contains the gradients of weights
+    interleaved   (p - 1) (F + B) / v
+    ZB-H1         (p - 1) (F + B - W)       where B does not
+    ZB-H2         (p - 1) (F + B - 2 W)
+
+Source: Narayanan et al. 2021 (arXiv:2104.04473), section 2.2; Qi et al. 2023 (arXiv:2401.10241),
+table 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trnsim.errors import InternalError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FORWARD, BACKWARD, WEIGHTS = range(3)
+KINDS: Final = ("forward", "backward", "weight gradients")
+
+Operation = tuple[int, int, int]
+"""What a stage does: its kind, the part of the model (counted in the order in which a micro batch
+meets them), and the micro batch."""
+
+
+class Span(NamedTuple):
+    """When an operation ran."""
+
+    operation: Operation
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of each part's operations.
+
+    Attributes:
+        forward_s: of each part.
+        backward_s: likewise; without the gradients of weights where those have their own.
+        weights_s: of the gradients of weights; zeros where they are a part of backward.
+        transfer_s: from a part to the next on another stage, and back.
+    """
+
+    forward_s: Sequence[float]
+    backward_s: Sequence[float]
+    weights_s: Sequence[float]
+    transfer_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A step of a pipeline.
+
+    Attributes:
+        stages: the spans of each stage.
+    """
+
+    stages: list[list[Span]]
+
+    @property
+    def time_s(self) -> float:
+        """Seconds of the stage that is at work the longest, from its first operation to its last.
+
+        The next step's operations follow at once. Schedules other than ZB-H2 begin and end with
+        the first stage; that one ends later on later stages, and puts the check of gradients off.
+        """
+        return max((one[-1].end_s - one[0].start_s for one in self.stages if one), default=0.0)
+
+    @property
+    def busy_s(self) -> list[float]:
+        """Seconds for which each stage computes."""
+        return [sum(span.end_s - span.start_s for span in one) for one in self.stages]
+
+    @property
+    def bubble_s(self) -> list[float]:
+        """Seconds for which each stage waits."""
+        return [self.time_s - busy for busy in self.busy_s]
+
+
+def orders(schedule: str, stages: int, parts: int, micro_batches: int) -> list[list[Operation]]:
+    """Each stage's operations in their order.
+
+    Args:
+        schedule: "1f1b", "zb-h1" or "zb-h2".
+        stages: of the pipeline.
+        parts: of each stage; more than one is interleaved.
+        micro_batches: of a step; a multiple of `stages` where it is interleaved.
+    """
+    if parts > 1:
+        return [_interleaved(at, stages, parts, micro_batches) for at in range(stages)]
+    depth = {"1f1b": 0, "zb-h1": 1, "zb-h2": 2}[schedule]
+    return [_one_by_one(at, stages, micro_batches, depth) for at in range(stages)]
+
+
+def _one_by_one(at: int, stages: int, micro_batches: int, depth: int) -> list[Operation]:
+    """Forwards to fill the pipeline, then one forward and one backward pass in turn.
+
+    Zero-bubble schedules, of `depth` 1 or 2, put gradients of weights off: stage ``at`` by ``depth
+    at`` micro batches, which it has left to do when the last backward pass is over.
+    """
+    started = min((stages - at - 1) * max(depth, 1), micro_batches)
+    made = [(FORWARD, at, one) for one in range(started)]
+    behind = depth * at
+    for one in range(micro_batches):
+        if started + one < micro_batches:
+            made.append((FORWARD, at, started + one))
+        made.append((BACKWARD, at, one))
+        if depth and one >= behind:
+            made.append((WEIGHTS, at, one - behind))
+    left = range(max(micro_batches - behind, 0), micro_batches) if depth else ()
+    return made + [(WEIGHTS, at, one) for one in left]
+
+
+def _interleaved(at: int, stages: int, parts: int, micro_batches: int) -> list[Operation]:
+    """Groups of `stages` micro batches pass the first parts, then the second ones, and so on."""
+    whole = parts * micro_batches
+    started = min(2 * (stages - at - 1) + (parts - 1) * stages, whole)
+
+    def place(turn: int, *, is_forward: bool) -> tuple[int, int]:
+        group, inside = divmod(turn, stages * parts)
+        part, one = divmod(inside, stages)
+        part = part if is_forward else parts - 1 - part
+        return part * stages + at, group * stages + one
+
+    forwards = [(FORWARD, *place(turn, is_forward=True)) for turn in range(whole)]
+    backwards = [(BACKWARD, *place(turn, is_forward=False)) for turn in range(whole)]
+    made = forwards[:started]
+    for turn, backward in enumerate(backwards):
+        made += [*forwards[started + turn : started + turn + 1], backward]
+    return made
+
+
+def run(made: Sequence[Sequence[Operation]], costs: Costs) -> Schedule:
+    """When each operation of the stages begins and ends."""
+    run = _Run(made, costs)
+    run.finish()
+    return Schedule(
+        [_spans(order, ends, costs) for order, ends in zip(made, run.ends, strict=True)]
+    )
+
+
+def _spans(order: Sequence[Operation], ends: list[float], costs: Costs) -> list[Span]:
+    times = (costs.forward_s, costs.backward_s, costs.weights_s)
+    return [
+        Span(one, end_s - times[one[0]][one[1]], end_s)
+        for one, end_s in zip(order, ends, strict=True)
+    ]
+
+
+class _Run:
+    """A schedule being timed.
+
+    Attributes:
+        ends: by stage, seconds at which its operations ended.
+    """
+
+    def __init__(self, made: Sequence[Sequence[Operation]], costs: Costs) -> None:
+        self._made = made
+        self._times = (costs.forward_s, costs.backward_s, costs.weights_s)
+        self._moved_s = costs.transfer_s if len(made) > 1 else 0.0
+        self._last = len(costs.forward_s) - 1
+        self._over: dict[Operation, float] = {}
+        self._waiting: dict[Operation, int] = {}
+        self.ends: list[list[float]] = [[] for _ in made]
+
+    @property
+    def longest_s(self) -> float:
+        """Seconds of the stage that is at work the longest."""
+        firsts = [self._times[order[0][0]][order[0][1]] for order in self._made]
+        pairs = zip(self.ends, firsts, strict=True)
+        return max(ends[-1] - (ends[0] - first_s) for ends, first_s in pairs)
+
+    def finish(self) -> None:
+        """Run all stages.
+
+        Raises:
+            InternalError: stages wait for each other, which no legal order does.
+        """
+        ready = list(range(len(self._made)))
+        while ready:
+            ready += self._advance(ready.pop())
+        if self._waiting:
+            raise InternalError(f"stages wait for each other: {next(iter(self._waiting))}")
+
+    def _advance(self, stage: int) -> list[int]:
+        """Run a stage until it waits; the stages that waited for what it did."""
+        ends, order, over, waiting = self.ends[stage], self._made[stage], self._over, self._waiting
+        free_s = ends[-1] if ends else 0.0
+        woken: list[int] = []
+        for at in range(len(ends), len(order)):
+            operation = order[at]
+            needed, moved_s = self._needs(operation)
+            if needed is not None:
+                if needed not in over:
+                    waiting[needed] = stage
+                    break
+                free_s = max(free_s, over[needed] + moved_s)
+            free_s += self._times[operation[0]][operation[1]]
+            ends.append(free_s)
+            over[operation] = free_s
+            if operation in waiting:
+                woken.append(waiting.pop(operation))
+        return woken
+
+    def _needs(self, operation: Operation) -> tuple[Operation | None, float]:
+        """What an operation waits for, and the seconds until that is here.
+
+        Gradients of weights need what the same stage did before.
+        """
+        kind, part, one = operation
+        if kind == FORWARD and part:
+            return (FORWARD, part - 1, one), self._moved_s
+        if kind == BACKWARD and part < self._last:
+            return (BACKWARD, part + 1, one), self._moved_s
+        return None, 0.0
+
+
+_MOST_OPERATIONS: Final = 1 << 14
+"""A schedule with more is folded."""
+_ROUNDS: Final = (2, 8)
+"""Fewest and most rounds of `stages` micro batches after which rounds are taken to be equal."""
+
+
+def step_s(schedule: str, stages: int, parts: int, micro_batches: int, costs: Costs) -> float:
+    """Seconds of a step: many micro batches in the middle repeat one round.
+
+    After the pipeline is full each round of `stages` micro batches takes as long as the one before,
+    so two short steps, some rounds apart, give the time of any longer one.
+    """
+
+    def whole_s(count: int) -> float:
+        timed = _Run(orders(schedule, stages, parts, count), costs)
+        timed.finish()
+        return timed.longest_s
+
+    if stages == 1:
+        return micro_batches * sum(map(sum, (costs.forward_s, costs.backward_s, costs.weights_s)))
+    fewest, most = _ROUNDS
+    rounds = min(max(_MOST_OPERATIONS // (stages * stages * parts), fewest), most)
+    more = rounds * stages
+    few = more + micro_batches % stages
+    is_short = 2 * stages * parts * micro_batches <= _MOST_OPERATIONS
+    if is_short or micro_batches <= few + more:
+        return whole_s(micro_batches)
+    short_s, long_s = whole_s(few), whole_s(few + more)
+    return short_s + (micro_batches - few) / more * (long_s - short_s)

@@ -1,0 +1,155 @@
+"""A whole training run: failures, checkpoints, recovery, spares and stragglers; goodput.
+
+Failures come at random and each stops the job. It then goes back to its last checkpoint. With mean
+time between failures ``M``, a checkpoint's stall ``d``, recovery ``R`` and ``t`` seconds of work
+between checkpoints, a part
+
+    goodput = t / (M exp(R / M) (exp((t + d) / M) - 1))
+
+of the time is work that is kept; ``t`` is chosen for the most.
+
+Source: Daly 2006, "A higher order estimate of the optimum checkpoint interval for restart dumps",
+equation 13; the failure rate, the Llama 3 paper (arXiv:2407.21783), section 3.3.4.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from trnsim.errors import BadInput
+from trnsim.facts import assumed, measured
+
+_HOUR_S: Final = 3600.0
+CHIP_MTBF_S: Final = measured(
+    54 * 24 * _HOUR_S * 16384 / 419,
+    "419 unexpected interruptions in 54 days on 16,384 H100 (Llama 3 paper, 3.3.4); Trainium's "
+    "rate is not public",
+)
+CHECKPOINT_S: Final = assumed(
+    5.0, "the state copied to host memory, written while training goes on"
+)
+RECOVERY_S: Final = assumed(300.0, "a failure found, a spare joined, programs and state loaded")
+REPLACEMENT_S: Final = assumed(3600.0, "a new instance where no spare is left")
+REPAIR_S: Final = assumed(24 * _HOUR_S, "until an instance that failed is a spare again")
+STRAGGLER_SPREAD: Final = assumed(
+    0.01, "relative spread of one instance's steps; no vendor publishes it"
+)
+_GOLDEN: Final = (math.sqrt(5) - 1) / 2
+_ROUNDS: Final = 80
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """What interrupts and slows a run.
+
+    Attributes:
+        chip_mtbf_s: mean seconds between failures of one chip and its share of all else.
+        checkpoint_s: seconds for which a checkpoint stops training.
+        recovery_s: seconds from a failure until training goes on, with a spare.
+        spares: instances that wait to replace others.
+        replacement_s: seconds more where no spare is left.
+        repair_s: seconds until an instance that failed is a spare again.
+        straggler_spread: relative standard deviation of one instance's time for a step.
+    """
+
+    chip_mtbf_s: float = CHIP_MTBF_S
+    checkpoint_s: float = CHECKPOINT_S
+    recovery_s: float = RECOVERY_S
+    spares: int = 0
+    replacement_s: float = REPLACEMENT_S
+    repair_s: float = REPAIR_S
+    straggler_spread: float = STRAGGLER_SPREAD
+
+    def __post_init__(self) -> None:
+        for name in ("chip_mtbf_s", "repair_s"):
+            _check(name, getattr(self, name), is_positive=True)
+        for name in ("checkpoint_s", "recovery_s", "spares", "replacement_s", "straggler_spread"):
+            _check(name, getattr(self, name), is_positive=False)
+
+
+def _check(name: str, value: float, *, is_positive: bool) -> None:
+    """Refuse a number that cannot be.
+
+    Raises:
+        BadInput: it is negative, infinite or no number; or zero where that cannot be.
+    """
+    if not math.isfinite(value) or value < 0 or (is_positive and not value):
+        legal = "a positive number" if is_positive else "zero or a positive number"
+        raise BadInput(f"{name} {value}; legal: {legal}")
+
+
+@dataclass(frozen=True)
+class Goodput:
+    """What part of a run's time is work that is kept.
+
+    Attributes:
+        mtbf_s: mean seconds between failures of the whole job.
+        interval_s: seconds of work between checkpoints.
+        kept: the part of the time that failures, checkpoints and recovery leave.
+        straggling: the time of a step, beside that of instances which are all alike.
+    """
+
+    mtbf_s: float
+    interval_s: float
+    kept: float
+    straggling: float
+
+    @property
+    def goodput(self) -> float:
+        """The part of the time in which the job moves on at its full speed."""
+        return self.kept / self.straggling
+
+
+def goodput(chips: int, instances: int, given: Reliability | None = None) -> Goodput:
+    """The goodput of a job on all of `chips`.
+
+    Raises:
+        BadInput: for numbers that cannot be.
+    """
+    given = given or Reliability()
+    mtbf_s = given.chip_mtbf_s / chips
+    recovery_s = given.recovery_s + given.replacement_s * _without_spare(mtbf_s, given)
+    interval_s = best_interval_s(mtbf_s, given.checkpoint_s)
+    part = kept(mtbf_s, interval_s, given.checkpoint_s, recovery_s)
+    return Goodput(mtbf_s, interval_s, part, straggling(instances, given.straggler_spread))
+
+
+def kept(mtbf_s: float, interval_s: float, checkpoint_s: float, recovery_s: float) -> float:
+    """``t / (M exp(R / M) (exp((t + d) / M) - 1))``."""
+    exponent = (interval_s + checkpoint_s) / mtbf_s
+    if exponent + recovery_s / mtbf_s > _LARGEST:
+        return 0.0
+    return interval_s / (mtbf_s * math.exp(recovery_s / mtbf_s) * math.expm1(exponent))
+
+
+_LARGEST: Final = 700.0
+"""A power of e that a double has."""
+_SHORTEST: Final = 1e-3
+"""Of the mean time between failures: an interval without a stall to pay for."""
+
+
+def best_interval_s(mtbf_s: float, checkpoint_s: float) -> float:
+    """Seconds between checkpoints that keep the most; about ``sqrt(2 d M)`` (Young 1974)."""
+    low, high = _SHORTEST * mtbf_s, 2 * math.sqrt(2 * checkpoint_s * mtbf_s) + _SHORTEST * mtbf_s
+    for _ in range(_ROUNDS):
+        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        if kept(mtbf_s, left, checkpoint_s, 0.0) < kept(mtbf_s, right, checkpoint_s, 0.0):
+            low = left
+        else:
+            high = right
+    return (low + high) / 2
+
+
+def _without_spare(mtbf_s: float, given: Reliability) -> float:
+    """The part of failures that find no spare: all are under repair (Erlang's loss formula)."""
+    load, blocked = given.repair_s / mtbf_s, 1.0
+    for busy in range(1, given.spares + 1):
+        blocked = load * blocked / (busy + load * blocked)
+    return blocked
+
+
+def straggling(instances: int, spread: float) -> float:
+    """``1 + spread sqrt(2 ln instances)``: the slowest of instances, for which all others wait."""
+    return 1.0 + spread * math.sqrt(2 * math.log(instances)) if instances > 1 else 1.0

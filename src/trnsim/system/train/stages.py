@@ -1,0 +1,181 @@
+"""What a stage of a pipeline computes and holds: its blocks, and the parameters of one rank.
+
+Layers are dealt out in their order, equally many to each part of each stage; tables lie with the
+first layers, the product of the vocabulary with the last ones.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from trnsim.system.workload.architecture import Experts
+from trnsim.system.workload.operators import Pass, Phase
+from trnsim.system.workload.passes import blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trnsim.system.train.layout import Layout
+    from trnsim.system.workload.architecture import Architecture, Layer, Tower
+    from trnsim.system.workload.operators import Block
+
+PARAMETER_BITS: Final = {"fp32": 32, "fp16": 16, "bf16": 16, "fp8": 16}
+"""Bits of a weight that is trained; products in FP8 keep weights in bfloat16.
+
+Source: Transformer Engine's documentation, "Using FP8": weights are cast before each product.
+"""
+_BYTE_BITS: Final = 8
+PRODUCT_BITS: Final = {"fp32": 32, "fp16": 16, "bf16": 16, "fp8": 8}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Equal layers of a stage, or what lies before or behind all layers.
+
+    Attributes:
+        block: one of them in a forward pass.
+        times: how many the stage has; of an average stage, a part of one.
+        tower: whose they are.
+        layer: what they are; None outside the layers.
+        dense: parameters of one that one rank holds, outside experts.
+        experts: parameters of one's experts that one rank holds.
+    """
+
+    block: Block
+    times: float
+    tower: Tower
+    layer: Layer | None
+    dense: float
+    experts: float = 0.0
+
+    @property
+    def is_layer(self) -> bool:
+        """Whether it is a layer: not a table, not the product of the vocabulary."""
+        return self.layer is not None
+
+
+Chunk = tuple[Part, ...]
+
+
+def trained(model: Architecture, dtype: str) -> Architecture:
+    """The model with the weights that training holds, whatever the checkpoint's are."""
+    bits = PARAMETER_BITS[dtype]
+    multiplied = PRODUCT_BITS[dtype]
+    return replace(model, weight_bits=bits, other_bits=bits, product_bits=multiplied, mlp_bits=bits)
+
+
+def is_fused(layer: Layer) -> bool:
+    """Whether its attention is one kernel, which keeps no scores: that of decoders is."""
+    return all(one.is_causal for one in layer.attentions)
+
+
+def a_pass(layout: Layout) -> Pass:
+    """A micro batch."""
+    return Pass(Phase.TRAIN, layout.micro_batch, layout.sequence)
+
+
+def all_parts(model: Architecture, layout: Layout) -> tuple[Part, ...]:
+    """The parts of the whole model."""
+    return _parts(model, _key(layout), layout.pipeline == 1)
+
+
+def chunks(model: Architecture, layout: Layout) -> list[Chunk]:
+    """The parts of all stages in the order in which a micro batch meets them.
+
+    Part k lies on stage ``k % pipeline``.
+    """
+    parts = all_parts(model, layout)
+    count = layout.pipeline * layout.virtual
+    each = sum(tower.depth for tower in model.towers) // count
+    found: list[list[Part]] = [[] for _ in range(count)]
+    at, room = 0, each
+    for part in parts:
+        left = int(part.times)
+        if not part.is_layer:
+            at_end = at if room or at == count - 1 else at + 1
+            found[at if part.block.name == "head" else at_end].append(part)
+            continue
+        while left:
+            if not room:
+                at, room = at + 1, each
+            taken = min(left, room)
+            found[at].append(replace(part, times=taken))
+            left, room = left - taken, room - taken
+    return [tuple(one) for one in found]
+
+
+def _key(layout: Layout) -> Layout:
+    """The layout with what a layer's blocks depend on, all else as by default."""
+    return type(layout)(
+        tensor=layout.tensor,
+        data=layout.expert,
+        context=layout.context,
+        expert=layout.expert,
+        is_sequence=layout.is_sequence,
+        micro_batch=layout.micro_batch,
+        sequence=layout.sequence,
+        dtype=layout.dtype,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _parts(model: Architecture, layout: Layout, is_alone: bool) -> tuple[Part, ...]:
+    model = trained(model, layout.dtype)
+    made = iter(blocks(model, a_pass(layout), layout.split))
+    return tuple(
+        part for tower in model.towers for part in _tower(tower, made, model, layout, is_alone)
+    )
+
+
+def _tower(
+    tower: Tower, made: Iterator[Block], model: Architecture, layout: Layout, is_alone: bool
+) -> Iterator[Part]:
+    """The tower's parts; a tied table is held twice where the head is on another stage."""
+    table = next(made)
+    yield Part(table, 1, tower, None, _elements(table, model))
+    for layer in tower.layers:
+        yield _layer(layer, next(made), tower, model, layout)
+    head = next(made)
+    copied = 0 if is_alone or not tower.is_tied else math.ceil(tower.outputs / layout.tensor)
+    yield Part(head, 1, tower, None, _elements(head, model) + copied * tower.width)
+
+
+def _elements(block: Block, model: Architecture) -> float:
+    return block.resident_bytes * _BYTE_BITS / model.weight_bits
+
+
+def _layer(layer: Layer, block: Block, tower: Tower, model: Architecture, layout: Layout) -> Part:
+    held, experts = _elements(block, model), 0.0
+    if isinstance(layer.mlp, Experts):
+        here = math.ceil(layer.mlp.count / layout.expert)
+        experts = here * layer.mlp.expert.parameters(tower.hidden) / layout.tensor
+        experts = min(experts, held)
+        block = _uneven(block, layout, layer.mlp)
+    return Part(block, layer.times, tower, layer, held - experts, experts)
+
+
+def imbalance(tokens: float, ranks: int) -> float:
+    """``1 + sqrt(2 ln ranks / tokens)``: the busiest of ranks among which a router spreads tokens.
+
+    The expected largest of Poisson counts of mean `tokens`, for large means. A trained router that
+    prefers some experts is worse; its auxiliary loss works towards this.
+    """
+    return 1.0 if ranks == 1 else 1.0 + math.sqrt(2 * math.log(ranks) / max(tokens, 1.0))
+
+
+def _uneven(block: Block, layout: Layout, mlp: Experts) -> Block:
+    """The block of the expert rank with the most tokens, for which all others wait."""
+    rows = layout.micro_batch * layout.sequence / layout.context
+    factor = imbalance(rows * mlp.per_token, layout.expert)
+    products = tuple(
+        replace(one, m=one.m * factor) if one.name.startswith("expert ") else one
+        for one in block.products
+    )
+    exchanges = tuple(
+        replace(one, nbytes=one.nbytes * factor) if one.kind == "all_to_all" else one
+        for one in block.exchanges
+    )
+    return replace(block, products=products, exchanges=exchanges)

@@ -1,0 +1,324 @@
+"""The time of a training step: where it goes, its interval, the memory that it needs.
+
+    step = pipeline (computing, exchanges of layers, bubble)
+         + exchanges of gradients and weights that nothing hides + optimizer + host
+
+One rank of each stage stands for all that have the same layers. Gradients of a layer are reduced
+while earlier layers compute theirs, in the last micro batch; weights are gathered while the first
+micro batch passes layers that have theirs. What exceeds that is exposed.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.facts import Interval, assumed
+from trnsim.system.layers.choice import bytes_per_s, layer_times
+from trnsim.system.links.exchange import BANDWIDTHS
+from trnsim.system.train import memory, pipeline
+from trnsim.system.train.exchanges import exchanges
+from trnsim.system.train.layout import check
+from trnsim.system.train.memory import WEIGHT_BYTES, StageMemory
+from trnsim.system.train.stages import all_parts, chunks
+from trnsim.system.train.work import GRADIENT_BYTES, Passes, Work, passes, shared_s
+from trnsim.system.workload.gradients import optimizer
+from trnsim.system.workload.operators import Pass, Phase
+from trnsim.system.workload.passes import blocks
+
+if TYPE_CHECKING:
+    from trnsim.system.layers.times import LayerTimes
+    from trnsim.system.machine import Machine
+    from trnsim.system.train.layout import Layout
+    from trnsim.system.train.stages import Chunk, Part
+    from trnsim.system.uncertainty import Samples
+    from trnsim.system.workload.architecture import Architecture
+    from trnsim.system.workload.operators import Block
+
+_HOST_S: Final = assumed(
+    2e-3, "the host between steps: loss read, next batch given, programs begun"
+)
+_SAMPLES: Final = 2000
+_GRADIENT_PASSES: Final = 3
+"""Forward and two gradients, each with as many multiplications."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A training step of a layout.
+
+    Attributes:
+        layout: the layout.
+        step_s: seconds.
+        parts_s: median seconds by cause, which add up to the step: "compute", "tensor", "context",
+            "expert", "data" (exposed), "bubble", "optimizer", "host".
+        data_hidden_s: seconds of exchanges of gradients and weights behind computing.
+        memory: of a rank of each stage.
+        flop: useful FLOPs of a step, masked and repeated ones left out.
+        mfu: these beside what the chips could do in that time.
+        chips: of the machine.
+        source: where the times of layers come from.
+    """
+
+    layout: Layout
+    step_s: Interval
+    parts_s: dict[str, float]
+    data_hidden_s: float
+    memory: tuple[StageMemory, ...]
+    flop: float
+    mfu: float
+    chips: int
+    source: str
+
+    @property
+    def sequences_per_s(self) -> Interval:
+        """``global batch / step``."""
+        return _inverse(self.step_s, self.layout.global_batch)
+
+    @property
+    def tokens_per_s_per_chip(self) -> Interval:
+        """``global batch sequence / (step chips)``."""
+        tokens = self.layout.global_batch * self.layout.sequence
+        return _inverse(self.step_s, tokens / self.chips)
+
+
+def _inverse(time_s: Interval, count: float) -> Interval:
+    return Interval(count / time_s.p90, count / time_s.p50, count / time_s.p10)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What a stage exchanges once a step among ranks that have the same parameters."""
+
+    reduced_s: float
+    gathered_s: float
+    hidden_s: float
+
+    @property
+    def exposed_s(self) -> float:
+        return self.reduced_s + self.gathered_s - self.hidden_s
+
+
+class Steps:
+    """Steps of layouts of one model on one machine."""
+
+    def __init__(
+        self, model: Architecture, machine: Machine, times: LayerTimes | None = None
+    ) -> None:
+        self.model = model
+        self.machine = machine
+        self.exchanges = exchanges(machine)
+        self._given = times
+        self._found: dict[tuple[object, ...], tuple[Block, Passes]] = {}
+        self._flop: dict[int, float] = {}
+
+    def step(self, layout: Layout) -> Step:
+        """The step of a layout.
+
+        Raises:
+            BadInput: the machine or the model cannot have it.
+            OutOfMemory: a stage needs more than a rank's HBM.
+        """
+        check(layout, self.model, self.machine)
+        needed = memory.stages(self.model, layout)
+        memory.check(needed, layout, self.machine)
+        return self.timed(layout, tuple(needed))
+
+    def timed(self, layout: Layout, needed: tuple[StageMemory, ...]) -> Step:
+        """The step of a layout that is legal and fits."""
+        made = chunks(self.model, layout)
+        worked = [self._chunk(chunk, layout) for chunk in made]
+        pipe_s = pipeline.step_s(
+            layout.schedule,
+            layout.pipeline,
+            layout.virtual,
+            layout.micro_batches,
+            self.costs(worked, layout),
+        )
+        count, each = layout.pipeline, layout.micro_batches
+        by_stage = [_sum(worked[at::count]) for at in range(count)]
+        busiest = max(by_stage, key=lambda one: one.total_s).times(each)
+        shared = [self._shared(made[at::count], by_stage[at], layout) for at in range(count)]
+        slowest = max(shared, key=lambda one: one.exposed_s)
+        update_s = max(self._update_s(made[at::count], layout) for at in range(count))
+        parts_s = {
+            "compute": busiest.compute_s,
+            "tensor": busiest.tensor_s,
+            "context": busiest.context_s,
+            "expert": busiest.expert_s,
+            "data": busiest.data_s + slowest.exposed_s,
+            "bubble": max(pipe_s - busiest.total_s, 0.0),
+            "optimizer": update_s,
+            "host": float(_HOST_S),
+        }
+        first = next(iter(worked[0]))
+        interval = self._interval(parts_s, max(one.spread for chunk in worked for one in chunk))
+        flop = self.flop(layout)
+        peak = self.machine.peak(layout.dtype) * self.machine.chips
+        return Step(
+            layout,
+            interval,
+            parts_s,
+            slowest.hidden_s,
+            needed,
+            flop,
+            flop / (peak * sum(parts_s.values())),
+            self.machine.chips,
+            first.source,
+        )
+
+    def rough_s(self, layout: Layout) -> float:
+        """Seconds of a step by the bubble's closed form, with equal stages but for the last.
+
+        No schedule is run: a search takes it to choose which layouts it times.
+        """
+        parts = all_parts(self.model, layout)
+        found = [_many(self._part(part, layout), part.times) for part in parts]
+        whole = _sum([found])
+        ends = found[-1].forward.total_s + found[-1].backward.total_s
+        weights_s = sum(one.weights_s for one in found)
+        stage_s = (whole.total_s - ends) / layout.pipeline
+        shorter = {"1f1b": 0.0, "zb-h1": 2 * weights_s, "zb-h2": 3 * weights_s}[layout.schedule]
+        waits = stage_s + 2 * self._transfer_s(layout) - shorter / layout.pipeline
+        bubble_s = (layout.pipeline - 1) * max(waits, 0.0) / layout.virtual
+        held = [tuple(replace(part, times=part.times / layout.pipeline) for part in parts)]
+        share = whole.times(1 / layout.pipeline)
+        once_s = self._shared(held, share, layout).exposed_s + self._update_s(held, layout)
+        return layout.micro_batches * (stage_s + ends) + bubble_s + once_s + _HOST_S
+
+    def costs(self, worked: list[list[Passes]], layout: Layout) -> pipeline.Costs:
+        """The seconds of each part's operations, and of what stages hand on."""
+        is_split = layout.schedule != "1f1b"
+        weights = [sum(one.weights_s for one in chunk) if is_split else 0.0 for chunk in worked]
+        return pipeline.Costs(
+            [sum(one.forward.total_s for one in chunk) for chunk in worked],
+            [
+                sum(one.backward.total_s for one in chunk) - split_s
+                for chunk, split_s in zip(worked, weights, strict=True)
+            ],
+            weights,
+            self._transfer_s(layout),
+        )
+
+    def worked(self, layout: Layout) -> list[list[Passes]]:
+        """The work of a micro batch on each part of the pipeline."""
+        return [self._chunk(chunk, layout) for chunk in chunks(self.model, layout)]
+
+    def flop(self, layout: Layout) -> float:
+        """Useful FLOPs of a step."""
+        if layout.sequence not in self._flop:
+            made = blocks(self.model, Pass(Phase.TRAIN, 1, layout.sequence))
+            self._flop[layout.sequence] = sum(one.times * one.useful_flop for one in made)
+        return _GRADIENT_PASSES * layout.global_batch * self._flop[layout.sequence]
+
+    def _times(self, dtype: str) -> LayerTimes:
+        return self._given or layer_times(self.machine, "train", dtype)
+
+    def _chunk(self, chunk: Chunk, layout: Layout) -> list[Passes]:
+        return [_many(self._part(part, layout), part.times) for part in chunk]
+
+    def _part(self, part: Part, layout: Layout) -> Passes:
+        """The work of one of a part's layers, found once for all layouts that share it."""
+        key = (
+            id(part.block),
+            layout.recompute,
+            layout.zero if layout.shares_gradients else 0,
+            layout.data if layout.shares_gradients else 0,
+            layout.dtype,
+        )
+        if key not in self._found:
+            times = self._times(layout.dtype)
+            # The block is kept, so that no other can have its id.
+            self._found[key] = part.block, passes(part, layout, times, self.exchanges)
+        return self._found[key][1]
+
+    def _transfer_s(self, layout: Layout) -> float:
+        """Seconds of what a stage hands to the next one: each tensor rank its share.
+
+        Source: Narayanan et al. 2021 (arXiv:2104.04473), section 4.1, scatter and gather.
+        """
+        if layout.pipeline == 1:
+            return 0.0
+        rows = layout.micro_batch * layout.sequence / layout.context
+        nbytes = WEIGHT_BYTES[layout.dtype] * rows * self.model.decoder.hidden
+        spreads = layout.spreads
+        sent_s = self.exchanges.time_s("send", nbytes / layout.tensor, spreads["pipeline"])
+        if layout.is_sequence:
+            return sent_s
+        return sent_s + self.exchanges.time_s("all_gather", nbytes, spreads["tensor"])
+
+    def _shared(self, held: list[Chunk], work: Work, layout: Layout) -> _Shared:
+        """What a stage exchanges once a step, and what of it computing hides."""
+        parts = [part for chunk in held for part in chunk]
+        whole = _together(parts)
+        layers = sum(part.times for part in parts if part.is_layer)
+        reduced_s = gathered_s = 0.0
+        if not layout.shares_optimizer:
+            reduced_s = shared_s("all_reduce", whole, GRADIENT_BYTES, layout, self.exchanges)
+        elif not layout.shares_gradients:
+            reduced_s = shared_s("reduce_scatter", whole, GRADIENT_BYTES, layout, self.exchanges)
+        if layout.shares_optimizer and not layout.shares_weights:
+            width = WEIGHT_BYTES[layout.dtype]
+            gathered_s = shared_s("all_gather", whole, width, layout, self.exchanges)
+        beside = 1 - 1 / max(layers, 1)  # the last layer's have nothing to hide behind
+        forward_s = work.compute_s / _GRADIENT_PASSES
+        backward_s = work.compute_s - forward_s
+        hidden_s = min(beside * reduced_s, backward_s) + min(beside * gathered_s, forward_s)
+        return _Shared(reduced_s, gathered_s, hidden_s)
+
+    def _update_s(self, held: list[Chunk], layout: Layout) -> float:
+        """Seconds in which the optimizer's state crosses HBM."""
+        whole = _together([part for chunk in held for part in chunk])
+        parameters = whole.dense + whole.experts
+        if layout.shares_optimizer:
+            parameters = (whole.dense + whole.experts * layout.expert) / layout.shard
+        width = WEIGHT_BYTES[layout.dtype]
+        moved = optimizer(layout.optimizer).moved_bytes(width, GRADIENT_BYTES)
+        return parameters * moved / bytes_per_s(self.machine)
+
+    def _interval(self, parts_s: dict[str, float], spread: float) -> Interval:
+        """P10, P50 and P90: computing is off as a whole, and so are exchanges."""
+        compute = _draws("computing", spread)
+        links = _draws("links", BANDWIDTHS.provenance.spread)
+        moved_s = sum(parts_s[one] for one in ("tensor", "context", "expert", "data"))
+        computed_s = parts_s["compute"] + parts_s["optimizer"]
+        alone_s = computed_s * compute + moved_s * links
+        waited_s = parts_s["bubble"] / max(computed_s + moved_s, 1e-30)
+        drawn = alone_s * (1 + waited_s) + parts_s["host"]
+        low, high = np.percentile(drawn, [10, 90])
+        return Interval(float(low), sum(parts_s.values()), float(high))
+
+
+def _many(one: Passes, count: float) -> Passes:
+    return Passes(
+        one.forward.times(count),
+        one.backward.times(count),
+        count * one.weights_s,
+        one.spread,
+        one.source,
+    )
+
+
+def _sum(worked: list[list[Passes]]) -> Work:
+    found = Work()
+    for chunk in worked:
+        for one in chunk:
+            found = found + one.forward + one.backward
+    return found
+
+
+def _together(parts: list[Part]) -> Part:
+    """A part with the parameters of all of these."""
+    first = parts[0]
+    dense = sum(part.times * part.dense for part in parts)
+    experts = sum(part.times * part.experts for part in parts)
+    return type(first)(first.block, 1, first.tower, first.layer, dense, experts)
+
+
+def _draws(name: str, spread: float) -> Samples:
+    generator = np.random.default_rng(zlib.crc32(name.encode()))
+    drawn: Samples = np.exp(spread * generator.standard_normal(_SAMPLES))
+    return drawn

@@ -1,0 +1,64 @@
+"""The pipeline of a training step as a Perfetto trace: a track for each stage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import BadInput
+from trnsim.profile.formats.spans import NamedSpan, perfetto_spans
+from trnsim.system.train import pipeline
+from trnsim.system.train.step import Steps
+
+if TYPE_CHECKING:
+    from trnsim.system.machine import Machine
+    from trnsim.system.train.layout import Layout
+    from trnsim.system.workload.architecture import Architecture
+
+_MOST_OPERATIONS: Final = 1 << 20
+
+
+def perfetto(model: Architecture, machine: Machine, layout: Layout) -> bytes:
+    """The trace of one data rank's pipeline.
+
+    Raises:
+        BadInput: it has more operations than a viewer shows.
+    """
+    stages, parts = layout.pipeline, layout.virtual
+    operations = 2 * stages * parts * layout.micro_batches
+    if operations > _MOST_OPERATIONS:
+        raise BadInput(
+            f"--trace: a step has {operations:,} operations; at most {_MOST_OPERATIONS:,}",
+            fix="use a smaller --global-batch",
+        )
+    steps = Steps(model, machine)
+    costs = steps.costs(steps.worked(layout), layout)
+    made = pipeline.orders(layout.schedule, stages, parts, layout.micro_batches)
+    found = pipeline.run(made, costs)
+    tracks = {
+        f"stage {at}": [_named(span, stages, parts) for span in spans]
+        for at, spans in enumerate(found.stages)
+    }
+    if costs.transfer_s and stages > 1:
+        tracks["transfers"] = _transfers(found, costs.transfer_s, stages * parts)
+    return perfetto_spans(f"{model.name}: {layout}", tracks)
+
+
+def _named(span: pipeline.Span, stages: int, parts: int) -> NamedSpan:
+    kind, part, one = span.operation
+    place = f", part {part // stages}" if parts > 1 else ""
+    return NamedSpan(f"{pipeline.KINDS[kind]} {one}{place}", span.start_s, span.end_s)
+
+
+def _transfers(found: pipeline.Schedule, transfer_s: float, parts: int) -> list[NamedSpan]:
+    """What stages hand on: results ahead, gradients back."""
+    made = []
+    for spans in found.stages:
+        for span in spans:
+            kind, part, one = span.operation
+            is_sent = (kind == pipeline.FORWARD and part < parts - 1) or (
+                kind == pipeline.BACKWARD and part > 0
+            )
+            if is_sent:
+                name = f"{pipeline.KINDS[kind]} {one} of part {part}"
+                made.append(NamedSpan(name, span.end_s, span.end_s + transfer_s))
+    return sorted(made, key=lambda one: one.start_s)

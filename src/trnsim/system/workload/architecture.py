@@ -1,0 +1,411 @@
+"""Architectures: the sizes of a model from which its parameters, FLOPs and bytes follow.
+
+A model is a chain of towers (an encoder, a decoder, a tower of images), a tower a chain of groups
+of equal layers. Sizes are those of the whole model; what a rank has of them is `Split`'s matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from trnsim.errors import BadInput
+
+GATED: Final = 3
+"""Matrices of a gated MLP: gate, up and down."""
+PLAIN: Final = 2
+"""Matrices of an MLP without a gate."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Attention with a key and a value for every token.
+
+    Attributes:
+        heads: query heads.
+        kv_heads: heads of keys and values, each of which serves ``heads / kv_heads`` query heads.
+        head_dim: elements of a query and of a key.
+        value_dim: elements of a value.
+        window: tokens that a query sees at most, itself among them; 0 for all.
+        is_causal: whether a query sees no later token.
+        is_cross: whether keys and values are those of another tower's output.
+        biases: elements of the biases of its projections.
+        norms: elements of the weights of norms over heads.
+    """
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    value_dim: int
+    window: int = 0
+    is_causal: bool = True
+    is_cross: bool = False
+    biases: int = 0
+    norms: int = 0
+
+    def parameters(self, hidden: int) -> int:
+        """``hidden (heads (d + v) + kv_heads (d + v))``, biases and norms."""
+        per_head = self.head_dim + self.value_dim
+        return hidden * per_head * (self.heads + self.kv_heads) + self.biases + self.norms
+
+    @property
+    def cached(self) -> int:
+        """Elements of a token's keys and values."""
+        return self.kv_heads * (self.head_dim + self.value_dim)
+
+
+@dataclass(frozen=True)
+class LatentAttention:
+    """Multi-head latent attention: keys and values are products of one short vector a token.
+
+    Attributes:
+        heads: query heads.
+        query_rank: elements of the vector from which queries are made; 0 where they are made of the
+            hidden state.
+        kv_rank: elements of the vector from which keys and values are made.
+        plain_dim: elements of a query without a place.
+        rotary_dim: elements of a query with a place; its key is shared by all heads.
+        value_dim: elements of a value.
+        norms: elements of the weights of its norms.
+
+    Source: DeepSeek-V2 (arXiv:2405.04434), section 2.1.
+    """
+
+    heads: int
+    query_rank: int
+    kv_rank: int
+    plain_dim: int
+    rotary_dim: int
+    value_dim: int
+    norms: int = 0
+
+    is_causal: Final = True
+    is_cross: Final = False
+    window: Final = 0
+
+    def parameters(self, hidden: int) -> int:
+        """Projections down and up of queries, keys and values, and that of the output."""
+        queries = (self.query_rank or hidden) * (self.plain_dim + self.rotary_dim)
+        made = self.kv_rank * (self.plain_dim + self.value_dim)
+        return self.heads * (queries + made + self.value_dim * hidden) + self.fixed(hidden)
+
+    def fixed(self, hidden: int) -> int:
+        """Those that belong to no head, of which every tensor rank has a copy."""
+        return hidden * (self.query_rank + self.kv_rank + self.rotary_dim) + self.norms
+
+    @property
+    def cached(self) -> int:
+        """Elements of a token's vector and of its shared key."""
+        return self.kv_rank + self.rotary_dim
+
+
+@dataclass(frozen=True)
+class Mlp:
+    """Two or three matrices and a function between them.
+
+    Attributes:
+        intermediate: elements between the matrices.
+        matrices: `GATED` or `PLAIN`.
+        biases: elements of its biases.
+    """
+
+    intermediate: int
+    matrices: int = GATED
+    biases: int = 0
+
+    def parameters(self, hidden: int) -> int:
+        """``matrices hidden intermediate``, and biases."""
+        return self.matrices * hidden * self.intermediate + self.biases
+
+    def active_parameters(self, hidden: int) -> int:
+        """All of them."""
+        return self.parameters(hidden)
+
+
+@dataclass(frozen=True)
+class Experts:
+    """Experts of which a router chooses some for each token, and some that every token takes.
+
+    Attributes:
+        count: experts to choose from.
+        per_token: experts that a token takes.
+        expert: one of them.
+        shared: what every token takes besides; None where there is none.
+        shared_gate: parameters that weigh the shared part.
+        router_biases: elements of the router's bias.
+    """
+
+    count: int
+    per_token: int
+    expert: Mlp
+    shared: Mlp | None = None
+    shared_gate: int = 0
+    router_biases: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.per_token <= self.count:
+            raise BadInput(
+                f"a token takes {self.per_token} of {self.count} experts; legal: 1 to {self.count}"
+            )
+
+    def met(self, tokens: float) -> float:
+        """``E (1 - (1 - k/E)^tokens)``: experts that at least one of evenly routed tokens takes."""
+        missed: float = (1 - self.per_token / self.count) ** tokens
+        return self.count * (1 - missed)
+
+    def _fixed(self, hidden: int) -> int:
+        shared = self.shared.parameters(hidden) if self.shared else 0
+        return hidden * self.count + self.router_biases + shared + self.shared_gate
+
+    def parameters(self, hidden: int) -> int:
+        """Those of all experts, of the router and of the shared part."""
+        return self.count * self.expert.parameters(hidden) + self._fixed(hidden)
+
+    def active_parameters(self, hidden: int) -> int:
+        """Those that one token takes."""
+        return self.per_token * self.expert.parameters(hidden) + self._fixed(hidden)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Equal layers.
+
+    Attributes:
+        times: how many.
+        attentions: self attention, and cross attention where it has one.
+        mlp: its MLP or experts.
+        norms: elements of the weights and biases of its norms.
+        extra: parameters that are in no product, besides norms and biases.
+        is_shared: whether all of them are one layer, taken `times` times, as in ALBERT.
+        is_parallel: whether attention and MLP read the same input and are added up once, as in
+            GPT-J; tensor ranks then exchange one sum a layer instead of two.
+    """
+
+    times: int
+    attentions: tuple[Attention | LatentAttention, ...]
+    mlp: Mlp | Experts
+    norms: int
+    extra: int = 0
+    is_shared: bool = False
+    is_parallel: bool = False
+
+    @property
+    def copies(self) -> int:
+        """Layers with weights of their own."""
+        return 1 if self.is_shared else self.times
+
+    def parameters(self, hidden: int) -> int:
+        """Those of one of the layers."""
+        return self._other(hidden) + self.mlp.parameters(hidden)
+
+    def active_parameters(self, hidden: int) -> int:
+        """Those of one of the layers that one token takes."""
+        return self._other(hidden) + self.mlp.active_parameters(hidden)
+
+    def _other(self, hidden: int) -> int:
+        return sum(one.parameters(hidden) for one in self.attentions) + self.norms + self.extra
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A product with weights outside the layers: patches, poolers, projections.
+
+    Attributes:
+        name: "patches", "pooler".
+        inputs: elements of a row.
+        outputs: elements of a result.
+        biases: elements of its bias.
+        rows: how many rows it has for each of the tower's tokens.
+        is_each_token: whether every token is a row, or one of each sequence.
+    """
+
+    name: str
+    inputs: int
+    outputs: int
+    biases: int = 0
+    rows: float = 1.0
+    is_each_token: bool = True
+
+    @property
+    def parameters(self) -> int:
+        """``inputs outputs``, and the bias."""
+        return self.inputs * self.outputs + self.biases
+
+
+@dataclass(frozen=True)
+class Tower:
+    """Tables and products before the layers, the layers, and products behind them.
+
+    Attributes:
+        name: "decoder", "encoder", "images".
+        hidden: elements of a token.
+        layers: groups of equal layers, in the order of the first of each.
+        looked_up: rows of the table in which tokens are looked up; 0 for images.
+        table_width: elements of a row of that table; 0 for `hidden`.
+        before: products before the layers.
+        positions: rows of learned places.
+        extra: other parameters before the layers: norms, types, a class token.
+        behind: products behind the layers, before the last.
+        final: elements of the weights of norms and biases behind the layers.
+        outputs: words of which the last product gives scores; 0 where there is none.
+        is_tied: whether the last product's weights are the table's.
+        is_table_shared: whether the table is that of the tower before.
+        tokens: tokens of an image or a piece of sound; 0 where the user gives a length.
+        image: pixels of an image along a side; 0 where it reads none.
+    """
+
+    name: str
+    hidden: int
+    layers: tuple[Layer, ...]
+    looked_up: int = 0
+    table_width: int = 0
+    before: tuple[Matrix, ...] = ()
+    positions: int = 0
+    extra: int = 0
+    behind: tuple[Matrix, ...] = ()
+    final: int = 0
+    outputs: int = 0
+    is_tied: bool = False
+    is_table_shared: bool = False
+    tokens: int = 0
+    image: int = 0
+
+    @property
+    def depth(self) -> int:
+        """Layers."""
+        return sum(layer.times for layer in self.layers)
+
+    @property
+    def width(self) -> int:
+        """Elements of a row of the table, and of what the last product multiplies."""
+        return self.table_width or self.hidden
+
+    @property
+    def has_cross_attention(self) -> bool:
+        """Whether its layers read the output of the tower before."""
+        return any(one.is_cross for layer in self.layers for one in layer.attentions)
+
+    @property
+    def table_parameters(self) -> int:
+        """Parameters that are looked up, not multiplied; a tied table counts with the product."""
+        is_own = not (self.is_tied or self.is_table_shared)
+        looked_up = self.looked_up * self.width if is_own else 0
+        return looked_up + self.positions * self.hidden + self.extra
+
+    @property
+    def other_parameters(self) -> int:
+        """Parameters of products outside the layers, and of the last norm."""
+        is_own = not (self.is_tied and self.is_table_shared)
+        outputs = self.outputs * self.width if is_own else 0
+        return outputs + sum(one.parameters for one in (*self.before, *self.behind)) + self.final
+
+    @cached_property
+    def parameters(self) -> int:
+        """All."""
+        layers = sum(one.copies * one.parameters(self.hidden) for one in self.layers)
+        return layers + self.table_parameters + self.other_parameters
+
+    @cached_property
+    def active_parameters(self) -> int:
+        """Those that one token takes; layers of shared weights count as often as it meets them."""
+        layers = sum(one.times * one.active_parameters(self.hidden) for one in self.layers)
+        return layers + self.table_parameters + self.other_parameters
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A model.
+
+    Attributes:
+        name: the file's or the user's.
+        model_type: Hugging Face's name of the architecture.
+        towers: in the order in which a pass takes them.
+        max_positions: the longest sequence that it knows; 0 where no limit is stated.
+        weight_bits: bits of a weight of the layers' products as the checkpoint holds it, its share
+            of scales among them.
+        other_bits: bits of every other parameter, and of what passes between layers.
+        kv_bits: bits of an element of the key-value cache.
+        product_bits: bits of the elements that the layers' products multiply: 8 where activations
+            are made short too, not where weights alone are.
+        mlp_bits: bits of a weight of MLPs and experts; 0 for `weight_bits`.
+        positions_key: the key that states `max_positions`, which errors name.
+    """
+
+    name: str
+    model_type: str
+    towers: tuple[Tower, ...]
+    max_positions: int = 0
+    weight_bits: float = 16
+    other_bits: float = 16
+    kv_bits: float = 16
+    product_bits: float = 16
+    mlp_bits: float = 0
+    positions_key: str = "max_position_embeddings"
+
+    @property
+    def parameters(self) -> int:
+        """All of them."""
+        return sum(tower.parameters for tower in self.towers)
+
+    @property
+    def active_parameters(self) -> int:
+        """Those that one token takes."""
+        return sum(tower.active_parameters for tower in self.towers)
+
+    @property
+    def multiplied_parameters(self) -> int:
+        """Those that one token multiplies: all that it takes but what is looked up."""
+        return self.active_parameters - sum(tower.table_parameters for tower in self.towers)
+
+    @property
+    def bits_of_mlp(self) -> float:
+        """Bits of a weight of MLPs and experts."""
+        return self.mlp_bits or self.weight_bits
+
+    @property
+    def decoder(self) -> Tower:
+        """The tower that makes tokens: the last one."""
+        return self.towers[-1]
+
+    @property
+    def is_generating(self) -> bool:
+        """Whether it makes one token after another."""
+        layers = self.decoder.layers
+        attentions = [one for layer in layers for one in layer.attentions]
+        return self.decoder.outputs > 0 and any(one.is_causal for one in attentions)
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether any layer has experts."""
+        return self.experts is not None
+
+    @property
+    def experts(self) -> Experts | None:
+        """The experts of the first layer that has some."""
+        for tower in self.towers:
+            for layer in tower.layers:
+                if isinstance(layer.mlp, Experts):
+                    return layer.mlp
+        return None
+
+    def check_length(self, tokens: int) -> None:
+        """Raise an error for a sequence that is longer than the model knows places for.
+
+        Raises:
+            BadInput: `tokens` exceed `max_positions`.
+        """
+        check_length(self.name, tokens, self.max_positions, self.positions_key)
+
+
+def check_length(name: str, tokens: int, longest: int, key: str) -> None:
+    """Raise an error for `tokens` beyond the `longest` sequence that `key` states, 0 for none.
+
+    Raises:
+        BadInput: there are more.
+    """
+    if longest and tokens > longest:
+        raise BadInput(
+            f"a sequence of {tokens:,} tokens exceeds {key} of {name}; legal: 1 to {longest:,}",
+            fix=f"ask for at most {longest:,} tokens, input and output together",
+        )

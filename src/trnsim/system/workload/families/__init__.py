@@ -1,0 +1,1 @@
+"""Families: how the configuration of an architecture becomes its sizes."""

@@ -1,0 +1,143 @@
+"""Reading the keys of a ``config.json``, with errors that name the key and what is legal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from trnsim.errors import BadInput
+
+Rule = bool | tuple[str, bool]
+"""Whether something is there: always, never, or as a key says, with what it is where it is not."""
+
+_LARGEST: Final = 2**40
+
+
+class Keys:
+    """A configuration, and the file that errors name.
+
+    Attributes:
+        config: what the file holds.
+        file: its name.
+        inside: the key under which a nested configuration lies, with a dot.
+    """
+
+    def __init__(self, config: Mapping[str, Any], file: str, inside: str = "") -> None:
+        self.config = config
+        self.file = file
+        self.inside = inside
+
+    def whole(
+        self, *names: str, default: int | None = None, least: int = 1, most: int = _LARGEST
+    ) -> int:
+        """The whole number under the first of `names` that is there.
+
+        Raises:
+            BadInput: none is there and there is no default; it is no whole number from `least` to
+                `most`.
+        """
+        name = self.first(names)
+        if name is None:
+            if default is not None:
+                return default
+            raise self._missing(names[0], "<whole number>")
+        value = self.config[name]
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or not least <= value <= most:
+            legal = "a positive whole number" if least == 1 else f"a whole number from {least} on"
+            legal += f", at most {most:,}" if is_whole and value > most else ""
+            raise BadInput(
+                f"{self.file}: {self.inside}{name} is {value!r}, it must be {legal}",
+                fix=f'write "{name}": <whole number> in {self.file}',
+            )
+        return int(value)
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """Whether the key `name` is true.
+
+        Raises:
+            BadInput: it is neither true nor false.
+        """
+        value = self.config.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise self.refuse(name, value, "true, false", "it is a choice")
+        return value
+
+    def has(self, rule: Rule) -> bool:
+        """Whether what a rule is about is there."""
+        return rule if isinstance(rule, bool) else self.flag(rule[0], default=rule[1])
+
+    def text(self, name: str, default: str = "") -> str:
+        """The text under `name`.
+
+        Raises:
+            BadInput: it is no text.
+        """
+        value = self.config.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, str):
+            raise self.refuse(name, value, "text", "it is a name")
+        return value
+
+    def items(self, name: str, kind: type, legal: str) -> list[Any]:
+        """The list under `name`, all of one kind; empty where there is none.
+
+        Raises:
+            BadInput: it is no such list.
+        """
+        value = self.config.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self.refuse(name, value, f"a list of {legal}", "it is a list")
+        found: list[Any] = value
+        for one in found:
+            if not isinstance(one, kind) or isinstance(one, bool):
+                raise self.refuse(name, one, f"a list of {legal}", "it is a list of these")
+        return found
+
+    def nested(self, name: str) -> Keys:
+        """The configuration under `name`.
+
+        Raises:
+            BadInput: there is none.
+        """
+        value = self.config.get(name)
+        if value is None:
+            raise self._missing(name, "{...}")
+        if not isinstance(value, Mapping):
+            raise self.refuse(name, value, "an object", "it holds a configuration")
+        found = cast("Mapping[str, Any]", value)
+        return Keys(found, self.file, f"{self.inside}{name}.")
+
+    def labels(self) -> int:
+        """Classes that the model tells apart: two where the file does not say.
+
+        Raises:
+            BadInput: ``id2label`` is no object.
+        """
+        if self.config.get("id2label") is not None:
+            return max(1, len(self.nested("id2label").config))
+        return self.whole("num_labels", default=2)
+
+    def refuse(self, name: str, given: object, legal: str, why: str) -> BadInput:
+        """The error for a key whose value cannot be."""
+        return BadInput(
+            f"{self.file}: {self.inside}{name} is {given!r}; legal: {legal}: {why}",
+            fix=f"correct {name} in {self.file}",
+        )
+
+    def first(self, names: tuple[str, ...]) -> str | None:
+        """The first of `names` that is there."""
+        return next((name for name in names if self.config.get(name) is not None), None)
+
+    def _missing(self, name: str, value: str) -> BadInput:
+        found = ", ".join(sorted(map(str, self.config))) or "none"
+        where = f" of {self.inside.rstrip('.')}" if self.inside else ""
+        return BadInput(
+            f"{self.file}: key {self.inside + name!r} is missing; keys found{where}: {found}",
+            fix=f'add "{name}": {value} to {self.file}',
+        )

@@ -1,0 +1,240 @@
+"""Operators of one rank: what it multiplies, reads and exchanges in one pass through a layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from trnsim.errors import BadInput
+
+PER_MULTIPLICATION: Final = 2
+"""FLOPs of a multiplication and the addition of its result."""
+
+
+_BYTE_BITS: Final = 8
+
+
+def bytes_of(elements: float, bits: float) -> float:
+    """Bytes of `elements` of `bits` each."""
+    return elements * bits / _BYTE_BITS
+
+
+class Phase(StrEnum):
+    """What a pass is for."""
+
+    ENCODE = "encode"
+    """Every token once, nothing kept."""
+    PREFILL = "prefill"
+    """Every token of a prompt, whose keys and values are kept."""
+    DECODE = "decode"
+    """One token a sequence, beside the keys and values of the tokens before."""
+    TRAIN = "train"
+    """Forward and backward."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What goes through a model at once.
+
+    Attributes:
+        phase: what it is for.
+        batch: sequences.
+        tokens: new tokens of each sequence.
+        past: tokens before them, whose keys and values are there.
+        source: tokens of each sequence that the tower before gives cross attention; 0 for as many
+            as `tokens`.
+        image: pixels of an image along a side; 0 for the model's own.
+    """
+
+    phase: Phase
+    batch: int
+    tokens: int
+    past: int = 0
+    source: int = 0
+    image: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("batch", 1), ("tokens", 1), ("past", 0), ("source", 0), ("image", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise BadInput(f"{name} of a pass is {value!r}; legal: whole numbers from {least}")
+
+    @property
+    def rows(self) -> int:
+        """New tokens of all sequences: the rows of its products."""
+        return self.batch * self.tokens
+
+
+@dataclass(frozen=True)
+class Split:
+    """Over how many ranks one layer is spread.
+
+    Attributes:
+        tensor: ranks that share heads and columns.
+        expert: ranks that share experts, each of which has tokens of its own.
+        context: ranks that share the tokens of a sequence.
+        is_sequence: whether norms and residuals are spread over the tensor ranks too.
+    """
+
+    tensor: int = 1
+    expert: int = 1
+    context: int = 1
+    is_sequence: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("tensor", "expert", "context"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise BadInput(f"{name} ranks are {value!r}; legal: whole numbers from 1")
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of one layer."""
+        return self.tensor * self.context
+
+
+WHOLE: Final = Split()
+"""A layer on one rank."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """Equal matrix products: ``times`` of (m, k) by (k, n).
+
+    Attributes:
+        name: "query", "scores", "gate".
+        m: rows.
+        k: elements of a row, which are added up.
+        n: columns.
+        times: how many of them.
+        weight_bits: bits of an element of (k, n) where it is a weight; 0 where it is computed.
+        causal: the part of its multiplications that a mask leaves.
+        bits: bits of the elements that it multiplies, which decide the rate.
+    """
+
+    name: str
+    m: float
+    k: float
+    n: float
+    times: float = 1.0
+    weight_bits: float = 0
+    causal: float = 1.0
+    bits: float = 16
+
+    @property
+    def flop(self) -> float:
+        """``2 m k n times``: all results, masked ones too."""
+        return PER_MULTIPLICATION * self.m * self.k * self.n * self.times
+
+    @property
+    def useful_flop(self) -> float:
+        """FLOPs of the results that a mask leaves."""
+        return self.flop * self.causal
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of its weights."""
+        return bytes_of(self.k * self.n * self.times, self.weight_bits)
+
+    @property
+    def activation_elements(self) -> float:
+        """Elements of its inputs and results that are no weights."""
+        computed = 0.0 if self.weight_bits else self.k * self.n
+        return (self.m * (self.k + self.n) + computed) * self.times
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """Norms, activations, softmax, residuals: what passes the vector engines.
+
+    Attributes:
+        name: "norm", "softmax".
+        elements: elements read and written.
+        weight_bytes: bytes of parameters read.
+    """
+
+    name: str
+    elements: float
+    weight_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Keys and values of earlier tokens, read from HBM, and those of new ones, written.
+
+    Attributes:
+        read_bytes: bytes of earlier tokens.
+        written_bytes: bytes of new ones.
+    """
+
+    read_bytes: float
+    written_bytes: float
+
+    def __add__(self, other: Cache) -> Cache:
+        read_bytes = self.read_bytes + other.read_bytes
+        return Cache(read_bytes, self.written_bytes + other.written_bytes)
+
+
+class Axis(StrEnum):
+    """Along which ranks an exchange goes."""
+
+    TENSOR = "tensor"
+    EXPERT = "expert"
+    CONTEXT = "context"
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A collective of the ranks of an axis.
+
+    Attributes:
+        kind: one of `trnsim.fabric.choice.KINDS`.
+        nbytes: bytes of the whole message: the larger of a rank's input and output.
+        axis: whose ranks take part.
+        times: how many.
+    """
+
+    kind: str
+    nbytes: float
+    axis: Axis
+    times: float = 1.0
+
+
+@dataclass(frozen=True)
+class Block:
+    """Equal layers, or what is before or behind them, as one rank sees them.
+
+    Attributes:
+        name: "layer", "embedding", "head".
+        times: how many there are.
+        products: matrix products of one.
+        elementwise: all else that is computed.
+        exchanges: collectives.
+        cache: keys and values that it reads and writes.
+        resident_bytes: parameters that a rank holds, all experts too.
+    """
+
+    name: str
+    times: int
+    products: tuple[Product, ...] = ()
+    elementwise: tuple[Elementwise, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
+    cache: Cache = Cache(0.0, 0.0)
+    resident_bytes: float = 0.0
+
+    @property
+    def flop(self) -> float:
+        """FLOPs of the products of one."""
+        return sum(one.flop for one in self.products)
+
+    @property
+    def useful_flop(self) -> float:
+        """FLOPs of one that no mask discards."""
+        return sum(one.useful_flop for one in self.products)
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of the parameters that one reads."""
+        products = sum(one.weight_bytes for one in self.products)
+        return products + sum(one.weight_bytes for one in self.elementwise)

@@ -1,0 +1,137 @@
+"""Models of diffusers as graphs: one step of a denoiser, or latents into an image."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from trnsim.errors import BadInput, NotModelled
+from trnsim.torch.models.model_graph import DTYPES, ModelGraph, module_graph
+
+CLASS: Final = "_class_name"
+"""The key that names a class of diffusers, in place of ``model_type``."""
+_DOWNSCALED: Final = 8
+"""Pixels of an image for each element of its latents, along a side."""
+_TOKENS: Final = 77
+"""Tokens of a text, as CLIP has them."""
+_TIME_IDS: Final = 6
+"""Sizes and corners of an image, of which SDXL is told."""
+_ID_WIDTH: Final = 256
+
+
+def diffusion_graph(
+    values: Mapping[str, Any], batch: int, image: int, tokens: int, *, dtype: str = "bfloat16"
+) -> ModelGraph:
+    """The graph of a model of diffusers on images of `image` pixels a side and texts of `tokens`.
+
+    0 stands for the model's own image and for 77 tokens.
+
+    Raises:
+        BadInput: diffusers is not installed, or the configuration is not one of its own.
+        NotModelled: for a class whose inputs are not known.
+    """
+    module = built(values, dtype)
+    config: Any = module.config
+    high = _latents(config, image)
+
+    def given(*shape: int) -> Tensor:
+        return torch.empty(shape, dtype=DTYPES[dtype], device="meta")
+
+    if hasattr(module, "decoder"):
+        latents = given(batch, config.latent_channels, high, high)
+        return module_graph(_Decoder(module), (latents,))
+    asked = inspect.signature(module.forward).parameters
+    legal = {"timestep", "encoder_hidden_states"} <= set(asked)
+    unknown = sorted(set(asked) & {"pooled_projections", "img_ids", "image_rotary_emb"})
+    if not legal or unknown or not hasattr(config, "in_channels"):
+        raise NotModelled(
+            f"{values[CLASS]} takes {', '.join(asked)}; known are denoisers of latents, a time and "
+            "the states of a text, and autoencoders",
+            fix="export the model with inputs of your own: trnsim compile model.pt2",
+        )
+    wide = getattr(config, "caption_channels", None) or config.cross_attention_dim
+    latents = given(batch, config.in_channels, high, high)
+    return module_graph(
+        _Denoiser(module), (latents, given(batch), given(batch, tokens or _TOKENS, wide))
+    )
+
+
+def built(values: Mapping[str, Any], dtype: str = "bfloat16") -> Any:
+    """A model of diffusers without weights.
+
+    Raises:
+        BadInput: diffusers is not installed, or the configuration is not one of its own.
+    """
+    try:
+        package = import_module("diffusers")
+    except ImportError as error:
+        raise BadInput(
+            f"{values[CLASS]} needs diffusers, which builds the model: {error}",
+            fix="pip install diffusers 'trnsim[torch,models]'",
+        ) from error
+    kind = getattr(package, str(values[CLASS]), None)
+    if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
+        raise BadInput(
+            f"{CLASS} is {values[CLASS]!r}, which diffusers {package.__version__} does not have; "
+            "it has, for example, UNet2DConditionModel, PixArtTransformer2DModel, AutoencoderKL",
+            fix="give the config.json of a model, not of a pipeline or a scheduler",
+        )
+    make: Callable[..., Any] = getattr(kind, "from_config")  # noqa: B009  diffusers adds it
+    try:
+        with torch.device("meta"):
+            return make(dict(values)).to(DTYPES[dtype]).eval()
+    except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BadInput(f"the configuration is none of {values[CLASS]}: {why}") from error
+
+
+def _latents(config: Any, image: int) -> int:
+    """Elements of the latents along a side."""
+    if image:
+        return image // _DOWNSCALED
+    own = getattr(config, "sample_size", None) or 64
+    is_of_pixels = hasattr(config, "latent_channels")
+    return int(own) // (_DOWNSCALED if is_of_pixels else 1)
+
+
+class _Decoder(nn.Module):
+    """Latents to an image."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.first, self.model = model.post_quant_conv or nn.Identity(), model.decoder
+
+    def forward(self, latents: Tensor) -> Any:
+        """The image."""
+        return self.model(self.first(latents))
+
+
+class _Denoiser(nn.Module):
+    """One step's prediction, with the conditions that SDXL and PixArt add."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, latents: Tensor, step: Tensor, words: Tensor) -> Any:
+        """Of latents, a time for each, and the text's states."""
+        config: Any = self.model.config
+        options: dict[str, Any] = {}
+        if getattr(config, "addition_embed_type", None) == "text_time":
+            added = config.projection_class_embeddings_input_dim
+            ids = _TIME_IDS - (added % _ID_WIDTH != 0 or added < _TIME_IDS * _ID_WIDTH)
+            pooled = added - config.addition_time_embed_dim * ids
+            options["added_cond_kwargs"] = {
+                "text_embeds": words.new_zeros(words.shape[0], pooled),
+                "time_ids": words.new_zeros(words.shape[0], ids),
+            }
+        if "caption_channels" in config:
+            options["added_cond_kwargs"] = {"resolution": None, "aspect_ratio": None}
+        return self.model(
+            latents, timestep=step, encoder_hidden_states=words, return_dict=False, **options
+        )[0]

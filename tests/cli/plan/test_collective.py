@@ -1,0 +1,88 @@
+"""`trnsim plan collective`."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from trnsim.cli import app
+from trnsim.errors import EmulatorError
+from trnsim.system.links import Spread, exchange
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["plan", "collective", *map(str, arguments)])
+    if isinstance(result.exception, EmulatorError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_one_platform_is_one_object():
+    found = json.loads(
+        run("all_reduce", "--on", "trn2.48xlarge", "--ranks", 64, "--bytes", 1 << 20, "--json")
+    )
+    assert found["time_s"]["p10"] < found["time_s"]["p50"] < found["time_s"]["p90"]
+    told = exchange("trn2.48xlarge", 2, "all_reduce", 1 << 20, Spread(64))
+    assert found["time_s"]["p50"] == pytest.approx(told.time_s, rel=0.05)
+    assert found["latency_s"] + found["bytes_s"] == pytest.approx(told.time_s)
+    assert (found["algorithm"], found["level"], found["lnc"]) == ("mesh", "instance", 2)
+
+
+def test_several_are_a_list():
+    found = json.loads(
+        run("all_gather", "--on", "trn1,g5.48xlarge", "--ranks", 8, "--bytes", 1000, "--json")
+    )
+    assert [row["lnc"] for row in found] == [1, 0]
+
+
+def test_bus_bandwidth_is_that_of_nccl_tests():
+    found = json.loads(run("all_reduce", "--on", "p5", "--ranks", 8, "--bytes", 1 << 30, "--json"))
+    bus = 2 * 7 / 8 * (1 << 30) / (found["latency_s"] + found["bytes_s"])
+    assert found["bus_bytes_per_s"] == pytest.approx(bus)
+
+
+def test_without_ranks_all_of_the_instances_take_part():
+    assert json.loads(run("permute", "--on", "trn2", "--bytes", 8, "--json"))["ranks"] == 64
+    two = run("permute", "--on", "trn2", "--instances", 2, "--bytes", 8, "--json")
+    assert json.loads(two)["ranks"] == 128
+    strided = run("permute", "--on", "trn2", "--stride", 8, "--bytes", 8, "--json")
+    assert json.loads(strided)["ranks"] == 8
+
+
+def test_the_published_gibibyte_of_two_ranks():
+    found = json.loads(
+        run("all_reduce", "--on", "trn1", "--ranks", 2, "--bytes", 1 << 30, "--json")
+    )
+    assert found["time_s"]["p10"] < 18_930e-6 < found["time_s"]["p90"]
+    assert found["time_s"]["p50"] == pytest.approx(18_930e-6, rel=0.05)
+
+
+def test_a_table_fits_a_screen():
+    lines = run("all_reduce", "--on", "trn2,p5en", "--ranks", 64, "--bytes", 1 << 20).splitlines()
+    assert lines[0] == "all_reduce of 1,048,576 bytes"
+    assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["reduce_all", "--bytes", 1], r"collective 'reduce_all'"),
+        (["all_reduce", "--bytes", 0], r"--bytes is 0; legal: a positive whole number"),
+        (["all_reduce", "--bytes", 1, "--stride", 0], r"--stride is 0"),
+        (["all_reduce", "--bytes", 1, "--instances", -4], r"--instances is -4; legal: a positive"),
+        (
+            ["all_reduce", "--bytes", 1, "--ranks", 65, "--instances", 1],
+            r"65 ranks, 1 apart, on 1 x trn2\.48xlarge, which has 64 ranks with LNC=2",
+        ),
+        (["all_reduce", "--bytes", 1, "--lnc", 3], r"--lnc is 3; legal on trainium2: 1 or 2"),
+    ],
+)
+def test_what_cannot_be(arguments, reason):
+    with pytest.raises(EmulatorError, match=reason):
+        run(*arguments, "--on", "trn2")
+
+
+def test_instances_without_efa_are_refused():
+    with pytest.raises(EmulatorError, match=r"several trn1\.2xlarge, which have no EFA"):
+        run("all_reduce", "--on", "trn1.2xlarge", "--ranks", 8, "--bytes", 1)

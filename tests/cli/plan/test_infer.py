@@ -1,0 +1,84 @@
+"""`trnsim plan infer`."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from trnsim.cli import app
+from trnsim.errors import EmulatorError
+from trnsim.system.infer.estimate import estimate
+from trnsim.system.infer.parts import Asked
+
+BERT = {
+    "model_type": "bert",
+    "vocab_size": 30522,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+}
+
+
+@pytest.fixture
+def bert(tmp_path):
+    path = tmp_path / "bert.json"
+    path.write_text(json.dumps(BERT), encoding="utf-8")
+    return path
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["plan", "infer", *map(str, arguments)])
+    if isinstance(result.exception, EmulatorError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_one_platform_is_one_object(bert):
+    found = json.loads(run(bert, "--on", "inf2.xlarge", "--batch", 8, "--sequence", 128, "--json"))
+    told = estimate(bert, "inf2.xlarge", Asked(8, 128))
+    for key, interval in (("latency_p50_s", told.latency_s), ("items_per_s", told.items_per_s)):
+        assert found[key] == {"p10": interval.p10, "p50": interval.p50, "p90": interval.p90}
+    assert (found["copies"], found["cores"], found["batch"], found["item"]) == (2, 2, 8, "sequence")
+    assert sum(found["parts_s"].values()) == pytest.approx(told.latency_s.p50)
+    assert found["usd_per_million_items"]["p50"] == pytest.approx(told.usd_per_million.p50)
+
+
+def test_several_are_a_list(bert):
+    found = json.loads(run(bert, "--on", "trn2,g4dn.xlarge", "--json"))
+    assert [row["platform"] for row in found] == ["trn2", "g4dn.xlarge"]
+    assert found[0]["usd_per_million_items"] is None
+
+
+def test_a_table_says_where_the_time_goes_and_where_it_comes_from(bert):
+    printed = run(bert, "--on", "inf1.xlarge,g5.xlarge", "--batch", 2, "--cores", 1)
+    lines = printed.splitlines()
+    assert lines[0].endswith("bert.json: batch 2 a copy, sequences")
+    table = lines[2:5]
+    assert max(map(len, table)) <= 120
+    assert table[1].split()[:5] == ["inf1.xlarge", "inf1.xlarge", "1", "on", "1"]
+    assert "extrapolated" in printed
+    assert "tiles on 80 SMs" in printed
+    assert "Inferentia1: from its documents" in printed
+    assert "weights" in printed
+
+
+@pytest.mark.parametrize("given", ["nan", "1e3", "eight", "0", "-4", "2.5"])
+@pytest.mark.parametrize("option", ["--batch", "--sequence", "--image", "--steps", "--cores"])
+def test_no_number_but_whole_ones(bert, option, given):
+    result = CliRunner().invoke(app, ["plan", "infer", str(bert), option, given])
+    assert result.exit_code != 0
+    told = f"{result.output}{result.exception}"
+    assert "Traceback" not in told
+    assert option in told or option.lstrip("-") in told
+
+
+def test_options_move_the_answer(bert):
+    def items(*arguments):
+        return json.loads(run(bert, "--on", "trn1", "--json", *arguments))["items_per_s"]["p50"]
+
+    base = items()
+    for other in (("--batch", 8), ("--sequence", 384), ("--cores", 4), ("--dtype", "fp32")):
+        assert items(*other) != base

@@ -1,0 +1,61 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from trnsim.cli.plan import app
+from trnsim.errors import BadInput
+
+CONFIG = "examples/llama-3.1-8b.json"
+ASKED = ("layer", CONFIG, "--on", "trn1", "--tensor-parallel-size", "32")
+
+
+def said(*words):
+    """What a command prints."""
+    found = CliRunner().invoke(app, [*ASKED, *words])
+    if found.exception and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    return found.output
+
+
+def test_a_layer_has_a_time_with_its_parts_and_its_source():
+    found = said()
+    assert "weights" in found
+    assert "few constants of decode, fitted to" in found
+
+
+def test_json_has_the_sizes_by_which_a_layer_is_known():
+    found = json.loads(said("--json"))
+    assert found["layer"].startswith("query 4096 x 128")
+    (first, *_) = found["answers"]
+    assert first["time_s"] == pytest.approx(sum(first["parts_s"].values()))
+
+
+def test_more_tokens_take_longer():
+    times = [
+        json.loads(said("--sequence", str(count), "--json"))["answers"][0]["time_s"]
+        for count in (128, 1024, 8192)
+    ]
+    assert times == sorted(times)
+    assert times[0] < times[-1]
+
+
+def test_a_measured_table_answers_first(tmp_path):
+    file = tmp_path / "mine.csv"
+    file.write_text("phase,batch,tokens,past,time_us\ndecode,1,1,2048,42\n")
+    assert said("--measured", str(file)).startswith(f"42 us (measured 42 us): measured: {file}")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--phase", "train"), "--phase train; legal: encode, prefill or decode"),
+        (("--sequence", "0"), "--sequence 0; legal: from 1 on"),
+        (("--on", "p5", "--compile"), "--compile on p5; legal: trn1"),
+        (("--batch", "0"), "batch of a pass is 0; legal: whole numbers from 1"),
+        (("--tensor-parallel-size", "0"), "tensor ranks are 0; legal: whole numbers from 1"),
+    ],
+)
+def test_what_cannot_be_is_refused(words, message):
+    with pytest.raises(BadInput, match=message):
+        said(*words)

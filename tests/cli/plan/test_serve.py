@@ -1,0 +1,139 @@
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from trnsim.cli import app
+from trnsim.errors import BadInput, OutOfMemory
+
+CONFIG = str(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
+SMALL = ("--input-len", "128", "--output-len", "16", "--num-prompts", "24")
+FIXED = ("--tensor-parallel-size", "8", "--max-num-seqs", "4")
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["plan", "serve", CONFIG, *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_one_platform_is_one_object_and_several_are_a_list():
+    one = json.loads(run("--on", "trn1", *FIXED, *SMALL, "--concurrency", "4", "--json"))
+    assert one["platform"] == "trn1"
+    assert one["ttft_p50_s"]["p10"] < one["ttft_p50_s"]["p90"]
+    several = json.loads(run("--on", "trn1,p5en", *FIXED, *SMALL, "--request-rate", "4", "--json"))
+    assert [each["platform"] for each in several] == ["trn1", "p5en"]
+
+
+def test_every_platform_is_compared_when_none_is_named():
+    output = run(*FIXED, "--input-len", "128", "--output-len", "16")
+    for name in ("trn1", "trn2", "trn3", "p5en"):
+        assert f"\n{name} " in output
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        ("--concurrency", "6"),
+        ("--request-rate", "30", "--burstiness", "0.3"),
+        ("--request-rate", "30", "--prefix-len", "64", "--num-prefixes", "2"),
+        (
+            "--request-rate",
+            "30",
+            "--num-speculative-tokens",
+            "3",
+            "--speculative-acceptance",
+            "0.7",
+        ),
+    ],
+)
+@pytest.mark.parametrize("on", ["trn1", "p5en"])
+def test_a_run_and_the_replay_of_its_trace_print_the_same(tmp_path, on, load):
+    lengths = ("--input-len", "lognormal:100:0.8", "--output-len", "uniform:1:60")
+    speculation = load[2:] if "--num-speculative-tokens" in load else ()
+    trace, again = tmp_path / "t.jsonl", tmp_path / "again.jsonl"
+    common = ("--on", on, "--json", "--slo-ttft", "0.5", "--seed", "3", *speculation)
+    drawn = load[:2] if speculation else load
+    first = run(*common, *lengths, *drawn, "--num-prompts", "60", "--save-trace", str(trace))
+    second = run(*common, "--trace", str(trace), "--save-trace", str(again))
+    assert first == second
+    assert trace.read_bytes() == again.read_bytes()
+
+
+def test_commands_are_printed_for_the_layout():
+    output = run("--on", "trn2,p5en", *FIXED, *SMALL, "--concurrency", "4", "--emit", "vllm")
+    neuron, gpu = output.split("\n\n")
+    assert "--tensor-parallel-size 8" in neuron
+    assert "num_seqs_buckets" in neuron
+    assert shlex.split(gpu)[:3] == ["vllm", "serve", "llama-3.1-8b"]
+
+
+def test_what_is_set_is_what_is_deployed():
+    found = json.loads(
+        run(
+            *("--on", "trn2", "--json", *SMALL, "--concurrency", "4", "--lnc", "1"),
+            *("--tensor-parallel-size", "16", "--max-num-seqs", "4", "--max-model-len", "512"),
+            *("--buckets", "256,512", "--num-seqs-buckets", "1,4", "--block-size", "64"),
+            *("--data-parallel-size", "2", "--prefill-replicas", "1", "--quantization", "fp8"),
+        )
+    )
+    expected = {
+        "lnc": 1, "tensor_parallel_size": 16, "max_num_seqs": 4, "max_model_len": 512,
+        "buckets": [256, 512], "num_seqs_buckets": [1, 4], "block_size": 64,
+        "data_parallel_size": 2, "prefill_replicas": 1, "requests": 24,
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+
+
+BAD = [
+    ("--concurrency 3 --request-rate 2", r"both --concurrency and --request-rate given; legal: on"),
+    ("--request-rate 0", r"--request-rate is 0.0; legal: a positive number a second"),
+    ("--request-rate nan", r"--request-rate is nan; legal: a positive number a second"),
+    ("--concurrency 0", r"--concurrency is 0; legal: whole numbers from 1 on"),
+    ("--num-prompts 0", r"--num-prompts is 0; legal: whole numbers from 1 on"),
+    ("--seed -1", r"--seed is -1; legal: whole numbers from 0 on"),
+    ("--output-len 0", r"--output-len is 0; a request has at least 1 token"),
+    ("--max-num-seqs 0", r"--max-num-seqs is 0; legal: whole numbers from 1 on"),
+    ("--router foo", r"--router is 'foo'; legal: round-robin or least-work"),
+    ("--emit foo", r"--emit is 'foo'; legal: vllm"),
+    ("--buckets 12,a", r"--buckets: 'a' is no whole number"),
+    ("--buckets 128,256", r"--buckets: the largest of 128,256 does not hold the longest sequence "),
+    ("--tensor-parallel-size 100", r"--tensor-parallel-size of 100 on trn1.32xlarge, which has 32"),
+    ("--max-model-len 200000", r"--max-model-len of 200000 tokens; llama-3.1-8b has 131072 positi"),
+    ("--trace no.jsonl", r"cannot read no.jsonl"),
+    ("--trace x --input-len 5", r"both --trace and --input-len given; legal: one of them"),
+    ("--save-trace x", r"--save-trace of a load that follows from the layout, which is searched"),
+    ("--batch 8", r"--batch is no option any more\n  fix: give --max-num-seqs instead"),
+    ("--context 8", r"--context is no option any more\n  fix: give --input-len instead"),
+    ("--output-tokens 8", r"--output-tokens is no option any more\n  fix: give --output-len inste"),
+    ("--chips 8", r"--chips is no option any more\n  fix: give --tensor-parallel-size, in ranks,"),
+    ("--compiled", r"--compiled is no option any more\n  fix: give trnsim compile"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "message"), BAD)
+def test_bad_input_names_the_option_and_what_is_legal(given, message):
+    with pytest.raises(BadInput, match=f"^{message}"):
+        run("--on", "trn1", *given.split())
+
+
+def test_a_chip_without_the_memory_says_what_takes_it():
+    with pytest.raises(OutOfMemory, match=r"^llama-3.1-8b: a NeuronCore needs .* weights 3.74 GiB"):
+        run("--on", "inf1.xlarge")
+
+
+def test_a_trace_is_saved_of_one_platform(tmp_path):
+    with pytest.raises(
+        BadInput, match=r"^--save-trace has one platform\n  fix: name one: --on trn2"
+    ):
+        run("--on", "trn1,p5en", *FIXED, *SMALL, "--concurrency", "4", "--save-trace",
+            str(tmp_path / "t"))  # fmt: skip
+
+
+@pytest.mark.parametrize("option", ["--max-num-seqs", "--instances", "--lnc", "--block-size"])
+def test_a_number_with_a_separator_is_refused(option):
+    result = CliRunner().invoke(app, ["plan", "serve", CONFIG, "--on", "trn1", option, "8.000"])
+    assert result.exit_code == 2
+    assert "is no whole number; write it without separators or unit" in result.output

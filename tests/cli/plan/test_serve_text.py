@@ -1,0 +1,70 @@
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from trnsim.cli import app
+
+CONFIG = str(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
+FIXED = ("--tensor-parallel-size", "8", "--max-num-seqs", "4", "--input-len", "128")
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["plan", "serve", CONFIG, *FIXED, *arguments])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def tables(output):
+    parts = output.split("\n\n")[1:5]
+    return [[re.split(r"\s{2,}", line.strip()) for line in part.splitlines()] for part in parts]
+
+
+def test_tables_of_layout_latency_use_and_parts_have_a_row_for_each_platform():
+    found = tables(run("--output-len", "16", "--slo-tpot", "0.05"))
+    for header, *rows in found:
+        assert [row[0] for row in rows] == ["trn1", "trn2", "trn3", "p5en"]
+        assert all(len(row) == len(header) for row in rows)
+    layouts, latencies, uses, parts = (one[0] for one in found)
+    assert layouts[-2:] == ["tokens/s P50 (P10 to P90)", "USD per 1M tokens"]
+    assert latencies[1] == "TTFT P50 (P10 to P90)"
+    assert uses[-2] == "most within SLO"
+    assert parts[:4] == ["ms of a token", "weights", "KV", "products"]
+    assert re.fullmatch(r"[\d.]+/s", found[2][1][-2])
+
+
+def test_no_line_is_longer_than_a_hundred_columns():
+    output = run("--output-len", "2000", "--concurrency", "100", "--slo-tpot", "0.01")
+    assert max(map(len, output.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        ((), "128 tokens in, 8 out; kept busy"),
+        (("--concurrency", "2"), "128 tokens in, 8 out; 2 clients"),
+        (("--request-rate", "2.5"), "128 tokens in, 8 out; 2.5 requests/s"),
+    ],
+)
+def test_the_title_says_what_is_served(load, words):
+    title = run("--output-len", "8", "--on", "trn1", *load).splitlines()[0]
+    assert title == f"llama-3.1-8b: 8.03 B parameters; {words}"
+
+
+def test_answers_of_one_token_have_no_time_between_tokens():
+    _, latencies, _, _ = tables(run("--output-len", "1", "--on", "trn1", "--concurrency", "2"))[:4]
+    assert latencies[1][3:5] == ["-", "-"]
+
+
+def test_replicas_for_prompts_and_stages_are_said():
+    output = run("--on", "trn2", "--output-len", "8", "--prefill-replicas", "2")
+    assert "8 x TP8, 2 prefill" in output
+    output = run("--on", "trn2", "--output-len", "8", "--pipeline-parallel-size", "2")
+    assert "4 x TP8 PP2" in output
+
+
+def test_a_promise_that_cannot_be_kept_is_said():
+    output = run("--on", "trn1", "--output-len", "8", "--slo-ttft", "0.0001")
+    assert tables(output)[2][1][-2] == "none"
+    assert "  the SLO is missed under this load\n" in output

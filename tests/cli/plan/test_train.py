@@ -1,0 +1,203 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from trnsim.cli import app
+from trnsim.errors import BadInput, OutOfMemory
+
+CONFIG = str(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
+FIXED = (
+    *("--on", "trn2", "--instances", "4", "--tp", "8", "--pp", "4", "--dp", "8", "--zero", "1"),
+    *("--recompute", "selective", "--sequence", "4096", "--global-batch", "256"),
+    *("--micro-batch", "1", "--vp", "1", "--cp", "1", "--sp"),
+)
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["plan", "train", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def plain(*arguments):
+    return json.loads(run(CONFIG, *arguments, "--json"))
+
+
+def tables(output):
+    parts = output.split("\n\n")[1:4]
+    return [
+        [re.split(r"\s{2,}", line.strip()) for line in part.strip().splitlines()] for part in parts
+    ]
+
+
+def test_runs_layouts_and_shares_of_the_step_have_a_row_a_platform():
+    made = tables(run(CONFIG, "--on", "trn2,p5en", "--budget", "2"))
+    assert [table[0][0] for table in made] == ["platform", "platform", "share of the step"]
+    for table in made:
+        assert [row[0] for row in table[1:]] == ["trn2", "p5en"]
+    runs, _, shares = made
+    assert runs[1][-1].startswith("35.76 USD/h capacity_block us-east-2, ap-south-2 2026-10-09")
+    assert shares[0][1:] == [
+        *("compute", "tensor", "context", "expert", "data", "bubble", "optimizer", "host"),
+        "data, hidden",
+    ]
+
+
+def test_one_platform_is_one_object_with_figures_in_si_units():
+    found = plain(*FIXED)
+    for name in ("step_s", "sequences_per_s", "tokens_per_s_per_chip", "time_s", "usd"):
+        figure = found[name]
+        assert figure["p10"] < figure["p50"] < figure["p90"]
+    assert len(found["memory_bytes"]) == 4
+    assert found["sequences_per_s"]["p50"] == pytest.approx(256 / found["step_s"]["p50"])
+    assert sum(found["parts_s"].values()) == pytest.approx(found["step_s"]["p50"])
+    assert (found["chips"], found["layout"]["tensor"], found["searched"]["layouts"]) == (64, 8, 1)
+    both = plain("--on", "trn1,trn2", "--budget", "1")
+    assert [one["platform"] for one in both] == ["trn1", "trn2"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ("--recompute", "full"),
+        ("--no-sp",),
+        ("--dtype", "fp8"),
+        ("--schedule", "zb-h1"),
+        ("--optimizer", "adamw-bf16"),
+        ("--vp", "2"),
+        ("--zero", "3"),
+        ("--global-batch", "512"),
+        ("--sequence", "8192"),
+        ("--micro-batch", "2"),
+    ],
+)
+def test_every_option_moves_the_step(changed):
+    assert plain(*FIXED, *changed)["step_s"] != plain(*FIXED)["step_s"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ("--chip-mtbf-hours", "100"),
+        ("--checkpoint-s", "60"),
+        ("--recovery-s", "9000"),
+        ("--spares", "2"),
+        ("--tokens", "2e9"),
+    ],
+)
+def test_what_happens_to_a_run_moves_its_time_and_not_the_step(changed):
+    one, other = plain(*FIXED), plain(*FIXED, *changed)
+    assert one["step_s"] == other["step_s"]
+    assert one["time_s"] != other["time_s"]
+
+
+def test_what_is_not_given_is_searched_and_the_front_is_printed():
+    output = run(CONFIG, "--on", "trn2", "--instances", "4", "--budget", "4")
+    assert "trn2: no other is as fast, as cheap and as small:" in output
+    assert re.search(r"  1 instances, 16 chips: .* USD; ", output)
+    assert re.search(r"trn2: [\d,]+ layouts, [\d,]+ with room, 4 timed", output)
+    found = plain("--on", "trn2", "--instances", "4", "--budget", "4")
+    assert [one["instances"] for one in found["pareto"]] == [4, 2, 1]
+
+
+def test_provenance_ends_the_output():
+    output = run(CONFIG, "--on", "trn1,trn2", "--budget", "1")
+    assert "trn1: validated; inputs: " in output
+    assert "trn2: unvalidated; inputs: " in output
+    assert "\nassumed:\n  " in output
+
+
+def test_another_purchase_kind_is_asked_for_by_name():
+    output = run(CONFIG, "--price", "on_demand", "--on", "trn2,p5en", "--budget", "1")
+    assert "no public price (on_demand)" in output
+    assert "63.30 USD/h on_demand us-east-1 2026-07-20" in output
+
+
+def test_tokens_of_a_step_are_no_option_any_more():
+    with pytest.raises(BadInput, match=r"^--batch-tokens 4e6 is no .*\n  fix: give --global-batch"):
+        run(CONFIG, "--on", "trn2", "--batch-tokens", "4e6")
+
+
+@pytest.mark.parametrize("given", ["8,000", "8.000", "8.000,5", "8k", ""])
+@pytest.mark.parametrize("option", ["--tokens", "--sequence", "--global-batch", "--instances"])
+def test_a_number_that_may_be_another_is_refused(option, given):
+    result = CliRunner().invoke(app, ["plan", "train", CONFIG, "--on", "trn1", option, given])
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option}'" in result.output
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--instances", "-4"), "--instances -4; legal: from 1 to 1,000,000"),
+        (("--instances", "0"), "--instances 0; legal: from 1 to 1,000,000"),
+        (("--instances", "9" * 30), "legal: from 1 to 1,000,000"),
+        (("--tp", "128"), "--tp 128 is more than the 64 ranks of trn2.48xlarge"),
+        (("--tp", "-8"), "--tp -8; legal: a whole number from 1 on"),
+        (("--pp", "5", "--instances", "5"), "has 32 layers, which --pp x --vp = 5 does not divide"),
+        (("--ep", "8"), "--ep 8: llama-3.1-8b has no experts; legal: 1"),
+        (("--dp", "3"), "ranks would have no work"),
+        (("--global-batch", "0"), "legal: a whole number from 1 on"),
+        (("--sequence", "-1"), "--sequence -1; legal: a whole number from 1 on"),
+        (("--micro-batch", "0"), "--micro-batch 0; legal: a whole number from 1 on"),
+        (("--zero", "7"), "--zero 7; legal: 0, 1, 2, 3"),
+        (("--budget", "0"), "--budget 0; legal: from 1 on"),
+        (("--deadline", "nan"), "--deadline nan; legal: a positive number of seconds"),
+        (("--chip-mtbf-hours", "nan"), "chip_mtbf_s nan; legal: a positive number"),
+        (("--spares", "-1"), "spares -1; legal: zero or a positive number"),
+        (("--tokens", "nan"), "tokens must be positive and finite"),
+        (("--emit", "make"), "--emit make; legal: torchrun, sbatch, k8s"),
+    ],
+)
+def test_what_cannot_be_is_named(given, said):
+    with pytest.raises(BadInput) as caught:
+        run(CONFIG, "--on", "trn2", *given)
+    assert said in str(caught.value)
+
+
+def test_what_cannot_train_is_named():
+    with pytest.raises(BadInput, match=r"inf1\.6xlarge cannot train"):
+        run(CONFIG, "--on", "inf1.6xlarge")
+    with pytest.raises(BadInput, match=r"trn1\.2xlarge has no EFA, so 5 of them cannot train"):
+        run(CONFIG, "--on", "trn1.2xlarge", "--instances", "5")
+
+
+def test_too_little_memory_names_the_stage(tmp_path):
+    config = json.loads(Path(CONFIG).read_text()) | {"num_hidden_layers": 320}
+    path = tmp_path / "large.json"
+    path.write_text(json.dumps(config))
+    with pytest.raises(OutOfMemory, match=r"stage \d+ of \d+ needs [\d.]+ GiB a rank \("):
+        run(str(path), "--on", "trn1", "--instances", "1")
+
+
+def test_chips_without_work_are_refused():
+    with pytest.raises(BadInput, match="65,024 of 65,536 data ranks would have no sequence"):
+        run(
+            *(CONFIG, "--on", "trn2", "--instances", "1024", "--global-batch", "512"),
+            *("--tp", "1", "--pp", "1", "--cp", "1", "--dp", "65536", "--sequence", "8192"),
+        )
+
+
+def test_many_chips_all_have_work_and_a_note_where_fewer_do_as_well():
+    found = plain("--on", "trn2", "--instances", "1024", "--global-batch", "512", "--budget", "2")
+    layout = found["layout"]
+    axes = ("tensor", "pipeline", "data", "context")
+    assert layout["data"] <= 512
+    ranks = 1
+    for axis in axes:
+        ranks *= layout[axis]
+    assert ranks == 1024 * 64
+    fewer = plain("--on", "trn2", "--instances", "64", "--global-batch", "512", "--budget", "2")
+    assert found["step_s"]["p50"] < fewer["step_s"]["p50"] or found["note"]
+
+
+def test_a_trace_and_a_file_that_starts_it_are_written(tmp_path):
+    made = tmp_path / "step.pftrace"
+    output = run(CONFIG, *FIXED, "--trace", str(made), "--emit", "torchrun")
+    assert b"stage 3" in made.read_bytes()
+    assert output.startswith("#!/bin/sh\n# TP=8 PP=4 DP=8 ZeRO-1")
+    with pytest.raises(BadInput, match="--trace has one pipeline"):
+        run(CONFIG, "--on", "trn1,trn2", "--budget", "1", "--trace", str(made))

@@ -1,0 +1,49 @@
+"""Inference of a small pipeline of diffusers, whose models are built and read."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+pytest.importorskip("diffusers", reason="make clients installs diffusers")
+
+sys.path.append(str(Path(__file__).parents[1] / "system" / "infer"))
+
+from infer_models import RESNET, UNET, VAE, pipeline, write
+
+from trnsim.system.infer.estimate import estimate
+from trnsim.system.infer.parts import Asked
+
+
+@pytest.mark.parametrize("on", ["inf2.xlarge", "g4dn.xlarge", "trn2"])
+def test_a_pipeline_has_the_time_of_its_parts(tmp_path, on):
+    asked = Asked(1, image=256, steps=5)
+    whole = estimate(pipeline(tmp_path), on, asked)
+    unet = estimate(write(tmp_path, UNET, "unet.json"), on, asked)
+    vae = estimate(write(tmp_path, VAE, "vae.json"), on, Asked(1, image=256))
+    assert [part.name for part in whole.parts] == ["text encoder", "denoiser", "decoder"]
+    assert whole.parts[1].time_s == pytest.approx(unet.latency_s.p50)
+    assert whole.parts[2].time_s == pytest.approx(vae.latency_s.p50)
+    assert whole.latency_s.p50 == pytest.approx(sum(part.time_s for part in whole.parts))
+
+
+def test_a_larger_image_and_more_steps_take_longer(tmp_path):
+    path = write(tmp_path, UNET)
+    base, large, long = (
+        estimate(path, "inf2.xlarge", asked).latency_s.p50
+        for asked in (
+            Asked(image=256, steps=5),
+            Asked(image=512, steps=5),
+            Asked(image=256, steps=9),
+        )
+    )
+    assert large > 3 * base
+    assert long == pytest.approx(base * 9 / 5)
+
+
+def test_batch_norms_are_folded_into_convolutions(tmp_path):
+    path = write(tmp_path, RESNET)
+    small, large = (estimate(path, "inf2.xlarge", Asked(one, image=224)) for one in (8, 16))
+    assert large.latency_s.p50 == pytest.approx(2 * small.latency_s.p50, rel=0.1)
+    assert small.item == "image"

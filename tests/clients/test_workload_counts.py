@@ -1,0 +1,173 @@
+"""Formulas of models beside transformers: their parameters, for every family that has a formula."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+transformers = pytest.importorskip("transformers", reason="make clients installs transformers")
+
+from trnsim.system.workload.config import FAMILIES, from_config
+from trnsim.system.workload.families import (
+    decoders,
+    encoders,
+    images,
+    images_and_texts,
+    texts_to_texts,
+)
+
+# Defaults that transformers itself cannot build, put right.
+GIVEN = {
+    "deepseek_v2": {"num_experts_per_tok": 6, "first_k_dense_replace": 1},
+    "glm4_moe": {"head_dim": 128},
+    "ministral": {"head_dim": 128},
+}
+NOT_BUILT = {
+    "dbrx": "its attention asks for a rope_theta that its configuration does not have",
+    "siglip_text_model": "no automatic class has it; it is half of siglip",
+}
+DECODERS = sorted({*decoders.NAMES} - {*NOT_BUILT})
+IMAGES = sorted({*images.NAMES} - {*NOT_BUILT})
+AUTO = {
+    "CausalLM": transformers.AutoModelForCausalLM,
+    "MaskedLM": transformers.AutoModelForMaskedLM,
+    "Seq2SeqLM": transformers.AutoModelForSeq2SeqLM,
+    "SpeechSeq2Seq": transformers.AutoModelForSpeechSeq2Seq,
+    "SequenceClassification": transformers.AutoModelForSequenceClassification,
+    "TokenClassification": transformers.AutoModelForTokenClassification,
+    "QuestionAnswering": transformers.AutoModelForQuestionAnswering,
+    "PreTraining": transformers.AutoModelForPreTraining,
+    "ImageTextToText": transformers.AutoModelForImageTextToText,
+    "ImageClassification": transformers.AutoModelForImageClassification,
+    "": transformers.AutoModel,
+}
+
+
+def counts(model_type, head, **given):
+    """Parameters by the formula, and of the model that transformers builds."""
+    config = transformers.CONFIG_MAPPING[model_type](**{**GIVEN.get(model_type, {}), **given})
+    kind = AUTO[head]._model_mapping[type(config)]
+    kind = kind[0] if isinstance(kind, tuple | list) else kind
+    with torch.device("meta"):
+        built = kind._from_config(config, dtype=torch.bfloat16)
+    values = {**config.to_dict(), "architectures": [kind.__name__]}
+    # What a file says is plain: nested configurations are dictionaries, as in JSON.
+    found = from_config(values, f"{model_type}.json").parameters
+    return found, sum(one.numel() for one in built.parameters())
+
+
+def equal(model_type, head, **given):
+    found, expected = counts(model_type, head, **given)
+    assert found == expected
+
+
+def test_every_family_is_counted_or_its_reason_known():
+    of_texts = {*texts_to_texts.NAMES, *images_and_texts.NAMES}
+    assert {*DECODERS, *encoders.NAMES, *of_texts, *IMAGES, *NOT_BUILT} == set(FAMILIES)
+
+
+@pytest.mark.parametrize("model_type", DECODERS)
+def test_decoders(model_type):
+    equal(model_type, "CausalLM")
+
+
+@pytest.mark.parametrize("model_type", DECODERS)
+def test_decoders_without_scores(model_type):
+    small = {"n_layer": 2} if model_type in ("gpt2", "gptj", "codegen", "bloom") else {}
+    equal(model_type, "", **small)
+
+
+@pytest.mark.parametrize("head", ["MaskedLM", "SequenceClassification", "TokenClassification", ""])
+@pytest.mark.parametrize("model_type", encoders.NAMES)
+def test_encoders(model_type, head):
+    equal(model_type, head)
+
+
+@pytest.mark.parametrize("head", ["PreTraining", "QuestionAnswering"])
+@pytest.mark.parametrize("model_type", ["bert", "electra"])
+def test_other_ends_of_encoders(model_type, head):
+    equal(model_type, head)
+
+
+@pytest.mark.parametrize("head", ["Seq2SeqLM", ""])
+@pytest.mark.parametrize("model_type", texts_to_texts.NAMES)
+def test_encoders_with_decoders(model_type, head):
+    is_sound = model_type == "whisper" and head
+    equal(model_type, "SpeechSeq2Seq" if is_sound else head)
+
+
+@pytest.mark.parametrize("model_type", IMAGES)
+def test_images(model_type):
+    equal(model_type, "")
+
+
+@pytest.mark.parametrize("model_type", images_and_texts.NAMES)
+def test_images_and_texts(model_type):
+    equal(model_type, "ImageTextToText")
+
+
+@pytest.mark.parametrize("model_type", ["vit", "deit", "dinov2", "dinov2_with_registers"])
+def test_classes_of_images(model_type):
+    equal(model_type, "ImageClassification", num_labels=7)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "given"),
+    [
+        ("llama", {"attention_bias": True, "mlp_bias": True, "num_key_value_heads": 4}),
+        ("qwen3", {"attention_bias": True, "head_dim": 64}),
+        ("qwen3_moe", {"decoder_sparse_step": 2, "mlp_only_layers": [3]}),
+        ("qwen2_moe", {"decoder_sparse_step": 3, "num_experts": 8}),
+        ("deepseek_v3", {"q_lora_rank": None, "num_hidden_layers": 5, "attention_bias": True}),
+        ("deepseek_v3", {"n_shared_experts": 3, "num_hidden_layers": 5, "n_routed_experts": 16}),
+        ("falcon", {"new_decoder_architecture": True, "num_kv_heads": 71, "num_hidden_layers": 2}),
+        ("falcon", {"multi_query": False, "parallel_attn": False, "num_hidden_layers": 2}),
+        ("falcon", {"bias": True, "num_hidden_layers": 2}),
+        ("gpt_bigcode", {"multi_query": False}),
+        ("gpt2", {"n_inner": 100, "tie_word_embeddings": False}),
+        ("gpt_neox", {"use_parallel_residual": False, "attention_bias": False}),
+        ("opt", {"word_embed_proj_dim": 512, "do_layer_norm_before": False}),
+        ("opt", {"enable_bias": False}),
+        ("stablelm", {"use_qkv_bias": True, "qk_layernorm": True, "use_parallel_residual": True}),
+        ("cohere", {"use_qk_norm": True, "num_hidden_layers": 2}),
+        ("phi", {"qk_layernorm": True}),
+        ("phimoe", {"lm_head_bias": True, "attention_bias": True, "num_hidden_layers": 2}),
+        ("llama4_text", {"interleave_moe_layer_step": 2, "num_hidden_layers": 4}),
+        ("gpt_oss", {"num_local_experts": 32, "num_hidden_layers": 24}),
+        ("starcoder2", {"use_bias": False}),
+        ("granitemoe", {"num_local_experts": 4, "num_hidden_layers": 2}),
+    ],
+)
+def test_choices_of_decoders(model_type, given):
+    equal(model_type, "CausalLM", **given)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "given"),
+    [
+        ("albert", {"embedding_size": 64}),
+        ("electra", {"embedding_size": 256}),
+        ("bert", {"type_vocab_size": 5}),
+        ("modernbert", {"global_attn_every_n_layers": 2, "attention_bias": True}),
+    ],
+)
+def test_choices_of_encoders(model_type, given):
+    equal(model_type, "MaskedLM", **given)
+
+
+@pytest.mark.parametrize("is_gated", [False, True])
+def test_choices_of_t5(is_gated):
+    kind = "gated-gelu" if is_gated else "relu"
+    equal("t5", "Seq2SeqLM", feed_forward_proj=kind, num_decoder_layers=3, d_kv=32)
+    equal("t5", "Seq2SeqLM", feed_forward_proj=kind, tie_word_embeddings=False)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "given"),
+    [
+        ("vit", {"qkv_bias": False, "image_size": 100, "patch_size": 7}),
+        ("dinov2", {"use_swiglu_ffn": True}),
+        ("siglip_vision_model", {"vision_use_head": False}),
+        ("dinov2_with_registers", {"num_register_tokens": 9}),
+    ],
+)
+def test_choices_of_images(model_type, given):
+    equal(model_type, "", **given)

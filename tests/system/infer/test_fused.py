@@ -1,0 +1,18 @@
+from trnsim.system.infer.fused import fused
+from trnsim.system.workload.operators import Block, Elementwise, Product
+
+
+def test_biases_and_batch_norms_are_done_by_products():
+    block = Block(
+        "layer",
+        2,
+        (Product("convolution", 4, 9, 8, 1, 16),),
+        tuple(
+            Elementwise(name, 10)
+            for name in ("convolution", "native_batch_norm", "relu", "native_layer_norm")
+        ),
+        resident_bytes=5,
+    )
+    found = fused(block)
+    assert [one.name for one in found.elementwise] == ["relu", "native_layer_norm"]
+    assert (found.products, found.times, found.resident_bytes) == (block.products, 2, 5)

@@ -1,0 +1,70 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trnsim.errors import OutOfMemory
+from trnsim.system.serve.memory import (
+    Memory,
+    activations_bytes,
+    sequence_bytes,
+    weights_bytes,
+)
+from trnsim.system.workload.config import from_config, read
+from trnsim.system.workload.operators import WHOLE, Split
+
+LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
+MISTRAL = {
+    "model_type": "mistral", "hidden_size": 4096, "intermediate_size": 14336, "vocab_size": 32000,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "sliding_window": 4096,
+}  # fmt: skip
+MEMORY = Memory(100.0, 0.9, 40.0, 5.0, 5.0, 20.0, 64)
+
+
+def test_weights_of_a_rank_are_those_of_the_model():
+    assert weights_bytes(LLAMA, WHOLE, 1) == pytest.approx(2 * LLAMA.parameters, rel=1e-3)
+    assert weights_bytes(LLAMA, WHOLE, 4) == weights_bytes(LLAMA, WHOLE, 1) / 4
+    eighth = weights_bytes(LLAMA, Split(tensor=8), 1)
+    assert eighth == pytest.approx(2 * LLAMA.parameters / 8, rel=0.01)
+    assert weights_bytes(replace(LLAMA, weight_bits=8), WHOLE, 1) < 0.6 * weights_bytes(
+        LLAMA, WHOLE, 1
+    )
+
+
+def test_keys_and_values_of_a_sequence_are_two_vectors_of_every_kv_head_and_layer():
+    assert sequence_bytes(LLAMA, WHOLE, 1, 1000) == 1000 * 32 * 2 * 8 * 128 * 2
+    assert sequence_bytes(LLAMA, Split(tensor=8), 1, 1000) == 1000 * 32 * 2 * 128 * 2
+    assert sequence_bytes(LLAMA, Split(tensor=32), 1, 1000) == 1000 * 32 * 2 * 128 * 2  # copied
+    assert sequence_bytes(replace(LLAMA, kv_bits=8), WHOLE, 1, 1000) == 1000 * 32 * 2 * 8 * 128
+
+
+def test_a_sliding_window_holds_no_more_than_its_tokens():
+    model = from_config(MISTRAL, "mistral.json")
+    within, beyond = (sequence_bytes(model, WHOLE, 1, tokens) for tokens in (4096, 16384))
+    assert beyond == within
+
+
+def test_activations_grow_with_the_tokens_of_a_step():
+    one, two = (activations_bytes(LLAMA, WHOLE, tokens) for tokens in (1024, 2048))
+    assert two == pytest.approx(2 * one, rel=0.2)
+
+
+def test_blocks_fill_what_is_left():
+    assert MEMORY.free_bytes == 40
+    assert MEMORY.blocks(16) == 8
+    assert replace(MEMORY, weights_bytes=95.0).blocks(16) == 0
+
+
+def test_what_does_not_fit_is_told_by_what():
+    MEMORY.check(2, "GPU", "m")
+    big = replace(MEMORY, total_bytes=100 * 2**30, weights_bytes=40 * 2**30, draft_bytes=0.0)
+    with pytest.raises(
+        OutOfMemory,
+        match=r"^m: a GPU needs 160 GiB of HBM: weights 40 GiB, keys and values of 6 x 64 tokens "
+        r"120 GiB, activations 4.66e-09 GiB; it has 100 GiB, of which 90% may be used\n"
+        r"  fix: lower --max-num-seqs or --max-model-len, or use --kv-cache-dtype fp8",
+    ):
+        replace(big, sequence_bytes=20.0 * 2**30).check(6, "GPU", "m")
+    with pytest.raises(OutOfMemory, match=r"fix: use more ranks or fewer bits a weight"):
+        replace(MEMORY, weights_bytes=95.0).check(1, "GPU", "m")

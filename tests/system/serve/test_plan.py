@@ -1,0 +1,159 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trnsim.errors import BadInput, OutOfMemory
+from trnsim.system.serve.demand import Demand, Slo, kept_busy, request_s
+from trnsim.system.serve.load import Lengths, Request, Synthetic
+from trnsim.system.serve.machine import machine
+from trnsim.system.serve.options import Options
+from trnsim.system.serve.plan import plan
+from trnsim.system.workload.config import from_config, read
+
+LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
+LARGE = from_config(
+    {
+        "model_type": "llama", "hidden_size": 16384, "intermediate_size": 53248,
+        "vocab_size": 128256, "num_hidden_layers": 126, "num_attention_heads": 128,
+        "num_key_value_heads": 8,
+    },
+    "llama-405b.json",
+)  # fmt: skip
+
+
+def demand(count=64, outputs=32, **how):
+    how = how or {"rate_per_s": 4.0}
+    lengths = Lengths("fixed", 256), Lengths("fixed", outputs)
+    return Demand(None, Synthetic(*lengths, count, **how))
+
+
+def figures(found):
+    return {name: one.p50 for name, one in found.served.figures.items()}
+
+
+def test_a_layout_that_is_set_is_taken():
+    found = plan(LLAMA, machine("trn1"), Options(tensor=8, max_num_seqs=4, replicas=2), demand())
+    assert found.tried == 1
+    assert found.deployment.options.tensor == 8
+    assert found.deployment.engine.max_num_seqs == 4
+    assert found.deployment.engine.max_model_len == 288
+    assert len(found.load) == 64
+
+
+@pytest.mark.parametrize("on", ["trn1", "p5en"])
+def test_no_layout_kept_busy_is_cheaper_than_the_one_that_is_found(on):
+    where, busy = machine(on), kept_busy(256, 64)
+    best = plan(LLAMA, where, Options(), busy)
+    assert best.tried > 10
+    for tensor in (2, 8):
+        for sequences in (4, 32):
+            one = plan(LLAMA, where, Options(tensor=tensor, max_num_seqs=sequences), busy)
+            assert one.usd_per_million_tokens.p50 >= 0.98 * best.usd_per_million_tokens.p50
+
+
+def test_what_a_busy_deployment_gives_is_near_its_closed_form():
+    options = Options(tensor=8, max_num_seqs=16, prompts_at_once=1)
+    found = plan(LLAMA, machine("trn1"), options, kept_busy(256, 64))
+    one = found.deployment
+    guess = 16 * 64 * one.replicas / request_s(one, kept_busy(256, 64).drawn)
+    assert figures(found)["output_tokens_per_s"] == pytest.approx(guess, rel=0.2)
+
+
+def test_a_promise_is_kept_by_the_layout_and_the_load_that_are_found():
+    slo = Slo(ttft_s=0.5, tpot_s=0.02)
+    found = plan(LLAMA, machine("trn1"), Options(), kept_busy(512, 64), slo=slo)
+    shown = figures(found)
+    assert found.is_met
+    assert shown["ttft_p99_s"] <= 0.5
+    assert shown["tpot_p99_s"] <= 0.02
+    # As much as it says, and no more than it can.
+    assert shown["requests_per_s"] == pytest.approx(found.most_per_s, rel=0.15)
+    one = found.deployment.options
+    set_ = replace(one, max_model_len=None)
+    more = replace(kept_busy(512, 64).drawn.at_rate(1.5 * found.most_per_s), count=1500)
+    beyond = plan(LLAMA, machine("trn1"), set_, Demand(None, more), slo=slo)
+    assert not beyond.is_met
+    assert beyond.most_per_s == pytest.approx(found.most_per_s, rel=0.2)
+
+
+def test_a_looser_promise_allows_more():
+    rates = [
+        plan(LLAMA, machine("trn1"), Options(), kept_busy(512, 64), slo=Slo(1.0, tpot_s)).most_per_s
+        for tpot_s in (0.015, 0.03, 0.06)
+    ]
+    assert rates == sorted(rates)
+    assert rates[0] < rates[-1]
+
+
+def test_a_promise_that_one_request_misses_is_said_to_be_missed():
+    found = plan(LLAMA, machine("trn1"), Options(), kept_busy(), slo=Slo(tpot_s=1e-4))
+    assert found.most_per_s == 0
+    assert not found.is_met
+
+
+def test_a_model_too_large_for_an_instance_is_spread_over_as_few_as_hold_it():
+    found = plan(LARGE, machine("trn1"), Options(), demand(8))
+    assert found.deployment.options.stages == found.deployment.instances == 2
+    assert found.deployment.options.tensor == 32
+    with pytest.raises(OutOfMemory, match=r"^llama-405b: a NeuronCore needs .* weights "):
+        plan(LARGE, machine("inf2.xlarge"), Options(), demand(8))
+
+
+def test_more_instances_serve_a_load_no_slower():
+    e2e = []
+    for count in (1, 2, 4):
+        options = Options(tensor=32, max_num_seqs=4, instances=count)
+        found = plan(LLAMA, machine("trn1"), options, demand(rate_per_s=40.0))
+        e2e.append(figures(found)["e2e_p50_s"])
+    assert e2e == sorted(e2e, reverse=True)
+
+
+def test_a_trace_is_its_own_load():
+    requests = tuple(Request(0.1 * n, 100, 20) for n in range(30))
+    found = plan(LLAMA, machine("trn1"), Options(), replace(demand(), trace=requests))
+    assert found.load == requests
+    assert found.deployment.engine.max_model_len == 120
+    with pytest.raises(BadInput, match=r"^request 1 has 100 input and 20 output tokens, 120 toget"):
+        plan(LLAMA, machine("trn1"), Options(max_model_len=119), replace(demand(), trace=requests))
+
+
+def test_clients_are_no_more_than_sequences_that_are_searched():
+    found = plan(LLAMA, machine("trn1"), Options(tensor=8, replicas=1), demand(concurrency=6))
+    assert found.deployment.engine.max_num_seqs <= 6
+
+
+def test_the_price_is_that_of_the_instances():
+    found = plan(LLAMA, machine("trn1"), Options(tensor=8, max_num_seqs=4), demand())
+    usd_per_s = found.quote.usd_per_hour / 3600
+    rate = figures(found)["output_tokens_per_s"]
+    assert found.usd_per_million_tokens.p50 == pytest.approx(1e6 * usd_per_s / rate)
+    assert plan(LLAMA, machine("trn3"), Options(tensor=8, max_num_seqs=4), demand())
+    assert (
+        plan(
+            LLAMA, machine("trn3"), Options(tensor=8, max_num_seqs=4), demand()
+        ).usd_per_million_tokens
+        is None
+    )
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan")])
+def test_a_promise_is_a_positive_time(value):
+    with pytest.raises(BadInput, match=r"^--slo-ttft is .*; legal: a positive number of seconds"):
+        Slo(ttft_s=value)
+    with pytest.raises(BadInput, match=r"^--slo-tpot is "):
+        Slo(tpot_s=value)
+
+
+# aws-neuron-sdk, about-neuron/benchmarks/trn1: Llama-3-8B, int8 weights, TP32; ms at P50.
+PUBLISHED = [(1, 4096, 4096, 153.0, 7.04), (8, 128, 8064, 55.2, 9.95), (8, 128, 3968, 49.1, 7.65)]
+
+
+@pytest.mark.parametrize(("batch", "inputs", "outputs", "ttft_ms", "tpot_ms"), PUBLISHED)
+def test_published_latencies_of_a_static_batch_are_met(batch, inputs, outputs, ttft_ms, tpot_ms):
+    lengths = Lengths("fixed", inputs), Lengths("fixed", outputs)
+    asked = Demand(None, Synthetic(*lengths, 2 * batch, concurrency=batch))
+    options = Options(tensor=32, max_num_seqs=batch, quantization="int8")
+    shown = figures(plan(LLAMA, machine("trn1"), options, asked))
+    assert 1e3 * shown["tpot_p50_s"] == pytest.approx(tpot_ms, rel=0.2)
+    assert 0.5 < 1e3 * shown["ttft_p50_s"] / ttft_ms < 2

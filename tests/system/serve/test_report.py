@@ -1,0 +1,67 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from trnsim.system.serve import report
+from trnsim.system.serve.demand import Demand, kept_busy
+from trnsim.system.serve.load import Lengths, Synthetic
+from trnsim.system.serve.machine import machine
+from trnsim.system.serve.options import Options
+from trnsim.system.serve.plan import plan
+from trnsim.system.workload.config import read
+
+LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
+
+
+def found(on="trn1"):
+    return plan(LLAMA, machine(on), Options(tensor=8, max_num_seqs=4), kept_busy(256, 32))
+
+
+@pytest.mark.parametrize("on", ["trn1", "trn3", "p5en"])
+def test_all_figures_are_intervals_in_si_units_and_json(on):
+    values = json.loads(json.dumps(report.values(found(on))))
+    for name in ("ttft_p50_s", "ttft_p99_s", "tpot_p50_s", "output_tokens_per_s", "e2e_p90_s"):
+        assert values[name]["p10"] <= values[name]["p50"] <= values[name]["p90"]
+    assert values["tensor_parallel_size"] == 8
+    assert values["max_num_seqs"] == 4
+    assert sum(values["token_parts_s"].values()) == pytest.approx(
+        values["tpot_p50_s"]["p50"], rel=0.05
+    )
+    assert ("buckets" in values) is (on != "p5en")
+    assert (values["usd_per_million_tokens"] is None) is (on == "trn3")
+
+
+def test_a_start_loads_weights_and_compiles_a_program_for_each_shape():
+    neuron, gpu = (report.startup_s(found(on).deployment) for on in ("trn1", "p5en"))
+    assert set(neuron) == {"load", "compile"}
+    assert set(gpu) == {"load"}
+    assert neuron["load"].p10 < neuron["load"].p50 < neuron["load"].p90
+    # 128, 256 and 288 tokens; 1, 2 or 4 prompts and one batch; 32 layers.
+    assert neuron["compile"].p50 == pytest.approx(32 * 3 * 4 * 17.5 * 60 / 2 / 80)
+
+
+def test_only_chips_with_published_decodes_are_validated():
+    assert report.is_validated(found("trn1").deployment)
+    assert not report.is_validated(found("trn3").deployment)
+    assert report.times_source(found("trn1").deployment).startswith("few constants")
+
+
+def test_replicas_without_a_request_are_counted():
+    lengths = Lengths("fixed", 64), Lengths("fixed", 8)
+    demand = Demand(None, Synthetic(*lengths, 6, concurrency=2))
+    one = plan(LLAMA, machine("trn1"), Options(tensor=8, max_num_seqs=1), demand)
+    assert one.deployment.replicas == 4
+    assert report.idle(one) == 0  # in turns each gets some
+    two = plan(LLAMA, machine("trn1"), Options(tensor=2, max_num_seqs=1), demand)
+    assert report.idle(two) == 16 - 6
+
+
+def test_what_is_assumed_is_told_with_its_reason():
+    told = report.assumed(found("p5en").deployment)
+    assert any(one.startswith("host s = 0.001: a pass of vLLM's scheduler") for one in told)
+    share = "part of the memory's bandwidth = 0.8: part of a GPU's memory"
+    assert any(one.startswith(share) for one in told)
+    options = Options(tensor=8, max_num_seqs=4, host_s=1e-3)
+    set_ = plan(LLAMA, machine("p5en"), options, kept_busy(256, 32))
+    assert not any(one.startswith("host") for one in report.assumed(set_.deployment))

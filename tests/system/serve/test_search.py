@@ -1,0 +1,57 @@
+from pathlib import Path
+
+import pytest
+
+from trnsim.errors import OutOfMemory
+from trnsim.system.serve.demand import Slo, kept_busy
+from trnsim.system.serve.load import Lengths, Synthetic
+from trnsim.system.serve.machine import machine
+from trnsim.system.serve.options import Options
+from trnsim.system.serve.search import Search
+from trnsim.system.workload.config import read
+
+LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
+
+
+def search(on="trn1", given=None, slo=None, **more):
+    options = Options(**({"max_model_len": 288} | more))
+    where, asked = machine(on), kept_busy(256, 32)
+    return Search(LLAMA, where, options, asked, given, slo or Slo(), None).best()
+
+
+def open_load(rate):
+    return Synthetic(Lengths("fixed", 256), Lengths("fixed", 32), 200, rate_per_s=rate).requests(
+        288
+    )
+
+
+def test_what_is_set_is_not_searched():
+    assert search(tensor=8, max_num_seqs=4).tried == 1
+    assert search(tensor=8).tried == 9  # 1 to 256 sequences
+    assert search(max_num_seqs=4).tried == 5  # 2, 4, 8, 16 and 32 ranks: one does not hold it
+
+
+def test_prompts_go_one_at_a_time_where_the_batch_is_searched():
+    assert search(tensor=8).deployment.engine.prompts_at_once == 1
+    assert search(tensor=8, max_num_seqs=4).deployment.engine.prompts_at_once == 4
+    assert search(tensor=8, prompts_at_once=2).deployment.engine.prompts_at_once <= 2
+
+
+def test_of_layouts_that_cost_the_same_the_faster_one_is_taken():
+    """A load that any layout keeps up with costs the same on all of them."""
+    found = search(given=open_load(1.0))
+    assert found.deployment.options.tensor == 32
+
+
+def test_layouts_that_keep_the_promise_come_first():
+    load = open_load(20.0)
+    loose = search(given=load)
+    tight = search(given=load, slo=Slo(tpot_s=0.012))
+    assert tight.is_met
+    assert tight.most_per_s > 0
+    assert loose.most_per_s is None
+
+
+def test_what_is_refused_first_is_told_where_nothing_fits():
+    with pytest.raises(OutOfMemory, match=r"keys and values of 1 x 288 tokens"):
+        search("inf1.xlarge")

@@ -1,0 +1,190 @@
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trnsim.errors import BadInput, NotModelled, OutOfMemory
+from trnsim.system.serve.engine import Role
+from trnsim.system.serve.machine import machine
+from trnsim.system.serve.options import Options
+from trnsim.system.serve.server import (
+    candidates,
+    check_length,
+    deploy,
+    fleet,
+    legal_tensors,
+    served,
+)
+from trnsim.system.workload.config import from_config, read
+
+LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
+MIXTRAL = from_config(
+    {
+        "model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336,
+        "vocab_size": 32000, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "num_key_value_heads": 8, "num_local_experts": 8, "num_experts_per_tok": 2,
+    },
+    "mixtral.json",
+)  # fmt: skip
+
+
+def options(**more):
+    return Options(**({"tensor": 8, "max_num_seqs": 4, "max_model_len": 1000} | more))
+
+
+def test_neuron_compiles_one_batch_and_buckets_and_vllm_neither():
+    neuron = deploy(LLAMA, machine("trn2"), options()).engine
+    assert neuron.is_compiled
+    assert neuron.batches == (4,)
+    assert neuron.buckets == (128, 256, 512, 1000)
+    assert neuron.block_tokens == 32
+    gpu = deploy(LLAMA, machine("p5en"), options()).engine
+    assert not gpu.is_compiled
+    assert gpu.block_tokens == 16
+    assert gpu.max_num_batched_tokens == 8192
+
+
+def test_blocks_are_what_weights_leave():
+    big, small = (deploy(LLAMA, machine("p5en"), options(utilization=u)) for u in (0.9, 0.45))
+    assert 0.4 < small.engine.blocks / big.engine.blocks < 0.5
+    int8 = deploy(LLAMA, machine("p5en"), options(quantization="int8"))
+    assert int8.engine.blocks > big.engine.blocks
+    fp8 = deploy(LLAMA, machine("p5en"), options(kv_dtype="fp8"))
+    assert fp8.engine.blocks == pytest.approx(2 * big.engine.blocks, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("more", "replicas", "instances"),
+    [
+        ({}, 8, 1),
+        ({"instances": 3}, 24, 3),
+        ({"replicas": 3}, 3, 1),
+        ({"replicas": 9}, 9, 2),
+        ({"tensor": 32, "pipeline": 4}, 1, 2),
+        ({"tensor": 32, "pipeline": 4, "instances": 5}, 2, 5),
+        ({"tensor": 32, "pipeline": 2, "instances": 2}, 2, 2),
+    ],
+)
+def test_replicas_fill_instances(more, replicas, instances):
+    assert fleet(machine("trn2"), options(**more)) == (replicas, instances)
+    found = deploy(LLAMA, machine("trn2"), options(**more))
+    assert found.ranks_used == replicas * found.ranks
+
+
+def test_replicas_of_prefill_and_decode_have_their_roles():
+    found = deploy(LLAMA, machine("trn2"), options(prefill_replicas=3))
+    roles = [one.role for one in found.engines()]
+    assert roles == [Role.PREFILL] * 3 + [Role.DECODE] * 5
+    assert list(found.decoding) == [3, 4, 5, 6, 7]
+
+
+BAD = [
+    ("trn2", {"tensor": 65}, r"--tensor-parallel-size of 65 on trn2.48xlarge, which has 64 ra"),
+    ("trn2", {"tensor": 64}, r"--tensor-parallel-size of 64, and llama-3.1-8b has 32 heads; l"),
+    ("p5en", {"tensor": 6}, r"--tensor-parallel-size of 6, and llama-3.1-8b has 32 heads; le"),
+    ("trn2", {"pipeline": 33}, r"--pipeline-parallel-size of 33; llama-3.1-8b has 32 layers"),
+    ("trn2", {"expert": 2}, r"--expert-parallel-size of 2; llama-3.1-8b has no experts"),
+    ("trn2", {"replicas": 9, "instances": 1}, r"9 replicas of 8 ranks on 1 x trn2.48xlarge; 8 fit"),
+    ("trn2", {"prefill_replicas": 8}, r"--prefill-replicas is 8 of 8 replicas; legal: 0 to 7"),
+    ("inf2.xlarge", {"tensor": 2, "pipeline": 2}, r"a replica on several inf2.xlarge, which has n"),
+    ("trn2", {"max_model_len": 131073}, r"--max-model-len of 131073 tokens; llama-3.1-8b has 1310"),
+    ("trn2", {"quantization": "foo"}, r"--quantization is 'foo' on trn2; legal: int8, fp8, mxfp8"),
+    ("p5en", {"quantization": "mxfp8"}, r"--quantization is 'mxfp8' on p5en; legal: int8, fp8, mx"),
+    ("trn2", {"kv_dtype": "int3"}, r"--kv-cache-dtype is 'int3'; legal: auto, fp8"),
+    ("trn2", {"buckets": (128, 256)}, r"--buckets: the largest of 128,256 does not hold the"),
+    ("p5en", {"buckets": (128, 1000)}, r"--buckets on p5en; vLLM on GPUs compiles no shapes"),
+    ("p5en", {"batches": (4,)}, r"--num-seqs-buckets on p5en; vLLM on GPUs compiles no shapes"),
+    ("p5en", {"prompts_at_once": 2}, r"--max-prefills on p5en; vLLM on GPUs compiles no shapes"),
+    ("trn2", {"is_chunked": False}, r"--no-enable-chunked-prefill on trn2; prompts and decodes ne"),
+    ("trn2", {"batches": (1, 2)}, r"--num-seqs-buckets: the largest of 1,2 does not hold a batch "),
+    ("p5en", {"max_num_batched_tokens": 3}, r"--max-num-batched-tokens is 3; a step has to hold 4"),
+    ("p5en", {"max_num_batched_tokens": 900, "is_chunked": False}, r"--max-num-batched-tokens is "),
+]  # fmt: skip
+
+
+def test_a_rank_too_many_says_what_is_legal():
+    with pytest.raises(
+        BadInput, match=r"64 ranks \(each a logical NeuronCore of 2\); legal: 1 to 64"
+    ):
+        deploy(LLAMA, machine("trn2"), options(tensor=65))
+    with pytest.raises(BadInput, match=r"legal on p5en: 1, 2, 4, 8\n"):
+        deploy(LLAMA, machine("p5en"), options(tensor=6))
+
+
+@pytest.mark.parametrize(("on", "more", "message"), BAD)
+def test_what_cannot_be_deployed_names_the_option_and_what_is_legal(on, more, message):
+    with pytest.raises(BadInput, match=f"^{message}"):
+        deploy(LLAMA, machine(on), options(**more))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"max_num_seqs": 0}, "--max-num-seqs is 0; legal: whole numbers from 1 on"),
+        ({"instances": -4}, "--instances is -4; legal: whole numbers from 1 on"),
+        ({"draft_tokens": -1}, "--num-speculative-tokens is -1; legal: whole numbers from 0 on"),
+        ({"utilization": 1.5}, "--gpu-memory-utilization is 1.5; legal: from 0 to 1"),
+        ({"utilization": float("nan")}, "--gpu-memory-utilization is nan; legal: from 0 to 1"),
+        ({"host_s": -1.0}, "--host-time is -1.0; legal: from 0 on"),
+        ({"imbalance": 0.5}, "--expert-imbalance is 0.5; legal: from 1 on"),
+        ({"acceptance": 2.0}, "--speculative-acceptance is 2.0; legal: from 0 to 1"),
+        ({"draft_tokens": 2}, "2 speculative tokens, and no rate at which they are accepted"),
+    ],
+)
+def test_numbers_out_of_range_name_the_option(more, message):
+    with pytest.raises(BadInput, match=f"^{re.escape(message)}"):
+        Options(**more)
+
+
+def test_over_hbm_is_told_by_what():
+    with pytest.raises(
+        OutOfMemory, match=r"weights 15 GiB, keys and values of 4 x 1000 tokens 0.4"
+    ):
+        deploy(LLAMA, machine("trn1"), options(tensor=1))
+    with pytest.raises(OutOfMemory, match=r"a NeuronCore needs .* weights 3.74 GiB.*it has 2 GiB"):
+        deploy(LLAMA, machine("inf1.xlarge"), options(tensor=4))
+
+
+def test_a_compiled_server_needs_room_for_every_sequence_and_a_dynamic_one_for_one():
+    many = options(tensor=1, max_num_seqs=64, max_model_len=32768, max_num_batched_tokens=4096)
+    with pytest.raises(OutOfMemory, match=r"keys and values of 64 x 32768 tokens 256 GiB"):
+        deploy(LLAMA, machine("trn2"), many)
+    assert deploy(LLAMA, machine("p5en"), many).engine.blocks > 32768 // 16
+
+
+def test_experts_share_the_ranks_of_a_replica():
+    found = deploy(MIXTRAL, machine("trn2"), options(tensor=4, expert=4))
+    assert found.ranks == 16
+    assert found.replicas == 4
+    with pytest.raises(BadInput, match=r"^--expert-parallel-size of 3; mixtral has 8 experts"):
+        deploy(MIXTRAL, machine("trn2"), options(tensor=4, expert=3))
+
+
+def test_bits_are_those_of_the_options():
+    asked = options(quantization="mxfp4", kv_dtype="fp8")
+    found = served(LLAMA, asked, machine("trn2"))
+    assert (found.weight_bits, found.kv_bits, found.other_bits) == (4, 8, 16)
+
+
+def test_a_model_that_makes_no_tokens_is_not_served():
+    encoder = replace(LLAMA, towers=(replace(LLAMA.towers[0], outputs=0),))
+    with pytest.raises(
+        NotModelled, match=r"makes no tokens one after another\n  fix: trnsim plan i"
+    ):
+        served(encoder, Options(), machine("trn2"))
+
+
+def test_a_model_without_positions_has_no_longest_sequence():
+    check_length(replace(LLAMA, max_positions=0), 10**7)
+
+
+def test_a_search_tries_powers_of_two_and_the_whole_instance():
+    assert legal_tensors(LLAMA, machine("inf2")) == [1, 2, 4, 8, 12, 24]
+    assert legal_tensors(LLAMA, machine("p5en")) == [1, 2, 4, 8]
+    assert list(candidates(machine("trn2"), 6)) == [1, 2, 4, 6]
+
+
+def test_what_is_not_set_cannot_be_deployed():
+    with pytest.raises(BadInput, match=r"^tensor ranks, sequences and length of a deployment have"):
+        deploy(LLAMA, machine("trn2"), Options())

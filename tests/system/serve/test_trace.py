@@ -1,0 +1,134 @@
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trnsim.errors import BadInput
+from trnsim.system.serve.load import Request
+from trnsim.system.serve.trace import read, write
+
+GOOD = '{"arrival": 0.5, "input": 512, "output": 128}\n'
+
+
+def stored(tmp_path, text, name="trace.jsonl"):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_json_lines_and_csv_say_the_same(tmp_path):
+    lines = stored(
+        tmp_path, GOOD + '\n{"arrival": 2, "input": 9, "output": 1, "prefix": "a", "after": 1}\n'
+    )
+    rows = stored(
+        tmp_path, "arrival,input,output,prefix,after\n0.5,512,128,,\n2,9,1,a,1\n", "t.csv"
+    )
+    expected = (Request(0.5, 512, 128), Request(2.0, 9, 1, "a", 9, 0))
+    assert read(lines) == read(rows) == expected
+
+
+def test_a_prefix_without_a_length_is_as_long_as_its_shortest_prompt(tmp_path):
+    row = '{{"arrival": 0, "input": {}, "output": 1, "prefix": "{}"}}\n'
+    load = read(stored(tmp_path, row.format(90, "a") + row.format(70, "a") + row.format(80, "b")))
+    assert [one.prefix_tokens for one in load] == [70, 70, 80]
+
+
+_REQUESTS = st.lists(
+    st.tuples(
+        st.floats(0, 1e6, allow_nan=False),
+        st.integers(1, 10**6),
+        st.integers(1, 10**6),
+        st.sampled_from(["", "a", "b"]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@settings(deadline=None)
+@given(_REQUESTS)
+def test_what_is_written_is_read_again_bit_for_bit(tmp_path_factory, drawn):
+    arrivals = sorted(one[0] for one in drawn)
+    load = tuple(
+        Request(
+            arrival, inputs, outputs, prefix, inputs if prefix else 0, 0 if late and place else None
+        )
+        for place, (arrival, (_, inputs, outputs, prefix, late)) in enumerate(
+            zip(arrivals, drawn, strict=True)
+        )
+    )
+    path = tmp_path_factory.mktemp("trace") / "t.jsonl"
+    write(path, load, arrivals)
+    assert read(path) == load
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"arrival": 1, "input": 5', "no JSON: Expecting ',' delimiter"),
+        ("[1, 2]", "a list, where a line holds an object"),
+        ('{"arrival": 1, "input": 5}', "no output; fields found: arrival, input"),
+        ('{"arrival": NaN, "input": 5, "output": 3}', "arrival is nan; legal: seconds from the st"),
+        (
+            '{"arrival": -1, "input": 5, "output": 3}',
+            "arrival is -1; legal: seconds from the start",
+        ),
+        (
+            '{"arrival": 0.2, "input": 5, "output": 3}',
+            "arrival is 0.2, before the 0.5 of the reque",
+        ),
+        ('{"arrival": 1, "input": 0, "output": 3}', "input is 0; legal: whole numbers from 1 on"),
+        ('{"arrival": 1, "input": 2.5, "output": 3}', "input is 2.5; legal: whole numbers from 1"),
+        (
+            '{"arrival": 1, "input": 5, "output": -3}',
+            "output is -3; legal: whole numbers from 1 on",
+        ),
+        ('{"arrival": 1, "input": true, "output": 3}', "input is True; legal: a number"),
+        ('{"arrival": 1, "input": "many", "output": 3}', "input: 'many' is no number"),
+        ('{"arrival": 1, "input": 1e999, "output": 3}', "input is inf; legal: whole numbers"),
+        (
+            '{"arrival": 1, "input": 5, "output": 3, "tokens": 1}',
+            "'tokens' is no field; legal: arr",
+        ),
+        (
+            '{"arrival": 1, "input": 5, "output": 3, "after": 2}',
+            "after is 2; legal: an earlier req",
+        ),
+        (
+            '{"arrival": 1, "input": 5, "output": 3, "prefix_tokens": 2}',
+            "prefix_tokens is 2; legal",
+        ),
+    ],
+)
+def test_a_broken_line_is_named_with_what_is_legal(tmp_path, line, message):
+    path = stored(tmp_path, GOOD + line + "\n")
+    with pytest.raises(
+        BadInput, match=rf"^{re.escape(str(path))}:2: {re.escape(message)}"
+    ) as error:
+        read(path)
+    assert error.value.line.line == 2
+    assert 'a line is {"arrival": 0.25, "input": 512, "output": 128}' in error.value.fix
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("1,5", "not as many cells as the header has columns"),
+        ("1,5,3,4", "not as many cells as the header has columns"),
+        ("1,5,-3", "output is '-3'; legal: whole numbers from 1 on"),
+        ("1,,3", "no input; fields found: arrival, output"),
+        ('1,"5,3', "no CSV: unexpected end of data"),
+    ],
+)
+def test_a_broken_row_is_named(tmp_path, row, message):
+    path = stored(tmp_path, f"arrival,input,output\n0,5,3\n{row}\n", "t.csv")
+    with pytest.raises(BadInput, match=rf"^{re.escape(str(path))}:3: {re.escape(message)}"):
+        read(path)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "arrival,input,output\n"])
+def test_a_trace_without_requests_is_refused(tmp_path, text):
+    with pytest.raises(BadInput, match=r": no requests\n  fix: a line is "):
+        read(stored(tmp_path, text))

@@ -1,0 +1,125 @@
+"""One function at many points: the same results, however they are found."""
+
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from trnsim.errors import BadInput
+from trnsim.system import search
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from points import die_once, half, noted, plus
+
+POINTS = list(range(70))
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRNSIM_CACHE", str(tmp_path / "kept"))
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    monkeypatch.setenv("PYTHONPATH", path)  # so that other processes find the points
+    return tmp_path
+
+
+def test_results_are_in_the_order_of_the_points():
+    assert search.map(half, POINTS, processes=1) == [one / 2 for one in POINTS]
+    assert search.map(half, []) == []
+
+
+def test_processes_find_what_one_finds():
+    assert search.map(half, POINTS, processes=2) == [one / 2 for one in POINTS]
+
+
+def test_what_is_done_is_not_done_again(folder):
+    function = partial(noted, file=str(folder / "calls"))
+    first = search.map(function, POINTS, processes=1)
+    again = search.map(function, [*POINTS, 70], processes=1)
+    assert again[:70] == first
+    calls = (folder / "calls").read_text().split()
+    # The last chunk has a point more, and is another one.
+    assert len(calls) == 70 + 71 % search.CHUNK
+
+
+def test_an_interrupted_search_goes_on(folder):
+    function = partial(noted, file=str(folder / "calls"), until=40)
+    with pytest.raises(KeyboardInterrupt):
+        search.map(function, POINTS, processes=1)
+    (folder / "calls").write_text("")
+    rest = partial(noted, file=str(folder / "calls"), until=40)
+    (folder / "on").touch()
+    assert search.map(rest, POINTS, processes=1) == [one + 1 for one in POINTS]
+    assert [int(one) for one in (folder / "calls").read_text().split()] == POINTS[32:]
+
+
+def test_another_function_or_argument_is_another_search():
+    assert search.map(partial(plus, more=1), [1], processes=1) == [2]
+    assert search.map(partial(plus, more=2), [1], processes=1) == [3]
+    assert search.map(half, [1], processes=1) == [0.5]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system kills no process")
+def test_the_points_of_a_process_that_died_are_done_again(folder):
+    function = partial(die_once, file=str(folder / "died"))
+    assert search.map(function, POINTS, processes=2) == [one + 1 for one in POINTS]
+    assert (folder / "died").exists()
+
+
+def test_a_deadline_leaves_points_out(monkeypatch):
+    clock = iter(range(100))
+    monkeypatch.setattr(search.time, "monotonic", lambda: float(next(clock)))
+    found = search.map(half, POINTS[:32], processes=1, deadline_s=2.0)
+    assert found == [one / 2 for one in POINTS[:16]] + [None] * 16
+
+
+def test_progress_is_told():
+    told = []
+    search.map(half, POINTS, processes=1, tell=told.append)
+    assert told == [16, 32, 48, 64, 70]
+
+
+def test_ray_is_an_extra(monkeypatch):
+    monkeypatch.setattr(search, "find_spec", lambda _: None)
+    with pytest.raises(BadInput, match=r"--ray needs Ray, .*\n  fix: pip install 'trnsim\[ray\]'"):
+        search.map(half, POINTS, ray="auto")
+
+
+def fake_ray(connects=True):
+    """A cluster of one worker whose first task fails to come back in time."""
+
+    class Task:
+        def __init__(self, function):
+            self.function = function
+
+        def remote(self, *given):
+            return partial(self.function, *given)
+
+    def init(**_):
+        if not connects:
+            raise ConnectionError("nobody listens")
+
+    return SimpleNamespace(
+        init=init,
+        remote=lambda **_: Task,
+        wait=lambda running, **_: (running[-1:], running[:-1]),
+        get=lambda one: one(),
+        cancel=print,
+    )
+
+
+def test_a_cluster_finds_what_one_process_finds(monkeypatch):
+    monkeypatch.setattr(search, "find_spec", lambda _: True)
+    monkeypatch.setattr(search, "import_module", lambda _: fake_ray())
+    assert search.map(half, POINTS, ray="auto") == [one / 2 for one in POINTS]
+
+
+def test_a_cluster_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setattr(search, "find_spec", lambda _: True)
+    monkeypatch.setattr(search, "import_module", lambda _: fake_ray(connects=False))
+    with pytest.raises(BadInput, match=r"--ray 1\.2\.3\.4:5: no cluster is there: nobody listens"):
+        search.map(half, POINTS, ray="1.2.3.4:5")

@@ -1,0 +1,141 @@
+from itertools import pairwise
+
+import pytest
+
+from trnsim.errors import BadInput, OutOfMemory
+from trnsim.system import search
+from trnsim.system.machine import machine
+from trnsim.system.train.best import Effort, _timed, best, front, point
+from trnsim.system.train.candidates import Asked, fitting, layouts
+from trnsim.system.train.layout import Layout
+from trnsim.system.train.step import Steps
+
+QUICK = Effort(budget=8, processes=1)
+
+
+SMALL = {"hidden_size": 1024, "num_hidden_layers": 4, "intermediate_size": 4096}
+EXPERTS = {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "on", "instances"), [(SMALL, "trn1", 1), (SMALL | EXPERTS, "p5en", 4)]
+)
+def test_the_best_is_the_shortest_of_all_that_fit(sizes, on, instances, make_llama):
+    small = make_llama(**sizes)
+    asked = Asked(64, 2048, virtual=1)
+    where = machine(on, instances)
+    steps = Steps(small, where)
+    times = []
+    for one in fitting(small, where, layouts(small, where, asked)):
+        try:
+            times.append(steps.step(one).step_s.p50)
+        except OutOfMemory:
+            continue
+    found = best(small, on, instances, asked, Effort(budget=30, processes=1))
+    assert found.step.step_s.p50 == pytest.approx(min(times), rel=0.01)
+    assert found.timed == 30 < found.fitting <= found.looked_at
+
+
+def test_what_was_asked_is_not_searched(llama):
+    asked = Asked(
+        256,
+        4096,
+        *(8, 4, 1, 8, 1, 1, 1, "full"),
+        is_sequence=True,
+        micro_batch=1,
+    )
+    found = best(llama, "trn2", 4, asked, QUICK)
+    assert found.looked_at == found.timed == 1
+    assert str(found.step.layout) == "TP=8 PP=4 DP=8 ZeRO-1 recompute=full SP micro batch 1"
+
+
+def test_the_smallest_number_that_fits_is_taken(make_llama):
+    large = make_llama(hidden_size=8192, num_hidden_layers=80, intermediate_size=28672)
+    asked = Asked(64, 4096)
+    found = best(large, "trn1", None, asked, QUICK)
+    assert found.machine.count > 1
+    with pytest.raises(OutOfMemory, match="needs"):
+        best(large, "trn1", found.machine.count // 2, asked, QUICK)
+
+
+def test_a_model_too_large_for_an_instance_without_efa_says_so(make_llama):
+    large = make_llama(hidden_size=8192, num_hidden_layers=80, intermediate_size=28672)
+    with pytest.raises(OutOfMemory, match=r"a NeuronCore of trn1\.2xlarge has 16\.0 GiB"):
+        best(large, "trn1.2xlarge", None, Asked(64, 4096), QUICK)
+
+
+def test_what_was_asked_and_cannot_be_is_named(llama):
+    with pytest.raises(BadInput, match="--tp 128 is more than the 64 ranks"):
+        best(llama, "trn2", 1, Asked(64, 4096, tensor=128), QUICK)
+    with pytest.raises(BadInput, match="has 32 layers, which --pp x --vp = 5 does not divide"):
+        best(llama, "trn2", 5, Asked(64, 4096, pipeline=5), QUICK)
+
+
+def test_ranks_that_no_layout_gives_work_are_refused(llama):
+    with pytest.raises(BadInput, match=r"no layout gives work to all 2,304 ranks of 4 x Trn3"):
+        best(llama, "trn3", 4, Asked(512, 8192), QUICK)
+
+
+def test_more_chips_are_never_slower_without_a_word(llama):
+    """A batch of 16 sequences: beyond some number, instances have ever less to do."""
+    found = [best(llama, "trn2", count, Asked(16, 4096), QUICK) for count in (1, 4, 16, 64)]
+    for fewer, more in pairwise(found):
+        assert more.step.step_s.p50 < fewer.step.step_s.p50 or more.note
+    for one in found:
+        quicker = [w.count for w, s in one.others if s.step_s.p50 <= one.step.step_s.p50]
+        assert quicker == [one.machine.count] or "instances are not slower" in one.note
+
+
+def test_a_deadline_that_is_over_takes_the_most_promising_one(llama):
+    found = best(llama, "trn2", 4, Asked(256, 4096), Effort(deadline_s=1e-9, processes=1))
+    thorough = best(llama, "trn2", 4, Asked(256, 4096), QUICK)
+    assert thorough.step.step_s.p50 <= found.step.step_s.p50 < 1.2 * thorough.step.step_s.p50
+
+
+def test_a_point_without_room_is_no_time():
+    given = {"tensor": 1, "data": 32, "global_batch": 32, "zero": 0}
+    from trnsim.system.workload.config import from_config  # noqa: PLC0415  a point has all it needs
+
+    model = from_config(
+        {
+            "model_type": "llama",
+            "hidden_size": 4096,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "intermediate_size": 14336,
+            "vocab_size": 32000,
+        },
+        "llama.json",
+    )
+    assert point(given, model, "trn1.32xlarge", 1, 1) == "memory"
+    assert point(given | {"tensor": 8, "data": 4}, model, "trn1.32xlarge", 1, 1) == "memory"
+    assert point(given | {"tensor": 32, "data": 1}, model, "trn1.32xlarge", 1, 1) > 0
+
+
+def test_of_layouts_that_are_as_good_the_plainest_is_taken(llama, monkeypatch):
+    """Of four whose steps were timed, the third is too slow and the fourth has no room."""
+    made = [
+        Layout(zero=3, data=8),
+        Layout(zero=1, tensor=8),
+        Layout(zero=0, data=8),
+        Layout(zero=0, tensor=8),
+    ]
+    monkeypatch.setattr(search, "map", lambda *_, **__: [1.0, 1.004, 1.1, "memory"])
+    assert _timed(llama, machine("trn2"), made, QUICK, 0.0) == made[1]
+
+
+def test_more_instances_are_looked_at_where_they_can_exchange(llama):
+    asked, effort = Asked(256, 4096), Effort(budget=2, processes=1, doublings=2)
+    found = best(llama, "trn2", None, asked, effort)
+    assert [where.count for where, _ in found.others] == [1, 2, 4]
+    times = [step.step_s.p50 for _, step in found.others]
+    assert times == sorted(times, reverse=True)
+    small = Asked(256, 4096, tensor=2, recompute="full", zero=3)
+    with pytest.raises(OutOfMemory):
+        best(llama, "trn1.2xlarge", None, small, effort)
+
+
+def test_a_front_has_what_nothing_beats():
+    points = [(1.0, 9.0), (2.0, 5.0), (2.0, 6.0), (3.0, 5.0), (9.0, 1.0), (9.0, 1.0)]
+    assert front(points) == [0, 1, 4, 5]
+    assert front([]) == []

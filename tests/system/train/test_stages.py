@@ -1,0 +1,61 @@
+import pytest
+
+from trnsim.system.train.layout import Layout
+from trnsim.system.train.stages import all_parts, chunks, imbalance
+
+
+def held(parts):
+    return sum(part.times * (part.dense + part.experts) for part in parts)
+
+
+@pytest.mark.parametrize(
+    "axes", [{}, {"pipeline": 4}, {"pipeline": 4, "virtual": 2}, {"tensor": 8}]
+)
+def test_stages_hold_all_parameters_between_them(axes, llama):
+    layout = Layout(**axes)
+    parts = [part for chunk in chunks(llama, layout) for part in chunk]
+    assert held(parts) * layout.tensor == pytest.approx(
+        llama.parameters, rel=5e-4
+    )  # norms are copied
+
+
+def test_experts_are_held_by_their_ranks(mixtral):
+    whole, shared = (
+        sum(part.times * part.experts for part in all_parts(mixtral, Layout(data=4, expert=ep)))
+        for ep in (1, 4)
+    )
+    assert whole == 32 * 8 * 3 * 4096 * 14336
+    assert shared == whole / 4
+
+
+def test_a_tied_table_is_held_by_the_first_stage_and_the_last(make_llama):
+    tied = make_llama(tie_word_embeddings=True)
+    alone = held(all_parts(tied, Layout()))
+    stages = [held(chunk) for chunk in chunks(tied, Layout(pipeline=2))]
+    assert alone == tied.parameters
+    assert sum(stages) == tied.parameters + 128256 * 4096
+
+
+def test_layers_are_dealt_out_in_their_order(llama):
+    made = chunks(llama, Layout(pipeline=4, virtual=2))
+    names = [[(part.block.name, part.times) for part in chunk] for chunk in made]
+    assert names == [
+        [("embedding", 1), ("layer", 4)],
+        *[[("layer", 4)]] * 6,
+        [("layer", 4), ("head", 1)],
+    ]
+
+
+def test_the_busiest_of_many_ranks_has_more_than_its_share():
+    assert imbalance(1000, 1) == 1.0
+    assert imbalance(1000, 8) == pytest.approx(1.064, abs=1e-3)
+    assert imbalance(1000, 64) > imbalance(1000, 8) > imbalance(4000, 8)
+
+
+def test_tokens_that_a_rank_does_not_expect_are_multiplied_and_sent(mixtral):
+    (layer,) = (part for part in all_parts(mixtral, Layout(data=8, expert=8)) if part.is_layer)
+    ups = [one for one in layer.block.products if one.name == "expert up"]
+    (sent,) = (one for one in layer.block.exchanges if one.kind == "all_to_all")
+    factor = imbalance(2 * 4096, 8)
+    assert sum(one.m * one.times for one in ups) == pytest.approx(2 * 4096 * factor)
+    assert sent.nbytes == pytest.approx(2 * 4096 * 4096 * 2 * factor)
