@@ -105,3 +105,13 @@ def test_no_function_is_longer_than_sixty_lines_of_code(file):
 @pytest.mark.parametrize("file", FILES)
 def test_every_source_file_says_what_it_is_for(file):
     assert ast.get_docstring(ast.parse((SOURCE / file).read_text(encoding="utf-8")))
+
+
+def test_modules_that_tests_share_have_names_of_their_own():
+    """Pytest imports them by name alone, so that of two the first one imported would serve both."""
+    named = [
+        file.name
+        for file in TESTS.rglob("*.py")
+        if not file.name.startswith(("test_", "__init__", "conftest"))
+    ]
+    assert sorted(named) == sorted(set(named))

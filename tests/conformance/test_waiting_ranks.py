@@ -21,8 +21,14 @@ ORDERS = ([0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2])
 ALL = [[0, 1, 2, 3]]
 PAIRS = [[0, 1], [2, 3]]
 AT = r" at \S*test_waiting_ranks\.py:(\d+)"
-SUM = r"all_reduce\(op=add\) of float32 \[4, 4\] to \[4, 4\] in group \[0-3\]" + AT
-GATHER = r"all_gather\(collective_dim=0\) of float32 \[4, 4\] to \[16, 4\] in group \[0-3\]" + AT
+THERE = " in (?:shared |private )?HBM in"
+SUM = r"all_reduce\(op=add\) of float32 \[4, 4\] to \[4, 4\]" + THERE + r" group \[0-3\]" + AT
+GATHER = (
+    r"all_gather\(collective_dim=0\) of float32 \[4, 4\] to \[16, 4\]"
+    + THERE
+    + r" group \[0-3\]"
+    + AT
+)
 
 
 @nki.jit
@@ -79,18 +85,22 @@ def run(fault, order, lnc=1):
 
 OTHERS = "ranks 0, 2-3 wait in "
 WAITING = {
-    "collective": OTHERS + SUM + r"; rank 1 waits in all_to_all of float32 \[4, 4\] to \[4, 4\] in"
-    r" group \[0-3\]" + AT,
+    "collective": OTHERS
+    + SUM
+    + r"; rank 1 waits in all_to_all of float32 \[4, 4\] to \[4, 4\]"
+    + THERE
+    + r" group \[0-3\]"
+    + AT,
     "permute": OTHERS + SUM + r"; rank 1 waits in collective_permute of float32 \[4, 4\] to "
-    r"\[4, 4\] in group \[0-1\]" + AT,
+    r"\[4, 4\]" + THERE + r" group \[0-1\]" + AT,
     "group": OTHERS + SUM + r"; rank 1 waits in all_reduce\(op=add\) of float32 \[4, 4\] to "
-    r"\[4, 4\] in group \[0-1\]" + AT,
+    r"\[4, 4\]" + THERE + r" group \[0-1\]" + AT,
     "dtype": OTHERS + SUM + r"; rank 1 waits in all_reduce\(op=add\) of bfloat16 \[4, 4\] to "
-    r"\[4, 4\] in group \[0-3\]" + AT,
+    r"\[4, 4\]" + THERE + r" group \[0-3\]" + AT,
     "shape": OTHERS + SUM + r"; rank 1 waits in all_reduce\(op=add\) of float32 \[2, 4\] to "
-    r"\[2, 4\] in group \[0-3\]" + AT,
+    r"\[2, 4\]" + THERE + r" group \[0-3\]" + AT,
     "operator": OTHERS + SUM + r"; rank 1 waits in all_reduce\(op=maximum\) of float32 \[4, 4\] "
-    r"to \[4, 4\] in group \[0-3\]" + AT,
+    r"to \[4, 4\]" + THERE + r" group \[0-3\]" + AT,
     "order": OTHERS + SUM + "; rank 1 waits in " + GATHER,
     "ended": OTHERS + SUM + "; rank 1 has ended",
     "ended later": OTHERS + GATHER + "; rank 1 has ended",

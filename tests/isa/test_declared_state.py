@@ -52,9 +52,9 @@ class SpiedRegister(VirtualRegister):
         self._found.add((self._what, "read"))
         return super().value
 
-    def put(self, value):
+    def put(self, value, tell=None):
         self._found.add((self._what, "write"))
-        super().put(value)
+        super().put(value, tell)
 
     def forget(self):
         self._found.add((self._what, "write"))
@@ -82,6 +82,12 @@ class OtherRanks:
 
     def __init__(self, found):
         self._found = found
+
+    def is_among(self, ranks):
+        return self.rank in ranks
+
+    def number_was_read(self):
+        """Whoever compares ranks is told; it changes no state."""
 
     def exchange(self, exchange):
         self._found.add(("meeting", "waits"))

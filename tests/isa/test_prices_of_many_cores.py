@@ -39,7 +39,9 @@ def check_priced(instruction, core):
     for time in TIMES:
         found = np.broadcast_to(getattr(cost, time), len(cores))
         assert found.tolist() == [getattr(one, time) for one in each], time
-    plain = dict.fromkeys(TIMES, 0.0)
+    shares = np.broadcast_to(cost.engine_share, len(cores))
+    assert shares.tolist() == pytest.approx([one.engine_share for one in each])
+    plain = dict.fromkeys((*TIMES, "engine_share"), 0.0)
     assert {replace(one, **plain) for one in each} == {replace(cost, **plain)}
 
 

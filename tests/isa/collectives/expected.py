@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import ml_dtypes
 import numpy as np
-from plans import NUMPY, VARIABLE, counts, sources
+from drawn_collectives import NUMPY, VARIABLE, counts, sources
 
 REDUCTIONS = {"add": np.add, "minimum": np.minimum, "maximum": np.maximum}
 

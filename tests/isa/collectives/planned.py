@@ -8,7 +8,7 @@ import nki.collectives as ncc
 import nki.isa as nisa
 import nki.language as nl
 import numpy as np
-from plans import NUMPY, VARIABLE, counts, sources
+from drawn_collectives import NUMPY, VARIABLE, counts, sources
 
 import trnsim
 from trnsim.program.ranks import Ranks

@@ -6,11 +6,11 @@ Programs of several collectives and computations give the same in whatever order
 import os
 
 import numpy as np
+from drawn_collectives import plans, sequences
 from expected import check, raw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planned import LEFT_OUT, in_order, launched, run, run_all, unseen
-from plans import plans, sequences
 
 from trnsim.errors import Deadlock, EmulatorError
 
