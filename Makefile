@@ -28,6 +28,7 @@ test: .venv/.test check ## install what tests need, run every check and every te
 	$(BIN)/python -m pytest --numprocesses=2
 	JAX_PLATFORMS=cpu $(BIN)/python -m pytest --numprocesses=2 tests/graph/test_oracle.py tests/jax/stablehlo
 	$(BIN)/python -m pytest --numprocesses=2 tests/jax tests/jax_versions --ignore=tests/jax/stablehlo
+	$(BIN)/python bench/system/run.py --rows bench/system/rows.json --against bench/system/limits.json
 
 check: .venv/.test ## format, lint, types, layers, spelling, and the tests a newcomer runs first
 	$(BIN)/ruff format --check --quiet .

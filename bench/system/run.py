@@ -35,6 +35,8 @@ SCALES = {
 }
 """Units of published figures in SI; any other is the command's own."""
 ALL = "all"
+_SHOWN = 160
+"""Letters of a refusal."""
 WORSE = 1.05
 """By what an error may exceed the kept one."""
 
@@ -83,9 +85,9 @@ def answer(row):
             app([*row["command"], "--json"], standalone_mode=False)
         return Answer(row, interval_at(json.loads(printed.getvalue()), row["path"]))
     except EmulatorError as error:
-        return Answer(row, (), str(error).splitlines()[0])
+        return Answer(row, (), str(error).splitlines()[0][:_SHOWN])
     except Exception as error:  # noqa: BLE001  one row must not end the others
-        return Answer(row, (), f"{type(error).__name__}: {error}"[:200])
+        return Answer(row, (), f"{type(error).__name__}: {error}"[:_SHOWN])
 
 
 def interval_at(found, path):
@@ -142,12 +144,11 @@ def figures(answers):
     """By group, how many rows are answered, and the median and P90 of their errors in percent."""
     found = {}
     for name, ones in grouped(answers).items():
-        size = [abs(100 * one.error) for one in ones if one.interval] or [float("inf")]
-        found[name] = {
-            "answered": sum(bool(one.interval) for one in ones),
-            "median": round(float(np.median(size)), 2),
-            "P90": round(float(np.quantile(size, 0.9)), 2),
-        }
+        size = [abs(100 * one.error) for one in ones if one.interval]
+        found[name] = {"answered": len(size)}
+        if size:
+            found[name]["median"] = round(float(np.median(size)), 2)
+            found[name]["P90"] = round(float(np.quantile(size, 0.9)), 2)
     return found
 
 
@@ -155,13 +156,13 @@ def worsened(found, kept):
     """What is worse than it was kept, in words."""
     said = []
     for name, old in kept.items():
-        new = found.get(name, {"answered": 0, "median": float("inf"), "P90": float("inf")})
+        new = found.get(name, {"answered": 0})
         if new["answered"] < old["answered"]:
             said.append(f"{name}: {new['answered']} rows answered, {old['answered']} before")
         said += [
             f"{name}: {what} of {new[what]} %, {old[what]} % before"
             for what in ("median", "P90")
-            if new[what] > WORSE * old[what]
+            if what in new and what in old and new[what] > WORSE * old[what]
         ]
     return said
 
