@@ -57,7 +57,7 @@ def _section(assessment: Assessment) -> str:
     workload = assessment.workload
     head = (
         f"{workload.name}: {assessment.decision.value.upper()}. {assessment.reason}\n"
-        f"  {workload.kind} {workload.model.name}, {amount(assessment.tokens_per_month)} tokens "
+        f"  {workload.kind} {workload.architecture.name}, {amount(assessment.tokens_per_month)} tokens "
         f"a month, today {workload.current_instance}, {amount(workload.usd_per_month)} USD a month"
     )
     rows = [

@@ -20,7 +20,6 @@ from trnsim import files
 from trnsim.errors import BadInput, EmulatorError, SourceLine
 from trnsim.formatting import parse_number
 from trnsim.price import payback_months
-from trnsim.system.model import read as read_model
 from trnsim.system.payback import HOURS_PER_MONTH, MIGRATION_USD, PAYBACK_LIMIT_MONTHS
 from trnsim.system.platform import compared, platform, trainiums
 from trnsim.system.serve import report
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from trnsim.arch.catalogue import Catalogue
     from trnsim.facts import Interval
-    from trnsim.system.model import ModelShape
     from trnsim.system.workload.architecture import Architecture
 
 COLUMNS: Final = ("workload", "model_config", "kind", "current_instance", "usd_per_month")
@@ -60,7 +58,6 @@ class Workload:
     """
 
     name: str
-    model: ModelShape
     architecture: Architecture
     kind: str
     volume: float
@@ -192,14 +189,12 @@ class _Line:
         if kind not in KINDS:
             raise self.fault(f"kind is {kind!r}; legal: {', '.join(KINDS)}")
         try:
-            file = self.path.parent / self.text("model_config")
-            model, architecture = read_model(file), config.read(file)
+            architecture = config.read(self.path.parent / self.text("model_config"))
             platform(self.text("current_instance"), rows)
         except EmulatorError as error:
             raise self.fault(error.reason, error.fix) from error
         return Workload(
             name=self.text("workload"),
-            model=model,
             architecture=architecture,
             kind=kind,
             volume=self.positive(units[0]),
