@@ -55,9 +55,10 @@ def assess(
 def _section(assessment: Assessment) -> str:
     """One workload: the decision, then a row per platform."""
     workload = assessment.workload
+    model = workload.architecture.name
     head = (
         f"{workload.name}: {assessment.decision.value.upper()}. {assessment.reason}\n"
-        f"  {workload.kind} {workload.architecture.name}, {amount(assessment.tokens_per_month)} tokens "
+        f"  {workload.kind} {model}, {amount(assessment.tokens_per_month)} tokens "
         f"a month, today {workload.current_instance}, {amount(workload.usd_per_month)} USD a month"
     )
     rows = [

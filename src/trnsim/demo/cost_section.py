@@ -13,7 +13,7 @@ from trnsim.system.train.best import Effort
 from trnsim.system.train.estimate import estimate as train
 from trnsim.system.workload import config as configs
 
-_EFFORT = Effort(budget=8, processes=1)
+_EFFORT = Effort(budget=8)
 
 
 def cost_lines(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
-from itertools import permutations, product
+from itertools import chain, permutations, product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -172,34 +172,33 @@ class Fabric:
         Raises:
             BadInput: for a transfer between instances that have no EFA.
         """
-        transfers: list[int] = []
-        resources: list[int] = []
-        weights: list[float] = []
-        for number, (source, target) in enumerate(
-            zip(phase.sources.tolist(), phase.targets.tolist(), strict=True)
-        ):
-            for resource, weight in self._uses(source, target, phase.reads, phase.copies):
-                transfers.append(number)
-                resources.append(resource)
-                weights.append(weight)
-        return Uses(np.array(transfers), np.array(resources), np.array(weights, np.float64))
+        pairs = zip(phase.sources.tolist(), phase.targets.tolist(), strict=True)
+        passed = [self._resources[pair] for pair in pairs]
+        counts = np.array([len(one) for one in passed], np.int64)
+        resources = np.fromiter(chain.from_iterable(passed), np.int64, int(counts.sum()))
+        weights = np.ones(len(resources))
+        weights[np.cumsum(counts) - counts] = phase.reads + phase.copies
+        return Uses(np.repeat(np.arange(len(passed)), counts), resources, weights)
 
-    def _uses(
-        self, source: int, target: int, reads: float, copies: float
-    ) -> list[tuple[int, float]]:
-        """Resources of one transfer, and how often its bytes pass each."""
+    @cached_property
+    def _resources(self) -> Mapping[tuple[int, int], tuple[int, ...]]:
+        """By source and target what a transfer passes, found when it is first asked for."""
+        return _Resources(self)
+
+    def passed(self, source: int, target: int) -> tuple[int, ...]:
+        """The resources of a transfer: the HBM of the sender's chip, then all others.
+
+        Raises:
+            BadInput: between instances that have no EFA.
+        """
         here, there = self.place(source), self.place(target)
         size = len(self._of_a_node)
         first, other = here.node * size, there.node * size
         links = len(self.topology.links)
-        found = [
-            (first + links + here.chip, reads + copies),
-            (other + links + there.chip, 1.0),
-            (self.engines(source), 1.0),
-        ]
+        found = (first + links + here.chip, other + links + there.chip, self.engines(source))
         if here.node == there.node:
             route = self._ways[here.node][here.chip, there.chip] if here.chip != there.chip else ()
-            return found + [(first + link, 1.0) for link in route]
+            return (*found, *(first + link for link in route))
         adapters = self._adapters
         if not adapters:
             raise BadInput(
@@ -208,15 +207,9 @@ class Fabric:
                 fix="use one instance, or a type with EFA such as trn1.32xlarge or trn2.48xlarge",
             )
         out = size - _DIRECTIONS * adapters
-        sends, receives = (
-            self._adapters_of_chips[here.node][0],
-            self._adapters_of_chips[there.node][1],
-        )
-        return [
-            *found,
-            (first + out + sends[here.chip], 1.0),
-            (other + out + adapters + receives[there.chip], 1.0),
-        ]
+        sends = self._adapters_of_chips[here.node][0][here.chip]
+        receives = self._adapters_of_chips[there.node][1][there.chip]
+        return (*found, first + out + sends, other + out + adapters + receives)
 
     def check_ways(self) -> None:
         """Refuse faults that leave ranks without a way to each other.
@@ -306,6 +299,18 @@ class Fabric:
 def _precision(name: str) -> tuple[bool, bool]:
     """How much a name says: one of an instance, and of a direction, outweighs the others."""
     return name.startswith("instance "), name.endswith((", out", ", in"))
+
+
+class _Resources(dict[tuple[int, int], tuple[int, ...]]):
+    """What transfers pass, by source and target."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        super().__init__()
+        self._fabric = fabric
+
+    def __missing__(self, pair: tuple[int, int]) -> tuple[int, ...]:
+        self[pair] = self._fabric.passed(*pair)
+        return self[pair]
 
 
 def fabric(

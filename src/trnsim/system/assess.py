@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 COLUMNS: Final = ("workload", "model_config", "kind", "current_instance", "usd_per_month")
 VOLUMES: Final = ("tokens_per_month", "gpu_hours")
 KINDS: Final = ("train", "serve")
-_EFFORT: Final = Effort(budget=8, processes=1)
+_EFFORT: Final = Effort(budget=8)
 """What the search of a layout takes for each workload and platform."""
 
 

@@ -139,7 +139,7 @@ def train(
     with progress() as tell:
         names = platform_names(on)
         more = _DOUBLINGS if len(names) == 1 else 0
-        effort = Effort(budget, deadline, ray, doublings=more, tell=tell)
+        effort = Effort(budget, deadline, ray, processes=0, doublings=more, tell=tell)
         found = [
             estimate(
                 model,

@@ -27,9 +27,15 @@ _AT_ONCE: Final = 64
 
 
 @cache
+def _one(instance: str, lnc: int) -> Fabric:
+    """One instance, which keeps what it finds out about its ways."""
+    return fabric(instance, lnc=lnc)
+
+
+@cache
 def inside(instance: str, lnc: int, kind: str, size: int, stride: int) -> tuple[Line, ...]:
     """The algorithms of equal groups on one instance, which all work at once."""
-    one = fabric(instance, lnc=lnc)
+    one = _one(instance, lnc)
     reach = size * stride
     starts = range(0, one.ranks_per_node - reach + 1, reach)
     groups = [
@@ -53,7 +59,7 @@ def between(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
 
     Every rank of an instance takes part in some group, so each has an equal share of EFA.
     """
-    one, nodes = fabric(instance, lnc=lnc), lay.nodes
+    one, nodes = _one(instance, lnc), lay.nodes
     share_s = one.ranks_per_node / _efa_bytes_per_s(one)
     local_s, efa_s = float(hop_s(one.chip.name)), float(EFA_HOP_S)
     hops = {"ring": (nodes - 1) * efa_s}
@@ -85,7 +91,7 @@ def lines(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
         return between(instance, lnc, kind, lay)
     local = {name: inside(instance, lnc, name, each, lay.stride) for name in _stages(kind)}
     apart = between(instance, lnc, kind, lay)
-    start_s = fabric(instance, lnc=lnc).start_s
+    start_s = _one(instance, lnc).start_s
     if kind == "all_gather":
         stages = [(apart, 1 / each), (local[kind], 1.0)]
     elif kind == "reduce_scatter":
@@ -108,7 +114,7 @@ def direct(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
     Of a permute's ranks the last ones of an instance send to the next; those of a chip share its
     adapter.
     """
-    one = fabric(instance, lnc=lnc)
+    one = _one(instance, lnc)
     efa, leaving = _efa_bytes_per_s(one), 1.0
     if kind == "all_to_all":
         leaving = 1 - lay.per_node / lay.size

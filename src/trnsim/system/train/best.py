@@ -38,7 +38,8 @@ class Effort:
         budget: layouts that are timed.
         deadline_s: seconds after which no further one is.
         ray: address of a Ray cluster, or "".
-        processes: of this machine; 0 for as many as it has cores.
+        processes: of this machine; 0 for as many as it has cores: then a script needs the guard
+            ``if __name__ == "__main__"``.
         doublings: of the smallest number of instances, which are looked at besides.
         tell: called with what is done.
     """
@@ -46,7 +47,7 @@ class Effort:
     budget: int = BUDGET
     deadline_s: float | None = None
     ray: str = ""
-    processes: int = 0
+    processes: int = 1
     doublings: int = 0
     tell: Callable[[str], None] | None = None
 
