@@ -21,13 +21,28 @@ class Shared(dict):
     def multi_get(self, keys):
         return [self[key].encode() for key in keys]
 
+    def compare_set(self, key, expected, desired):
+        assert expected == desired  # it is a question, which changes nothing
+        return self.get(key, expected).encode()
+
     def delete_key(self, key):
         return self.pop(key, None) is not None
 
 
-def together(*bodies):
+class Vanishing(Shared):
+    """What was said of messages is gone whenever one has looked whether it is there."""
+
+    def check(self, keys):
+        found = super().check(keys)
+        for key in keys:
+            if ">" in key:
+                self.pop(key, None)
+        return found
+
+
+def together(*bodies, store=None):
     """What `body(agreement of its rank)` gives, of all bodies at once."""
-    store = Shared()
+    store = Shared() if store is None else store
     ranks = [Agreement(store, rank, len(bodies)) for rank in range(len(bodies))]
     with ThreadPoolExecutor(len(bodies)) as pool:
         return list(pool.map(lambda body, one: body(one), bodies, ranks, timeout=10))
@@ -307,3 +322,20 @@ def test_a_wait_with_a_limit_ends():
     one = Agreement(store, 0, 2)
     Agreement(store, 1, 2)
     assert one.awaited(one.begin("0/0", 0, 1, SEND), 0.05) is None
+
+
+def test_a_message_that_its_other_side_removes_while_it_is_read_passes():
+    def sends(one):
+        places = [one.begin("0/0", 0, 1, send(at)) for at in range(20)]
+        return [one.awaited(place) for place in reversed(places)]
+
+    def receives(one):
+        return [one.awaited(one.begin("0/0", 0, 1, receive(at))) for at in range(20)]
+
+    def send(at):
+        return Passed("send to rank 1", f"float32[{at}]", line="a.py:1", elements=at)
+
+    def receive(at):
+        return Passed("recv from rank 0", f"float32[{at}]", line="a.py:2", elements=at)
+
+    assert together(sends, receives, store=Vanishing()) == [[None] * 20] * 2

@@ -19,9 +19,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trnsim.device import alive
+
+if TYPE_CHECKING:
+    from trnsim.device.store import Store
 
 _PATIENCE_S: Final = 0.25
 """Seconds after which a rank that waits says so, and looks at what the others do."""
@@ -29,28 +32,10 @@ _PAUSE_S: Final = 0.01
 """The longest pause between two looks at the store."""
 _LEAST_S: Final = 0.0002
 """The shortest one."""
+_NONE: Final = "-"
+"""What nobody says."""
 _SHARE: Final = 3
 """A pause is at most this part of the time waited so far."""
-
-
-class Store(Protocol):
-    """What all ranks share: texts by key."""
-
-    def set(self, key: str, value: str) -> None:
-        """Write."""
-        ...
-
-    def check(self, keys: list[str]) -> bool:
-        """Whether every key has a value."""
-        ...
-
-    def multi_get(self, keys: list[str]) -> list[bytes]:
-        """The values of keys that have one."""
-        ...
-
-    def delete_key(self, key: str) -> bool:
-        """Remove a key and its value."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -253,9 +238,14 @@ class Agreement:
         """By rank what it said of the last even or odd collective of the group to which it came.
 
         A rank is at most one collective ahead, so what it says of this one is never overwritten
-        before all have read it.
+        before all have read it. What was said of a message is removed by its other side at any
+        time, and a store waits for what is not there: such keys are read in one step.
         """
-        return self._present({rank: self._said(place, rank) for rank in place.ranks})
+        keys = {rank: self._said(place, rank) for rank in place.ranks}
+        if not place.passed.is_of_a_pair:
+            return self._present(keys)
+        asked = {rank: self._store.compare_set(key, _NONE, _NONE) for rank, key in keys.items()}
+        return {rank: text.decode() for rank, text in asked.items() if text != _NONE.encode()}
 
     def _come(self, place: Place) -> dict[int, Passed]:
         """By rank what it passed to this collective, of those that have come to it."""

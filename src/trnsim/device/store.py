@@ -1,0 +1,29 @@
+"""The store that all ranks of a program share, as PyTorch has it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Store(Protocol):
+    """What all ranks share: texts by key."""
+
+    def set(self, key: str, value: str) -> None:
+        """Write."""
+        ...
+
+    def check(self, keys: list[str]) -> bool:
+        """Whether every key has a value."""
+        ...
+
+    def multi_get(self, keys: list[str]) -> list[bytes]:
+        """The values of keys that have one."""
+        ...
+
+    def compare_set(self, key: str, expected: str, desired: str) -> bytes:
+        """The value of a key; `expected` where it has none."""
+        ...
+
+    def delete_key(self, key: str) -> bool:
+        """Remove a key and its value."""
+        ...
