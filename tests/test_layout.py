@@ -116,3 +116,5 @@ def test_modules_that_tests_share_have_names_of_their_own():
         if not file.name.startswith(("test_", "__init__", "conftest"))
     ]
     assert sorted(named) == sorted(set(named))
+    timed = {file.name for file in (TESTS.parent / "bench" / "accuracy").glob("*.py")}  # imported
+    assert not timed.intersection(named)

@@ -10,7 +10,7 @@ pytest.importorskip("transformers", reason="make clients installs transformers")
 
 sys.path.append(str(Path(__file__).parents[1] / "system" / "workload"))
 
-from published import COUNTS
+from published_models import COUNTS
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.system.workload.captured import Captured, blocks_of, workload_of

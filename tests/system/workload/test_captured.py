@@ -4,7 +4,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
-from published import COUNTS, VIT, llama
+from published_models import COUNTS, VIT, llama
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.system.workload import captured, passes

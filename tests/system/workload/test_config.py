@@ -3,7 +3,7 @@ import re
 from pathlib import Path
 
 import pytest
-from published import COUNTS, DEEPSEEK_V3, FALCON_7B, GPT_OSS, bert, gpt2, llama, t5
+from published_models import COUNTS, DEEPSEEK_V3, FALCON_7B, GPT_OSS, bert, gpt2, llama, t5
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.system.workload.config import FAMILIES, from_config, read

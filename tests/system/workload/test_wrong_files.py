@@ -1,7 +1,7 @@
 """Files with one key that is wrong: an error of ours that names it, or an answer."""
 
 import pytest
-from published import COUNTS
+from published_models import COUNTS
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.system.workload.captured import Captured, workload_of

@@ -20,6 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim import files
 from trnsim.arch import TARGETS
 from trnsim.lower import cache as disk
 from trnsim.system.workload.operators import Phase
@@ -173,7 +174,7 @@ def write(file: Path, rows: list[dict[str, Any]]) -> None:
     """Put rows of layers, with the version of the sources, into a file."""
     lines = ",\n".join(f"  {json.dumps(one)}" for one in rows)
     text = f'{{"version": {json.dumps(disk.version())}, "layers": [\n{lines}\n]}}\n'
-    file.write_text(text, encoding="utf-8")
+    files.write(file, text)
 
 
 def keep(rank: str, layer: str, phase: Phase, point: Point) -> None:

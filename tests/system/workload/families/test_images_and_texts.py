@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from published import COUNTS
+from published_models import COUNTS
 
 from trnsim.errors import BadInput
 from trnsim.system.workload.config import from_config

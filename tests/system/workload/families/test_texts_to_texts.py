@@ -1,4 +1,4 @@
-from published import sides, t5
+from published_models import sides, t5
 
 from trnsim.system.workload.families.texts_to_texts import towers
 from trnsim.system.workload.keys import Keys
