@@ -9,6 +9,7 @@ from trnsim.device.compiled_graph import CompiledGraph, compiled, graphs, graphs
 from trnsim.device.hbm import device_memory
 from trnsim.errors import OutOfMemory
 from trnsim.graph import Graph
+from trnsim.graph.ops.collectives import AllReduce
 from trnsim.lower import memory_plan
 
 
@@ -33,6 +34,17 @@ def test_its_time_is_its_programs_started_once_and_says_what_is_missing():
     assert time.device_time_s == pytest.approx(wanted.device_time_s)
     assert time.launch_s == time.kernels[0].launch_s
     assert time.missing == "one; two"
+
+
+def test_exchanges_take_none_of_it_as_they_are_recorded_apart():
+    graph = Graph()
+    x, w = (graph.input((256, 256), "bfloat16") for _ in range(2))
+    summed = graph.apply(AllReduce((tuple(range(8)),), "add"), graph.dot_general(x, w, (1, 1)))
+    graph.outputs = [graph.elementwise("relu", summed)]
+    linked = compile_graph(graph, "trn2", lnc=2)
+    alone = compile_graph(graph, "trn2", lnc=2, is_linked=False)
+    assert time_of(made(graph), "trn2").device_time_s == pytest.approx(alone.device_time_s)
+    assert alone.device_time_s < linked.device_time_s
 
 
 @pytest.fixture

@@ -52,11 +52,16 @@ class CompiledGraph:
     def time(self, target: str) -> CallTime:
         """The time of its program on a chip, by operations, with one launch.
 
+        Exchanges between ranks take none of it: they are recorded as they happen, with the ranks'
+        places.
+
         Raises:
             NotModelled: for an operation without instructions.
         """
         cores = device_core(arch.target(target)).physical_cores
-        program = compiler.compile(self.graph, target, lnc=cores, weights=self.weights)
+        program = compiler.compile(
+            self.graph, target, lnc=cores, weights=self.weights, is_linked=False
+        )
         modules, lines = dict[str, float](), dict[str, float]()
         for one in program.shares:
             modules[one.module] = modules.get(one.module, 0.0) + one.part.time_s
