@@ -179,3 +179,19 @@ def test_peak_and_memory_each_move_the_time(name):
         "memory": replace(one, bytes_per_s=one.bytes_per_s / 2),
     }[name]
     assert slow.of(block, ENCODE).time_s > one.of(block, ENCODE).time_s
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    sides=st.tuples(*[st.integers(1, 3000)] * 3),
+    more=st.integers(1, 200),
+    side=st.integers(0, 2),
+    times=st.sampled_from((1, 8.5, 12, 96)),
+    sms=st.sampled_from((40, 80, 108, 132, 148)),
+)
+def test_a_longer_side_of_a_product_is_never_faster(sides, more, side, times, sms):
+    def time(m, k, n):
+        return m * k * n / part_of_peak(m, k, n, times, sms)
+
+    longer = [length + more * (number == side) for number, length in enumerate(sides)]
+    assert time(*longer) >= time(*sides) * (1 - 1e-9)

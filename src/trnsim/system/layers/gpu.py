@@ -214,7 +214,9 @@ def part_of_peak(m: int, k: float, n: int, times: float, sms: int) -> float:
 def _tiled(m: int, k: float, n: int, times: float, sms: int, tile: tuple[int, int]) -> float:
     rows, columns = tile
     tiles = math.ceil(times * math.ceil(m / rows) * math.ceil(n / columns))
-    parts = max(1, min(sms // tiles, int(k // rows), _MOST_PARTS))
+    # A part of k shorter than a tile's side takes as long as one of that side, so that a longer k
+    # is never faster: parts are not whole here.
+    parts = max(1.0, min(sms // tiles, k / rows, _MOST_PARTS))
     waves = math.ceil(tiles * parts / sms)
     filled = m * n * times / (tiles * rows * columns)
     reuse = rows * columns / (rows + columns)
