@@ -1,10 +1,8 @@
 """The catalogue: units, provenance, errors, and agreement of rows that state one thing twice."""
 
-from datetime import date
-
 import pytest
 
-from trnsim.arch.catalogue import catalogue, parse, read_rows, seen
+from trnsim.arch.catalogue import catalogue, parse, read_rows
 from trnsim.errors import BadInput
 from trnsim.facts import Evidence, Rate
 
@@ -80,20 +78,6 @@ def test_no_public_price_is_a_row_without_a_figure():
     trn3 = [p for p in catalogue().prices if p.instance == "Trn3 Gen2 UltraServer"]
     assert trn3
     assert all(price.usd_per_hour is None for price in trn3)
-
-
-@pytest.mark.parametrize(
-    ("as_of", "days"),
-    [
-        ("2026-10-09", (date(2026, 10, 9), date(2026, 10, 9))),
-        ("2024-12", (date(2024, 12, 1), date(2024, 12, 1))),
-        ("2023-10-09..2025-06", (date(2023, 10, 9), date(2025, 6, 1))),
-        ("until 2025-12", (date(2025, 12, 1), date(2025, 12, 1))),
-        ("2026 (v8 snapshot)", (date(2026, 1, 1), date(2026, 1, 1))),
-    ],
-)
-def test_a_sources_date_becomes_days(as_of, days):
-    assert seen(as_of) == days
 
 
 def test_an_unknown_instance_lists_the_legal_ones():

@@ -16,8 +16,24 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
+from trnsim.arch.prices import Credit, Price, Terms, read_price, read_terms, seen
 from trnsim.errors import BadInput
 from trnsim.facts import Evidence, Provenance, Rate
+
+__all__ = [
+    "Accelerator",
+    "Announced",
+    "Catalogue",
+    "Credit",
+    "Instance",
+    "Price",
+    "Release",
+    "Terms",
+    "catalogue",
+    "parse",
+    "read_rows",
+    "seen",
+]
 
 Row = Mapping[str, Any]
 
@@ -130,29 +146,6 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class Price:
-    """One dated price of one way of buying one instance.
-
-    Attributes:
-        kind: the purchase option: on_demand, capacity_block, spot, ri_1y, ...
-        usd_per_hour: of the whole instance; None where AWS publishes no price.
-        first_seen: earliest day on which the price is known to hold.
-        last_seen: latest such day.
-        as_of: the date as the source gives it.
-    """
-
-    instance: str
-    kind: str
-    usd_per_hour: Rate | None
-    region: str
-    first_seen: date
-    last_seen: date
-    as_of: str
-    source: str
-    note: str
-
-
-@dataclass(frozen=True)
 class Release:
     """A release of the Neuron SDK, and the versions of PyTorch, JAX and Python it supports."""
 
@@ -167,6 +160,8 @@ class Catalogue:
 
     Attributes:
         generated: day on which the rows were collected.
+        terms: how each kind of purchase is sold.
+        credits: what AWS deducts from this user's bill; none but from a file of the user's.
         systems: published figures of whole GPU racks, by quantity.
         rainier: published figures of Project Rainier.
         measurements: published ratios between two instances, by what was measured.
@@ -179,11 +174,13 @@ class Catalogue:
     announced: Mapping[str, Announced]
     instances: Mapping[str, Instance]
     prices: tuple[Price, ...]
+    terms: Mapping[str, Terms]
     systems: Mapping[str, Mapping[str, Rate]]
     rainier: Mapping[str, Rate]
     measurements: Mapping[str, Rate]
     releases: Mapping[str, Release]
     contradictions: tuple[tuple[str, str, str], ...]
+    credits: tuple[Credit, ...] = ()
 
     def accelerator(self, name: str) -> Accelerator:
         """The chip or GPU called `name`.
@@ -236,6 +233,10 @@ def parse(rows: Row) -> Catalogue:
     def table(leaves: Row) -> dict[str, Rate]:
         return {name: _fact(leaf, sources) for name, leaf in leaves.items() if leaf is not None}
 
+    def sourced(keys: list[str], note: str) -> Provenance:
+        return _provenance(keys, sources, note)
+
+    terms = {kind: read_terms(row, sourced) for kind, row in rows["terms"].items()}
     return Catalogue(
         generated=date.fromisoformat(rows["generated"]),
         chips={name: _chip(name, row, sources) for name, row in rows["chips"].items()},
@@ -247,7 +248,8 @@ def parse(rows: Row) -> Catalogue:
             for name, row in rows["announced"].items()
         },
         instances={row["name"]: _instance(row, sources) for row in rows["instances"]},
-        prices=tuple(_price(row, sources) for row in rows["prices"]),
+        prices=tuple(read_price(row, terms, sourced) for row in rows["prices"]),
+        terms=terms,
         systems={name: table(row) for name, row in rows["systems"].items()},
         rainier=table(rows["rainier"]),
         measurements={row["name"]: _fact(row["ratio"], sources) for row in rows["measurements"]},
@@ -336,40 +338,6 @@ def _instance(row: Row, sources: Row) -> Instance:
     )
 
 
-def _price(row: Row, sources: Row) -> Price:
-    first_seen, last_seen = seen(row["as_of"])
-    provenance = _provenance(row["source"], sources, row.get("note") or "")
-    usd_per_hour = row["usd_per_hour"]
-    return Price(
-        instance=row["instance"],
-        kind=row["kind"],
-        usd_per_hour=None if usd_per_hour is None else Rate(usd_per_hour, provenance),
-        region=row["region"] or "-",
-        first_seen=first_seen,
-        last_seen=last_seen,
-        as_of=row["as_of"],
-        source=provenance.source,
-        note=row.get("note") or "",
-    )
-
-
 def _release(row: Row) -> Release:
     supports = {name: row[name] for name in ("pytorch", "jax", "python")}
     return Release(row["version"], date.fromisoformat(row["date"]), supports)
-
-
-def seen(as_of: str) -> tuple[date, date]:
-    """First and last day covered by a date as a source writes it.
-
-    A month counts from its first day and a year from January, so that age is never understated.
-    Words around a date ("until", "file since") are ignored; ``A..B`` is a range.
-    """
-    first, _, last = as_of.partition("..")
-    return _first_day(first), _first_day(last or first)
-
-
-def _first_day(text: str) -> date:
-    stated = next(word for word in text.split() if word[:4].isdigit())
-    parts = [int(part) for part in stated.split("-")]
-    year, month, day = [*parts, 1, 1][:3]
-    return date(year, month, day)

@@ -11,16 +11,22 @@ from trnsim.price.formulas import (
     relative_cost,
     usd_per_million_tokens,
 )
+from trnsim.price.own import with_own_prices
 from trnsim.price.quotes import KINDS, Quote, history, quote, today
+from trnsim.price.terms import Purchase, purchase, why_not
 
 __all__ = [
     "KINDS",
+    "Purchase",
     "Quote",
     "equivalent_usd_per_hour",
     "history",
     "payback_months",
+    "purchase",
     "quote",
     "relative_cost",
     "today",
     "usd_per_million_tokens",
+    "why_not",
+    "with_own_prices",
 ]

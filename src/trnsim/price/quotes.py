@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.arch.catalogue import Catalogue, Price, catalogue
 from trnsim.errors import BadInput
+from trnsim.price.regions import check_region, codes, covers
 
 if TYPE_CHECKING:
     from trnsim.facts import Rate
@@ -21,10 +22,14 @@ KINDS: Final = (
     "ri_1y",
     "ri_3y",
     "ri_effective",
+    "savings_plan_1y",
+    "savings_plan_3y",
+    "private",
     "sagemaker_hosting",
 )
-"""Kinds of purchase. ``_paid`` is a price that somebody was charged, all others are AWS's list
-prices; ``ri_effective`` is a reserved instance whose term the source does not state."""
+"""Kinds of purchase. ``_paid`` is a price that somebody was charged, ``private`` one that the user
+agreed on with AWS, all others are AWS's list prices; ``ri_effective`` is a reserved instance whose
+term the source does not state."""
 
 STALE_AFTER: Final = timedelta(days=90)
 
@@ -35,12 +40,14 @@ class Quote:
 
     Attributes:
         row: the catalogue's row with the price, or None.
+        region: the region asked for, or None: any.
     """
 
     instance: str
     kind: str
     as_of: date
     row: Price | None
+    region: str | None = None
 
     @property
     def usd_per_hour(self) -> Rate | None:
@@ -59,11 +66,12 @@ class Quote:
 
     def __str__(self) -> str:
         if self.row is None or self.usd_per_hour is None:
-            return f"no public price ({self.kind})"
+            place = f" in {self.region}" if self.region else ""
+            return f"no public price ({self.kind}){place}"
         stated = f"{self.usd_per_hour:.2f} USD/h {self.kind} {self.row.region} {self.row.as_of}"
         if self.is_stale and self.age is not None:
             stated += f" (warning: {self.age.days} days old)"
-        return stated
+        return f"{stated} (own price)" if self.row.is_own else stated
 
 
 def today(rows: Catalogue | None = None) -> date:
@@ -89,19 +97,51 @@ def history(instance: str, kind: str, *, rows: Catalogue | None = None) -> list[
 
 
 def quote(
-    instance: str, kind: str, *, as_of: date | None = None, rows: Catalogue | None = None
+    instance: str,
+    kind: str,
+    *,
+    as_of: date | None = None,
+    region: str | None = None,
+    rows: Catalogue | None = None,
 ) -> Quote:
     """The newest price of `instance` bought as `kind`, among those known on `as_of` (today).
 
     No kind stands in for another: where AWS publishes no price of this kind, the quote is empty.
+    A user's own price comes before a list price, and one that names `region` before one of many.
 
     Raises:
-        BadInput: no such instance, or no such kind.
+        BadInput: no such instance, no such kind, no legal region, or a day in the future.
     """
     rows = rows or catalogue()
     as_of = as_of or today(rows)
-    known = (row for row in history(instance, kind, rows=rows) if row.first_seen <= as_of)
-    return Quote(instance, kind, as_of, next(known, None))
+    check_day(as_of, rows)
+    if region is not None:
+        check_region(region)
+    known = [
+        row
+        for row in history(instance, kind, rows=rows)
+        if row.first_seen <= as_of
+        and (row.until is None or as_of <= row.until)
+        and (region is None or covers(row, region))
+    ]
+    best = max(
+        known,
+        key=lambda row: (row.is_own, region is not None and region in codes(row), row.last_seen),
+        default=None,
+    )
+    return Quote(instance, kind, as_of, best, region)
+
+
+def check_day(day: date, rows: Catalogue | None = None) -> date:
+    """`day`, which is not in the future.
+
+    Raises:
+        BadInput: it is.
+    """
+    latest = today(rows)
+    if day > latest:
+        raise BadInput(f"{day} is in the future; legal: up to {latest}, as no later price is known")
+    return day
 
 
 def _check(instance: str, kind: str, rows: Catalogue) -> None:

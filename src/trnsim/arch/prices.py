@@ -1,0 +1,141 @@
+"""Dated prices, and the terms on which each kind of purchase is sold: frozen rows of the catalogue.
+
+Nothing is chosen here: ``trnsim.price`` picks the price of a day, and says what can be bought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from trnsim.facts import Provenance, Rate
+
+Row = Mapping[str, Any]
+Sourced = Callable[[list[str], str], Provenance]
+"""The provenance of source keys and a note."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a kind of purchase is sold: durations, sizes, notice.
+
+    Attributes:
+        text: what the buyer gets, in words.
+        shortest_days: the shortest time that is paid for; 0 for the second, minute or hour.
+        longest_days: the longest time sold, or None: no end.
+        daily_up_to_days: durations up to this one come in whole days; 0 where they are not stepped.
+        step_days: longer durations are multiples of this; 0 where they are not stepped.
+        sizes: instances that one order may have; none: any number.
+        most_instances: instances that one account may hold over all orders, or None: a quota.
+        start_within_days: how far ahead an order may start, or None: at once.
+        is_interruptible: whether AWS may take the instance back while it is paid for.
+    """
+
+    text: str
+    shortest_days: int
+    longest_days: int | None
+    daily_up_to_days: int
+    step_days: int
+    sizes: tuple[int, ...]
+    most_instances: int | None
+    start_within_days: int | None
+    is_interruptible: bool
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class Price:
+    """One dated price of one way of buying one instance.
+
+    Attributes:
+        kind: the purchase option: on_demand, capacity_block, spot, ri_1y, ...
+        usd_per_hour: of the whole instance; None where AWS publishes no price.
+        first_seen: earliest day on which the price is known to hold.
+        last_seen: latest such day.
+        as_of: the date as the source gives it.
+        terms: how it is sold, or None where nothing is known.
+        is_own: whether it is a user's own price, which wins over a list price.
+        until: last day on which the user's own price holds, or None.
+    """
+
+    instance: str
+    kind: str
+    usd_per_hour: Rate | None
+    region: str
+    first_seen: date
+    last_seen: date
+    as_of: str
+    source: str
+    note: str
+    terms: Terms | None = None
+    is_own: bool = False
+    until: date | None = None
+
+
+@dataclass(frozen=True)
+class Credit:
+    """An amount that AWS deducts from the user's bill until a day.
+
+    Attributes:
+        usd: what is left of it.
+        until: last day on which it is deducted, or None: until it is spent.
+    """
+
+    usd: Rate
+    until: date | None
+    note: str
+
+
+def read_terms(row: Row, sourced: Sourced) -> Terms:
+    """The terms that a stored row describes."""
+    return Terms(
+        text=row["text"],
+        shortest_days=row["shortest_days"],
+        longest_days=row["longest_days"],
+        daily_up_to_days=row["daily_up_to_days"],
+        step_days=row["step_days"],
+        sizes=tuple(row["sizes"]),
+        most_instances=row["most_instances"],
+        start_within_days=row["start_within_days"],
+        is_interruptible=row["is_interruptible"],
+        provenance=sourced(row["source"], row.get("note") or ""),
+    )
+
+
+def read_price(row: Row, terms: Mapping[str, Terms], sourced: Sourced) -> Price:
+    """The price that a stored row describes; a row's own terms come before those of its kind."""
+    first_seen, last_seen = seen(row["as_of"])
+    provenance = sourced(row["source"], row.get("note") or "")
+    usd_per_hour = row["usd_per_hour"]
+    own = row.get("terms")
+    return Price(
+        instance=row["instance"],
+        kind=row["kind"],
+        usd_per_hour=None if usd_per_hour is None else Rate(usd_per_hour, provenance),
+        region=row["region"] or "-",
+        first_seen=first_seen,
+        last_seen=last_seen,
+        as_of=row["as_of"],
+        source=provenance.source,
+        note=row.get("note") or "",
+        terms=terms.get(row["kind"]) if own is None else read_terms(own, sourced),
+    )
+
+
+def seen(as_of: str) -> tuple[date, date]:
+    """First and last day covered by a date as a source writes it.
+
+    A month counts from its first day and a year from January, so that age is never understated.
+    Words around a date ("until", "file since") are ignored; ``A..B`` is a range.
+    """
+    first, _, last = as_of.partition("..")
+    return _first_day(first), _first_day(last or first)
+
+
+def _first_day(text: str) -> date:
+    stated = next(word for word in text.split() if word[:4].isdigit())
+    parts = [int(part) for part in stated.split("-")]
+    year, month, day = [*parts, 1, 1][:3]
+    return date(year, month, day)

@@ -1,0 +1,248 @@
+"""Tables that a user writes, CSV or YAML, as rows of cells that know their file and line.
+
+A cell is text until it is asked for as a number, a day or a name; what it cannot be is refused with
+file, line, field, the value given and the legal ones. What the columns mean is not known here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from trnsim import files
+from trnsim.errors import BadInput, SourceLine
+from trnsim.formatting import parse_number, parse_whole
+
+__all__ = ["Cells", "read_table"]
+
+_YAML: Final = (".yaml", ".yml")
+_SPREADSHEETS: Final = (".xlsx", ".xls", ".ods", ".numbers")
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+_Parsed = TypeVar("_Parsed")
+
+
+@dataclass(frozen=True)
+class Cells:
+    """One row of a table: its cells by field, and where it stands.
+
+    Attributes:
+        file: the table, as it was named.
+        line: the line in it, from 1.
+        values: the text of each cell that is not empty.
+    """
+
+    file: str
+    line: int
+    values: Mapping[str, str]
+
+    def __contains__(self, field: str) -> bool:
+        return field in self.values
+
+    def refused(self, field: str, why: str, fix: str = "") -> BadInput:
+        """The error that the cell `field` of this row is `why`."""
+        given = repr(self.values[field]) if field in self.values else "missing"
+        return BadInput(
+            f"{self.file}:{self.line}: {field} is {given}: {why}",
+            fix=fix,
+            line=SourceLine(self.file, self.line),
+        )
+
+    def text(self, field: str) -> str:
+        """The text of a cell that must not be empty.
+
+        Raises:
+            BadInput: it is empty.
+        """
+        if field not in self.values:
+            raise self.refused(field, "this field is required")
+        return self.values[field]
+
+    def one_of(self, field: str, legal: Collection[str]) -> str:
+        """A name among `legal`.
+
+        Raises:
+            BadInput: it is another.
+        """
+        given = self.text(field)
+        if given not in legal:
+            near = get_close_matches(given, legal, 3)
+            raise self.refused(
+                field,
+                f"not known; legal: {', '.join(legal)}",
+                f"perhaps {' or '.join(map(repr, near))}" if near else "",
+            )
+        return given
+
+    def number(self, field: str, *, above: float, at_most: float = math.inf) -> float:
+        """A finite number in ``(above, at_most]``.
+
+        Raises:
+            BadInput: it is no number, or lies outside.
+        """
+        return self._within(field, parse_number, above, at_most)
+
+    def whole(self, field: str, *, above: int, at_most: float = math.inf) -> int:
+        """A whole number in ``(above, at_most]``.
+
+        Raises:
+            BadInput: it is no whole number, or lies outside.
+        """
+        return int(self._within(field, parse_whole, above, at_most))
+
+    def day(self, field: str, *, latest: date | None = None) -> date:
+        """A day, written YYYY-MM-DD, no later than `latest`.
+
+        Raises:
+            BadInput: it is no such day, or later.
+        """
+        day = self._parsed(field, _day)
+        if latest is not None and day > latest:
+            raise self.refused(field, f"a day in the future; legal: up to {latest}")
+        return day
+
+    def _within(
+        self, field: str, parse: Callable[[str], float], above: float, at_most: float
+    ) -> float:
+        value = self._parsed(field, parse)
+        if not (above < value <= at_most and math.isfinite(value)):
+            most = f" and at most {at_most:g}" if math.isfinite(at_most) else ""
+            raise self.refused(field, f"legal: a finite number above {above:g}{most}")
+        return value
+
+    def _parsed(self, field: str, parse: Callable[[str], _Parsed]) -> _Parsed:
+        try:
+            return parse(self.text(field))
+        except ValueError as error:
+            said = str(error).removeprefix(f"{self.values[field]!r} ")
+            raise self.refused(field, said) from None
+
+
+def _day(given: str) -> date:
+    try:
+        return date.fromisoformat(given)
+    except ValueError:
+        raise ValueError(f"{given!r} is no day; write it as 2026-11-21") from None
+
+
+def read_table(path: Path, fields: Sequence[str], *, required: Sequence[str] = ()) -> list[Cells]:
+    """The rows of a CSV or YAML table whose columns are among `fields`.
+
+    CSV has a line of field names first and commas between cells. YAML has a list of mappings.
+
+    Args:
+        path: the file; .yaml and .yml are YAML, all others CSV.
+        fields: the legal names of columns.
+        required: those that the first line of a CSV file must have.
+
+    Raises:
+        BadInput: it cannot be read, a field is unknown or twice, or a line has other cells.
+    """
+    if path.suffix.lower() in _SPREADSHEETS:
+        raise BadInput(f"{path} is a spreadsheet", fix="save it as CSV, UTF-8, with commas")
+    if files.read_bytes(path)[:2] in _UTF16:
+        raise BadInput(
+            f"{path}:1: the file is UTF-16", fix="save it as UTF-8", line=SourceLine(str(path), 1)
+        )
+    text = files.read_text(path)
+    if not text.strip():
+        raise BadInput(f"{path} is empty; legal fields: {', '.join(fields)}")
+    rows = _yaml_rows if path.suffix.lower() in _YAML else _csv_rows
+    return list(rows(path, text, fields, required))
+
+
+def _at(path: Path, line: int, reason: str, fix: str = "") -> BadInput:
+    return BadInput(f"{path}:{line}: {reason}", fix=fix, line=SourceLine(str(path), line))
+
+
+def _csv_rows(
+    path: Path, text: str, fields: Sequence[str], required: Sequence[str]
+) -> Iterator[Cells]:
+    reader = csv.reader(io.StringIO(text), strict=True)
+    try:
+        header = [name.strip() for name in next(reader)]
+        _check_header(path, header, fields, required)
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                continue
+            if len(cells) != len(header):
+                raise _at(
+                    path,
+                    reader.line_num,
+                    f"{len(cells)} cells, and the first line has {len(header)} fields",
+                    "leave a cell empty between commas; put a text with a comma in double quotes",
+                )
+            values = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
+            yield Cells(str(path), reader.line_num, {k: v for k, v in values.items() if v})
+    except csv.Error as error:
+        raise _at(path, reader.line_num, f"no CSV: {error}") from error
+
+
+def _check_header(
+    path: Path, header: Sequence[str], fields: Sequence[str], required: Sequence[str]
+) -> None:
+    if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
+        mark = "semicolons" if ";" in header[0] else "tabs"
+        raise _at(path, 1, f"cells are divided by {mark}", "divide them by commas")
+    for name in header:
+        _check_field(path, 1, name, fields)
+        if header.count(name) > 1:
+            raise _at(path, 1, f"the field {name!r} stands twice")
+    for name in required:
+        if name not in header:
+            raise _at(path, 1, f"the field {name!r} is missing; legal: {', '.join(fields)}")
+
+
+def _check_field(path: Path, line: int, name: str, fields: Sequence[str]) -> None:
+    if name not in fields:
+        near = get_close_matches(name, fields, 1)
+        raise _at(
+            path,
+            line,
+            f"the field {name!r} is not known; legal: {', '.join(fields)}",
+            f"perhaps {near[0]!r}" if near else "",
+        )
+
+
+def _yaml_rows(
+    path: Path, text: str, fields: Sequence[str], required: Sequence[str]
+) -> Iterator[Cells]:
+    del required  # a row's own fields are asked for when it is read
+    import yaml  # noqa: PLC0415  only who has a YAML file pays for it
+
+    try:
+        tree: Any = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise _at(path, line, f"no YAML: {error.problem}") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise BadInput(f"{path}: no YAML: {error}") from error
+    if not isinstance(tree, yaml.SequenceNode):
+        raise _at(path, 1, "no list; write one row as '- field: value', its fields below it")
+    for node in tree.value:
+        line = node.start_mark.line + 1
+        if not isinstance(node, yaml.MappingNode):
+            raise _at(path, line, "no mapping of fields to values")
+        values: dict[str, str] = {}
+        for key, cell in node.value:
+            name = str(key.value)
+            _check_field(path, key.start_mark.line + 1, name, fields)
+            if name in values:
+                raise _at(path, key.start_mark.line + 1, f"the field {name!r} stands twice")
+            values[name] = _scalar(path, name, cell)
+        yield Cells(str(path), line, {k: v for k, v in values.items() if v})
+
+
+def _scalar(path: Path, name: str, cell: Any) -> str:
+    """A YAML value as CSV would write it: a list of values with spaces between them."""
+    if isinstance(cell.value, str):
+        return "" if cell.tag.endswith(":null") else cell.value.strip()
+    if cell.id == "sequence" and all(isinstance(item.value, str) for item in cell.value):
+        return " ".join(item.value for item in cell.value)
+    raise _at(path, cell.start_mark.line + 1, f"{name} is no single value")

@@ -1,0 +1,51 @@
+"""AWS regions as codes, and which of them a price's stated region covers.
+
+Sources write regions in several ways: ``us-east-1, us-east-2``, ``us-east-2 az3``, ``US``,
+``Melbourne``, ``most``, ``not stated``. A price whose source names no single region is taken to
+hold in any, and is shown with its own words.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import BadInput
+
+if TYPE_CHECKING:
+    from trnsim.arch.prices import Price
+
+REGION: Final = "the code of an AWS region, such as us-east-1"
+
+_CODE: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d+")
+_NAMES: Final = {"Melbourne": ("ap-southeast-4",), "Dallas Local Zone": ("us-east-1",)}
+"""Names of places in sources, as codes: the local zone of Dallas belongs to us-east-1."""
+
+
+def is_region(text: str) -> bool:
+    """Whether `text` has the form of a region's code."""
+    return _CODE.fullmatch(text) is not None
+
+
+def check_region(text: str) -> str:
+    """`text`, which has the form of a region's code.
+
+    Raises:
+        BadInput: it has not.
+    """
+    if not is_region(text):
+        raise BadInput(f"region {text!r} is not legal; legal: {REGION}")
+    return text
+
+
+def codes(price: Price) -> tuple[str, ...]:
+    """Codes of the regions that a price states; none where it states no single region."""
+    return _NAMES.get(price.region) or tuple(_CODE.findall(price.region))
+
+
+def covers(price: Price, region: str) -> bool:
+    """Whether `price` holds in `region`, as far as its source says."""
+    stated = codes(price)
+    if stated:
+        return region in stated
+    return region.startswith("us-") if price.region.startswith("US") else True

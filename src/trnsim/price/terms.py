@@ -1,0 +1,112 @@
+"""What can be bought: durations, sizes and what is paid for, from the terms of a price's kind."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import BadInput
+
+if TYPE_CHECKING:
+    from trnsim.arch.prices import Terms
+    from trnsim.price.quotes import Quote
+
+HOURS_PER_DAY: Final = 24
+DAYS_PER_YEAR: Final = 365
+
+
+@dataclass(frozen=True)
+class Purchase:
+    """What is paid for to use `instances` for `days`.
+
+    Attributes:
+        days: days paid for, at least the days asked.
+        instances: instances paid for, at least those asked.
+        usd: days x 24 x instances x USD per hour.
+    """
+
+    days: float
+    instances: int
+    usd: float
+
+
+def why_not(
+    quote: Quote, *, days: float | None, instances: int, is_together: bool = True
+) -> str | None:
+    """Why `quote` cannot be bought for that use, or None: it can.
+
+    A use is covered by the shortest time and the smallest size that are sold and not below it:
+    15 days by a block of 21, 3 instances by a block of 4. `purchase` says what is then paid for.
+
+    Args:
+        quote: a price.
+        days: days of use, without a break; None: all year round.
+        instances: instances in use at one time.
+        is_together: whether they must be one order, side by side; else several orders will do.
+
+    Raises:
+        BadInput: days or instances are not positive.
+    """
+    _check(days, instances)
+    if quote.usd_per_hour is None or quote.row is None:
+        return str(quote)
+    terms = quote.row.terms
+    if terms is None:
+        return None
+    return _why_not_so_long(quote.kind, terms, days) or _why_not_so_many(
+        quote.kind, terms, instances, is_together=is_together
+    )
+
+
+def _why_not_so_long(kind: str, terms: Terms, days: float | None) -> str | None:
+    if terms.longest_days is not None and (days is None or days > terms.longest_days):
+        asked = "all year round" if days is None else f"{days:g} days"
+        return f"{kind} is sold for {terms.longest_days} days at most, not for {asked}"
+    is_commitment = terms.longest_days is None and terms.shortest_days
+    if is_commitment and days is not None and days < terms.shortest_days:
+        return f"{kind} is paid for {terms.shortest_days} days at least, not for {days:g}"
+    return None
+
+
+def _why_not_so_many(kind: str, terms: Terms, instances: int, *, is_together: bool) -> str | None:
+    if terms.sizes and is_together and instances > max(terms.sizes):
+        return f"{kind} is sold in sizes of {max(terms.sizes)} instances at most, not {instances}"
+    if terms.most_instances is not None and instances > terms.most_instances:
+        return f"{kind} is sold up to {terms.most_instances} instances in all, not {instances}"
+    return None
+
+
+def purchase(quote: Quote, *, days: float, instances: int, is_together: bool = True) -> Purchase:
+    """The least that is paid for to use `instances` for `days` at `quote`.
+
+    Raises:
+        BadInput: it cannot be bought (`why_not`), or days or instances are not positive.
+    """
+    reason = why_not(quote, days=days, instances=instances, is_together=is_together)
+    if reason is not None or quote.row is None or quote.usd_per_hour is None:
+        raise BadInput(
+            f"{quote.instance} cannot be bought for {days:g} days x {instances} instances: {reason}"
+        )
+    terms = quote.row.terms
+    paid_days = days if terms is None else paid_for_days(terms, days)
+    paid = instances
+    if terms is not None and terms.sizes and is_together:
+        paid = min(size for size in terms.sizes if size >= instances)
+    return Purchase(paid_days, paid, paid_days * HOURS_PER_DAY * paid * quote.usd_per_hour)
+
+
+def paid_for_days(terms: Terms, days: float) -> float:
+    """The shortest duration sold that is not below `days`: 1.5 is 2, 15 is 21 in a block."""
+    if not terms.step_days:
+        return max(days, terms.shortest_days)
+    if days <= terms.daily_up_to_days:
+        return max(math.ceil(days), terms.shortest_days)
+    return math.ceil(days / terms.step_days) * terms.step_days
+
+
+def _check(days: float | None, instances: int) -> None:
+    if days is not None and not 0 < days < math.inf:
+        raise BadInput(f"days must be positive and finite, not {days}")
+    if instances < 1:
+        raise BadInput(f"instances must be 1 or more, not {instances}")
