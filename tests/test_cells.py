@@ -83,11 +83,11 @@ def test_a_bad_csv_file_is_refused(tmp_path, content, message):
         ("name: a\n", r"table\.yaml:1: no list; write one row as"),
         ("- a\n", r"table\.yaml:1: no mapping of fields to values(\n|$)"),
         ("- name: a\n  nme: 1\n", r"table\.yaml:2: the field 'nme' is not known; legal: name"),
-        ("- name: a\n  name: b\n", r"table\.yaml:2: the field 'name' stands twice(\n|$)"),
+        ("- name: a\n  name: b\n", r"table\.yaml:2: name is given twice, first in line 1(\n|$)"),
         ("- name: {a: 1}\n", r"table\.yaml:1: name is no single value(\n|$)"),
         ("- name: [[a]]\n", r"table\.yaml:1: name is no single value(\n|$)"),
         ("- name: 'a\n", r"table\.yaml:2: no YAML: "),
-        ("# nothing\n", r"table\.yaml:1: no list"),
+        ("# nothing\n", r"table\.yaml is empty"),
     ],
 )
 def test_a_bad_yaml_file_is_refused(tmp_path, content, message):
@@ -96,8 +96,14 @@ def test_a_bad_yaml_file_is_refused(tmp_path, content, message):
 
 
 def test_yaml_runs_no_code(tmp_path):
-    rows = table(tmp_path, "- name: !!python/object/apply:os.getcwd []\n", "table.yaml")
-    assert "name" not in rows[0]
+    (row,) = table(tmp_path, "- name: !!python/object/apply:os.getcwd []\n", "table.yaml")
+    assert "name" not in row
+
+
+def test_a_day_has_one_spelling(tmp_path):
+    (row,) = table(tmp_path, "day\n20261121\n")
+    with pytest.raises(BadInput, match=r"day is '20261121': is no day; write it as 2026-11-21"):
+        row.day("day")
 
 
 def test_a_spreadsheet_is_refused(tmp_path):

@@ -9,16 +9,18 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from trnsim import files
+from trnsim import files, yaml_file
 from trnsim.errors import BadInput, SourceLine
 from trnsim.formatting import parse_number, parse_whole
+from trnsim.yaml_file import Value
 
 __all__ = ["Cells", "read_table"]
 
@@ -125,6 +127,8 @@ class Cells:
 
 
 def _day(given: str) -> date:
+    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", given):
+        raise ValueError(f"{given!r} is no day; write it as 2026-11-21")
     try:
         return date.fromisoformat(given)
     except ValueError:
@@ -153,8 +157,9 @@ def read_table(path: Path, fields: Sequence[str], *, required: Sequence[str] = (
     text = files.read_text(path)
     if not text.strip():
         raise BadInput(f"{path} is empty; legal fields: {', '.join(fields)}")
-    rows = _yaml_rows if path.suffix.lower() in _YAML else _csv_rows
-    return list(rows(path, text, fields, required))
+    if path.suffix.lower() in _YAML:
+        return list(_yaml_rows(path, fields))
+    return list(_csv_rows(path, text, fields, required))
 
 
 def _at(path: Path, line: int, reason: str, fix: str = "") -> BadInput:
@@ -210,39 +215,27 @@ def _check_field(path: Path, line: int, name: str, fields: Sequence[str]) -> Non
         )
 
 
-def _yaml_rows(
-    path: Path, text: str, fields: Sequence[str], required: Sequence[str]
-) -> Iterator[Cells]:
-    del required  # a row's own fields are asked for when it is read
-    import yaml  # noqa: PLC0415  only who has a YAML file pays for it
-
-    try:
-        tree: Any = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise _at(path, line, f"no YAML: {error.problem}") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise BadInput(f"{path}: no YAML: {error}") from error
-    if not isinstance(tree, yaml.SequenceNode):
+def _yaml_rows(path: Path, fields: Sequence[str]) -> Iterator[Cells]:
+    tree = yaml_file.read(path)
+    if not isinstance(tree.content, tuple):
         raise _at(path, 1, "no list; write one row as '- field: value', its fields below it")
-    for node in tree.value:
-        line = node.start_mark.line + 1
-        if not isinstance(node, yaml.MappingNode):
-            raise _at(path, line, "no mapping of fields to values")
+    for row in tree.content:
+        if not isinstance(row.content, dict):
+            raise _at(path, row.line.line, "no mapping of fields to values")
         values: dict[str, str] = {}
-        for key, cell in node.value:
-            name = str(key.value)
-            _check_field(path, key.start_mark.line + 1, name, fields)
-            if name in values:
-                raise _at(path, key.start_mark.line + 1, f"the field {name!r} stands twice")
-            values[name] = _scalar(path, name, cell)
-        yield Cells(str(path), line, {k: v for k, v in values.items() if v})
+        for name, cell in row.content.items():
+            _check_field(path, cell.line.line, name, fields)
+            values[name] = _text(path, name, cell)
+        yield Cells(str(path), row.line.line, {k: v for k, v in values.items() if v})
 
 
-def _scalar(path: Path, name: str, cell: Any) -> str:
+def _text(path: Path, name: str, cell: Value) -> str:
     """A YAML value as CSV would write it: a list of values with spaces between them."""
-    if isinstance(cell.value, str):
-        return "" if cell.tag.endswith(":null") else cell.value.strip()
-    if cell.id == "sequence" and all(isinstance(item.value, str) for item in cell.value):
-        return " ".join(item.value for item in cell.value)
-    raise _at(path, cell.start_mark.line + 1, f"{name} is no single value")
+    if isinstance(cell.content, str):
+        return cell.content.strip()
+    if isinstance(cell.content, tuple):
+        items = [item.content for item in cell.content]
+        texts = [item for item in items if isinstance(item, str)]
+        if len(texts) == len(items):
+            return " ".join(texts)
+    raise _at(path, cell.line.line, f"{name} is no single value")

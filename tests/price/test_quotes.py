@@ -72,3 +72,38 @@ def test_today_is_never_before_the_catalogue():
     rows = read_rows()
     rows["generated"] = "2999-01-01"
     assert today(parse(rows)) == date(2999, 1, 1)
+
+
+def test_a_gpu_of_a_block_cost_3_to_4_usd_in_late_2025():
+    found = quote("p5.48xlarge", "capacity_block", as_of=date(2025, 12, 11))
+    assert found.usd_per_hour / 8 == pytest.approx(3.933)
+    assert not found.is_stale
+
+
+def test_the_price_of_a_day_is_that_of_its_own_time():
+    days = {date(2025, 6, 1): 98.32, date(2025, 6, 23): 55.04, date(2025, 12, 11): 55.04}
+    assert {day: quote("p5.48xlarge", "on_demand", as_of=day).usd_per_hour for day in days} == days
+
+
+def test_the_price_of_a_region_is_asked_for():
+    def blocks(region):
+        return quote(
+            "p5.48xlarge", "capacity_block", as_of=date(2026, 8, 1), region=region
+        ).usd_per_hour
+
+    assert (blocks("us-east-1"), blocks("eu-west-2"), blocks(None)) == (41.528, 37.76, 41.528)
+
+
+def test_a_region_without_a_price_has_none():
+    found = quote("trn2.48xlarge", "capacity_block", as_of=OCTOBER, region="eu-west-1")
+    assert str(found) == "no public price (capacity_block) in eu-west-1"
+
+
+def test_a_region_that_is_none_is_refused():
+    with pytest.raises(BadInput, match=r"^region 'Mars' is not legal; legal: the code of an AWS"):
+        quote("trn2.48xlarge", "capacity_block", region="Mars")
+
+
+def test_a_day_in_the_future_is_refused():
+    with pytest.raises(BadInput, match=r"^2999-01-01 is in the future; legal: up to 2\d\d\d-"):
+        quote("trn2.48xlarge", "capacity_block", as_of=date(2999, 1, 1))

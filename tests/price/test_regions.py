@@ -47,3 +47,16 @@ def test_us_covers_the_united_states_alone():
 
 def test_a_price_that_states_no_region_may_hold_in_any():
     assert covers(price("trn1.32xlarge", "ri_effective", "not stated"), "eu-west-1")
+
+
+def test_outside_us_is_the_rest_of_the_world():
+    block = price("p5.48xlarge", "capacity_block", "outside US")
+    assert covers(block, "eu-west-2")
+    assert not covers(block, "us-west-2")
+
+
+def test_us_and_a_region_beside_it():
+    block = price("p6-b200.48xlarge", "capacity_block", "US, ap-south-1")
+    assert covers(block, "us-west-2")
+    assert covers(block, "ap-south-1")
+    assert not covers(block, "eu-west-2")

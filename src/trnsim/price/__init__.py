@@ -5,6 +5,7 @@ blocks only and publishes nothing for Trainium3, so "no public price" is an answ
 error. This room knows nothing about performance: rates of work come from ``trnsim.system``.
 """
 
+from trnsim.price.comparison import caveats
 from trnsim.price.formulas import (
     equivalent_usd_per_hour,
     payback_months,
@@ -19,6 +20,7 @@ __all__ = [
     "KINDS",
     "Purchase",
     "Quote",
+    "caveats",
     "equivalent_usd_per_hour",
     "history",
     "payback_months",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput
+from trnsim.price.comparison import caveats
 
 if TYPE_CHECKING:
     from trnsim.price.quotes import Quote
@@ -61,17 +62,13 @@ def relative_cost(
         ours: our price.
         theirs: the price that it is compared with.
         work_ratio: our work per hour over theirs.
-        is_mixed_on_purpose: allow different purchase kinds; the caller must say so in its output.
+        is_mixed_on_purpose: allow different purchase kinds; the caller must say so in its output,
+            as it must say `trnsim.price.caveats` of the two.
 
     Raises:
         BadInput: the kinds differ, and `is_mixed_on_purpose` is False.
     """
-    if ours.kind != theirs.kind and not is_mixed_on_purpose:
-        raise BadInput(
-            f"{ours.instance} {ours.kind} against {theirs.instance} {theirs.kind}: "
-            "different purchase kinds do not compare",
-            fix="compare one kind, or pass is_mixed_on_purpose=True and say so beside the figure",
-        )
+    caveats((ours, theirs), is_mixed_on_purpose=is_mixed_on_purpose)
     if ours.usd_per_hour is None or theirs.usd_per_hour is None:
         return None
     return ours.usd_per_hour / theirs.usd_per_hour / work_ratio

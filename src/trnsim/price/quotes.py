@@ -107,7 +107,7 @@ def quote(
     """The newest price of `instance` bought as `kind`, among those known on `as_of` (today).
 
     No kind stands in for another: where AWS publishes no price of this kind, the quote is empty.
-    A user's own price comes before a list price, and one that names `region` before one of many.
+    A user's own price comes before a list price; of one day, one that names `region` comes first.
 
     Raises:
         BadInput: no such instance, no such kind, no legal region, or a day in the future.
@@ -126,7 +126,7 @@ def quote(
     ]
     best = max(
         known,
-        key=lambda row: (row.is_own, region is not None and region in codes(row), row.last_seen),
+        key=lambda row: (row.is_own, row.last_seen, region is not None and region in codes(row)),
         default=None,
     )
     return Quote(instance, kind, as_of, best, region)

@@ -1,7 +1,7 @@
 """AWS regions as codes, and which of them a price's stated region covers.
 
 Sources write regions in several ways: ``us-east-1, us-east-2``, ``us-east-2 az3``, ``US``,
-``Melbourne``, ``most``, ``not stated``. A price whose source names no single region is taken to
+``outside US``, ``Melbourne``, ``most``, ``not stated``. A price whose source names no single region is taken to
 hold in any, and is shown with its own words.
 """
 
@@ -45,7 +45,10 @@ def codes(price: Price) -> tuple[str, ...]:
 
 def covers(price: Price, region: str) -> bool:
     """Whether `price` holds in `region`, as far as its source says."""
+    is_us = region.startswith("us-")
     stated = codes(price)
-    if stated:
-        return region in stated
-    return region.startswith("us-") if price.region.startswith("US") else True
+    if price.region.startswith("US"):
+        return is_us or region in stated
+    if price.region == "outside US":
+        return not is_us
+    return region in stated if stated else True

@@ -8,7 +8,7 @@ def judged(rows, claim_id):
     return next(claim for claim in claims(parse(rows)) if claim.id == claim_id)
 
 
-def price(instance, kind, usd_per_hour, as_of="2026-11-01"):
+def price(instance, kind, usd_per_hour, as_of="2026-11-20"):
     return {
         "instance": instance,
         "kind": kind,

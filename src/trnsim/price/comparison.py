@@ -1,0 +1,59 @@
+"""Whether prices may stand side by side: one kind of purchase, and days that are not far apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import BadInput
+from trnsim.price.quotes import STALE_AFTER
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from trnsim.arch.prices import Price
+    from trnsim.price.quotes import Quote
+
+APART: Final = STALE_AFTER
+"""Prices of days further apart are compared only with both days beside the figure."""
+
+
+def caveats(quotes: Sequence[Quote], *, is_mixed_on_purpose: bool = False) -> tuple[str, ...]:
+    """What must be said beside every figure that compares `quotes`; nothing of equal, near ones.
+
+    Args:
+        quotes: prices; those without a public price are no matter.
+        is_mixed_on_purpose: allow different purchase kinds, which is then a caveat.
+
+    Raises:
+        BadInput: the kinds differ, and `is_mixed_on_purpose` is False.
+    """
+    kinds = list(dict.fromkeys(quote.kind for quote in quotes))
+    said: list[str] = []
+    if len(kinds) > 1:
+        if not is_mixed_on_purpose:
+            named = " against ".join(f"{quote.instance} {quote.kind}" for quote in quotes)
+            raise BadInput(
+                f"{named}: different purchase kinds do not compare",
+                fix="compare one kind, or pass is_mixed_on_purpose=True (--mixed-prices), and say "
+                "so beside the figure",
+            )
+        said.append(f"mixed prices: {', '.join(kinds)}")
+    rows = [quote.row for quote in quotes if quote.row is not None]
+    if rows:
+        said += _apart(min(rows, key=_held_until), max(rows, key=lambda row: row.first_seen))
+    return tuple(said)
+
+
+def _held_until(row: Price) -> date:
+    return row.last_seen
+
+
+def _apart(old: Price, new: Price) -> list[str]:
+    days = (new.first_seen - old.last_seen).days
+    if days <= APART.days:
+        return []
+    return [
+        f"prices of {old.last_seen} ({old.instance}) and {new.first_seen} ({new.instance}), "
+        f"{days} days apart"
+    ]
