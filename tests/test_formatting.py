@@ -4,6 +4,7 @@ from trnsim.facts import Interval
 from trnsim.formatting import (
     amount,
     amounts,
+    clipped,
     durations,
     enumerated,
     markdown_table,
@@ -77,3 +78,8 @@ def test_intervals_put_the_median_first():
 )
 def test_words_stand_in_a_sentence(words, text):
     assert enumerated(words, "or") == text
+
+
+@pytest.mark.parametrize(("text", "shown"), [("", ""), ("abc", "abc"), ("abcd", "ab…")])
+def test_a_text_is_cut_to_its_column(text, shown):
+    assert clipped(text, 3) == shown

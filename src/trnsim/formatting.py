@@ -24,6 +24,11 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
+def clipped(text: str, width: int) -> str:
+    """`text` in at most `width` characters, the last a mark where it is longer."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
 def enumerated(words: Sequence[str], last: str) -> str:
     """`words` as one phrase, with `last` before the last word: "a, b or c"."""
     *first, end = words

@@ -107,3 +107,11 @@ def test_a_region_that_is_none_is_refused():
 def test_a_day_in_the_future_is_refused():
     with pytest.raises(BadInput, match=r"^2999-01-01 is in the future; legal: up to 2\d\d\d-"):
         quote("trn2.48xlarge", "capacity_block", as_of=date(2999, 1, 1))
+
+
+def test_a_day_before_the_first_price_says_which_day_that_is():
+    found = quote("trn2.48xlarge", "capacity_block", as_of=date(2025, 12, 11))
+    assert found.usd_per_hour is None
+    assert str(found) == (
+        "no price known on 2025-12-11 (capacity_block); the first known is of 2026-01-31"
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from difflib import get_close_matches
 from functools import cache
@@ -28,6 +28,7 @@ __all__ = [
     "Instance",
     "Price",
     "Release",
+    "Resolution",
     "Terms",
     "catalogue",
     "parse",
@@ -67,6 +68,8 @@ _SPELLINGS: Final[Mapping[str, str]] = {
     "GB/s/device": "GB/s",
     "GiB/s/chip": "GiB/s",
 }
+_FROM_CLOCK: Final = "from_clock"
+"""Ends the key of a peak that is array times clock; alone it is that of bf16."""
 _BEST_FIRST: Final = (Evidence.MEASURED, Evidence.DOCUMENTED, Evidence.DERIVED, Evidence.ASSUMED)
 
 
@@ -86,6 +89,13 @@ class Accelerator:
         between_servers_bytes_per_s: the part that joins the servers of an UltraServer.
         between_racks_bytes_per_s: the part that joins the racks of an UltraServer.
         power_w: watts, where a figure is public.
+        kind: "neuron", "gpu" or "tpu".
+        aliases: other names ("Trn2").
+        year: of its first instances, where a source states one.
+        clock_peak_flop_per_s: dense peak of a dtype as array times clock, where the clock is known.
+        other_peak_flop_per_s: what other pages publish, by dtype and page.
+        memory_kind: of its memory, in words.
+        note: what the source says besides.
     """
 
     name: str
@@ -99,6 +109,13 @@ class Accelerator:
     between_servers_bytes_per_s: Rate | None
     between_racks_bytes_per_s: Rate | None
     power_w: Rate | None
+    kind: str = "gpu"
+    aliases: tuple[str, ...] = ()
+    year: Rate | None = None
+    clock_peak_flop_per_s: Mapping[str, Rate] = field(default_factory=dict[str, Rate])
+    other_peak_flop_per_s: Mapping[str, Rate] = field(default_factory=dict[str, Rate])
+    memory_kind: str = ""
+    note: str = ""
 
     @property
     def is_neuron(self) -> bool:
@@ -108,13 +125,35 @@ class Accelerator:
 
 @dataclass(frozen=True)
 class Announced:
-    """An announced chip: figures derived as multiples of another chip's."""
+    """An announced chip: figures derived as multiples of another chip's. Nothing runs on it.
+
+    Attributes:
+        of: the chip whose multiples they are.
+        status: what is known of it.
+        multiples: as announced, by quantity.
+        derived: the same as figures.
+        hybrids: systems that join it with other makers' chips, as announced: text and source.
+    """
 
     name: str
     of: str
     status: str
     multiples: Mapping[str, Rate]
     derived: Mapping[str, Rate]
+    hybrids: tuple[tuple[str, Provenance], ...] = ()
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """Which reading of a contradiction is used here.
+
+    Attributes:
+        of: the chips and instances that it is about.
+        used: the reading, and why.
+    """
+
+    of: tuple[str, ...]
+    used: str
 
 
 @dataclass(frozen=True)
@@ -166,6 +205,7 @@ class Catalogue:
         rainier: published figures of Project Rainier.
         measurements: published ratios between two instances, by what was measured.
         contradictions: topics on which primary sources disagree, with both readings.
+        resolutions: by topic, which reading is used here.
     """
 
     generated: date
@@ -180,6 +220,7 @@ class Catalogue:
     measurements: Mapping[str, Rate]
     releases: Mapping[str, Release]
     contradictions: tuple[tuple[str, str, str], ...]
+    resolutions: Mapping[str, Resolution]
     credits: tuple[Credit, ...] = ()
 
     def accelerator(self, name: str) -> Accelerator:
@@ -243,7 +284,12 @@ def parse(rows: Row) -> Catalogue:
         gpus={name: _gpu(name, row, sources) for name, row in rows["gpus"].items()},
         announced={
             name: Announced(
-                name, row["of"], row["status"], table(row["multiples"]), table(row["derived"])
+                name,
+                row["of"],
+                row["status"],
+                table(row["multiples"]),
+                table(row["derived"]),
+                tuple((one["text"], sourced(one["source"], "")) for one in row["hybrids"]),
             )
             for name, row in rows["announced"].items()
         },
@@ -255,6 +301,10 @@ def parse(rows: Row) -> Catalogue:
         measurements={row["name"]: _fact(row["ratio"], sources) for row in rows["measurements"]},
         releases={row["version"]: _release(row) for row in rows["releases"]},
         contradictions=tuple((row["topic"], row["a"], row["b"]) for row in rows["contradictions"]),
+        resolutions={
+            row["topic"]: Resolution(tuple(row["of"]), row["used"])
+            for row in rows["contradictions"]
+        },
     )
 
 
@@ -279,6 +329,7 @@ def _optional(leaf: Row | None, sources: Row) -> Rate | None:
 
 def _chip(name: str, row: Row, sources: Row) -> Accelerator:
     link = row["neuronlink"]
+    others: Row = row.get("peak_alt", {})
     return Accelerator(
         name=name,
         cores=int(row["cores"]["value"]),
@@ -293,6 +344,20 @@ def _chip(name: str, row: Row, sources: Row) -> Accelerator:
         between_servers_bytes_per_s=_optional(link.get("inter_server"), sources),
         between_racks_bytes_per_s=_optional(link.get("inter_rack"), sources),
         power_w=_optional(row["power"], sources),
+        kind="neuron",
+        aliases=tuple(row["aliases"]),
+        year=_fact(row["year"], sources),
+        clock_peak_flop_per_s={
+            key.removesuffix(_FROM_CLOCK).rstrip("_") or "bf16": _fact(leaf, sources)
+            for key, leaf in others.items()
+            if key.endswith(_FROM_CLOCK)
+        },
+        other_peak_flop_per_s={
+            key: _fact(leaf, sources)
+            for key, leaf in others.items()
+            if not key.endswith(_FROM_CLOCK)
+        },
+        memory_kind=row["memory"]["kind"],
     )
 
 
@@ -314,6 +379,8 @@ def _gpu(name: str, row: Row, sources: Row) -> Accelerator:
         between_servers_bytes_per_s=None,
         between_racks_bytes_per_s=None,
         power_w=_optional(row["tdp"], sources),
+        kind="tpu" if name.startswith("tpu") else "gpu",
+        note=row.get("note") or "",
     )
 
 

@@ -29,6 +29,9 @@ COMMANDS: Final = {
     "costs.",
     "assess": "Predict time and USD of each workload on every Trainium and on p5en, and say go or "
     "no-go.",
+    "prices": "Show dated prices, compare them, or read today's from AWS.",
+    "chips": "List Trainium, Inferentia, GPUs and TPUs, with peaks, memory and contradictions.",
+    "instances": "List instance types with memory and price, or which of them hold a model.",
     "claims": "Recompute 34 published claims about Trainium and Inferentia, and judge each one.",
     "plan": "Estimate time and USD of training or serving a model, platform by platform.",
     "profile": "Open, print and compare stored reports.",

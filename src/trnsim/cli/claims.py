@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from trnsim.cli.claim_text import lines_of
 from trnsim.cli.options import parser
 from trnsim.system.claims import Claim, Part, counts
 from trnsim.system.claims import claims as all_claims
-from trnsim.system.claims.verdict import TOLERANCE, text
+from trnsim.system.claims.verdict import TOLERANCE
 
 _SHOWN = 6
 
@@ -38,29 +39,10 @@ def claims(
         print(json.dumps([_plain(claim) for claim in judged], indent=1))
         return
     limit = None if every_basis else _SHOWN
-    print("\n".join(line for claim in judged for line in _lines(claim, limit)))
+    print("\n".join(line for claim in judged for line in lines_of(claim, limit)))
     summary = ", ".join(f"{count} {verdict.value}" for verdict, count in counts(judged).items())
     print(f"\n{len(judged)} claims: {summary}")
     print(f"Tolerance {TOLERANCE:.0%} of a number, none beyond a range. ~: a stand-in.")
-
-
-def _lines(claim: Claim, limit: int | None) -> list[str]:
-    """The claim, then its parts with our figures, then the conclusion."""
-    lines = [f"{claim.id}  {claim.verdict.value.upper():<17} {claim.says}"]
-    for part in claim.parts:
-        verdict = f" [{part.verdict.value}]" if len(claim.parts) > 1 else ""
-        lines.append(f"       {part.quantity}: claimed {part.claimed}{verdict}")
-        # Figures that agree come first, so that a shortened list still explains the verdict.
-        figures = sorted(part.figures, key=lambda f: not part.matches(f))[:limit]
-        lines += [
-            f"         {'~' if f.is_proxy else ' '}{text(f.value):>9}  {f.basis}" for f in figures
-        ]
-        if len(part.figures) > len(figures):
-            lines.append(
-                f"          and {len(part.figures) - len(figures)} more: trnsim claims --all"
-            )
-        lines += [f"          missing: {name}" for name in part.missing]
-    return lines + [f"       so: {implied}" for implied in claim.implied]
 
 
 def _plain(claim: Claim) -> dict[str, object]:

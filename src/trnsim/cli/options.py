@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from functools import partial
-from typing import Any, Final, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
+
+if TYPE_CHECKING:
+    from trnsim.arch.catalogue import Catalogue
 
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 
@@ -34,3 +39,44 @@ def as_number(read: Callable[[str], _Number]) -> Callable[[Any], _Number]:
         return read(given) if isinstance(given, str) else given
 
     return parse
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", help="Prices known on this day; without, today.", metavar="YYYY-MM-DD"),
+]
+OwnPrices = Annotated[
+    Path | None,
+    typer.Option(
+        "--prices", help="A CSV or YAML file of your own prices, which win.", metavar="FILE"
+    ),
+]
+
+
+def own_rows(path: Path | None) -> Catalogue:
+    """The catalogue, with the user's own prices before its own where `--prices` names a file."""
+    from trnsim.arch.catalogue import catalogue  # noqa: PLC0415
+    from trnsim.price import with_own_prices  # noqa: PLC0415
+
+    return catalogue() if path is None else with_own_prices(path)
+
+
+def day_of(given: str | None, rows: Catalogue) -> date:
+    """The day that `--as-of` names, which is not in the future; without, today.
+
+    Raises:
+        BadInput: it is no day, or a later one.
+    """
+    from trnsim.errors import BadInput  # noqa: PLC0415
+    from trnsim.price import check_day, today  # noqa: PLC0415
+
+    if given is None:
+        return today(rows)
+    try:
+        day = date.fromisoformat(given if len(given) == len("2026-11-21") else "")
+    except ValueError:
+        raise BadInput(
+            f"--as-of is {given!r}; legal: a day up to {today(rows)}, as YYYY-MM-DD"
+        ) from None
+    return check_day(day, rows)

@@ -53,7 +53,5 @@ def _apart(old: Price, new: Price) -> list[str]:
     days = (new.first_seen - old.last_seen).days
     if days <= APART.days:
         return []
-    return [
-        f"prices of {old.last_seen} ({old.instance}) and {new.first_seen} ({new.instance}), "
-        f"{days} days apart"
-    ]
+    both = f"{old.last_seen} ({old.instance}) and {new.first_seen} ({new.instance})"
+    return [f"prices of {both}, {days} days apart"]

@@ -41,6 +41,7 @@ class Quote:
     Attributes:
         row: the catalogue's row with the price, or None.
         region: the region asked for, or None: any.
+        first_known: where there is no price on that day, the first day after it with one, or None.
     """
 
     instance: str
@@ -48,6 +49,7 @@ class Quote:
     as_of: date
     row: Price | None
     region: str | None = None
+    first_known: date | None = None
 
     @property
     def usd_per_hour(self) -> Rate | None:
@@ -67,6 +69,9 @@ class Quote:
     def __str__(self) -> str:
         if self.row is None or self.usd_per_hour is None:
             place = f" in {self.region}" if self.region else ""
+            if self.first_known is not None:
+                known = f"the first known is of {self.first_known}"
+                return f"no price known on {self.as_of} ({self.kind}){place}; {known}"
             return f"no public price ({self.kind}){place}"
         stated = f"{self.usd_per_hour:.2f} USD/h {self.kind} {self.row.region} {self.row.as_of}"
         if self.is_stale and self.age is not None:
@@ -117,19 +122,19 @@ def quote(
     check_day(as_of, rows)
     if region is not None:
         check_region(region)
-    known = [
+    sold = [
         row
         for row in history(instance, kind, rows=rows)
-        if row.first_seen <= as_of
-        and (row.until is None or as_of <= row.until)
-        and (region is None or covers(row, region))
+        if (region is None or covers(row, region)) and (row.until is None or as_of <= row.until)
     ]
+    known = [row for row in sold if row.first_seen <= as_of]
     best = max(
         known,
         key=lambda row: (row.is_own, row.last_seen, region is not None and region in codes(row)),
         default=None,
     )
-    return Quote(instance, kind, as_of, best, region)
+    later = min((row.first_seen for row in sold if row.first_seen > as_of), default=None)
+    return Quote(instance, kind, as_of, best, region, None if best else later)
 
 
 def check_day(day: date, rows: Catalogue | None = None) -> date:

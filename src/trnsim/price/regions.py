@@ -1,8 +1,8 @@
 """AWS regions as codes, and which of them a price's stated region covers.
 
 Sources write regions in several ways: ``us-east-1, us-east-2``, ``us-east-2 az3``, ``US``,
-``outside US``, ``Melbourne``, ``most``, ``not stated``. A price whose source names no single region is taken to
-hold in any, and is shown with its own words.
+``outside US``, ``Melbourne``, ``most``, ``not stated``. A price whose source names no single region
+is taken to hold in any, and is shown with its own words.
 """
 
 from __future__ import annotations

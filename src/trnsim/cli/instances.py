@@ -1,0 +1,231 @@
+"""``trnsim instances``: instance types with memory and price, and which of them hold a model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from trnsim.cli.hardware_text import GIB, TERA
+from trnsim.cli.options import AsJson, AsOf, OwnPrices, as_number, day_of, own_rows, parser
+from trnsim.cli.price_text import remark
+from trnsim.errors import BadInput
+from trnsim.formatting import clipped, parse_whole, text_table
+from trnsim.price import KINDS, Quote, quote
+from trnsim.system.holding import holding, weights_bytes
+from trnsim.system.machine import machine
+from trnsim.system.workload.config import read
+from trnsim.system.workload.resident import cache_bytes
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from trnsim.arch.catalogue import Catalogue, Instance
+    from trnsim.system.workload.architecture import Architecture
+
+app = parser()
+
+_SHOWN_FIRST: Final = ("private", "on_demand", "capacity_block", "spot")
+"""Kinds in the order in which the first with a price is shown, where none is asked for."""
+_NAME: Final = 26
+
+Number = as_number(parse_whole)
+
+
+@app.command()
+def instances(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--for", help="A config.json: which instances hold it.", metavar="CONFIG.json"
+        ),
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        typer.Option(
+            parser=Number,
+            help="Tokens of a sequence with --for; without, all that the model knows.",
+            metavar="NUMBER",
+        ),
+    ] = None,
+    sequences: Annotated[
+        int,
+        typer.Option(
+            parser=Number, help="Sequences in memory at one time, with --for.", metavar="NUMBER"
+        ),
+    ] = 1,
+    kind: Annotated[
+        str | None,
+        typer.Option("--price", help="One kind of purchase: on_demand, ...", metavar="KIND"),
+    ] = None,
+    as_of: AsOf = None,
+    prices: OwnPrices = None,
+    as_json: AsJson = False,
+) -> None:
+    """List instance types with memory and price, or which of them hold a model.
+
+    With --for: weights and the keys and values of the sequences, spread over the fewest instances.
+    A price is on demand where there is one, else of a capacity block; the kind stands beside it.
+
+    Example: trnsim instances --for examples/llama-3.1-8b.json --tokens 8192 --sequences 16
+    """
+    rows = own_rows(prices)
+    day = day_of(as_of, rows)
+    if kind is not None and kind not in KINDS:
+        raise BadInput(f"--price is {kind!r}; legal: {', '.join(KINDS)}")
+    known = [one for one in rows.instances.values() if one.accelerator in _chips(rows)]
+    priced = {one.name: _price(one.name, kind, day, rows) for one in known}
+    if config is None:
+        listed = [_plain(one, priced[one.name], rows) for one in known]
+        print(json.dumps(listed, indent=1) if as_json else _table(known, priced, rows))
+        return
+    model = read(config)
+    kept = _tokens(model, tokens)
+    held = [_held(one, priced[one.name], model, kept, sequences, rows) for one in known]
+    if as_json:
+        print(json.dumps(held, indent=1))
+        return
+    print(_head(model, kept, sequences))
+    print(_held_table(held, priced))
+
+
+def _chips(rows: Catalogue) -> set[str]:
+    return {*rows.chips, *rows.gpus}
+
+
+def _price(name: str, kind: str | None, day: date, rows: Catalogue) -> Quote:
+    """The quote of `kind`; without, of the first kind with a price."""
+    kinds = (kind,) if kind is not None else _SHOWN_FIRST
+    found = [quote(name, one, as_of=day, rows=rows) for one in kinds]
+    return next((one for one in found if one.usd_per_hour is not None), found[-1])
+
+
+def _usd(found: Quote, times: int = 1) -> str:
+    usd = found.usd_per_hour
+    return "none" if usd is None else f"{times * usd:,.5g}"
+
+
+def _kind(found: Quote) -> str:
+    return "-" if found.usd_per_hour is None else found.kind
+
+
+def _table(known: list[Instance], priced: dict[str, Quote], rows: Catalogue) -> str:
+    header = ("instance", "chips", "GiB", "TB/s", "PF/s", "USD/h", "kind", "remark")
+    lines = [
+        (
+            clipped(one.name, _NAME),
+            f"{one.count} {one.accelerator}",
+            f"{one.memory_bytes / GIB:,.0f}",
+            f"{one.count * rows.accelerator(one.accelerator).memory_bytes_per_s / TERA:.3g}",
+            _peta(one, rows),
+            _usd(priced[one.name]),
+            _kind(priced[one.name]),
+            remark(priced[one.name]),
+        )
+        for one in known
+    ]
+    notes = (
+        "bf16: published dense TFLOP/s of all chips. Kinds of purchase differ from line to line:\n"
+    )
+    return (
+        f"{text_table(header, lines)}\n\n{notes}trnsim prices compare sets one kind side by side."
+    )
+
+
+def _peta(one: Instance, rows: Catalogue) -> str:
+    """Published dense BF16 PFLOP/s of all chips, where there is one."""
+    peak = rows.accelerator(one.accelerator).peak_flop_per_s.get("bf16")
+    return "-" if peak is None else f"{one.count * peak / (1000 * TERA):.3g}"
+
+
+def _plain(one: Instance, found: Quote, rows: Catalogue) -> dict[str, Any]:
+    chip = rows.accelerator(one.accelerator)
+    return {
+        "name": one.name,
+        "chip": one.accelerator,
+        "chips": one.count,
+        "memory_bytes": float(one.memory_bytes),
+        "memory_bytes_per_s": float(one.count * chip.memory_bytes_per_s),
+        "peak_flop_per_s": {
+            dtype: float(one.count * peak) for dtype, peak in chip.peak_flop_per_s.items()
+        },
+        "efa_bytes_per_s": None if one.efa_bytes_per_s is None else float(one.efa_bytes_per_s),
+        "topology": one.topology,
+        "note": one.note,
+        "source": one.memory_bytes.provenance.source,
+        **_plain_price(found),
+    }
+
+
+def _plain_price(found: Quote, times: int = 1) -> dict[str, Any]:
+    usd = found.usd_per_hour
+    return {
+        "usd_per_hour": None if usd is None else float(times * usd),
+        "price_kind": None if usd is None else found.kind,
+        "price_as_of": str(found.row.last_seen) if usd is not None and found.row else None,
+        "is_price_stale": found.is_stale,
+    }
+
+
+def _tokens(model: Architecture, asked: int | None) -> int:
+    """Tokens of a sequence: as asked, or all that the model knows.
+
+    Raises:
+        BadInput: neither is known.
+    """
+    if asked is not None:
+        return asked
+    if not model.max_positions and model.is_generating:
+        raise BadInput(f"{model.name} states no longest sequence", fix="give --tokens")
+    return max(model.max_positions, 1)
+
+
+def _held(
+    one: Instance, found: Quote, model: Architecture, tokens: int, sequences: int, rows: Catalogue
+) -> dict[str, Any]:
+    """One instance type: how many of it hold the model, and what that costs an hour."""
+    made = holding(model, machine(one.name, rows=rows), tokens=tokens, sequences=sequences)
+    head: dict[str, Any] = {"name": one.name, "chip": one.accelerator, "chips": one.count}
+    if made is None:
+        return {**head, "instances": None, **_plain_price(found, 0), "usd_per_hour": None}
+    return {
+        **head,
+        "instances": made.instances,
+        "tensor": made.tensor,
+        "pipeline": made.pipeline,
+        "needed_bytes_per_rank": made.needed_bytes,
+        "usable_bytes_per_rank": made.usable_bytes,
+        **_plain_price(found, made.instances),
+    }
+
+
+def _head(model: Architecture, tokens: int, sequences: int) -> str:
+    weights = weights_bytes(model) / GIB
+    kept = sequences * cache_bytes(model, tokens, source=tokens) / GIB if model.is_generating else 0
+    return (
+        f"{model.name}: weights {weights:,.4g} GiB; keys and values of {sequences:,} x "
+        f"{tokens:,} tokens {kept:,.4g} GiB"
+    )
+
+
+def _held_table(held: list[dict[str, Any]], priced: dict[str, Quote]) -> str:
+    header = ("instance", "chips", "needed", "GiB a rank", "USD/h", "kind", "remark")
+    lines = [
+        (
+            clipped(row["name"], _NAME),
+            f"{row['chips']} {row['chip']}",
+            "none fits" if row["instances"] is None else f"{row['instances']:,}",
+            "-"
+            if row["instances"] is None
+            else f"{row['needed_bytes_per_rank'] / GIB:.3g} of "
+            f"{row['usable_bytes_per_rank'] / GIB:.3g}",
+            "-" if row["instances"] is None else _usd(priced[row["name"]], row["instances"]),
+            _kind(priced[row["name"]]),
+            remark(priced[row["name"]]),
+        )
+        for row in held
+    ]
+    notes = "needed: instances; USD/h: of all of them. That it fits does not say that it is fast:"
+    return f"{text_table(header, lines)}\n\n{notes} trnsim plan."

@@ -1,0 +1,197 @@
+"""Prices as tables of 100 columns, as JSON, and how each kind of purchase is sold, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.formatting import clipped, text_table
+from trnsim.price import Quote, history, purchase, quote, why_not
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from trnsim.arch.catalogue import Catalogue, Price, Terms
+
+WIDTH: Final = 100
+_REGION: Final = 16
+_HEADER: Final = ("instance", "kind", "USD/h", "region", "as of", "remark")
+
+
+def overview(quotes: Sequence[Quote]) -> str:
+    """One line a quote; "none" where there is no public price."""
+    rows = [
+        (
+            found.instance,
+            found.kind,
+            "none" if found.usd_per_hour is None else f"{found.usd_per_hour:.4g}",
+            "-" if found.row is None else clipped(found.row.region, _REGION),
+            "-" if found.row is None else str(found.row.last_seen),
+            remark(found),
+        )
+        for found in quotes
+    ]
+    return text_table(_HEADER, rows)
+
+
+def remark(found: Quote) -> str:
+    """What is said beside a price: that it is old, or the user's own."""
+    said: list[str] = []
+    if found.row is not None and found.row.is_own:
+        said.append("own")
+    if found.is_stale and found.age is not None:
+        said.append(f"{found.age.days} d old")
+    return ", ".join(said)
+
+
+def quotes_of(
+    instance: str, kinds: Iterable[str], as_of: date, region: str | None, rows: Catalogue
+) -> list[Quote]:
+    """A quote of each kind that `instance` has a price of, on that day or later, or none public."""
+    priced = {price.kind for price in rows.prices if price.instance == instance}
+    found = (
+        quote(instance, kind, as_of=as_of, region=region, rows=rows)
+        for kind in kinds
+        if kind in priced
+    )
+    return [one for one in found if region is None or one.row is not None]
+
+
+def story(instance: str, quotes: Sequence[Quote], as_of: date, rows: Catalogue) -> str:
+    """Every price of `instance` until `as_of` by kind, newest first, with sources below."""
+    lines: list[tuple[str, ...]] = []
+    sources: list[str] = []
+    chips = rows.instances[instance].count if instance in rows.instances else 0
+    for found in quotes:
+        known = [
+            price for price in history(instance, found.kind, rows=rows) if price.first_seen <= as_of
+        ]
+        if not known:
+            lines.append((found.kind, "none", "-", "-", "-", ""))
+        for price in known:
+            if price.source not in sources:
+                sources.append(price.source)
+            lines.append(_line(price, chips, found, sources.index(price.source) + 1))
+    table = _fitted(("kind", "USD/h", "a chip", "region", "days", "source"), lines)
+    cited = [line for number, text in enumerate(sources, 1) for line in _cited(number, text)]
+    return "\n".join([table, "", "sources:", *cited]) if cited else table
+
+
+def _fitted(header: tuple[str, ...], lines: Sequence[tuple[str, ...]]) -> str:
+    """The table, with regions cut so far that it is no wider than a line."""
+    region = header.index("region")
+    table = text_table(header, lines)
+    excess = max(map(len, table.splitlines())) - WIDTH
+    if excess <= 0:
+        return table
+    width = max(len(line[region]) for line in lines) - excess
+    cut = [(*one[:region], clipped(one[region], width), *one[region + 1 :]) for one in lines]
+    return text_table(header, cut)
+
+
+def _line(price: Price, chips: int, found: Quote, source: int) -> tuple[str, ...]:
+    usd = float(price.usd_per_hour or 0.0)
+    if price == found.row:
+        mark = " ".join(filter(None, ["now", remark(found)]))
+    else:
+        mark = "own" if price.is_own else ""
+    return (
+        price.kind,
+        f"{usd:.4f}",
+        f"{usd / chips:.3f}" if chips else "-",
+        price.region,
+        price.as_of if ".." in price.as_of else str(price.last_seen),
+        f"[{source}] {mark}".rstrip(),
+    )
+
+
+def _cited(number: int, text: str) -> list[str]:
+    head = f"  [{number}] "
+    indent = " " * len(head)
+    return wrap(text, WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def sold(quotes: Sequence[Quote], days: float | None, instances: int | None) -> list[str]:
+    """How each kind is sold, and whether it can be bought for that time and size where asked."""
+    lines = ["how it is sold:"]
+    for found in quotes:
+        terms = found.row.terms if found.row else None
+        text = "no public price" if terms is None else in_words(terms)
+        lines += wrap(f"{found.kind}: {text}", WIDTH, initial_indent="  ", subsequent_indent="    ")
+        if days is not None or instances is not None:
+            lines.append(f"    {_answer(found, days, 1 if instances is None else instances)}")
+    return lines
+
+
+def _answer(found: Quote, days: float | None, instances: int) -> str:
+    reason = why_not(found, days=days, instances=instances)
+    if reason is not None:
+        return f"cannot be bought: {reason}"
+    may_end = ", and AWS may take it back" if _is_interruptible(found) else ""
+    if days is None:
+        return f"can be bought: {instances} all year round{may_end}"
+    paid = purchase(found, days=days, instances=instances)
+    return f"can be bought: {paid.instances} for {paid.days:g} days, {paid.usd:,.2f} USD{may_end}"
+
+
+def _is_interruptible(found: Quote) -> bool:
+    return bool(found.row and found.row.terms and found.row.terms.is_interruptible)
+
+
+def in_words(terms: Terms) -> str:
+    """Text, durations, sizes and notice of a kind's terms."""
+    said = [terms.text]
+    if terms.longest_days is not None:
+        steps = (
+            f", in days up to {terms.daily_up_to_days} and then in steps of {terms.step_days}"
+            if terms.step_days
+            else ""
+        )
+        said.append(f"{terms.shortest_days} to {terms.longest_days} days{steps}")
+    elif terms.shortest_days:
+        said.append(f"{terms.shortest_days} days at least")
+    if terms.sizes:
+        said.append(f"sizes {', '.join(map(str, terms.sizes))}")
+    if terms.most_instances is not None:
+        said.append(f"{terms.most_instances} instances in all at most")
+    if terms.start_within_days is not None:
+        said.append(f"to start within {terms.start_within_days} days")
+    return "; ".join(said)
+
+
+def plain(found: Quote) -> dict[str, Any]:
+    """A quote as JSON, with its source, age and terms."""
+    row = found.row
+    terms = row.terms if row else None
+    rate = found.usd_per_hour
+    return {
+        "instance": found.instance,
+        "kind": found.kind,
+        "usd_per_hour": rate,
+        "region": row.region if row else None,
+        "first_seen": str(row.first_seen) if row else None,
+        "last_seen": str(row.last_seen) if row else None,
+        "as_of": str(found.as_of),
+        "age_days": found.age.days if found.age is not None else None,
+        "is_stale": found.is_stale,
+        "is_own": bool(row and row.is_own),
+        "evidence": rate.provenance.kind.value if rate is not None else None,
+        "source": rate.provenance.source if rate is not None else None,
+        "note": row.note if row else "",
+        "said": "" if rate is not None else str(found),
+        "terms": None
+        if terms is None
+        else {
+            "text": terms.text,
+            "shortest_days": terms.shortest_days,
+            "longest_days": terms.longest_days,
+            "daily_up_to_days": terms.daily_up_to_days,
+            "step_days": terms.step_days,
+            "sizes": terms.sizes,
+            "most_instances": terms.most_instances,
+            "start_within_days": terms.start_within_days,
+            "is_interruptible": terms.is_interruptible,
+            "source": terms.provenance.source,
+        },
+    }

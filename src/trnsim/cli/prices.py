@@ -1,0 +1,256 @@
+"""``trnsim prices``: dated prices by kind of purchase, side by side, and today's from AWS."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trnsim import files
+from trnsim.cli.options import AsJson, AsOf, OwnPrices, as_number, day_of, own_rows, parser
+from trnsim.cli.price_text import WIDTH, overview, plain, quotes_of, remark, sold, story
+from trnsim.errors import BadInput
+from trnsim.formatting import parse_number, parse_whole, text_table
+from trnsim.price import KINDS, Quote, caveats, quote, relative_cost
+from trnsim.price.live import as_table, instance_types
+from trnsim.price.live import refresh as read_from_aws
+from trnsim.price.regions import check_region
+
+if TYPE_CHECKING:
+    from trnsim.arch.catalogue import Catalogue
+
+app = parser(
+    help="Show dated prices, compare them, or read today's from AWS.", no_args_is_help=True
+)
+
+Region = Annotated[
+    str | None, typer.Option(help="The code of an AWS region, such as us-east-1.", metavar="REGION")
+]
+Kind = Annotated[
+    str | None, typer.Option(help="A kind of purchase: on_demand, spot, ...", metavar="KIND")
+]
+
+
+@app.command()
+def show(
+    instance: Annotated[
+        str, typer.Argument(help="An instance type or an UltraServer.", metavar="[INSTANCE]")
+    ] = "",
+    as_of: AsOf = None,
+    region: Region = None,
+    kind: Kind = None,
+    days: Annotated[
+        float | None,
+        typer.Option(
+            parser=as_number(parse_number), help="Say what is sold for so long.", metavar="NUMBER"
+        ),
+    ] = None,
+    instances: Annotated[
+        int | None,
+        typer.Option(
+            parser=as_number(parse_whole), help="Say what is sold in this size.", metavar="NUMBER"
+        ),
+    ] = None,
+    prices: OwnPrices = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the price of each kind of purchase, or of one instance its history and its terms.
+
+    A kind never stands in for another. A price more than 90 days old says so beside it.
+
+    Example: trnsim prices show trn2.48xlarge --days 30 --instances 4
+    """
+    rows = own_rows(prices)
+    day = day_of(as_of, rows)
+    kinds = KINDS if kind is None else (_kind(kind),)
+    if region is not None:
+        check_region(region)
+    names = [_name(instance, rows)] if instance else _names(rows)
+    found = [one for name in names for one in quotes_of(name, kinds, day, region, rows)]
+    if not found:
+        where = "".join([f" of {instance}" if instance else "", f" in {region}" if region else ""])
+        raise BadInput(f"no price{where} as {kind or 'any kind'}")
+    if as_json:
+        print(json.dumps([plain(one) for one in found], indent=1))
+        return
+    if not instance:
+        print(overview(found))
+        return
+    print(f"{instance} on {day}")
+    print(story(instance, found, day, rows))
+    print()
+    print("\n".join([*sold(found, days, instances), *_credits(rows)]))
+
+
+def _kind(kind: str) -> str:
+    if kind not in KINDS:
+        raise BadInput(f"--kind is {kind!r}; legal: {', '.join(KINDS)}")
+    return kind
+
+
+def _names(rows: Catalogue) -> list[str]:
+    """Everything with a price: instances in their order, then what is none of the catalogue."""
+    priced = dict.fromkeys(price.instance for price in rows.prices)
+    others = [name for name in priced if name not in rows.instances]
+    return [*(name for name in rows.instances if name in priced), *others]
+
+
+def _name(name: str, rows: Catalogue) -> str:
+    """`name`, which has a price or is an instance.
+
+    Raises:
+        BadInput: it is not known.
+    """
+    if name not in _names(rows):
+        rows.instance(name)
+    return name
+
+
+def _credits(rows: Catalogue) -> list[str]:
+    """The user's credits: what AWS deducts from the bill, not from an hour."""
+    return [
+        f"credit: {credit.usd:,.2f} USD"
+        + (f" until {credit.until}" if credit.until else "")
+        + (f" ({credit.note})" if credit.note else "")
+        for credit in rows.credits
+    ]
+
+
+@app.command()
+def compare(
+    instances: Annotated[
+        list[str],
+        typer.Argument(
+            help="Instances; NAME:KIND names a kind of its own.", metavar="INSTANCE...", min=1
+        ),
+    ],
+    kind: Annotated[
+        str, typer.Option(help="A kind of purchase: on_demand, spot, ...", metavar="KIND")
+    ] = "capacity_block",
+    as_of: AsOf = None,
+    region: Region = None,
+    mixed_prices: Annotated[
+        bool, typer.Option("--mixed-prices", help="Allow two kinds; every line then says so.")
+    ] = False,
+    prices: OwnPrices = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare instances per hour, per chip and per peak BF16 with the first, of one kind.
+
+    Two kinds of purchase do not compare: one rents by the second, the other pays for weeks. Prices
+    of days more than 90 apart are compared with both days beside them.
+
+    Example: trnsim prices compare trn2.48xlarge p5en.48xlarge --kind capacity_block
+    """
+    rows = own_rows(prices)
+    day = day_of(as_of, rows)
+    asked = [(name, own or kind) for name, _, own in (one.partition(":") for one in instances)]
+    found = [
+        quote(_name(name, rows), _kind(one), as_of=day, region=region, rows=rows)
+        for name, one in asked
+    ]
+    try:
+        said = caveats(found, is_mixed_on_purpose=mixed_prices)
+    except BadInput as error:
+        raise BadInput(error.reason, fix="name one kind, or add --mixed-prices") from error
+    table = [_compared(one, found[0], rows) for one in found]
+    if as_json:
+        print(json.dumps([{**line, "caveats": said} for line in table], indent=1))
+        return
+    print(_comparison(table, found, said))
+
+
+def _compared(ours: Quote, first: Quote, rows: Catalogue) -> dict[str, Any]:
+    """One line: USD per hour, per chip, per peak BF16, and over the first's per peak BF16."""
+    usd = ours.usd_per_hour
+    chips, peak = _chips_and_peak(ours.instance, rows)
+    _, peak_of_first = _chips_and_peak(first.instance, rows)
+    ratio = peak / peak_of_first if peak and peak_of_first else None
+    return {
+        "instance": ours.instance,
+        "kind": ours.kind,
+        "usd_per_hour": usd,
+        "usd_per_chip_hour": usd / chips if usd is not None and chips else None,
+        "usd_per_peak_bf16_pflop_per_s_hour": usd / peak * 1e15
+        if usd is not None and peak
+        else None,
+        "over_first_per_hour": relative_cost(ours, first, is_mixed_on_purpose=True),
+        "over_first_per_peak": relative_cost(ours, first, ratio, is_mixed_on_purpose=True)
+        if ratio
+        else None,
+        "as_of": str(ours.row.last_seen) if ours.row else None,
+    }
+
+
+def _chips_and_peak(name: str, rows: Catalogue) -> tuple[int, float | None]:
+    """Chips of an instance, and its published BF16 FLOP per second where there is one."""
+    instance = rows.instances.get(name)
+    if instance is None:
+        return 0, None
+    chip = {**rows.chips, **rows.gpus}.get(instance.accelerator)
+    peak = chip.peak_flop_per_s.get("bf16") if chip else None
+    return instance.count, None if peak is None else instance.count * peak
+
+
+def _comparison(table: list[dict[str, Any]], found: list[Quote], said: tuple[str, ...]) -> str:
+    def cell(value: float | None, form: str) -> str:
+        return "-" if value is None else format(value, form)
+
+    header = ("instance", "kind", "USD/h", "a chip", "a PFLOP/s", "vs first", "as of", "remark")
+    cells = [
+        (
+            line["instance"],
+            line["kind"],
+            "none public" if line["usd_per_hour"] is None else f"{line['usd_per_hour']:.2f}",
+            cell(line["usd_per_chip_hour"], ".3f"),
+            cell(line["usd_per_peak_bf16_pflop_per_s_hour"], ".2f"),
+            cell(line["over_first_per_peak"], ".2f"),
+            line["as_of"] or "-",
+            remark(one),
+        )
+        for line, one in zip(table, found, strict=True)
+    ]
+    head, *lines = text_table(header, cells).splitlines()
+    caveat = [f"    {text}" for text in said]
+    noted = [text for line in lines for text in (line, *caveat)]
+    note = "a PFLOP/s: USD per hour and PFLOP/s of published dense BF16; vs first: of the same"
+    return "\n".join([head, *noted, note[:WIDTH]])
+
+
+@app.command()
+def refresh(
+    instances: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Instance types; without, all of the catalogue.", metavar="[INSTANCE...]"
+        ),
+    ] = None,
+    region: Region = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write there instead of printing.", metavar="FILE.csv")
+    ] = None,
+) -> None:
+    """Read today's prices from AWS with your credentials, as a file for --prices.
+
+    On demand by pricing:GetProducts, spot by ec2:DescribeSpotPriceHistory, capacity blocks by
+    ec2:DescribeCapacityBlockOfferings. Needs pip install 'trnsim[aws]'. Nothing is bought.
+
+    Example: trnsim prices refresh trn1.32xlarge --region us-east-1 --out prices.csv
+    """
+    if region is not None:
+        check_region(region)
+    if out is not None:
+        files.check_writable(out)
+    known = instance_types()
+    for name in instances or ():
+        if name not in known:
+            raise BadInput(f"{name!r} is no instance type; legal: {', '.join(known)}")
+    found = read_from_aws(region, list(instances or known))
+    table = as_table(found)
+    if out is None:
+        print(table, end="")
+        return
+    files.write(out, table)
+    print(f"wrote {out}: {len(found)} prices")

@@ -1,0 +1,230 @@
+"""Today's prices from AWS's own interfaces, through boto3 and with the user's credentials.
+
+On demand from the Price List, spot from its history, capacity blocks from what is offered. Nothing
+is stored: the rows make a table that `with_own_prices` reads. Nothing is bought, and no interface
+that changes anything is called.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from datetime import UTC, date, datetime
+from importlib import import_module
+from typing import Any, Final
+
+from trnsim.arch.catalogue import Catalogue, catalogue
+from trnsim.errors import BadInput
+
+Connect = Callable[[str, str | None], Any]
+"""A client of a service ("ec2", "pricing") in a region, as ``boto3.client`` makes it."""
+
+PRICING_REGION: Final = "us-east-1"
+"""Where the Price List answers. Source: AWS Billing user guide, price-changes: query API."""
+BLOCK_HOURS: Final = 24
+_LINUX: Final = "Linux/UNIX"
+_PAGES: Final = 100
+_INSTANCE: Final = re.compile(r"[a-z0-9-]+\.[a-z0-9]+")
+_NO_RIGHT: Final = (
+    "AccessDenied",
+    "AccessDeniedException",
+    "AuthFailure",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidClientTokenId",
+    "UnauthorizedOperation",
+    "UnrecognizedClientException",
+)
+_TOO_OFTEN: Final = ("RequestLimitExceeded", "Throttling", "ThrottlingException")
+_RIGHTS: Final = (
+    "pricing:GetProducts, ec2:DescribeSpotPriceHistory and ec2:DescribeCapacityBlockOfferings"
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A price that AWS gave today; its fields are columns that `with_own_prices` reads."""
+
+    instance: str
+    kind: str
+    usd_per_hour: float
+    region: str
+    as_of: date
+    source: str
+    note: str
+
+
+def as_table(found: Sequence[Found]) -> str:
+    """The rows as CSV, with a line of fields first."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([field.name for field in fields(Found)])
+    writer.writerows(astuple(row) for row in found)
+    return text.getvalue()
+
+
+def instance_types(rows: Catalogue | None = None) -> tuple[str, ...]:
+    """The EC2 instance types of the catalogue; UltraServers have no price of their own there."""
+    return tuple(name for name in (rows or catalogue()).instances if _INSTANCE.fullmatch(name))
+
+
+def refresh(
+    region: str | None,
+    instances: Sequence[str],
+    *,
+    connect: Connect | None = None,
+    now: datetime | None = None,
+    rows: Catalogue | None = None,
+) -> list[Found]:
+    """Prices of `instances` in `region` now; an instance that is not sold there has no row.
+
+    Args:
+        region: the code of a region; None: the one of the user's AWS configuration.
+        instances: EC2 instance types.
+        connect: makes clients; by default boto3 does.
+        now: the time that is asked about; by default the present.
+        rows: the catalogue, which says what is sold in capacity blocks.
+
+    Raises:
+        BadInput: boto3 is missing, there are no credentials or no region, or AWS refuses.
+    """
+    rows = rows or catalogue()
+    now = now or datetime.now(tz=UTC)
+    try:
+        return list(_ask(connect or _boto3, region, instances, now, rows))
+    except BadInput:
+        raise
+    except Exception as error:
+        if not type(error).__module__.startswith("botocore"):
+            raise
+        raise _refused(error) from error
+
+
+def _ask(
+    connect: Connect,
+    region: str | None,
+    instances: Sequence[str],
+    now: datetime,
+    rows: Catalogue,
+) -> Iterator[Found]:
+    ec2 = connect("ec2", region)
+    pricing = connect("pricing", PRICING_REGION)
+    place = str(ec2.meta.region_name)
+    in_blocks = {row.instance for row in rows.prices if row.kind == "capacity_block"}
+    for name in instances:
+        yield from _on_demand(pricing, name, place, now)
+    yield from _spot(ec2, instances, place, now)
+    for name in instances:
+        if name in in_blocks:
+            yield from _block(ec2, name, place, now)
+
+
+def _boto3(service: str, region: str | None) -> Any:
+    try:
+        boto3 = import_module("boto3")
+    except ImportError as error:
+        raise BadInput(
+            "prices are read from AWS by boto3, which is not installed",
+            fix="pip install 'trnsim[aws]'",
+        ) from error
+    return boto3.client(service, region_name=region)
+
+
+def _refused(error: Exception) -> BadInput:
+    name = type(error).__name__
+    response: Mapping[str, Any] = getattr(error, "response", {})
+    code = str(response.get("Error", {}).get("Code", ""))
+    if "Credential" in name or name == "TokenRetrievalError":
+        return BadInput(
+            f"no AWS credentials: {error}",
+            fix="aws configure, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        )
+    if name == "NoRegionError":
+        return BadInput("no AWS region", fix="give --region us-east-1, or set AWS_DEFAULT_REGION")
+    if code in _TOO_OFTEN:
+        return BadInput(f"AWS answers no more for now: {error}", fix="try again in a minute")
+    if code in _NO_RIGHT:
+        return BadInput(f"AWS refuses: {error}", fix=f"ask for the rights {_RIGHTS}")
+    return BadInput(f"no prices from AWS: {error}")
+
+
+def _pages(call: Callable[..., Mapping[str, Any]], **asked: Any) -> Iterator[Mapping[str, Any]]:
+    """All pages of an answer; an answer that never ends is cut off."""
+    token = ""
+    for _ in range(_PAGES):
+        page = call(**asked, **({"NextToken": token} if token else {}))
+        yield page
+        token = str(page.get("NextToken") or "")
+        if not token:
+            return
+
+
+def _on_demand(client: Any, name: str, region: str, now: datetime) -> Iterator[Found]:
+    """Linux, shared tenancy, nothing installed; the Price List's answer is JSON within JSON."""
+    wanted = {
+        "instanceType": name,
+        "regionCode": region,
+        "operatingSystem": "Linux",
+        "preInstalledSw": "NA",
+        "tenancy": "Shared",
+        "capacitystatus": "Used",
+    }
+    filters = [
+        {"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()
+    ]
+    for page in _pages(client.get_products, ServiceCode="AmazonEC2", Filters=filters):
+        for listed in page["PriceList"]:
+            for usd in _hourly_usd(json.loads(listed)):
+                yield Found(
+                    name, "on_demand", usd, region, now.date(), "AWS pricing.GetProducts", ""
+                )
+
+
+def _hourly_usd(product: Mapping[str, Any]) -> Iterator[float]:
+    """USD per hour of each on-demand term; a term of zero is that of a reserved capacity."""
+    for term in product.get("terms", {}).get("OnDemand", {}).values():
+        for dimension in term["priceDimensions"].values():
+            usd = float(dimension["pricePerUnit"].get("USD", 0))
+            if dimension["unit"] == "Hrs" and usd > 0:
+                yield usd
+
+
+def _spot(client: Any, names: Sequence[str], region: str, now: datetime) -> Iterator[Found]:
+    """The lowest zone's price of each instance; the others are in the note."""
+    zones: dict[str, dict[str, tuple[datetime, float]]] = {}
+    asked = {
+        "InstanceTypes": list(names),
+        "ProductDescriptions": [_LINUX],
+        "StartTime": now,
+        "EndTime": now,
+    }
+    for page in _pages(client.describe_spot_price_history, **asked):
+        for row in page["SpotPriceHistory"]:
+            seen = zones.setdefault(row["InstanceType"], {})
+            stated = (row["Timestamp"], float(row["SpotPrice"]))
+            seen[row["AvailabilityZone"]] = max(stated, seen.get(row["AvailabilityZone"], stated))
+    for name, seen in zones.items():
+        usd = {zone: price for zone, (_, price) in sorted(seen.items())}
+        note = "lowest of " + " ".join(f"{zone} {price:g}" for zone, price in usd.items())
+        source = "AWS ec2.DescribeSpotPriceHistory"
+        yield Found(name, "spot", min(usd.values()), region, now.date(), source, note)
+
+
+def _block(client: Any, name: str, region: str, now: datetime) -> Iterator[Found]:
+    """The cheapest block of one instance for a day that is offered."""
+    asked = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": BLOCK_HOURS}
+    offers: list[tuple[float, str]] = []
+    for page in _pages(client.describe_capacity_block_offerings, **asked):
+        for offer in page["CapacityBlockOfferings"]:
+            hours = offer["CapacityBlockDurationHours"]
+            hours += offer.get("CapacityBlockDurationMinutes", 0) / 60
+            usd = float(offer["UpfrontFee"]) / hours / offer["InstanceCount"]
+            offers.append((usd, f"{offer['AvailabilityZone']} from {offer['StartDate']:%Y-%m-%d}"))
+    if offers:
+        usd, note = min(offers)
+        source = "AWS ec2.DescribeCapacityBlockOfferings"
+        yield Found(name, "capacity_block", usd, region, now.date(), source, note)

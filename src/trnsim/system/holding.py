@@ -1,0 +1,112 @@
+"""How many instances hold a model: its weights, and the keys and values of its sequences.
+
+    needed by a rank = weights(tensor) / pipeline + sequences x cache(tensor) / pipeline
+    instances        = ceil(tensor x pipeline / ranks of an instance)
+
+A layer's weights are spread over the tensor ranks of one instance, layers over the pipeline. Of all
+tensor degrees that divide an instance's ranks, the one with the fewest instances is taken. What a
+step needs besides is part of the reserve. Nothing here says how fast it is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trnsim.errors import BadInput
+from trnsim.system.infer.estimate import RESERVE
+from trnsim.system.workload.operators import Split
+from trnsim.system.workload.resident import (
+    cache_bytes,
+    held_by_head,
+    held_by_layer,
+    held_by_table,
+)
+
+if TYPE_CHECKING:
+    from trnsim.system.machine import Machine
+    from trnsim.system.workload.architecture import Architecture
+
+
+@dataclass(frozen=True)
+class Holding:
+    """The smallest number of equal instances that hold a model.
+
+    Attributes:
+        instances: how many.
+        tensor: ranks that share a layer.
+        pipeline: parts into which the layers are cut.
+        needed_bytes: of the fullest rank.
+        usable_bytes: of a rank, less the reserve.
+    """
+
+    instances: int
+    tensor: int
+    pipeline: int
+    needed_bytes: float
+    usable_bytes: float
+
+
+def weights_bytes(model: Architecture, tensor: int = 1) -> float:
+    """Parameters of all layers, tables and heads that one of `tensor` ranks holds."""
+    split = Split(tensor=tensor)
+    return sum(
+        held_by_table(model, tower, split)
+        + sum(layer.times * held_by_layer(model, tower, layer, split) for layer in tower.layers)
+        + held_by_head(model, tower, split)
+        for tower in model.towers
+    )
+
+
+def holding(
+    model: Architecture, where: Machine, *, tokens: int, sequences: int = 1
+) -> Holding | None:
+    """The fewest instances of `where` that hold `model` with its sequences, or None: none do.
+
+    Args:
+        model: an architecture.
+        where: an instance type; its count is no matter.
+        tokens: of each sequence, whose keys and values are kept; a model that makes no tokens
+            keeps none.
+        sequences: in memory at one time.
+
+    Raises:
+        BadInput: tokens or sequences are not positive, or more tokens than the model knows.
+    """
+    _check(model, tokens, sequences)
+    usable = (1 - RESERVE) * where.memory_bytes
+    ranks = where.ranks_per_instance
+    found = [
+        made
+        for tensor in range(1, ranks + 1)
+        if ranks % tensor == 0
+        and (made := _spread(model, tensor, ranks, usable, tokens, sequences)) is not None
+    ]
+    return min(found, key=lambda one: (one.instances, one.pipeline), default=None)
+
+
+def _spread(
+    model: Architecture, tensor: int, ranks: int, usable: float, tokens: int, sequences: int
+) -> Holding | None:
+    """The fewest parts of the layers that fit, each on `tensor` ranks; None where none do."""
+    split = Split(tensor=tensor)
+    cache = cache_bytes(model, tokens, split, tokens) if model.is_generating else 0.0
+    whole = weights_bytes(model, tensor) + sequences * cache
+    layers = sum(tower.depth for tower in model.towers)
+    for per_part in range(layers, 0, -1):
+        needed = whole * per_part / layers
+        if needed <= usable:
+            parts = math.ceil(layers / per_part)
+            return Holding(math.ceil(tensor * parts / ranks), tensor, parts, needed, usable)
+    return None
+
+
+def _check(model: Architecture, tokens: int, sequences: int) -> None:
+    for name, value in (("tokens", tokens), ("sequences", sequences)):
+        if value < 1:
+            raise BadInput(f"{name} is {value}; legal: a positive whole number")
+    if model.max_positions and tokens > model.max_positions:
+        raise BadInput(
+            f"{model.name} knows {model.max_positions} tokens ({model.positions_key}), not {tokens}"
+        )
