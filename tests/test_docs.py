@@ -21,6 +21,7 @@ README = (ROOT / "README.md").read_text()
 TUTORIAL = ROOT / "docs" / "tutorial-profile.md"
 MODEL = ROOT / "docs" / "tutorial-model.md"
 RANKS = ROOT / "docs" / "ranks.md"
+PRICES = ROOT / "docs" / "prices.md"
 DAY = date(2026, 11, 21)
 
 
@@ -106,7 +107,7 @@ def outputs(text, folder):
     return found
 
 
-@pytest.mark.parametrize(("page", "number"), [(TUTORIAL, 10), (MODEL, 3), (RANKS, 3)])
+@pytest.mark.parametrize(("page", "number"), [(TUTORIAL, 10), (MODEL, 3), (RANKS, 3), (PRICES, 5)])
 def test_a_tutorial_shows_what_its_commands_print(page, number, tmp_path):
     for needed in ("pyarrow", "torch"):
         pytest.importorskip(needed)
@@ -160,3 +161,4 @@ if __name__ == "__main__":
     rewrite_tutorial(TUTORIAL)
     rewrite_tutorial(MODEL)
     rewrite_tutorial(RANKS)
+    rewrite_tutorial(PRICES)

@@ -49,6 +49,8 @@ def test_an_own_price_holds_from_its_first_day_to_its_last(tmp_path):
     assert not prices["2026-06-30"].is_stale
     assert prices["2025-12-31"].usd_per_hour != 40
     assert prices["2026-07-21"].usd_per_hour == 55.04
+    assert str(prices["2026-07-21"]).endswith(" (own price ended 2026-06-30)")
+    assert prices["2026-06-30"].own_ended is None
 
 
 def test_an_own_price_of_a_region_holds_there_alone(tmp_path):
@@ -56,6 +58,19 @@ def test_an_own_price_of_a_region_holds_there_alone(tmp_path):
     here = quote("p5.48xlarge", "on_demand", as_of=DAY, region="us-east-1", rows=rows)
     there = quote("p5.48xlarge", "on_demand", as_of=DAY, region="eu-west-2", rows=rows)
     assert (here.usd_per_hour, there.usd_per_hour) == (55.04, 70)
+
+
+def test_an_own_price_of_the_region_comes_before_one_of_any(tmp_path):
+    rows = csv(
+        tmp_path,
+        "p5.48xlarge,on_demand,70,eu-west-2,2026-10-01,",
+        "p5.48xlarge,on_demand,60,,2026-11-01,",
+    )
+
+    def usd(region):
+        return quote("p5.48xlarge", "on_demand", as_of=DAY, region=region, rows=rows).usd_per_hour
+
+    assert (usd("eu-west-2"), usd("us-east-1"), usd(None)) == (70, 60, 60)
 
 
 def test_a_savings_plan_is_a_discount_off_on_demand(tmp_path):

@@ -115,3 +115,22 @@ def test_a_day_before_the_first_price_says_which_day_that_is():
     assert str(found) == (
         "no price known on 2025-12-11 (capacity_block); the first known is of 2026-01-31"
     )
+
+
+def test_a_row_that_is_gone_changes_only_what_rests_on_it():
+    rows = read_rows()
+    pairs = {(row["instance"], row["kind"]) for row in rows["prices"]}
+
+    def quoted(prices):
+        known = parse({**rows, "prices": prices})
+        names = {row["instance"] for row in prices}
+        return {
+            pair: str(quote(*pair, as_of=OCTOBER, rows=known)) for pair in pairs if pair[0] in names
+        }
+
+    before = quoted(rows["prices"])
+    for number in range(0, len(rows["prices"]), 7):
+        gone = rows["prices"][number]
+        after = quoted([*rows["prices"][:number], *rows["prices"][number + 1 :]])
+        changed = {pair for pair, said in after.items() if said != before[pair]}
+        assert changed <= {(gone["instance"], gone["kind"])}

@@ -40,6 +40,8 @@ def remark(found: Quote) -> str:
     said: list[str] = []
     if found.row is not None and found.row.is_own:
         said.append("own")
+    if found.own_ended is not None:
+        said.append(f"own ended {found.own_ended}")
     if found.is_stale and found.age is not None:
         said.append(f"{found.age.days} d old")
     return ", ".join(said)
@@ -178,6 +180,7 @@ def plain(found: Quote) -> dict[str, Any]:
         "is_own": bool(row and row.is_own),
         "evidence": rate.provenance.kind.value if rate is not None else None,
         "source": rate.provenance.source if rate is not None else None,
+        "own_ended": None if found.own_ended is None else str(found.own_ended),
         "note": row.note if row else "",
         "said": "" if rate is not None else str(found),
         "terms": None

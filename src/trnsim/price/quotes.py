@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trnsim.arch.catalogue import Catalogue, Price, catalogue
@@ -42,6 +43,7 @@ class Quote:
         row: the catalogue's row with the price, or None.
         region: the region asked for, or None: any.
         first_known: where there is no price on that day, the first day after it with one, or None.
+        own_ended: last day of a price of the user's own that no longer holds, or None.
     """
 
     instance: str
@@ -50,6 +52,7 @@ class Quote:
     row: Price | None
     region: str | None = None
     first_known: date | None = None
+    own_ended: date | None = None
 
     @property
     def usd_per_hour(self) -> Rate | None:
@@ -58,8 +61,8 @@ class Quote:
 
     @property
     def age(self) -> timedelta | None:
-        """Time since the price was last confirmed."""
-        return None if self.row is None else self.as_of - self.row.last_seen
+        """Time since the price was last confirmed; none of a price that is confirmed later too."""
+        return None if self.row is None else max(self.as_of - self.row.last_seen, timedelta())
 
     @property
     def is_stale(self) -> bool:
@@ -67,16 +70,17 @@ class Quote:
         return self.usd_per_hour is not None and self.age is not None and self.age > STALE_AFTER
 
     def __str__(self) -> str:
+        ended = f" (own price ended {self.own_ended})" if self.own_ended else ""
         if self.row is None or self.usd_per_hour is None:
             place = f" in {self.region}" if self.region else ""
             if self.first_known is not None:
                 known = f"the first known is of {self.first_known}"
-                return f"no price known on {self.as_of} ({self.kind}){place}; {known}"
-            return f"no public price ({self.kind}){place}"
+                return f"no price known on {self.as_of} ({self.kind}){place}; {known}{ended}"
+            return f"no public price ({self.kind}){place}{ended}"
         stated = f"{self.usd_per_hour:.2f} USD/h {self.kind} {self.row.region} {self.row.as_of}"
         if self.is_stale and self.age is not None:
             stated += f" (warning: {self.age.days} days old)"
-        return f"{stated} (own price)" if self.row.is_own else stated
+        return f"{stated} (own price)" if self.row.is_own else f"{stated}{ended}"
 
 
 def today(rows: Catalogue | None = None) -> date:
@@ -123,18 +127,27 @@ def quote(
     if region is not None:
         check_region(region)
     sold = [
-        row
-        for row in history(instance, kind, rows=rows)
-        if (region is None or covers(row, region)) and (row.until is None or as_of <= row.until)
+        row for row in history(instance, kind, rows=rows) if region is None or covers(row, region)
     ]
-    known = [row for row in sold if row.first_seen <= as_of]
-    best = max(
-        known,
-        key=lambda row: (row.is_own, row.last_seen, region is not None and region in codes(row)),
-        default=None,
-    )
+    ended = [row.until for row in sold if row.until is not None and row.until < as_of]
+    known = [row for row in sold if row.first_seen <= as_of <= (row.until or as_of)]
+    best = max(known, key=partial(_rank, region), default=None)
     later = min((row.first_seen for row in sold if row.first_seen > as_of), default=None)
-    return Quote(instance, kind, as_of, best, region, None if best else later)
+    return Quote(
+        instance,
+        kind,
+        as_of,
+        best,
+        region,
+        first_known=None if best else later,
+        own_ended=None if best and best.is_own else max(ended, default=None),
+    )
+
+
+def _rank(region: str | None, row: Price) -> tuple[bool, bool, date, bool]:
+    """Own prices first, of these one that names the region; then the newest."""
+    is_named = region is not None and region in codes(row)
+    return row.is_own, row.is_own and is_named, row.last_seen, is_named
 
 
 def check_day(day: date, rows: Catalogue | None = None) -> date:
