@@ -58,7 +58,14 @@ reading the weights takes, which nothing here explains: no fit sees them, the ta
 
 **Intervals.** P10 to P90 are the estimate over and times one factor: the quantile of 85 % of the
 errors of other architectures' rows, each judged without its own. Errors of one family are the same
-for all layers of a plan, and do not average out.
+for all layers of a plan, and do not average out. They are errors of whole passes, so a plan's
+exchanges err with its layers; beside a user's measured layers they err by themselves.
+
+`trnsim plan collective` answers for a collective alone. On the first generation it takes at least
+the 58 us that nccom-test's small messages take (in sample); within a model's step 37 us were fitted
+to decode rows, a factor of 1.57. What one of these two says of the other lies at P90, which is the
+spread of all latencies: 35 %. Bytes have 20 %, on later chips 36 %: no slope of a named instance is
+published.
 
 **Which answer.** In each fold the answer is taken that had the least squared error on the other
 architectures: the few constants, or whole compiled graphs ([their page](accuracy-models.md)).
@@ -72,12 +79,16 @@ encoders; `bench/system/run.py --rows bench/system/rows.json` says how far it is
 ## The few constants
 
     layer = max(products / (part x peak), weights / HBM rate) + KV passes x KV / HBM rate
-            + elements x passes / Vector Engine rate + scores x a time + halves x a fixed time
+            + elements x passes / Vector Engine rate + scores x a time
+            + halves x (a fixed time + sequences x a time)
 
 - HBM rate: 294 GB/s a core, the best of NKIBench's SiLU kernels, bytes read and written. Measured.
 - KV: bytes of keys and values once for each *query* head of a rank, at the compiled bucket.
 - Vector Engine: 128 lanes at its clock. Documented. Elements of norms, residuals, softmax,
   activations.
+- Encoders and TPOT are fitted by least squares. TTFT and training are fitted by least sizes of
+  errors: some of their rows are off by a factor (two ways of attention; CLIP's training), and
+  squares are those rows' alone. By squares TTFT has 20.5 / 54.4 % and training 9.1 / 31.4 %.
 - Results of an encoder go to the host in float32 at 6 GB/s. Measured (xlm-roberta-base).
 - Exchanges are those of the plan's links and are not fitted.
 
@@ -90,6 +101,15 @@ Fits without one architecture each:
 | family | left out | rows | median % | signed median % | constants |
 |---|---|---|---|---|---|
 {folds}
+
+**Two ways of attention.** Prompts of 2,048 tokens and more take 60 to 150 ps a score, or 300 to
+530. Which one a row takes is told by neither chip, model, batch, length, ranks nor release:
+CodeLlama-13B with 4,096 tokens is of the first kind on Inf2 and of the second on Trn1, Llama-2-13B
+of the first for one prompt and of the second for eight. AWS documents a kernel for more than 8k
+tokens (transformers-neuronx-developer-guide.rst), and no row is longer. So one time lies between
+them, and the interval holds both. Tried besides, and not better when left out: elements fitted
+(22.0 / 51.3 %), norms and softmax apart (21.6 / 48.9), no time for each sequence (26.2 / 46.5), and
+then products fitted (30.9 / 61.7) or exchanges (23.5 / 49.9).
 
 ## Compiled layers
 
@@ -122,6 +142,22 @@ line that holds what cannot be is refused with its number and column.
 A configuration is judged against the median of what 23 releases of the SDK printed for it; the
 column "releases" says how far these are apart. Where the printed DP does not fill the nodes, what
 the nodes give is taken. What is computed again is what the launch script says.
+
+- In decoders of Llama's kind attention is one kernel, where not all of a layer is computed again:
+  an element of its softmax passes the Vector Engine once. NeuronX Distributed does so by default
+  (`training_llama_tp_zero1.rst`, `training_llama_tp_pp.rst`). neuronx-nemo-megatron, whose scripts
+  compute all again, has no such kernel, nor has any GPT (`known_issues.rst`). The releases before
+  2.19 printed nearly the same figures without it, which nothing here explains.
+- In all other models an element of a softmax takes twice what others take: it is taken in FP32, and
+  the Vector Engine combines two tensors of FP32 at half the rate of BF16 (ISA of SDK 2.26).
+
+Both were chosen with all rows in sight, of documented facts. With neither, training had 10.0 / 41.1
+%; with the kernel alone 7.3 / 32.1 %; with the softmax fitted by itself, which one architecture
+alone decides, 8.0 / 30.8 %; weights of 1.5, 3 and 4 for 2 give 5.8 / 27.9, 6.8 / 19.8 and 7.3 /
+20.8 %. Gradients that are reduced after all computing, as BERT's script has it, give 7.2 / 21.0 %,
+no better than hidden ones. What stays unexplained: CLIP takes 2.6 times its estimate, as many
+images a second as ViT, which computes 2.4 times as much of each; BERT on 16 nodes with two micro
+batches a step; ViT in pure BF16, a quarter faster than with Autocast.
 
 | configuration | published s | estimate s | P10 | P90 | error % | releases | repaired, or noted |
 |---|---|---|---|---|---|---|---|
@@ -206,6 +242,7 @@ UNITS = {
     "inf2_products": (1, ".3f", "of that on Inferentia2"),
     "half_s": (1e6, ".1f", "us a half"),
     "inf2_half_s": (1e6, ".0f", "us a half on Inferentia2"),
+    "sequence_s": (1e6, ".1f", "us a half for each sequence"),
     "cache_passes": (1, ".2f", "KV passes"),
     "score_s": (1e12, ".0f", "ps a score"),
 }

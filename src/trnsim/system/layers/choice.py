@@ -81,7 +81,8 @@ class Chosen:
             return self.few.of(block, given)
         time_s, version = known
         spread = constants.COMPILED_SPREAD[given.phase]
-        return LayerTime(time_s, {"compiled": time_s}, spread, table.told(version))
+        told = table.told(version)
+        return LayerTime(time_s, {"compiled": time_s}, spread, told, has_exchanges=True)
 
     def backward(self, block: Block, given: Pass) -> LayerTime:
         """The time of both gradients of one of the block's layers."""
@@ -184,6 +185,7 @@ def _neuron(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
     half_s = float(found.inf2_half_s if is_inf2 and found.inf2_half_s else found.half_s)
     products = float(found.products) * (float(found.inf2_products) if is_inf2 else 1.0)
     vector_hz = float(target.core.vector_clock_hz if target else constants.V1_VECTOR_HZ)
+    once_s = 1 / (machine.lnc * _LANES * vector_hz)
     told = "fitted to" if is_fitted else "extrapolated from"
     return FewConstants(
         flop_per_s=products * peak(machine, dtype),
@@ -192,8 +194,11 @@ def _neuron(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
         fixed_s=2 * half_s,
         spread=(found.spread**2 + more**2) ** 0.5,
         source=f"few constants of {phase}, {told} {found.rows}",
+        sequence_s=float(found.sequence_s),
         score_s=_score_s(machine, float(found.score_s), target),
-        element_s=float(found.element_passes) / (machine.lnc * _LANES * vector_hz),
+        element_s=float(found.element_passes) * once_s,
+        softmax_weight=float(found.softmax_weight),
+        kernel_softmax_s=float(constants.KERNEL_PASSES) * once_s,
         host_bytes_per_s=float(found.host_bytes_per_s),
         repeats_keys=True,
     )
