@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cases as published
+import graph_fit
 import numpy as np
 from folds import SIZES, SQUARES, Constants, Judged, Rows, fit, judge, sigma
 
@@ -69,7 +70,10 @@ def families():
         unanswered = [one for one in found if one.family == name and one.id not in table]
         made.append(_chosen(name, constants, few, unanswered))
     images = [case for case in found if case.family == published.IMAGES]
-    made.append(_chosen(published.IMAGES, None, [], images))
+    read = graph_fit.networks()
+    few, constants = graph_fit.judge([case for case in images if case.id in read])
+    others = [case for case in images if case.id not in read]
+    made.append(_chosen(published.IMAGES, constants, few, others))
     return made
 
 

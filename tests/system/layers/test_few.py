@@ -132,3 +132,25 @@ def test_each_sequence_adds_to_each_half(batch):
     block = layer(LLAMA, given)
     more = replace(FORM, sequence_s=4e-5).of(block, given).time_s - FORM.of(block, given).time_s
     assert more == pytest.approx(2 * batch * 4e-5)
+
+
+@pytest.mark.parametrize("longest", ["products", "weights", "elements"])
+def test_of_a_graph_the_longest_of_three_counts(longest):
+    given = Pass(Phase.ENCODE, 1, 64)
+    block = layer(LLAMA, given)
+    slow = {
+        "products": {"flop_per_s": 1e9},
+        "weights": {"bytes_per_s": 1e6, "cache_passes": 0.0},
+        "elements": {"element_s": 1e-6},
+    }[longest]
+    given_form = replace(FORM, is_beside=True, fixed_s=0.0, repeats_keys=False, element_s=1e-11)
+    form = replace(given_form, **slow)
+    each_s = {
+        "products": block.flop / form.flop_per_s,
+        "weights": block.weight_bytes / form.bytes_per_s,
+        "elements": sum(one.elements for one in block.elementwise) * form.element_s,
+    }
+    found = form.of(block, given)
+    kept_s = block.cache.read_bytes * form.cache_passes + block.cache.written_bytes
+    assert max(each_s, key=each_s.get) == longest
+    assert found.time_s == pytest.approx(each_s[longest] + kept_s / form.bytes_per_s)

@@ -29,6 +29,7 @@ HOST_BYTES_PER_S: Final = measured(
 )
 PRODUCTS: Final = derived(0.690, _ENCODERS)
 INF2_PRODUCTS: Final = derived(0.765, _ENCODERS)
+_GRAPHS: Final = f"fitted to 14 rows of CNNs, Perceivers and diffusion ({_ROWS}/inf2)"
 _ONCE: Final = assumed(1.0, "each element passes once")
 _SAME: Final = assumed(1.0, "an element of a softmax takes what others do")
 _LONGER: Final = documented(
@@ -59,6 +60,7 @@ class Constants:
         element_passes: how often norms, residuals, softmax and activations pass the Vector Engine.
         softmax_weight: times as long that an element of a softmax takes as others.
         host_bytes_per_s: bytes per second of results to the host; 0 where they stay.
+        call_s: seconds of a call of a program that nothing else explains.
     """
 
     half_s: Rate
@@ -74,6 +76,7 @@ class Constants:
     element_passes: Rate = _ONCE
     softmax_weight: Rate = _SAME
     host_bytes_per_s: Rate = _NONE
+    call_s: Rate = _NONE
 
 
 NEURON: Final = {
@@ -106,6 +109,15 @@ NEURON: Final = {
     ),
 }
 """By what a pass is for, on NeuronCore-v2."""
+GRAPHS: Final = Constants(
+    half_s=_NONE,
+    products=derived(0.241, _GRAPHS),
+    inf2_products=assumed(1.0, "all rows are of Inferentia2"),
+    call_s=derived(0.34e-3, _GRAPHS),
+    spread=0.27,
+    rows="14 rows of CNNs, Perceivers and diffusion, 9 networks",
+)
+"""Of models whose graph is read, as no formula is known."""
 
 COMPILED_SPREAD: Final = {
     Phase.DECODE: 0.12,

@@ -5,6 +5,9 @@ forward  = max(products at a part of the peak, weights at HBM's rate) + keys and
            softmax at another + scores x a time each + halves x (a fixed time + sequences x a time)
 backward = two such products, weights read once and their gradients written, all else twice
 
+Of a graph that is read operator by operator, weights and elements pass beside the products, and the
+longest of the three is taken.
+
 A half is an attention or an MLP with what is around it; what lies before and behind the layers has
 none. What an encoder gives goes to the host. Exchanges are not in it.
 """
@@ -54,6 +57,7 @@ class FewConstants:
         host_bytes_per_s: bytes per second of results to the host; 0 where they stay.
         repeats_keys: whether keys and values are read once for each query head, not once for the
             heads that share them.
+        is_beside: whether elements pass beside products.
     """
 
     flop_per_s: float
@@ -69,6 +73,7 @@ class FewConstants:
     kernel_softmax_s: float = 0.0
     host_bytes_per_s: float = 0.0
     repeats_keys: bool = False
+    is_beside: bool = False
 
     def of(self, block: Block, given: Pass) -> LayerTime:
         """The forward time of one of the block's layers."""
@@ -106,11 +111,14 @@ class FewConstants:
     ) -> LayerTime:
         half_s = self.fixed_s / _HALVES + given.batch * self.sequence_s
         products_s, weights_s = flop / self.flop_per_s, weights / self.bytes_per_s
+        elements_s = passes * self._elements_s(block, given)
+        if self.is_beside:
+            elements_s = max(elements_s - max(products_s, weights_s), 0.0)
         parts = {
             "products": products_s,
             "weights": max(weights_s - products_s, 0.0),
             "KV": cache / self.bytes_per_s,
-            "elements": passes * self._elements_s(block, given),
+            "elements": elements_s,
             "scores": passes * scores(block) * self.score_s,
             "fixed": passes * halves(block) * half_s,
         }
