@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench compiled layers plans docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling fabric collectives foldings serving jax-suite jax-versions launch-suite opinfo mutants size clean
+.PHONY: help run test check tiny bench compiled layers graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling fabric collectives foldings serving jax-suite jax-versions launch-suite opinfo mutants size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -77,6 +77,9 @@ accuracy: .venv-upstream/.made .venv-clients/.made ## compare estimates with pub
 
 layers: .venv-clients/.made ## compile layers of models for the table that plans read; goes on where it stopped
 	.venv-clients/bin/python bench/system/layers.py
+
+graphs: .venv-clients/.made ## what networks without a formula compute, for their fit
+	.venv-clients/bin/python bench/system/graphs.py
 
 plans: .venv/.test ## fit the constants of plans anew, write docs/accuracy-plans.md, and rows of published figures
 	$(BIN)/python bench/system/rows.py

@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cases as published
+import graph_fit
 import numpy as np
-from folds import Constants, Judged, Rows, fit, judge, sigma
+from folds import SIZES, SQUARES, Constants, Judged, Rows, fit, judge, sigma
 
 ENCODE = Constants(half_s=6e-6, inf2_products=0.8, host_byte_s=1 / 6e9)
 ENCODE_FREE = ("products", "inf2_products", "half_s")
 DECODE = Constants(half_s=30e-6, cache_passes=1.2)
 DECODE_FREE = ("half_s", "cache_passes")
-PREFILL = Constants(half_s=100e-6, inf2_half_s=200e-6, score_s=150e-12)
-PREFILL_FREE = ("half_s", "inf2_half_s", "score_s")
+PREFILL = Constants(half_s=100e-6, inf2_half_s=200e-6, sequence_s=30e-6, score_s=150e-12)
+PREFILL_FREE = ("half_s", "inf2_half_s", "sequence_s", "score_s")
 COMPILED_PAGE = Path(__file__).parents[2] / "docs" / "accuracy-models.md"
 ANSWERS = ("few constants", "compiled")
 
@@ -54,22 +55,25 @@ def families():
     encode = fit(Rows(by_name[published.ENCODERS]), ENCODE, ENCODE_FREE)
     shared = {"products": encode.products, "inf2_products": encode.inf2_products}
     starts = {
-        published.ENCODERS: (ENCODE, ENCODE_FREE),
-        published.CLIP: (encode, ()),
-        published.DECODE: (replace(DECODE, **shared), DECODE_FREE),
-        published.PREFILL: (replace(PREFILL, **shared), PREFILL_FREE),
+        published.ENCODERS: (ENCODE, ENCODE_FREE, SQUARES),
+        published.CLIP: (encode, (), SQUARES),
+        published.DECODE: (replace(DECODE, **shared), DECODE_FREE, SQUARES),
+        published.PREFILL: (replace(PREFILL, **shared), PREFILL_FREE, SIZES),
     }
     made = []
-    for name, (start, free) in starts.items():
+    for name, given in starts.items():
         own = [case for case in by_name[name] if is_fitted(case)]
         others = [case for case in by_name[name] if not is_fitted(case)]
-        constants = fit(Rows(own), start, free)
-        few = judge(own, start, free)
+        constants = fit(Rows(own), *given)
+        few = judge(own, *given)
         few += [_unfitted(case, constants, few) for case in others]
         unanswered = [one for one in found if one.family == name and one.id not in table]
         made.append(_chosen(name, constants, few, unanswered))
     images = [case for case in found if case.family == published.IMAGES]
-    made.append(_chosen(published.IMAGES, None, [], images))
+    read = graph_fit.networks()
+    few, constants = graph_fit.judge([case for case in images if case.id in read])
+    others = [case for case in images if case.id not in read]
+    made.append(_chosen(published.IMAGES, constants, few, others))
     return made
 
 

@@ -1,8 +1,8 @@
 """The one constant of training: how often elements pass the Vector Engine in a step.
 
 All else is the planner's: exchanges, bubbles, the optimizer; products reach what those of encoders
-do. The constant is that of the least squared error, and judged on an architecture that it did not
-see.
+do. The constant is that of the least absolute error: squares would be those of the one row that is
+off by a factor of two. It is judged on an architecture that it did not see.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from folds import LANES, PEAK, Judged, sigma
 
+from trnsim.system.layers import constants
 from trnsim.system.layers.few import ByPhase, FewConstants
 from trnsim.system.workload.operators import Phase
 
@@ -34,6 +35,8 @@ def seconds(case, encode, passes):
         spread=0.1,
         source="training_fit.py",
         element_s=passes / (LANES * 1.12e9),
+        softmax_weight=float(constants.NEURON[Phase.TRAIN].softmax_weight),
+        kernel_softmax_s=float(constants.KERNEL_PASSES) / (LANES * 1.12e9),
     )
     layout = case.layout()
     nodes = machine(INSTANCE, case.row["nodes"])
@@ -47,8 +50,9 @@ def judge(cases, encode):
     table = np.array([[seconds(case, encode, one) for one in PASSES] for case in cases])
     published = np.array([case.published_s for case in cases])
     errors = np.log(table / published[:, None])
+    sizes = np.abs(errors)
     names = np.array([case.architecture for case in cases])
-    best = {name: int(np.argmin(np.mean(errors[names != name] ** 2, axis=0))) for name in names}
+    best = {name: int(np.argmin(np.mean(sizes[names != name], axis=0))) for name in names}
     own = np.array([errors[at, best[name]] for at, name in enumerate(names)])
     judged = [
         Judged(
@@ -59,4 +63,4 @@ def judge(cases, encode):
         )
         for at, case in enumerate(cases)
     ]
-    return judged, float(PASSES[int(np.argmin(np.mean(errors**2, axis=0)))])
+    return judged, float(PASSES[int(np.argmin(np.mean(sizes, axis=0)))])

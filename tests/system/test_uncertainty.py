@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from trnsim.facts import Evidence, Interval, assumed, documented, measured
+from trnsim.facts import Evidence, Interval, assumed, derived, documented, measured
 from trnsim.system.uncertainty import Inputs, interval
 
 FACTS = {
@@ -46,3 +46,8 @@ def test_an_assumed_decisive_input_is_not_validated():
     inputs = Inputs(FACTS)
     assert inputs.basis("rate").validated
     assert not inputs.basis("training efficiency").validated
+
+
+def test_a_fact_with_a_spread_of_its_own_is_drawn_with_that():
+    draws = Inputs({"slope": derived(1.0, "two pages", 0.5)}).draw("slope")
+    assert draws.std() / draws.mean() == pytest.approx(0.5, rel=0.1)

@@ -1,7 +1,7 @@
 """Intervals: P10, P50 and P90 of a closed form whose inputs are facts.
 
 Each fact is drawn from a lognormal whose median is its value and whose relative deviation is the
-`Evidence.spread` of its provenance. The draws of a fact depend on its name and seed alone, so two
+`spread` of its provenance. The draws of a fact depend on its name and seed alone, so two
 estimates that share a fact share its draws, and their difference contains no noise from it.
 """
 
@@ -62,7 +62,7 @@ class Inputs:
     def draw(self, name: str) -> Samples:
         """`SAMPLES` draws of the fact."""
         fact = self.use(name)
-        sigma = np.sqrt(np.log1p(fact.provenance.kind.spread**2))
+        sigma = np.sqrt(np.log1p(fact.provenance.spread**2))
         generator = np.random.default_rng([self._seed, zlib.crc32(name.encode())])
         drawn: Samples = float(fact) * np.exp(sigma * generator.standard_normal(SAMPLES))
         return drawn

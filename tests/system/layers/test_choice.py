@@ -7,7 +7,7 @@ from trnsim.arch.catalogue import Accelerator, catalogue
 from trnsim.errors import BadInput
 from trnsim.facts import Evidence
 from trnsim.system.layers import choice
-from trnsim.system.layers.choice import Chosen, bytes_per_s, layer_times, peak
+from trnsim.system.layers.choice import Chosen, bytes_per_s, graph_times, layer_times, peak
 from trnsim.system.layers.measured import read
 from trnsim.system.layers.table import Curve, Point, Table, signature
 from trnsim.system.workload.operators import Pass, Phase
@@ -144,7 +144,7 @@ def test_prompts_of_later_chips_take_kernels_of_attention():
     given = Pass(Phase.PREFILL, 1, 2048)
     block = layer(LLAMA, given)
     first, later = (layer_times(one).of(block, given).parts_s["scores"] for one in (TRN1, TRN2))
-    assert first == pytest.approx(32 * 2048 * 2048 * 178e-12)
+    assert first == pytest.approx(32 * 2048 * 2048 * 164e-12)
     assert later == pytest.approx(32 * 2048 * 2048 * 8.2e-12 / 2)
 
 
@@ -157,3 +157,13 @@ def test_constants_of_another_chip_are_assumed():
     assert all(fact.provenance.kind is Evidence.ASSUMED for fact in other.values())
     assert [float(one) for one in own.values()] == [float(one) for one in other.values()]
     assert "part of the memory's bandwidth" in choice.facts(rank("h200"), Phase.DECODE)
+
+
+@pytest.mark.parametrize(("machine", "call_s"), [(TRN1, 0.34e-3), (TRN2, 0.34e-3), (H100, 0.0)])
+def test_a_graphs_call_takes_a_time_on_neuron_alone(machine, call_s):
+    given = Pass(Phase.ENCODE, 1, 128)
+    block = layer(LLAMA, given)
+    times, found_s = graph_times(machine, "bf16")
+    assert found_s == pytest.approx(call_s)
+    slower = times.of(block, given).time_s > layer_times(machine, "encode").of(block, given).time_s
+    assert slower == (machine is not H100)

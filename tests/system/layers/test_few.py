@@ -109,3 +109,48 @@ def test_a_dense_product_on_the_first_token_is_not_all_that_is_given():
     *_, head = blocks(LLAMA, given)
     pooled = replace(head, products=(replace(head.products[0], name="dense", m=3, n=4096),))
     assert returned(pooled) == 3 * 128 * 4096
+
+
+def test_an_element_of_a_softmax_may_take_longer_and_in_one_kernel_another_time():
+    given = Pass(Phase.TRAIN, 2, 512)
+    block = layer(LLAMA, given)
+    scored = next(one.elements for one in block.elementwise if one.name == "softmax")
+    plain = replace(FORM, element_s=1e-11)
+    longer = replace(plain, softmax_weight=2.0, kernel_softmax_s=3e-12)
+    kernel = replace(given, is_one_kernel=True)
+    more = longer.of(block, given).time_s - plain.of(block, given).time_s
+    assert more == pytest.approx(scored * 1e-11)
+    less = longer.of(block, given).time_s - longer.of(block, kernel).time_s
+    assert less == pytest.approx(scored * (2e-11 - 3e-12))
+    less = longer.backward(block, given).time_s - longer.backward(block, kernel).time_s
+    assert less == pytest.approx(2 * scored * (2e-11 - 3e-12))
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+def test_each_sequence_adds_to_each_half(batch):
+    given = Pass(Phase.PREFILL, batch, 128)
+    block = layer(LLAMA, given)
+    more = replace(FORM, sequence_s=4e-5).of(block, given).time_s - FORM.of(block, given).time_s
+    assert more == pytest.approx(2 * batch * 4e-5)
+
+
+@pytest.mark.parametrize("longest", ["products", "weights", "elements"])
+def test_of_a_graph_the_longest_of_three_counts(longest):
+    given = Pass(Phase.ENCODE, 1, 64)
+    block = layer(LLAMA, given)
+    slow = {
+        "products": {"flop_per_s": 1e9},
+        "weights": {"bytes_per_s": 1e6, "cache_passes": 0.0},
+        "elements": {"element_s": 1e-6},
+    }[longest]
+    given_form = replace(FORM, is_beside=True, fixed_s=0.0, repeats_keys=False, element_s=1e-11)
+    form = replace(given_form, **slow)
+    each_s = {
+        "products": block.flop / form.flop_per_s,
+        "weights": block.weight_bytes / form.bytes_per_s,
+        "elements": sum(one.elements for one in block.elementwise) * form.element_s,
+    }
+    found = form.of(block, given)
+    kept_s = block.cache.read_bytes * form.cache_passes + block.cache.written_bytes
+    assert max(each_s, key=each_s.get) == longest
+    assert found.time_s == pytest.approx(each_s[longest] + kept_s / form.bytes_per_s)

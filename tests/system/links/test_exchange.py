@@ -1,12 +1,14 @@
 """Exchanges of plans, beside the fabric that moves every byte."""
 
+import math
+
 import pytest
 
 from trnsim.errors import BadInput
 from trnsim.fabric.collective_time import time_on
 from trnsim.fabric.fabric import fabric
 from trnsim.facts import assumed
-from trnsim.system.links import CAMPUS, Site, Spread, exchange
+from trnsim.system.links import CAMPUS, Site, Spread, alone, exchange
 from trnsim.system.links.exchange import Lay, lay_of, ranks_of
 
 KINDS = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "permute")
@@ -115,3 +117,38 @@ def test_a_broadcast_walks_the_fabric():
 )
 def test_where_a_group_lies(spread, expected):
     assert lay_of(spread, 64) == expected
+
+
+@pytest.mark.parametrize(("nbytes", "expected_s"), [(1, 58e-6), (16384, 58e-6)])
+def test_a_small_collective_alone_takes_what_was_published(nbytes, expected_s):
+    found = alone("trn1.32xlarge", 1, "all_reduce", nbytes, Spread(2))
+    assert found.time_s == pytest.approx(expected_s)
+    assert found.bytes_s == exchange("trn1.32xlarge", 1, "all_reduce", nbytes, Spread(2)).bytes_s
+
+
+@pytest.mark.parametrize(
+    ("instance", "lnc", "nbytes"),
+    [("trn1.32xlarge", 1, 64 * MB), ("trn2.48xlarge", 2, 1024), ("p5en.48xlarge", 0, 1024)],
+)
+def test_large_ones_and_other_chips_take_alone_what_they_take_in_a_step(instance, lnc, nbytes):
+    given = (instance, lnc, "all_reduce", nbytes, Spread(8))
+    assert alone(*given).time_s == exchange(*given).time_s
+
+
+def test_one_rank_alone_takes_no_time():
+    assert alone("trn1.32xlarge", 1, "all_reduce", MB, Spread(1)).time_s == 0
+
+
+@pytest.mark.parametrize(
+    ("instance", "lnc", "spread"), [("trn1.32xlarge", 1, 0.2), ("trn2.48xlarge", 2, 0.36)]
+)
+def test_the_interval_of_many_bytes_is_that_of_bandwidths(instance, lnc, spread):
+    found = alone(instance, lnc, "all_reduce", 1 << 34, Spread(2)).interval()
+    sigma = math.sqrt(math.log1p(spread**2))
+    assert found.p90 / found.p50 == pytest.approx(math.exp(1.2816 * sigma), rel=0.03)
+
+
+def test_the_interval_of_few_bytes_is_that_of_latencies():
+    found = alone("trn1.32xlarge", 1, "all_reduce", 8, Spread(2)).interval()
+    sigma = math.sqrt(math.log1p(0.35**2))
+    assert found.p50 / found.p10 == pytest.approx(math.exp(1.2816 * sigma), rel=0.03)

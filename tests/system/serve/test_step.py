@@ -131,6 +131,20 @@ def test_links_move_exchanges_alone(monkeypatch):
     assert after.parts_s["exchanges"] == pytest.approx(2 * before.parts_s["exchanges"])
 
 
+def test_exchanges_err_with_layers_whose_rows_had_them_and_else_by_themselves():
+    class Apart:
+        """Layers whose spread is their own."""
+
+        def of(self, block, given):
+            return replace(few(machine("trn2")).of(block, given), has_exchanges=False)
+
+    together, apart = steps().decode(8, 1024), steps(times=Apart()).decode(8, 1024)
+    assert together.sigma == pytest.approx(0.1)
+    part = apart.parts_s["exchanges"] / apart.time_s
+    expected = ((0.1 * (1 - part)) ** 2 + (0.15 * part) ** 2) ** 0.5
+    assert apart.sigma == pytest.approx(expected)
+
+
 def test_the_host_is_a_part_of_its_own():
     before, after = steps().decode(8, 1024), steps(host_s=2e-3).decode(8, 1024)
     assert moved(before, after) == {"host"}

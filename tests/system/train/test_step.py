@@ -1,5 +1,6 @@
 """A step: its parts, what moves it, and that ranks beside each other change nothing."""
 
+import math
 import time
 from dataclasses import replace
 from importlib import import_module
@@ -38,6 +39,14 @@ def test_parts_add_up_to_the_step(steps, layout):
     tokens = 256 * 4096 / 64 / found.step_s.p50
     assert found.tokens_per_s_per_chip.p50 == pytest.approx(tokens)
     assert len(found.memory) == 4
+
+
+def test_exchanges_err_with_computing_where_the_rows_had_them(llama, trn2, layout):
+    found = Steps(llama, trn2, FAST).step(layout)
+    assert found.parts_s["tensor"] > 0
+    moving_s = found.step_s.p50 - found.parts_s["host"]
+    high = (found.step_s.p90 - found.parts_s["host"]) / moving_s
+    assert high == pytest.approx(math.exp(1.2816 * 0.1), rel=0.02)
 
 
 def test_useful_flops_are_six_a_parameter_and_token_and_attention(steps, layout, llama):

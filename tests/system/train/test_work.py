@@ -6,7 +6,8 @@ from trnsim.system.layers.few import FewConstants
 from trnsim.system.train.exchanges import exchanges
 from trnsim.system.train.layout import Layout
 from trnsim.system.train.stages import all_parts
-from trnsim.system.train.work import Work, passes
+from trnsim.system.train.work import Work, is_one_kernel, passes
+from trnsim.system.workload.config import from_config
 
 TIMES = FewConstants(1e13, 1e15, 1.0, 0.0, 0.1, "a test")
 """Products alone take time."""
@@ -78,3 +79,38 @@ def test_half_of_the_gradients_of_products_with_weights_is_by_weights(llama, trn
 def test_work_adds_up():
     one = Work(1, 2, 3, 4, 5)
     assert (one + one.times(2)).total_s == 45
+
+
+GPT = {
+    "model_type": "gpt2",
+    "n_embd": 768,
+    "n_layer": 12,
+    "n_head": 12,
+    "n_positions": 1024,
+    "vocab_size": 50257,
+}
+BERT = {
+    "model_type": "bert",
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "vocab_size": 30522,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("recompute", "expected"), [("none", True), ("selective", True), ("full", False)]
+)
+def test_attention_of_llamas_is_one_kernel_unless_all_is_computed_again(llama, recompute, expected):
+    kind = llama.decoder.layers[0]
+    assert is_one_kernel(kind, Layout(recompute=recompute)) == expected
+    assert not is_one_kernel(None, Layout(recompute=recompute))
+
+
+@pytest.mark.parametrize("config", [GPT, BERT], ids=["dropout", "not causal"])
+def test_other_attention_is_not(config):
+    kind = from_config(config, "a.json").decoder.layers[0]
+    assert not is_one_kernel(kind, Layout(recompute="selective"))

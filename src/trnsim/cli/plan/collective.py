@@ -15,7 +15,7 @@ from trnsim.errors import BadInput
 from trnsim.fabric.choice import KINDS
 from trnsim.facts import Interval
 from trnsim.formatting import amount, durations, enumerated, parse_whole, text_table
-from trnsim.system.links import ExchangeTime, Spread, exchange
+from trnsim.system.links import ExchangeTime, Spread, alone
 from trnsim.system.links.exchange import ranks_of
 from trnsim.system.platform import Platform, platform
 
@@ -118,7 +118,7 @@ def _row(
             f"ranks{f' with LNC={cores}' if cores else ''}",
             fix=f"at most {has // stride} ranks, or --instances {max(needed, 1)}",
         )
-    found = exchange(instance, cores, kind, nbytes, Spread(size, stride))
+    found = alone(instance, cores, kind, nbytes, Spread(size, stride))
     return {
         "platform": where.name,
         "instance": instance,

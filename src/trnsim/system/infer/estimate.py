@@ -22,7 +22,7 @@ from trnsim.facts import Interval, assumed, derived
 from trnsim.price import Quote, quote, usd_per_million_tokens
 from trnsim.system.infer.fused import fused
 from trnsim.system.infer.parts import inference
-from trnsim.system.layers.choice import layer_times
+from trnsim.system.layers.choice import graph_times, layer_times
 from trnsim.system.machine import machine
 from trnsim.system.workload.captured import Captured, blocks_of
 from trnsim.system.workload.operators import bytes_of
@@ -42,9 +42,9 @@ RESERVE: Final = assumed(
     0.1, "part of memory for the runtime, programs and fragmentation; no vendor publishes it"
 )
 CAPTURED_SPREAD: Final = derived(
-    0.40, "rows of CNNs and diffusion on Inf2 (aws-neuron-sdk, benchmarks/inf2): no row fits them"
+    0.40, "as far as graphs were off on Inf2 by constants of encoders: no row of a GPU is published"
 )
-"""One sigma of the logarithm that is added, in squares, for models that are read from a graph."""
+"""One sigma of the logarithm that is added, in squares, for graphs on a GPU."""
 _TENTH: Final = 1.2815515655446004
 """Of a normal distribution: P90 in standard deviations."""
 _ACTIVATION_BITS: Final = 16
@@ -153,9 +153,8 @@ def estimate(
     taken = _cores(where, cores)
     held = dtype or _usual_dtype(where)
     asked_for = inference(path, asked, held)
-    times = layer_times(where, "encode", held)
     each = _ranks_of_copy(asked_for, where, taken)
-    found = [_Timed(part, times, each) for part in asked_for.parts]
+    found = [_Timed(part, where, held, each) for part in asked_for.parts]
     needed = _check_memory(found, where)
     latency_s = sum(one.time.time_s for one in found)
     spread = sum(one.time.time_s * one.spread for one in found) / latency_s
@@ -187,23 +186,28 @@ def estimate(
 class _Timed:
     """A part's blocks and what they take."""
 
-    def __init__(self, part: Part, times: LayerTimes, ranks: int) -> None:
+    def __init__(self, part: Part, where: Machine, dtype: str, ranks: int) -> None:
         given = part.given
         guided = math.ceil(part.guided / ranks)
         if guided > 1:
             given = replace(given, batch=guided * given.batch)
         self.blocks = blocks_of(part.model, given)
-        is_captured = isinstance(part.model, Captured)
-        if is_captured:
+        times: LayerTimes
+        if is_captured := isinstance(part.model, Captured):
             self.blocks = tuple(fused(block) for block in self.blocks)
+            times, call_s = graph_times(where, dtype)
+        else:
+            times, call_s = layer_times(where, "encode", dtype), 0.0
         layers = [(block.times, times.of(block, given)) for block in self.blocks]
-        one_s = sum(count * layer.time_s for count, layer in layers)
+        one_s = call_s + sum(count * layer.time_s for count, layer in layers)
         self.causes: dict[str, float] = defaultdict(float)
+        if call_s:
+            self.causes["call"] = part.times * call_s
         for count, layer in layers:
             for cause, time_s in layer.parts_s.items():
                 self.causes[cause] += part.times * count * time_s
         self.spread = max(layer.spread for _, layer in layers)
-        if is_captured:
+        if is_captured and not where.lnc:
             self.spread = math.hypot(self.spread, CAPTURED_SPREAD)
         self.source = layers[0][1].source
         weights = sum(count_of(block) for block in self.blocks)

@@ -7,7 +7,7 @@ layer. The source of each `LayerTime` says which it was.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from trnsim.arch import TARGETS
@@ -81,7 +81,8 @@ class Chosen:
             return self.few.of(block, given)
         time_s, version = known
         spread = constants.COMPILED_SPREAD[given.phase]
-        return LayerTime(time_s, {"compiled": time_s}, spread, table.told(version))
+        told = table.told(version)
+        return LayerTime(time_s, {"compiled": time_s}, spread, told, has_exchanges=True)
 
     def backward(self, block: Block, given: Pass) -> LayerTime:
         """The time of both gradients of one of the block's layers."""
@@ -115,13 +116,26 @@ def layer_times(
             gpu.gpu_times(machine.chip, dtype), None, dict.fromkeys(Phase, False), measured
         )
     phases = (Phase(family),) if family else tuple(Phase)
-    few: LayerTimes = ByPhase({phase: _neuron(machine, phase, dtype) for phase in phases})
+    forms = {phase: _neuron(machine, constants.NEURON[phase], dtype, phase) for phase in phases}
+    few: LayerTimes = ByPhase(forms)
     target = _target(machine.chip)
     compiled = table.packaged(table.rank_of(target.name, machine.lnc)) if target else None
     takes = constants.IS_COMPILED_CHOSEN
     if takes_compiled is not None:
         takes = dict.fromkeys(Phase, takes_compiled)
     return Chosen(few, compiled, takes, measured)
+
+
+def graph_times(machine: Ranks, dtype: str) -> tuple[LayerTimes, float]:
+    """What knows the times of a graph that was read, and seconds that a call takes besides.
+
+    Raises:
+        BadInput: the chip has no published peak in the dtype.
+    """
+    if not machine.lnc:
+        return layer_times(machine, Phase.ENCODE, dtype), 0.0
+    form = _neuron(machine, constants.GRAPHS, dtype, "graphs")
+    return replace(form, is_beside=True, repeats_keys=False), float(constants.GRAPHS.call_s)
 
 
 def facts(machine: Ranks, phase: Phase) -> dict[str, Rate]:
@@ -175,8 +189,7 @@ def peak(machine: Ranks, dtype: str) -> float:
     )
 
 
-def _neuron(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
-    found = constants.NEURON[phase]
+def _neuron(machine: Ranks, found: constants.Constants, dtype: str, family: str) -> FewConstants:
     target = _target(machine.chip)
     is_inf2 = machine.chip.name == _INF2
     is_fitted = target is not None and target.is_fitted
@@ -184,6 +197,7 @@ def _neuron(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
     half_s = float(found.inf2_half_s if is_inf2 and found.inf2_half_s else found.half_s)
     products = float(found.products) * (float(found.inf2_products) if is_inf2 else 1.0)
     vector_hz = float(target.core.vector_clock_hz if target else constants.V1_VECTOR_HZ)
+    once_s = 1 / (machine.lnc * _LANES * vector_hz)
     told = "fitted to" if is_fitted else "extrapolated from"
     return FewConstants(
         flop_per_s=products * peak(machine, dtype),
@@ -191,9 +205,12 @@ def _neuron(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
         cache_passes=float(found.cache_passes),
         fixed_s=2 * half_s,
         spread=(found.spread**2 + more**2) ** 0.5,
-        source=f"few constants of {phase}, {told} {found.rows}",
+        source=f"few constants of {family}, {told} {found.rows}",
+        sequence_s=float(found.sequence_s),
         score_s=_score_s(machine, float(found.score_s), target),
-        element_s=float(found.element_passes) / (machine.lnc * _LANES * vector_hz),
+        element_s=float(found.element_passes) * once_s,
+        softmax_weight=float(found.softmax_weight),
+        kernel_softmax_s=float(constants.KERNEL_PASSES) * once_s,
         host_bytes_per_s=float(found.host_bytes_per_s),
         repeats_keys=True,
     )

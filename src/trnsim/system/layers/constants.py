@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from trnsim.facts import Rate, assumed, derived, measured
+from trnsim.facts import Rate, assumed, derived, documented, measured
 from trnsim.system.workload.operators import Phase
 
 _NONE: Final = assumed(0.0, "left out of this family's form")
@@ -29,7 +29,17 @@ HOST_BYTES_PER_S: Final = measured(
 )
 PRODUCTS: Final = derived(0.690, _ENCODERS)
 INF2_PRODUCTS: Final = derived(0.765, _ENCODERS)
+_GRAPHS: Final = f"fitted to 14 rows of CNNs, Perceivers and diffusion ({_ROWS}/inf2)"
 _ONCE: Final = assumed(1.0, "each element passes once")
+_SAME: Final = assumed(1.0, "an element of a softmax takes what others do")
+_LONGER: Final = documented(
+    2.0,
+    "two tensors of FP32, in which training takes a softmax, are combined at half the rate of two "
+    "of BF16 (tensor_tensor, ISA of SDK 2.26)",
+)
+KERNEL_PASSES: Final = assumed(
+    1.0, "an element of a softmax passes the Vector Engine once in one kernel of attention"
+)
 
 
 @dataclass(frozen=True)
@@ -45,9 +55,12 @@ class Constants:
         bytes_per_s: bytes per second of a NeuronCore-v2's HBM, reached.
         cache_passes: how often keys and values of a query head cross HBM in a step.
         inf2_half_s: `half_s` on Inferentia2, where it is another.
+        sequence_s: seconds that a half takes besides for each sequence.
         score_s: seconds of a score of a query and a key, on a NeuronCore-v2.
         element_passes: how often norms, residuals, softmax and activations pass the Vector Engine.
+        softmax_weight: times as long that an element of a softmax takes as others.
         host_bytes_per_s: bytes per second of results to the host; 0 where they stay.
+        call_s: seconds of a call of a program that nothing else explains.
     """
 
     half_s: Rate
@@ -58,9 +71,12 @@ class Constants:
     bytes_per_s: Rate = HBM_BYTES_PER_S
     cache_passes: Rate = _NONE
     inf2_half_s: Rate = _NONE
+    sequence_s: Rate = _NONE
     score_s: Rate = _NONE
     element_passes: Rate = _ONCE
+    softmax_weight: Rate = _SAME
     host_bytes_per_s: Rate = _NONE
+    call_s: Rate = _NONE
 
 
 NEURON: Final = {
@@ -71,9 +87,10 @@ NEURON: Final = {
         rows="57 TPOT rows of 4 architectures",
     ),
     Phase.PREFILL: Constants(
-        half_s=derived(116e-6, _PROMPTS),
-        inf2_half_s=derived(244e-6, _PROMPTS),
-        score_s=derived(178e-12, _PROMPTS),
+        half_s=derived(50.8e-6, _PROMPTS),
+        inf2_half_s=derived(168e-6, _PROMPTS),
+        sequence_s=derived(44e-6, _PROMPTS),
+        score_s=derived(164e-12, _PROMPTS),
         spread=0.37,
         rows="57 TTFT rows of 4 architectures",
     ),
@@ -85,12 +102,22 @@ NEURON: Final = {
     ),
     Phase.TRAIN: Constants(
         half_s=derived(5.8e-6, _ENCODERS),
-        element_passes=derived(5.2, _TRAINING),
-        spread=0.21,
+        element_passes=derived(3.96, _TRAINING),
+        softmax_weight=_LONGER,
+        spread=0.14,
         rows="28 training configurations of 8 architectures",
     ),
 }
 """By what a pass is for, on NeuronCore-v2."""
+GRAPHS: Final = Constants(
+    half_s=_NONE,
+    products=derived(0.241, _GRAPHS),
+    inf2_products=assumed(1.0, "all rows are of Inferentia2"),
+    call_s=derived(0.34e-3, _GRAPHS),
+    spread=0.27,
+    rows="14 rows of CNNs, Perceivers and diffusion, 9 networks",
+)
+"""Of models whose graph is read, as no formula is known."""
 
 COMPILED_SPREAD: Final = {
     Phase.DECODE: 0.12,

@@ -1,9 +1,12 @@
 """The time of a block by few constants.
 
 forward  = max(products at a part of the peak, weights at HBM's rate) + keys and values at HBM's
-           rate, once for each query head + elements at the Vector Engine's rate + scores x a time
-           each + halves x a fixed time
+           rate, once for each query head + elements at the Vector Engine's rate, those of a
+           softmax at another + scores x a time each + halves x (a fixed time + sequences x a time)
 backward = two such products, weights read once and their gradients written, all else twice
+
+Of a graph that is read operator by operator, weights and elements pass beside the products, and the
+longest of the three is taken.
 
 A half is an attention or an MLP with what is around it; what lies before and behind the layers has
 none. What an encoder gives goes to the host. Exchanges are not in it.
@@ -31,6 +34,7 @@ _RESULT_BYTES: Final = 4
 _WEIGHT_PASSES: Final = 2
 """Of a backward pass: weights are read, their gradients written."""
 _GRADIENTS: Final = 2
+_SOFTMAX: Final = "softmax"
 
 
 @dataclass(frozen=True)
@@ -42,13 +46,18 @@ class FewConstants:
         bytes_per_s: bytes per second of a rank's HBM, reached.
         cache_passes: how often keys and values of each query head cross HBM in a step.
         fixed_s: seconds of a layer of two halves that nothing else explains.
-        spread: one sigma of the logarithm of (true / estimate).
+        spread: one sigma of the logarithm of (true / estimate), exchanges among them.
         source: where the constants come from.
+        sequence_s: seconds of half a layer for each sequence.
         score_s: seconds of a score of a query and a key.
         element_s: seconds of an element that passes the Vector Engine.
+        softmax_weight: times that an element of a softmax takes, where scores are written to
+            memory.
+        kernel_softmax_s: seconds of an element of a softmax in one kernel of attention.
         host_bytes_per_s: bytes per second of results to the host; 0 where they stay.
         repeats_keys: whether keys and values are read once for each query head, not once for the
             heads that share them.
+        is_beside: whether elements pass beside products.
     """
 
     flop_per_s: float
@@ -57,10 +66,14 @@ class FewConstants:
     fixed_s: float
     spread: float
     source: str
+    sequence_s: float = 0.0
     score_s: float = 0.0
     element_s: float = 0.0
+    softmax_weight: float = 1.0
+    kernel_softmax_s: float = 0.0
     host_bytes_per_s: float = 0.0
     repeats_keys: bool = False
+    is_beside: bool = False
 
     def of(self, block: Block, given: Pass) -> LayerTime:
         """The forward time of one of the block's layers."""
@@ -68,32 +81,48 @@ class FewConstants:
         if self.repeats_keys:
             cache *= repeats(block, given)
         cache += block.cache.written_bytes
-        found = self._time(block, block.flop, block.weight_bytes, cache)
+        found = self._time(block, given, block.flop, block.weight_bytes, cache)
         if not self.host_bytes_per_s or not returned(block):
             return found
         host_s = _RESULT_BYTES * returned(block) / self.host_bytes_per_s
         parts = {**found.parts_s, "host": host_s}
-        return LayerTime(sum(parts.values()), parts, self.spread, self.source)
+        return LayerTime(sum(parts.values()), parts, self.spread, self.source, has_exchanges=True)
 
     def backward(self, block: Block, given: Pass) -> LayerTime:
         """The time of both gradients of one of the block's layers."""
-        del given
         weights = _WEIGHT_PASSES * block.weight_bytes
-        return self._time(block, _GRADIENTS * block.flop, weights, 0.0, _GRADIENTS)
+        return self._time(block, given, _GRADIENTS * block.flop, weights, 0.0, _GRADIENTS)
+
+    def _elements_s(self, block: Block, given: Pass) -> float:
+        """Seconds of norms, residuals, softmax and activations."""
+        scored = sum(one.elements for one in block.elementwise if one.name == _SOFTMAX)
+        each_s = self.softmax_weight * self.element_s
+        scored_s = scored * (self.kernel_softmax_s if given.is_one_kernel else each_s)
+        return scored_s + (elements(block) - scored) * self.element_s
 
     def _time(
-        self, block: Block, flop: float, weights: float, cache: float, passes: int = 1
+        self,
+        block: Block,
+        given: Pass,
+        flop: float,
+        weights: float,
+        cache: float,
+        passes: int = 1,
     ) -> LayerTime:
+        half_s = self.fixed_s / _HALVES + given.batch * self.sequence_s
         products_s, weights_s = flop / self.flop_per_s, weights / self.bytes_per_s
+        elements_s = passes * self._elements_s(block, given)
+        if self.is_beside:
+            elements_s = max(elements_s - max(products_s, weights_s), 0.0)
         parts = {
             "products": products_s,
             "weights": max(weights_s - products_s, 0.0),
             "KV": cache / self.bytes_per_s,
-            "elements": passes * elements(block) * self.element_s,
+            "elements": elements_s,
             "scores": passes * scores(block) * self.score_s,
-            "fixed": passes * halves(block) * self.fixed_s / _HALVES,
+            "fixed": passes * halves(block) * half_s,
         }
-        return LayerTime(sum(parts.values()), parts, self.spread, self.source)
+        return LayerTime(sum(parts.values()), parts, self.spread, self.source, has_exchanges=True)
 
 
 @dataclass(frozen=True)
@@ -118,7 +147,7 @@ class ByPhase:
 def halves(block: Block) -> int:
     """Attentions and MLPs of a block."""
     names = [one.name for one in block.elementwise]
-    return sum(name == "softmax" or name.endswith("activation") for name in names)
+    return sum(name == _SOFTMAX or name.endswith("activation") for name in names)
 
 
 def elements(block: Block) -> float:

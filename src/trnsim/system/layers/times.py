@@ -22,12 +22,14 @@ class LayerTime:
         parts_s: seconds by cause ("products", "HBM", "vector", "fixed"), which add up to `time_s`.
         spread: one sigma of the logarithm of (true / `time_s`).
         source: "measured", "compiled" or "few constants", and of what.
+        has_exchanges: whether the spread is of sums of layers and their exchanges.
     """
 
     time_s: float
     parts_s: Mapping[str, float]
     spread: float
     source: str
+    has_exchanges: bool = False
 
 
 class LayerTimes(Protocol):

@@ -178,6 +178,7 @@ class Steps:
         """`times` passes as a step, and its spread.
 
         Errors of one source are the same in all layers: they add up, those of others in squares.
+        Those of exchanges are in the spread of layers whose rows had exchanges in them.
         A draft errs as the model does.
         """
         parts = {name: time_s * times for name, time_s in found[0].items()}
@@ -203,9 +204,12 @@ class Steps:
                     parts[part] += time_s * share * block.times
             exchanged_s = sum(self._exchange_s(one) * one.times for one in block.exchanges)
             parts[_EXCHANGES] += exchanged_s * block.times
-            error_s = layer.time_s * layer.spread * block.times
+            erring_s = layer.time_s + (exchanged_s if layer.has_exchanges else 0.0)
+            error_s = erring_s * layer.spread * block.times
             errors[layer.source] = errors.get(layer.source, 0.0) + error_s
-        errors[_EXCHANGES] = parts[_EXCHANGES] * Evidence.DERIVED.spread
+            if not layer.has_exchanges:
+                error_s = exchanged_s * Evidence.DERIVED.spread * block.times
+                errors[_EXCHANGES] = errors.get(_EXCHANGES, 0.0) + error_s
         return parts, errors
 
     def _blocks(self, model: Architecture, given: Pass) -> list[Block]:

@@ -128,12 +128,13 @@ def _activations(part: Part, layout: Layout, recompute: Recompute) -> float:
     if recompute is Recompute.NONE and is_fused(part.layer):
         recompute = Recompute.SELECTIVE
         of_rows = _ROW_BYTES * sum(one.heads for one in part.layer.attentions) / layout.tensor
-    kept = Kept(recompute, 8 * WEIGHT_BYTES[layout.dtype], _has_dropout(part.layer))
+    kept = Kept(recompute, 8 * WEIGHT_BYTES[layout.dtype], has_dropout(part.layer))
     of_token = activation_bytes(part.tower, part.layer, layout.sequence, layout.split, kept)
     return tokens * (of_token + of_rows)
 
 
-def _has_dropout(layer: Layer) -> bool:
+def has_dropout(layer: Layer) -> bool:
+    """Whether it drops elements by chance: layers of GPT and BERT do, ones with gates do not."""
     return isinstance(layer.mlp, Mlp) and layer.mlp.matrices != GATED
 
 

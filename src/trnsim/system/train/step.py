@@ -155,7 +155,8 @@ class Steps:
             "host": float(_HOST_S),
         }
         first = next(iter(worked[0]))
-        interval = self._interval(parts_s, max(one.spread for chunk in worked for one in chunk))
+        widest = max((one for chunk in worked for one in chunk), key=lambda one: one.spread)
+        interval = self._interval(parts_s, widest)
         flop = self.flop(layout)
         peak = self.machine.peak(layout.dtype) * self.machine.chips
         return Step(
@@ -279,10 +280,11 @@ class Steps:
         moved = optimizer(layout.optimizer).moved_bytes(width, GRADIENT_BYTES)
         return parameters * moved / bytes_per_s(self.machine)
 
-    def _interval(self, parts_s: dict[str, float], spread: float) -> Interval:
-        """P10, P50 and P90: computing is off as a whole, and so are exchanges."""
-        compute = _draws("computing", spread)
-        links = _draws("links", BANDWIDTHS.provenance.spread)
+    def _interval(self, parts_s: dict[str, float], widest: Passes) -> Interval:
+        """P10, P50 and P90: computing is off as a whole, and exchanges with it or by themselves."""
+        compute = links = _draws("computing", widest.spread)
+        if not widest.has_exchanges:
+            links = _draws("links", BANDWIDTHS.provenance.spread)
         moved_s = sum(parts_s[one] for one in ("tensor", "context", "expert", "data"))
         computed_s = parts_s["compute"] + parts_s["optimizer"]
         alone_s = computed_s * compute + moved_s * links
@@ -299,6 +301,7 @@ def _many(one: Passes, count: float) -> Passes:
         count * one.weights_s,
         one.spread,
         one.source,
+        one.has_exchanges,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final
 
-from trnsim.system.train.memory import WEIGHT_BYTES
+from trnsim.system.train.memory import WEIGHT_BYTES, has_dropout
 from trnsim.system.train.stages import a_pass, is_fused
 from trnsim.system.workload.gradients import Recompute, backward, recomputed
 from trnsim.system.workload.operators import Axis, Block
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trnsim.system.train.exchanges import Exchanges
     from trnsim.system.train.layout import Layout
     from trnsim.system.train.stages import Part
+    from trnsim.system.workload.architecture import Layer
     from trnsim.system.workload.operators import Exchange
 
 _HALF: Final = 0.5
@@ -64,6 +65,7 @@ class Passes:
         weights_s: seconds of `backward` that the gradients of weights take.
         spread: one sigma of the logarithm of (true / estimate) of computing.
         source: where its times come from.
+        has_exchanges: whether the spread is of exchanges too.
     """
 
     forward: Work
@@ -71,11 +73,13 @@ class Passes:
     weights_s: float
     spread: float
     source: str
+    has_exchanges: bool = False
 
 
 def passes(part: Part, layout: Layout, times: LayerTimes, exchanges: Exchanges) -> Passes:
     """The work of one layer of a part."""
-    block, given = part.block, a_pass(layout)
+    block = part.block
+    given = replace(a_pass(layout), is_one_kernel=is_one_kernel(part.layer, layout))
     ahead, back = times.of(block, given), times.backward(block, given)
     again = _again(part, Recompute(layout.recompute))
     again_s = times.of(again, given).time_s if again.products else 0.0
@@ -91,7 +95,23 @@ def passes(part: Part, layout: Layout, times: LayerTimes, exchanges: Exchanges) 
         _HALF * back.time_s * _weighted(block),
         ahead.spread,
         ahead.source,
+        ahead.has_exchanges,
     )
+
+
+def is_one_kernel(layer: Layer | None, layout: Layout) -> bool:
+    """Whether AWS's scripts train a layer with a kernel of attention, which keeps no scores.
+
+    NeuronX Distributed does so by default for decoders of Llama's kind, and computes its scores
+    again or nothing. neuronx-nemo-megatron, which computes all of a layer again, has no such
+    kernel, nor is there one for GPTs.
+
+    Source: aws-neuron-sdk, training_llama_tp_zero1.rst and training_llama_tp_pp.rst (flash
+    attention, selective activation checkpointing); nxd-training/known_issues.rst.
+    """
+    if layer is None or layout.recompute == Recompute.FULL:
+        return False
+    return is_fused(layer) and not has_dropout(layer)
 
 
 def _again(part: Part, how: Recompute) -> Block:

@@ -45,6 +45,7 @@ class Pass:
         source: tokens of each sequence that the tower before gives cross attention; 0 for as many
             as `tokens`.
         image: pixels of an image along a side; 0 for the model's own.
+        is_one_kernel: whether attention is one kernel, which keeps its scores on the chip.
     """
 
     phase: Phase
@@ -53,6 +54,7 @@ class Pass:
     past: int = 0
     source: int = 0
     image: int = 0
+    is_one_kernel: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("batch", 1), ("tokens", 1), ("past", 0), ("source", 0), ("image", 0)):
