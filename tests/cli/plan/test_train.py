@@ -113,7 +113,7 @@ def test_provenance_ends_the_output():
 def test_another_purchase_kind_is_asked_for_by_name():
     output = run(CONFIG, "--price", "on_demand", "--on", "trn2,p5en", "--budget", "1")
     assert "no public price (on_demand)" in output
-    assert "63.30 USD/h on_demand us-east-1 2026-07-20" in output
+    assert "63.30 USD/h on_demand us-east-1 2025-06-23..2026-07-20" in output
 
 
 def test_tokens_of_a_step_are_no_option_any_more():
