@@ -114,3 +114,28 @@ def test_a_spreadsheet_is_refused(tmp_path):
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(BadInput, match=r"^cannot read .*none\.csv: No such file"):
         read_table(tmp_path / "none.csv", FIELDS)
+
+
+def test_a_cell_may_hold_several_values(tmp_path):
+    (row,) = table(tmp_path, "name,day\n a b ; c;,\n")
+    assert row.items("name") == ("a b", "c")
+    assert row.items("day") == ()
+    (row,) = table(tmp_path, "- name: [a b, c]\n  day: d\n", "table.yaml")
+    assert (row.items("name"), row.items("day")) == (("a b", "c"), ("d",))
+    assert row.text("name") == "a b c"
+
+
+def test_a_number_may_have_a_least_value(tmp_path):
+    (row,) = table(tmp_path, "name,count\nnan,0\n")
+    assert row.number_from("count", 0) == 0
+    with pytest.raises(BadInput, match=r"count is '0': legal: a finite number, 1 to 9"):
+        row.number_from("count", 1, at_most=9)
+    with pytest.raises(BadInput, match=r"name is 'nan': legal: a finite number, 0 or more"):
+        row.number_from("name", 0)
+
+
+def test_a_table_may_be_yaml_whatever_its_name(tmp_path):
+    (row,) = table(tmp_path, "- name: a\n", is_yaml=True)
+    assert row.text("name") == "a"
+    (row,) = table(tmp_path, "name\na\n", "table.yaml", is_yaml=False)
+    assert row.text("name") == "a"

@@ -11,7 +11,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
@@ -38,11 +38,13 @@ class Cells:
         file: the table, as it was named.
         line: the line in it, from 1.
         values: the text of each cell that is not empty.
+        lists: the values of each cell that YAML writes as a list.
     """
 
     file: str
     line: int
     values: Mapping[str, str]
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def __contains__(self, field: str) -> bool:
         return field in self.values
@@ -65,6 +67,13 @@ class Cells:
         if field not in self.values:
             raise self.refused(field, "this field is required")
         return self.values[field]
+
+    def items(self, field: str) -> tuple[str, ...]:
+        """The values of a cell: those of a list in YAML, else those between semicolons."""
+        if field in self.lists:
+            return self.lists[field]
+        parts = (part.strip() for part in self.values.get(field, "").split(";"))
+        return tuple(part for part in parts if part)
 
     def one_of(self, field: str, legal: Collection[str]) -> str:
         """A name among `legal`.
@@ -89,6 +98,18 @@ class Cells:
             BadInput: it is no number, or lies outside.
         """
         return self._within(field, parse_number, above, at_most)
+
+    def number_from(self, field: str, least: float, *, at_most: float = math.inf) -> float:
+        """A finite number in ``[least, at_most]``.
+
+        Raises:
+            BadInput: it is no number, or lies outside.
+        """
+        value = self._parsed(field, parse_number)
+        if not (least <= value <= at_most and math.isfinite(value)):
+            most = f" to {at_most:g}" if math.isfinite(at_most) else " or more"
+            raise self.refused(field, f"legal: a finite number, {least:g}{most}")
+        return value
 
     def whole(self, field: str, *, above: int, at_most: float = math.inf) -> int:
         """A whole number in ``(above, at_most]``.
@@ -135,7 +156,13 @@ def _day(given: str) -> date:
         raise ValueError(f"{given!r} is no day; write it as 2026-11-21") from None
 
 
-def read_table(path: Path, fields: Sequence[str], *, required: Sequence[str] = ()) -> list[Cells]:
+def read_table(
+    path: Path,
+    fields: Sequence[str],
+    *,
+    required: Sequence[str] = (),
+    is_yaml: bool | None = None,
+) -> list[Cells]:
     """The rows of a CSV or YAML table whose columns are among `fields`.
 
     CSV has a line of field names first and commas between cells. YAML has a list of mappings.
@@ -144,6 +171,7 @@ def read_table(path: Path, fields: Sequence[str], *, required: Sequence[str] = (
         path: the file; .yaml and .yml are YAML, all others CSV.
         fields: the legal names of columns.
         required: those that the first line of a CSV file must have.
+        is_yaml: whether it is YAML; None for what its name says.
 
     Raises:
         BadInput: it cannot be read, a field is unknown or twice, or a line has other cells.
@@ -157,7 +185,7 @@ def read_table(path: Path, fields: Sequence[str], *, required: Sequence[str] = (
     text = files.read_text(path)
     if not text.strip():
         raise BadInput(f"{path} is empty; legal fields: {', '.join(fields)}")
-    if path.suffix.lower() in _YAML:
+    if path.suffix.lower() in _YAML if is_yaml is None else is_yaml:
         return list(_yaml_rows(path, fields))
     return list(_csv_rows(path, text, fields, required))
 
@@ -223,19 +251,16 @@ def _yaml_rows(path: Path, fields: Sequence[str]) -> Iterator[Cells]:
         if not isinstance(row.content, dict):
             raise _at(path, row.line.line, "no mapping of fields to values")
         values: dict[str, str] = {}
+        lists: dict[str, tuple[str, ...]] = {}
         for name, cell in row.content.items():
             _check_field(path, cell.line.line, name, fields)
-            values[name] = _text(path, name, cell)
-        yield Cells(str(path), row.line.line, {k: v for k, v in values.items() if v})
+            if isinstance(cell.content, tuple):
+                lists[name] = tuple(_text(path, name, item) for item in cell.content)
+            values[name] = " ".join(lists[name]) if name in lists else _text(path, name, cell)
+        yield Cells(str(path), row.line.line, {k: v for k, v in values.items() if v}, lists)
 
 
 def _text(path: Path, name: str, cell: Value) -> str:
-    """A YAML value as CSV would write it: a list of values with spaces between them."""
     if isinstance(cell.content, str):
         return cell.content.strip()
-    if isinstance(cell.content, tuple):
-        items = [item.content for item in cell.content]
-        texts = [item for item in items if isinstance(item, str)]
-        if len(texts) == len(items):
-            return " ".join(texts)
     raise _at(path, cell.line.line, f"{name} is no single value")

@@ -1,0 +1,31 @@
+"""A company's inventory: what it runs today, as workloads.
+
+An inventory is a table, CSV or YAML, with one workload a row and the fields of `fields.FIELDS`.
+Nothing is computed here: times are predicted, and prices looked up, by the rooms that decide.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trnsim.arch.catalogue import Catalogue
+from trnsim.cells import read_table
+from trnsim.decide.inventory.fields import NAMES, REQUIRED
+from trnsim.decide.inventory.rows import workloads
+from trnsim.decide.inventory.workload import Current, Shape, Slo, Workload
+
+__all__ = ["Current", "Shape", "Slo", "Workload", "read"]
+
+
+def read(path: Path | str, rows: Catalogue | None = None) -> list[Workload]:
+    """The workloads of the inventory at `path`, in its order.
+
+    Args:
+        path: a CSV or YAML table; paths within it are relative to its folder.
+        rows: the catalogue that knows instances; by default the one that ships with trnsim.
+
+    Raises:
+        BadInput: the file, or a cell of it, cannot be used: file, line, field, legal values.
+    """
+    path = Path(path)
+    return workloads(path, read_table(path, NAMES, required=REQUIRED), rows)

@@ -1,0 +1,119 @@
+"""A workload as a company runs it today: its model, volume, machine, bill and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Final, Literal
+
+from trnsim.errors import SourceLine
+from trnsim.system.workload.architecture import Architecture
+
+__all__ = ["KINDS", "VOLUME_UNITS", "Current", "Kind", "Shape", "Slo", "VolumeUnit", "Workload"]
+
+Kind = Literal["train", "serve", "infer"]
+"""Training, serving of a model that writes tokens, and single passes (encoders, images)."""
+
+VolumeUnit = Literal["tokens_per_month", "items_per_month", "gpu_hours"]
+"""Tokens trained on or written; sequences or images passed; hours of accelerators a month."""
+
+KINDS: Final[tuple[Kind, ...]] = ("train", "serve", "infer")
+VOLUME_UNITS: Final[tuple[VolumeUnit, ...]] = ("tokens_per_month", "items_per_month", "gpu_hours")
+
+
+@dataclass(frozen=True)
+class Current:
+    """What a workload runs on today.
+
+    Attributes:
+        instance: name of the instance in the catalogue.
+        count: instances, or None where it is not stated.
+        kind: kind of purchase, one of `trnsim.price.quotes.KINDS`.
+        usd_per_month: what the workload is billed.
+        region: code of the AWS region, or None where it is not stated.
+    """
+
+    instance: str
+    count: int | None
+    kind: str
+    usd_per_month: float
+    region: str | None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Lengths and sizes of one pass; None where the inventory does not state them.
+
+    Attributes:
+        sequence: tokens of a sequence that is trained on or passed.
+        input_len: tokens of a request.
+        output_len: tokens of its answer.
+        batch: sequences or images of a step or a pass.
+        image: pixels of an image along a side.
+        steps: passes that make one item, such as denoising steps.
+    """
+
+    sequence: int | None = None
+    input_len: int | None = None
+    output_len: int | None = None
+    batch: int | None = None
+    image: int | None = None
+    steps: int | None = None
+
+
+@dataclass(frozen=True)
+class Slo:
+    """Limits of latency that `percentile` percent of requests keep; None where there is none.
+
+    Attributes:
+        ttft_s: time to the first token.
+        tpot_s: time for each further token.
+        latency_s: time of a whole request or pass.
+    """
+
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+    latency_s: float | None = None
+    percentile: float = 99
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """One workload of an inventory.
+
+    Attributes:
+        model_path: the file that `model` was read from.
+        volume: what is done in a month, in `volume_unit`.
+        deadline_hours: hours within which a month's training must end.
+        sources: program files and folders to scan.
+        staff_weeks: engineer-weeks that the company can give to a migration.
+        other_clouds: where else it runs, besides AWS.
+        is_portability_needed: whether it must be able to run there unchanged.
+        framework: what its programs are written in, one of `FRAMEWORKS` of the fields.
+        peak_ratio: demand of the busiest hour over the mean.
+        as_of: last day of the bill that `current` repeats.
+        line: where it stands in the inventory, for errors.
+        assumptions: what was taken for granted because the inventory does not state it.
+    """
+
+    name: str
+    kind: Kind
+    model: Architecture
+    model_path: Path
+    volume: float
+    volume_unit: VolumeUnit
+    current: Current
+    line: SourceLine
+    shape: Shape = field(default_factory=Shape)
+    slo: Slo = field(default_factory=Slo)
+    deadline_hours: float | None = None
+    sources: tuple[Path, ...] = ()
+    staff_weeks: float | None = None
+    other_clouds: tuple[str, ...] = ()
+    is_portability_needed: bool = False
+    framework: str | None = None
+    is_committed_to_aws: bool | None = None
+    peak_ratio: float | None = None
+    as_of: date | None = None
+    assumptions: tuple[str, ...] = ()
