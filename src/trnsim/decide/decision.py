@@ -1,0 +1,285 @@
+"""Decisions as values, and as the JSON file that pages, a pilot and a guard read back.
+
+Every dollar of a workload follows from figures in the same file:
+
+    usd_per_month = today's x (paid hours x USD/h there) / (paid hours x USD/h here)   at P50
+    saving        = 1 - usd_per_month / today's
+    pays back     = migration USD / (today's x saving)
+
+P50 is the figure at the medians of all inputs; P10 and P90 are quantiles of the draws.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from trnsim import files
+from trnsim.decide.reading import made
+from trnsim.errors import BadInput
+from trnsim.facts import Interval
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMAT: Final = 1
+"""Version of the file; another one is not read."""
+_FIX: Final = "give a file that `trnsim assess INVENTORY --out DECISION.json` wrote"
+
+
+class Verdict(StrEnum):
+    """What to do with a workload."""
+
+    GO = "go"
+    """Move: it pays back in nearly all draws, on a family with published times."""
+    PILOT = "pilot"
+    """Try it first: it pays back in most draws, or the times of its family are extrapolated."""
+    NO_GO = "no-go"
+    """Leave it on GPUs: it does not pay back, or something forbids it."""
+    NEEDS_QUOTE = "needs-quote"
+    """Ask for a price: it pays back below a break-even price, and no equal kind is on sale."""
+    STAY = "stay"
+    """It runs on AWS's chips, and no other instance pays back."""
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """A number that the user did not give; `value` is None where it is no number."""
+
+    name: str
+    value: float | None
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of the source document, and whether it holds for a workload.
+
+    Attributes:
+        group: "ideal", "considerations", "not-recommended" or "inferentia".
+        applies: whether it holds; None where the inventory does not say.
+        effect: what it does to the decision.
+        evidence: the figures it rests on.
+    """
+
+    name: str
+    group: str
+    applies: bool | None
+    effect: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Price:
+    """A dated price of an instance."""
+
+    usd_per_hour: float
+    kind: str
+    region: str
+    day: str
+    source: str
+    is_stale: bool = False
+
+
+@dataclass(frozen=True)
+class Months:
+    """Months until a migration is paid back; None: never."""
+
+    p10: float | None
+    p50: float | None
+    p90: float | None
+
+
+@dataclass(frozen=True)
+class Today:
+    """What a workload runs on and costs.
+
+    Attributes:
+        usd_per_month: of the bill.
+        hours: instance-hours a month as predicted here, by the model that predicts them there.
+        paid_hours: those that are paid for, at P50.
+        price: of the same kind, from the table or from the bill; None where neither is known.
+    """
+
+    instance: str
+    count: int | None
+    kind: str
+    usd_per_month: float
+    hours: Interval | None
+    paid_hours: float | None
+    price: Price | None
+    refused: str | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A workload on another instance.
+
+    Attributes:
+        is_neuron: whether its chips are AWS's.
+        instances: in use at one time.
+        hours: instance-hours a month.
+        paid_hours: those that are paid for, at P50: blocks are sold in whole days.
+        price: of the kind of today's; None where it cannot be bought.
+        no_price: why there is none.
+        usd_per_month: of today's bill, times predicted cost there over predicted cost here.
+        saving: part of today's bill.
+        break_even_usd_per_hour: up to this price it pays back in time, at P50.
+        share_paying_back: of the draws, within the limit.
+        family: of published times that it is judged by.
+        is_validated: whether times of this chip were published in that family.
+        error: what the family's plans are off by: {"median": 0.05, "p90": 0.10}.
+        refused: why it cannot run there.
+        slo: whether the promise is kept: "met", "missed", or None without one.
+        ms: milliseconds by cause, of a step, a token or an item.
+        usd: USD a month by the same causes.
+    """
+
+    instance: str
+    is_neuron: bool
+    instances: int | None = None
+    kind: str = ""
+    hours: Interval | None = None
+    paid_hours: float | None = None
+    price: Price | None = None
+    no_price: str | None = None
+    usd_per_month: Interval | None = None
+    saving: Interval | None = None
+    break_even_usd_per_hour: float | None = None
+    pays_back_months: Months | None = None
+    share_paying_back: float | None = None
+    family: str = ""
+    is_validated: bool = False
+    error: dict[str, float] = field(default_factory=dict[str, float])
+    refused: str | None = None
+    slo: str | None = None
+    layout: str = ""
+    ms: dict[str, float] = field(default_factory=dict[str, float])
+    usd: dict[str, float] = field(default_factory=dict[str, float])
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Swing:
+    """Saving at P10 and at P90 of one input, the others at their medians."""
+
+    input: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a scan found in a program."""
+
+    path: str
+    line: int
+    kind: str
+    name: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One-time cost of a move."""
+
+    weeks: float
+    usd_per_week: float
+    usd: float
+
+
+@dataclass(frozen=True)
+class WorkloadDecision:
+    """The decision about one workload.
+
+    Attributes:
+        kind: "train", "serve" or "infer".
+        is_close_call: whether the sampling error of the share that pays back covers a threshold.
+        best: the instance that the decision is about, or None.
+        tornado: of `best`, widest first.
+        split: operators that AWS's chips do not run.
+    """
+
+    name: str
+    kind: str
+    model: str
+    volume: float
+    volume_unit: str
+    verdict: Verdict
+    is_close_call: bool
+    reason: str
+    best: str | None
+    today: Today
+    migration: Migration
+    rules: tuple[Rule, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    tornado: tuple[Swing, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    split: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """All decisions about an inventory.
+
+    Attributes:
+        version: of trnsim.
+        as_of: day of the prices, YYYY-MM-DD.
+        kind: purchase kind that was asked for; "" for that of each workload.
+    """
+
+    version: str
+    as_of: str
+    seed: int
+    draws: int
+    kind: str
+    inventory: str
+    workloads: tuple[WorkloadDecision, ...]
+    assumptions: tuple[Assumption, ...] = ()
+    caveats: tuple[str, ...] = ()
+    format: int = FORMAT
+
+    def workload(self, name: str) -> WorkloadDecision:
+        """The decision about the workload called `name`.
+
+        Raises:
+            BadInput: there is none.
+        """
+        for one in self.workloads:
+            if one.name == name:
+                return one
+        legal = ", ".join(one.name for one in self.workloads)
+        raise BadInput(f"no workload is called {name!r}; legal: {legal}")
+
+    def text(self) -> str:
+        """The decision as JSON."""
+        return json.dumps(asdict(self), indent=1, allow_nan=False) + "\n"
+
+    def write(self, path: Path | str) -> Path:
+        """Write the decision to `path`.
+
+        Raises:
+            BadInput: it cannot be written.
+        """
+        return files.write(path, self.text())
+
+
+def read(path: Path | str) -> Decision:
+    """The decision that `Decision.write` wrote to `path`.
+
+    Raises:
+        BadInput: it cannot be read, is of another version, or a field is not legal; named.
+    """
+    values = files.read_json(path, _FIX)
+    if not isinstance(values, dict) or "format" not in values:
+        raise BadInput(f"{path}: no decision: it has no format", fix=_FIX)
+    if values["format"] != FORMAT:
+        raise BadInput(
+            f"{path}: format {values['format']!r}; legal: {FORMAT}",
+            fix="write it again with this version of trnsim",
+        )
+    return made(Decision, values, str(path), _FIX)
