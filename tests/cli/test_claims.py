@@ -14,7 +14,7 @@ def run(*arguments):
 def test_every_claim_is_printed_with_its_verdict():
     output = run()
     assert output.startswith("C01  REPRODUCED        a Trn1 instance")
-    assert "C13  WRONG" in output
+    assert "C14  WRONG" in output
     assert "          missing: any price of Trn3 Gen2 UltraServer\n" in output
     assert "34 claims: " in output
 

@@ -44,9 +44,10 @@ def test_published_measurements_would_settle_it(rows, claim_id):
 
 def test_thresholds_follow_from_an_assumed_migration(rows):
     spend = [figure.value for figure in judged(rows, "C31").parts[0].figures]
+    assert judged(rows, "C31").verdict is Verdict.ILLUSTRATED
     assert spend == pytest.approx([12_500, 10_000])
     chips = judged(rows, "C33").parts[0].figures
-    assert all(figure.is_proxy and "assumed" in figure.basis for figure in chips)
+    assert all(figure.is_assumed and "assumed" in figure.basis for figure in chips)
 
 
 def test_the_release_was_in_september(rows):

@@ -73,3 +73,12 @@ def test_sparsity_would_be_new_if_trainium2_had_none(rows):
     rows["chips"]["trainium2"]["peak_sparse"] = {}
     assert judged(rows, "C17").verdict is Verdict.REPRODUCED
     assert judged(rows, "C06").parts[0].missing == ("a sparse peak of trainium2",)
+
+
+def test_neurons_own_tables_make_inf2_checkable(rows):
+    claim = judged(rows, "C28")
+    assert claim.verdict is Verdict.DEPENDS_ON_BASIS
+    throughput, latency = (part.figures for part in claim.parts[2:])
+    assert throughput[0].value == pytest.approx(2.265, abs=0.001)
+    assert throughput[1].value == pytest.approx(7.019, abs=0.001)
+    assert latency[1].value == pytest.approx(10.51, abs=0.01)

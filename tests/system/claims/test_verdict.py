@@ -1,7 +1,16 @@
 import pytest
 
 from trnsim.arch.catalogue import parse, read_rows
-from trnsim.system.claims.verdict import Claim, Figure, Verdict, awaited, between, number, text
+from trnsim.system.claims.verdict import (
+    Claim,
+    Figure,
+    Part,
+    Verdict,
+    awaited,
+    between,
+    number,
+    text,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,9 +36,25 @@ def test_a_proxy_supports_but_does_not_refute(value, verdict):
     assert part.verdict is verdict
 
 
+def test_an_assumed_input_illustrates_whatever_it_gives():
+    guess = Figure("assumed", 100, is_assumed=True)
+    assert number("rate", 100, "", guess).verdict is Verdict.ILLUSTRATED
+    assert number("rate", 100, "", guess, Figure("row", 50)).verdict is Verdict.WRONG
+    assert number("rate", 100, "", guess, Figure("row", 100)).verdict is Verdict.REPRODUCED
+
+
 def test_a_range_has_no_slack():
     part = between("rate", 30, 40, "%", Figure("a", 30.0), Figure("b", 40.1))
     assert [part.matches(figure) for figure in part.figures] == [True, False]
+
+
+def test_workloads_on_both_sides_of_a_claim_make_it_depend_on_the_workload():
+    figures = (Figure("a", 2.0), Figure("b", 7.0))
+    assert Part("rate", 4, 4, "x", figures).verdict is Verdict.WRONG
+    of_workloads = Part("rate", 4, 4, "x", figures, is_of_workloads=True)
+    assert of_workloads.verdict is Verdict.DEPENDS_ON_BASIS
+    above = Part("rate", 1, 1, "x", figures, is_of_workloads=True)
+    assert above.verdict is Verdict.WRONG
 
 
 def test_texts_are_equal_or_not():

@@ -107,7 +107,7 @@ def inference_threshold(rows: Catalogue) -> Claim:
         Figure(
             f"migration of {MIGRATION_USD:,.0f} USD (assumed), 12 months, {saving:.0%} saved",
             threshold_usd_per_month(saving),
-            is_proxy=True,
+            is_assumed=True,
         )
         for saving in (0.40, 0.50)
     ]
@@ -156,7 +156,7 @@ def training_threshold(rows: Catalogue) -> Claim:
             # The bill before the migration is the Trainium bill over (1 - saving).
             chips = threshold_usd_per_month(saving) * (1 - saving) / (per_chip * HOURS_PER_MONTH)
             basis = f"{saving:.0%} saved, migration of {MIGRATION_USD:,.0f} USD (assumed)"
-            figures.append(Figure(basis, chips, is_proxy=True))
+            figures.append(Figure(basis, chips, is_assumed=True))
     return Claim(
         "C33",
         GUIDE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING, Final
 
 from trnsim.price import KINDS, equivalent_usd_per_hour, history
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from trnsim.arch.catalogue import Catalogue, Price
 
+_CUT: Final = date(2025, 6, 1)
 _SERVED: Final = "USD per output token of trn2.48xlarge over p5en.48xlarge"
 
 
@@ -204,11 +206,15 @@ def june_2025_cut(rows: Catalogue) -> Claim:
 
 
 def h100_per_hour(rows: Catalogue) -> Claim:
-    """On-demand price of p5.48xlarge over its 8 GPUs, after the cut."""
+    """Prices of p5.48xlarge over its 8 GPUs since the cut: on demand, and as a capacity block."""
     count = rows.instance("p5.48xlarge").count
-    prices = history("p5.48xlarge", "on_demand", rows=rows)[:1]
-    figures = [Figure(f"{_label(price)} / {count} GPUs", _usd(price) / count) for price in prices]
-    missing = () if figures else ("an on_demand price of p5.48xlarge",)
+    figures = [
+        Figure(f"{_label(price)} / {count} GPUs", _usd(price) / count)
+        for kind in ("on_demand", "capacity_block")
+        for price in history("p5.48xlarge", kind, rows=rows)
+        if price.first_seen >= _CUT
+    ]
+    missing = () if figures else ("a price of p5.48xlarge since the cut",)
     return Claim(
         "C13",
         GUIDE,

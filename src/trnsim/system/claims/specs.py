@@ -18,6 +18,22 @@ _GIB: Final = 2.0**30
 _TIB: Final = 2.0**40
 _TRN2_ULTRASERVER: Final = "Trn2 UltraServer (u-trn2x64)"
 _TRN3_ULTRASERVER: Final = "Trn3 Gen2 UltraServer"
+_TABLES: Final = "Neuron's tables of inf1.xlarge (SDK 2.20) and inf2.xlarge (SDK 2.26, 2.27)"
+"""aws-neuron-sdk@81ce03ae:about-neuron/benchmarks/inf1 and inf2, sequences of 128 tokens."""
+_RATES: Final = {
+    "BERT base, batches": (1180.7, 2674.2),
+    "BERT base, real time": (284.7, 1998.2),
+    "DistilBERT, batches": (1876.7, 5307.9),
+    "DistilBERT, real time": (538.2, 3402.0),
+}
+"""Inferences a second of one chip each."""
+_P50_MS: Final = {
+    "BERT base, batches of 6 and 8": (40.6, 5.974),
+    "BERT base, real time, batches of 3 and 1": (10.5, 0.999),
+    "DistilBERT, batches of 8 and 16": (33.7, 6.011),
+    "DistilBERT, real time, batches of 6 and 1": (11.1, 0.579),
+}
+"""Median milliseconds."""
 
 
 def _peak(rows: Catalogue, instance: str, dtype: str) -> float:
@@ -305,6 +321,7 @@ def inf2_chip(rows: Catalogue) -> Claim:
                 4,
                 4,
                 "x",
+                *(Figure(f"{name}: {_TABLES}", new / old) for name, (old, new) in _RATES.items()),
                 compute_bound,
                 memory_bound,
             ),
@@ -315,6 +332,7 @@ def inf2_chip(rows: Catalogue) -> Claim:
                 10,
                 10,
                 "x lower",
+                *(Figure(f"{name}: {_TABLES}", old / new) for name, (old, new) in _P50_MS.items()),
                 compute_bound,
                 memory_bound,
             ),

@@ -2,12 +2,15 @@
 
     our own figures      all match -> reproduced, some -> depends on basis, none -> wrong
     only proxies         some match -> depends on basis, none -> not checkable
+    only assumed ones    illustrated only
     no figure at all     not checkable
 
 A figure matches a claimed number within `TOLERANCE`, a claimed range when it lies inside it, and a
 claimed text when it is equal. A *proxy* stands in for the quantity that was claimed, such as peak
-FLOPs for throughput: it can support a claim but not refute it. A claim of several parts has the
-verdict of its weakest part.
+FLOPs for throughput: it can support a claim but not refute it. A figure with an *assumed* input
+illustrates and never supports. Where figures of several workloads lie on both sides of what was
+claimed, it depends on the workload, which is a basis. A claim of several parts has the verdict of
+its weakest part.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ class Verdict(Enum):
 
     REPRODUCED = "reproduced"
     DEPENDS_ON_BASIS = "depends on basis"
+    ILLUSTRATED = "illustrated only"
     NOT_CHECKABLE = "not checkable"
     WRONG = "wrong"
 
@@ -42,11 +46,13 @@ class Figure:
     Attributes:
         basis: the rows and the arithmetic, in words.
         is_proxy: whether it stands in for the quantity that was claimed.
+        is_assumed: whether an input is assumed.
     """
 
     basis: str
     value: float | str
     is_proxy: bool = False
+    is_assumed: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,7 @@ class Part:
     Attributes:
         figures: ours, one per basis.
         missing: inputs without which the claim itself cannot be computed.
+        is_of_workloads: whether figures of our own are of different workloads.
     """
 
     quantity: str
@@ -64,6 +71,7 @@ class Part:
     unit: str
     figures: tuple[Figure, ...]
     missing: tuple[str, ...] = ()
+    is_of_workloads: bool = False
 
     def matches(self, figure: Figure) -> bool:
         """Whether `figure` agrees with the claim, by the rule at the top of this module."""
@@ -76,14 +84,24 @@ class Part:
     @property
     def verdict(self) -> Verdict:
         """The verdict by the rule at the top of this module."""
-        own = [figure for figure in self.figures if not figure.is_proxy]
-        judged = own or list(self.figures)
+        known = [figure for figure in self.figures if not figure.is_assumed]
+        if self.figures and not known:
+            return Verdict.ILLUSTRATED
+        own = [figure for figure in known if not figure.is_proxy]
+        judged = own or known
         hits = sum(self.matches(figure) for figure in judged)
         if own and hits == len(own):
             return Verdict.REPRODUCED
-        if hits:
+        if hits or (own and self._is_between(own)):
             return Verdict.DEPENDS_ON_BASIS
         return Verdict.WRONG if own else Verdict.NOT_CHECKABLE
+
+    def _is_between(self, own: list[Figure]) -> bool:
+        """Whether figures of workloads lie on both sides of what was claimed."""
+        values = [figure.value for figure in own if not isinstance(figure.value, str)]
+        if not self.is_of_workloads or not values or isinstance(self.low, str):
+            return False
+        return min(values) <= self.low <= max(values)
 
     @property
     def claimed(self) -> str:
@@ -157,9 +175,10 @@ def awaited(
     """
     found = rows.measurements.get(measurement)
     if found is None:
-        return Part(quantity, low, high, unit, proxies, (measurement, *missing))
+        wanted = (measurement, *missing)
+        return Part(quantity, low, high, unit, proxies, wanted, is_of_workloads=True)
     figures = (Figure(f"measured: {measurement}", float(found)), *proxies)
-    return Part(quantity, low, high, unit, figures, missing)
+    return Part(quantity, low, high, unit, figures, missing, is_of_workloads=True)
 
 
 def text(value: float | str) -> str:
