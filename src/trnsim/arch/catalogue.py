@@ -170,6 +170,8 @@ class Instance:
         topology: how its chips are joined, in words.
         shape: the same as "single", "chain 4", "torus 4x4" or "racks 2x18x4" (racks, servers in a
             rack, chips in a server); "" for GPUs.
+        vcpus: processors of the host, as EC2 counts them.
+        host_bytes: memory of the host, or None where no source states it.
     """
 
     name: str
@@ -182,6 +184,8 @@ class Instance:
     topology: str
     shape: str
     note: str
+    vcpus: int = 0
+    host_bytes: Rate | None = None
 
 
 @dataclass(frozen=True)
@@ -402,6 +406,8 @@ def _instance(row: Row, sources: Row) -> Instance:
         topology=row["topology"],
         shape=row.get("shape", ""),
         note=row.get("note") or "",
+        vcpus=int(row["vcpu"]),
+        host_bytes=Rate(row["ram_gib"] * _SI["GiB"], provenance) if row["ram_gib"] else None,
     )
 
 

@@ -17,6 +17,8 @@ from trnsim.arch import target as target_named
 from trnsim.arch.catalogue import catalogue
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
+from trnsim.instance import cores as settings
+from trnsim.instance import model
 from trnsim.nki.environment import CORES_VARIABLE, chosen_target
 from trnsim.profile.measures.metrics import peak_flop_per_s
 from trnsim.profile.units import bytes_text
@@ -25,15 +27,8 @@ if TYPE_CHECKING:
     from trnsim.arch import Target
     from trnsim.compiler import Flags
 
-_VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
-_COUNT: Final = "NEURON_RT_NUM_CORES"
-PROCESS_CORES: Final = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
-"""The number of cores of each process, between commas."""
-PROCESS_INDEX: Final = "NEURON_PJRT_PROCESS_INDEX"
 _LOCAL_RANK: Final = "LOCAL_RANK"  # set by torchrun and accelerate launch
 _LOGICAL: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
-_SOURCE: Final = "aws-neuron-sdk neuron-runtime/nrt-configurable-parameters.rst"
-PROCESS_SOURCE: Final = "aws-neuron-sdk frameworks/jax/api-reference-guide/neuron-envvars.rst"
 
 
 class NoSuchCore(BadInput, RuntimeError):
@@ -97,16 +92,7 @@ def logical_config() -> int:
     Raises:
         BadInput: for another number, and for 2 on a chip without logical cores.
     """
-    has_pairs = makes_pairs(target().core)
-    value = os.environ.get(CORES_VARIABLE) or ("2" if has_pairs else "1")
-    if value == "1" or (value == "2" and has_pairs):
-        return int(value)
-    legal = "1 or 2" if has_pairs else "1"
-    raise BadInput(
-        f"{CORES_VARIABLE}={value!r} on {target().name}; legal: {legal}",
-        fix=f"{CORES_VARIABLE}=1",
-        source=_LOGICAL,
-    )
+    return model.logical_config(target().chip)
 
 
 def device_text(target: str, cores: int) -> str:
@@ -152,103 +138,10 @@ def require_same_cores(flags: Flags) -> None:
 def visible_cores() -> tuple[int, ...]:
     """Numbers of the cores that this process may use; neuron:0 is the first of them.
 
-    NEURON_RT_VISIBLE_CORES names them ("3", "0-3", "0,2"); else NEURON_RT_NUM_CORES counts them;
-    else they are this process's share of NEURON_PJRT_PROCESSES_NUM_DEVICES, behind the others';
-    else there is one. They are cores of the chip's largest instance.
-
     Raises:
-        BadInput: for a value that is none of these, or cores that no instance has.
+        BadInput: the environment names none, or cores that the instance lacks.
     """
-    named = os.environ.get(_VISIBLE)
-    if named is not None:
-        found = _parse(named)
-        _check_instance(f"{_VISIBLE}={named!r}", max(found) + 1)
-        return found
-    shares = process_cores()
-    if shares and _COUNT not in os.environ:
-        first = sum(shares[: process_index()])
-        _check_instance(f"{PROCESS_CORES}={os.environ[PROCESS_CORES]}", sum(shares))
-        return tuple(range(first, first + shares[process_index()]))
-    counted = os.environ.get(_COUNT, "1")
-    if not counted.isdecimal() or not int(counted):
-        raise BadInput(f"{_COUNT}={counted!r} is not a number of cores", source=_SOURCE)
-    _check_instance(f"{_COUNT}={counted}", int(counted))
-    return tuple(range(int(counted)))
-
-
-def process_cores() -> tuple[int, ...]:
-    """The number of cores of each process; none where NEURON_PJRT_PROCESSES_NUM_DEVICES is not set.
-
-    Raises:
-        BadInput: for what are no numbers, and for a NEURON_PJRT_PROCESS_INDEX beyond them.
-    """
-    value = os.environ.get(PROCESS_CORES, "")
-    parts = [part.strip() for part in value.split(",")] if value else []
-    if not all(part.isdecimal() and int(part) for part in parts):
-        raise BadInput(
-            f"{PROCESS_CORES}={value!r} is no number of cores for each process",
-            fix=f"numbers between commas: {PROCESS_CORES}=2,2",
-            source=PROCESS_SOURCE,
-        )
-    if parts and process_index() >= len(parts):
-        raise BadInput(
-            f"{PROCESS_INDEX}={process_index()}, of {len(parts)} in {PROCESS_CORES}={value}",
-            fix=f"{PROCESS_INDEX} counts from 0",
-            source=PROCESS_SOURCE,
-        )
-    return tuple(int(part) for part in parts)
-
-
-def process_index() -> int:
-    """The number of this process by NEURON_PJRT_PROCESS_INDEX; 0 where it is not set.
-
-    Raises:
-        BadInput: for what is no number.
-    """
-    value = os.environ.get(PROCESS_INDEX, "0")
-    if not value.isdecimal():
-        raise BadInput(f"{PROCESS_INDEX}={value!r} is no number", source=PROCESS_SOURCE)
-    return int(value)
-
-
-def _check_instance(setting: str, needed: int) -> None:
-    """Refuse cores beyond those of the chip's largest instance.
-
-    Raises:
-        BadInput: naming the instance and how many it has.
-    """
-    found = catalogue()
-    having = [one for one in found.instances.values() if one.accelerator == target().chip]
-    alone = [one for one in having if "UltraServer" not in one.name]
-    instance = max(alone or having, key=lambda one: one.count)
-    number = instance.count * found.chips[instance.accelerator].cores // logical_config()
-    if needed > number:
-        raise BadInput(
-            f"{setting} asks for {needed} cores; {instance.name} has {number}, 0 to {number - 1}",
-            fix=f"name cores that it has, for example {_VISIBLE}=0-{number - 1}",
-            source=_SOURCE,
-        )
-
-
-def _parse(named: str) -> tuple[int, ...]:
-    """Core numbers of "0,2" or "0-3"."""
-    cores: list[int] = []
-    for part in named.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise _unreadable(named)
-        cores.extend(range(int(first), int(last or first) + 1))
-    if not cores or len(set(cores)) != len(cores):
-        raise _unreadable(named)
-    return tuple(cores)
-
-
-def _unreadable(named: str) -> BadInput:
-    return BadInput(
-        f"{_VISIBLE}={named!r} does not name cores",
-        fix=f"write a core, a list or a range, each core once: {_VISIBLE}=0-3",
-        source=_SOURCE,
-    )
+    return settings.visible_cores(target(), logical_config())
 
 
 def core_of(index: int) -> int:
@@ -273,7 +166,8 @@ def no_such_core(index: int) -> NoSuchCore:
     return NoSuchCore(
         f"neuron:{index} does not exist: this process has {len(cores)} NeuronCore(s), "
         f"neuron:0 to neuron:{len(cores) - 1}",
-        fix=f"set {_VISIBLE} before the program starts, for example {_VISIBLE}=0-{max(index, 1)}",
-        source=_SOURCE,
+        fix=f"set {settings.VISIBLE} before the program starts, for example "
+        f"{settings.VISIBLE}=0-{max(index, 1)}",
+        source=settings.SOURCE,
         line=program_line(),
     )

@@ -103,6 +103,13 @@ class Grid:
         """Whether the chips are neighbours."""
         return len(self.route(source, target)) == 1
 
+    def neighbours(self, chip: int) -> tuple[int, ...]:
+        """Chips joined to `chip`: those before it along each dimension, then those behind it."""
+        near = [
+            self._neighbour(chip, axis, step) for step in (-1, 1) for axis in range(len(self.sizes))
+        ]
+        return tuple(dict.fromkeys(one for one in near if one is not None))
+
     def cycles(self, chips: Sequence[int]) -> list[Cycle]:
         """Rings through `chips` that share no connection.
 
@@ -307,6 +314,11 @@ class Racks:
     def is_direct(self, source: int, target: int) -> bool:
         """Whether one switch joins them, or a connection of two racks."""
         return len(self.route(source, target)) <= _PAIR
+
+    def neighbours(self, chip: int) -> tuple[int, ...]:
+        """The other chips behind the switch of its server."""
+        first = chip // self.per_server * self.per_server
+        return tuple(one for one in range(first, first + self.per_server) if one != chip)
 
     def cycles(self, chips: Sequence[int]) -> list[Cycle]:
         """One ring in the order of the chips, which passes a server's switch where it can."""

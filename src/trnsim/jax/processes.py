@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from trnsim.device.device_core import (
+from trnsim.device.device_core import visible_cores
+from trnsim.errors import BadInput
+from trnsim.instance.cores import (
     PROCESS_CORES,
     PROCESS_INDEX,
     PROCESS_SOURCE,
     process_cores,
     process_index,
-    visible_cores,
 )
-from trnsim.errors import BadInput
 from trnsim.jax import private
 
 

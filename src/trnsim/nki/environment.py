@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 
-from trnsim.arch import target
+from trnsim.arch import TARGETS, target
+from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
+from trnsim.fabric.collective_time import INSTANCE_VARIABLE
 
 TARGET_VARIABLE = "NEURON_PLATFORM_TARGET_OVERRIDE"
 GENERATION_VARIABLE = "NKI_NC_VERSION"  # of nki_cpu_simulator, which nki-library's harness sets
@@ -24,13 +26,15 @@ _NO = ("", "0", "false", "no")
 
 
 def default_target() -> str:
-    """The target of a plain call: the variable's, else trn2, or trn3 where NKI_SIMULATOR is set.
+    """The target of a plain call: the variable's, that of TRNSIM_INSTANCE, else trn2.
+
+    Where NKI_SIMULATOR is set it is trn3 instead of trn2.
 
     Raises:
-        BadInput: where the variable names no generation.
+        BadInput: where a variable names no generation, or no instance that is emulated.
     """
     default = SIMULATED_TARGET if asks_for_simulator() else DEFAULT_TARGET
-    return _named() or default
+    return _named() or _of_instance() or default
 
 
 def simulated_target(*first: str) -> str:
@@ -49,12 +53,36 @@ def chosen_target() -> tuple[str, str]:
     """The target of `trnsim run` and of PyTorch's device, and the reason for it.
 
     Raises:
-        BadInput: where the variable names no generation.
+        BadInput: where a variable names no generation, or no instance that is emulated.
     """
     variable = _variable()
     if variable is None:
+        hosted = _of_instance()
+        if hosted is not None:
+            return hosted, INSTANCE_VARIABLE
         return DEFAULT_TARGET, f"the default; {TARGET_VARIABLE} names another"
     return _named() or DEFAULT_TARGET, variable
+
+
+def _of_instance() -> str | None:
+    """The target of the chip of TRNSIM_INSTANCE; None where it is not set.
+
+    Raises:
+        BadInput: there is no such instance, or nothing runs on its chip.
+    """
+    name = os.environ.get(INSTANCE_VARIABLE)
+    if not name:
+        return None
+    chip = catalogue().instance(name).accelerator
+    found = next((one.name for one in TARGETS.values() if one.chip == chip), None)
+    if found is None:
+        chips = ", ".join(one.chip for one in TARGETS.values())
+        raise BadInput(
+            f"{INSTANCE_VARIABLE}={name} has {chip}, on which nothing runs here; legal: instances "
+            f"with {chips}",
+            fix=f"unset {INSTANCE_VARIABLE}, or name one that trnsim instances lists",
+        )
+    return found
 
 
 def _variable(*first: str) -> str | None:

@@ -1,0 +1,185 @@
+"""The cores that a process may use, from its environment, checked against its instance.
+
+NEURON_RT_VISIBLE_CORES, NEURON_RT_NUM_CORES and NEURON_PJRT_PROCESSES_NUM_DEVICES are read here
+alone. Everything is read anew at each call: `device/device_core` remembers it for a process.
+
+Source: aws-neuron-sdk neuron-runtime/guides/nrt-developer-guide.rst, The LIBNRT API.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import BadInput
+from trnsim.fabric.collective_time import INSTANCE_VARIABLE
+from trnsim.instance.model import InstanceModel, instance_model, named
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.arch import Target
+
+VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
+COUNT: Final = "NEURON_RT_NUM_CORES"
+PROCESS_CORES: Final = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
+"""The number of cores of each process, between commas."""
+PROCESS_INDEX: Final = "NEURON_PJRT_PROCESS_INDEX"
+SOURCE: Final = "aws-neuron-sdk neuron-runtime/nrt-configurable-parameters.rst"
+PROCESS_SOURCE: Final = "aws-neuron-sdk frameworks/jax/api-reference-guide/neuron-envvars.rst"
+_CONTIGUOUS: Final = "aws-neuron-sdk neuron-runtime/guides/nrt-developer-guide.rst"
+_MOST: Final = 1 << 20
+"""Beyond any instance: a range as long as this is refused before it is written out."""
+
+
+def visible_cores(chip: Target, lnc: int) -> tuple[int, ...]:
+    """Numbers of the cores that this process may use; neuron:0 is the first of them.
+
+    NEURON_RT_VISIBLE_CORES names them ("3", "0-3", "0,1"); else NEURON_RT_NUM_CORES counts them;
+    else they are this process's share of NEURON_PJRT_PROCESSES_NUM_DEVICES, behind the others';
+    else there is one. They are cores of TRNSIM_INSTANCE, else of the chip's largest instance.
+
+    Raises:
+        BadInput: for a value that is none of these, or cores that the instance lacks.
+    """
+    value = os.environ.get(VISIBLE)
+    if value is not None:
+        found = parse_cores(value)
+        _check(f"{VISIBLE}={value!r}", found[-1] + 1, chip, lnc)
+        return found
+    shares = process_cores()
+    if shares and COUNT not in os.environ:
+        index = process_index()
+        first = sum(shares[:index])
+        _check(f"{PROCESS_CORES}={os.environ[PROCESS_CORES]}", sum(shares), chip, lnc)
+        return tuple(range(first, first + shares[index]))
+    counted = os.environ.get(COUNT, "1")
+    if not counted.isdecimal() or not int(counted):
+        raise BadInput(f"{COUNT}={counted!r} is not a number of cores", source=SOURCE)
+    _check(f"{COUNT}={counted}", int(counted), chip, lnc)
+    return tuple(range(int(counted)))
+
+
+def parse_cores(text: str) -> tuple[int, ...]:
+    """Core numbers of "2", "0-3" or "0-1,2".
+
+    Raises:
+        BadInput: no cores, one twice, or one left out between others.
+    """
+    cores: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise _unreadable(text)
+        if max(int(first), int(last or 0)) >= _MOST:
+            raise _unreadable(text, f"no instance has {_MOST} cores")
+        cores.extend(range(int(first), int(last or first) + 1))
+    if not cores:
+        raise _unreadable(text)
+    if len(set(cores)) != len(cores):
+        raise _unreadable(text, "its parts overlap")
+    if cores != list(range(cores[0], cores[0] + len(cores))):
+        raise _unreadable(text, "cores must follow each other without a gap", _CONTIGUOUS)
+    return tuple(cores)
+
+
+def _unreadable(text: str, why: str = "", source: str = SOURCE) -> BadInput:
+    return BadInput(
+        f"{VISIBLE}={text!r} does not name cores" + (f": {why}" if why else ""),
+        fix=f"write a core, a list or a range, each core once: {VISIBLE}=0-3",
+        source=source,
+    )
+
+
+def whole_devices(cores: Sequence[int], model: InstanceModel) -> tuple[int, ...]:
+    """The devices that `cores` are all the cores of.
+
+    Raises:
+        BadInput: the instance lacks a core, or a device has others besides.
+    """
+    devices = tuple(dict.fromkeys(model.device_of(core).index for core in cores))
+    whole = [core for index in devices for core in model.devices[index].core_ids]
+    if sorted(cores) != sorted(whole):
+        per_device = model.devices[0].cores
+        raise BadInput(
+            f"cores {ranges(cores)} are not whole devices: a device of {model.name} at "
+            f"LNC={model.lnc} has {per_device} cores",
+            fix=f"all cores of these devices: {VISIBLE}={ranges(whole)}",
+        )
+    return devices
+
+
+def ranges(cores: Sequence[int]) -> str:
+    """Numbers as neuron-ls prints them: "0-3", "0,2"."""
+    parts: list[list[int]] = []
+    for core in sorted(cores):
+        if parts and core == parts[-1][-1] + 1:
+            parts[-1].append(core)
+        else:
+            parts.append([core])
+    return ",".join(str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in parts)
+
+
+def process_cores() -> tuple[int, ...]:
+    """The number of cores of each process; none where NEURON_PJRT_PROCESSES_NUM_DEVICES is not set.
+
+    Raises:
+        BadInput: for what are no numbers, and for a NEURON_PJRT_PROCESS_INDEX beyond them.
+    """
+    value = os.environ.get(PROCESS_CORES, "")
+    parts = [part.strip() for part in value.split(",")] if value else []
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise BadInput(
+            f"{PROCESS_CORES}={value!r} is no number of cores for each process",
+            fix=f"numbers between commas: {PROCESS_CORES}=2,2",
+            source=PROCESS_SOURCE,
+        )
+    if parts and process_index() >= len(parts):
+        raise BadInput(
+            f"{PROCESS_INDEX}={process_index()}, of {len(parts)} in {PROCESS_CORES}={value}",
+            fix=f"{PROCESS_INDEX} counts from 0",
+            source=PROCESS_SOURCE,
+        )
+    return tuple(int(part) for part in parts)
+
+
+def process_index() -> int:
+    """The number of this process by NEURON_PJRT_PROCESS_INDEX; 0 where it is not set.
+
+    Raises:
+        BadInput: for what is no number.
+    """
+    value = os.environ.get(PROCESS_INDEX, "0")
+    if not value.isdecimal():
+        raise BadInput(f"{PROCESS_INDEX}={value!r} is no number", source=PROCESS_SOURCE)
+    return int(value)
+
+
+def process_instance(chip: Target, lnc: int, cores: int = 1) -> InstanceModel:
+    """The instance of this process: TRNSIM_INSTANCE, else the smallest that has its cores.
+
+    Raises:
+        BadInput: TRNSIM_INSTANCE names an instance of another chip.
+    """
+    name = os.environ.get(INSTANCE_VARIABLE)
+    if name and named(name).accelerator != chip.chip:
+        raise BadInput(
+            f"{INSTANCE_VARIABLE}={name} has {named(name).accelerator}; this runs on {chip.chip}",
+            fix=f"name an instance with {chip.chip}, or unset {INSTANCE_VARIABLE}",
+        )
+    return instance_model(name, lnc, least_cores=cores, chip=chip)
+
+
+def _check(setting: str, needed: int, chip: Target, lnc: int) -> None:
+    """Refuse cores beyond those of the instance.
+
+    Raises:
+        BadInput: naming the instance and how many it has.
+    """
+    has = process_instance(chip, lnc, needed)
+    if needed > has.cores:
+        raise BadInput(
+            f"{setting} asks for {needed} cores; {has.name} has {has.cores}, 0 to {has.cores - 1}",
+            fix=f"name cores that it has, for example {VISIBLE}=0-{has.cores - 1}",
+            source=SOURCE,
+        )

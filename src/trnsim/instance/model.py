@@ -1,0 +1,257 @@
+"""An instance as its tools see it: devices, logical cores, memory, links, places in the host.
+
+Numbers are those of the catalogue. What AWS lists for other instances alone is carried over, and
+named in `is_assumed`.
+
+Sources: aws-neuron-sdk tools/neuron-sys-tools/neuron-ls.rst (fields and their order),
+neuron-runtime/explore/runtime-performance-tips.rst (three instances, device by device).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from typing import Final
+
+from trnsim.arch import TARGETS, Target, makes_pairs, target
+from trnsim.arch.catalogue import Accelerator, Instance, catalogue
+from trnsim.arch.slots import slots
+from trnsim.errors import BadInput
+from trnsim.fabric.collective_time import INSTANCE_VARIABLE
+from trnsim.fabric.fabric import topology_of
+from trnsim.facts import Evidence
+from trnsim.nki.environment import CORES_VARIABLE, chosen_target
+
+_NEAR: Final = 3
+_LOGICAL: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
+_HOST_FIELDS: Final = ("bdf", "numa_node", "cpu_affinity")
+
+
+@dataclass(frozen=True)
+class Device:
+    """A Neuron device: a chip of the instance.
+
+    Attributes:
+        index: its number.
+        cores: its logical NeuronCores.
+        memory_bytes: its memory.
+        bdf: its PCI address, with its domain.
+        numa_node: its NUMA node; -1 where the host has one.
+        cpu_affinity: the processors of that node, as ranges.
+        connected: devices joined to it, in neuron-ls's order.
+        first_core: the number of its first logical core on the instance.
+    """
+
+    index: int
+    cores: int
+    memory_bytes: int
+    bdf: str
+    numa_node: int
+    cpu_affinity: str
+    connected: tuple[int, ...]
+    first_core: int
+
+    @property
+    def core_ids(self) -> range:
+        """The numbers of its logical cores on the instance."""
+        return range(self.first_core, self.first_core + self.cores)
+
+
+@dataclass(frozen=True)
+class InstanceModel:
+    """An instance.
+
+    Attributes:
+        name: its type ("trn2.48xlarge").
+        chip: the catalogue key of its chip.
+        generation: the generation of its NeuronCores, from 1.
+        lnc: physical NeuronCores in a logical one.
+        devices: its devices.
+        vcpus: processors of its host.
+        host_bytes: memory of its host; 0 where no source states it.
+        efa_adapters: EFA adapters; 0 where none is stated.
+        is_assumed: fields of `devices` that no page of AWS's lists for this instance.
+    """
+
+    name: str
+    chip: str
+    generation: int
+    lnc: int
+    devices: tuple[Device, ...]
+    vcpus: int
+    host_bytes: int
+    efa_adapters: int
+    is_assumed: tuple[str, ...]
+
+    @property
+    def cores(self) -> int:
+        """Logical NeuronCores of all devices."""
+        return sum(device.cores for device in self.devices)
+
+    @property
+    def core_version(self) -> str:
+        """The version of its cores in neuron-monitor's words: "v2", "v3", or "v3d" at LNC=2.
+
+        Source: aws-neuron-sdk tools/neuron-sys-tools/neuron-top-user-guide.rst.
+        """
+        return f"v{self.generation}{'d' if self.lnc > 1 else ''}"
+
+    def device_of(self, core: int) -> Device:
+        """The device that has a logical core.
+
+        Raises:
+            BadInput: no device has it.
+        """
+        if not 0 <= core < self.cores:
+            raise BadInput(
+                f"core {core} does not exist: {self.name} at LNC={self.lnc} has cores 0 to "
+                f"{self.cores - 1}"
+            )
+        return self.devices[core // self.devices[0].cores]
+
+    def device(self, index: int) -> Device:
+        """The device numbered `index`.
+
+        Raises:
+            BadInput: there is none.
+        """
+        if not 0 <= index < len(self.devices):
+            last = len(self.devices) - 1
+            has = "device 0 alone" if last == 0 else f"devices 0 to {last}"
+            raise BadInput(f"device {index} does not exist: {self.name} has {has}")
+        return self.devices[index]
+
+
+def instance_model(
+    name: str | None = None,
+    lnc: int | None = None,
+    *,
+    least_cores: int = 1,
+    chip: Target | None = None,
+) -> InstanceModel:
+    """The instance called `name`, else TRNSIM_INSTANCE, else the smallest of the target chip.
+
+    Args:
+        name: an instance type or UltraServer of the catalogue, with Neuron devices.
+        lnc: physical cores in a logical one; NEURON_LOGICAL_NC_CONFIG, else the chip's own.
+        least_cores: logical cores that the smallest instance must have.
+        chip: the target chip; NEURON_PLATFORM_TARGET_OVERRIDE's, else the default.
+
+    Raises:
+        BadInput: no such instance, or its chip lacks that LNC.
+    """
+    asked = name or os.environ.get(INSTANCE_VARIABLE)
+    if asked:
+        row = named(asked)
+        return _model(row.name, logical_config(row.accelerator, lnc))
+    key = (chip or target(chosen_target()[0])).chip
+    degree = logical_config(key, lnc)
+    return _model(smallest(key, least_cores, degree).name, degree)
+
+
+def named(name: str) -> Instance:
+    """The row of the instance called `name`.
+
+    Raises:
+        BadInput: there is none with Neuron devices.
+    """
+    rows = catalogue()
+    legal = [one.name for one in rows.instances.values() if one.accelerator in rows.chips]
+    found = rows.instances.get(name)
+    if found is not None and found.accelerator in rows.chips:
+        return found
+    near = get_close_matches(name, legal, _NEAR)
+    what = "is not known" if found is None else f"has {found.accelerator}, no Neuron devices"
+    raise BadInput(
+        f"instance {name!r} {what}; legal: {', '.join(legal)}",
+        fix=f"perhaps {' or '.join(map(repr, near))}" if near else "",
+    )
+
+
+def smallest(chip: str, cores: int, lnc: int) -> Instance:
+    """The smallest instance of a chip that has as many logical cores; else the largest.
+
+    UltraServers come last: a process sees one machine.
+    """
+    rows = catalogue()
+    known = [one for one in rows.instances.values() if one.accelerator == chip]
+    single = [one for one in known if "UltraServer" not in one.name] or known
+    per_chip = rows.chips[chip].cores // lnc
+    enough = [one for one in single if one.count * per_chip >= cores]
+    return min(enough, key=_count) if enough else max(single, key=_count)
+
+
+def _count(one: Instance) -> int:
+    return one.count
+
+
+def logical_config(chip: str, lnc: int | None = None) -> int:
+    """Physical cores in a logical one: `lnc`, else NEURON_LOGICAL_NC_CONFIG, else the chip's own.
+
+    That is 2 where a chip has logical cores.
+
+    Raises:
+        BadInput: the chip lacks it.
+    """
+    runs = runs_on(chip)
+    has_pairs = runs is not None and makes_pairs(runs.core)
+    given = str(lnc) if lnc is not None else os.environ.get(CORES_VARIABLE)
+    value = given or ("2" if has_pairs else "1")
+    if value == "1" or (value == "2" and has_pairs):
+        return int(value)
+    said = f"LNC {lnc}" if lnc is not None else f"{CORES_VARIABLE}={value!r}"
+    raise BadInput(
+        f"{said} on {runs.name if runs else chip}; legal: {'1 or 2' if has_pairs else '1'}",
+        fix="LNC 1" if lnc is not None else f"{CORES_VARIABLE}=1",
+        source=_LOGICAL,
+    )
+
+
+def runs_on(chip: str) -> Target | None:
+    """The target that emulates a chip; None for a chip of the catalogue alone (Inferentia1)."""
+    return next((one for one in TARGETS.values() if one.chip == chip), None)
+
+
+@cache
+def _model(name: str, lnc: int) -> InstanceModel:
+    row = catalogue().instances[name]
+    chip = catalogue().chips[row.accelerator]
+    runs = runs_on(chip.name)
+    places = slots(row.name, row.count, row.vcpus)
+    is_listed = places.provenance.kind is Evidence.DOCUMENTED
+    is_switched = row.shape.startswith("racks")
+    return InstanceModel(
+        name=row.name,
+        chip=chip.name,
+        generation=runs.core.generation if runs else 1,
+        lnc=lnc,
+        devices=_devices(row, chip, lnc),
+        vcpus=row.vcpus,
+        host_bytes=int(row.host_bytes or 0),
+        efa_adapters=row.efa_devices,
+        is_assumed=(
+            *(() if is_listed else _HOST_FIELDS),
+            *(("connected",) if is_switched else ()),
+        ),
+    )
+
+
+def _devices(row: Instance, chip: Accelerator, lnc: int) -> tuple[Device, ...]:
+    places = slots(row.name, row.count, row.vcpus)
+    topology = topology_of(row, chip)
+    cores = chip.cores // lnc
+    return tuple(
+        Device(
+            index,
+            cores,
+            int(chip.memory_bytes),
+            places.bdf[index],
+            places.numa_node[index],
+            places.cpu_affinity(index),
+            topology.neighbours(index) if row.count > 1 else (),
+            index * cores,
+        )
+        for index in range(row.count)
+    )
