@@ -1,0 +1,142 @@
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trnsim.decide.difference import compare, difference
+from trnsim.errors import BadInput
+
+
+def interval(median):
+    return {"p10": median * 0.5, "p50": median, "p90": median * 2}
+
+
+def train(**changed):
+    answer = {
+        "platform": "trn2",
+        "instances": 4,
+        "layout": {"tensor": 8, "is_sequence": True},
+        "step_s": interval(10.0),
+        "time_s": interval(1000.0),
+        "usd": interval(40.0),
+        "parts_s": {"compute": 9.0, "data": 1.0},
+        "pareto": [{"instances": 1}],
+        "assumed": ["training efficiency = 0.69: carried over", "failures"],
+        "price": "36.00 USD/h",
+    }
+    return answer | changed
+
+
+def only(old, new):
+    (found,) = compare(old, new).differences
+    return found
+
+
+def test_equal_answers_have_no_difference():
+    assert only(train(), copy.deepcopy(train())).is_equal
+
+
+def test_a_figure_with_doubt_is_compared_by_its_median():
+    wider = train(step_s={"p10": 1.0, "p50": 10.0, "p90": 100.0})
+    assert only(train(), wider).is_equal
+    for median, is_within in ((20.0, True), (20.1, False), (5.0, True), (4.9, False)):
+        (change,) = only(train(), train(step_s=interval(median))).figures
+        assert (change.path, change.old, change.new) == ("step_s", 10.0, median)
+        assert change.within is is_within
+        assert change.ratio == median / 10
+
+
+def test_what_is_no_floating_point_number_is_a_cause():
+    other = train(layout={"tensor": 4, "is_sequence": False}, price="40.00 USD/h")
+    found = only(train(), other)
+    assert not found.figures
+    assert [(one.path, one.old, one.new) for one in found.causes] == [
+        ("layout.tensor", 8, 4),
+        ("layout.is_sequence", True, False),
+        ("price", "36.00 USD/h", "40.00 USD/h"),
+    ]
+
+
+def test_constants_are_compared_by_name_in_any_order():
+    moved = train(assumed=["failures", "training efficiency = 0.71: fitted"])
+    (change,) = only(train(), moved).causes
+    assert change.path == "assumed.training efficiency"
+    assert (change.old, change.new) == ("0.69: carried over", "0.71: fitted")
+    gone = only(train(), train(assumed=["failures"])).causes
+    assert [(one.path, one.new) for one in gone] == [("assumed.training efficiency", None)]
+
+
+def test_parts_of_the_time_are_differences_with_the_largest_first():
+    found = only(train(), train(parts_s={"compute": 8.5, "data": 3.0, "host": 0.25}))
+    assert list(found.parts_s.items()) == [
+        ("parts_s.data", 2.0),
+        ("parts_s.compute", -0.5),
+        ("parts_s.host", 0.25),
+    ]
+    assert not found.figures
+
+
+def test_what_a_search_looked_at_besides_is_left_out():
+    assert only(train(), train(pareto=[], searched={"layouts": 3})).is_equal
+
+
+def test_a_price_that_comes_or_goes_is_a_figure_without_ratio():
+    (change,) = only(train(usd=None), train()).figures
+    assert (change.path, change.old, change.new, change.ratio) == ("usd", None, 40.0, None)
+    assert only(train(usd=None), train()).cost == {}
+
+
+@given(
+    price=st.floats(0.1, 10), instances=st.integers(1, 1000), time=st.floats(0.01, 100),
+)  # fmt: skip
+def test_the_factors_of_the_cost_are_those_it_was_made_of(price, instances, time):
+    """An oracle: the cost is made from the factors that are to be found."""
+    usd = 40.0 * price * (instances / 4) * time
+    new = train(usd=interval(usd), time_s=interval(1000.0 * time), instances=instances)
+    found = difference("trn2", train(), new)
+    assert found.cost["price"] == pytest.approx(price)
+    assert found.cost["instances"] == instances / 4
+    assert found.cost["time"] == pytest.approx(time)
+
+
+def test_the_cost_of_a_server_depends_on_its_rate():
+    def serve(usd, rate):
+        figures = {"usd_per_million_tokens": interval(usd), "output_tokens_per_s": interval(rate)}
+        return {"platform": "trn2", "ttft_p50_s": interval(1.0), "instances": 1} | figures
+
+    found = only(serve(1.0, 100.0), serve(3.0, 50.0))
+    assert found.cost == {"price": 1.5, "instances": 1.0, "time": 2.0}
+
+
+def test_platforms_are_matched_by_name_and_those_alone_are_named():
+    trn1, trn3 = train(platform="trn1"), train(platform="trn3")
+    found = compare([trn1, train()], [train(), trn3])
+    assert [one.name for one in found.differences] == ["trn2"]
+    assert (found.only_old, found.only_new) == (("trn1",), ("trn3",))
+
+
+def test_workloads_of_a_decision_are_matched_by_name():
+    old = {"workloads": [{"name": "chat", "verdict": "pilot"}]}
+    new = {"workloads": [{"name": "chat", "verdict": "go"}]}
+    (found,) = compare(old, new).differences
+    assert compare(old, new).kind == "assess"
+    assert [(one.path, one.old, one.new) for one in found.causes] == [("verdict", "pilot", "go")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (3, train(), "a.json holds no answer of trnsim plan"),
+        ([], train(), "a.json holds no answer"),
+        ("text", train(), "a.json holds no answer"),
+        ([train(), train()], train(), "a.json holds no answer"),
+        (train(), {"platform": 3}, "b.json holds no answer"),
+        (train(), {"platform": "trn2"}, "b.json: no answer of a known command; legal: plan train"),
+        (train(), {"platform": "trn2", "ttft_p50_s": 1.0}, "of trnsim plan train, b.json of trn"),
+        (train(), train(platform="trn3"), "a.json answers for trn2, b.json for trn3"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(old, new, said):
+    with pytest.raises(BadInput, match=said):
+        compare(old, new, ("a.json", "b.json"))
