@@ -195,12 +195,12 @@ def _changes(path: str, old: object, new: object) -> Iterator[Change]:
 
 def _changed_interval(path: str, old: Any, new: Any) -> Iterator[Change]:
     """A figure with doubt changes where its median does, or where it comes or goes."""
-    medians = [one["p50"] if _is_interval(one) else one for one in (old, new)]
-    if medians[0] == medians[1]:
+    before, after = (one["p50"] if _is_interval(one) else one for one in (old, new))
+    if before == after:
         return
-    is_known = _is_interval(old) and _is_number(medians[1])
-    within = bool(old["p10"] <= medians[1] <= old["p90"]) if is_known else None
-    yield Change(path, *medians, within)
+    is_known = _is_interval(old) and _is_number(after)
+    within = bool(old["p10"] <= after <= old["p90"]) if is_known else None
+    yield Change(path, before, after, within)
 
 
 def _by_name(found: Any) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def _cost(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _p50(answer: Mapping[str, Any], key: str) -> object:
-    found = answer.get(key)
+    found: Any = answer.get(key)
     return found["p50"] if _is_interval(found) else found
 
 
