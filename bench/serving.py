@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from trnsim.system.machine import machine
 from trnsim.system.serve.demand import Slo, kept_busy
 from trnsim.system.serve.figures import once
 from trnsim.system.serve.load import Synthetic, lengths
-from trnsim.system.serve.machine import machine
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.plan import plan
 from trnsim.system.serve.server import deploy

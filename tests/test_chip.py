@@ -25,7 +25,7 @@ from trnsim.memory import Memory
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 from trnsim.profile.measures.metrics import measure
-from trnsim.system.platform import compared, platform
+from trnsim.system.machine import compared, machine
 
 SOURCE = Path(trnsim.__file__).parent
 PAGE = "a page of NeuronCore-v5"
@@ -160,9 +160,9 @@ def test_a_new_chip_stands_in_help_and_in_errors(trn9, monkeypatch):
         trnsim.run(product[2], *operands(), target="trn1")
     assert caught.value.fix == "launch the kernel without [2], or run it for trn2, trn3 or trn9"
     assert compared() == ("trn1", "trn2", "trn3", trn9.name, "p5en")
-    assert platform("trn9").instance.name == "Trn3 Gen2 UltraServer"
+    assert machine("trn9").instance.name == "Trn3 Gen2 UltraServer"
     with pytest.raises(BadInput, match="legal: trn1, trn2, trn3, trn9, inf2, p5, p5en"):
-        platform("trn0")
+        machine("trn0")
 
 
 def test_a_command_runs_a_script_on_a_new_chip(trn9, tmp_path):

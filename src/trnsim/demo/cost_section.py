@@ -8,7 +8,7 @@ from pathlib import Path
 from trnsim.arch.catalogue import Catalogue
 from trnsim.demo import examples
 from trnsim.formatting import amounts, durations, text_table
-from trnsim.system import platform
+from trnsim.system.machine import compared
 from trnsim.system.train.best import Effort
 from trnsim.system.train.estimate import estimate as train
 from trnsim.system.workload import config as configs
@@ -27,7 +27,7 @@ def cost_lines(
     """A heading and a line for each platform: time, USD, price kind and date."""
     shape = configs.read(config or examples.path("llama-3.1-8b.json"))
     table: list[tuple[str, ...]] = []
-    for name in platform.compared():
+    for name in compared():
         estimate = train(
             shape, name, tokens, instances=instances, effort=_EFFORT, as_of=as_of, rows=rows
         )

@@ -20,11 +20,10 @@ from trnsim import files
 from trnsim.errors import BadInput, EmulatorError, SourceLine
 from trnsim.formatting import parse_number
 from trnsim.price import payback_months
+from trnsim.system.machine import compared, machine, trainiums
 from trnsim.system.payback import HOURS_PER_MONTH, MIGRATION_USD, PAYBACK_LIMIT_MONTHS
-from trnsim.system.platform import compared, platform, trainiums
 from trnsim.system.serve import report
 from trnsim.system.serve.demand import kept_busy
-from trnsim.system.serve.machine import machine
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.plan import Plan, plan
 from trnsim.system.train.best import Effort
@@ -190,7 +189,7 @@ class _Line:
             raise self.fault(f"kind is {kind!r}; legal: {', '.join(KINDS)}")
         try:
             architecture = config.read(self.path.parent / self.text("model_config"))
-            platform(self.text("current_instance"), rows)
+            machine(self.text("current_instance"), rows=rows)
         except EmulatorError as error:
             raise self.fault(error.reason, error.fix) from error
         return Workload(
@@ -247,7 +246,7 @@ def _tokens_per_month(workload: Workload, rows: Catalogue | None) -> float:
     """Tokens as given, or as predicted for `current_instance` in the GPU hours given."""
     if workload.volume_unit == "tokens_per_month":
         return workload.volume
-    here = platform(workload.current_instance, rows)
+    here = machine(workload.current_instance, rows=rows)
     if workload.kind == "train":
         run = train(workload.architecture, here.name, BATCH_TOKENS, effort=_EFFORT, rows=rows)
         tokens_per_chip_s = run.tokens_per_s / run.chips

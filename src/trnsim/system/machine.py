@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Final
 from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, catalogue
 from trnsim.errors import BadInput
-from trnsim.system.platform import platforms
 
 if TYPE_CHECKING:
+    from trnsim.arch import Target
     from trnsim.facts import Rate
 
 MOST_INSTANCES: Final = 1_000_000
 """Far beyond any fleet."""
+
+_GPUS: Final = {"p5": "p5.48xlarge", "p5en": "p5en.48xlarge"}
+_COMPARED_GPU: Final = "p5en"
+_LNC: Final = "aws-neuron-sdk, logical-neuroncore-config.rst"
 
 
 @dataclass(frozen=True)
@@ -22,16 +26,29 @@ class Machine:
     """Equal instances.
 
     Attributes:
+        name: as it was asked for: a short name, or the type's.
         instance: their type.
         chip: the type's chip or GPU.
         count: how many instances.
         lnc: NeuronCores of a rank; 0 for a GPU.
     """
 
+    name: str
     instance: Instance
     chip: Accelerator
     count: int
     lnc: int
+
+    @property
+    def is_neuron(self) -> bool:
+        """Whether its chips are AWS's."""
+        return self.chip.is_neuron
+
+    @property
+    def note(self) -> str:
+        """A caveat that readers of a plan must know, or ""."""
+        found = _target(self.chip)
+        return found.plan_note if found else ""
 
     @property
     def ranks_per_chip(self) -> int:
@@ -102,17 +119,36 @@ _NAMES: Final = {
 """By dtype, what its peak is called; what multiplies BF16 multiplies FP16 as fast."""
 
 
-def machine(name: str, count: int = 1, *, lnc: int = 0, rows: Catalogue | None = None) -> Machine:
+def trainiums() -> tuple[str, ...]:
+    """Names of the chips for training."""
+    return tuple(chip.name for chip in TARGETS.values() if chip.is_for_training)
+
+
+def compared() -> tuple[str, ...]:
+    """Names that plans compare by default: every Trainium, and a GPU."""
+    return (*trainiums(), _COMPARED_GPU)
+
+
+def platforms() -> dict[str, str]:
+    """Short names, and the instance that each stands for. Exact instance names work as well."""
+    training_first = sorted(TARGETS.values(), key=lambda chip: not chip.is_for_training)
+    return {chip.name: chip.instance for chip in training_first} | _GPUS
+
+
+def machine(
+    name: str, count: int = 1, *, lnc: int | None = None, rows: Catalogue | None = None
+) -> Machine:
     """`count` instances of the type, or of the target's usual type, called `name`.
 
     Args:
-        name: an instance type, or a short name of `trnsim.system.platform.platforms`.
+        name: an instance type, or a short name of `platforms`.
         count: how many instances.
-        lnc: NeuronCores of a rank; the chip's default where it is 0.
+        lnc: NeuronCores of a rank; the chip's default if None.
         rows: the catalogue; the built-in one by default.
 
     Raises:
-        BadInput: for a name that is not known, or a number of instances that cannot be.
+        BadInput: for a name that is not known, a number of instances that cannot be, or cores
+            that the chip cannot join.
     """
     rows = rows or catalogue()
     short = platforms()
@@ -126,6 +162,29 @@ def machine(name: str, count: int = 1, *, lnc: int = 0, rows: Catalogue | None =
             fix="leave the number out for the smallest that fits",
         )
     chip = rows.accelerator(instance.accelerator)
-    found = next((one for one in TARGETS.values() if one.chip == chip.name), None)
+    return Machine(name, instance, chip, count, _lnc(name, chip, lnc))
+
+
+def _lnc(name: str, chip: Accelerator, asked: int | None) -> int:
+    """NeuronCores of a rank: those that are asked for, or the chip's default; 0 on a GPU."""
+    if not chip.is_neuron:
+        if asked is not None:
+            raise BadInput(
+                f"lnc is {asked} on {name}; GPUs have no logical NeuronCores", fix="leave out --lnc"
+            )
+        return 0
+    found = _target(chip)
     usual = int(found.core.logical_core_max) if found else 1
-    return Machine(instance, chip, count, (lnc or usual) if chip.is_neuron else 0)
+    legal = sorted({1, usual})
+    if asked is not None and asked not in legal:
+        raise BadInput(
+            f"lnc is {asked} on {name}; legal: {' or '.join(map(str, legal))}",
+            source=_LNC,
+            fix=f"--lnc {usual}",
+        )
+    return usual if asked is None else asked
+
+
+def _target(chip: Accelerator) -> Target | None:
+    """The target whose chip this is; None for a GPU or an Inferentia1."""
+    return next((one for one in TARGETS.values() if one.chip == chip.name), None)

@@ -1,6 +1,6 @@
 from trnsim.facts import Evidence
+from trnsim.system.machine import machine
 from trnsim.system.serve import constants
-from trnsim.system.serve.machine import machine
 
 
 def test_the_host_is_assumed_and_said_to_be():

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
+from trnsim.system.machine import machine
 from trnsim.system.serve.demand import Demand, Slo, kept_busy, request_s
 from trnsim.system.serve.figures import Figures
 from trnsim.system.serve.load import Request, Synthetic, lengths
-from trnsim.system.serve.machine import machine
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.server import deploy
 from trnsim.system.workload.config import read

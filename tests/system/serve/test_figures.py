@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trnsim.system.machine import machine
 from trnsim.system.serve.figures import WAITING, once, serve, transfer_s
 from trnsim.system.serve.load import Lengths, Request, Synthetic
-from trnsim.system.serve.machine import machine
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.server import deploy
 from trnsim.system.serve.step import PARTS

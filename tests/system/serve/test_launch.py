@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from trnsim.errors import NotModelled
+from trnsim.system.machine import machine
 from trnsim.system.serve.launch import vllm
-from trnsim.system.serve.machine import machine
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.server import deploy
 from trnsim.system.workload.config import read

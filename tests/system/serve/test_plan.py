@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from trnsim.errors import BadInput, OutOfMemory
+from trnsim.system.machine import machine
 from trnsim.system.serve.demand import Demand, Slo, kept_busy, request_s
 from trnsim.system.serve.load import Lengths, Request, Synthetic
-from trnsim.system.serve.machine import machine
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.plan import plan
 from trnsim.system.workload.config import from_config, read

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from trnsim.system.machine import machine
 from trnsim.system.serve import report
 from trnsim.system.serve.demand import Demand, kept_busy
 from trnsim.system.serve.load import Lengths, Synthetic
-from trnsim.system.serve.machine import machine
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.plan import plan
 from trnsim.system.workload.config import read

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from trnsim.errors import OutOfMemory
+from trnsim.system.machine import machine
 from trnsim.system.serve.demand import Slo, kept_busy
 from trnsim.system.serve.load import Lengths, Synthetic
-from trnsim.system.serve.machine import machine
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.search import Search
 from trnsim.system.workload.config import read

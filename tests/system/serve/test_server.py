@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from trnsim.errors import BadInput, NotModelled, OutOfMemory
+from trnsim.system.machine import machine
 from trnsim.system.serve.engine import Role
-from trnsim.system.serve.machine import machine
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.server import (
     candidates,
@@ -105,7 +105,7 @@ BAD = [
 
 def test_a_rank_too_many_says_what_is_legal():
     with pytest.raises(
-        BadInput, match=r"64 ranks \(each a logical NeuronCore of 2\); legal: 1 to 64"
+        BadInput, match=r"64 ranks, each a logical NeuronCore \(LNC=2\); legal: 1 to 64"
     ):
         deploy(LLAMA, machine("trn2"), options(tensor=65))
     with pytest.raises(BadInput, match=r"legal on p5en: 1, 2, 4, 8\n"):

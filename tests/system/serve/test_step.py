@@ -8,8 +8,8 @@ import pytest
 
 from trnsim.arch.catalogue import parse, read_rows
 from trnsim.system.layers.few import FewConstants
+from trnsim.system.machine import machine
 from trnsim.system.serve import step
-from trnsim.system.serve.machine import machine
 from trnsim.system.serve.step import (
     PARTS,
     QUANTILES,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trnsim.arch.catalogue import catalogue
 from trnsim.cli.options import as_number
 from trnsim.cli.plan.shared import AsJson, On, platform_names
 from trnsim.errors import BadInput
@@ -17,7 +16,7 @@ from trnsim.facts import Interval
 from trnsim.formatting import amount, durations, enumerated, parse_whole, text_table
 from trnsim.system.links import ExchangeTime, Spread, alone
 from trnsim.system.links.exchange import ranks_of
-from trnsim.system.platform import Platform, platform
+from trnsim.system.machine import Machine, machine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +84,7 @@ def collective(
         if value < 1:
             raise BadInput(f"{name} is {value}; legal: a positive whole number")
     rows = [
-        _row(kind, nbytes, platform(name), ranks, instances, stride, lnc)
+        _row(kind, nbytes, machine(name, lnc=lnc), ranks, instances, stride)
         for name in platform_names(on)
     ]
     if as_json:
@@ -98,14 +97,13 @@ def collective(
 def _row(
     kind: str,
     nbytes: int,
-    where: Platform,
+    where: Machine,
     ranks: int | None,
     instances: int | None,
     stride: int,
-    lnc: int | None,
 ) -> dict[str, Any]:
     instance = where.instance.name
-    cores = _lnc(where, lnc)
+    cores = where.lnc
     per_node, _ = ranks_of(instance, cores)
     if instances is not None and instances < 1:
         raise BadInput(f"--instances is {instances}; legal: a positive whole number")
@@ -133,23 +131,6 @@ def _row(
         "level": found.level,
         "bus_bytes_per_s": _bus(kind, nbytes, size, found),
     }
-
-
-def _lnc(where: Platform, asked: int | None) -> int:
-    """NeuronCores of a rank; 0 on a GPU.
-
-    Raises:
-        BadInput: for a number that the chip does not have.
-    """
-    chip = catalogue().accelerator(where.instance.accelerator)
-    if not chip.is_neuron:
-        return 0
-    usual = chip.cores // where.ranks_per_chip
-    lnc = usual if asked is None else asked
-    if lnc not in (1, usual):
-        legal = " or ".join(str(one) for one in sorted({1, usual}))
-        raise BadInput(f"--lnc is {lnc}; legal on {chip.name}: {legal}")
-    return lnc
 
 
 def _bus(kind: str, nbytes: int, size: int, found: ExchangeTime) -> float:

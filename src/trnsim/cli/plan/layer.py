@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,22 +20,12 @@ from trnsim.system.layers.choice import layer_times
 from trnsim.system.layers.compiling import compiled, layer_of
 from trnsim.system.layers.measured import read as read_measured
 from trnsim.system.layers.table import signature
-from trnsim.system.platform import platform
+from trnsim.system.machine import machine
 from trnsim.system.workload.config import read
 from trnsim.system.workload.operators import Pass, Phase
 
 if TYPE_CHECKING:
-    from trnsim.arch.catalogue import Accelerator
     from trnsim.system.layers.times import LayerTime
-
-
-@dataclass(frozen=True)
-class _Rank:
-    """A rank of the chip's usual size."""
-
-    chip: Accelerator
-    lnc: int
-    ranks_per_chip: int
 
 
 def _whole(told: str) -> Any:
@@ -59,7 +49,7 @@ def layer(
 
     Example: trnsim plan layer examples/llama-3.1-8b.json --on trn1 --tensor-parallel-size 32
     """
-    model, rank = read(config), _rank(on)
+    model, rank = read(config), machine(on)
     given = _pass(phase, batch, sequence)
     block = layer_of(model, given, tensor_parallel_size)
     table = read_measured(measured) if measured else None
@@ -81,12 +71,6 @@ def layer(
         return
     for one in answers:
         typer.echo(_words(one))
-
-
-def _rank(name: str) -> _Rank:
-    found = platform(name)
-    lnc = found.chip.cores // found.ranks_per_chip if found.chip.is_neuron else 0
-    return _Rank(found.chip, lnc, found.ranks_per_chip)
 
 
 def _pass(phase: str, batch: int, sequence: int) -> Pass:

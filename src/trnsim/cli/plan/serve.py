@@ -17,11 +17,11 @@ from trnsim.cli.plan.shared import AsJson, Config, Kind, On, platform_names
 from trnsim.cli.progress import progress
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_number, parse_whole
+from trnsim.system.machine import machine
 from trnsim.system.serve import launch, report, trace
 from trnsim.system.serve.demand import Demand, Slo
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.load import Synthetic, lengths
-from trnsim.system.serve.machine import machine
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.plan import Plan, plan
 from trnsim.system.workload.config import read
@@ -178,7 +178,7 @@ def serve(
         for name in platform_names(on):
             tell(f"layouts of {name}")
             slo = Slo(slo_ttft, slo_tpot)
-            found.append(plan(model, machine(name, lnc), options, demand, slo=slo, kind=price))
+            found.append(plan(model, machine(name, lnc=lnc), options, demand, slo=slo, kind=price))
     _save(found, save_trace)
     if emit:
         print("\n\n".join(launch.vllm(one.deployment, _served(config)) for one in found))

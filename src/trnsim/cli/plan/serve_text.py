@@ -154,8 +154,8 @@ def _basis(found: Sequence[Plan]) -> str:
             f"  {state}; {report.times_source(deployment)}",
             f"  longest sequence {deployment.engine.max_model_len:,} tokens; start: {starts}",
         ]
-        if deployment.machine.platform.note:
-            lines.append(f"  {deployment.machine.platform.note}")
+        if deployment.machine.note:
+            lines.append(f"  {deployment.machine.note}")
         if not e.is_met:
             lines.append("  the SLO is missed under this load")
         idle = report.idle(e)

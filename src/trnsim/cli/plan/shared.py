@@ -9,7 +9,7 @@ import typer
 
 from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
-from trnsim.system.platform import compared
+from trnsim.system.machine import compared
 
 Config = Annotated[Path, typer.Argument(help="A Hugging Face config.json.", metavar="CONFIG.json")]
 On = Annotated[

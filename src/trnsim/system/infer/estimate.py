@@ -136,7 +136,7 @@ def estimate(
 
     Args:
         path: a model's configuration, or a pipeline's index or folder.
-        on: an instance type, or a short name of `trnsim.system.platform.platforms`.
+        on: an instance type, or a short name of `trnsim.system.machine.platforms`.
         asked: what goes through the model.
         cores: ranks in use; all of the instance's by default.
         dtype: of products and weights; by default bf16, or fp16 where a chip has no bf16.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from trnsim.arch.catalogue import Catalogue
     from trnsim.system.layers.times import LayerTimes
-    from trnsim.system.serve.machine import Machine
+    from trnsim.system.machine import Machine
     from trnsim.system.workload.architecture import Architecture
 
 _SHOWN: Final = 1024

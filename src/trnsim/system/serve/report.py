@@ -43,7 +43,7 @@ def values(plan: Plan) -> dict[str, Any]:
         "times": times_source(found),
         "assumed": assumed(found),
         "validated": is_validated(found),
-        "note": machine.platform.note,
+        "note": machine.note,
     }
 
 

@@ -23,7 +23,7 @@ from trnsim.system.serve.server import (
 
 if TYPE_CHECKING:
     from trnsim.system.layers.times import LayerTimes
-    from trnsim.system.serve.machine import Machine
+    from trnsim.system.machine import Machine
     from trnsim.system.workload.architecture import Architecture
 
 _MOST_SEQUENCES: Final = 256

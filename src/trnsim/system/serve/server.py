@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.system.layers.times import LayerTimes
-    from trnsim.system.serve.machine import Machine
+    from trnsim.system.machine import Machine
     from trnsim.system.workload.architecture import Architecture
 
 _BLOCK_TOKENS: Final = {True: 32, False: 16}
@@ -236,8 +236,8 @@ def check_split(model: Architecture, machine: Machine, options: Options) -> None
         raise BadInput(
             f"--tensor-parallel-size of {tensor}"
             + (f" times --expert-parallel-size of {options.expert}" if options.expert > 1 else "")
-            + f" on {machine.instance.name}, which has {machine.ranks} ranks (each a "
-            f"{machine.rank_name}); legal: 1 to {machine.ranks}",
+            + f" on {machine.instance.name}, which has {machine.ranks} ranks, each a "
+            f"{machine.rank_name}; legal: 1 to {machine.ranks}",
             fix="--pipeline-parallel-size spreads layers over several instances",
         )
     heads = _heads(model)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trnsim.system.layers.times import LayerTimes
-    from trnsim.system.serve.machine import Machine
+    from trnsim.system.machine import Machine
     from trnsim.system.workload.architecture import Architecture
 
 PARTS: Final = ("weights", "KV", "products", "layers' other", "draft", "exchanges", "host")

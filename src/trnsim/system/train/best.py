@@ -211,7 +211,7 @@ def point(given: dict[str, Any], model: Architecture, name: str, count: int, lnc
 
 @lru_cache(maxsize=4)
 def _steps(model: Architecture, name: str, count: int, lnc: int) -> Steps:
-    return Steps(model, machine(name, count, lnc=lnc))
+    return Steps(model, machine(name, count, lnc=lnc or None))
 
 
 def _compared(model: Architecture, name: str, found: Best, asked: Asked) -> Best:

@@ -127,7 +127,7 @@ def estimate(
 
     Args:
         model: what is trained.
-        on: an instance type, or a short name of `trnsim.system.platform.platforms`.
+        on: an instance type, or a short name of `trnsim.system.machine.platforms`.
         tokens: of the whole run.
         asked: what a search of layouts takes as given; `usual` by default.
         instances: how many; the smallest number with a layout that has room by default.
