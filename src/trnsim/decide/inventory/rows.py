@@ -24,7 +24,7 @@ from trnsim.errors import BadInput, EmulatorError, SourceLine
 from trnsim.price.quotes import KINDS as PURCHASE_KINDS
 from trnsim.price.quotes import today
 from trnsim.price.regions import REGION, is_region
-from trnsim.system.platform import platforms
+from trnsim.system.machine import platforms
 from trnsim.system.workload import config
 from trnsim.system.workload.architecture import Architecture
 
