@@ -1,0 +1,120 @@
+"""Program files of a workload: what in them another accelerator does not run as it is.
+
+Files are read as text and as syntax trees; none is imported, compiled or run. What only shows when
+a program runs (operators inside a library's models, shapes that change) is not seen here:
+`trnsim compile` tells that of a model.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from trnsim import files
+from trnsim.decide.scan.findings import Finding, Findings
+from trnsim.decide.scan.packages import NAMES
+from trnsim.decide.scan.programs import Program, read_program
+from trnsim.errors import BadInput
+
+__all__ = ["Finding", "Findings", "scan"]
+
+_PYTHON: Final = ".py"
+_CUDA: Final = (".cu", ".cuh")
+_LEFT_OUT: Final = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "build"})
+_MOST_FILES: Final = 20_000
+_MOST_BYTES: Final = 4_000_000
+_KERNEL: Final = re.compile(
+    rb"__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?[^;{(]*?(\w+)\s*\("
+)
+
+
+def scan(paths: Sequence[Path], root: Path) -> Findings:
+    """What stands in the program files and folders `paths`; findings name them from `root`.
+
+    Raises:
+        BadInput: one does not exist, leads out of `root`, or holds too many files.
+    """
+    programs: list[Program] = []
+    for path in sorted(_program_files(paths, root)):
+        file = path.relative_to(root.resolve()).as_posix()
+        programs.append(_read(file, path))
+    places = {place for program in programs for place in program.places}
+    return Findings(
+        places=tuple(sorted(places)),
+        files=len(programs),
+        lowered=sum(program.lowered for program in programs),
+        unlowered=sum(program.unlowered for program in programs),
+        unknown=tuple(sorted({name for program in programs for name in program.unknown})),
+        frameworks=tuple(sorted({name for program in programs for name in program.frameworks})),
+    )
+
+
+def _program_files(paths: Sequence[Path], root: Path) -> set[Path]:
+    """The program files among `paths` and below them."""
+    found: set[Path] = set()
+    top = root.resolve()
+    for path in paths:
+        place = path.resolve()
+        if not place.is_relative_to(top):
+            raise BadInput(f"{path} leads out of {root}", fix="name program files below it")
+        if not place.exists():
+            raise BadInput(f"cannot scan {path}: no such file or folder")
+        for file in _below(place) if place.is_dir() else [place]:
+            found.add(file)
+            if len(found) > _MOST_FILES:
+                raise BadInput(
+                    f"{path} holds more than {_MOST_FILES:,} program files",
+                    fix="name the folders of the workload's own programs",
+                )
+    return found
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Program files below a folder, not through links, hidden folders and installed packages."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and name not in _LEFT_OUT
+        )
+        for name in names:
+            file = Path(place) / name
+            if file.suffix in {_PYTHON, *_CUDA} and not file.is_symlink():
+                yield file
+
+
+def _read(file: str, path: Path) -> Program:
+    try:
+        source = files.read_bytes(path)
+    except BadInput as error:
+        return _unread(file, error.reason)
+    if len(source) > _MOST_BYTES:
+        return _unread(file, f"{len(source):,} bytes; read up to {_MOST_BYTES:,}")
+    if path.suffix in _CUDA:
+        return _read_cuda(file, source)
+    if path.suffix == _PYTHON:
+        return read_program(file, source)
+    return _unread(file, f"no program: legal: {_PYTHON}, {', '.join(_CUDA)}")
+
+
+def _unread(file: str, what: str) -> Program:
+    advice = "look through it by hand: nothing in it was checked"
+    return Program({Finding(file, 1, "unreadable", what, "S", advice)})
+
+
+def _read_cuda(file: str, source: bytes) -> Program:
+    """Each kernel of a CUDA file, or the file where none is found."""
+    advice = NAMES["torch.utils.cpp_extension.load"].advice
+    places = {
+        Finding(
+            file,
+            source.count(b"\n", 0, kernel.start()) + 1,
+            "cuda",
+            f"__global__ {kernel.group(1).decode('ascii', 'replace')}",
+            "L",
+            advice,
+        )
+        for kernel in _KERNEL.finditer(source)
+    }
+    return Program(places or {Finding(file, 1, "cuda", "CUDA source", "L", advice)})

@@ -1,0 +1,155 @@
+"""PyTorch's functions, and whether the compiler has a lowering for what they are made of.
+
+`MADE_OF` says which operators of ATen a function calls. Whether these are lowered is looked up in
+the compiler's own table, so a lowering that is added there is found here without a change.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Final
+
+from trnsim.graph.decompositions import DECOMPOSITIONS
+
+__all__ = ["MADE_OF", "Lowering", "is_function", "lowering"]
+
+_SPACES: Final = {
+    "torch.nn.functional.": "",
+    "torch.linalg.": "linalg_",
+    "torch.fft.": "fft_",
+    "torch.special.": "special_",
+    "torch.": "",
+}
+"""By where a function of PyTorch lies, what its operator's name begins with."""
+
+_MODULES: Final = "torch.nn."
+_FUNCTIONS: Final = "torch.nn.functional."
+_WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
+"""Between the words of a module's name: Layer-Norm, CTC-Loss."""
+_SETTINGS: Final = frozenset(
+    {
+        "autocast", "compile", "device", "enable_grad", "finfo", "from_numpy", "get_default_dtype",
+        "iinfo", "inference_mode", "initial_seed", "is_grad_enabled", "is_tensor", "load",
+        "manual_seed", "no_grad", "save", "seed", "set_default_device", "set_default_dtype",
+        "set_float32_matmul_precision", "set_grad_enabled", "set_num_threads", "set_printoptions",
+        "tensor", "use_deterministic_algorithms",
+    }
+)  # fmt: skip
+"""Functions of PyTorch that compute nothing on a device."""
+
+
+class Lowering(Enum):
+    """What the compiler does with a function."""
+
+    LOWERED = "lowered"
+    MISSING = "missing"
+    UNKNOWN = "unknown"
+
+
+MADE_OF: Final[dict[str, tuple[str, ...]]] = {
+    "absolute": ("abs",), "adaptive_max_pool1d": ("adaptive_max_pool2d",),
+    "argsort": ("sort",), "argwhere": ("nonzero",), "atleast_2d": ("unsqueeze",),
+    "batch_norm": ("native_batch_norm",), "bilinear": ("bmm",),
+    "binary_cross_entropy_with_logits": ("log_sigmoid_forward",), "bincount": ("bincount",),
+    "block_diag": ("cat",), "broadcast_to": ("expand",), "cartesian_prod": ("cat",),
+    "cdist": ("_cdist_forward",), "chain_matmul": ("mm",), "cholesky": ("cholesky",),
+    "cholesky_solve": ("cholesky_solve",), "chunk": ("split",), "clip": ("clamp",),
+    "column_stack": ("cat",), "combinations": ("masked_select",), "complex": ("complex",),
+    "concat": ("cat",), "concatenate": ("cat",), "conv1d": ("convolution",),
+    "conv2d": ("convolution",), "conv3d": ("convolution",), "conv_transpose1d": ("convolution",),
+    "conv_transpose2d": ("convolution",), "cosine_similarity": ("linalg_vector_norm",),
+    "cov": ("mm",), "cross": ("linalg_cross",), "cross_entropy": ("_log_softmax",
+    "nll_loss_forward"), "ctc_loss": ("_ctc_loss",), "cummax": ("cummax",),
+    "cummin": ("cummin",), "det": ("_linalg_det",), "diag": ("diagonal",),
+    "divide": ("div",), "dropout": ("native_dropout",), "einsum": ("bmm",),
+    "embedding_bag": ("_embedding_bag",), "fft_fft": ("_fft_r2c",), "fft_fft2": ("_fft_c2c",),
+    "fft_fftn": ("_fft_c2c",), "fft_ifft": ("_fft_c2c",), "fft_ifft2": ("_fft_c2c",),
+    "fft_ifftn": ("_fft_c2c",), "fft_irfft": ("_fft_c2r",), "fft_irfft2": ("_fft_c2r",),
+    "fft_irfftn": ("_fft_c2r",), "fft_rfft": ("_fft_r2c",), "fft_rfft2": ("_fft_r2c",),
+    "fft_rfftn": ("_fft_r2c",), "flatten": ("view",), "fliplr": ("flip",), "flipud": ("flip",),
+    "frexp": ("frexp",), "gcd": ("gcd",), "geqrf": ("geqrf",), "grid_sample": ("grid_sampler_2d",),
+    "group_norm": ("native_group_norm",), "gumbel_softmax": ("exponential", "_softmax"),
+    "hinge_embedding_loss": ("clamp_min",), "histogram": ("histogram",),
+    "histogramdd": ("_histogramdd_bin_edges",), "hstack": ("cat",), "i0": ("i0",),
+    "igamma": ("igamma",), "igammac": ("igammac",), "index_reduce": ("index_reduce",),
+    "inner": ("mm",), "interpolate": ("upsample_nearest2d",), "inverse": ("linalg_inv_ex",),
+    "istft": ("_fft_c2r",), "kl_div": ("xlogy",), "kron": ("mul",), "l1_loss": ("abs", "mean"),
+    "layer_norm": ("native_layer_norm",), "lcm": ("lcm",), "linalg_cholesky":
+    ("linalg_cholesky_ex",), "linalg_det": ("_linalg_det",), "linalg_eig": ("linalg_eig",),
+    "linalg_eigh": ("_linalg_eigh",), "linalg_eigvals": ("linalg_eig",),
+    "linalg_eigvalsh": ("_linalg_eigh",), "linalg_inv": ("linalg_inv_ex",),
+    "linalg_lstsq": ("linalg_lstsq",), "linalg_lu": ("linalg_lu",),
+    "linalg_lu_factor": ("linalg_lu_factor_ex",), "linalg_lu_solve": ("linalg_lu_solve",),
+    "linalg_matrix_exp": ("linalg_matrix_exp",), "linalg_matrix_norm": ("linalg_vector_norm",),
+    "linalg_multi_dot": ("mm",), "linalg_norm": ("linalg_vector_norm",),
+    "linalg_pinv": ("linalg_pinv",), "linalg_qr": ("linalg_qr",),
+    "linalg_slogdet": ("_linalg_slogdet",), "linalg_solve": ("_linalg_solve_ex",),
+    "linalg_svd": ("_linalg_svd",), "linalg_svdvals": ("_linalg_svd",),
+    "log_softmax": ("_log_softmax",), "logcumsumexp": ("logcumsumexp",),
+    "logdet": ("_linalg_slogdet",), "logsigmoid": ("log_sigmoid_forward",),
+    "lu": ("linalg_lu_factor_ex",),
+    "masked_select": ("masked_select",), "matmul": ("mm", "bmm"),
+    "matrix_exp": ("linalg_matrix_exp",), "max_unpool2d": ("max_unpool2d",), "meshgrid":
+    ("expand",), "mode": ("mode",), "moveaxis": ("permute",), "movedim": ("permute",),
+    "multi_head_attention_forward": ("scaled_dot_product_attention",), "multinomial":
+    ("multinomial",), "multiply": ("mul",), "nanmean": ("nansum",), "nanmedian": ("nanmedian",),
+    "narrow": ("slice",), "negative": ("neg",), "nll_loss": ("nll_loss_forward",),
+    "nonzero": ("nonzero",), "normalize": ("linalg_vector_norm",), "one_hot": ("scatter",),
+    "outer": ("mul",), "pad": ("constant_pad_nd",), "pairwise_distance": ("linalg_vector_norm",),
+    "pdist": ("_pdist_forward",), "pinverse": ("linalg_pinv",), "poisson": ("poisson",),
+    "polar": ("polar",), "polygamma": ("polygamma",), "prelu": ("_prelu_kernel",), "qr":
+    ("linalg_qr",), "quantile": ("sort",), "ravel": ("view",), "relu6": ("hardtanh",),
+    "renorm": ("renorm",), "rms_norm":
+    ("_fused_rms_norm",), "row_stack": ("cat",), "rrelu": ("rrelu_with_noise",),
+    "segment_reduce": ("segment_reduce",), "slogdet": ("_linalg_slogdet",), "softmax":
+    ("_softmax",), "softmin": ("_softmax",), "special_bessel_j0": ("special_bessel_j0",),
+    "special_bessel_j1": ("special_bessel_j1",), "special_i0": ("i0",), "special_i1":
+    ("special_i1",), "special_zeta": ("special_zeta",), "stft": ("_fft_r2c",), "subtract":
+    ("sub",), "svd": ("_linalg_svd",), "swapaxes": ("transpose",), "tensor_split": ("slice",),
+    "tensordot": ("mm",), "tile": ("repeat",), "trapezoid": ("sum",), "triangular_solve":
+    ("triangular_solve",), "tril_indices": ("tril_indices",), "triu_indices": ("triu_indices",),
+    "unbind": ("select",), "unflatten": ("view",), "unfold": ("im2col",), "fold": ("col2im",),
+    "unique": ("_unique2",), "unique_consecutive": ("unique_consecutive",), "upsample":
+    ("upsample_nearest2d",), "view_as_complex": ("view_as_complex",), "view_as_real":
+    ("view_as_real",), "vstack": ("cat",),
+}  # fmt: skip
+"""By a function's name, the operators of ATen that it calls on dense tensors of real numbers.
+
+Source: PyTorch 2.13, native_functions.yaml and the functions' own code.
+"""
+
+
+def lowering(dotted: str) -> tuple[Lowering, tuple[str, ...]]:
+    """Whether the function or module `dotted` of PyTorch is lowered, and what of it lacks one."""
+    found = [_of_operator(name) for name in _operator_names(dotted)]
+    known = (one for one in found if one[0] is not Lowering.UNKNOWN)
+    return next(known, (Lowering.UNKNOWN, ()))
+
+
+def is_function(dotted: str) -> bool:
+    """Whether `dotted` may be a function on tensors: no class, no setting, no module's content."""
+    space = next((one for one in _SPACES if dotted.startswith(one)), "torch.")
+    name = dotted.removeprefix(space)
+    return "." not in name and name.islower() and name not in _SETTINGS
+
+
+def _operator_names(dotted: str) -> tuple[str, ...]:
+    """What the operator of a function or module may be called."""
+    if dotted.startswith(_MODULES) and not dotted.startswith(_FUNCTIONS):
+        name = dotted.removeprefix(_MODULES)
+        return name.lower(), _WORDS.sub("_", name).lower()
+    for space, prefix in _SPACES.items():
+        if dotted.startswith(space):
+            return (prefix + dotted.removeprefix(space),)
+    return ()
+
+
+def _of_operator(name: str) -> tuple[Lowering, tuple[str, ...]]:
+    plain = name.rstrip("_")
+    if plain in DECOMPOSITIONS:
+        return Lowering.LOWERED, ()
+    if plain not in MADE_OF:
+        return Lowering.UNKNOWN, ()
+    lacking = tuple(one for one in MADE_OF[plain] if one not in DECOMPOSITIONS)
+    return (Lowering.MISSING if lacking else Lowering.LOWERED), lacking

@@ -1,0 +1,103 @@
+"""Packages that need CUDA, and names within packages that make or call kernels of CUDA.
+
+Each has what stands for it on AWS's chips, and the effort of that exchange: judged, not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from trnsim.decide.scan.findings import Effort, Kind
+
+__all__ = ["NAMES", "PACKAGES", "Known", "known"]
+
+
+class Known(NamedTuple):
+    """What is known of a package or a name."""
+
+    kind: Kind
+    effort: Effort
+    advice: str
+
+
+_NKI: Final = "write the kernel again in NKI, or the operation in plain PyTorch or JAX"
+_SDPA: Final = "call torch.nn.functional.scaled_dot_product_attention, which is lowered"
+_OWN: Final = Known("cuda", "L", _NKI)
+_TRITON: Final = Known("triton", "L", _NKI)
+_KERNELS: Final = Known("package", "L", f"it is made of CUDA kernels: {_NKI}")
+_SERVED: Final = Known("package", "M", "serve the model with vLLM's Neuron plugin instead")
+_QUANTIZED: Final = Known("package", "M", "quantize for the chip's own FP8 or INT8 instead")
+_SPARSE: Final = Known("package", "M", "gather and scatter in plain PyTorch, which are lowered")
+
+PACKAGES: Final[dict[str, Known]] = {
+    "apex": Known("package", "S", "take torch.optim, torch.autocast and torch.nn's norms"),
+    "auto_gptq": _QUANTIZED,
+    "awq": _QUANTIZED,
+    "bitsandbytes": Known("package", "M", "keep weights in BF16 or FP8, and optimizers in torch's"),
+    "causal_conv1d": _KERNELS,
+    "cudf": Known("package", "S", "prepare data on the host, with pandas or Arrow"),
+    "cuml": Known("package", "S", "prepare data on the host"),
+    "cupy": _OWN,
+    "cutlass": _OWN,
+    "deep_ep": _KERNELS,
+    "deep_gemm": _KERNELS,
+    "deepspeed": Known("package", "M", "shard with FSDP or NeuronX Distributed instead"),
+    "detectron2": _KERNELS,
+    "exllamav2": _SERVED,
+    "fbgemm_gpu": Known("package", "M", "take torch.nn.EmbeddingBag, which is lowered"),
+    "flash_attn": Known("package", "S", _SDPA),
+    "flash_attn_interface": Known("package", "S", _SDPA),
+    "flashinfer": Known("package", "M", _SDPA),
+    "gptqmodel": _QUANTIZED,
+    "liger_kernel": Known("package", "S", "leave its patches out: the plain modules are lowered"),
+    "lmdeploy": _SERVED,
+    "mamba_ssm": _KERNELS,
+    "MinkowskiEngine": _KERNELS,
+    "numba.cuda": _OWN,
+    "nvidia.dali": Known("package", "S", "read and prepare data on the host"),
+    "pycuda": _OWN,
+    "sgl_kernel": _KERNELS,
+    "spconv": _KERNELS,
+    "tensorrt": Known("package", "M", "compile the model itself instead of TensorRT's engine"),
+    "tensorrt_llm": _SERVED,
+    "tilelang": _TRITON,
+    "torch_cluster": _SPARSE,
+    "torch_scatter": _SPARSE,
+    "torch_sparse": _SPARSE,
+    "torch_tensorrt": Known("package", "M", "torch.compile(backend='neuron') instead"),
+    "torchsparse": _KERNELS,
+    "transformer_engine": Known("package", "M", "take torch.nn's modules, and FP8 of NxD"),
+    "unsloth": Known("package", "M", "tune with transformers and peft instead"),
+    "vllm_flash_attn": Known("package", "M", _SDPA),
+    "xformers": Known("package", "S", _SDPA),
+}
+"""By the name under which a package is imported."""
+
+NAMES: Final[dict[str, Known]] = {
+    "jax.experimental.pallas": Known("triton", "L", _NKI),
+    "cupy.ElementwiseKernel": _OWN,
+    "cupy.RawKernel": _OWN,
+    "cupy.RawModule": _OWN,
+    "numba.cuda.jit": _OWN,
+    "torch.utils.cpp_extension.CUDAExtension": _OWN,
+    "torch.utils.cpp_extension.CppExtension": _OWN,
+    "torch.utils.cpp_extension.load": _OWN,
+    "torch.utils.cpp_extension.load_inline": _OWN,
+    "torch.ops.load_library": _OWN,
+    "torch.cuda._compile_kernel": _OWN,
+    "triton.jit": _TRITON,
+    "triton.heuristics": _TRITON,
+    "triton.experimental.gluon.jit": _TRITON,
+}
+"""By their full name: what makes a kernel where it stands."""
+
+
+def known(name: str, table: Mapping[str, Known]) -> tuple[str, Known] | None:
+    """The longest entry of `table` that `name` lies in, and what is known of it."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        short = ".".join(parts[:length])
+        if short in table:
+            return short, table[short]
+    return None

@@ -1,0 +1,163 @@
+"""A Python file, read as a syntax tree: it is never imported, and nothing of it runs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from trnsim.decide.scan.findings import Finding
+from trnsim.decide.scan.operators import Lowering, is_function, lowering
+from trnsim.decide.scan.packages import NAMES, PACKAGES, Known, known
+
+__all__ = ["Program", "read_program"]
+
+_FRAMEWORKS: Final = {"torch": "pytorch", "jax": "jax", "tensorflow": "tensorflow"}
+_DEVICE: Final = re.compile(r"cuda(:\d+)?|nccl")
+_DEVICE_SPACES: Final = ("torch.cuda", "torch.backends.cudnn", "torch.backends.cuda")
+_DEVICE_ADVICE: Final = "name the device 'neuron', or take it from torch.accelerator"
+_CUDA_METHODS: Final = ("cuda",)
+_HOST: Final = "the compiler has no lowering for {}: compute it on the host, or in other operators"
+_METHODS: Final = frozenset(
+    {
+        "bincount", "cholesky", "cummax", "cummin", "geqrf", "index_reduce", "index_reduce_",
+        "logcumsumexp", "logdet", "masked_select", "multinomial", "nonzero", "renorm", "slogdet",
+        "svd", "unique_consecutive",
+    }
+)  # fmt: skip
+"""Methods of tensors that few other objects have, so that a tree without types tells them."""
+
+
+@dataclass
+class Program:
+    """What stands in one file."""
+
+    places: set[Finding] = field(default_factory=set[Finding])
+    lowered: int = 0
+    unlowered: int = 0
+    unknown: set[str] = field(default_factory=set[str])
+    frameworks: set[str] = field(default_factory=set[str])
+
+
+def read_program(file: str, source: bytes) -> Program:
+    """What stands in the Python source `file`."""
+    try:
+        tree = ast.parse(source, filename=file)
+    except SyntaxError as error:
+        return _unreadable(file, error.lineno or 1, f"no Python of this version: {error.msg}")
+    except (ValueError, RecursionError, MemoryError) as error:
+        return _unreadable(file, 1, f"no Python: {error or type(error).__name__}")
+    reader = _Reader(file)
+    reader.read(tree)
+    return reader.program
+
+
+def _unreadable(file: str, line: int, what: str) -> Program:
+    advice = "look through it by hand: nothing in it was checked"
+    return Program({Finding(file, line, "unreadable", what, "S", advice)})
+
+
+class _Reader:
+    """A walk through one tree."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.program = Program()
+        self.names: dict[str, str] = {}
+
+    def read(self, tree: ast.Module) -> None:
+        """Imports first, as a function may be written above the import that it needs."""
+        nodes = list(ast.walk(tree))
+        for node in nodes:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                self._import(node)
+        inner = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+        for node in nodes:
+            if isinstance(node, ast.Call):
+                self._call(node)
+            if isinstance(node, ast.Attribute | ast.Name) and id(node) not in inner:
+                self._name(node)
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for name, bound, full in _imported(node):
+            self.names[bound] = full
+            package = name.partition(".")[0]
+            if package in _FRAMEWORKS:
+                self.program.frameworks.add(_FRAMEWORKS[package])
+            if found := known(name if bound == full else full, PACKAGES):
+                self._add(node.lineno, *found)
+
+    def _name(self, node: ast.Attribute | ast.Name) -> None:
+        """A full name that makes a kernel, or asks for a device."""
+        dotted = self._dotted(node)
+        if dotted is None:
+            return
+        if found := known(dotted, NAMES):
+            self._add(node.lineno, *found)
+        elif dotted.startswith(tuple(f"{space}." for space in _DEVICE_SPACES)):
+            self._device(node.lineno, dotted)
+
+    def _call(self, node: ast.Call) -> None:
+        for argument in (*node.args, *(one.value for one in node.keywords)):
+            text = argument.value if isinstance(argument, ast.Constant) else None
+            if isinstance(text, str) and _DEVICE.fullmatch(text):
+                self._device(argument.lineno, repr(text))
+        dotted = self._dotted(node.func)
+        if dotted is not None:
+            self._operator(node.lineno, dotted)
+        elif isinstance(node.func, ast.Attribute):
+            self._method(node.lineno, node.func.attr)
+
+    def _method(self, line: int, name: str) -> None:
+        if "pytorch" not in self.program.frameworks:
+            return
+        if name in _CUDA_METHODS:
+            self._device(line, f".{name}()")
+        elif name in _METHODS:
+            self._operator(line, f"torch.{name}")
+
+    def _operator(self, line: int, dotted: str) -> None:
+        """Count a call of PyTorch's, and tell one without a lowering."""
+        if not dotted.startswith("torch.") or dotted.startswith(_DEVICE_SPACES):
+            return
+        what, lacking = lowering(dotted)
+        if what is Lowering.LOWERED:
+            self.program.lowered += 1
+        elif what is Lowering.MISSING:
+            self.program.unlowered += 1
+            advice = _HOST.format(", ".join(lacking))
+            self.program.places.add(Finding(self.file, line, "operator", dotted, "M", advice))
+        elif is_function(dotted):
+            self.program.unknown.add(dotted)
+
+    def _device(self, line: int, what: str) -> None:
+        self.program.places.add(Finding(self.file, line, "device", what, "S", _DEVICE_ADVICE))
+
+    def _add(self, line: int, what: str, found: Known) -> None:
+        self.program.places.add(
+            Finding(self.file, line, found.kind, what, found.effort, found.advice)
+        )
+
+    def _dotted(self, node: ast.expr) -> str | None:
+        """The full name that an expression stands for, by the imports; None for others."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id not in self.names:
+            return None
+        return ".".join([self.names[node.id], *reversed(parts)])
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
+    """Of each import: the module, the name that it binds, and what that name stands for."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            package = alias.name.partition(".")[0]
+            yield alias.name, alias.asname or package, alias.name if alias.asname else package
+    elif node.module is not None and not node.level:
+        for alias in node.names:
+            full = f"{node.module}.{alias.name}"
+            yield node.module, alias.asname or alias.name, full
