@@ -99,6 +99,18 @@ class Search:
         Raises:
             EmulatorError: of the first one that was refused, the smallest, where none can be.
         """
+        fitting = self.deployments()
+        if self.given is None:
+            fitting.sort(key=self._guess)
+        found = self._within(fitting) if self.slo and self.given is None else self._least(fitting)
+        return replace(found, tried=len(fitting))
+
+    def deployments(self) -> list[Deployment]:
+        """All that options leave open and that memory has room for.
+
+        Raises:
+            EmulatorError: of the first one that was refused, the smallest, where none can be.
+        """
         fitting: list[Deployment] = []
         refused: EmulatorError | None = None
         for options in self._choices():
@@ -108,10 +120,7 @@ class Search:
                 refused = refused or error
         if not fitting:
             raise refused or BadInput(f"no layout of {self.machine.name} can serve this")
-        if self.given is None:
-            fitting.sort(key=self._guess)
-        found = self._within(fitting) if self.slo and self.given is None else self._least(fitting)
-        return replace(found, tried=len(fitting))
+        return fitting
 
     def _least(self, fitting: list[Deployment]) -> Found:
         """The deployment that costs the least; of those kept busy, the ones that may are run."""

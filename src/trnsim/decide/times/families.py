@@ -1,0 +1,59 @@
+"""How far plans are from published times, by family.
+
+Source: docs/accuracy-plans.md, which `make plans` writes; a test compares the two.
+
+A family is validated on a chip where published times of that chip are among its rows, and P90 of
+the errors of rows left out is at most `MOST_ERROR`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim.arch import TARGETS
+
+if TYPE_CHECKING:
+    from trnsim.arch.catalogue import Accelerator
+
+MOST_ERROR: Final = 0.25
+"""P90 of errors up to which a family's plans are taken for a decision: the target of training, the
+widest of the families that have met theirs."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of published rows.
+
+    Attributes:
+        name: as in the table.
+        median: of the sizes of errors of rows left out.
+        p90: of these.
+        is_for_training: whether its rows are of chips for training alone.
+    """
+
+    name: str
+    median: float
+    p90: float
+    is_for_training: bool = False
+
+    @property
+    def error(self) -> dict[str, float]:
+        """Median and P90 of errors."""
+        return {"median": self.median, "p90": self.p90}
+
+    def is_validated(self, chip: Accelerator) -> bool:
+        """Whether decisions about `chip` may rest on it."""
+        target = next((one for one in TARGETS.values() if one.chip == chip.name), None)
+        if target is None or not target.is_fitted or self.p90 > MOST_ERROR:
+            return False
+        return target.is_for_training or not self.is_for_training
+
+
+ENCODERS: Final = Family("encoders and ViT", 0.051, 0.094)
+CLIP: Final = Family("CLIP", 0.258, 0.316)
+TPOT: Final = Family("TPOT", 0.039, 0.115)
+TTFT: Final = Family("TTFT", 0.204, 0.464)
+GRAPHS: Final = Family("CNN and diffusion", 0.198, 0.392)
+TRAINING: Final = Family("training", 0.067, 0.219, is_for_training=True)
+FAMILIES: Final = (ENCODERS, CLIP, TPOT, TTFT, GRAPHS, TRAINING)

@@ -1,0 +1,74 @@
+"""One predictor for today's instance and for each candidate; equal questions are asked once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trnsim.decide.times import passing, serving, training
+from trnsim.decide.times.speed import Speed
+from trnsim.errors import EmulatorError
+from trnsim.system.machine import machine
+
+if TYPE_CHECKING:
+    from trnsim.arch.catalogue import Catalogue
+    from trnsim.decide.inventory.workload import Workload
+
+__all__ = ["Answer", "Predictor"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A speed, or why there is none."""
+
+    speed: Speed | None
+    refused: str | None = None
+
+
+class Predictor:
+    """Speeds of workloads on instances.
+
+    Args:
+        rows: the catalogue.
+        tell: called with each question before it is answered.
+    """
+
+    def __init__(
+        self, rows: Catalogue | None = None, tell: Callable[[str], None] | None = None
+    ) -> None:
+        self._rows = rows
+        self._tell = tell
+        self._known: dict[tuple[object, ...], Answer] = {}
+
+    def speed(self, workload: Workload, name: str, instances: int = 1) -> Answer:
+        """The speed of `workload` on the type `name`, with at least `instances` of it.
+
+        Volume, bill and deadline do not matter to it.
+        """
+        wanted = instances if workload.kind == "train" else 1
+        key = (*self._asked(workload), *self._hardware(name), wanted)
+        if key not in self._known:
+            if self._tell is not None:
+                self._tell(f"{workload.name}: {name}")
+            self._known[key] = self._answer(workload, name, wanted)
+        return self._known[key]
+
+    def _answer(self, workload: Workload, name: str, instances: int) -> Answer:
+        try:
+            if workload.kind == "train":
+                return Answer(training.speed(workload, name, instances, self._rows))
+            of = serving.speed if workload.kind == "serve" else passing.speed
+            return Answer(of(workload, name, self._rows))
+        except EmulatorError as error:
+            return Answer(None, error.reason)
+
+    @staticmethod
+    def _asked(workload: Workload) -> tuple[object, ...]:
+        return (workload.kind, str(workload.model_path), workload.shape, workload.slo)
+
+    def _hardware(self, name: str) -> tuple[object, ...]:
+        """What decides a time: two instances of one hardware are one question."""
+        where = machine(name, rows=self._rows)
+        one = where.instance
+        return (where.chip.name, one.count, float(one.memory_bytes), one.efa_bytes_per_s, one.shape)

@@ -1,0 +1,159 @@
+"""The speed of serving: the cheapest deployment of one instance within the promised latency.
+
+    cycle  = sequences x prefill + output tokens x decode(sequences)
+    tokens = sequences x output tokens / cycle
+
+A closed form ranks deployments, kept busy; a short run of the server with requests that come at
+random then lowers the rate of the best until its latencies are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from trnsim.decide.times.families import TPOT, TTFT
+from trnsim.decide.times.speed import Speed, doubts
+from trnsim.system.machine import machine
+from trnsim.system.serve.demand import Demand, kept_busy, request_s
+from trnsim.system.serve.demand import Slo as Limits
+from trnsim.system.serve.figures import PERCENTILES, once
+from trnsim.system.serve.options import Options
+from trnsim.system.serve.search import Search
+from trnsim.system.workload.operators import Phase
+
+if TYPE_CHECKING:
+    from trnsim.arch.catalogue import Catalogue
+    from trnsim.decide.inventory.workload import Slo, Workload
+    from trnsim.system.serve.server import Deployment
+
+INPUT_TOKENS: Final = 2048
+OUTPUT_TOKENS: Final = 256
+"""Of a request whose lengths nobody states, as `trnsim plan serve` takes them."""
+_REQUESTS: Final = 256
+"""Of a run whose latencies are looked at."""
+_BUSY: Final = 0.9
+"""Of the rate when kept busy, at which requests that come at random are tried first."""
+_LOWER: Final = 0.8
+_LOWERED: Final = 6
+_TRIED: Final = 12
+"""Deployments of which a run is made."""
+
+
+def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed:
+    """Output tokens a second on the type `name`, prompts included.
+
+    Raises:
+        BadInput: nothing can be deployed.
+        OutOfMemory: the model has no room.
+    """
+    shape, slo = workload.shape, workload.slo
+    lengths = shape.input_len or INPUT_TOKENS, shape.output_len or OUTPUT_TOKENS
+    demand, where = kept_busy(*lengths), machine(name, rows=rows)
+    options = Options(max_model_len=sum(lengths))
+    model = workload.model
+    found = Search(model, where, options, demand, None, Limits(), None).deployments()
+    busy = sorted((_Busy(one, demand) for one in found), key=lambda one: one.cost)
+    if not _has_limits(slo):
+        return busy[0].speed(busy[0].tokens_per_s, None)
+    best, rate = busy[0], 0.0
+    for one in [one for one in busy if one.may_keep(slo)][:_TRIED]:
+        if rate and _BUSY / one.cost <= rate / best.deployment.instances:
+            break
+        kept = one.kept(slo)
+        if kept / one.deployment.instances > rate / best.deployment.instances:
+            best, rate = one, kept
+    return best.speed(rate or best.tokens_per_s, is_met=rate > 0)
+
+
+def _has_limits(slo: Slo) -> bool:
+    return any(one is not None for one in (slo.ttft_s, slo.tpot_s, slo.latency_s))
+
+
+@dataclass(frozen=True)
+class _Busy:
+    """A deployment that is kept busy by requests of one kind."""
+
+    deployment: Deployment
+    demand: Demand
+
+    @property
+    def sequences(self) -> int:
+        """Sequences that a replica decodes together."""
+        return self.deployment.engine.max_num_seqs
+
+    @property
+    def outputs(self) -> float:
+        """Tokens of an answer."""
+        return self.demand.drawn.outputs.mean
+
+    @property
+    def cycle_s(self) -> float:
+        """Seconds in which all sequences of a replica are served."""
+        return request_s(self.deployment, self.demand.drawn)
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Output tokens a second of all replicas."""
+        return self.deployment.replicas * self.sequences * self.outputs / self.cycle_s
+
+    @property
+    def cost(self) -> float:
+        """Instance-seconds of a token."""
+        return self.deployment.instances / self.tokens_per_s
+
+    def may_keep(self, slo: Slo) -> bool:
+        """Whether latencies are kept without any wait."""
+        steps, engine = self.deployment.steps, self.deployment.engine
+        prompt_s = steps.prefill(1, engine.bucket(self.demand.drawn.inputs.mean), 0).time_s
+        decode_s = steps.decode(1, engine.max_model_len).time_s
+        least = (
+            (slo.ttft_s, prompt_s),
+            (slo.tpot_s, decode_s),
+            (slo.latency_s, prompt_s + self.outputs * decode_s),
+        )
+        return all(limit is None or one <= limit for limit, one in least)
+
+    def kept(self, slo: Slo) -> float:
+        """Tokens a second with latencies kept, all replicas alike; 0 where none is."""
+        part = _BUSY
+        for _ in range(_LOWERED):
+            if self._is_kept(slo, part):
+                return part * self.tokens_per_s
+            part *= _LOWER
+        return 0.0
+
+    def _is_kept(self, slo: Slo, part: float) -> bool:
+        per_s = part * self.sequences / self.cycle_s
+        drawn = replace(self.demand.drawn.at_rate(per_s), count=_REQUESTS)
+        load = drawn.requests(self.deployment.engine.max_model_len)
+        values = once(replace(self.deployment, replicas=1), load)[1].values
+        at = next((one for one in PERCENTILES if one >= slo.percentile), PERCENTILES[-1])
+        limits = {"ttft": slo.ttft_s, "tpot": slo.tpot_s, "e2e": slo.latency_s}
+        return all(
+            limit is None or values.get(f"{name}_p{at}_s", 0.0) <= limit
+            for name, limit in limits.items()
+        )
+
+    def speed(self, tokens_per_s: float, is_met: bool | None) -> Speed:
+        """What the deployment does at this rate."""
+        found, engine = self.deployment, self.deployment.engine
+        prompt = found.steps.prefill(1, engine.bucket(self.demand.drawn.inputs.mean), 0)
+        decode = found.steps.decode(self.sequences, engine.max_model_len)
+        share = self.outputs * decode.time_s / engine.growth / self.cycle_s
+        chip = found.machine.chip
+        family = TPOT if share >= 1 / 2 else TTFT
+        prompts_s = self.sequences * prompt.time_s / self.outputs
+        parts = {cause: 1e3 * time_s for cause, time_s in decode.parts_s.items() if time_s}
+        return Speed(
+            units_per_s=tokens_per_s,
+            group=found.instances,
+            doubts=doubts(chip, Phase.DECODE, decode.sigma, share)
+            | doubts(chip, Phase.PREFILL, prompt.sigma, 1 - share),
+            family=family.name,
+            is_validated=family.is_validated(chip),
+            error=family.error,
+            is_met=is_met,
+            layout=f"{found.replicas} replicas of {found.ranks} ranks, {self.sequences} sequences",
+            ms={"prompts of others": 1e3 * prompts_s, **parts},
+        )

@@ -1,0 +1,96 @@
+"""The speed of training: the smallest group of instances that holds the model, or a larger one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from trnsim.decide.times.families import TRAINING
+from trnsim.decide.times.speed import Speed, doubts
+from trnsim.errors import BadInput, EmulatorError
+from trnsim.system.machine import Machine, machine
+from trnsim.system.train.best import Effort, best
+from trnsim.system.train.estimate import usual, usual_batch
+from trnsim.system.train.layout import is_legal
+from trnsim.system.train.run import goodput
+from trnsim.system.train.step import Step, Steps
+from trnsim.system.workload.operators import Phase
+
+if TYPE_CHECKING:
+    from trnsim.arch.catalogue import Catalogue
+    from trnsim.decide.inventory.workload import Workload
+    from trnsim.system.train.candidates import Asked
+
+MOST_TIMED: Final = 64
+"""Instances of a job that is timed; larger ones are taken to be as fast an instance."""
+_EFFORT: Final = Effort(budget=3, deadline_s=5)
+_TENTHS: Final = 2 * 1.2815515655446004
+
+
+def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None = None) -> Speed:
+    """Tokens a second on at least `instances` of the type `name`.
+
+    The layout is the planner's best with one sequence in a micro batch and no virtual stages, on
+    the fewest instances that hold the model; more instances take more data ranks.
+
+    Raises:
+        BadInput: no layout is legal, or the type cannot exchange with others.
+        OutOfMemory: the model has no room.
+    """
+    one = machine(name, rows=rows)
+    found = best(workload.model, name, None, _asked(workload, one), _EFFORT)
+    where, step = found.machine, found.step
+    wanted = min(instances, MOST_TIMED)
+    notes: tuple[str, ...] = ()
+    if wanted > where.count:
+        where, step = _enlarged(workload, name, step, where.count, wanted)
+        if instances > MOST_TIMED:
+            notes = (f"timed on {where.count} instances",)
+    kept = goodput(where.chips, where.count, None).goodput
+    layout = step.layout
+    return Speed(
+        units_per_s=layout.global_batch * layout.sequence / step.step_s.p50 * kept,
+        group=where.count,
+        doubts=doubts(
+            where.chip, Phase.TRAIN, math.log(step.step_s.p90 / step.step_s.p10) / _TENTHS
+        ),
+        family=TRAINING.name,
+        is_validated=TRAINING.is_validated(where.chip),
+        error=TRAINING.error,
+        layout=f"{where.count} x {where.instance.name}, {layout}",
+        ms={cause: 1e3 * time_s for cause, time_s in step.parts_s.items() if time_s},
+        notes=notes,
+    )
+
+
+def _asked(workload: Workload, where: Machine) -> Asked:
+    asked = replace(usual(workload.model, where, workload.shape.sequence), virtual=1, micro_batch=1)
+    batch = workload.shape.batch
+    return replace(asked, global_batch=batch) if batch else asked
+
+
+def _enlarged(
+    workload: Workload, name: str, step: Step, count: int, wanted: int
+) -> tuple[Machine, Step]:
+    """The step on about `wanted` instances, with more data ranks of the same layout.
+
+    Raises:
+        BadInput: the type cannot exchange with others.
+    """
+    times = max(wanted // count, 1)
+    where = machine(name, times * count)
+    if not where.instance.efa_bytes_per_s:
+        raise BadInput(f"{wanted} x {name} are needed, and without EFA they cannot train together")
+    for more in range(times, 1, -1):
+        where = machine(name, more * count)
+        layout = replace(step.layout, data=step.layout.data * more)
+        if not workload.shape.batch:
+            batch = usual_batch(where, layout.sequence)
+            layout = replace(layout, global_batch=max(batch, layout.data))
+        if is_legal(layout, workload.model, where):
+            try:
+                return where, Steps(workload.model, where).step(layout)
+            except EmulatorError:
+                continue
+    return machine(name, count), step

@@ -1,0 +1,40 @@
+"""One predictor answers for here and there, and asks equal questions once."""
+
+from dataclasses import replace
+
+from workload_cases import shaped, workload
+
+from trnsim.decide.times import Predictor
+
+SHAPED = shaped("infer", sequence=128, batch=8)
+
+
+def test_equal_questions_are_asked_once():
+    asked = []
+    predictor = Predictor(tell=asked.append)
+    first = predictor.speed(SHAPED, "inf2.xlarge")
+    again = predictor.speed(replace(SHAPED, name="another", volume=1.0), "inf2.xlarge")
+    assert first is again
+    assert asked == ["a workload: inf2.xlarge"]
+
+
+def test_instances_of_one_hardware_are_one_question():
+    asked = []
+    predictor = Predictor(tell=asked.append)
+    one = predictor.speed(SHAPED, "g5.xlarge").speed
+    assert predictor.speed(SHAPED, "g5.2xlarge").speed is one
+    assert predictor.speed(SHAPED, "g5.12xlarge").speed is not one
+    assert len(asked) == 2
+
+
+def test_another_shape_is_another_question():
+    predictor = Predictor()
+    other = shaped("infer", sequence=64, batch=8)
+    one, two = (predictor.speed(given, "inf2.xlarge").speed for given in (SHAPED, other))
+    assert one.units_per_s < two.units_per_s
+
+
+def test_what_cannot_run_says_why():
+    found = Predictor().speed(workload(), "g5.xlarge")
+    assert found.speed is None
+    assert "a GPU of g5.xlarge has" in found.refused

@@ -1,0 +1,57 @@
+"""Speeds of serving are near the planner's, and keep the latency that is promised."""
+
+import pytest
+from workload_cases import SMALL, shaped, workload
+
+from trnsim.decide.inventory.workload import Shape, Slo
+from trnsim.decide.times.serving import speed
+from trnsim.errors import EmulatorError
+from trnsim.system.machine import machine
+from trnsim.system.serve.demand import kept_busy
+from trnsim.system.serve.options import Options
+from trnsim.system.serve.plan import plan
+
+LENGTHS = {"input_len": 800, "output_len": 100}
+
+
+def small(**slo):
+    return workload("serve", path=SMALL, shape=Shape(**LENGTHS), slo=Slo(**slo))
+
+
+@pytest.mark.parametrize("name", ["inf2.xlarge", "g5.xlarge"])
+def test_without_a_promise_the_speed_is_near_the_planners(name):
+    planned = plan(
+        small().model, machine(name), Options(), kept_busy(800, 100), kind="on_demand"
+    ).served.figures["output_tokens_per_s"]
+    found = speed(small(), name)
+    assert found.is_met is None
+    assert found.units_per_s == pytest.approx(planned.p50, rel=0.25)
+
+
+def test_a_promise_lowers_the_speed_until_it_is_kept():
+    free, bound = speed(small(), "inf2.xlarge"), speed(small(ttft_s=0.5), "inf2.xlarge")
+    assert bound.is_met
+    assert bound.units_per_s < free.units_per_s
+
+
+@pytest.mark.parametrize("slo", [{"ttft_s": 1e-6}, {"tpot_s": 1e-6}, {"latency_s": 1e-3}])
+def test_a_promise_that_nothing_keeps_is_missed(slo):
+    assert speed(small(**slo), "inf2.xlarge").is_met is False
+
+
+def test_a_looser_percentile_serves_at_least_as_much():
+    tight, loose = (
+        speed(small(ttft_s=0.2, percentile=at), "g5.xlarge").units_per_s for at in (99, 50)
+    )
+    assert loose >= tight
+
+
+def test_milliseconds_of_a_token_are_told_by_cause():
+    found = speed(small(), "inf2.xlarge")
+    assert found.ms["prompts of others"] > 0
+    assert sum(found.ms.values()) > found.ms["prompts of others"]
+
+
+def test_a_model_without_room_is_refused():
+    with pytest.raises(EmulatorError):
+        speed(shaped("serve", **LENGTHS), "inf1.xlarge")
