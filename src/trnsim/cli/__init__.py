@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "costs.",
     "assess": "Predict time and USD of each workload on every Trainium and on p5en, and say go or "
     "no-go.",
+    "guard": "Watch workloads that moved: fallback rules, alerts, and what was saved.",
     "prices": "Show dated prices, compare them, or read today's from AWS.",
     "chips": "List Trainium, Inferentia, GPUs and TPUs, with peaks, memory and contradictions.",
     "instances": "List instance types with memory and price, or which of them hold a model.",

@@ -1,0 +1,97 @@
+"""``trnsim guard``: fallback rules, alerts and a page for moved workloads, and what they saved."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trnsim.arch.catalogue import catalogue
+from trnsim.cli.options import AsJson, parser
+from trnsim.decide import decision as decisions
+from trnsim.decide.guard.files import write as write_files
+from trnsim.decide.guard.realised import realised
+from trnsim.formatting import amount, text_table
+
+if TYPE_CHECKING:
+    from trnsim.decide.guard.realised import Month, Realised
+
+app = parser(
+    help="Watch workloads that moved: fallback rules, alerts, and what was saved.",
+    no_args_is_help=True,
+)
+
+DecisionFile = Annotated[
+    Path, typer.Argument(help="What trnsim assess --out wrote.", metavar="DECISION.json")
+]
+
+
+@app.command()
+def write(
+    decision: DecisionFile,
+    out: Annotated[Path, typer.Option("--out", help="The folder to write to.", metavar="DIR")],
+) -> None:
+    """Write when to fall back, which GPUs to keep, Prometheus rules and a Grafana page.
+
+    Example: trnsim guard write decision.json --out guard
+    """
+    for path in write_files(decisions.read(decision), out, catalogue()):
+        typer.echo(f"wrote {path}")
+
+
+@app.command()
+def bill(
+    bill: Annotated[
+        Path,
+        typer.Argument(help="A table with month, workload, usd and volume.", metavar="BILL.csv"),
+    ],
+    decision: DecisionFile,
+    as_json: AsJson = False,
+) -> None:
+    """Print what each workload saved month by month, beside what was predicted.
+
+    Example: trnsim guard bill bill.csv decision.json
+    """
+    found = realised(bill, decisions.read(decision))
+    if as_json:
+        typer.echo(json.dumps([_plain(one) for one in found], indent=1))
+        return
+    typer.echo("\n\n".join(_text(one) for one in found))
+
+
+def _plain(found: Realised) -> dict[str, object]:
+    months = [asdict(one) | {"saving": one.saving} for one in found.months]
+    return {
+        "workload": found.workload.name,
+        "migration_usd": found.workload.migration.usd,
+        "months": months,
+        "missing": list(found.missing),
+        "paid_back_in": found.paid_back_in,
+    }
+
+
+def _text(found: Realised) -> str:
+    header = ("month", "billed USD", "expected USD", "saving", "predicted", "saved so far USD")
+    lines = [found.workload.name, text_table(header, [_row(one) for one in found.months])]
+    cost = f"{amount(found.workload.migration.usd)} USD of the migration"
+    last = found.months[-1].month
+    lines.append(
+        f"{cost} were paid back in {found.paid_back_in}"
+        if found.paid_back_in
+        else f"{cost} are not paid back by {last}"
+    )
+    if found.missing:
+        lines.append(f"not in the bill: {', '.join(found.missing)}")
+    if any(one.volume is None for one in found.months):
+        lines.append("months without a volume are taken to have that of the decision")
+    return "\n".join(lines)
+
+
+def _row(month: Month) -> tuple[str, ...]:
+    predicted = {None: "-", True: "as predicted", False: "outside"}[month.is_as_predicted]
+    saving = f"{month.saving:.1%}"
+    figures = (amount(month.usd), amount(month.expected_usd), saving, predicted)
+    return (month.month, *figures, amount(month.total_usd))

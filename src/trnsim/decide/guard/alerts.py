@@ -1,0 +1,173 @@
+"""Prometheus rules: the promise of a decision against what neuron-monitor and the server count.
+
+Names of Neuron's metrics are those of neuron-monitor-prometheus.py (aws-neuron-sdk,
+tools/neuron-sys-tools/neuron-monitor-user-guide.rst, and its Grafana page); the server's are vLLM's
+(docs.vllm.ai, design/metrics). Training and passes have no common exporter: their programs count in
+`training_tokens_total` and `inference_items_total`. Every series of a workload has the label
+`workload`, which the scrape configuration gives it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.decide.guard.limits import Limits
+
+COUNTERS: Final = {
+    "serve": "vllm:generation_tokens_total",
+    "train": "training_tokens_total",
+    "infer": "inference_items_total",
+}
+"""What counts the work of each kind."""
+
+BUSY: Final = 0.8
+"""Utilisation from which a rate is what the chips can do, not what is asked for; a choice."""
+FAILED: Final = 'status_type!="completed"'
+ERRORS: Final = 0.01
+"""Part of executions that may fail; a choice."""
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One rule.
+
+    Attributes:
+        name: in CamelCase, as Prometheus's are.
+        expression: PromQL that is true while something is wrong.
+        for_minutes: how long before it fires.
+        severity: "page", "ticket" or "info".
+        summary: what happened and the figure it is held against.
+        action: what to do.
+        by: the label that says where, or "".
+    """
+
+    name: str
+    expression: str
+    for_minutes: int
+    severity: str
+    summary: str
+    action: str
+    by: str = ""
+
+
+def rate_of(limits: Limits) -> str:
+    """PromQL of units a second of one instance of the workload."""
+    counter, chosen = COUNTERS[limits.workload.kind], selector(limits)
+    return f"sum(rate({counter}{chosen}[15m])) / count(instance_info{chosen})"
+
+
+def busy_of(limits: Limits) -> str:
+    """PromQL of the mean utilisation of the workload's cores."""
+    return f"avg(neuroncore_utilization_ratio{selector(limits)})"
+
+
+def selector(limits: Limits, *further: str) -> str:
+    """The labels by which series of the workload are chosen: its own, and `further` matchers."""
+    name = limits.workload.name.replace("\\", "\\\\").replace('"', '\\"')
+    return "{" + ",".join([f'workload="{name}"', *further]) + "}"
+
+
+def alerts(limits: Limits) -> tuple[Alert, ...]:
+    """The rules of one workload."""
+    return (*_drift(limits), *_health(limits))
+
+
+def rules(found: Sequence[Limits]) -> str:
+    """A rule file of Prometheus with a group a workload."""
+    groups = [
+        {"name": one.workload.name, "rules": [_rule(one, each) for each in alerts(one)]}
+        for one in found
+    ]
+    return yaml.safe_dump({"groups": groups}, sort_keys=False, width=1000)
+
+
+def _rule(limits: Limits, alert: Alert) -> dict[str, object]:
+    where = f" ({alert.by} {{{{ $labels.{alert.by} }}}})" if alert.by else ""
+    return {
+        "alert": alert.name,
+        "expr": alert.expression,
+        "for": f"{alert.for_minutes}m",
+        "labels": {"severity": alert.severity, "workload": _literal(limits.workload.name)},
+        "annotations": {
+            "summary": _literal(alert.summary) + where,
+            "action": _literal(alert.action),
+        },
+    }
+
+
+def _literal(text: str) -> str:
+    """`text` as Prometheus's templates print it: braces of a user's name begin no template."""
+    return text.replace("{{", "{{`{{`}}")
+
+
+def _drift(limits: Limits) -> list[Alert]:
+    """Rules about throughput, for workloads whose work is counted and has a predicted time."""
+    if limits.rate is None or limits.slowest_rate is None:
+        return []
+    instance, unit = limits.candidate.instance, limits.unit
+    busy = f"{busy_of(limits)} > {BUSY:g}"
+    found = [
+        Alert(
+            "ThroughputBelowPrediction",
+            f"{rate_of(limits)} < {limits.slowest_rate:.6g} and {busy}",
+            30,
+            "ticket",
+            f"{limits.workload.name}: an instance does less than {limits.slowest_rate:.4g} {unit} "
+            f"a second, the slowest that was predicted (P50 {limits.rate:.4g})",
+            f"run `trnsim pilot read` with the server's logs: the model of {instance} is off",
+        )
+    ]
+    if limits.break_even_rate is not None:
+        found.append(
+            Alert(
+                "CostAboveGpu",
+                f"{rate_of(limits)} < {limits.break_even_rate:.6g} and {busy}",
+                60,
+                "page",
+                f"{limits.workload.name}: below {limits.break_even_rate:.4g} {unit} a second an "
+                f"instance costs more than {limits.workload.today.instance} did",
+                "fall back to the GPUs that are kept (fallback.md)",
+            )
+        )
+    return found
+
+
+def _health(limits: Limits) -> list[Alert]:
+    """Rules about errors, which no prediction is needed for."""
+    chosen, name = selector(limits), limits.workload.name
+    failed = selector(limits, FAILED)
+    ecc = selector(limits, 'event_type=~"(mem|sram)_ecc_uncorrected"')
+    total = f"sum(rate(execution_status_total{chosen}[15m]))"
+    return [
+        Alert(
+            "UncorrectedEcc",
+            f"sum by (neuron_device_index) (increase(hardware_ecc_events_total{ecc}[10m])) > 0",
+            0,
+            "page",
+            f"{name}: a device lost data in its memory",
+            "drain the instance, replace it, and restart from the last checkpoint",
+            by="neuron_device_index",
+        ),
+        Alert(
+            "ExecutionErrors",
+            f"sum(rate(execution_status_total{failed}[15m])) / {total} > {ERRORS:g}",
+            15,
+            "page",
+            f"{name}: more than {ERRORS:.0%} of executions fail",
+            "fall back to the GPUs that are kept (fallback.md)",
+        ),
+        Alert(
+            "NoMetrics",
+            f"absent(instance_info{chosen})",
+            10,
+            "page",
+            f"{name}: nothing is scraped",
+            "look at neuron-monitor and its exporter on the instances",
+        ),
+    ]

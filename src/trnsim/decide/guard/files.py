@@ -1,0 +1,170 @@
+"""The files of a guard: what to do, what to keep, what to watch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trnsim import files
+from trnsim.decide import inventory
+from trnsim.decide.guard.alerts import Alert, alerts, rules
+from trnsim.decide.guard.capacity import kept, today_count
+from trnsim.decide.guard.dashboard import dashboard
+from trnsim.decide.guard.limits import Limits, moved
+from trnsim.decide.guard.split import PLAIN_BYTES_PER_S, Split, split
+from trnsim.errors import BadInput
+from trnsim.formatting import amount, markdown_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trnsim.arch.catalogue import Catalogue
+    from trnsim.decide.decision import Decision
+    from trnsim.system.workload.architecture import Architecture
+
+FILES: Final = ("fallback.md", "alerts.yml", "dashboard.json", "guard.json")
+
+
+def write(decision: Decision, folder: Path, rows: Catalogue) -> list[Path]:
+    """Write the guard of `decision` to `folder`, which is made; the paths.
+
+    Raises:
+        BadInput: no workload moves, the inventory of a split cannot be read, or the folder cannot
+            be written.
+    """
+    files.check_folder(folder)
+    found = moved(decision)
+    splits = _splits(decision, found, rows)
+    contents = (
+        fallback(decision, found, splits),
+        rules(found),
+        dashboard(found),
+        figures(decision, found, splits),
+    )
+    return [
+        files.write(folder / name, content, parents=True)
+        for name, content in zip(FILES, contents, strict=True)
+    ]
+
+
+def fallback(
+    decision: Decision, found: Sequence[Limits], splits: Mapping[str, Split | None]
+) -> str:
+    """The page for the people on call: by workload, what to keep and when to fall back."""
+    head = (
+        "# Fallback\n\n"
+        f"From a decision of {decision.as_of} (trnsim {decision.version}). Rules are in "
+        f"`{FILES[1]}`, their page in `{FILES[2]}`.\n"
+    )
+    return "\n".join([head, *(_page(one, splits[one.workload.name]) for one in found)])
+
+
+def figures(decision: Decision, found: Sequence[Limits], splits: Mapping[str, Split | None]) -> str:
+    """The numbers of all files as JSON."""
+    workloads = [
+        {
+            "name": one.workload.name,
+            "instance": one.candidate.instance,
+            "unit": one.unit,
+            "rate_per_s": one.rate,
+            "slowest_rate_per_s": one.slowest_rate,
+            "break_even_rate_per_s": one.break_even_rate,
+            "usd_per_unit": one.usd_per_unit,
+            "today_usd_per_unit": one.today_usd_per_unit,
+            "kept": [asdict(each) for each in kept(one)],
+            "split": _plain(splits[one.workload.name]),
+            "alerts": [asdict(each) for each in alerts(one)],
+        }
+        for one in found
+    ]
+    made = {"version": decision.version, "as_of": decision.as_of, "workloads": workloads}
+    return json.dumps(made, indent=1, allow_nan=False) + "\n"
+
+
+def _plain(made: Split | None) -> dict[str, object] | None:
+    return None if made is None else asdict(made)
+
+
+def _page(limits: Limits, made: Split | None) -> str:
+    workload, now = limits.workload, limits.workload.today
+    count = today_count(limits)
+    lines = [
+        f"## {workload.name}: {now.instance} to {limits.candidate.instance}",
+        "",
+        f"Today {count} x {now.instance}, {amount(now.usd_per_month)} USD a month.",
+        "",
+        _kept_table(limits),
+    ]
+    lines += _split_lines(made)
+    lines += ["", "Fall back when:", ""]
+    lines += [f"- **{one.name}** ({_after(one)}). {one.summary}. Then {one.action}."
+              for one in alerts(limits)]  # fmt: skip
+    if limits.candidate.break_even_usd_per_hour is not None:
+        lines.append(
+            f"- **Price.** Above {amount(limits.candidate.break_even_usd_per_hour)} USD an hour of "
+            f"{limits.candidate.instance} the move does not pay back in time."
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _after(alert: Alert) -> str:
+    return "at once" if not alert.for_minutes else f"after {alert.for_minutes} minutes"
+
+
+def _kept_table(limits: Limits) -> str:
+    rows = [
+        (
+            one.stage,
+            f"{one.instances} x {limits.workload.today.instance}",
+            amount(one.usd_per_month),
+            "-" if one.saving is None else f"{one.saving:.0%}",
+        )
+        for one in kept(limits)
+    ]
+    return markdown_table(("stage", "GPUs kept", "USD a month", "saving left"), rows)
+
+
+def _split_lines(made: Split | None) -> list[str]:
+    """What operators that stay on a GPU cost."""
+    if made is None:
+        return []
+    verdict = "" if made.saving is None else f"; {'it pays' if made.pays else 'it does not pay'}"
+    usd = "no price" if made.usd_per_month is None else f"{amount(made.usd_per_month)} USD a month"
+    said = (
+        f"{', '.join(made.operators)} would run on {made.gpu_instances} GPU instance beside it: "
+        f"{amount(made.bytes_per_token)} bytes a token between the two, at most "
+        f"{amount(made.step_s * 1e3)} ms more a step (upper bound), {usd}{verdict}."
+    )
+    return ["", said]
+
+
+def _splits(
+    decision: Decision, found: Sequence[Limits], rows: Catalogue
+) -> dict[str, Split | None]:
+    """The split of each workload with operators that its new chip does not run."""
+    if not any(one.workload.split for one in found):
+        return dict.fromkeys((one.workload.name for one in found), None)
+    models = {one.name: one.model for one in inventory.read(Path(decision.inventory), rows)}
+    return {one.workload.name: _split(one, models, rows) for one in found}
+
+
+def _split(limits: Limits, models: Mapping[str, Architecture], rows: Catalogue) -> Split | None:
+    name, now = limits.workload.name, limits.workload.today
+    if not limits.workload.split:
+        return None
+    if name not in models:
+        raise BadInput(f"the inventory has no {name!r} any more, which the decision is about")
+    links = [
+        rate
+        for instance in {now.instance, limits.candidate.instance}
+        if (rate := rows.instance(instance).efa_bytes_per_s) is not None
+    ]
+    both = len(links) == len({now.instance, limits.candidate.instance})
+    return split(
+        limits,
+        models[name],
+        bytes_per_s=min(links) if both else PLAIN_BYTES_PER_S,
+        usd_per_gpu_month=now.usd_per_month / today_count(limits),
+    )

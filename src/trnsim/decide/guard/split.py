@@ -1,0 +1,87 @@
+"""Operators that the new chip does not run, on a GPU beside it, with the traffic between.
+
+A step leaves the chip and comes back once for each such operator of each layer. Each crossing moves
+the activations of its tokens:
+
+    bytes a token   = 2 x operators x layers x hidden x bytes an element
+    seconds a step  = 2 x operators x layers x hop + bytes a token x tokens / bandwidth
+
+It is an upper bound: neighbouring operators cross together, and crossings may overlap with work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim.facts import assumed, documented
+
+if TYPE_CHECKING:
+    from trnsim.decide.guard.limits import Limits
+    from trnsim.system.workload.architecture import Architecture
+
+HOP_S: Final = documented(
+    15e-6, "about 15 us per hop over EFA (aws-neuron-sdk, internode-collective-comm.rst)"
+)
+PLAIN_BYTES_PER_S: Final = assumed(
+    1.25e9, "10 Gb/s between instances of which one has no EFA; AWS states it by size of instance"
+)
+ELEMENT_BYTES: Final = assumed(2, "activations travel in BF16")
+
+
+@dataclass(frozen=True)
+class Split:
+    """A workload on two kinds of chips.
+
+    Attributes:
+        operators: that run on the GPU.
+        bytes_per_token: moved between the two, both ways.
+        step_s: added to each step of `tokens` tokens; an upper bound.
+        gpu_instances: kept beside, of today's type.
+        usd_per_month: both together, with the predicted bill grown by the longer steps.
+        saving: of today's bill; None without a price there.
+    """
+
+    operators: tuple[str, ...]
+    bytes_per_token: float
+    step_s: float
+    gpu_instances: int
+    usd_per_month: float | None
+    saving: float | None
+
+    @property
+    def pays(self) -> bool:
+        """Whether it costs less than today."""
+        return self.saving is not None and self.saving > 0
+
+
+def split(
+    limits: Limits,
+    model: Architecture,
+    *,
+    bytes_per_s: float,
+    usd_per_gpu_month: float,
+    tokens: int = 1,
+) -> Split | None:
+    """What the operators of `limits.workload.split` cost on a GPU beside; None without any.
+
+    Args:
+        limits: of the workload.
+        model: its architecture.
+        bytes_per_s: between the two instances.
+        usd_per_gpu_month: of one GPU instance beside.
+        tokens: of a step.
+    """
+    operators = limits.workload.split
+    if not operators:
+        return None
+    crossings = sum(tower.depth for tower in model.towers) * len(operators)
+    hidden = max(tower.hidden for tower in model.towers)
+    per_token = 2.0 * crossings * hidden * ELEMENT_BYTES
+    added_s = 2 * crossings * HOP_S + per_token * tokens / bytes_per_s
+    usd = saving = None
+    predicted, step_s = limits.candidate.usd_per_month, sum(limits.candidate.ms.values()) / 1e3
+    if predicted is not None and step_s:
+        usd = predicted.p50 * (1 + added_s / step_s) + usd_per_gpu_month
+        saving = 1 - usd / limits.workload.today.usd_per_month
+    return Split(operators, per_token, added_s, 1, usd, saving)
