@@ -136,8 +136,11 @@ rows (which saw them: in sample):
 A CSV file of a user's own times overrides both. Its first line names columns: `phase` (encode,
 prefill, decode, train), `batch`, `tokens` (new ones of a sequence), `past` (tokens before them),
 `time_us` (of one layer on one rank, without exchanges), and if wanted `backward_us` (both its
-gradients), `part` (layer, embedding or head) and `layer` (sizes on a rank, to tell layers apart). A
-line that holds what cannot be is refused with its number and column.
+gradients), `part` (layer, embedding or head) and `layer` (sizes on a rank, to tell layers apart, as
+`trnsim plan layer --json` prints them). `plan train`, `serve`, `infer` and `layer` take it as
+`--measured FILE.csv`, and say by phase which answer was taken. Refused, with line and column: what
+cannot be, sizes that no layer of the model has, a row without `layer` where several sizes are
+possible, a time below what the chip's published peak allows, a file of which no row is met.
 
 ## Training
 

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from trnsim.cli import app
-from trnsim.errors import EmulatorError
+from trnsim.errors import BadInput, EmulatorError
 from trnsim.system.infer.estimate import estimate
 from trnsim.system.infer.parts import Asked
 
@@ -82,3 +82,19 @@ def test_options_move_the_answer(bert):
     base = items()
     for other in (("--batch", 8), ("--sequence", 384), ("--cores", 4), ("--dtype", "fp32")):
         assert items(*other) != base
+
+
+def test_measured_layers_are_named_and_decide(bert, tmp_path):
+    file = tmp_path / "mine.csv"
+    file.write_text("phase,batch,tokens,time_us\nencode,8,128,40000\n", encoding="utf-8")
+    asked = (bert, "--on", "trn1", "--batch", 8, "--measured", file)
+    found = json.loads(run(*asked, "--json"))
+    assert found["latency_p50_s"]["p50"] == pytest.approx(12 * 0.04, rel=0.05)
+    assert found["sources"]["model"].endswith(f"measured: {file} (layer)")
+    assert f"measured: {file} (layer)" in run(*asked)
+    with pytest.raises(BadInput, match=r"is met: this plan asks for encode of 4 x 128 tokens; "):
+        run(bert, "--on", "trn1", "--batch", 4, "--measured", file)
+    resnet = tmp_path / "resnet.json"
+    resnet.write_text(json.dumps({"model_type": "resnet"}), encoding="utf-8")
+    with pytest.raises(BadInput, match=r"is read from its graph, which has no layers that rows"):
+        run(resnet, "--on", "trn1", "--measured", file)

@@ -137,3 +137,23 @@ def test_a_number_with_a_separator_is_refused(option):
     result = CliRunner().invoke(app, ["plan", "serve", CONFIG, "--on", "trn1", option, "8.000"])
     assert result.exit_code == 2
     assert "is no whole number; write it without separators or unit" in result.output
+
+
+def test_measured_layers_are_named_by_phase_and_move_the_times(tmp_path):
+    file = tmp_path / "mine.csv"
+    file.write_text(
+        "phase,batch,tokens,past,time_us\n"
+        "decode,1,1,0,5000\ndecode,8,1,0,5000\ndecode,1,1,4095,5000\ndecode,8,1,4095,5000\n",
+        encoding="utf-8",
+    )
+    asked = ("--on", "trn1", *FIXED, *SMALL, "--concurrency", "4")
+    found = json.loads(run(*asked, "--measured", str(file), "--json"))
+    assert found["sources"]["decode"].endswith(f"measured: {file} (layer)")
+    assert found["sources"]["prefill"].startswith("few constants of prefill")
+    assert found["tpot_p50_s"]["p50"] > 32 * 5e-3
+    assert "; decode: few constants of" in " ".join(run(*asked, "--measured", str(file)).split())
+    file.write_text("phase,batch,tokens,time_us\nprefill,64,7,5000\n", encoding="utf-8")
+    with pytest.raises(BadInput, match=r"is met: this plan asks for prefill and decode of 4 seq"):
+        run(*asked, "--measured", str(file))
+    with pytest.raises(BadInput, match=r"column 'layer': empty, and this plan has \d kinds of lay"):
+        run("--on", "trn1", *SMALL, "--measured", str(file))

@@ -65,7 +65,16 @@ HEAD = "phase,batch,tokens,past,time_us\n"
         (HEAD + "decode,4,1.5,1023,9\n", "column 'tokens': '1.5'; legal: whole numbers from 1"),
         (HEAD + "decode,4,1,-1,9\n", "column 'past': '-1'; legal: whole numbers from 0"),
         (HEAD + "decode,,1,0,9\n", "column 'batch': ''; legal: whole numbers from 1"),
-        (HEAD + "decode,4,1,0,nan\n", "column 'time_us': 'nan'; legal: numbers above 0"),
+        (
+            HEAD + "decode,4,1,0,nan\n",
+            "column 'time_us': 'nan'; legal: numbers above 0, in microseconds and",
+        ),
+        (HEAD + "decode,4,1,0,42us\n", "column 'time_us': '42us'; legal: numbers above 0, in mic"),
+        ("phase,batch,tokens,time_ms\n", "no column 'time_us'; columns found: phase, batch, tok"),
+        (
+            HEAD + "decode,4,1,9,5\nprefill,4,1,9,5\ndecode,4,2,8,6\n",
+            "line 4: phase, part, layer, batch and length of line 2",
+        ),
         (HEAD + "decode,4,1,0,0\n", "column 'time_us': '0'; legal: numbers above 0"),
         (
             HEAD + "sleep,4,1,0,9\n",

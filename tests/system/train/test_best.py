@@ -1,11 +1,9 @@
-from itertools import pairwise
-
 import pytest
 
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.system import search
 from trnsim.system.machine import machine
-from trnsim.system.train.best import Effort, _timed, best, front, point
+from trnsim.system.train.best import Effort, _Search, best, front, point
 from trnsim.system.train.candidates import Asked, fitting, layouts
 from trnsim.system.train.layout import Layout
 from trnsim.system.train.step import Steps
@@ -76,14 +74,11 @@ def test_ranks_that_no_layout_gives_work_are_refused(llama):
         best(llama, "trn3", 4, Asked(512, 8192), QUICK)
 
 
-def test_more_chips_are_never_slower_without_a_word(llama):
-    """A batch of 16 sequences: beyond some number, instances have ever less to do."""
-    found = [best(llama, "trn2", count, Asked(16, 4096), QUICK) for count in (1, 4, 16, 64)]
-    for fewer, more in pairwise(found):
-        assert more.step.step_s.p50 < fewer.step.step_s.p50 or more.note
-    for one in found:
-        quicker = [w.count for w, s in one.others if s.step_s.p50 <= one.step.step_s.p50]
-        assert quicker == [one.machine.count] or "instances are not slower" in one.note
+def test_fewer_instances_are_looked_at_beside_those_that_were_asked_for(make_llama):
+    asked = Asked(16, 4096, context=1, micro_batch=1, recompute="full")
+    found = best(make_llama(**SMALL), "trn2", 4, asked, QUICK)
+    assert [where.count for where, _ in found.others] == [4, 2, 1]
+    assert all(step.layout.global_batch == 16 for _, step in found.others)
 
 
 def test_a_deadline_that_is_over_takes_the_most_promising_one(llama):
@@ -121,7 +116,8 @@ def test_of_layouts_that_are_as_good_the_plainest_is_taken(llama, monkeypatch):
         Layout(zero=0, tensor=8),
     ]
     monkeypatch.setattr(search, "map", lambda *_, **__: [1.0, 1.004, 1.1, "memory"])
-    assert _timed(llama, machine("trn2"), made, QUICK, 0.0) == made[1]
+    looking = _Search(llama, "trn2", Asked(8, 4096), QUICK, None, 0.0)
+    assert looking._timed(machine("trn2"), made) == made[1]
 
 
 def test_more_instances_are_looked_at_where_they_can_exchange(llama):

@@ -1,14 +1,18 @@
+from dataclasses import replace
 from datetime import date
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from trnsim.errors import BadInput
 from trnsim.facts import Evidence
+from trnsim.system.layers.measured import read
 from trnsim.system.machine import machine
 from trnsim.system.train.best import Effort
 from trnsim.system.train.candidates import Asked
 from trnsim.system.train.estimate import estimate, usual, usual_batch
-from trnsim.system.train.run import Reliability
+from trnsim.system.train.run import Reliability, goodput
 
 DAY = date(2026, 10, 15)
 QUICK = Effort(budget=4, processes=1)
@@ -68,3 +72,59 @@ def test_the_usual_batch_is_what_ranks_can_share(on, batch):
 def test_the_usual_sequence_is_one_that_the_model_knows(make_llama):
     assert usual(make_llama(max_position_embeddings=2048), machine("trn2")).sequence == 2048
     assert usual(make_llama(), machine("trn2")) == Asked(512, 8192)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    hidden=st.sampled_from([1024, 2048]),
+    layers=st.sampled_from([4, 8]),
+    on=st.sampled_from(["trn1", "trn2", "p5en"]),
+    power=st.integers(0, 5),
+    batch=st.sampled_from([16, 64, 256]),
+)
+def test_more_chips_are_never_slower_without_a_word(make_llama, hidden, layers, on, power, batch):
+    model = make_llama(hidden_size=hidden, num_hidden_layers=layers, intermediate_size=4 * hidden)
+    runs = []
+    for count in (1 << power, 2 << power):
+        try:
+            asked = Asked(batch, 2048, context=1, micro_batch=1, recompute="full", zero=1)
+            runs.append(of(model, on, instances=count, asked=asked))
+        except BadInput:  # more ranks than sequences, layers and heads give work
+            return
+    fewer, more = runs
+    assert more.time_s.p50 < fewer.time_s.p50 or more.smaller is not None
+    if more.smaller is not None:
+        told = more.smaller
+        assert told.machine.count < more.instances
+        assert told.time_s.p50 <= 1.02 * more.time_s.p50
+        quicker = [one for one in more.sizes if one.time_s.p50 <= 1.02 * more.time_s.p50]
+        assert told.machine.count == min(one.machine.count for one in quicker)
+
+
+def test_sizes_are_whole_runs_with_what_the_users_failures_take(make_llama):
+    often = Reliability(chip_mtbf_s=1e5)
+    small = make_llama(hidden_size=1024, num_hidden_layers=4, intermediate_size=4096)
+    asked = Asked(64, 2048, context=1, micro_batch=1, recompute="full", zero=1)
+    found = of(small, "trn2", instances=4, asked=asked, reliability=often)
+    for one in found.sizes:
+        lost = goodput(one.machine.chips, one.machine.count, often)
+        expected = 1e9 / (64 * 2048) * one.step.step_s.p50 / lost.goodput
+        assert one.time_s.p50 == pytest.approx(expected)
+    assert [one.machine.count for one in found.sizes] == [1, 2, 4]
+
+
+def test_measured_times_of_layers_decide_the_step(llama, tmp_path):
+    file = tmp_path / "mine.csv"
+    text = "phase,batch,tokens,time_us,backward_us\ntrain,1,4096,{},{}\n"
+    file.write_text(text.format(90_000, 180_000), encoding="utf-8")
+    asked = Asked(64, 4096, tensor=8, context=1, micro_batch=1, recompute="full", zero=1)
+    slow = of(llama, "trn1", instances=4, asked=asked, measured=read(file))
+    assert slow.step.sources["forward"].endswith(f"; measured: {file} (layer)")
+    assert slow.step.sources["backward"].endswith(f"; measured: {file} (layer)")
+    own = of(llama, "trn1", instances=4, asked=asked)
+    assert set(own.step.sources.values()) == {own.step.source}
+    file.write_text(text.format(180_000, 360_000), encoding="utf-8")
+    slower = of(llama, "trn1", instances=4, asked=asked, measured=read(file))
+    assert slower.step.parts_s["compute"] > 1.9 * slow.step.parts_s["compute"]
+    with pytest.raises(BadInput, match=r"is met: this plan asks for train of 1 x 2048 tokens; "):
+        of(llama, "trn1", instances=4, asked=replace(asked, sequence=2048), measured=read(file))

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trnsim.cli.options import as_number
-from trnsim.cli.plan.shared import AsJson, Kind, On, platform_names
+from trnsim.cli.plan.shared import (
+    AsJson,
+    Kind,
+    MeasuredFile,
+    On,
+    by_phase,
+    measured_table,
+    platform_names,
+)
 from trnsim.formatting import amounts, durations, parse_whole, seconds, text_table
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
 from trnsim.system.infer.parts import Asked
@@ -71,6 +79,7 @@ def infer(
             help="Of products and weights: bf16, fp16, fp32 or fp8; without, bf16 (T4: fp16)."
         ),
     ] = None,
+    measured: MeasuredFile = None,
     price: Kind = "on_demand",
     as_json: AsJson = False,
 ) -> None:
@@ -81,9 +90,11 @@ def infer(
     Example: trnsim plan infer bert.json --on inf2.xlarge,g5.xlarge --batch 8 --sequence 128
     """
     asked = Asked(batch, sequence, image, steps, guidance)
+    names = platform_names(on)
+    table = measured_table(measured, names)
     found = [
-        estimate(config, name, asked, cores=cores, dtype=dtype, kind=price)
-        for name in platform_names(on)
+        estimate(config, name, asked, cores=cores, dtype=dtype, measured=table, kind=price)
+        for name in names
     ]
     if as_json:
         rows = [_plain(one) for one in found]
@@ -112,6 +123,7 @@ def _plain(e: InferenceEstimate) -> dict[str, Any]:
         "memory_bytes": e.memory_bytes,
         "price": str(e.quote),
         "source": e.source,
+        "sources": e.sources,
         "notes": list(e.notes),
     }
 
@@ -141,5 +153,5 @@ def _details(found: Sequence[InferenceEstimate]) -> list[str]:
         lines += ["", f"{e.platform} ({e.quote}): {told}"]
         if sum(one.times for one in e.parts) > 1:
             lines += [f"  {one.name} x {one.times}: {seconds(one.time_s)}" for one in e.parts]
-        lines += [f"  {e.source}", *(f"  {note}" for note in e.notes)]
+        lines += [f"  {line}" for line in (*by_phase(e.sources), *e.notes)]
     return lines

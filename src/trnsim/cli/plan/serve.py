@@ -13,7 +13,15 @@ import typer
 from trnsim import files
 from trnsim.cli.options import as_number
 from trnsim.cli.plan.serve_text import text
-from trnsim.cli.plan.shared import AsJson, Config, Kind, On, platform_names
+from trnsim.cli.plan.shared import (
+    AsJson,
+    Config,
+    Kind,
+    MeasuredFile,
+    On,
+    measured_table,
+    platform_names,
+)
 from trnsim.cli.progress import progress
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_number, parse_whole
@@ -125,6 +133,7 @@ def serve(
     seed: Annotated[int, _whole("Of all draws.")] = 0,
     slo_ttft: Annotated[float | None, _number("Seconds to the first token, at P99.")] = None,
     slo_tpot: Annotated[float | None, _number("Seconds between tokens, at P99.")] = None,
+    measured: MeasuredFile = None,
     price: Kind = "capacity_block",
     emit: Annotated[str | None, typer.Option(help="Print commands that start it: vllm.")] = None,
     as_json: AsJson = False,
@@ -173,12 +182,14 @@ def serve(
     demand = drawn.demand(trace_file, _router(router), burstiness, (prefix_len, num_prefixes))
     demand = replace(demand, is_saved=save_trace is not None)
     _check_asked(demand, options, emit)
-    found = []
+    names = platform_names(on)
+    table = measured_table(measured, names)
+    found, slo = [], Slo(slo_ttft, slo_tpot)
     with progress() as tell:
-        for name in platform_names(on):
+        for name in names:
             tell(f"layouts of {name}")
-            slo = Slo(slo_ttft, slo_tpot)
-            found.append(plan(model, machine(name, lnc=lnc), options, demand, slo=slo, kind=price))
+            where = machine(name, lnc=lnc)
+            found.append(plan(model, where, options, demand, slo=slo, kind=price, measured=table))
     _save(found, save_trace)
     if emit:
         print("\n\n".join(launch.vllm(one.deployment, _served(config)) for one in found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from textwrap import fill
 from typing import TYPE_CHECKING, Final
 
+from trnsim.cli.plan.shared import by_phase
 from trnsim.formatting import amount, amounts, seconds, text_table
 from trnsim.system.serve import report
 
@@ -151,7 +152,7 @@ def _basis(found: Sequence[Plan]) -> str:
         )
         lines += [
             f"{deployment.machine.name}: {deployment.machine.instance.name}; {e.quote}",
-            f"  {state}; {report.times_source(deployment)}",
+            f"  {state}; {'; '.join(by_phase(report.times_sources(deployment)))}",
             f"  longest sequence {deployment.engine.max_model_len:,} tokens; start: {starts}",
         ]
         if deployment.machine.note:

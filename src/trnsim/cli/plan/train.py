@@ -11,7 +11,16 @@ import typer
 
 from trnsim import files
 from trnsim.cli.options import as_number
-from trnsim.cli.plan.shared import AsJson, Config, Kind, On, platform_names
+from trnsim.cli.plan.shared import (
+    AsJson,
+    Config,
+    Kind,
+    MeasuredFile,
+    On,
+    by_phase,
+    measured_table,
+    platform_names,
+)
 from trnsim.cli.progress import progress
 from trnsim.errors import BadInput
 from trnsim.formatting import amount, amounts, durations, parse_number, parse_whole, text_table
@@ -19,13 +28,14 @@ from trnsim.system.machine import machine
 from trnsim.system.train import launch, run, trace
 from trnsim.system.train.best import BUDGET, Effort, front
 from trnsim.system.train.candidates import Asked
-from trnsim.system.train.estimate import TrainingEstimate, estimate, usual, usual_batch
+from trnsim.system.train.estimate import Size, TrainingEstimate, estimate, usual, usual_batch
 from trnsim.system.workload.config import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.facts import Interval
+    from trnsim.system.layers.measured import Measured
     from trnsim.system.train.step import Step
     from trnsim.system.workload.architecture import Architecture
 
@@ -108,6 +118,7 @@ def train(
         float, _number("Seconds from a failure until training goes on.", "--recovery-s")
     ] = run.RECOVERY_S,
     spares: Annotated[int, _whole("Instances that wait to replace others.", "--spares")] = 0,
+    measured: MeasuredFile = None,
     price: Kind = "capacity_block",
     trace_file: Annotated[
         Path | None, typer.Option("--trace", help="Write the pipeline as a Perfetto trace.")
@@ -138,6 +149,7 @@ def train(
         launch.check(emit)
     with progress() as tell:
         names = platform_names(on)
+        table = measured_table(measured, names)
         more = _DOUBLINGS if len(names) == 1 else 0
         effort = Effort(budget, deadline, ray, processes=0, doublings=more, tell=tell)
         found = [
@@ -149,11 +161,12 @@ def train(
                 instances=instances,
                 reliability=lost,
                 effort=effort,
+                measured=table,
                 kind=price,
             )
             for name in names
         ]
-    _written(found, trace_file)
+    _written(found, trace_file, table)
     if emit is not None:
         print("\n".join(launch.text(emit, one.best.machine, one.step.layout) for one in found))
         return
@@ -191,7 +204,9 @@ def _filled(
     return replace(asked, global_batch=batch, sequence=sequence)
 
 
-def _written(found: Sequence[TrainingEstimate], trace_file: Path | None) -> None:
+def _written(
+    found: Sequence[TrainingEstimate], trace_file: Path | None, table: Measured | None
+) -> None:
     """Write the trace of one platform's pipeline.
 
     Raises:
@@ -202,7 +217,7 @@ def _written(found: Sequence[TrainingEstimate], trace_file: Path | None) -> None
     if len(found) > 1:
         raise BadInput("--trace has one pipeline", fix="name one platform: --on trn2")
     one = found[0]
-    made = trace.perfetto(one.model, one.best.machine, one.step.layout)
+    made = trace.perfetto(one.model, one.best.machine, one.step.layout, table)
     files.write(trace_file, made)
 
 
@@ -277,11 +292,11 @@ def _fronts(found: Sequence[TrainingEstimate]) -> list[str]:
         if len(points) > 1:
             lines.append(f"{e.platform}: no other is as fast, as cheap and as small:")
             lines += [
-                f"  {one['instances']} instances, {one['chips']} chips: "
-                f"{durations(one['interval'])}, {amounts(one['cost'])} USD; {one['name']}"
+                f"  {one.machine.count} instances, {one.machine.chips} chips: "
+                f"{durations(one.time_s)}, {amounts(one.usd)} USD; {one.step.layout}"
                 for one in points
             ]
-        lines += [f"{e.platform}: note: {e.best.note}"] if e.best.note else []
+        lines += [f"{e.platform}: note: {_note(e)}"] if e.smaller else []
         lines.append(
             f"{e.platform}: {e.best.looked_at:,} layouts, {e.best.fitting:,} with room, "
             f"{e.best.timed} timed"
@@ -289,31 +304,29 @@ def _fronts(found: Sequence[TrainingEstimate]) -> list[str]:
     return lines
 
 
-def _pareto(e: TrainingEstimate) -> list[dict[str, Any]]:
-    """The front of time, USD and chips over numbers of instances."""
-    made = []
-    for where, step in e.best.others:
-        lost = run.goodput(where.chips, where.count)
-        steps = e.tokens / (step.layout.global_batch * step.layout.sequence)
-        time_s = step.step_s.scaled(steps / lost.goodput)
-        made.append((where, step, time_s, e.usd_of(time_s, where.count)))
+def _note(e: TrainingEstimate) -> str:
+    """That fewer instances do as well, where they do."""
+    fewer = e.smaller
+    if fewer is None:
+        return ""
+    count = fewer.machine.count
+    both = f"{durations(e.time_s)} against {durations(fewer.time_s)}"
+    least = f"more than {count:,} do not pay ({fewer.step.layout})"
+    return f"{e.instances:,} instances are not faster than {count:,}: {both}; {least}"
+
+
+def _pareto(e: TrainingEstimate) -> list[Size]:
+    """The front of time, USD and chips over numbers of instances, the most first."""
+    sizes = e.sizes[::-1]
     points = [
-        (time_s.p50, usd.p50 if usd else time_s.p50 * where.chips, float(where.chips))
-        for where, _, time_s, usd in made
+        (
+            one.time_s.p50,
+            one.usd.p50 if one.usd else one.time_s.p50 * one.machine.chips,
+            float(one.machine.chips),
+        )
+        for one in sizes
     ]
-    return [
-        {
-            "instances": made[at][0].count,
-            "chips": made[at][0].chips,
-            "layout": asdict(made[at][1].layout),
-            "time_s": made[at][2].p50,
-            "usd": _median(made[at][3]),
-            "name": str(made[at][1].layout),
-            "interval": made[at][2],
-            "cost": made[at][3],
-        }
-        for at in front(points)
-    ]
+    return [sizes[at] for at in front(points)]
 
 
 def _basis(found: Sequence[TrainingEstimate]) -> str:
@@ -322,7 +335,7 @@ def _basis(found: Sequence[TrainingEstimate]) -> str:
     seen: dict[str, list[str]] = {}
     for e in found:
         state = "validated" if e.validated else "unvalidated"
-        lines.append(f"{e.platform}: {state}; {e.basis}; {e.step.source}")
+        lines.append(f"{e.platform}: {state}; {e.basis}; {'; '.join(by_phase(e.step.sources))}")
         for name in e.basis.assumed:
             seen.setdefault(name, []).append(e.platform)
     lines.append("assumed:")
@@ -349,10 +362,8 @@ def _plain(e: TrainingEstimate) -> dict[str, Any]:
         "goodput": e.goodput.goodput,
         "checkpoint_interval_s": e.goodput.interval_s,
         "price": str(e.quote),
-        "pareto": [
-            {name: value for name, value in one.items() if name not in ("interval", "cost", "name")}
-            for one in _pareto(e)
-        ],
+        "pareto": [_size(one) for one in _pareto(e)],
+        "not_faster_than": None if e.smaller is None else _size(e.smaller),
         "searched": {
             "layouts": e.best.looked_at,
             "with_room": e.best.fitting,
@@ -362,7 +373,18 @@ def _plain(e: TrainingEstimate) -> dict[str, Any]:
         "inputs": {kind.value: count for kind, count in e.basis.counts.items()},
         "assumed": list(e.basis.assumed),
         "source": e.step.source,
-        "note": e.best.note,
+        "sources": e.step.sources,
+        "note": _note(e),
+    }
+
+
+def _size(one: Size) -> dict[str, Any]:
+    return {
+        "instances": one.machine.count,
+        "chips": one.machine.chips,
+        "layout": asdict(one.step.layout),
+        "time_s": one.time_s.p50,
+        "usd": None if one.usd is None else one.usd.p50,
     }
 
 
@@ -378,10 +400,6 @@ def _step(step: Step) -> dict[str, Any]:
         "mfu": step.mfu,
         "flop": step.flop,
     }
-
-
-def _median(found: Interval | None) -> float | None:
-    return None if found is None else found.p50
 
 
 def _interval(found: Interval | None) -> dict[str, float] | None:

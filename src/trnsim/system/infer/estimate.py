@@ -22,10 +22,13 @@ from trnsim.facts import Interval, assumed, derived
 from trnsim.price import Quote, quote, usd_per_million_tokens
 from trnsim.system.infer.fused import fused
 from trnsim.system.infer.parts import inference
+from trnsim.system.layers import matching
 from trnsim.system.layers.choice import graph_times, layer_times
+from trnsim.system.layers.times import Sources
 from trnsim.system.machine import machine
+from trnsim.system.workload.architecture import Architecture
 from trnsim.system.workload.captured import Captured, blocks_of
-from trnsim.system.workload.operators import bytes_of
+from trnsim.system.workload.operators import WHOLE, Phase, bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
     from trnsim.arch.catalogue import Catalogue
     from trnsim.system.infer.parts import Asked, Inference, Part
+    from trnsim.system.layers.measured import Measured
     from trnsim.system.layers.times import LayerTimes
     from trnsim.system.machine import Machine
     from trnsim.system.workload.operators import Block
@@ -88,7 +92,8 @@ class InferenceEstimate:
         parts_s: median seconds by cause, which add up to the latency.
         memory_bytes: that a rank needs: weights of all parts, and activations.
         quote: the price of the instance.
-        source: where the times come from.
+        source: where the times of the first block come from.
+        sources: where those of all blocks come from, by part.
         notes: caveats.
     """
 
@@ -106,6 +111,7 @@ class InferenceEstimate:
     memory_bytes: float
     quote: Quote
     source: str
+    sources: dict[str, str]
     notes: tuple[str, ...]
 
     @property
@@ -128,6 +134,7 @@ def estimate(
     *,
     cores: int | None = None,
     dtype: str | None = None,
+    measured: Measured | None = None,
     kind: str = "on_demand",
     as_of: date | None = None,
     rows: Catalogue | None = None,
@@ -140,12 +147,14 @@ def estimate(
         asked: what goes through the model.
         cores: ranks in use; all of the instance's by default.
         dtype: of products and weights; by default bf16, or fp16 where a chip has no bf16.
+        measured: a user's times of layers, which win.
         kind: purchase kind of the price.
         as_of: day of the price; today by default.
         rows: the catalogue; the built-in one by default.
 
     Raises:
-        BadInput: the model has no such input, the platform is not known or has no such cores.
+        BadInput: the model has no such input, the platform is not known or has no such cores, a
+            measured table of another model.
         NotModelled: no form is known for the model.
         OutOfMemory: weights and activations exceed a rank's memory.
     """
@@ -154,7 +163,17 @@ def estimate(
     held = dtype or _usual_dtype(where)
     asked_for = inference(path, asked, held)
     each = _ranks_of_copy(asked_for, where, taken)
-    found = [_Timed(part, where, held, each) for part in asked_for.parts]
+    if measured is not None:
+        _check_measured(measured, asked_for, where)
+    found = [_Timed(part, where, held, each, measured) for part in asked_for.parts]
+    sources = Sources()
+    for one in found:
+        one.add_to(sources)
+    if measured is not None:
+        passed = ", ".join(
+            f"encode of {one.given.batch} x {one.given.tokens} tokens" for one in found
+        )
+        matching.check_used(measured, sources.words(), passed)
     needed = _check_memory(found, where)
     latency_s = sum(one.time.time_s for one in found)
     spread = sum(one.time.time_s * one.spread for one in found) / latency_s
@@ -179,6 +198,7 @@ def estimate(
         memory_bytes=needed,
         quote=quote(where.instance.name, kind, as_of=as_of, rows=rows),
         source=found[0].source,
+        sources=sources.words(),
         notes=tuple(_notes(asked_for, where, taken - copies * each)),
     )
 
@@ -186,7 +206,9 @@ def estimate(
 class _Timed:
     """A part's blocks and what they take."""
 
-    def __init__(self, part: Part, where: Machine, dtype: str, ranks: int) -> None:
+    def __init__(
+        self, part: Part, where: Machine, dtype: str, ranks: int, measured: Measured | None
+    ) -> None:
         given = part.given
         guided = math.ceil(part.guided / ranks)
         if guided > 1:
@@ -197,7 +219,8 @@ class _Timed:
             self.blocks = tuple(fused(block) for block in self.blocks)
             times, call_s = graph_times(where, dtype)
         else:
-            times, call_s = layer_times(where, "encode", dtype), 0.0
+            times, call_s = layer_times(where, "encode", dtype, measured=measured), 0.0
+        self.given = given
         layers = [(block.times, times.of(block, given)) for block in self.blocks]
         one_s = call_s + sum(count * layer.time_s for count, layer in layers)
         self.causes: dict[str, float] = defaultdict(float)
@@ -210,8 +233,17 @@ class _Timed:
         if is_captured and not where.lnc:
             self.spread = math.hypot(self.spread, CAPTURED_SPREAD)
         self.source = layers[0][1].source
+        self._sources = [
+            (block.name, layer.source)
+            for block, (_, layer) in zip(self.blocks, layers, strict=True)
+        ]
         weights = sum(count_of(block) for block in self.blocks)
         self.time = PartTime(part.name, part.model.name, part.times, part.times * one_s, weights)
+
+    def add_to(self, sources: Sources) -> None:
+        """Note where the times of its blocks come from."""
+        for name, source in self._sources:
+            sources.add(self.time.name, name, source, self.given)
 
     @property
     def activation_bytes(self) -> float:
@@ -227,6 +259,22 @@ class _Timed:
             if one.name != "scores"
         ]
         return bytes_of(max(elements, default=0.0), _ACTIVATION_BITS)
+
+
+def _check_measured(table: Measured, asked_for: Inference, where: Machine) -> None:
+    """Refuse a table where no part has layers, or that is of none of them.
+
+    Raises:
+        BadInput: naming the model, or the line.
+    """
+    models = [one.model for one in asked_for.parts if isinstance(one.model, Architecture)]
+    if not models:
+        raise BadInput(
+            f"--measured {table.file}: {asked_for.name} is read from its graph, which has no "
+            "layers that rows could be of",
+            fix="leave --measured out",
+        )
+    matching.check(table, where, (Phase.ENCODE,), [(one, WHOLE) for one in models])
 
 
 def count_of(block: Block) -> float:

@@ -13,6 +13,7 @@ Columns, in any order, in the first line:
   may be left out, or empty for every layer
 
 Times between rows are interpolated as those of compiled layers are; beyond them the file has none.
+Whether a file is of a plan's model and units, `trnsim.system.layers.matching` tells.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -45,16 +46,45 @@ _MICRO: Final = 1e-6
 
 
 @dataclass(frozen=True)
+class Row:
+    """A line of the file.
+
+    Attributes:
+        line: its number.
+        phase: encode, prefill, decode or train.
+        part: layer, embedding or head.
+        layer: sizes on a rank; "" for every layer.
+        batch: sequences.
+        tokens: new tokens of each.
+        past: tokens before them.
+        forward_s: seconds forward.
+        backward_s: seconds of both gradients, or None.
+    """
+
+    line: int
+    phase: Phase
+    part: str
+    layer: str
+    batch: int
+    tokens: int
+    past: int
+    forward_s: float
+    backward_s: float | None
+
+
+@dataclass(frozen=True)
 class Measured:
     """Measured times.
 
     Attributes:
         file: where they come from.
+        rows: its lines.
         curves: by pass ("forward", "backward"), phase, part and layer.
     """
 
     file: str
-    curves: Mapping[tuple[str, str, str, str], Curve]
+    rows: tuple[Row, ...]
+    curves: Mapping[tuple[str, str, str, str], Curve] = field(hash=False, repr=False)
 
     def of(self, block: Block, given: Pass) -> LayerTime | None:
         """The forward time of one of the block's layers; None where the file has none."""
@@ -80,31 +110,34 @@ def read(path: str | Path) -> Measured:
     Raises:
         BadInput: the file cannot be read, or a line of it, which is named, holds what cannot be.
     """
-    rows = csv.reader(StringIO(files.read_text(path, fix=_FIX)))
-    points: dict[tuple[str, str, str, str], list[Point]] = {}
-    for key, point in _points(str(path), rows):
-        points.setdefault(key, []).append(point)
-    if not points:
+    rows = tuple(_rows(str(path), csv.reader(StringIO(files.read_text(path, fix=_FIX)))))
+    if not rows:
         raise BadInput(f"{path} has no rows of times", fix=_FIX)
-    return Measured(str(path), {key: Curve(tuple(found)) for key, found in points.items()})
+    points: dict[tuple[str, str, str, str], list[Point]] = {}
+    for row in rows:
+        for way, time_s in (("forward", row.forward_s), ("backward", row.backward_s)):
+            if time_s is not None:
+                point = Point(row.batch, row.tokens + row.past, time_s)
+                points.setdefault((way, row.phase, row.part, row.layer), []).append(point)
+    return Measured(str(path), rows, {key: Curve(tuple(found)) for key, found in points.items()})
 
 
-def _points(
-    path: str, rows: Iterator[list[str]]
-) -> Iterator[tuple[tuple[str, str, str, str], Point]]:
-    names = [name.strip() for name in next(rows, [])]
+def _rows(path: str, lines: Iterator[list[str]]) -> Iterator[Row]:
+    names = [name.strip() for name in next(lines, [])]
     _check_names(path, names)
-    for line, cells in enumerate(rows, 2):
+    seen: dict[tuple[object, ...], int] = {}
+    for number, cells in enumerate(lines, 2):
         if not any(cell.strip() for cell in cells):
             continue
-        row = _Line(path, line, names, cells)
-        batch, tokens = row.whole("batch", least=1), row.whole("tokens", least=1)
-        length = tokens + row.whole("past", least=0)
-        phase, part = row.one_of("phase", tuple(Phase)), row.one_of("part", PARTS)
-        for way, column in (("forward", "time_us"), ("backward", "backward_us")):
-            if row.text(column) or column in NEEDED:
-                time_s = row.positive(column) * _MICRO
-                yield (way, phase, part, row.text("layer")), Point(batch, length, time_s)
+        row = _Line(path, number, names, cells).row(number)
+        key = (row.phase, row.part, row.layer, row.batch, row.tokens + row.past)
+        if key in seen:
+            raise BadInput(
+                f"{path}, line {number}: phase, part, layer, batch and length of line {seen[key]}",
+                fix="keep one of them, as the median of your runs",
+            )
+        seen[key] = number
+        yield row
 
 
 def _check_names(path: str, names: list[str]) -> None:
@@ -129,6 +162,20 @@ class _Line:
         if len(cells) != len(names):
             raise BadInput(f"{self.where}: {len(cells)} cells for {len(names)} columns", fix=_FIX)
         self.cells = {name: cell.strip() for name, cell in zip(names, cells, strict=True)}
+
+    def row(self, number: int) -> Row:
+        """All of it."""
+        return Row(
+            number,
+            Phase(self.one_of("phase", tuple(Phase))),
+            self.one_of("part", PARTS),
+            self.text("layer"),
+            self.whole("batch", least=1),
+            self.whole("tokens", least=1),
+            self.whole("past", least=0),
+            self.positive("time_us") * _MICRO,
+            self.positive("backward_us") * _MICRO if self.text("backward_us") else None,
+        )
 
     def text(self, name: str) -> str:
         """The cell of a column; empty where the file has no such column."""
@@ -155,7 +202,7 @@ class _Line:
         except ValueError:
             found = math.nan
         if not (math.isfinite(found) and found > 0):
-            raise self._refused(name, "numbers above 0")
+            raise self._refused(name, "numbers above 0, in microseconds and without a unit")
         return found
 
     def _refused(self, name: str, legal: str) -> BadInput:

@@ -42,3 +42,44 @@ class LayerTimes(Protocol):
     def backward(self, block: Block, given: Pass) -> LayerTime:
         """The time of both gradients of one of the block's layers."""
         ...
+
+
+class Sources:
+    """Which answers the times of a plan come from, by phase."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[str, dict[str, dict[str, set[object]]]] = {}
+
+    def add(self, phase: str, part: str, source: str, shape: object = None) -> None:
+        """Note that a part's time in a phase came from a source.
+
+        Args:
+            phase: "prefill", or "forward".
+            part: the block's name.
+            source: that of its `LayerTime`.
+            shape: batch and lengths of the pass.
+        """
+        parts = self._shapes.setdefault(phase, {}).setdefault(source, {})
+        parts.setdefault(part, set()).add(shape)
+
+    def words(self) -> dict[str, str]:
+        """By phase, its sources; where there are several, the parts that come from each."""
+        return {phase: _words(found) for phase, found in self._shapes.items()}
+
+
+def _words(found: Mapping[str, Mapping[str, set[object]]]) -> str:
+    if len(found) == 1:
+        return next(iter(found))
+    totals: dict[str, int] = {}
+    for parts in found.values():
+        for part, shapes in parts.items():
+            totals[part] = totals.get(part, 0) + len(shapes)
+    return "; ".join(f"{source} ({_parts(found[source], totals)})" for source in sorted(found))
+
+
+def _parts(parts: Mapping[str, set[object]], totals: Mapping[str, int]) -> str:
+    """``layer in 3 of 12 shapes, head``: a part that has another source elsewhere has a count."""
+    return ", ".join(
+        part if len(shapes) == totals[part] else f"{part} in {len(shapes)} of {totals[part]} shapes"
+        for part, shapes in parts.items()
+    )

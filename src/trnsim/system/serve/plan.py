@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.facts import Interval
 from trnsim.price import Quote, quote
+from trnsim.system.layers import matching
+from trnsim.system.layers.choice import layer_times
 from trnsim.system.serve.demand import WAVES, Demand, Slo
 from trnsim.system.serve.figures import Figures, Served, once, serve
 from trnsim.system.serve.load import Load, check_tokens
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.search import Found, Search
-from trnsim.system.serve.server import Deployment, check_length
+from trnsim.system.serve.server import Deployment, check_length, legal_tensors, served
+from trnsim.system.workload.operators import Phase, Split
 
 if TYPE_CHECKING:
     from datetime import date
 
     from trnsim.arch.catalogue import Catalogue
+    from trnsim.system.layers.measured import Measured
     from trnsim.system.layers.times import LayerTimes
     from trnsim.system.machine import Machine
     from trnsim.system.workload.architecture import Architecture
@@ -74,16 +78,21 @@ def plan(
     as_of: date | None = None,
     rows: Catalogue | None = None,
     times: LayerTimes | None = None,
+    measured: Measured | None = None,
 ) -> Plan:
     """The best deployment of `model` for `demand`, where `options` leave a choice.
 
     The best costs the least for a token among those that keep the SLO; of equal ones, the faster.
+    A user's `measured` times of layers win over `times`, which are the project's own by default.
 
     Raises:
-        BadInput: options that no deployment can have.
+        BadInput: options that no deployment can have, a measured table of another model.
         OutOfMemory: nothing that may be chosen fits.
     """
     slo = slo or Slo()
+    if measured is not None:
+        _check_measured(measured, model, machine, options)
+        times = layer_times(machine, measured=measured)
     longest = options.max_model_len or _longest(model, demand)
     check_length(model, longest)
     given = demand.trace
@@ -95,6 +104,9 @@ def plan(
     options = replace(options, max_model_len=longest)
     found = Search(model, machine, options, demand, given, slo, times).best()
     load, found, shown = _shown(demand, given, slo, found)
+    if measured is not None:
+        passed = f"prefill and decode of {found.deployment.engine.max_num_seqs} sequences at most"
+        matching.check_used(measured, found.deployment.steps.sources, passed)
     return Plan(
         found.deployment,
         shown,
@@ -104,6 +116,17 @@ def plan(
         _is_met(shown, slo),
         found.tried,
     )
+
+
+def _check_measured(
+    table: Measured, model: Architecture, machine: Machine, options: Options
+) -> None:
+    """Refuse a table that is of none of the layouts that a search may take."""
+    tensors = [options.tensor] if options.tensor else legal_tensors(model, machine)
+    splits = [Split(tensor, options.expert) for tensor in tensors]
+    models = [served(model, options, machine)] + ([options.draft] if options.draft else [])
+    cases = [(one, split) for one in models for split in splits]
+    matching.check(table, machine, (Phase.PREFILL, Phase.DECODE), cases)
 
 
 def _shown(

@@ -41,6 +41,7 @@ def values(plan: Plan) -> dict[str, Any]:
         "startup_s": {name: _plain(one) for name, one in startup_s(found).items()},
         "idle_replicas": idle(plan),
         "times": times_source(found),
+        "sources": times_sources(found),
         "assumed": assumed(found),
         "validated": is_validated(found),
         "note": machine.note,
@@ -118,6 +119,11 @@ def _around(value: float, fact: Rate) -> Interval:
 def times_source(found: Deployment) -> str:
     """Where the times of layers come from."""
     return found.steps.source
+
+
+def times_sources(found: Deployment) -> dict[str, str]:
+    """Where the times of layers come from in each phase that was run."""
+    return found.steps.sources
 
 
 def idle(plan: Plan) -> int:

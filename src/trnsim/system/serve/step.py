@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from trnsim.facts import Evidence
+from trnsim.system.layers.times import Sources
 from trnsim.system.links import Spread, exchange
 from trnsim.system.workload.operators import (
     Axis,
@@ -106,12 +107,18 @@ class Steps:
     speculation: Speculation = Speculation()
     imbalance: float = 0.0
     _known: dict[tuple[int, ...], StepTime] = field(default_factory=dict, repr=False)
+    _sources: Sources = field(default_factory=Sources, repr=False)
 
     @property
     def source(self) -> str:
         """Where the times of its layers come from."""
         given = Pass(Phase.DECODE, 1, 1)
         return self.times.of(blocks(self.model, given, self.split)[1], given).source
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Where the times of all steps until now come from, by phase."""
+        return self._sources.words()
 
     def prefill(self, prompts: int, tokens: int, past: int) -> StepTime:
         """A step of `prompts` prompts of `tokens` tokens behind `past` that are there."""
@@ -199,6 +206,7 @@ class Steps:
         errors: dict[str, float] = {}
         for block in made:
             layer = self.times.of(block, given)
+            self._sources.add(given.phase, block.name, layer.source, given)
             for name, time_s in layer.parts_s.items():
                 for part, share in _shares(name, block):
                     parts[part] += time_s * share * block.times

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput
 from trnsim.price import Quote, quote
+from trnsim.system.layers import matching
 from trnsim.system.layers.choice import PRODUCTS
 from trnsim.system.layers.choice import facts as layer_facts
 from trnsim.system.machine import machine
 from trnsim.system.train import memory
 from trnsim.system.train.best import Best, Effort, best
-from trnsim.system.train.candidates import Asked
+from trnsim.system.train.candidates import Asked, layouts
 from trnsim.system.train.run import Goodput, Reliability, goodput
+from trnsim.system.train.stages import trained
 from trnsim.system.uncertainty import Basis, Inputs
 from trnsim.system.workload.operators import Phase
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from trnsim.arch.catalogue import Catalogue
     from trnsim.facts import Interval, Rate
+    from trnsim.system.layers.measured import Measured
     from trnsim.system.machine import Machine
     from trnsim.system.train.step import Step
     from trnsim.system.workload.architecture import Architecture
@@ -32,6 +35,27 @@ BATCH_TOKENS: Final = 4 * 2**20
 SEQUENCE: Final = 8192
 _HOUR_S: Final = 3600.0
 _EFFICIENCY: Final = "training efficiency"
+
+
+_SAME: Final = 1.02
+"""Runs nearer than this are as long as each other."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """A run on a number of instances.
+
+    Attributes:
+        machine: the instances.
+        step: the shortest step on them.
+        time_s: seconds of the run, with what failures take.
+        usd: of the run; None without a public price.
+    """
+
+    machine: Machine
+    step: Step
+    time_s: Interval
+    usd: Interval | None
 
 
 @dataclass(frozen=True)
@@ -46,6 +70,7 @@ class TrainingEstimate:
         goodput: of a job on all its chips.
         quote: the price of an instance.
         basis: provenance of the inputs.
+        reliability: what interrupts the run.
     """
 
     model: Architecture
@@ -55,6 +80,7 @@ class TrainingEstimate:
     goodput: Goodput
     quote: Quote
     basis: Basis
+    reliability: Reliability | None = None
 
     @property
     def step(self) -> Step:
@@ -84,9 +110,29 @@ class TrainingEstimate:
     @property
     def time_s(self) -> Interval:
         """Seconds of the run: ``steps step / goodput``."""
-        layout = self.step.layout
+        return self._run_s(self.step, self.goodput)
+
+    def _run_s(self, step: Step, lost: Goodput) -> Interval:
+        layout = step.layout
         steps = self.tokens / (layout.global_batch * layout.sequence)
-        return self.step.step_s.scaled(steps / self.goodput.goodput)
+        return step.step_s.scaled(steps / lost.goodput)
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The run on every number of instances that was looked at, the fewest first."""
+        found = []
+        for where, step in self.best.others:
+            lost = goodput(where.chips, where.count, self.reliability)
+            time_s = self._run_s(step, lost)
+            found.append(Size(where, step, time_s, self.usd_of(time_s, where.count)))
+        return tuple(sorted(found, key=lambda one: one.machine.count))
+
+    @property
+    def smaller(self) -> Size | None:
+        """The fewest instances on which the run is not longer; None where none are."""
+        limit_s = _SAME * self.time_s.p50
+        fewer = (one for one in self.sizes if one.machine.count < self.instances)
+        return next((one for one in fewer if one.time_s.p50 <= limit_s), None)
 
     @property
     def usd(self) -> Interval | None:
@@ -119,6 +165,7 @@ def estimate(
     instances: int | None = None,
     reliability: Reliability | None = None,
     effort: Effort | None = None,
+    measured: Measured | None = None,
     kind: str = "capacity_block",
     as_of: date | None = None,
     rows: Catalogue | None = None,
@@ -133,12 +180,14 @@ def estimate(
         instances: how many; the smallest number with a layout that has room by default.
         reliability: what interrupts the run.
         effort: what the search may take.
+        measured: a user's times of layers, which win.
         kind: purchase kind of the price.
         as_of: day of the price; today by default.
         rows: the catalogue of prices; the built-in one by default.
 
     Raises:
-        BadInput: a number that cannot be, an unknown platform, no legal layout.
+        BadInput: a number that cannot be, an unknown platform, no legal layout, a measured table of
+            another model.
         OutOfMemory: no layout has room.
     """
     if not (tokens > 0 and math.isfinite(tokens)):
@@ -146,10 +195,25 @@ def estimate(
             f"tokens must be positive and finite, not {tokens}", fix="give a positive tokens"
         )
     where = machine(on, instances or 1, rows=rows)
-    found = best(model, on, instances, asked or usual(model, where), effort)
+    asked = asked or usual(model, where)
+    if measured is not None:
+        _check_measured(measured, model, where, asked)
+    found = best(model, on, instances, asked, effort, measured)
+    if measured is not None:
+        made = found.step.layout
+        passed = f"train of {made.micro_batch} x {made.sequence} tokens"
+        matching.check_used(measured, found.step.sources, passed)
     price = quote(found.machine.instance.name, kind, as_of=as_of, rows=rows)
     lost = goodput(found.machine.chips, found.machine.count, reliability)
-    return TrainingEstimate(model, on, found, tokens, lost, price, _basis(found))
+    return TrainingEstimate(model, on, found, tokens, lost, price, _basis(found), reliability)
+
+
+def _check_measured(table: Measured, model: Architecture, where: Machine, asked: Asked) -> None:
+    """Refuse a table that is of none of the layouts that a search may take."""
+    splits = {(one.split, one.dtype) for one in layouts(model, where, asked)}
+    if splits:  # without one, the search says why
+        cases = [(trained(model, dtype), split) for split, dtype in splits]
+        matching.check(table, where, (Phase.TRAIN,), cases)
 
 
 def usual(model: Architecture, where: Machine, sequence: int | None = None) -> Asked:

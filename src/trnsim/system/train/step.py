@@ -18,6 +18,7 @@ import numpy as np
 
 from trnsim.facts import Interval, assumed
 from trnsim.system.layers.choice import bytes_per_s, layer_times
+from trnsim.system.layers.times import Sources
 from trnsim.system.links.exchange import BANDWIDTHS
 from trnsim.system.train import memory, pipeline
 from trnsim.system.train.exchanges import exchanges
@@ -30,6 +31,7 @@ from trnsim.system.workload.operators import Pass, Phase
 from trnsim.system.workload.passes import blocks
 
 if TYPE_CHECKING:
+    from trnsim.system.layers.measured import Measured
     from trnsim.system.layers.times import LayerTimes
     from trnsim.system.machine import Machine
     from trnsim.system.train.layout import Layout
@@ -60,7 +62,8 @@ class Step:
         flop: useful FLOPs of a step, masked and repeated ones left out.
         mfu: these beside what the chips could do in that time.
         chips: of the machine.
-        source: where the times of layers come from.
+        source: where the times of the first block come from.
+        sources: where those of all blocks come from, "forward" and "backward".
     """
 
     layout: Layout
@@ -72,6 +75,7 @@ class Step:
     mfu: float
     chips: int
     source: str
+    sources: dict[str, str]
 
     @property
     def sequences_per_s(self) -> Interval:
@@ -106,12 +110,18 @@ class Steps:
     """Steps of layouts of one model on one machine."""
 
     def __init__(
-        self, model: Architecture, machine: Machine, times: LayerTimes | None = None
+        self,
+        model: Architecture,
+        machine: Machine,
+        times: LayerTimes | None = None,
+        *,
+        measured: Measured | None = None,
     ) -> None:
         self.model = model
         self.machine = machine
         self.exchanges = exchanges(machine)
         self._given = times
+        self._measured = measured
         self._found: dict[tuple[object, ...], tuple[Block, Passes]] = {}
         self._flop: dict[int, float] = {}
 
@@ -169,6 +179,7 @@ class Steps:
             flop / (peak * sum(parts_s.values())),
             self.machine.chips,
             first.source,
+            _sources(made, worked),
         )
 
     def rough_s(self, layout: Layout) -> float:
@@ -216,7 +227,7 @@ class Steps:
         return _GRADIENT_PASSES * layout.global_batch * self._flop[layout.sequence]
 
     def _times(self, dtype: str) -> LayerTimes:
-        return self._given or layer_times(self.machine, "train", dtype)
+        return self._given or layer_times(self.machine, "train", dtype, measured=self._measured)
 
     def _chunk(self, chunk: Chunk, layout: Layout) -> list[Passes]:
         return [_many(self._part(part, layout), part.times) for part in chunk]
@@ -294,14 +305,22 @@ class Steps:
         return Interval(float(low), sum(parts_s.values()), float(high))
 
 
+def _sources(made: list[Chunk], worked: list[list[Passes]]) -> dict[str, str]:
+    """Where the times of both passes come from, by part where these differ."""
+    found = Sources()
+    for chunk, passed in zip(made, worked, strict=True):
+        for part, one in zip(chunk, passed, strict=True):
+            found.add("forward", part.block.name, one.source)
+            found.add("backward", part.block.name, one.backward_source)
+    return found.words()
+
+
 def _many(one: Passes, count: float) -> Passes:
-    return Passes(
-        one.forward.times(count),
-        one.backward.times(count),
-        count * one.weights_s,
-        one.spread,
-        one.source,
-        one.has_exchanges,
+    return replace(
+        one,
+        forward=one.forward.times(count),
+        backward=one.backward.times(count),
+        weights_s=count * one.weights_s,
     )
 
 

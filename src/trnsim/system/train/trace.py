@@ -10,6 +10,7 @@ from trnsim.system.train import pipeline
 from trnsim.system.train.step import Steps
 
 if TYPE_CHECKING:
+    from trnsim.system.layers.measured import Measured
     from trnsim.system.machine import Machine
     from trnsim.system.train.layout import Layout
     from trnsim.system.workload.architecture import Architecture
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
 _MOST_OPERATIONS: Final = 1 << 20
 
 
-def perfetto(model: Architecture, machine: Machine, layout: Layout) -> bytes:
-    """The trace of one data rank's pipeline.
+def perfetto(
+    model: Architecture, machine: Machine, layout: Layout, measured: Measured | None = None
+) -> bytes:
+    """The trace of one data rank's pipeline, with a user's measured times where there are any.
 
     Raises:
         BadInput: it has more operations than a viewer shows.
@@ -30,7 +33,7 @@ def perfetto(model: Architecture, machine: Machine, layout: Layout) -> bytes:
             f"--trace: a step has {operations:,} operations; at most {_MOST_OPERATIONS:,}",
             fix="use a smaller --global-batch",
         )
-    steps = Steps(model, machine)
+    steps = Steps(model, machine, measured=measured)
     costs = steps.costs(steps.worked(layout), layout)
     made = pipeline.orders(layout.schedule, stages, parts, layout.micro_batches)
     found = pipeline.run(made, costs)

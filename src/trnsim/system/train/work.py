@@ -66,6 +66,7 @@ class Passes:
         spread: one sigma of the logarithm of (true / estimate) of computing.
         source: where its times come from.
         has_exchanges: whether the spread is of exchanges too.
+        backward_source: where those of its gradients come from.
     """
 
     forward: Work
@@ -74,6 +75,7 @@ class Passes:
     spread: float
     source: str
     has_exchanges: bool = False
+    backward_source: str = ""
 
 
 def passes(part: Part, layout: Layout, times: LayerTimes, exchanges: Exchanges) -> Passes:
@@ -96,6 +98,7 @@ def passes(part: Part, layout: Layout, times: LayerTimes, exchanges: Exchanges) 
         ahead.spread,
         ahead.source,
         ahead.has_exchanges,
+        back.source,
     )
 
 
