@@ -27,6 +27,10 @@ COVERED = {
             *("elementwise", "functions", "layout", "leaves", "lookup", "reductions", "rounding"),
         )
     },
+    "instance/shell/bin/neuron-monitor-prometheus.py": (
+        "instance/shell/test_session.py",
+        "a name of a command",
+    ),
     "graph/ops/calls.py": ("torch/dispatch/test_nki_calls.py", "a call is a kernel of the user's"),
     "nki/aliases/neuron_dtypes.py": ("nki/test_aliases.py", "the aliases are tested as imported"),
     "nki/aliases/neuronxcc/nki/typing.py": ("nki/test_aliases.py", "likewise"),

@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "demo": "Show what trnsim does: a kernel, a mistake, a training loop, a cost, the claims.",
     "run": "Run a Python program, or one of its NKI kernels, on an emulated NeuronCore.",
     "launch": "Run a program as ranks of emulated instances, one process a rank.",
+    "shell": "Run a program, or your shell, where Neuron's clients find an instance's devices.",
     "compile": "Compile a model to a program for a NeuronCore: its time, what bounds it, where it "
     "goes.",
     "explain": "Print what an instruction takes, where it runs, what it computes, and what it "

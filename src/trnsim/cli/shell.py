@@ -1,0 +1,66 @@
+"""`trnsim shell`: an emulated instance that a program steps into."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from trnsim.cli.options import parser
+from trnsim.instance.shell import session
+
+app = parser()
+
+
+class ShellCommand(TyperCommand):
+    """The parser of `trnsim shell`: what follows the options is the program's."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; the first that is no option begins the program."""
+        ctx.allow_interspersed_args = False
+        return super().parse_args(ctx, args)
+
+
+@app.command(cls=ShellCommand)
+def shell(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="The program and its arguments; without, your shell.", metavar="-- COMMAND..."
+        ),
+    ] = None,
+    instance: Annotated[
+        str | None,
+        typer.Option(
+            help="The instance type, such as trn2.48xlarge; without, TRNSIM_INSTANCE, or the "
+            "smallest of the target chip."
+        ),
+    ] = None,
+    lnc: Annotated[
+        int | None, typer.Option(help="Physical cores in a logical one; without, the chip's own.")
+    ] = None,
+) -> None:
+    """Run a program, or your shell, where Neuron's clients find an instance's devices.
+
+    On Linux it has /dev/neuron*, the driver's line in /proc/devices, the devices in sysfs with
+    counters that follow what emulated programs do, the instance type in DMI, and neuron-ls and its
+    like in /opt/aws/neuron/bin. None of it is visible outside, and nothing of it stays. Where the
+    system has no private mounts, PATH and variables alone are set, and a line says what is missing.
+
+    Example: trnsim shell --instance trn2.48xlarge -- python train.py
+    """
+    entered = session.enter(instance, lnc)
+    if entered.notice:
+        _say(entered.notice)
+    if not command and sys.stderr.isatty():
+        model = entered.model
+        _say(f"{model.name}, emulated: {len(model.devices)} devices, {model.cores} logical cores")
+    environment = session.variables(entered, lnc)
+    raise SystemExit(session.become(entered, command or (), environment, _say))
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"trnsim: {text}\n")
+    sys.stderr.flush()

@@ -1,0 +1,148 @@
+"""The places where Neuron's clients look for devices, made in this mount namespace one by one.
+
+One that cannot be made is left as it was, and named.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trnsim.instance.shell import kernel, sysfs, tools
+from trnsim.instance.shell.cover import Cover
+
+if TYPE_CHECKING:
+    from trnsim.instance.model import InstanceModel
+
+__all__ = ["CONTACTS", "make"]
+
+_MAJOR: Final = 0
+"""Neuron's device number here: no driver has it, so that opening the device fails."""
+_DEVICES: Final = "/proc/devices"
+_CHARACTER: Final = "Character devices:\n"
+_VIRTUAL: Final = "/sys/devices/virtual"
+_DMI: Final = {"product_name": "", "sys_vendor": "Amazon EC2"}
+
+
+def make(model: InstanceModel) -> dict[str, str]:
+    """Make every contact point of `model`; those that the kernel refuses, with the reason."""
+    cover = Cover()
+    missing: dict[str, str] = {}
+    umask = os.umask(0)
+    try:
+        for name, add in CONTACTS.items():
+            try:
+                add(cover, model)
+            except OSError as error:
+                missing[name] = error.strerror or str(error)
+    finally:
+        os.umask(umask)
+    return missing
+
+
+def _add_devices(cover: Cover, model: InstanceModel) -> None:
+    """/dev/neuron*, and terminals of the namespace's own."""
+    terminal = _terminal()
+    below = os.open("/dev", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        real = [name for name in os.listdir(below) if re.fullmatch(r"neuron\d+", name)]
+        folder = cover.reach("/dev", without=[*real, "ptmx", "pts"])
+        # A bound ptmx finds no pts beside it (ENOENT): terminals get a file system of their own.
+        os.mkdir(f"{folder}/pts")
+        kernel.mount("devpts", f"{folder}/pts", "devpts", data="newinstance,ptmxmode=0666,mode=620")
+        os.symlink("pts/ptmx", f"{folder}/ptmx")
+        if terminal:
+            _show_terminal(cover, below, terminal)
+    finally:
+        os.close(below)
+    for device in model.devices:
+        _add_device(cover, f"{folder}/neuron{device.index}")
+
+
+def _add_device(cover: Cover, path: str) -> None:
+    try:
+        # The device 0:0 is the one that Linux lets every user make.
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(_MAJOR, 0))
+    except PermissionError:
+        folder, _, name = path.rpartition("/")
+        cover.write(folder, {name: ""}, 0o666)
+
+
+def _terminal() -> str:
+    """The path below /dev/pts of the terminal that this process runs in, or ""."""
+    for descriptor in (0, 1, 2):
+        with suppress(OSError):
+            name = os.ttyname(descriptor)
+            return name.removeprefix("/dev/") if name.startswith("/dev/pts/") else ""
+    return ""
+
+
+def _show_terminal(cover: Cover, below: int, terminal: str) -> None:
+    """Bind the terminal, which is none of the new ones, where ttyname(3) still finds it."""
+    console = "/dev/console"
+    if not os.path.lexists(console):
+        cover.write("/dev", {"console": ""}, 0o600)
+    kernel.mount(f"/proc/self/fd/{below}/{terminal}", console, flags=kernel.MS_BIND)
+
+
+def _add_driver(cover: Cover, model: InstanceModel) -> None:
+    """The driver's line in /proc/devices."""
+    del model
+    text = Path(_DEVICES).read_text(encoding="utf-8")
+    kept = re.sub(r"(?m)^ *\d+ neuron\n", "", text)
+    head, found, rest = kept.partition(_CHARACTER)
+    cover.put_over(_DEVICES, f"{head}{found or _CHARACTER}{_MAJOR:3d} neuron\n{rest}")
+
+
+def _add_sysfs(cover: Cover, model: InstanceModel) -> None:
+    """/sys/devices/virtual/neuron_device."""
+    cover.reach(_VIRTUAL, without=["neuron_device"])
+    folder = cover.reach(_VIRTUAL, "neuron_device")
+    for device in model.devices:
+        cover.write(folder, sysfs.device_files(model, device))
+        top = f"{folder}/neuron{device.index}"
+        os.symlink("../../../../class/neuron_device", f"{top}/subsystem")
+        for name, mode in sysfs.MODES.items():
+            os.chmod(f"{top}/{name}", mode)
+
+
+def _add_class(cover: Cover, model: InstanceModel) -> None:
+    """/sys/class/neuron_device."""
+    cover.reach("/sys/class", without=["neuron_device"])
+    folder = cover.reach("/sys/class", "neuron_device")
+    for device in model.devices:
+        name = f"neuron{device.index}"
+        os.symlink(f"../../devices/virtual/neuron_device/{name}", f"{folder}/{name}")
+
+
+def _add_product(cover: Cover, model: InstanceModel) -> None:
+    """What DMI says that the machine is."""
+    folder = cover.reach(_VIRTUAL, "dmi/id", without=_DMI)
+    cover.write(folder, {name: f"{text or model.name}\n" for name, text in _DMI.items()}, 0o444)
+    if not os.path.lexists("/sys/class/dmi"):
+        known = cover.reach("/sys/class", "dmi")
+        os.symlink("../../devices/virtual/dmi/id", f"{known}/id")
+
+
+def _add_tools(cover: Cover, model: InstanceModel) -> None:
+    """/opt/aws/neuron/bin."""
+    del model
+    top, _, below = tools.FOLDER[1:].partition("/")
+    folder = cover.reach(f"/{top}", below, without=tools.TOOLS)
+    cover.write(folder, tools.scripts(), 0o755)
+
+
+CONTACTS: Final[dict[str, Callable[[Cover, InstanceModel], None]]] = {
+    "/dev/neuron*": _add_devices,
+    _DEVICES: _add_driver,
+    sysfs.ROOT: _add_sysfs,
+    "/sys/class/neuron_device": _add_class,
+    f"{_VIRTUAL}/dmi/id/product_name": _add_product,
+    tools.FOLDER: _add_tools,
+}
+"""What makes each contact point."""

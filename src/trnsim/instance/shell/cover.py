@@ -1,0 +1,117 @@
+"""Files added to folders of the machine, in this process's mount namespace alone.
+
+A folder is covered by a tmpfs that has its entries, each bound from the folder below, beside those
+that are added. All of it lives in memory, and goes with the last process of the namespace.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import PurePosixPath
+
+from trnsim.instance.shell import kernel
+from trnsim.instance.shell.namespace import SOURCE
+
+__all__ = ["Cover"]
+
+
+class Cover:
+    """The folders that were covered or made, and what is put into them.
+
+    Every method raises OSError where the kernel refuses.
+    """
+
+    def __init__(self) -> None:
+        self._open: set[str] = set()
+
+    def reach(self, top: str, below: str = "", without: Iterable[str] = ()) -> str:
+        """The folder `below` of `top`, to which files can be added from now on.
+
+        `top` must exist; folders below it are made. Entries `without` are not carried over.
+        """
+        parts = PurePosixPath(below).parts
+        for number in range(len(parts) + 1):
+            folder = "/".join((top, *parts[:number]))
+            if folder in self._open:
+                continue
+            if number and not os.path.isdir(folder):
+                os.mkdir(folder)
+            else:
+                _cover(folder, frozenset(without) if number == len(parts) else frozenset())
+            self._open.add(folder)
+        return "/".join((top, *parts))
+
+    @staticmethod
+    def write(folder: str, files: Mapping[str, str], mode: int = 0o644) -> None:
+        """Write `files`, by their paths below `folder`, with the folders on their way."""
+        made = {""}
+        for path, text in files.items():
+            parents = [parent for parent in _parents(path) if parent not in made]
+            for parent in reversed(parents):
+                os.mkdir(f"{folder}/{parent}")  # ten thousand of them: no objects
+                made.add(parent)
+            _write(f"{folder}/{path}", text, mode)
+
+    @staticmethod
+    def put_over(path: str, text: str) -> None:
+        """Put a file with `text` over the file at `path`, in a folder that cannot be covered."""
+        # The bind keeps the file alive once its own folder is gone.
+        kernel.mount(SOURCE, "/dev", "tmpfs")
+        try:
+            _write("/dev/file", text, 0o444)
+            kernel.mount("/dev/file", path, flags=kernel.MS_BIND)
+        finally:
+            kernel.unmount("/dev")
+
+
+def _parents(path: str) -> Iterable[str]:
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _write(path: str, text: str, mode: int) -> None:
+    # Direct, unlike trnsim.files: nobody reads the folder yet, and it is no file of the user's.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _cover(folder: str, without: frozenset[str]) -> None:
+    """Mount a tmpfs on `folder` with the entries that it has, but those `without`."""
+    below = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        entries = {
+            name: os.stat(name, dir_fd=below, follow_symlinks=False).st_mode
+            for name in os.listdir(below)
+            if name not in without
+        }
+        mode = stat.S_IMODE(os.fstat(below).st_mode) & 0o1777
+        kernel.mount(SOURCE, folder, "tmpfs", data=f"mode={mode:o}")
+        try:
+            for name, kind in entries.items():
+                with suppress(FileNotFoundError):  # it has gone since
+                    _carry_over(below, name, kind, f"{folder}/{name}")
+        except OSError:
+            kernel.unmount(folder)
+            raise
+    finally:
+        os.close(below)
+
+
+def _carry_over(below: int, name: str, kind: int, path: str) -> None:
+    """Make the entry `name` of the folder `below` appear at `path`."""
+    if stat.S_ISLNK(kind):
+        os.symlink(os.readlink(name, dir_fd=below), path)
+        return
+    if stat.S_ISDIR(kind):
+        os.mkdir(path)
+    else:
+        _write(path, "", 0o644)
+    # Recursive, as mounts below one that another user namespace made cannot be uncovered.
+    kernel.mount(f"/proc/self/fd/{below}/{name}", path, flags=kernel.MS_BIND | kernel.MS_REC)

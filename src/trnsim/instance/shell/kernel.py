@@ -1,0 +1,84 @@
+"""Linux's unshare(2), mount(2) and inotify(7), which Python 3.11 does not have, through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, Final
+
+__all__ = [
+    "CLONE_NEWNS",
+    "CLONE_NEWUSER",
+    "MNT_DETACH",
+    "MS_BIND",
+    "MS_PRIVATE",
+    "MS_REC",
+    "inotify",
+    "mount",
+    "unmount",
+    "unshare",
+    "watch",
+]
+
+# linux/sched.h, linux/mount.h, sys/mount.h, linux/inotify.h: the kernel's stable interface.
+CLONE_NEWNS: Final = 0x00020000
+CLONE_NEWUSER: Final = 0x10000000
+MS_BIND: Final = 1 << 12
+MS_REC: Final = 1 << 14
+MS_PRIVATE: Final = 1 << 18
+MNT_DETACH: Final = 2
+_IN_CLOSE_WRITE: Final = 0x00000008
+
+
+def unshare(flags: int) -> None:
+    """Give this process namespaces of its own.
+
+    Raises:
+        OSError: the kernel refuses; EINVAL where a process with threads asks for CLONE_NEWUSER.
+    """
+    _call("unshare", flags)
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
+    """Mount `source` on `target`.
+
+    Raises:
+        OSError: the kernel refuses; its filename is `target`.
+    """
+    texts = (os.fsencode(text) or None for text in (source, target, kind))
+    _call("mount", *texts, ctypes.c_ulong(flags), os.fsencode(data) or None, path=target)
+
+
+def unmount(target: str) -> None:
+    """Take away what is mounted on `target`; what has it open keeps it.
+
+    Raises:
+        OSError: nothing is mounted there.
+    """
+    _call("umount2", os.fsencode(target), MNT_DETACH, path=target)
+
+
+def inotify() -> int:
+    """A descriptor that becomes readable when a watched file was written, without blocking.
+
+    Raises:
+        OSError: the user has as many as the kernel allows.
+    """
+    return _call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def watch(descriptor: int, folder: str) -> int:
+    """The number by which `descriptor` names `folder` when a program has written a file there.
+
+    Raises:
+        OSError: the folder does not exist, or the user watches as many as the kernel allows.
+    """
+    return _call("inotify_add_watch", descriptor, os.fsencode(folder), _IN_CLOSE_WRITE, path=folder)
+
+
+def _call(name: str, *arguments: Any, path: str | None = None) -> int:
+    answer: int = getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments)
+    if answer < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path)
+    return answer

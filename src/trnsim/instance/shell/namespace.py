@@ -1,0 +1,92 @@
+"""A mount namespace of this process's own: as root alone, otherwise in a user namespace too."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from trnsim.instance.shell import kernel
+
+__all__ = ["SOURCE", "Refused", "enter", "is_inside"]
+
+SOURCE: Final = "trnsim"
+"""What /proc/self/mountinfo calls the file systems of an emulated instance."""
+_TRIED_ON: Final = "/dev"
+
+
+class Refused(Exception):
+    """There is no private mount namespace here; its text is the reason."""
+
+
+def is_inside() -> bool:
+    """Whether this process is in an emulated instance already."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return f" - tmpfs {SOURCE} " in mounts
+
+
+def enter() -> None:
+    """Move this process, and all that it starts from now on, into a mount namespace of its own.
+
+    Must come before the first thread: the kernel gives a process with threads no user namespace.
+    A child tries first, since there is no way back from a user namespace in which mounts fail.
+
+    Raises:
+        Refused: no Linux, or its kernel refuses.
+    """
+    if sys.platform != "linux":
+        raise Refused(f"{sys.platform} has none")
+    number = _in_child()
+    if number:
+        raise Refused(os.strerror(number))
+    _unshare()
+
+
+def _in_child() -> int:
+    """The number of the error that mounts in a namespace give here, or 0."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    number = 1
+    try:
+        _unshare()
+        kernel.mount(SOURCE, _TRIED_ON, "tmpfs")
+        number = 0
+    except OSError as error:
+        number = error.errno or 1
+    finally:
+        os._exit(number)
+
+
+def _unshare() -> None:
+    """Leave the mounts of the machine.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    user, group = os.getuid(), os.getgid()
+    try:
+        kernel.unshare(kernel.CLONE_NEWNS)
+    except PermissionError:
+        kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
+        _map(user, group)
+    # Otherwise mounts would appear outside where the machine's are shared, as systemd has them.
+    kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
+
+
+def _map(user: int, group: int) -> None:
+    """Keep this user's own numbers in the new user namespace: user_namespaces(7)."""
+    for name, line in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)
+        try:
+            os.write(descriptor, line.encode())
+        finally:
+            os.close(descriptor)

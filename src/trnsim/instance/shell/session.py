@@ -1,0 +1,154 @@
+"""`trnsim shell`: this process enters the instance, and becomes the program.
+
+There is no process between the caller and the program, so that its exit status, signals and the
+terminal are the program's own. What still runs in the instance when the program ends, ends too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trnsim.errors import BadInput
+from trnsim.instance.shell import contacts, namespace, sysfs, tools
+
+if TYPE_CHECKING:
+    from trnsim.instance.model import InstanceModel
+
+__all__ = ["Session", "become", "enter", "variables"]
+
+PACKAGED: Final = Path(__file__).parent / "bin"
+"""The tools as files of the package, where no folder of the machine can be covered."""
+_NOT_FOUND: Final = 127
+_NOT_RUN: Final = 126
+"""Exit statuses of shells, and of env(1), for a program that cannot be started."""
+
+
+class Session(NamedTuple):
+    """An instance that this process has entered.
+
+    Attributes:
+        missing: contact points that could not be made, each with the reason.
+    """
+
+    model: InstanceModel
+    missing: Mapping[str, str]
+
+    @property
+    def notice(self) -> str:
+        """The contact points that are missing, in one line; "" where all are there."""
+        if not self.missing:
+            return ""
+        reasons = list(dict.fromkeys(self.missing.values()))
+        names = ", ".join(self.missing)
+        return f"missing here ({'; '.join(reasons)}): {names}"
+
+
+def enter(instance: str | None, lnc: int | None) -> Session:
+    """Move this process into an emulated instance.
+
+    Raises:
+        BadInput: it is in one already, or there is no such instance or LNC.
+    """
+    if namespace.is_inside() or str(PACKAGED) in os.environ.get("PATH", "").split(os.pathsep):
+        name = os.environ.get("TRNSIM_INSTANCE", "instance")
+        raise BadInput(f"this is inside an emulated {name} already", fix="exit it first")
+    refused = ""
+    try:
+        namespace.enter()
+    except namespace.Refused as error:
+        refused = str(error)
+    # Only now: it imports numpy, which starts threads, and these forbid a namespace.
+    from trnsim.instance.model import instance_model  # noqa: PLC0415
+
+    model = instance_model(instance, lnc)
+    if refused:
+        return Session(model, dict.fromkeys(contacts.CONTACTS, refused))
+    made = Session(model, contacts.make(model))
+    with suppress(OSError):
+        os.chdir(os.getcwd())  # by its path again: the folder may be covered
+    return made
+
+
+def variables(session: Session, lnc: int | None) -> dict[str, str]:
+    """The environment of a program in the instance."""
+    found = dict(os.environ)
+    found["TRNSIM_INSTANCE"] = session.model.name
+    if lnc is not None:
+        found["NEURON_LOGICAL_NC_CONFIG"] = str(lnc)
+    folder = tools.FOLDER
+    if folder in session.missing:
+        folder = str(PACKAGED)
+        found["TRNSIM_PYTHON"] = sys.executable
+    found["PATH"] = os.pathsep.join((folder, found.get("PATH", os.defpath)))
+    return found
+
+
+def become(
+    session: Session,
+    command: Sequence[str],
+    environment: dict[str, str],
+    say: Callable[[str], None],
+) -> int:
+    """Run `command` in the instance, as this very process where the system has that.
+
+    Returns only on Windows, and where the program cannot be started: the exit status.
+    """
+    given = list(command) or [_shell(environment)]
+    if sys.platform == "win32":
+        return _call(given, environment, say)
+    if sysfs.ROOT not in session.missing:
+        _start_keeper(session.model, environment)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores them, and programs inherit that
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    try:
+        os.execvpe(given[0], given, environment)  # noqa: S606  the program that was asked for
+    except OSError as error:
+        say(f"cannot run {given[0]}: {error.strerror}")
+        return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_RUN
+
+
+def _shell(environment: Mapping[str, str]) -> str:
+    if sys.platform == "win32":
+        return environment.get("COMSPEC", "cmd.exe")
+    return environment.get("SHELL") or "/bin/sh"
+
+
+def _call(command: list[str], environment: dict[str, str], say: Callable[[str], None]) -> int:
+    """Run the program as a child, and leave Ctrl-C to it."""
+    found = shutil.which(command[0], path=environment["PATH"])
+    if found is None:
+        say(f"cannot run {command[0]}: there is no such program")
+        return _NOT_FOUND
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return subprocess.run([found, *command[1:]], env=environment, check=False).returncode  # noqa: S603
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _start_keeper(model: InstanceModel, environment: dict[str, str]) -> None:
+    """Start the process that refreshes sysfs and ends what the program leaves running.
+
+    It is nobody's child: a program that waits for all its children never waits for it.
+    """
+    keeper = [sys.executable, "-P", "-m", "trnsim.instance.shell.keeper"]
+    arguments = [str(os.getpid()), model.name, str(model.lnc)]
+    with subprocess.Popen(  # noqa: S603
+        ["/bin/sh", "-c", '"$@" &', "sh", *keeper, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env=environment | {"OPENBLAS_NUM_THREADS": "1"},
+    ):
+        pass

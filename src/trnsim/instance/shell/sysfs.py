@@ -1,0 +1,141 @@
+"""The files of an instance's Neuron devices in sysfs, as they are when nothing has run.
+
+Names and levels follow aws-neuron-sdk tools/neuron-sys-tools/neuron-sysfs-user-guide.rst to the
+letter. What that page leaves open follows the public driver (github aws-neuron/aws-neuron-driver
+neuron_sysfs_metrics.c, neuron_cdev.c, v*/neuron_dhal_v*.c; facts only): a directory for each
+physical core at every LNC, ECC counts as plain files, modes, and the names of architectures.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from trnsim.instance.model import Device, InstanceModel
+
+__all__ = [
+    "DEVICE_MEMORY",
+    "ECC",
+    "HOST_MEMORY",
+    "MODES",
+    "OTHER",
+    "ROOT",
+    "STATUS",
+    "core_folder",
+    "counter_folders",
+    "device_files",
+]
+
+ROOT: Final = "/sys/devices/virtual/neuron_device"
+STATUS: Final = (
+    *("exec_bad_input", "hw_error", "infer_failed_to_queue", "resource_nc_error"),
+    *("unsupported_neff_version", "failure", "infer_completed_with_error", "invalid_error"),
+    *("oob_error", "success", "generic_error", "infer_completed_with_num_error"),
+    *("resource_error", "timeout"),
+)
+DEVICE_MEMORY: Final = (
+    *("collectives", "constants", "dma_rings", "driver_memory", "model_code"),
+    *("model_shared_scratchpad", "nonshared_scratchpad", "notifications", "runtime_memory"),
+    *("tensors", "uncategorized"),
+)
+HOST_MEMORY: Final = (
+    *("application_memory", "constants", "dma_buffers", "dma_rings", "driver_memory"),
+    *("notifications", "tensors", "uncategorized"),
+)
+OTHER: Final = (
+    *("flop_count", "inference_count", "model_load_count", "reset_fail_count"),
+    *("reset_req_count", "nc_time_in_use"),
+)
+ECC: Final = ("mem_ecc_uncorrected", "mem_ecc_repairable_uncorrected", "sram_ecc_uncorrected")
+MODES: Final = {
+    "connected_devices": 0o444,
+    "core_count": 0o444,
+    "info/notify_delay": 0o444,
+    "reset": 0o600,
+}
+"""Of the files of a device that are not 0644. Notifications stay off, so nobody turns them on."""
+
+_ZERO: Final = "0\n"
+_COUNTER: Final = ("total", "present")
+_MEMORY_COUNTER: Final = (*_COUNTER, "peak")
+_POWER: Final = {
+    "async": "disabled",
+    "control": "auto",
+    "runtime_active_kids": "0",
+    "runtime_active_time": "0",
+    "runtime_enabled": "disabled",
+    "runtime_status": "unsupported",
+    "runtime_suspended_time": "0",
+    "runtime_usage": "0",
+}
+"""Of the kernel's own power management: Documentation/ABI/testing/sysfs-devices-power."""
+_NO_POWER: Final = "POWER_STATUS_NO_DATA,0,0.00,0.00,0.00\n"
+"""Power is not estimated, which is what the page's status for no samples says."""
+_NAMES: Final = {
+    "inferentia1": ("v1", "Inf1", "Inferentia"),
+    "inferentia2": ("v3", "Inf2", "Inferentia2"),
+    "trainium1": ("v2", "Trn1", "Trainium1"),
+    "trainium2": ("v3", "Trn2", "Trainium2"),
+    "trainium3": ("v4", "Trn3", "Trainium3"),
+}
+"""Of each chip: the suffix of its device's arch_type, its instance_type, its device_name."""
+
+
+def core_folder(device: int, core: int) -> str:
+    """The folder of a physical core, below `ROOT`."""
+    return f"neuron{device}/neuron_core{core}"
+
+
+def device_files(model: InstanceModel, device: Device) -> dict[str, str]:
+    """Each file of a device, by its path below `ROOT`, with its text while nothing has run."""
+    top = f"neuron{device.index}"
+    suffix, instance_type, device_name = _NAMES[model.chip]
+    connected = ", ".join(map(str, device.connected))
+    cores = device.cores * model.lnc
+    files = {
+        f"{top}/uevent": f"MAJOR=0\nMINOR=0\nDEVNAME=neuron{device.index}\n",
+        f"{top}/connected_devices": f"{connected}\n",
+        f"{top}/core_count": f"{cores}\n",
+        f"{top}/reset": _ZERO,
+        **{f"{top}/power/{name}": f"{text}\n" for name, text in _POWER.items()},
+        f"{top}/info/notify_delay": "-1\n",
+        f"{top}/info/serial_number": f"{_serial_number(model, device)}\n",
+        f"{top}/info/architecture/arch_type": f"ND{suffix}\n",
+        f"{top}/info/architecture/device_name": f"{device_name}\n",
+        f"{top}/info/architecture/instance_type": f"{instance_type}\n",
+        **{f"{top}/stats/hardware/{name}": _ZERO for name in ECC},
+        f"{top}/stats/power/utilization": _NO_POWER,
+    }
+    for name in HOST_MEMORY:
+        files |= _counter(f"{top}/stats/memory_usage/host_mem/{name}", _MEMORY_COUNTER)
+    for core in range(cores):
+        files |= _core_files(core_folder(device.index, core), model.generation)
+    return files
+
+
+def _core_files(top: str, generation: int) -> dict[str, str]:
+    memory = f"{top}/stats/memory_usage"
+    files = {f"{top}/info/architecture/arch_type": f"NCv{generation}\n"}
+    for name in STATUS:
+        files |= _counter(f"{top}/stats/status/{name}", _COUNTER)
+    for name in ("", *(f"/{name}" for name in DEVICE_MEMORY)):
+        files |= _counter(f"{memory}/device_mem{name}", _MEMORY_COUNTER)
+    files |= _counter(f"{memory}/host_mem", _MEMORY_COUNTER)
+    return files | {f"{top}/stats/other_info/{name}": _ZERO for name in OTHER}
+
+
+def _counter(folder: str, names: tuple[str, ...]) -> dict[str, str]:
+    return {f"{folder}/{name}": _ZERO for name in names}
+
+
+def counter_folders(files: dict[str, str]) -> Iterator[str]:
+    """The folders of counters among `files`: those that a program may set to 0 by writing."""
+    return (path.removesuffix("/total") for path in files if path.endswith("/total"))
+
+
+def _serial_number(model: InstanceModel, device: Device) -> str:
+    """16 hexadecimal digits: the same for the same device of the same instance type."""
+    named = f"trnsim {model.name} {device.index}".encode()
+    return hashlib.blake2b(named, digest_size=8).hexdigest()
