@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench compiled layers graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling fabric collectives foldings serving jax-suite jax-versions launch-suite opinfo mutants size clean
+.PHONY: help run test check tiny bench compiled layers graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling fabric collectives foldings serving jax-suite jax-versions launch-suite opinfo mutants size state clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -41,6 +41,9 @@ check: .venv/.test ## format, lint, types, layers, spelling, and the tests a new
 
 tiny: .venv/.test ## the tests that a newcomer runs first, under 10 s
 	$(BIN)/python -m pytest tests/test_tiny.py
+
+state: .venv/.test ## 64 processes that keep a state are killed at random for a minute, while it is read
+	$(BIN)/python tests/instance/state/swarm.py 60
 
 bench: .venv/.test ## time the emulator against plain numpy and PyTorch, as ratios in one run
 	$(BIN)/python bench/run.py

@@ -1,0 +1,90 @@
+"""The folder of the state: one of the user's own, which no other user can look into.
+
+`$TRNSIM_STATE`, else the user's state folder. A reader says in the file `listening` until when it
+wants to be told; its time of change is that moment, so asking costs one `stat`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from trnsim.errors import BadInput
+from trnsim.files import check_folder, write
+
+STATE_VARIABLE: Final = "TRNSIM_STATE"
+_LISTENING: Final = "listening"
+_OTHERS: Final = 0o077
+_OWN: Final = 0o700
+LONGEST_S: Final = 3600.0
+"""Longest time for which a reader may ask. What lies further ahead is of a clock that went back."""
+
+
+def folder() -> Path:
+    """Where the state lies: TRNSIM_STATE, else the user's state folder; it need not exist."""
+    named = os.environ.get(STATE_VARIABLE)
+    if named:
+        return Path(named)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "trnsim" / "state"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "trnsim" / "state"
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "trnsim"
+
+
+def opened() -> Path:
+    """The folder of the state, made if it is missing.
+
+    Raises:
+        BadInput: it is a link, another user's, open to others, or cannot be written to.
+    """
+    path = folder()
+    fix = f"name a folder of your own: {STATE_VARIABLE}=DIR"
+    if not path.exists() and not path.is_symlink():
+        check_folder(path)
+        with suppress(FileExistsError):  # of another process that began just now
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=_OWN)
+    if path.is_symlink():
+        raise BadInput(f"the state folder {path} is a link", fix=fix)
+    if path.is_dir() and sys.platform != "win32":
+        found = path.stat()
+        if found.st_uid != os.getuid():
+            raise BadInput(f"the state folder {path} belongs to another user", fix=fix)
+        if stat.S_IMODE(found.st_mode) & _OTHERS:
+            raise BadInput(f"others may look into the state folder {path}", fix=f"chmod 700 {path}")
+    check_folder(path)
+    return path
+
+
+def listen(path: Path, for_s: float) -> None:
+    """Ask all processes to write their state for so many seconds; a longer wish of others stays.
+
+    Raises:
+        BadInput: the folder cannot be written to.
+    """
+    file, until = path / _LISTENING, time.time() + min(for_s, LONGEST_S)
+    if _wanted_until(path) < until:
+        if not file.exists():
+            write(file, "")
+        with suppress(FileNotFoundError):
+            os.utime(file, (until, until))
+
+
+def is_listening(path: Path) -> bool:
+    """Whether a reader wants to be told now."""
+    return _wanted_until(path) > time.time()
+
+
+def _wanted_until(path: Path) -> float:
+    """When the last wish ends; 0 where there is none."""
+    try:
+        until = (path / _LISTENING).stat().st_mtime
+    except OSError:
+        return 0.0
+    return until if until <= time.time() + LONGEST_S else 0.0

@@ -1,0 +1,85 @@
+"""Who a process is: its number and when it started, which no later process has too.
+
+Start times are what the system says, as text: ticks since boot on Linux, the words of `ps` on other
+Unixes, 100 ns since 1601 on Windows. They are compared for equality alone, so a clock that is set
+back changes nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+_ENDED: Final = ("Z", "X", "x")
+"""States of a process that has ended and that its parent has not collected yet; proc(5)."""
+_QUERY: Final = 0x1000  # PROCESS_QUERY_LIMITED_INFORMATION
+_START_FIELD: Final = 19
+"""Of /proc/PID/stat, counted behind the state; proc(5): starttime is field 22, the state 3."""
+
+
+def start_time(pid: int) -> str:
+    """When the process numbered `pid` started; "" where there is none, or it has ended."""
+    if pid <= 0:
+        return ""
+    if sys.platform == "linux":
+        return _linux(pid)
+    return _windows(pid) if sys.platform == "win32" else _of_ps(pid)
+
+
+@cache
+def _own_start(pid: int) -> str:
+    return start_time(pid)
+
+
+def own() -> tuple[int, str]:
+    """This process's number and start time; those of a fork are its own."""
+    pid = os.getpid()
+    return pid, _own_start(pid) or "0"
+
+
+def is_alive(pid: int, started: str) -> bool:
+    """Whether a process runs that has this number and this start time."""
+    return bool(started) and start_time(pid) == started
+
+
+def _linux(pid: int) -> str:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    # The command stands in parentheses and may have any characters, those of a field included.
+    fields = text.rpartition(")")[2].split()
+    if len(fields) <= _START_FIELD or fields[0] in _ENDED:
+        return ""
+    return fields[_START_FIELD]
+
+
+def _of_ps(pid: int) -> str:  # pragma: no cover  of systems without /proc
+    ps = shutil.which("ps")
+    if ps is None:
+        return ""
+    done = subprocess.run(  # noqa: S603  the system's own ps, with a number
+        [ps, "-o", "lstart=,state=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    words = done.stdout.split()
+    return "" if not words or words[-1].startswith("Z") else re.sub(r"\W", "", "".join(words[:-1]))
+
+
+def _windows(pid: int) -> str:  # pragma: no cover  of Windows
+    kernel: Any = vars(ctypes)["windll"].kernel32
+    handle = kernel.OpenProcess(_QUERY, False, pid)
+    if not handle:
+        return ""
+    times = [ctypes.c_ulonglong() for _ in range(4)]  # creation, exit, kernel, user
+    try:
+        is_known = kernel.GetProcessTimes(handle, *(ctypes.byref(one) for one in times))
+    finally:
+        kernel.CloseHandle(handle)
+    return str(times[0].value) if is_known and not times[1].value else ""

@@ -1,0 +1,88 @@
+"""What runs on the instance, from the files of all processes of this user.
+
+A process that was killed leaves its file: no process has its number and start time, so the reader
+leaves it out and removes it. A file that is no record (cut in half, of another version) is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from trnsim.errors import BadInput
+from trnsim.fabric.collective_time import INSTANCE_VARIABLE
+from trnsim.instance.model import InstanceModel, instance_model
+from trnsim.instance.state.folder import listen
+from trnsim.instance.state.identity import is_alive
+from trnsim.instance.state.record import Record, from_json
+
+_NAME: Final = re.compile(r"(\d+)-(\w+)\.json")
+_LEFT_S: Final = 60.0
+LISTEN_S: Final = 10.0
+"""How long processes go on writing after a reader has looked, unless it asks for longer."""
+
+
+def read_all(folder: Path, listen_s: float = LISTEN_S) -> list[Record]:
+    """The records of all processes that live, by pid; they are asked to go on writing.
+
+    Args:
+        folder: the folder of the state, as `folder.opened` gives it.
+        listen_s: how long they are to write; 0 asks for nothing.
+
+    Raises:
+        BadInput: the folder cannot be written to.
+    """
+    if listen_s > 0:
+        listen(folder, listen_s)
+    _sweep(folder)
+    found = []
+    for path in folder.glob("*.json"):
+        name = _NAME.fullmatch(path.name)
+        if name is None:
+            continue
+        pid, started = int(name[1]), name[2]
+        if not is_alive(pid, started):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            continue
+        record = _read(path)
+        if record is not None and (record.pid, record.start_time) == (pid, started):
+            found.append(record)
+    return sorted(found, key=lambda one: one.pid)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what writers that were killed in the middle of a write have left."""
+    for path in folder.glob(".trnsim-*.tmp"):
+        with suppress(OSError):
+            if abs(time.time() - path.stat().st_mtime) > _LEFT_S:
+                path.unlink()
+
+
+def _read(path: Path) -> Record | None:
+    try:
+        return from_json(path.read_bytes())
+    except (OSError, ValueError):  # UnicodeDecodeError and JSONDecodeError are ValueErrors
+        return None
+
+
+def instance_of(records: list[Record]) -> InstanceModel:
+    """The instance that tools show: TRNSIM_INSTANCE, else the largest that a process runs on.
+
+    Where none runs, the smallest of the target chip.
+
+    Raises:
+        BadInput: TRNSIM_INSTANCE or NEURON_LOGICAL_NC_CONFIG is not legal.
+    """
+    asked = instance_model()
+    if os.environ.get(INSTANCE_VARIABLE):
+        return asked
+    models = [asked]
+    for one in records:
+        with suppress(BadInput):  # of a version with another catalogue
+            models.append(instance_model(one.instance, one.lnc))
+    return max(models, key=lambda model: model.cores)

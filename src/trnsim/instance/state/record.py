@@ -1,0 +1,173 @@
+"""What one process says of itself: cores, memory, busy time, executions, errors.
+
+Counts and times add up from the start of the process; a reader takes differences. Times of the
+device are estimates: busy time by engine, and elapsed time on the device's own clock.
+
+Names are neuron-monitor's, source: aws-neuron-sdk
+tools/neuron-sys-tools/neuron-monitor-user-guide.rst.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from math import isfinite
+from typing import Any, Final
+
+TOOLS: Final = ("kernel", "torch", "jax", "server")
+STATUSES: Final = (
+    "completed",
+    "completed_with_err",
+    "completed_with_num_err",
+    "timed_out",
+    "incorrect_input",
+    "failed_to_queue",
+)
+ERRORS: Final = ("generic", "numerical", "transient", "model", "runtime", "hardware")
+MEMORY: Final = ("tensors", "constants", "model_code", "model_shared_scratchpad", "runtime_memory")
+"""Categories of a core's device memory."""
+HOST_MEMORY: Final = ("application_memory", "constants", "dma_buffers", "tensors")
+ENGINES: Final = ("pe", "vector", "scalar", "gpsimd", "sync", "dma")
+PERCENTILES: Final = {
+    "p0": 0.0, "p1": 0.01, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p99": 0.99, "p100": 1.0,
+}  # fmt: skip
+"""neuron-monitor's names of percentiles, as shares of the sorted values."""
+
+Table = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Record:
+    """The state of a process.
+
+    Attributes:
+        pid: its number.
+        start_time: when it started, as `identity.start_time` says.
+        command: its command line.
+        tool: what runs in it, one of `TOOLS`.
+        tag: NEURON_PROCESS_TAG, else the pid.
+        instance: the instance type.
+        lnc: physical cores in a logical one.
+        cores: numbers of the logical cores that it uses, on the instance.
+        updated_at: the host's clock when it was written, seconds since 1970.
+        memory_bytes: by core, the bytes of each category of `MEMORY`.
+        host_bytes: bytes of the host's memory by category of `HOST_MEMORY`.
+        busy_s: by core, estimated busy seconds of each engine of `ENGINES`.
+        elapsed_s: by core, estimated seconds on the device's clock.
+        flop: by core, floating-point operations of matrix products.
+        executions: executions by status.
+        errors: errors by kind.
+        total_latency_s: percentiles of recent executions, launch included; {} where none ran.
+        device_latency_s: the same on the device alone.
+    """
+
+    pid: int
+    start_time: str
+    command: str
+    tool: str
+    tag: str
+    instance: str
+    lnc: int
+    cores: tuple[int, ...]
+    updated_at: float
+    memory_bytes: Mapping[int, Table] = field(default_factory=dict[int, Table])
+    host_bytes: Table = field(default_factory=dict[str, float])
+    busy_s: Mapping[int, Table] = field(default_factory=dict[int, Table])
+    elapsed_s: Mapping[int, float] = field(default_factory=dict[int, float])
+    flop: Mapping[int, float] = field(default_factory=dict[int, float])
+    executions: Table = field(default_factory=dict[str, float])
+    errors: Table = field(default_factory=dict[str, float])
+    total_latency_s: Table = field(default_factory=dict[str, float])
+    device_latency_s: Table = field(default_factory=dict[str, float])
+
+    def utilization(self, core: int, engine: str = "", before: Record | None = None) -> float:
+        """Estimated busy time over estimated elapsed time of a core, 0 to 1.
+
+        Args:
+            core: number of the logical core.
+            engine: one engine; the busiest where it is "".
+            before: an earlier record of the same process; the difference counts.
+        """
+        elapsed_s = self.elapsed_s.get(core, 0.0)
+        busy_s = dict(self.busy_s.get(core, {}))
+        if before is not None:
+            elapsed_s -= before.elapsed_s.get(core, 0.0)
+            earlier = before.busy_s.get(core, {})
+            busy_s = {name: time_s - earlier.get(name, 0.0) for name, time_s in busy_s.items()}
+        most_s = busy_s.get(engine, 0.0) if engine else max(busy_s.values(), default=0.0)
+        return min(max(most_s / elapsed_s, 0.0), 1.0) if elapsed_s > 0 else 0.0
+
+
+def percentiles(values_s: list[float]) -> dict[str, float]:
+    """neuron-monitor's percentiles, each one of the values (nearest rank); {} of none."""
+    ordered = sorted(values_s)
+    last = len(ordered) - 1
+    return {name: ordered[round(share * last)] for name, share in PERCENTILES.items() if ordered}
+
+
+def to_json(record: Record) -> str:
+    """The record as a line of JSON."""
+    return json.dumps(asdict(record), separators=(",", ":")) + "\n"
+
+
+def from_json(text: str | bytes) -> Record:
+    """The record that `to_json` wrote.
+
+    Raises:
+        ValueError: it is cut off, or no record.
+    """
+    row = json.loads(text)
+    try:
+        return Record(
+            pid=_whole(row["pid"]),
+            start_time=_text(row["start_time"]),
+            command=_text(row["command"]),
+            tool=_text(row["tool"]),
+            tag=_text(row["tag"]),
+            instance=_text(row["instance"]),
+            lnc=_whole(row["lnc"]),
+            cores=tuple(map(_whole, row["cores"])),
+            updated_at=_number(row["updated_at"]),
+            memory_bytes=_by_core(row["memory_bytes"]),
+            host_bytes=_table(row["host_bytes"]),
+            busy_s=_by_core(row["busy_s"]),
+            elapsed_s=_numbers(row["elapsed_s"]),
+            flop=_numbers(row["flop"]),
+            executions=_table(row["executions"]),
+            errors=_table(row["errors"]),
+            total_latency_s=_table(row["total_latency_s"]),
+            device_latency_s=_table(row["device_latency_s"]),
+        )
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"no record: {error!r}") from error
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError(f"{value!r} is no text")
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
+        return value
+    raise ValueError(f"{value!r} is no number")
+
+
+def _whole(value: Any) -> int:
+    if type(value) is int and value >= 0:
+        return value
+    raise ValueError(f"{value!r} is no whole number")
+
+
+def _table(row: Any) -> dict[str, float]:
+    return {_text(name): _number(value) for name, value in row.items()}
+
+
+def _numbers(row: Any) -> dict[int, float]:
+    return {int(core): _number(value) for core, value in row.items()}
+
+
+def _by_core(row: Any) -> dict[int, Table]:
+    return {int(core): _table(table) for core, table in row.items()}

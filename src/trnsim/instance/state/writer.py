@@ -1,0 +1,93 @@
+"""The thread that keeps a process's file of the state.
+
+The file is written once when the process begins to use a device, so that it is found, and then
+again at most once a second while a reader listens. It goes when the process ends in order.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.util import Finalize
+from pathlib import Path
+from typing import Final
+
+from trnsim.errors import BadInput
+from trnsim.files import write
+from trnsim.instance.state.folder import is_listening, opened
+from trnsim.instance.state.identity import own
+from trnsim.instance.state.record import Record, to_json
+
+PERIOD_S: Final = 1.0
+
+
+class Writer:
+    """The file of this process.
+
+    Attributes:
+        path: the file.
+        problem: why nothing is written any more, or "".
+    """
+
+    def __init__(
+        self,
+        observe: Callable[[], Record],
+        on_listening: Callable[[bool], None] = lambda _: None,
+        period_s: float = PERIOD_S,
+    ) -> None:
+        """`observe` gives the record of now; `on_listening` is told when readers come and go.
+
+        Raises:
+            BadInput: the folder of the state cannot be used.
+        """
+        self._observe = observe
+        self._on_listening = on_listening
+        self._period_s = period_s
+        self._folder = opened()
+        self._pid, started = own()
+        self.path: Path = self._folder / f"{self._pid}-{started}.json"
+        self.problem = ""
+        self._listened = False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="trnsim-state", daemon=True)
+
+    def start(self) -> None:
+        """Write the file, and go on in a thread of its own."""
+        # Unlike atexit's, these are called at the end of multiprocessing's children too.
+        Finalize(None, self.stop, exitpriority=0)
+        self.write()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and remove the file; of a fork's parent nothing is touched."""
+        if os.getpid() == self._pid:
+            self._ended.set()
+            with suppress(OSError):
+                self.path.unlink(missing_ok=True)
+
+    def write(self) -> None:
+        """Replace the file by the record of now."""
+        if self.problem:
+            return
+        try:
+            write(self.path, to_json(self._observe()))
+        except BadInput as error:
+            # A program must not fail because nobody can be told how it does.
+            self.problem = error.reason
+            sys.stderr.write(f"trnsim: the state of this process is not kept: {error.reason}\n")
+
+    def _watch(self) -> None:
+        while not self._ended.wait(self._period_s) and not self.problem:
+            self.look()
+
+    def look(self) -> None:
+        """Write the file if a reader listens."""
+        listened = is_listening(self._folder)
+        if listened != self._listened:
+            self._listened = listened
+            self._on_listening(listened)
+        if listened:
+            self.write()
