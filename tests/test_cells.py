@@ -139,3 +139,12 @@ def test_a_table_may_be_yaml_whatever_its_name(tmp_path):
     assert row.text("name") == "a"
     (row,) = table(tmp_path, "name\na\n", "table.yaml", is_yaml=False)
     assert row.text("name") == "a"
+
+
+def test_a_cell_of_yaml_is_refused_with_its_own_line(tmp_path):
+    (row,) = table(tmp_path, "- name: a\n  count: many\n", "table.yaml")
+    with pytest.raises(BadInput, match=r"table\.yaml:2: count is 'many'") as refused:
+        row.whole("count", above=0)
+    assert refused.value.line == (str(tmp_path / "table.yaml"), 2)
+    with pytest.raises(BadInput, match=r"table\.yaml:1: day is missing: this field is required"):
+        row.day("day")

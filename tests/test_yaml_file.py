@@ -61,3 +61,18 @@ def test_what_is_no_yaml_is_named_with_its_line(written, text, said):
 
 def test_no_tag_makes_an_object(written):
     assert plain(read(written("a: !!python/object/apply:os.getcwd []\n"))) == {"a": []}
+
+
+def test_anchors_that_multiply_are_refused(tmp_path):
+    path = tmp_path / "bomb.yaml"
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+    path.write_text("\n".join(lines))
+    with pytest.raises(BadInput, match=r"bomb\.yaml:\d+: more than 50,000 values; anchors that"):
+        read(path)
+
+
+def test_an_anchor_may_be_repeated(tmp_path):
+    path = tmp_path / "twice.yaml"
+    path.write_text("a: &a [x]\nb: *a\n")
+    assert read(path).content["b"].content == read(path).content["a"].content

@@ -39,12 +39,14 @@ class Cells:
         line: the line in it, from 1.
         values: the text of each cell that is not empty.
         lists: the values of each cell that YAML writes as a list.
+        lines: of cells that have a line of their own, as in YAML.
     """
 
     file: str
     line: int
     values: Mapping[str, str]
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    lines: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def __contains__(self, field: str) -> bool:
         return field in self.values
@@ -52,11 +54,8 @@ class Cells:
     def refused(self, field: str, why: str, fix: str = "") -> BadInput:
         """The error that the cell `field` of this row is `why`."""
         given = repr(self.values[field]) if field in self.values else "missing"
-        return BadInput(
-            f"{self.file}:{self.line}: {field} is {given}: {why}",
-            fix=fix,
-            line=SourceLine(self.file, self.line),
-        )
+        line = self.lines.get(field, self.line)
+        return _at(Path(self.file), line, f"{field} is {given}: {why}", fix)
 
     def text(self, field: str) -> str:
         """The text of a cell that must not be empty.
@@ -197,7 +196,7 @@ def _at(path: Path, line: int, reason: str, fix: str = "") -> BadInput:
 def _csv_rows(
     path: Path, text: str, fields: Sequence[str], required: Sequence[str]
 ) -> Iterator[Cells]:
-    reader = csv.reader(io.StringIO(text), strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = [name.strip() for name in next(reader)]
         _check_header(path, header, fields, required)
@@ -252,12 +251,14 @@ def _yaml_rows(path: Path, fields: Sequence[str]) -> Iterator[Cells]:
             raise _at(path, row.line.line, "no mapping of fields to values")
         values: dict[str, str] = {}
         lists: dict[str, tuple[str, ...]] = {}
+        lines = {name: cell.line.line for name, cell in row.content.items()}
         for name, cell in row.content.items():
             _check_field(path, cell.line.line, name, fields)
             if isinstance(cell.content, tuple):
                 lists[name] = tuple(_text(path, name, item) for item in cell.content)
             values[name] = " ".join(lists[name]) if name in lists else _text(path, name, cell)
-        yield Cells(str(path), row.line.line, {k: v for k, v in values.items() if v}, lists)
+        stated = {name: value for name, value in values.items() if value}
+        yield Cells(str(path), row.line.line, stated, lists, lines)
 
 
 def _text(path: Path, name: str, cell: Value) -> str:

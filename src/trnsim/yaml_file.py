@@ -17,6 +17,8 @@ from trnsim.errors import BadInput, SourceLine
 
 _EMPTY: Final = ("", "~", "null", "Null", "NULL")
 """What a plain scalar writes for no value. Source: YAML 1.2.2, section 10.3.2."""
+_MOST_VALUES: Final = 50_000
+"""More than any file that a user writes; an anchor that is repeated counts each time."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ def read(path: Path | str, fix: str = "") -> Value:
     """What the YAML file at `path` holds.
 
     Raises:
-        BadInput: it cannot be read, is no YAML, holds several documents, or names a key twice.
+        BadInput: it cannot be read, is no YAML, holds several documents or too many values, or
+            names a key twice.
     """
     text = files.read_text(path, fix)
     try:
@@ -49,32 +52,45 @@ def read(path: Path | str, fix: str = "") -> Value:
     if node is None:
         raise BadInput(f"{path} is empty", fix=fix)
     try:
-        return _value(path, node, node.start_mark.line, fix)
+        return _Nodes(path, fix).value(node, node.start_mark.line)
     except RecursionError as error:
         raise _bad(path, 0, "no YAML: nested too deeply, or within itself", fix) from error
 
 
-def _value(path: Path | str, node: yaml.Node, line: int, fix: str) -> Value:
-    at = SourceLine(str(path), line + 1)
-    if isinstance(node, yaml.MappingNode):
-        return Value(_mapping(path, node, fix), at)
-    if isinstance(node, yaml.SequenceNode):
-        return Value(tuple(_value(path, one, one.start_mark.line, fix) for one in node.value), at)
-    is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
-    return Value("" if is_plain and node.value in _EMPTY else str(node.value), at)
+class _Nodes:
+    """The nodes of one file as values, of which there are not more than `_MOST_VALUES`."""
 
+    def __init__(self, path: Path | str, fix: str) -> None:
+        self.path = path
+        self.fix = fix
+        self.count = 0
 
-def _mapping(path: Path | str, node: yaml.MappingNode, fix: str) -> dict[str, Value]:
-    found: dict[str, Value] = {}
-    for key, value in node.value:
-        line = key.start_mark.line
-        if not isinstance(key, yaml.ScalarNode):
-            raise _bad(path, line, "a key is text, not a list or a mapping", fix)
-        if key.value in found:
-            first = found[key.value].line.line
-            raise _bad(path, line, f"{key.value} is given twice, first in line {first}", fix)
-        found[key.value] = _value(path, value, line, fix)
-    return found
+    def value(self, node: yaml.Node, line: int) -> Value:
+        """The value of a node that starts in `line`, from 0."""
+        self.count += 1
+        if self.count > _MOST_VALUES:
+            what = f"more than {_MOST_VALUES:,} values; anchors that name anchors multiply"
+            raise _bad(self.path, line, what, self.fix)
+        at = SourceLine(str(self.path), line + 1)
+        if isinstance(node, yaml.MappingNode):
+            return Value(self._mapping(node), at)
+        if isinstance(node, yaml.SequenceNode):
+            return Value(tuple(self.value(one, one.start_mark.line) for one in node.value), at)
+        is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
+        return Value("" if is_plain and node.value in _EMPTY else str(node.value), at)
+
+    def _mapping(self, node: yaml.MappingNode) -> dict[str, Value]:
+        found: dict[str, Value] = {}
+        for key, value in node.value:
+            line = key.start_mark.line
+            if not isinstance(key, yaml.ScalarNode):
+                raise _bad(self.path, line, "a key is text, not a list or a mapping", self.fix)
+            if key.value in found:
+                first = found[key.value].line.line
+                what = f"{key.value} is given twice, first in line {first}"
+                raise _bad(self.path, line, what, self.fix)
+            found[key.value] = self.value(value, line)
+        return found
 
 
 def _bad(path: Path | str, line: int, what: str, fix: str) -> BadInput:

@@ -7,14 +7,19 @@ Nothing is computed here: times are predicted, and prices looked up, by the room
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
+from trnsim import files
 from trnsim.arch.catalogue import Catalogue
 from trnsim.cells import read_table
 from trnsim.decide.inventory.fields import NAMES, REQUIRED
 from trnsim.decide.inventory.rows import workloads
+from trnsim.decide.inventory.template import template
 from trnsim.decide.inventory.workload import Current, Shape, Slo, Workload
 
-__all__ = ["Current", "Shape", "Slo", "Workload", "read"]
+__all__ = ["Current", "Shape", "Slo", "Workload", "read", "template"]
+
+_YAML: Final = (".yaml", ".yml")
 
 
 def read(path: Path | str, rows: Catalogue | None = None) -> list[Workload]:
@@ -28,4 +33,11 @@ def read(path: Path | str, rows: Catalogue | None = None) -> list[Workload]:
         BadInput: the file, or a cell of it, cannot be used: file, line, field, legal values.
     """
     path = Path(path)
-    return workloads(path, read_table(path, NAMES, required=REQUIRED), rows)
+    is_yaml = path.suffix.lower() in _YAML or _begins_a_list(files.read_bytes(path))
+    return workloads(path, read_table(path, NAMES, required=REQUIRED, is_yaml=is_yaml), rows)
+
+
+def _begins_a_list(content: bytes) -> bool:
+    """Whether the first line that is no comment is an item of YAML: no CSV begins with a dash."""
+    lines = (line.strip() for line in content.splitlines())
+    return next((line for line in lines if line and line[:1] != b"#"), b"").startswith(b"-")
