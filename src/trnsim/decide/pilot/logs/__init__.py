@@ -1,0 +1,15 @@
+"""Logs of training runs and of load tests, as figures of one form.
+
+| format | what is read |
+|---|---|
+| vllm | the JSON of ``vllm bench serve --save-result`` |
+| guidellm | the JSON report of ``guidellm benchmark`` |
+| torchtitan | the lines that begin with ``step:`` in its log |
+| nemo | the lines of NeMo's progress with ``train_step_timing in s`` |
+| csv | a table with step, step_s and loss, or with requests |
+"""
+
+from trnsim.decide.pilot.logs.measured import Measured
+from trnsim.decide.pilot.logs.reading import FORMATS, read
+
+__all__ = ["FORMATS", "Measured", "read"]

@@ -1,0 +1,156 @@
+"""What a run did, from its log."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from trnsim.errors import BadInput
+
+WARMUP_STEPS: Final = 5
+"""Steps at the beginning that are left out: compiling, and filling of caches."""
+LEAST_STEPS: Final = 10
+"""Steps that are needed behind those."""
+LEAST_REQUESTS: Final = 50
+"""Finished requests that are needed; their P99 rests on one of two of them."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of training.
+
+    Attributes:
+        time_s: None where the log has the rate alone.
+        tokens_per_s: of one accelerator, or None where the log has the time alone.
+    """
+
+    number: int
+    loss: float
+    time_s: float | None = None
+    tokens_per_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training run.
+
+    Attributes:
+        steps: in the order of their numbers.
+        sequences: of a step, or None where the log does not say.
+    """
+
+    steps: tuple[Step, ...]
+    sequences: int | None = None
+
+    @property
+    def settled(self) -> tuple[Step, ...]:
+        """The steps behind the first `WARMUP_STEPS`."""
+        return self.steps[WARMUP_STEPS:]
+
+    @property
+    def step_s(self) -> float | None:
+        """The median time of a settled step, or None where no step has one."""
+        found = [one.time_s for one in self.settled if one.time_s is not None]
+        return median(found) if found else None
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """The median rate of an accelerator, or None where no step has one."""
+        found = [one.tokens_per_s for one in self.settled if one.tokens_per_s is not None]
+        return median(found) if found else None
+
+
+@dataclass(frozen=True)
+class Load:
+    """A load test of a server.
+
+    Attributes:
+        requests: that were finished.
+        failed: that were not.
+        output_tokens_per_s: of the whole server.
+        ttft_s: time to the first token, by percentile.
+        tpot_s: time between the further tokens, by percentile.
+    """
+
+    requests: int
+    failed: int
+    duration_s: float
+    output_tokens_per_s: float
+    ttft_s: dict[int, float]
+    tpot_s: dict[int, float]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A log.
+
+    Attributes:
+        path: its name, for messages.
+        format: what wrote it.
+        model: as the log names it, or None.
+    """
+
+    path: str
+    format: str
+    run: Training | Load
+    model: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """What was run: "train" or "serve"."""
+        return "train" if isinstance(self.run, Training) else "serve"
+
+
+def training(path: str, found: list[Step], sequences: int | None = None) -> Training:
+    """A run of the steps `found`, checked.
+
+    A step that is there twice, as after a restart, counts as it was done last.
+
+    Raises:
+        BadInput: there are too few, or a number is none.
+    """
+    steps = {one.number: one for one in found}
+    needed = WARMUP_STEPS + LEAST_STEPS
+    if len(steps) < needed:
+        raise BadInput(
+            f"{path}: {len(steps)} steps; legal: {needed} or more, of which the first "
+            f"{WARMUP_STEPS} are left out",
+            fix="run longer, and log every step",
+        )
+    ordered = [steps[number] for number in sorted(steps)]
+    for one in ordered:
+        _check(path, one)
+    return Training(tuple(ordered), sequences)
+
+
+def load(path: str, found: Load) -> Load:
+    """`found`, checked.
+
+    Raises:
+        BadInput: too few requests were finished, or a figure is no positive number.
+    """
+    if found.requests < LEAST_REQUESTS:
+        raise BadInput(
+            f"{path}: {found.requests} requests were finished; legal: {LEAST_REQUESTS} or more",
+            fix="send more requests",
+        )
+    figures = {
+        "duration": found.duration_s,
+        "output tokens a second": found.output_tokens_per_s,
+        **{f"TTFT P{rank}": value for rank, value in found.ttft_s.items()},
+        **{f"TPOT P{rank}": value for rank, value in found.tpot_s.items()},
+    }
+    for name, value in figures.items():
+        if not (value > 0 and math.isfinite(value)):
+            raise BadInput(f"{path}: {name} is {value}; legal: a positive number")
+    return found
+
+
+def _check(path: str, step: Step) -> None:
+    for name, value in (("time", step.time_s), ("tokens a second", step.tokens_per_s)):
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise BadInput(
+                f"{path}: step {step.number}: {name} is {value}; legal: a positive number"
+            )

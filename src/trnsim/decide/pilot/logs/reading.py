@@ -1,0 +1,45 @@
+"""The log at a path, by what it holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trnsim import files
+from trnsim.decide.pilot.logs.load_tests import guidellm, is_guidellm, is_vllm, vllm
+from trnsim.decide.pilot.logs.tables import table
+from trnsim.decide.pilot.logs.training_logs import is_nemo, is_torchtitan, nemo, torchtitan
+from trnsim.errors import BadInput
+
+if TYPE_CHECKING:
+    from trnsim.decide.pilot.logs.measured import Measured
+
+FORMATS: Final = ("vllm", "guidellm", "torchtitan", "nemo", "csv")
+
+
+def read(path: Path | str) -> Measured:
+    """What the log at `path` says.
+
+    Raises:
+        BadInput: it cannot be read, is none of `FORMATS`, or its figures are not legal.
+    """
+    path = Path(path)
+    if path.suffix.lower() == ".csv":
+        return table(path)
+    name = str(path)
+    if path.suffix.lower() == ".json":
+        value = files.read_json(path)
+        if is_vllm(value):
+            return vllm(name, value)
+        if is_guidellm(value):
+            return guidellm(name, value)
+    else:
+        text = files.read_text(path)
+        if is_torchtitan(text):
+            return torchtitan(name, text)
+        if is_nemo(text):
+            return nemo(name, text)
+    raise BadInput(
+        f"{path}: no log of a known kind; legal: {', '.join(FORMATS)}",
+        fix="write a CSV with step, loss and step_s, or with sent_s, ttft_s, e2e_s, output_tokens",
+    )

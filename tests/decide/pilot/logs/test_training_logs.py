@@ -1,0 +1,67 @@
+import pytest
+
+from trnsim.decide.pilot.logs import read
+from trnsim.errors import BadInput
+
+
+def titan(number, tps="1,234"):
+    return (
+        f"[rank0]:2026-11-01 10:00:{number % 60:02},123 - root - INFO - \x1b[31mstep: {number:2}"
+        f"\x1b[32m  loss:  {7 - number / 100:.4f}\x1b[33m  memory: 10.20GiB(12.90%)\x1b[34m  "
+        f"tps: {tps}\x1b[36m  tflops: 56.70\x1b[35m  mfu: 18.10%\x1b[39m\n"
+    )
+
+
+def nemo(number, time="2.5", unit="s", batch=32):
+    return (
+        f"Training epoch 0, iteration {number}/99 | lr: 3e-05 | consumed_samples: {32 * number} | "
+        f"global_batch_size: {batch} | global_step: {number} | reduced_train_loss: 7.919 | "
+        f"train_step_timing in {unit}: {time}\n"
+    )
+
+
+def written(tmp_path, text):
+    path = tmp_path / "train.log"
+    path.write_text(text)
+    return path
+
+
+def test_torchtitans_lines_have_a_loss_and_a_rate(tmp_path):
+    noise = "[rank0]:INFO - Training starts at step 1\n"
+    lines = "".join(titan(number, "900" if number <= 5 else "1,234") for number in range(1, 21))
+    found = read(written(tmp_path, noise + lines))
+    assert (found.format, found.kind, len(found.run.steps)) == ("torchtitan", "train", 20)
+    assert found.run.tokens_per_s == 1234
+    assert found.run.step_s is None
+    assert (found.run.steps[9].number, found.run.steps[9].loss) == (10, 6.9)
+
+
+def test_nemos_lines_have_a_loss_and_a_time(tmp_path):
+    found = read(written(tmp_path, "".join(nemo(number) for number in range(20))))
+    assert (found.format, found.run.step_s, found.run.sequences) == ("nemo", 2.5, 32)
+    assert found.run.steps[0].loss == 7.919
+
+
+def test_ranks_that_log_the_same_step_count_once(tmp_path):
+    found = read(written(tmp_path, "".join(titan(number) * 8 for number in range(1, 21))))
+    assert len(found.run.steps) == 20
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("".join(titan(number) for number in range(14)), "14 steps; legal: 15 or more"),
+        ("".join(titan(number, "0") for number in range(20)), "tokens a second is 0.0"),
+        ("".join(nemo(number, unit="ms") for number in range(20)), "timing is in ms; legal: s"),
+        (
+            "".join(nemo(number, batch=8 + number) for number in range(20)),
+            "global_batch_size is 8,",
+        ),
+        ("".join(nemo(number, time="-1") for number in range(20)), "time is -1.0"),
+        ("hello\n", "no log of a known kind"),
+        ("", "no log of a known kind"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(text, said, tmp_path):
+    with pytest.raises(BadInput, match=said):
+        read(written(tmp_path, text))
