@@ -1,6 +1,7 @@
 """A company's inventory: what it runs today, as workloads.
 
-An inventory is a table, CSV or YAML, with one workload a row and the fields of `fields.FIELDS`.
+An inventory is a table, CSV or YAML, with one workload a row and the fields of `fields.FIELDS`, or
+a bill of AWS (`billed`).
 Nothing is computed here: times are predicted, and prices looked up, by the rooms that decide.
 """
 
@@ -12,6 +13,8 @@ from typing import Final
 from trnsim import files
 from trnsim.arch.catalogue import Catalogue
 from trnsim.cells import read_table
+from trnsim.decide.inventory.bill_rows import is_bill
+from trnsim.decide.inventory.billed import billed_workloads
 from trnsim.decide.inventory.fields import NAMES, REQUIRED
 from trnsim.decide.inventory.rows import workloads
 from trnsim.decide.inventory.template import template
@@ -26,13 +29,16 @@ def read(path: Path | str, rows: Catalogue | None = None) -> list[Workload]:
     """The workloads of the inventory at `path`, in its order.
 
     Args:
-        path: a CSV or YAML table; paths within it are relative to its folder.
+        path: a CSV or YAML table, or a cost and usage report of AWS with a file beside it that
+            says which usage is which model's; paths within are relative to the folder.
         rows: the catalogue that knows instances; by default the one that ships with trnsim.
 
     Raises:
         BadInput: the file, or a cell of it, cannot be used: file, line, field, legal values.
     """
     path = Path(path)
+    if is_bill(path):
+        return billed_workloads(path, rows)
     is_yaml = path.suffix.lower() in _YAML or _begins_a_list(files.read_bytes(path))
     return workloads(path, read_table(path, NAMES, required=REQUIRED, is_yaml=is_yaml), rows)
 

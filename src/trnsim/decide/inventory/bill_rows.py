@@ -1,0 +1,191 @@
+"""The rows of an AWS cost and usage report, CSV, gzipped CSV or Parquet, as cells by column.
+
+Columns have the names of CUR 2.0. Those of the older report, such as ``lineItem/UsageType``, are
+read as the same ones. Source: AWS Data Exports user guide, "Cost and Usage Report (CUR) 2.0".
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Any, Final
+
+from trnsim import files
+from trnsim.cells import Cells
+from trnsim.errors import BadInput, SourceLine
+
+__all__ = ["COLUMNS", "REQUIRED", "TAG", "bill_rows", "is_bill"]
+
+REQUIRED: Final = (
+    "line_item_line_item_type",
+    "line_item_usage_type",
+    "line_item_usage_start_date",
+    "line_item_usage_amount",
+    "line_item_unblended_cost",
+)
+COLUMNS: Final = (
+    *REQUIRED,
+    "line_item_net_unblended_cost",
+    "line_item_currency_code",
+    "line_item_resource_id",
+    "line_item_product_code",
+    "product_region_code",
+    "pricing_lease_contract_length",
+    "reservation_effective_cost",
+    "reservation_net_effective_cost",
+    "savings_plan_purchase_term",
+    "savings_plan_savings_plan_effective_cost",
+    "savings_plan_net_savings_plan_effective_cost",
+    "capacity_reservation_capacity_reservation_type",
+)
+"""The columns that are read; a report may lack those that are not required."""
+TAG: Final = "tag:"
+"""Begins the name of a cell that holds the value of a tag."""
+
+_TAGS: Final = "resource_tags"
+_FIX: Final = "give an export of AWS Data Exports, table CUR 2.0, as CSV or Parquet"
+_PARQUET: Final = b"PAR1"
+_GZIP: Final = b"\x1f\x8b"
+_MARKS: Final = (b"line_item_usage_type", b"lineItem/UsageType")
+_HEADER_BYTES: Final = 1 << 16
+_EXTRA: Final = "pip install 'trnsim[parquet]'"
+_BATCH: Final = 10_000
+
+
+def is_bill(path: Path) -> bool:
+    """Whether the file at `path` is a cost and usage report, by what it begins with.
+
+    Raises:
+        BadInput: it cannot be read.
+    """
+    files.check_readable(path)
+    with path.open("rb") as stream:
+        start = stream.read(_HEADER_BYTES)
+    if start.startswith((_PARQUET, _GZIP)):
+        return True
+    return any(mark in start.partition(b"\n")[0] for mark in _MARKS)
+
+
+def bill_rows(path: Path) -> Iterator[Cells]:
+    """The rows of the report at `path`, in its order; a row of Parquet counts as a line.
+
+    Raises:
+        BadInput: it cannot be read, or lacks a column.
+    """
+    files.check_readable(path, _FIX)
+    with path.open("rb") as stream:
+        start = stream.read(len(_PARQUET))
+    if start == _PARQUET:
+        return _parquet_rows(path)
+    return _csv_rows(path, is_gzip=start.startswith(_GZIP))
+
+
+def _column(name: str) -> str:
+    """The name of CUR 2.0 for a column: ``lineItem/UsageType`` is ``line_item_usage_type``."""
+    if "/" not in name:
+        return name.strip()
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name.strip())
+    return re.sub(r"[^a-z0-9]+", "_", words.lower()).replace("a_r_n", "arn")
+
+
+def _check_columns(path: Path, names: list[str]) -> None:
+    missing = [name for name in REQUIRED if name not in names]
+    if missing:
+        raise BadInput(
+            f"{path}:1: columns missing: {', '.join(missing)}",
+            fix=_FIX,
+            line=SourceLine(str(path), 1),
+        )
+
+
+def _csv_rows(path: Path, *, is_gzip: bool) -> Iterator[Cells]:
+    line = 1
+    try:
+        with _opened(path, is_gzip=is_gzip) as stream:
+            reader = csv.reader(stream, strict=True)
+            names = [_column(name) for name in next(reader, [])]
+            _check_columns(path, names)
+            for cells in reader:
+                line = reader.line_num
+                if len(cells) != len(names):
+                    what = f"{len(cells)} cells, and the first line has {len(names)} columns"
+                    raise _bad(path, line, what)
+                yield _cells(path, line, dict(zip(names, cells, strict=True)))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise _bad(path, line, f"no CSV in UTF-8: {error}") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise _bad(path, line, f"the compressed file is broken: {error}") from error
+
+
+def _opened(path: Path, *, is_gzip: bool) -> IO[str]:
+    if is_gzip:
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+def _parquet_rows(path: Path) -> Iterator[Cells]:
+    if find_spec("pyarrow") is None:
+        raise BadInput(f"{path}: Parquet needs pyarrow, which is not installed", fix=_EXTRA)
+    arrow: Any = import_module("pyarrow")
+    parquet: Any = import_module("pyarrow.parquet")
+    try:
+        with parquet.ParquetFile(path) as file:
+            names = [_column(name) for name in file.schema_arrow.names]
+            _check_columns(path, names)
+            wanted = [name for name in file.schema_arrow.names if _is_read(_column(name))]
+            line = 1
+            for batch in file.iter_batches(_BATCH, columns=wanted):
+                for row in batch.to_pylist():
+                    line += 1
+                    yield _cells(path, line, {_column(k): v for k, v in row.items()})
+    except (arrow.ArrowException, OSError) as error:
+        raise BadInput(f"{path}: no Parquet: {error}", fix=_FIX) from error
+
+
+def _is_read(name: str) -> bool:
+    return name in COLUMNS or name.startswith(_TAGS)
+
+
+def _cells(path: Path, line: int, row: Mapping[str, Any]) -> Cells:
+    """The cells that are read, with those of tags by the tag's name."""
+    values = {name: _text(row.get(name)) for name in COLUMNS}
+    for name, value in row.items():
+        if name == _TAGS:
+            values |= {_tag(key): _text(one) for key, one in _map(path, line, value).items()}
+        elif name.startswith(f"{_TAGS}_"):
+            values[_tag(name.removeprefix(f"{_TAGS}_"))] = _text(value)
+    return Cells(str(path), line, {name: value for name, value in values.items() if value})
+
+
+def _tag(key: str) -> str:
+    """``user_team`` and ``user:team`` are the tag team."""
+    return TAG + re.sub(r"^user[_:]", "", key)
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def _map(path: Path, line: int, value: object) -> dict[str, Any]:
+    """The tags of a row: JSON in CSV, pairs in Parquet."""
+    if isinstance(value, list):
+        return dict(value)
+    text = _text(value)
+    try:
+        found = json.loads(text) if text else {}
+    except (ValueError, RecursionError) as error:
+        raise _bad(path, line, f"{_TAGS} is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise _bad(path, line, f"{_TAGS} is {text!r}; legal: a JSON object of tags")
+    return found
+
+
+def _bad(path: Path, line: int, what: str) -> BadInput:
+    return BadInput(f"{path}:{line}: {what}", fix=_FIX, line=SourceLine(str(path), line))

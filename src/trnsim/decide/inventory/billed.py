@@ -1,0 +1,158 @@
+"""Workloads from a bill: a YAML file beside it says which usage is which model's.
+
+The file is named after the bill, ``october.models.yaml`` for ``october.csv``. It is an inventory
+whose instance, purchase, region, hours and cost come from the bill. Each row picks its usage by a
+tag (``tag: team=chat``), by resources, or by instance, kind of purchase and region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from trnsim.arch.catalogue import Catalogue, catalogue
+from trnsim.cells import Cells, read_table
+from trnsim.decide.inventory.bill import Bill, Usage, read_bill
+from trnsim.decide.inventory.fields import NAMES
+from trnsim.decide.inventory.rows import workloads
+from trnsim.decide.inventory.workload import VOLUME_UNITS, Workload
+from trnsim.errors import BadInput, SourceLine
+
+__all__ = ["billed_workloads", "models_path"]
+
+_PICKS: Final = {"current_instance": "instance", "purchase_kind": "kind", "region": "region"}
+"""Fields that pick usage, and what of the usage they are."""
+_FROM_BILL: Final = ("gpu_hours", "current_count", "as_of")
+_FIELDS: Final = ("tag", "resource", *(name for name in NAMES if name not in _FROM_BILL))
+_ENDS: Final = (".gz", ".csv", ".parquet")
+
+
+def models_path(bill: Path) -> Path:
+    """The file beside a bill that says which usage is which model's."""
+    name = bill.name
+    for end in _ENDS:
+        name = name.removesuffix(end)
+    return bill.with_name(f"{name}.models.yaml")
+
+
+def billed_workloads(path: Path, rows: Catalogue | None = None) -> list[Workload]:
+    """The workloads of the cost and usage report at `path`.
+
+    Raises:
+        BadInput: the report or the file beside it cannot be used, the report has several months, a
+            row picks no usage or that of another row, or several machines.
+    """
+    rows = rows or catalogue()
+    bill = read_bill(path, rows)
+    if len(bill.months) != 1:
+        raise BadInput(
+            f"{path} holds the months {', '.join(bill.months)}; legal: one", fix="export one month"
+        )
+    models = models_path(path)
+    if not models.is_file():
+        raise BadInput(f"{path} is a bill, and names no models: {models} is missing", fix=_FIX)
+    given = read_table(models, _FIELDS, is_yaml=True)
+    picked = _picked(bill, given)
+    filled = [_filled(row, usage, bill, rows) for row, usage in zip(given, picked, strict=True)]
+    found = workloads(models, filled, rows)
+    said = _assumptions(bill, picked)
+    return [
+        replace(one, assumptions=(*one.assumptions, *said, *_of_usage(row, usage)))
+        for one, row, usage in zip(found, given, picked, strict=True)
+    ]
+
+
+_FIX: Final = (
+    "write it: for each workload a row with workload, model_config, kind and tag, resource or "
+    "current_instance"
+)
+
+
+def _picked(bill: Bill, given: Sequence[Cells]) -> list[list[Usage]]:
+    """The usage of each row, none of it that of two."""
+    owners: dict[Usage, Cells] = {}
+    found: list[list[Usage]] = []
+    for row in given:
+        if not {"tag", "resource", *_PICKS} & row.values.keys():
+            raise _bad(row, "the row picks no usage", _FIX)
+        usage = [one for one in bill.usage if _is_of(row, one)]
+        if not usage:
+            raise _bad(row, f"no usage in {bill.path} is picked; it has {_machines(bill.usage)}")
+        for one in usage:
+            if one in owners:
+                what = f"line {one.line} of {bill.path} is also that of line {owners[one].line}"
+                raise _bad(row, what, "pick less: by tag, resource, instance or region")
+            owners[one] = row
+        found.append(usage)
+    return found
+
+
+def _is_of(row: Cells, usage: Usage) -> bool:
+    tags = dict(usage.tags)
+    for pair in row.items("tag"):
+        key, is_pair, value = pair.partition("=")
+        if not is_pair:
+            raise row.refused("tag", "legal: KEY=VALUE")
+        if tags.get(key.strip()) != value.strip():
+            return False
+    resources = row.items("resource")
+    if resources and usage.resource not in resources:
+        return False
+    return all(
+        row.values[field] == getattr(usage, name) for field, name in _PICKS.items() if field in row
+    )
+
+
+def _filled(row: Cells, usage: list[Usage], bill: Bill, rows: Catalogue) -> Cells:
+    """A row with what the bill says of its usage."""
+    machines = {(one.instance, one.kind, one.region) for one in usage}
+    if len(machines) > 1:
+        what = f"its usage is of several machines: {_machines(usage)}"
+        raise _bad(row, what, "make a row for each, with current_instance, purchase_kind, region")
+    ((instance, kind, region),) = machines
+    hours = sum(one.hours for one in usage)
+    usd = sum(one.usd for one in usage)
+    said: dict[str, str] = {"current_instance": instance, "purchase_kind": kind}
+    if region is not None:
+        said["region"] = region
+    if not any(unit in row for unit in VOLUME_UNITS):
+        said["gpu_hours"] = repr(hours * rows.instance(instance).count)
+    if usd > 0:
+        said["usd_per_month"] = repr(usd)
+    elif "usd_per_month" not in row:
+        what = f"{hours:g} hours of {instance} have no cost: capacity blocks are paid in advance"
+        raise _bad(row, what, "give usd_per_month, the part of the fee for this month")
+    said["as_of"] = str(bill.last_day)
+    kept = {name: value for name, value in row.values.items() if name not in {"tag", "resource"}}
+    return replace(row, values={**kept, **said})
+
+
+def _assumptions(bill: Bill, picked: Sequence[Sequence[Usage]]) -> tuple[str, ...]:
+    """What of the bill belongs to no workload."""
+    found: list[str] = []
+    rest = bill.usd - sum(one.usd for usage in picked for one in usage)
+    if rest > bill.usd * 1e-9:
+        found.append(f"{rest:,.0f} USD of accelerators in {bill.path.name} are no workload's")
+    if bill.unknown:
+        sizes = ", ".join(f"{name} ({usd:,.0f} USD)" for name, usd in bill.unknown)
+        found.append(f"not in the catalogue, and left out: {sizes}")
+    return tuple(found)
+
+
+def _of_usage(row: Cells, usage: Sequence[Usage]) -> tuple[str, ...]:
+    if usage[0].kind == "capacity_block":
+        return ("hours without a cost of their own are those of a capacity block",)
+    if "usd_per_month" in row:
+        return ("usd_per_month is that of the bill, not the one beside it",)
+    return ()
+
+
+def _machines(usage: Sequence[Usage]) -> str:
+    names = {f"{one.instance} {one.kind} {one.region or ''}".strip() for one in usage}
+    return ", ".join(sorted(names))
+
+
+def _bad(row: Cells, what: str, fix: str = "") -> BadInput:
+    return BadInput(f"{row.file}:{row.line}: {what}", fix=fix, line=SourceLine(row.file, row.line))
