@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from trnsim.errors import BadInput
@@ -214,5 +215,5 @@ def test_ranks_on_two_instances_need_efa():
 
 def test_engines_are_those_of_the_rank():
     made = fabric("trn2.48xlarge", nodes=2, lnc=2)
-    assert made.names[made.engines(5)] == "instance 0, DMA of chip 1, core 1"
-    assert made.names[made.engines(64)] == "instance 1, DMA of chip 0, core 0"
+    assert made.names[made.engines(np.array(5))] == "instance 0, DMA of chip 1, core 1"
+    assert made.names[made.engines(np.array(64))] == "instance 1, DMA of chip 0, core 0"

@@ -96,7 +96,7 @@ def exchange(fabric: Fabric, kind: str, nbytes: float, groups: Groups) -> Exchan
 def engine_bytes(fabric: Fabric, kind: str, nbytes: float, groups: Groups) -> float:
     """Bytes that the DMA engines of a rank pass on in an `exchange`, of the rank with most."""
     plans = [one.plan for one in exchange(fabric, kind, nbytes, groups).chosen.values()]
-    engines = [fabric.engines(rank) for group in groups for rank in group]
+    engines = fabric.engines(np.array([rank for group in groups for rank in group]))
     return max((float(plan_loads(fabric, plan)[engines].max()) for plan in plans), default=0.0)
 
 

@@ -24,10 +24,12 @@ from trnsim.fabric.ways import Ways, adapters_of_chips
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trnsim.fabric.transfers import Phase
+    from trnsim.fabric.transfers import Phase, Ranks
 
 _DIRECTIONS: Final = 2
 """A connection's published bandwidth counts both."""
+_OWN: Final = 3
+"""Resources of every transfer: both chips' HBM and the sender's DMA engines."""
 _NEAR: Final = 3
 """Names that a refusal proposes."""
 
@@ -160,56 +162,78 @@ class Fabric:
         one += [efa / max(adapters, 1)] * (_DIRECTIONS * adapters)
         return np.tile(np.array(one), self.nodes) * self._left
 
-    def engines(self, rank: int) -> int:
-        """The resource that stands for the DMA engines of a rank."""
-        node, chip, core = self.place(rank)
-        before = len(self.topology.links) + self.instance.count
-        return node * len(self._of_a_node) + before + chip * self.cores_per_chip + core
-
     def uses(self, phase: Phase) -> Uses:
         """What the transfers of a phase use.
 
         Raises:
             BadInput: for a transfer between instances that have no EFA.
         """
-        pairs = zip(phase.sources.tolist(), phase.targets.tolist(), strict=True)
-        passed = [self._resources[pair] for pair in pairs]
-        counts = np.array([len(one) for one in passed], np.int64)
-        resources = np.fromiter(chain.from_iterable(passed), np.int64, int(counts.sum()))
+        sends, receives = self._chips(phase.sources), self._chips(phase.targets)
+        self._check_efa(phase)
+        count, size = self.instance.count, len(self._of_a_node)
+        pairs, which = np.unique(sends * count * self.nodes + receives, return_inverse=True)
+        ways = [self._resources[divmod(pair, count * self.nodes)] for pair in pairs.tolist()]
+        flat = np.fromiter(chain.from_iterable(ways), np.int64)
+        lengths = np.array([len(way) for way in ways], np.int64)
+        beyond = lengths[which]
+        counts = _OWN + beyond
+        begins = np.cumsum(counts) - counts
+        resources = np.empty(int(counts.sum()), np.int64)
+        memories = len(self.topology.links)
+        resources[begins] = sends // count * size + memories + sends % count
+        resources[begins + 1] = receives // count * size + memories + receives % count
+        resources[begins + 2] = self.engines(phase.sources)
+        place = np.arange(int(beyond.sum())) - np.repeat(np.cumsum(beyond) - beyond, beyond)
+        first = np.cumsum(lengths) - lengths
+        taken = flat[np.repeat(first[which], beyond) + place]
+        resources[np.repeat(begins + _OWN, beyond) + place] = taken
         weights = np.ones(len(resources))
-        weights[np.cumsum(counts) - counts] = phase.reads + phase.copies
-        return Uses(np.repeat(np.arange(len(passed)), counts), resources, weights)
+        weights[begins] = phase.reads + phase.copies
+        return Uses(np.repeat(np.arange(len(counts)), counts), resources, weights)
+
+    def _chips(self, ranks: Ranks) -> Ranks:
+        """The chip of each rank, counted over all instances."""
+        nodes, local = np.divmod(ranks, self.ranks_per_node)
+        found: Ranks = nodes * self.instance.count + (self.first + local) // self.cores_per_chip
+        return found
+
+    def engines(self, ranks: Ranks) -> Ranks:
+        """The resource that stands for the DMA engines of each rank."""
+        nodes, local = np.divmod(ranks, self.ranks_per_node)
+        before = len(self.topology.links) + self.instance.count
+        found: Ranks = nodes * len(self._of_a_node) + before + self.first + local
+        return found
+
+    def _check_efa(self, phase: Phase) -> None:
+        per_node = self.ranks_per_node
+        leaves = phase.sources // per_node != phase.targets // per_node
+        if leaves.any() and not self._adapters:
+            one = int(leaves.argmax())
+            raise BadInput(
+                f"ranks {phase.sources[one]} and {phase.targets[one]} are on two instances, and "
+                f"{self.instance.name} has no EFA",
+                fix="use one instance, or a type with EFA such as trn1.32xlarge or trn2.48xlarge",
+            )
 
     @cached_property
     def _resources(self) -> Mapping[tuple[int, int], tuple[int, ...]]:
-        """By source and target what a transfer passes, found when it is first asked for."""
+        """By two chips the links or adapters between them, found when first asked for."""
         return _Resources(self)
 
-    def passed(self, source: int, target: int) -> tuple[int, ...]:
-        """The resources of a transfer: the HBM of the sender's chip, then all others.
-
-        Raises:
-            BadInput: between instances that have no EFA.
-        """
-        here, there = self.place(source), self.place(target)
+    def between(self, source: int, target: int) -> tuple[int, ...]:
+        """The links, or the adapters, that a transfer between two chips of the fabric passes."""
         size = len(self._of_a_node)
-        first, other = here.node * size, there.node * size
-        links = len(self.topology.links)
-        found = (first + links + here.chip, other + links + there.chip, self.engines(source))
-        if here.node == there.node:
-            route = self._ways[here.node][here.chip, there.chip] if here.chip != there.chip else ()
-            return (*found, *(first + link for link in route))
+        here, sends = divmod(source, self.instance.count)
+        there, receives = divmod(target, self.instance.count)
+        first, other = here * size, there * size
+        if here == there:
+            route = self._ways[here][sends, receives] if sends != receives else ()
+            return tuple(first + link for link in route)
         adapters = self._adapters
-        if not adapters:
-            raise BadInput(
-                f"ranks {source} and {target} are on two instances, and {self.instance.name} has "
-                "no EFA",
-                fix="use one instance, or a type with EFA such as trn1.32xlarge or trn2.48xlarge",
-            )
         out = size - _DIRECTIONS * adapters
-        sends = self._adapters_of_chips[here.node][0][here.chip]
-        receives = self._adapters_of_chips[there.node][1][there.chip]
-        return (*found, first + out + sends, other + out + adapters + receives)
+        sent = self._adapters_of_chips[here][0][sends]
+        received = self._adapters_of_chips[there][1][receives]
+        return first + out + sent, other + out + adapters + received
 
     def check_ways(self) -> None:
         """Refuse faults that leave ranks without a way to each other.
@@ -302,14 +326,14 @@ def _precision(name: str) -> tuple[bool, bool]:
 
 
 class _Resources(dict[tuple[int, int], tuple[int, ...]]):
-    """What transfers pass, by source and target."""
+    """What transfers pass between two chips."""
 
     def __init__(self, fabric: Fabric) -> None:
         super().__init__()
         self._fabric = fabric
 
     def __missing__(self, pair: tuple[int, int]) -> tuple[int, ...]:
-        self[pair] = self._fabric.passed(*pair)
+        self[pair] = self._fabric.between(*pair)
         return self[pair]
 
 

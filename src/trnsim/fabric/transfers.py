@@ -75,6 +75,15 @@ def phase(
     )
 
 
+def even_phase(
+    sources: Ranks, targets: Ranks, nbytes: float, *, reads: float = 1.0, repeat: int = 1
+) -> Phase:
+    """A phase of transfers of `nbytes` each, from ``sources[i]`` to ``targets[i]``."""
+    count = len(sources)
+    channels = np.zeros(count, np.int64)
+    return Phase(sources, targets, np.full(count, nbytes), channels, reads, repeat=repeat)
+
+
 def side_by_side(plans: Sequence[Plan]) -> Plan:
     """Plans of equal shape, of groups that work at the same time, as one."""
     if len(plans) == 1:

@@ -95,14 +95,10 @@ class Machine:
             BadInput: for a dtype whose peak is not published.
         """
         peaks = self.chip.peak_flop_per_s
-        found = {
-            dtype: next((peaks[name] for name in names if name in peaks), None)
-            for dtype, names in _NAMES.items()
-        }
-        rate = found.get(dtype)
-        if rate is not None:
-            return rate
-        known = [name for name, one in found.items() if one is not None]
+        for name in _NAMES.get(dtype, ()):
+            if name in peaks:
+                return peaks[name]
+        known = [one for one, names in _NAMES.items() if any(name in peaks for name in names)]
         raise BadInput(
             f"--dtype {dtype}: {self.chip.name} has no published peak in it; legal: "
             f"{', '.join(known)}",

@@ -9,10 +9,11 @@ for one rank on each instance.
 
 from __future__ import annotations
 
-from itertools import permutations
 from typing import TYPE_CHECKING
 
-from trnsim.fabric.transfers import Phase, Plan, Transfer, phase
+import numpy as np
+
+from trnsim.fabric.transfers import Phase, Plan, Ranks, even_phase
 
 if TYPE_CHECKING:
     from trnsim.fabric.algorithms.group import Group
@@ -26,10 +27,13 @@ def is_possible(group: Group) -> bool:
 def all_gather(group: Group, nbytes: float) -> Plan:
     """To each other chip; then inside the chips."""
     chunk, per_chip = nbytes / group.size, group.per_chip
-    chips = list(group.by_chip.values())
+    chips = _chips(group)
     plan: Plan = ()
     if len(chips) > 1:
-        plan = (phase(_between(chips, chunk)),)
+        # AWS's ranks share the other chips; here each sends its part of what all others get, so
+        # that the bytes are evenly shared whatever the number of chips.
+        here, there = _pairs(len(chips))
+        plan = (even_phase(chips[here].ravel(), chips[there].ravel(), chunk),)
     if per_chip > 1:
         plan = (*plan, inside(group, len(chips) * chunk))
     return plan
@@ -38,21 +42,14 @@ def all_gather(group: Group, nbytes: float) -> Plan:
 def reduce_scatter(group: Group, nbytes: float) -> Plan:
     """What each rank elsewhere wants, reduced over the chip; then each rank reduces what came."""
     chunk, per_chip = nbytes / group.size, group.per_chip
-    chips = list(group.by_chip.values())
+    ranks, chips = np.array(group.ranks), _chips(group)
     if len(chips) == 1:
-        return (phase((Transfer(one, one, chunk) for one in group.ranks), reads=group.size),)
-    to_others = [
-        Transfer(here[(number + place) % per_chip], rank, chunk)
-        for here in chips
-        for number, there in enumerate(chips)
-        if there is not here
-        for place, rank in enumerate(there)
-    ]
-    last = phase(
-        (Transfer(rank, rank, chunk) for rank in group.ranks),
-        reads=len(chips) - 1 + per_chip,
-    )
-    return (phase(to_others, reads=per_chip), last)
+        return (even_phase(ranks, ranks, chunk, reads=group.size),)
+    here, there = _pairs(len(chips))
+    senders = (there[:, None] + np.arange(per_chip)) % per_chip
+    sources = chips[here[:, None], senders].ravel()
+    to_others = even_phase(sources, chips[there].ravel(), chunk, reads=per_chip)
+    return (to_others, even_phase(ranks, ranks, chunk, reads=len(chips) - 1 + per_chip))
 
 
 def all_reduce(group: Group, nbytes: float) -> Plan:
@@ -62,28 +59,25 @@ def all_reduce(group: Group, nbytes: float) -> Plan:
 
 def all_reduce_at_once(group: Group, nbytes: float) -> Plan:
     """The single-step form: all to all, then each reduces everything."""
-    to_all = phase(
-        (Transfer(one, other, nbytes) for one, other in permutations(group.ranks, 2)),
-        reads=1 / (group.size - 1),
-    )
-    own = (Transfer(rank, rank, nbytes) for rank in group.ranks)
-    return (to_all, phase(own, reads=group.size))
+    ranks = np.array(group.ranks)
+    one, other = _pairs(group.size)
+    to_all = even_phase(ranks[one], ranks[other], nbytes, reads=1 / (group.size - 1))
+    return (to_all, even_phase(ranks, ranks, nbytes, reads=group.size))
 
 
 def inside(group: Group, nbytes: float) -> Phase:
     """Each rank of a chip writes what it has to the others there, with one read for all."""
-    pairs = (pair for ranks in group.by_chip.values() for pair in permutations(ranks, 2))
-    return phase((Transfer(*pair, nbytes) for pair in pairs), reads=1 / (group.per_chip - 1))
+    chips, (one, other) = _chips(group), _pairs(group.per_chip)
+    sources, targets = chips[:, one].ravel(), chips[:, other].ravel()
+    return even_phase(sources, targets, nbytes, reads=1 / (group.per_chip - 1))
 
 
-def _between(chips: list[tuple[int, ...]], chunk: float) -> list[Transfer]:
-    """What a chip has, to each other chip.
+def _chips(group: Group) -> Ranks:
+    """The ranks of each chip: [chips, ranks of one]."""
+    return np.array(list(group.by_chip.values()))
 
-    AWS's ranks share the other chips; here each sends its part of what all others get, so that the
-    bytes are evenly shared whatever the number of chips.
-    """
-    return [
-        Transfer(*pair, chunk)
-        for here, there in permutations(chips, 2)
-        for pair in zip(here, there, strict=True)
-    ]
+
+def _pairs(count: int) -> tuple[Ranks, Ranks]:
+    """Both numbers of every ordered pair of different ones below `count`."""
+    one, other = np.nonzero(~np.eye(count, dtype=bool))
+    return one, other

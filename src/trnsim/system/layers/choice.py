@@ -168,8 +168,9 @@ def bytes_per_s(machine: Ranks) -> float:
         return machine.lnc * float(constants.HBM_BYTES_PER_S)
     if target is None:
         return machine.lnc * share * constants.V2_MEMORY
-    core = target.core.paired() if machine.lnc > 1 else target.core
-    return machine.lnc * min(float(core.dma_bytes_per_s), share)
+    core = target.core
+    reached = core.dma_paired_bytes_per_s if machine.lnc > 1 else core.dma_bytes_per_s
+    return machine.lnc * min(float(reached), share)
 
 
 def peak(machine: Ranks, dtype: str) -> float:

@@ -6,7 +6,8 @@ pipeline slowest: docs/design/0027-a-plan-is-made-of-layers.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trnsim.errors import BadInput
@@ -109,7 +110,7 @@ class Layout:
         """Ranks that have the same parameters of a layer outside its experts."""
         return self.data * self.context
 
-    @property
+    @cached_property
     def spreads(self) -> dict[str, Spread]:
         """By axis, the size and the stride of its groups."""
         stage = self.tensor * self.context * self.data
@@ -175,25 +176,26 @@ _OPTIONS: Final = {
 
 def _numbers(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Fault]:
     del model, machine
-    for field in fields(layout):
-        value = getattr(layout, field.name)
-        if field.name in _OPTIONS and not (isinstance(value, int) and value >= 1):
-            option = _OPTIONS[field.name]
+    for name, option in _OPTIONS.items():
+        value = getattr(layout, name)
+        if not (isinstance(value, int) and value >= 1):
             yield Fault(
                 f"{option} {value}; legal: a whole number from 1 on", f"for example {option} 1"
             )
 
 
+_LEGAL_WORDS: Final = {
+    "recompute": RECOMPUTES,
+    "schedule": SCHEDULES,
+    "dtype": DTYPES,
+    "optimizer": tuple(OPTIMIZERS),
+    "zero": tuple(range(len(ZERO))),
+}
+
+
 def _words(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Fault]:
     del model
-    legal = {
-        "recompute": RECOMPUTES,
-        "schedule": SCHEDULES,
-        "dtype": DTYPES,
-        "optimizer": tuple(OPTIMIZERS),
-        "zero": tuple(range(len(ZERO))),
-    }
-    for name, words in legal.items():
+    for name, words in _LEGAL_WORDS.items():
         value = getattr(layout, name)
         if value not in words:
             yield Fault(

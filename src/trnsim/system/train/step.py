@@ -124,6 +124,8 @@ class Steps:
         self._measured = measured
         self._found: dict[tuple[object, ...], tuple[Block, Passes]] = {}
         self._flop: dict[int, float] = {}
+        self._layers: dict[str, LayerTimes] = {}
+        self._bytes_per_s = bytes_per_s(machine)
 
     def step(self, layout: Layout) -> Step:
         """The step of a layout.
@@ -227,7 +229,12 @@ class Steps:
         return _GRADIENT_PASSES * layout.global_batch * self._flop[layout.sequence]
 
     def _times(self, dtype: str) -> LayerTimes:
-        return self._given or layer_times(self.machine, "train", dtype, measured=self._measured)
+        if self._given:
+            return self._given
+        if dtype not in self._layers:
+            known = layer_times(self.machine, "train", dtype, measured=self._measured)
+            self._layers[dtype] = known
+        return self._layers[dtype]
 
     def _chunk(self, chunk: Chunk, layout: Layout) -> list[Passes]:
         return [_many(self._part(part, layout), part.times) for part in chunk]
@@ -289,7 +296,7 @@ class Steps:
             parameters = (whole.dense + whole.experts * layout.expert) / layout.shard
         width = WEIGHT_BYTES[layout.dtype]
         moved = optimizer(layout.optimizer).moved_bytes(width, GRADIENT_BYTES)
-        return parameters * moved / bytes_per_s(self.machine)
+        return parameters * moved / self._bytes_per_s
 
     def _interval(self, parts_s: dict[str, float], widest: Passes) -> Interval:
         """P10, P50 and P90: computing is off as a whole, and exchanges with it or by themselves."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trnsim.system.train.memory import WEIGHT_BYTES, has_dropout
@@ -49,10 +49,22 @@ class Work:
 
     def times(self, count: float) -> Work:
         """It, `count` times."""
-        return Work(*(count * getattr(self, one.name) for one in fields(self)))
+        return Work(
+            count * self.compute_s,
+            count * self.tensor_s,
+            count * self.context_s,
+            count * self.expert_s,
+            count * self.data_s,
+        )
 
     def __add__(self, other: Work) -> Work:
-        return Work(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+        return Work(
+            self.compute_s + other.compute_s,
+            self.tensor_s + other.tensor_s,
+            self.context_s + other.context_s,
+            self.expert_s + other.expert_s,
+            self.data_s + other.data_s,
+        )
 
 
 @dataclass(frozen=True)
