@@ -6,7 +6,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from trnsim.cli import COMMANDS, app, main
+from trnsim.cli import COMMANDS, app, main, module_of
 
 
 def test_an_error_of_the_user_goes_to_stderr_with_status_two(monkeypatch, capsys):
@@ -41,7 +41,7 @@ def test_help_teaches(command):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_list_of_commands_says_what_each_says_of_itself(command):
-    own = get_command(import_module(f"trnsim.cli.{command}").app)
+    own = get_command(import_module(module_of(command)).app)
     assert own.get_short_help_str(limit=1000) == COMMANDS[command]
 
 

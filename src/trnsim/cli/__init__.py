@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "demo": "Show what trnsim does: a kernel, a mistake, a training loop, a cost, the claims.",
     "run": "Run a Python program, or one of its NKI kernels, on an emulated NeuronCore.",
     "launch": "Run a program as ranks of emulated instances, one process a rank.",
+    "neuron-ls": "List the devices of the emulated instance, and the programs that run on them.",
     "shell": "Run a program, or your shell, where Neuron's clients find an instance's devices.",
     "compile": "Compile a model to a program for a NeuronCore: its time, what bounds it, where it "
     "goes.",
@@ -41,6 +42,11 @@ COMMANDS: Final = {
 """Each command, which is a file of this room, and the first sentence of its help."""
 
 
+def module_of(command: str) -> str:
+    """The module of a command."""
+    return f"trnsim.cli.{command.replace('-', '_')}"
+
+
 class Commands(TyperGroup):
     """The commands by name; until a command is called, only its summary exists."""
 
@@ -52,7 +58,7 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the arguments name, from its file, and the arguments that are left."""
         name, _, rest = super().resolve_command(ctx, args)
-        module = import_module(f"trnsim.cli.{name}")
+        module = import_module(module_of(str(name)))
         return name, typer.main.get_command(module.app), rest
 
 

@@ -1,0 +1,56 @@
+"""``trnsim neuron-ls``: the devices of the emulated instance and the programs on them."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from trnsim.arch import makes_pairs
+from trnsim.cli.options import parser
+from trnsim.instance.model import runs_on
+from trnsim.instance.state import folder
+from trnsim.instance.state.reader import instance_of, read_all
+from trnsim.tools import neuron_ls as tool
+
+app = parser()
+
+
+@app.command()
+def neuron_ls(
+    wide: Annotated[bool, typer.Option("--wide", "-w", help="Show processes, with room.")] = False,
+    show_all_procs: Annotated[
+        bool, typer.Option("--show-all-procs", "-a", help="Show tools among the processes.")
+    ] = False,
+    topology: Annotated[
+        bool, typer.Option("--topology", "-t", help="Draw the links between devices.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json-output", "-j", help="Print JSON.")] = False,
+) -> None:
+    """List the devices of the emulated instance, and the programs that run on them.
+
+    The instance is TRNSIM_INSTANCE, else the largest that a running program names, else the
+    smallest of the target chip. In `trnsim shell` this is `neuron-ls`.
+
+    Example: trnsim neuron-ls --wide
+    """
+    records = read_all(folder.opened())
+    model = instance_of(records)
+    runs = runs_on(model.chip)
+    has_pairs = runs is not None and makes_pairs(runs.core)
+    found = tool.processes(records, model, version("trnsim"))
+    typer.echo("emulated by trnsim", err=True)
+    if as_json:
+        typer.echo(tool.as_json(model, found, has_pairs=has_pairs))
+        return
+    typer.echo(tool.head(model, has_pairs=has_pairs))
+    if show_all_procs:
+        everyone = [*found, tool.itself(model, "neuron-ls --show-all-procs")]
+        typer.echo(tool.all_processes(model, everyone))
+    elif topology:
+        typer.echo(tool.topology(model))
+    elif wide:
+        typer.echo(tool.wide(model, found))
+    else:
+        typer.echo(tool.overview(model))

@@ -1,0 +1,50 @@
+"""Tables in boxes as neuron-ls draws them: titles in the middle, cells to the left."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Row = tuple[str, ...]
+
+
+def box(header: Sequence[str], groups: Sequence[Sequence[Row]], *, is_ruled: bool = False) -> str:
+    """`groups` of rows below `header`, whose cells may have several lines.
+
+    Args:
+        header: a cell a column.
+        groups: rows; what a cell repeats is written once by the caller.
+        is_ruled: a line between groups.
+    """
+    titles = [cell.split("\n") for cell in header]
+    height = max(len(lines) for lines in titles)
+    rows = [row for group in groups for row in group]
+    widths = [
+        max([*map(len, lines), *(len(row[column]) for row in rows)])
+        for column, lines in enumerate(titles)
+    ]
+    rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
+    heads = [
+        _line([_middle(lines[at] if at < len(lines) else "", width)
+               for lines, width in zip(titles, widths, strict=True)])
+        for at in range(height)
+    ]  # fmt: skip
+    parts = [rule, *heads, rule]
+    for group, following in pairwise([*groups, ()]):
+        parts += [_line([c.ljust(w) for c, w in zip(row, widths, strict=True)]) for row in group]
+        if is_ruled and following:
+            parts.append(rule)
+    return "\n".join([*parts, rule])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _middle(text: str, width: int) -> str:
+    """`text` in the middle; of an odd rest the larger half stands behind it."""
+    before = (width - len(text)) // 2
+    return " " * before + text + " " * (width - len(text) - before)

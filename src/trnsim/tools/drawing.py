@@ -1,0 +1,94 @@
+"""Devices and the links between them as text, in the form of ``neuron-ls --topology``.
+
+Source: aws-neuron-sdk tools/neuron-sys-tools/neuron-ls.rst, which draws a torus of 4x4. Rings and
+chains are drawn as one row of it, a torus of three dimensions as its squares; switches are named.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.instance.model import InstanceModel
+
+_STEP: Final = 9
+"""Characters from one device to the next."""
+_LEFT: Final = 6
+"""Characters before the column of the first device."""
+_BETWEEN: Final = ("▲", "│", "▼")
+_OUT: Final = "*\u2013\u2013►"
+_IN: Final = "◄\u2013\u2013*"
+_LINK: Final = "◄\u2013\u2013►"
+_LEGEND: Final = f"\nLegend:\n\n        {_OUT} = Wrap-around link"
+_PAIR: Final = 2
+
+Row = list[int]
+
+
+def drawing(model: InstanceModel) -> str:
+    """The devices of `model` and their links; "" of one device."""
+    if len(model.devices) == 1:
+        return ""
+    if _is_switched(model):
+        size = len(model.devices[0].connected) + 1
+        return f"Neuron Device Topology\n  {size} devices of a server are joined by its switch"
+    squares = _squares(model)
+    lines = ["Neuron Device Topology"]
+    for square in squares:
+        lines += _square(model, square)
+    if len(squares) > 1:
+        lines.append(
+            "A device is joined to those of its place in the squares beside it, in a ring."
+        )
+    if any("*" in line for line in lines):
+        lines.append(_LEGEND)
+    return "\n".join(lines)
+
+
+def _is_switched(model: InstanceModel) -> bool:
+    """Whether the devices of a server are all joined to each other, as only a switch does."""
+    group = {0, *model.devices[0].connected}
+    is_whole = all({one, *model.devices[one].connected} == group for one in group)
+    return is_whole and len(group) > _PAIR + 1
+
+
+def _squares(model: InstanceModel) -> list[list[Row]]:
+    """Rows of devices that are neighbours, in squares of rows that are."""
+    rows: list[Row] = [[0]]
+    for device in model.devices[1:]:
+        is_next = device.index - 1 in device.connected
+        if is_next and (len(rows) == 1 or len(rows[-1]) < len(rows[0])):
+            rows[-1].append(device.index)
+        else:
+            rows.append([device.index])
+    squares = [[rows[0]]]
+    for before, row in pairwise(rows):
+        if row[0] in model.devices[before[0]].connected:
+            squares[-1].append(row)
+        else:
+            squares.append([row])
+    return squares
+
+
+def _square(model: InstanceModel, rows: Sequence[Row]) -> list[str]:
+    """The lines of one square."""
+    is_torus = len(rows) > 1
+    first = rows[0]
+    lines = [_marks(mark, first) for mark in ("*", "│", "▼")] if is_torus else []
+    for row in rows:
+        is_closed = len(row) > _PAIR and row[-1] in model.devices[row[0]].connected
+        if row is not first:
+            lines += [_marks(mark, row) for mark in _BETWEEN]
+        cells = _LINK.join(f"[{index:>2} ]" for index in row)
+        lines.append(f"{_OUT}{cells}{_IN}" if is_closed else f"    {cells}")
+    if is_torus:
+        lines += [_marks(mark, first) for mark in ("▲", "│", "*")]
+    return lines
+
+
+def _marks(mark: str, row: Row) -> str:
+    """`mark` above each device of a row."""
+    return " " * _LEFT + mark.ljust(_STEP) * (len(row) - 1) + mark + " " * _LEFT

@@ -1,0 +1,199 @@
+"""``neuron-ls``: the devices of an instance and the processes on them.
+
+Source: aws-neuron-sdk tools/neuron-sys-tools/neuron-ls.rst, for the columns, their order, and the
+length to which a command is cut. Programs are emulated ones; the version is trnsim's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.tools.box import Row, box
+from trnsim.tools.drawing import drawing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.instance.model import Device, InstanceModel
+    from trnsim.instance.state.record import Record
+
+INSTANCE_ID: Final = "i-00000000000000000"
+"""No instance has it: an emulated one has no number at EC2."""
+SHORT: Final = 40
+WIDE: Final = 80
+"""Characters of a command, in a narrow and in a wide table."""
+_GIB: Final = 1 << 30
+_NO_RUNTIME: Final = "NA"
+_DEVICE_HEADER: Final = ("NEURON\nDEVICE", "NEURON\nCORES")
+_PROCESS_HEADER: Final = ("PID", "COMMAND", "RUNTIME\nVERSION")
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that has devices open.
+
+    Attributes:
+        devices: indices of its devices.
+        version: of the runtime; "NA" of a tool.
+    """
+
+    pid: int
+    command: str
+    version: str
+    devices: frozenset[int]
+
+
+def processes(records: Sequence[Record], model: InstanceModel, version: str) -> list[Process]:
+    """The emulated programs of `records`, each with the devices of its cores."""
+    return [
+        Process(
+            one.pid,
+            one.command,
+            version,
+            frozenset(model.device_of(core).index for core in one.cores if core < model.cores),
+        )
+        for one in records
+    ]
+
+
+def itself(model: InstanceModel, command: str) -> Process:
+    """This process as ``--show-all-procs`` lists it: it looks at all devices."""
+    return Process(os.getpid(), command, _NO_RUNTIME, frozenset(range(len(model.devices))))
+
+
+def head(model: InstanceModel, *, has_pairs: bool) -> str:
+    """The lines above a table; `has_pairs`: the chip has logical cores of two."""
+    lines = [f"instance-type: {model.name}", f"instance-id: {INSTANCE_ID}"]
+    if has_pairs:
+        lines.append(f"logical-neuroncore-config: {model.lnc}")
+    return "\n".join(lines)
+
+
+def overview(model: InstanceModel) -> str:
+    """Devices with the numbers of their cores and their places in the host."""
+    header = (
+        *_DEVICE_HEADER,
+        "NEURON\nCORE IDS",
+        "NEURON\nMEMORY",
+        "CONNECTED\nDEVICES",
+        "PCI\nBDF",
+        "CPU\nAFFINITY",
+        "NUMA\nNODE",
+    )
+    rows = [
+        (
+            *_device(one),
+            _ids(one),
+            _memory(one),
+            _connected(one),
+            one.bdf,
+            one.cpu_affinity,
+            str(one.numa_node),
+        )
+        for one in model.devices
+    ]
+    return box(header, [rows])
+
+
+def wide(model: InstanceModel, found: Sequence[Process]) -> str:
+    """Devices with their processes, whose commands have room."""
+    return _with_processes(model, found, WIDE)
+
+
+def all_processes(model: InstanceModel, found: Sequence[Process]) -> str:
+    """Devices with all processes, tools among them, and a line between devices."""
+    return _with_processes(model, found, SHORT, is_ruled=True)
+
+
+def topology(model: InstanceModel) -> str:
+    """Devices with their links, as a table and drawn."""
+    header = (*_DEVICE_HEADER, "NEURON\nMEMORY", "CONNECTED\nDEVICES", "PCI\nBDF")
+    table = box(header, [[_place(one) for one in model.devices]])
+    drawn = drawing(model)
+    return f"{table}\n\n\n{drawn}" if drawn else table
+
+
+def as_json(model: InstanceModel, found: Sequence[Process], *, has_pairs: bool) -> str:
+    """The devices as JSON."""
+    return json.dumps([_plain(one, model, found, has_pairs) for one in model.devices], indent=4)
+
+
+def _plain(
+    device: Device, model: InstanceModel, found: Sequence[Process], has_pairs: bool
+) -> dict[str, Any]:
+    config = {"logical_neuroncore_config": model.lnc} if has_pairs else {}
+    return {
+        "neuron_device": device.index,
+        "bdf": _short(device.bdf),
+        "cpu_affinity": device.cpu_affinity,
+        "numa_node": str(device.numa_node),
+        "connected_to": list(device.connected) or None,
+        "nc_count": device.cores,
+        **config,
+        "memory_size": device.memory_bytes,
+        "neuroncore_ids": list(device.core_ids),
+        "neuron_processes": [
+            {
+                "pid": one.pid,
+                "command": cut(one.command, SHORT),
+                "neuron_runtime_version": one.version,
+            }
+            for one in found
+            if device.index in one.devices
+        ],
+    }
+
+
+def _with_processes(
+    model: InstanceModel, found: Sequence[Process], width: int, *, is_ruled: bool = False
+) -> str:
+    header = (*_DEVICE_HEADER, "NEURON\nMEMORY", "CONNECTED\nDEVICES", "PCI\nBDF", *_PROCESS_HEADER)
+    groups = [_rows(one, found, width) for one in model.devices]
+    return box(header, groups, is_ruled=is_ruled)
+
+
+def _rows(device: Device, found: Sequence[Process], width: int) -> list[Row]:
+    """A row a process; the device stands in the first, which a device without one has too."""
+    of_it = [
+        (str(one.pid), cut(one.command, width), one.version)
+        for one in found
+        if device.index in one.devices
+    ]
+    first, *further = of_it or [("", "", "")]
+    return [(*_place(device), *first), *(("", "", "", "", "", *one) for one in further)]
+
+
+def _place(device: Device) -> Row:
+    return (*_device(device), _memory(device), _connected(device), _short(device.bdf))
+
+
+def _device(device: Device) -> tuple[str, str]:
+    return str(device.index), str(device.cores)
+
+
+def _ids(device: Device) -> str:
+    """The numbers of its cores as a range, or the one number."""
+    ids = device.core_ids
+    return f"{ids[0]}-{ids[-1]}" if len(ids) > 1 else str(ids[0])
+
+
+def _memory(device: Device) -> str:
+    return f"{device.memory_bytes // _GIB} GB"
+
+
+def _connected(device: Device) -> str:
+    return ", ".join(map(str, device.connected))
+
+
+def _short(bdf: str) -> str:
+    """A PCI address without its domain."""
+    return bdf.partition(":")[2]
+
+
+def cut(command: str, width: int) -> str:
+    """A command in one line of at most `width` characters; "..." ends one that is cut."""
+    line = " ".join(command.split())
+    return line if len(line) <= width else f"{line[: width - 3]}..."
