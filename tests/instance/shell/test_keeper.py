@@ -4,9 +4,14 @@ import sys
 import time
 
 import pytest
-from instance_shells import in_namespace, needs_namespace, needs_root
+from instance_shells import SMALL, in_namespace, needs_namespace, needs_root
 
-from trnsim.instance.shell import keeper, kernel
+from trnsim.instance.model import instance_model
+from trnsim.instance.shell import keeper, kernel, sysfs
+from trnsim.instance.shell.cover import Cover
+from trnsim.instance.state.identity import own
+from trnsim.instance.state.record import Record
+from trnsim.instance.state.writer import Writer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes of Linux")
 
@@ -57,3 +62,104 @@ def test_outside_of_an_instance_nobody_is_ended(monkeypatch):
     keeper.end_others()
     assert ended == []
     assert os.getpid() not in list(keeper._others())
+
+
+@pytest.fixture
+def state_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A keeper of the files of a small instance, in a folder, and that folder."""
+    model = instance_model(SMALL)
+    root = tmp_path / "sysfs"
+    root.mkdir()
+    Cover.write(str(root), sysfs.device_files(model, model.devices[0]))
+    found = keeper.Keeper(model, str(root))
+    yield found, root
+    os.close(found.files.descriptor)
+
+
+def record(**fields):
+    pid, started = own()
+    return Record(
+        pid=pid,
+        start_time=started,
+        command="python",
+        tool="kernel",
+        tag="1",
+        instance=SMALL,
+        lnc=1,
+        cores=(1,),
+        updated_at=0.0,
+        **fields,
+    )
+
+
+def test_counters_follow_the_state(kept, state_folder):
+    found, root = kept
+    found.refresh()
+    assert not state_folder.exists()  # nothing has run: the keeper makes no folder of the user's
+    writer = Writer(lambda: record(executions={"completed": 4}, memory_bytes={1: {"tensors": 64}}))
+    writer.write()
+    found.refresh()
+    core = root / "neuron0" / "neuron_core1" / "stats"
+    assert (core / "status" / "success" / "total").read_text() == "4\n"
+    assert (core / "other_info" / "inference_count").read_text() == "4\n"
+    assert (core / "memory_usage" / "device_mem" / "tensors" / "peak").read_text() == "64\n"
+    writer.stop()
+    found.refresh()
+    assert (core / "status" / "success" / "total").read_text() == "4\n"
+    assert (core / "memory_usage" / "device_mem" / "tensors" / "total").read_text() == "0\n"
+    assert (core / "memory_usage" / "device_mem" / "tensors" / "peak").read_text() == "64\n"
+
+
+def test_a_counter_that_is_written_to_is_zero(kept, state_folder):
+    found, root = kept
+    writer = Writer(lambda: record(executions={"completed": 4}))
+    writer.write()
+    found.refresh()
+    total = root / "neuron0" / "neuron_core1" / "stats" / "status" / "success" / "total"
+    found.clear()
+    assert total.read_text() == "4\n"
+    total.write_text("1\n")
+    found.clear()
+    assert total.read_text() == "0\n"
+    assert total.with_name("present").read_text() == "4\n"
+    found.refresh()
+    assert total.read_text() == "0\n"
+    writer.stop()
+    assert state_folder.is_dir()
+
+
+def test_a_write_to_reset_is_counted_and_anything_else_ignored(kept):
+    found, root = kept
+    (root / "neuron0" / "reset").write_text("1\n")
+    (root / "neuron0" / "uevent").write_text("add\n")
+    found.clear()
+    assert (root / "neuron0" / "reset").read_text() == "0\n"
+    for core in (0, 1):
+        other = root / "neuron0" / f"neuron_core{core}" / "stats" / "other_info"
+        assert (other / "reset_req_count").read_text() == "1\n"
+
+
+def test_a_state_that_cannot_be_read_changes_nothing(kept, state_folder):
+    found, root = kept
+    state_folder.mkdir(mode=0o755)
+    state_folder.chmod(0o755)  # open to others: refused
+    found.refresh()
+    total = root / "neuron0" / "neuron_core1" / "stats" / "status" / "success" / "total"
+    assert total.read_text() == "0\n"
+
+
+def test_it_keeps_until_the_program_ends(state_folder, monkeypatch):
+    looks, ended = [], []
+    monkeypatch.setattr(keeper.Keeper, "refresh", lambda _: looks.append(time.monotonic()))
+    monkeypatch.setattr(keeper, "end_others", lambda: ended.append(True))
+    with subprocess.Popen(["sleep", "0.2"]) as process:
+        keeper.main(process.pid, SMALL, 1)
+    assert len(looks) == 1
+    assert ended == [True]
+    assert not state_folder.exists()

@@ -7,6 +7,7 @@ namespace end too, and this one with them: then the kernel drops the mounts.
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
@@ -16,23 +17,78 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
+from trnsim.errors import BadInput
+from trnsim.instance.model import InstanceModel, instance_model
+from trnsim.instance.shell.counter_files import CounterFiles
+from trnsim.instance.shell.figures import Counters
 from trnsim.instance.shell.namespace import is_inside
+from trnsim.instance.shell.sysfs import ROOT, counter_folders, device_files
+from trnsim.instance.state import folder as state
+from trnsim.instance.state.reader import read_all
 
-__all__ = ["main"]
+__all__ = ["Keeper", "end_others", "main"]
 
 _PERIOD_S: Final = 1.0
 """Processes write their state at most once a second."""
+_CLEARED: Final = ("total", "present", "peak")
+"""Files that a program sets to 0 by writing to them, whatever it writes."""
 _GRACE_S: Final = 0.5
 _LOOK_S: Final = 0.01
 
 
 def main(pid: int, name: str, lnc: int) -> None:
     """Keep the instance until the program `pid` has ended."""
-    del name, lnc
     ended = _End(pid)
-    while not ended.within(_PERIOD_S):
-        pass
+    kept = Keeper(instance_model(name, lnc))
+    if kept.files.descriptor >= 0:
+        ended.poll.register(kept.files.descriptor, select.POLLIN)
+    next_s = time.monotonic()
+    while not ended.within(max(next_s - time.monotonic(), 0.0)):
+        kept.clear()
+        if time.monotonic() >= next_s:
+            kept.refresh()
+            next_s = time.monotonic() + _PERIOD_S
     end_others()
+
+
+class Keeper:
+    """The counters of an instance in sysfs."""
+
+    def __init__(self, model: InstanceModel, root: str = ROOT) -> None:
+        self._counters = Counters(model)
+        self.files = CounterFiles(root)
+        self.files.watch(f"neuron{device.index}" for device in model.devices)  # their `reset`
+        for device in model.devices:
+            self.files.watch(counter_folders(device_files(model, device)))
+
+    def refresh(self) -> None:
+        """Show what the processes of this user have done, and have."""
+        folder = state.folder()
+        if not folder.is_dir():  # nothing has run yet
+            return
+        with suppress(BadInput):  # it is not usable, as every process that runs says too
+            for counter in self._counters.update(read_all(state.opened())):
+                self._show(counter)
+
+    def clear(self) -> None:
+        """Set the files to 0 that programs have written to, and count requests to reset."""
+        for path in self.files.written():
+            counter, _, file = path.rpartition("/")
+            if file == "reset":
+                self.files.show(path, 0)
+                for changed in self._counters.reset(int(counter.removeprefix("neuron"))):
+                    self._show(changed)
+            elif file in _CLEARED:
+                self._counters.clear(counter, file)
+                self.files.show(path, 0)
+
+    def _show(self, counter: str) -> None:
+        values = self._counters.values(counter)
+        if "/other_info/" in counter:
+            self.files.show(counter, values["total"])
+        else:
+            for file, value in values.items():
+                self.files.show(f"{counter}/{file}", value)
 
 
 class _End:
@@ -48,7 +104,7 @@ class _End:
 
     def within(self, seconds: float) -> bool:
         """Whether the process ended before so many seconds, or an earlier event, passed."""
-        ready = self.poll.poll(int(seconds * 1000))
+        ready = self.poll.poll(math.ceil(seconds * 1000))
         if self._descriptor >= 0:
             return any(descriptor == self._descriptor for descriptor, _ in ready)
         try:

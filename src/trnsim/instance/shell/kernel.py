@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from functools import cache
 from typing import Any, Final
 
 __all__ = [
@@ -76,8 +77,13 @@ def watch(descriptor: int, folder: str) -> int:
     return _call("inotify_add_watch", descriptor, os.fsencode(folder), _IN_CLOSE_WRITE, path=folder)
 
 
+@cache
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
 def _call(name: str, *arguments: Any, path: str | None = None) -> int:
-    answer: int = getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments)
+    answer: int = getattr(_library(), name)(*arguments)
     if answer < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), path)

@@ -1,0 +1,69 @@
+"""Files of counters: written here, and set back by programs that write to them.
+
+A file is written in place, so that a program that holds it open reads the new value. To programs,
+sysfs is the same, but for poll(2), which wakes nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Final
+
+from trnsim.instance.shell import kernel
+
+__all__ = ["CounterFiles"]
+
+_EVENT: Final = struct.Struct("iIII")
+"""inotify(7): watch, mask, cookie, length of the name that follows."""
+_EVENTS_BYTES: Final = 1 << 16
+
+
+class CounterFiles:
+    """The files below `root`."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._changed_ns: dict[str, int] = {}
+        self._folders: dict[int, str] = {}
+        self.descriptor = -1
+
+    def watch(self, folders: Iterable[str]) -> None:
+        """Notice programs that write to files of `folders`, as far as the kernel's limits allow."""
+        with suppress(OSError):
+            if self.descriptor < 0:
+                self.descriptor = kernel.inotify()
+            for folder in folders:
+                self._folders[kernel.watch(self.descriptor, f"{self._root}/{folder}")] = folder
+
+    def show(self, path: str, value: int) -> None:
+        """Make the file at `path` show `value`; one that does not exist is left out."""
+        text = f"{value}\n".encode()
+        with suppress(FileNotFoundError):
+            descriptor = os.open(f"{self._root}/{path}", os.O_WRONLY)
+            try:
+                # Filled up to the old length: who reads between the two calls finds a number too.
+                os.pwrite(descriptor, text.ljust(os.fstat(descriptor).st_size, b"\n"), 0)
+                os.ftruncate(descriptor, len(text))
+                self._changed_ns[path] = os.fstat(descriptor).st_mtime_ns
+            finally:
+                os.close(descriptor)
+
+    def written(self) -> Iterator[str]:
+        """The paths of files that programs have written to since the last call."""
+        if self.descriptor < 0:
+            return
+        events = b""
+        with suppress(BlockingIOError):
+            events = os.read(self.descriptor, _EVENTS_BYTES)
+        while events:
+            watch, _, _, length = _EVENT.unpack_from(events)
+            name = events[_EVENT.size : _EVENT.size + length].rstrip(b"\0").decode()
+            events = events[_EVENT.size + length :]
+            path = f"{self._folders.get(watch, '')}/{name}"
+            with suppress(OSError):
+                changed_ns = os.stat(f"{self._root}/{path}").st_mtime_ns
+                if changed_ns != self._changed_ns.get(path):
+                    yield path

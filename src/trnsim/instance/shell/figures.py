@@ -1,0 +1,135 @@
+"""What the counters in sysfs show, from the state of the processes that run on the instance.
+
+What a process does not tell by core stands at its first core, and what a logical core does at the
+first of its physical ones, so that sums over cores and devices are those of the state.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim.instance.shell.sysfs import core_folder
+
+if TYPE_CHECKING:
+    from trnsim.instance.model import InstanceModel
+    from trnsim.instance.state.record import Record
+
+__all__ = ["Counters", "counts_of", "levels_of"]
+
+_STATUS: Final = {
+    "completed": "success",
+    "completed_with_err": "infer_completed_with_error",
+    "completed_with_num_err": "infer_completed_with_num_error",
+    "timed_out": "timeout",
+    "incorrect_input": "exec_bad_input",
+    "failed_to_queue": "infer_failed_to_queue",
+}
+"""neuron-monitor's names of executions by status, as sysfs names them."""
+_ERRORS: Final = {"generic": "generic_error", "hardware": "hw_error"}
+_US: Final = 1e6
+
+
+def counts_of(record: Record, model: InstanceModel) -> Counter[str]:
+    """What a process has done since it began, by counter; one that ends has done it still."""
+    found: Counter[str] = Counter()
+    if not record.cores:
+        return found
+    first = _folder(record.cores[0], record.lnc, model)
+    for table, names in ((record.executions, _STATUS), (record.errors, _ERRORS)):
+        for status, name in names.items():
+            found[f"{first}/stats/status/{name}"] += int(table.get(status, 0))
+    found[f"{first}/stats/other_info/inference_count"] += int(record.executions.get("completed", 0))
+    for core, flop in record.flop.items():
+        found[f"{_folder(core, record.lnc, model)}/stats/other_info/flop_count"] += int(flop)
+    return +found
+
+
+def levels_of(records: Iterable[Record], model: InstanceModel) -> Counter[str]:
+    """What processes have now, by counter: bytes, and the median device time of executions."""
+    found: Counter[str] = Counter()
+    for record in records:
+        for core, table in record.memory_bytes.items():
+            memory = f"{_folder(core, record.lnc, model)}/stats/memory_usage/device_mem"
+            for category, size in table.items():
+                found[f"{memory}/{category}"] += int(size)
+                found[memory] += int(size)
+        if record.cores:
+            first = _folder(record.cores[0], record.lnc, model)
+            device = first.partition("/")[0]
+            for category, size in record.host_bytes.items():
+                found[f"{device}/stats/memory_usage/host_mem/{category}"] += int(size)
+                found[f"{first}/stats/memory_usage/host_mem"] += int(size)
+            time_us = int(record.device_latency_s.get("p50", 0.0) * _US)
+            found[f"{first}/stats/other_info/nc_time_in_use"] += time_us
+    return +found
+
+
+def _folder(core: int, lnc: int, model: InstanceModel) -> str:
+    """The folder of the first physical core of a logical one."""
+    device, within = divmod(core * lnc, model.devices[0].cores * model.lnc)
+    return core_folder(device, within)
+
+
+@dataclass
+class _Shown:
+    """A counter as its files show it; each can be set to 0 by itself."""
+
+    total: int = 0
+    present: int = 0
+    peak: int = 0
+
+    def change(self, by: int) -> None:
+        self.total = max(self.total + by, 0)
+        self.present = abs(by)
+        self.peak = max(self.peak, self.total)
+
+
+class Counters:
+    """The counters of an instance, from one look at its state to the next."""
+
+    def __init__(self, model: InstanceModel) -> None:
+        self._model = model
+        self._ended: Counter[str] = Counter()
+        self._counts: dict[tuple[int, str], Counter[str]] = {}
+        self._before: Counter[str] = Counter()
+        self._shown: dict[str, _Shown] = {}
+
+    def update(self, records: Iterable[Record]) -> set[str]:
+        """Take in the state of now; the counters that changed."""
+        own = [one for one in records if one.instance == self._model.name]
+        counts = {(one.pid, one.start_time): counts_of(one, self._model) for one in own}
+        for process in self._counts.keys() - counts.keys():
+            self._ended += self._counts[process]
+        self._counts = counts
+        now = self._ended + levels_of(own, self._model)
+        for one in counts.values():
+            now += one
+        changed = {name for name in now | self._before if now[name] != self._before[name]}
+        for name in changed:
+            self._shown.setdefault(name, _Shown()).change(now[name] - self._before[name])
+        self._before = now
+        return changed
+
+    def values(self, counter: str) -> Mapping[str, int]:
+        """What a counter's files show, by name; a plain file shows the total."""
+        shown = self._shown.get(counter, _Shown())
+        return {"total": shown.total, "present": shown.present, "peak": shown.peak}
+
+    def clear(self, counter: str, file: str) -> None:
+        """Set one file of a counter to 0."""
+        setattr(self._shown.setdefault(counter, _Shown()), file, 0)
+
+    def reset(self, device: int) -> set[str]:
+        """Count the request to reset a device; the counters that changed."""
+        cores = self._model.devices[device].cores * self._model.lnc
+        names = {
+            f"{core_folder(device, core)}/stats/other_info/reset_req_count" for core in range(cores)
+        }
+        for name in names:
+            self._ended[name] += 1
+            self._before[name] += 1
+            self._shown.setdefault(name, _Shown()).change(1)
+        return names
