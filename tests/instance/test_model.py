@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from trnsim import arch
@@ -160,3 +163,13 @@ def test_a_core_and_a_device_are_found_or_refused():
         model.device(16)
     with pytest.raises(BadInput, match=r"trn2.3xlarge has device 0 alone"):
         instance_model("trn2.3xlarge").device(1)
+
+
+def test_an_instance_that_is_named_needs_no_nki():
+    """A tool such as neuron-ls starts in half the time without."""
+    code = (
+        "import sys; from trnsim.instance.model import instance_model; "
+        "instance_model('trn2.48xlarge', 2); print([m for m in sys.modules if m == 'trnsim.nki'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

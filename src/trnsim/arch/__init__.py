@@ -1,6 +1,15 @@
 """Hardware as frozen data: NeuronCores, chips, instances and prices, every number sourced."""
 
-from trnsim.arch.availability import Has, advised, has_dtype, having, makes_pairs, paired, where
+from trnsim.arch.availability import (
+    CORES_VARIABLE,
+    Has,
+    advised,
+    has_dtype,
+    having,
+    makes_pairs,
+    paired,
+    where,
+)
 from trnsim.arch.features import Features
 from trnsim.arch.neuroncore import NeuronCore, together
 from trnsim.arch.targets import (
@@ -14,6 +23,7 @@ from trnsim.arch.targets import (
 )
 
 __all__ = [
+    "CORES_VARIABLE",
     "NEURONCORE_V2",
     "NEURONCORE_V3",
     "NEURONCORE_V4",

@@ -13,6 +13,8 @@ Has = Callable[[NeuronCore], object]
 """A predicate on a core; any true value means yes: ``lambda core: core.features.mx``."""
 
 _PAIR = 2
+CORES_VARIABLE = "NEURON_LOGICAL_NC_CONFIG"
+"""AWS's variable for the physical cores in a logical one."""
 
 
 def having(has: Has) -> tuple[Target, ...]:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from trnsim.arch import makes_pairs
+from trnsim.arch import CORES_VARIABLE, makes_pairs
 from trnsim.arch import target as target_named
 from trnsim.arch.catalogue import catalogue
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.instance import cores as settings
 from trnsim.instance import model
-from trnsim.nki.environment import CORES_VARIABLE, chosen_target
+from trnsim.nki.environment import chosen_target
 from trnsim.profile.measures.metrics import peak_flop_per_s
 from trnsim.profile.units import bytes_text
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trnsim.arch import TARGETS
+from trnsim.arch import CORES_VARIABLE, TARGETS
 from trnsim.arch.catalogue import catalogue
 from trnsim.device import faults
 from trnsim.device.device_core import device_core
@@ -19,7 +19,7 @@ from trnsim.device.rank_figures import FOLDER_VARIABLE
 from trnsim.errors import BadInput
 from trnsim.fabric.collective_time import INSTANCE_VARIABLE
 from trnsim.fabric.fabric import Fabric
-from trnsim.nki.environment import CORES_VARIABLE, TARGET_VARIABLE
+from trnsim.nki.environment import TARGET_VARIABLE
 
 LOOPBACK: Final = "127.0.0.1"
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")

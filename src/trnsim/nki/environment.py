@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from trnsim.arch import TARGETS, target
+from trnsim.arch import CORES_VARIABLE, TARGETS, target
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 from trnsim.fabric.collective_time import INSTANCE_VARIABLE
@@ -16,7 +16,6 @@ TARGET_VARIABLE = "NEURON_PLATFORM_TARGET_OVERRIDE"
 GENERATION_VARIABLE = "NKI_NC_VERSION"  # of nki_cpu_simulator, which nki-library's harness sets
 SIMULATOR_VARIABLE = "NKI_SIMULATOR"
 PRECISION_VARIABLE = "NKI_PRECISE_FP"
-CORES_VARIABLE = "NEURON_LOGICAL_NC_CONFIG"
 TRANSPOSE_VARIABLE = "NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE"
 
 DEFAULT_TARGET = "trn2"

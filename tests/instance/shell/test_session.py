@@ -161,6 +161,37 @@ def test_a_program_that_does_not_exist_ends_as_in_a_shell(tmp_path):
         assert done.stderr.splitlines()[-1] == f"trnsim: cannot run {name}: {reason}"
 
 
+FOLLOWS = """
+import time
+from trnsim.instance.state.identity import own
+from trnsim.instance.state.record import Record
+from trnsim.instance.state.writer import Writer
+
+pid, started = own()
+fields = dict(tool="kernel", tag="1", instance="trn1.2xlarge", lnc=1, cores=(1,), updated_at=0.0)
+Writer(lambda: Record(pid, started, "x", **fields, executions={"completed": 4})).write()
+path = "/sys/class/neuron_device/neuron0/neuron_core1/stats/status/success/total"
+
+def awaited(text):
+    for _ in range(1000):
+        with open(path) as stream:
+            if stream.read() == text:
+                return True
+        time.sleep(0.01)
+    return False
+
+print(awaited("4\\n"), open(path, "w").write("1\\n"), awaited("0\\n"))
+"""
+
+
+@needs_namespace
+def test_counters_follow_what_runs_and_are_cleared_by_writing(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
+    done = python(FOLLOWS)
+    assert done.stderr == ""
+    assert done.stdout == "True 2 True\n"
+
+
 WAITS = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
