@@ -10,6 +10,7 @@ from trnsim.formatting import (
     markdown_table,
     parse_number,
     parse_whole,
+    parse_wholes,
     seconds,
     text_table,
 )
@@ -83,3 +84,22 @@ def test_words_stand_in_a_sentence(words, text):
 @pytest.mark.parametrize(("text", "shown"), [("", ""), ("abc", "abc"), ("abcd", "ab…")])
 def test_a_text_is_cut_to_its_column(text, shown):
     assert clipped(text, 3) == shown
+
+
+@pytest.mark.parametrize(("given", "found"), [("8", (8,)), ("8,16", (8, 16)), ("8, 128", (8, 128))])
+def test_whole_numbers_are_separated_by_commas(given, found):
+    assert parse_wholes(given) == found
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("8,128", "'8,128' may be one number or several; write 8128, or 8 and 128 as '8, 128'"),
+        ("8,,16", "'' is no whole number"),
+        ("8,16,8", "'8,16,8' has a number twice; write each once"),
+        ("8,1e3", "'1e3' is no whole number"),
+    ],
+)
+def test_lists_that_may_be_another_number_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        parse_wholes(given)

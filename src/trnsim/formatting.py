@@ -65,6 +65,25 @@ def parse_whole(given: str) -> int:
         ) from None
 
 
+def parse_wholes(given: str) -> tuple[int, ...]:
+    """Whole numbers separated by commas: 8, or 8,16,32.
+
+    Raises:
+        ValueError: for anything else, a number that is there twice, and for 8,128, which some read
+            as thousands.
+    """
+    if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+", given.strip()):
+        both = " and ".join(given.strip().split(","))
+        raise ValueError(
+            f"{given!r} may be one number or several; write {given.replace(',', '')}, or {both} as "
+            f"'{given.replace(',', ', ')}'"
+        )
+    found = tuple(parse_whole(one) for one in given.split(","))
+    if len(set(found)) < len(found):
+        raise ValueError(f"{given!r} has a number twice; write each once")
+    return found
+
+
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table whose columns are aligned, so that it reads without being rendered."""
     widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]

@@ -20,7 +20,7 @@ parser: Final = partial(
 )
 """A Typer application that prints plain text and passes errors on."""
 
-_Number = TypeVar("_Number", int, float)
+_Number = TypeVar("_Number", int, float, tuple[int, ...])
 
 
 def chip_names() -> str:

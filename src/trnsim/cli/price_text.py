@@ -198,3 +198,13 @@ def plain(found: Quote) -> dict[str, Any]:
             "source": terms.provenance.source,
         },
     }
+
+
+def credits_told(rows: Catalogue) -> list[str]:
+    """The user's credits: what AWS deducts from the bill, not from an hour."""
+    return [
+        f"credit: {credit.usd:,.2f} USD"
+        + (f" until {credit.until}" if credit.until else "")
+        + (f" ({credit.note})" if credit.note else "")
+        for credit in rows.credits
+    ]

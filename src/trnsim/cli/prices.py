@@ -10,7 +10,16 @@ import typer
 
 from trnsim import files
 from trnsim.cli.options import AsJson, AsOf, OwnPrices, as_number, day_of, own_rows, parser
-from trnsim.cli.price_text import WIDTH, overview, plain, quotes_of, remark, sold, story
+from trnsim.cli.price_text import (
+    WIDTH,
+    credits_told,
+    overview,
+    plain,
+    quotes_of,
+    remark,
+    sold,
+    story,
+)
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_number, parse_whole, text_table
 from trnsim.price import KINDS, Quote, caveats, quote, relative_cost
@@ -81,7 +90,7 @@ def show(
     print(f"{instance} on {day}")
     print(story(instance, found, day, rows))
     print()
-    print("\n".join([*sold(found, days, instances), *_credits(rows)]))
+    print("\n".join([*sold(found, days, instances), *credits_told(rows)]))
 
 
 def _kind(kind: str) -> str:
@@ -106,16 +115,6 @@ def _name(name: str, rows: Catalogue) -> str:
     if name not in _names(rows):
         rows.instance(name)
     return name
-
-
-def _credits(rows: Catalogue) -> list[str]:
-    """The user's credits: what AWS deducts from the bill, not from an hour."""
-    return [
-        f"credit: {credit.usd:,.2f} USD"
-        + (f" until {credit.until}" if credit.until else "")
-        + (f" ({credit.note})" if credit.note else "")
-        for credit in rows.credits
-    ]
 
 
 @app.command()

@@ -98,3 +98,23 @@ def test_measured_layers_are_named_and_decide(bert, tmp_path):
     resnet.write_text(json.dumps({"model_type": "resnet"}), encoding="utf-8")
     with pytest.raises(BadInput, match=r"is read from its graph, which has no layers that rows"):
         run(resnet, "--on", "trn1", "--measured", file)
+
+
+def test_own_prices_win_and_two_kinds_are_marked(bert, tmp_path):
+    own = tmp_path / "own.csv"
+    own.write_text(
+        "instance,kind,usd_per_hour,credit_usd,as_of\n"
+        "inf2.xlarge,on_demand,0.25,,2026-11-01\n,,,1000,\n",
+        encoding="utf-8",
+    )
+    found = json.loads(run(bert, "--on", "inf2.xlarge", "--prices", own, "--json"))
+    assert found["price"].endswith("(own price)")
+    assert found["credits"] == ["credit: 1,000.00 USD"]
+    listed = json.loads(run(bert, "--on", "inf2.xlarge", "--json"))["usd_per_million_items"]["p50"]
+    assert found["usd_per_million_items"]["p50"] < listed
+    two = (bert, "--on", "inf2.xlarge,g5.xlarge:spot")
+    with pytest.raises(BadInput, match="different purchase kinds do not compare"):
+        run(*two)
+    printed = run(*two, "--mixed-prices")
+    assert printed.count("(mixed prices)") == 2
+    assert "prices: mixed prices: on_demand, spot" in printed

@@ -157,3 +157,35 @@ def test_measured_layers_are_named_by_phase_and_move_the_times(tmp_path):
         run(*asked, "--measured", str(file))
     with pytest.raises(BadInput, match=r"column 'layer': empty, and this plan has \d kinds of lay"):
         run("--on", "trn1", *SMALL, "--measured", str(file))
+
+
+def test_own_prices_win_and_two_kinds_are_marked(tmp_path):
+    own = tmp_path / "own.csv"
+    own.write_text(
+        "instance,kind,usd_per_hour,as_of\ntrn1.32xlarge,on_demand,5,2026-11-01\n", encoding="utf-8"
+    )
+    asked = (*FIXED, *SMALL, "--concurrency", "4")
+    found = json.loads(
+        run("--on", "trn1", *asked, "--price", "on_demand", "--prices", str(own), "--json")
+    )
+    assert found["price"].startswith("5.00 USD/h on_demand any 2026-11-01")
+    assert (found["price_caveats"], found["credits"]) == ([], [])
+    two = ("--on", "trn1:on_demand,p5en", *asked)
+    with pytest.raises(BadInput, match="trn1 on_demand against p5en capacity_block: different"):
+        run(*two)
+    printed = run(*two, "--mixed-prices")
+    assert printed.count("(mixed prices)") == 2
+    assert "mixed prices: on_demand, capacity_block" in printed
+
+
+def test_fewer_ranks_that_do_as_well_are_named(tmp_path):
+    config = json.loads(Path(CONFIG).read_text(encoding="utf-8"))
+    config |= {"hidden_size": 1024, "num_hidden_layers": 4, "intermediate_size": 2048}
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(config | {"vocab_size": 8000}), encoding="utf-8")
+    asked = ["plan", "serve", str(path), "--on", "trn1", "--tensor-parallel-size", "8", *SMALL]
+    asked += ["--max-num-seqs", "1", "--concurrency", "1"]
+    found = json.loads(CliRunner().invoke(app, [*asked, "--json"]).output)
+    assert found["not_faster_than"]["tensor_parallel_size"] == 1
+    printed = CliRunner().invoke(app, asked).output
+    assert "  note: TP8 is not faster than TP1: a request takes " in printed

@@ -221,3 +221,52 @@ def test_a_trace_and_a_file_that_starts_it_are_written(tmp_path):
     assert output.startswith("#!/bin/sh\n# TP=8 PP=4 DP=8 ZeRO-1")
     with pytest.raises(BadInput, match="--trace has one pipeline"):
         run(CONFIG, "--on", "trn1,trn2", "--budget", "1", "--trace", str(made))
+
+
+SMALL = (
+    *("--on", "trn2", "--global-batch", "8", "--sequence", "4096", "--cp", "1", "--zero", "1"),
+    *("--micro-batch", "1", "--recompute", "full", "--budget", "2"),
+)
+
+
+def test_several_numbers_of_instances_have_a_row_each_and_a_word_from_where_they_do_not_pay():
+    output = run(CONFIG, *SMALL, "--instances", "2,4,8")
+    for table in tables(output):
+        assert [row[0] for row in table[1:]] == ["trn2 x 2", "trn2 x 4", "trn2 x 8"]
+    assert "trn2 x 8: note: 8 instances are not faster than 4: " in output
+    found = plain(*SMALL, "--instances", "8,4")
+    assert [one["instances"] for one in found] == [8, 4]
+    assert [one["not_faster_than"] and one["not_faster_than"]["instances"] for one in found] == [
+        4,
+        None,
+    ]
+    result = CliRunner().invoke(app, ["plan", "train", CONFIG, *SMALL, "--instances", "8,8"])
+    assert result.exit_code == 2
+    assert "twice" in result.output
+
+
+def test_own_prices_and_credits_and_two_kinds_on_purpose(tmp_path):
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "- {instance: trn2.48xlarge, kind: private, usd_per_hour: 20.5, as_of: 2026-11-01}\n"
+        "- {credit_usd: 5e4, until: 2027-01-31, note: activate}\n"
+    )
+    output = run(CONFIG, *FIXED, "--price", "private", "--prices", str(own))
+    assert "20.50 USD/h private any 2026-11-01 (own price)" in output
+    assert output.endswith("credit: 50,000.00 USD until 2027-01-31 (activate)\n")
+    two = ("--on", "trn2:capacity_block,p5en:on_demand", "--budget", "1")
+    with pytest.raises(BadInput) as caught:
+        run(CONFIG, *two)
+    assert str(caught.value).startswith(
+        "trn2 capacity_block against p5en on_demand: different purchase kinds do not compare\n"
+        "  fix: name one kind, or add --mixed-prices"
+    )
+    mixed = run(CONFIG, *two, "--mixed-prices")
+    lines = [line for line in mixed.splitlines() if " USD/h " in line]
+    assert len(lines) == 2
+    assert all(line.endswith(" (mixed prices)") for line in lines)
+    assert "prices: mixed prices: capacity_block, on_demand" in mixed
+    with pytest.raises(BadInput, match=r"^--price is 'gift'; legal kinds of purchase: on_demand, "):
+        run(CONFIG, *FIXED, "--price", "gift")
+    with pytest.raises(BadInput, match=r"^--on p5en:gift; legal kinds of purchase: on_demand, "):
+        run(CONFIG, "--on", "p5en:gift")

@@ -2,6 +2,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.system.machine import machine
@@ -157,3 +159,31 @@ def test_published_latencies_of_a_static_batch_are_met(batch, inputs, outputs, t
     shown = figures(plan(LLAMA, machine("trn1"), options, asked))
     assert 1e3 * shown["tpot_p50_s"] == pytest.approx(tpot_ms, rel=0.2)
     assert 0.5 < 1e3 * shown["ttft_p50_s"] / ttft_ms < 2
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    hidden=st.sampled_from([1024, 4096]),
+    on=st.sampled_from(["trn1", "trn2", "p5en"]),
+    power=st.integers(0, 2),
+    clients=st.sampled_from([1, 4]),
+)
+def test_more_ranks_are_never_slower_without_a_word(hidden, on, power, clients):
+    model = from_config(
+        {
+            "model_type": "llama", "hidden_size": hidden, "intermediate_size": 2 * hidden,
+            "vocab_size": 8000, "num_hidden_layers": 4, "num_attention_heads": 32,
+        },
+        "small.json",
+    )  # fmt: skip
+    load = Demand(
+        None, Synthetic(Lengths("fixed", 128), Lengths("fixed", 8), 4, concurrency=clients)
+    )
+    fewer, more = (
+        plan(model, machine(on), Options(tensor=tensor, max_num_seqs=4), load)
+        for tensor in (1 << power, 2 << power)
+    )
+    if figures(more)["e2e_p50_s"] >= figures(fewer)["e2e_p50_s"]:
+        assert more.fewer is not None
+        assert more.fewer.tensor <= 1 << power
+        assert more.fewer.e2e_s <= 1.02 * more.fewer.asked_e2e_s

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trnsim.cli.options import as_number
+from trnsim.cli.options import OwnPrices, as_number, own_rows
 from trnsim.cli.plan.shared import (
     AsJson,
     Kind,
     MeasuredFile,
+    MixedPrices,
     On,
+    beside,
     by_phase,
     measured_table,
-    platform_names,
+    purchased,
 )
 from trnsim.formatting import amounts, durations, parse_whole, seconds, text_table
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
@@ -81,6 +83,8 @@ def infer(
     ] = None,
     measured: MeasuredFile = None,
     price: Kind = "on_demand",
+    prices: OwnPrices = None,
+    mixed_prices: MixedPrices = False,
     as_json: AsJson = False,
 ) -> None:
     """Latency, items a second and USD per million items of encoders, images and diffusion.
@@ -90,19 +94,22 @@ def infer(
     Example: trnsim plan infer bert.json --on inf2.xlarge,g5.xlarge --batch 8 --sequence 128
     """
     asked = Asked(batch, sequence, image, steps, guidance)
-    names = platform_names(on)
-    table = measured_table(measured, names)
+    rows, kinds = own_rows(prices), purchased(on, price, is_mixed=mixed_prices)
+    table = measured_table(measured, [name for name, _ in kinds])
     found = [
-        estimate(config, name, asked, cores=cores, dtype=dtype, measured=table, kind=price)
-        for name in names
+        estimate(
+            config, name, asked, cores=cores, dtype=dtype, measured=table, kind=kind, rows=rows
+        )
+        for name, kind in kinds
     ]
+    said = beside([one.quote for one in found], rows)
     if as_json:
-        rows = [_plain(one) for one in found]
-        print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=1))
+        plain = [_plain(one) | said.plain for one in found]
+        print(json.dumps(plain[0] if len(plain) == 1 else plain, indent=1))
         return
     print(f"{config}: batch {batch} a copy, {found[0].item}s\n")
-    print(_table(found))
-    print("\n".join(_details(found)))
+    print(_table(found, said.mark))
+    print("\n".join([*_details(found), *said.lines]))
 
 
 def _plain(e: InferenceEstimate) -> dict[str, Any]:
@@ -128,7 +135,7 @@ def _plain(e: InferenceEstimate) -> dict[str, Any]:
     }
 
 
-def _table(found: Sequence[InferenceEstimate]) -> str:
+def _table(found: Sequence[InferenceEstimate], mark: str) -> str:
     header = ("platform", "instance", "copies", "latency P50 (P10 to P90)", "items/s")
     rows = [
         (
@@ -137,7 +144,7 @@ def _table(found: Sequence[InferenceEstimate]) -> str:
             f"{e.copies} on {e.cores}",
             durations(e.latency_s),
             amounts(e.items_per_s),
-            amounts(e.usd_per_million),
+            amounts(e.usd_per_million) + mark,
         )
         for e in found
     ]

@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from trnsim import files
-from trnsim.cli.options import as_number
+from trnsim.cli.options import OwnPrices, as_number, own_rows
 from trnsim.cli.plan.serve_text import text
 from trnsim.cli.plan.shared import (
     AsJson,
     Config,
     Kind,
     MeasuredFile,
+    MixedPrices,
     On,
+    beside,
     measured_table,
-    platform_names,
+    purchased,
 )
 from trnsim.cli.progress import progress
 from trnsim.errors import BadInput
@@ -36,6 +39,8 @@ from trnsim.system.workload.config import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from trnsim.cli.plan.shared import Beside
 
 _INPUT, _OUTPUT = "2048", "256"
 _LEAST: Final = 1000
@@ -135,6 +140,8 @@ def serve(
     slo_tpot: Annotated[float | None, _number("Seconds between tokens, at P99.")] = None,
     measured: MeasuredFile = None,
     price: Kind = "capacity_block",
+    prices: OwnPrices = None,
+    mixed_prices: MixedPrices = False,
     emit: Annotated[str | None, typer.Option(help="Print commands that start it: vllm.")] = None,
     as_json: AsJson = False,
     batch: Annotated[str | None, _gone()] = None,
@@ -182,19 +189,21 @@ def serve(
     demand = drawn.demand(trace_file, _router(router), burstiness, (prefix_len, num_prefixes))
     demand = replace(demand, is_saved=save_trace is not None)
     _check_asked(demand, options, emit)
-    names = platform_names(on)
-    table = measured_table(measured, names)
+    rows, kinds = own_rows(prices), purchased(on, price, is_mixed=mixed_prices)
+    table = measured_table(measured, [name for name, _ in kinds])
     found, slo = [], Slo(slo_ttft, slo_tpot)
     with progress() as tell:
-        for name in names:
+        for name, kind in kinds:
             tell(f"layouts of {name}")
-            where = machine(name, lnc=lnc)
-            found.append(plan(model, where, options, demand, slo=slo, kind=price, measured=table))
+            where = machine(name, lnc=lnc, rows=rows)
+            made = partial(plan, model, where, options, demand, slo=slo, kind=kind, rows=rows)
+            found.append(made(measured=table))
+    said = beside([one.quote for one in found], rows)
     _save(found, save_trace)
     if emit:
         print("\n\n".join(launch.vllm(one.deployment, _served(config)) for one in found))
     else:
-        print(_json(found) if as_json else text(model, found, demand))
+        print(_json(found, said) if as_json else text(model, found, demand, said))
 
 
 class _Drawn:
@@ -321,6 +330,6 @@ def _served(config: Path) -> str:
     return str(config.parent) if config.name == "config.json" else config.stem
 
 
-def _json(found: Sequence[Plan]) -> str:
-    plain = [report.values(one) for one in found]
+def _json(found: Sequence[Plan], said: Beside) -> str:
+    plain = [report.values(one) | said.plain for one in found]
     return json.dumps(plain[0] if len(plain) == 1 else plain, indent=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import fill
 from typing import TYPE_CHECKING, Final
 
-from trnsim.cli.plan.shared import by_phase
+from trnsim.cli.plan.shared import Beside, by_phase
 from trnsim.formatting import amount, amounts, seconds, text_table
 from trnsim.system.serve import report
 
@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 _COLUMNS: Final = 100
 
 
-def text(model: Architecture, found: Sequence[Plan], demand: Demand) -> str:
+def text(
+    model: Architecture, found: Sequence[Plan], demand: Demand, said: Beside | None = None
+) -> str:
     """All tables, no line longer than 100 columns for the targets' short names."""
-    tables = (_layouts(found), _latencies(found), _uses(found), _parts(found))
-    return "\n".join((_title(model, demand), "", *(f"{one}\n" for one in tables), _basis(found)))
+    said = said or Beside((), (), "")
+    tables = (_layouts(found, said.mark), _latencies(found), _uses(found), _parts(found))
+    ends = (_basis(found), *said.lines)
+    return "\n".join((_title(model, demand), "", *(f"{one}\n" for one in tables), *ends))
 
 
 def _title(model: Architecture, demand: Demand) -> str:
@@ -46,7 +50,7 @@ def _load(demand: Demand) -> str:
     return f"{lengths}; {drawn.rate_per_s:g} requests/s"
 
 
-def _layouts(found: Sequence[Plan]) -> str:
+def _layouts(found: Sequence[Plan], mark: str) -> str:
     header = ("platform", "instances", "replicas x ranks", "sequences", "tokens/s P50 (P10 to P90)")
     rows = [
         (
@@ -55,7 +59,7 @@ def _layouts(found: Sequence[Plan]) -> str:
             _replicas(e),
             str(e.deployment.engine.max_num_seqs),
             amounts(e.served.figures["output_tokens_per_s"]),
-            amounts(e.usd_per_million_tokens),
+            amounts(e.usd_per_million_tokens) + mark,
         )
         for e in found
     ]
@@ -159,6 +163,11 @@ def _basis(found: Sequence[Plan]) -> str:
             lines.append(f"  {deployment.machine.note}")
         if not e.is_met:
             lines.append("  the SLO is missed under this load")
+        if e.fewer:
+            lines.append(
+                f"  note: TP{deployment.options.tensor} is not faster than TP{e.fewer.tensor}: a "
+                f"request takes {seconds(e.fewer.asked_e2e_s)} against {seconds(e.fewer.e2e_s)}"
+            )
         idle = report.idle(e)
         if idle:
             lines.append(f"  {idle} of {deployment.replicas} replicas had no request")

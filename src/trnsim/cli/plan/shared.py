@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trnsim.cli.price_text import credits_told
 from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
+from trnsim.price import KINDS, caveats
 from trnsim.system.layers.measured import read
 from trnsim.system.machine import compared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from trnsim.arch.catalogue import Catalogue
+    from trnsim.price import Quote
     from trnsim.system.layers.measured import Measured
 
 Config = Annotated[Path, typer.Argument(help="A Hugging Face config.json.", metavar="CONFIG.json")]
@@ -26,6 +31,10 @@ On = Annotated[
 ]
 Kind = Annotated[
     str, typer.Option("--price", help="Purchase kind of every price: on_demand, spot, ...")
+]
+MixedPrices = Annotated[
+    bool,
+    typer.Option("--mixed-prices", help="Allow two purchase kinds; every line then says so."),
 ]
 MeasuredFile = Annotated[
     Path | None,
@@ -48,6 +57,60 @@ def platform_names(on: str | None) -> list[str]:
     if not names:
         raise BadInput("--on names no platform", fix=f"for example --on {','.join(compared())}")
     return names
+
+
+def purchased(on: str | None, kind: str, *, is_mixed: bool) -> list[tuple[str, str]]:
+    """The platforms that `--on` names, each with its purchase kind: its own, or `--price`'s.
+
+    Raises:
+        BadInput: no platform; no such kind; two kinds without `--mixed-prices`.
+    """
+    found = [
+        (name, own or kind) for name, _, own in (one.partition(":") for one in platform_names(on))
+    ]
+    for name, one in found:
+        if one not in KINDS:
+            option = f"--price is {one!r}" if one == kind else f"--on {name}:{one}"
+            raise BadInput(f"{option}; legal kinds of purchase: {', '.join(KINDS)}")
+    if len({one for _, one in found}) > 1 and not is_mixed:
+        named = " against ".join(f"{name} {one}" for name, one in found)
+        raise BadInput(
+            f"{named}: different purchase kinds do not compare",
+            fix="name one kind, or add --mixed-prices",
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What is said beside prices that are compared.
+
+    Attributes:
+        caveats: two kinds of purchase, days that are far apart.
+        credits: the user's, in words.
+        mark: what follows every price.
+    """
+
+    caveats: tuple[str, ...]
+    credits: tuple[str, ...]
+    mark: str
+
+    @property
+    def plain(self) -> dict[str, list[str]]:
+        """As JSON."""
+        return {"price_caveats": list(self.caveats), "credits": list(self.credits)}
+
+    @property
+    def lines(self) -> list[str]:
+        """As the last lines of a text."""
+        return [*(f"prices: {one}" for one in self.caveats), *self.credits]
+
+
+def beside(quotes: Sequence[Quote], rows: Catalogue) -> Beside:
+    """What is said beside these prices, of a catalogue with the user's credits."""
+    is_mixed = len({one.kind for one in quotes}) > 1
+    said = caveats(quotes, is_mixed_on_purpose=True)
+    return Beside(said, tuple(credits_told(rows)), " (mixed prices)" if is_mixed else "")
 
 
 def measured_table(file: Path | None, names: Sequence[str]) -> Measured | None:

@@ -10,30 +10,48 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trnsim import files
-from trnsim.cli.options import as_number
+from trnsim.cli.options import OwnPrices, as_number, own_rows
 from trnsim.cli.plan.shared import (
     AsJson,
     Config,
     Kind,
     MeasuredFile,
+    MixedPrices,
     On,
+    beside,
     by_phase,
     measured_table,
-    platform_names,
+    purchased,
 )
 from trnsim.cli.progress import progress
 from trnsim.errors import BadInput
-from trnsim.formatting import amount, amounts, durations, parse_number, parse_whole, text_table
+from trnsim.formatting import (
+    amount,
+    amounts,
+    durations,
+    parse_number,
+    parse_whole,
+    parse_wholes,
+    text_table,
+)
 from trnsim.system.machine import machine
 from trnsim.system.train import launch, run, trace
 from trnsim.system.train.best import BUDGET, Effort, front
 from trnsim.system.train.candidates import Asked
-from trnsim.system.train.estimate import Size, TrainingEstimate, estimate, usual, usual_batch
+from trnsim.system.train.estimate import (
+    Size,
+    TrainingEstimate,
+    estimate,
+    together,
+    usual,
+    usual_batch,
+)
 from trnsim.system.workload.config import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trnsim.cli.plan.shared import Beside
     from trnsim.facts import Interval
     from trnsim.system.layers.measured import Measured
     from trnsim.system.train.step import Step
@@ -70,7 +88,12 @@ def train(
     config: Config,
     on: On = None,
     instances: Annotated[
-        int | None, _whole("How many; the smallest number that fits unless told.", "--instances")
+        Any,  # None, or a tuple of whole numbers
+        typer.Option(
+            parser=as_number(parse_wholes),
+            help="How many, or several numbers to compare; the smallest that fits unless told.",
+            metavar="NUMBER,...",
+        ),
     ] = None,
     tokens: Annotated[float, _number("Tokens of the whole run.", "--tokens")] = 1e9,
     sequence: Annotated[
@@ -120,6 +143,8 @@ def train(
     spares: Annotated[int, _whole("Instances that wait to replace others.", "--spares")] = 0,
     measured: MeasuredFile = None,
     price: Kind = "capacity_block",
+    prices: OwnPrices = None,
+    mixed_prices: MixedPrices = False,
     trace_file: Annotated[
         Path | None, typer.Option("--trace", help="Write the pipeline as a Perfetto trace.")
     ] = None,
@@ -147,30 +172,38 @@ def train(
     _check_effort(budget, deadline)
     if emit is not None:
         launch.check(emit)
+    rows, kinds = own_rows(prices), purchased(on, price, is_mixed=mixed_prices)
     with progress() as tell:
-        names = platform_names(on)
-        table = measured_table(measured, names)
-        more = _DOUBLINGS if len(names) == 1 else 0
+        table = measured_table(measured, [name for name, _ in kinds])
+        more = _DOUBLINGS if len(kinds) == 1 else 0
         effort = Effort(budget, deadline, ray, processes=0, doublings=more, tell=tell)
         found = [
-            estimate(
-                model,
-                name,
-                tokens,
-                asked=_filled(asked, given, model, name, instances),
-                instances=instances,
-                reliability=lost,
-                effort=effort,
-                measured=table,
-                kind=price,
+            one
+            for name, kind in kinds
+            for one in together(
+                [
+                    estimate(
+                        model,
+                        name,
+                        tokens,
+                        asked=_filled(asked, given, model, name, count),
+                        instances=count,
+                        reliability=lost,
+                        effort=effort,
+                        measured=table,
+                        kind=kind,
+                        rows=rows,
+                    )
+                    for count in instances or [None]
+                ]
             )
-            for name in names
         ]
     _written(found, trace_file, table)
     if emit is not None:
         print("\n".join(launch.text(emit, one.best.machine, one.step.layout) for one in found))
         return
-    print(_json(found) if as_json else _text(model, found))
+    said = beside([one.quote for one in found], rows)
+    print(_json(found, said) if as_json else _text(model, found, said))
 
 
 def _check_effort(budget: int, deadline: float | None) -> None:
@@ -215,13 +248,16 @@ def _written(
     if trace_file is None:
         return
     if len(found) > 1:
-        raise BadInput("--trace has one pipeline", fix="name one platform: --on trn2")
+        raise BadInput(
+            "--trace has one pipeline",
+            fix="name one platform and one number: --on trn2 --instances 4",
+        )
     one = found[0]
     made = trace.perfetto(one.model, one.best.machine, one.step.layout, table)
     files.write(trace_file, made)
 
 
-def _text(model: Architecture, found: Sequence[TrainingEstimate]) -> str:
+def _text(model: Architecture, found: Sequence[TrainingEstimate], said: Beside) -> str:
     active = ""
     if model.active_parameters != model.parameters:
         active = f", {model.active_parameters / 1e9:.2f} B active"
@@ -230,23 +266,31 @@ def _text(model: Architecture, found: Sequence[TrainingEstimate]) -> str:
         f"{model.name}: {model.parameters / 1e9:.2f} B parameters{active}; "
         f"{amount(found[0].tokens)} tokens in sequences of {layout.sequence}"
     )
-    tables = [_runs(found), _layouts(found), _where(found)]
-    return "\n".join([title, "", *(f"{one}\n" for one in tables), *_fronts(found), _basis(found)])
+    tables = [_runs(found, said.mark), _layouts(found), _where(found)]
+    ends = [*_fronts(found, said.mark), _basis(found), *said.lines]
+    return "\n".join([title, "", *(f"{one}\n" for one in tables), *ends])
 
 
-def _runs(found: Sequence[TrainingEstimate]) -> str:
+def _labels(found: Sequence[TrainingEstimate]) -> list[str]:
+    """The platform of each run, with its instances where there are several of one platform."""
+    names = [e.platform for e in found]
+    is_one = len(set(names)) == len(names)
+    return names if is_one else [f"{e.platform} x {e.instances:,}" for e in found]
+
+
+def _runs(found: Sequence[TrainingEstimate], mark: str) -> str:
     header = ("platform", "instances", "chips", "time P50 (P10 to P90)", "chip-hours")
     rows = [
         (
-            e.platform,
+            label,
             f"{e.instances} x {e.instance}",
             str(e.chips),
             durations(e.time_s),
             amount(e.chip_hours),
             amounts(e.usd),
-            str(e.quote),
+            str(e.quote) + mark,
         )
-        for e in found
+        for label, e in zip(_labels(found), found, strict=True)
     ]
     return text_table((*header, "USD P50 (P10 to P90)", "price"), rows)
 
@@ -255,7 +299,7 @@ def _layouts(found: Sequence[TrainingEstimate]) -> str:
     header = ("platform", "step P50 (P10 to P90)", "sequences", "sequences/s", "tokens/s/chip")
     rows = [
         (
-            e.platform,
+            label,
             durations(e.step.step_s),
             str(e.step.layout.global_batch),
             amounts(e.step.sequences_per_s),
@@ -265,7 +309,7 @@ def _layouts(found: Sequence[TrainingEstimate]) -> str:
             f"{e.goodput.goodput:.1%}",
             str(e.step.layout),
         )
-        for e in found
+        for label, e in zip(_labels(found), found, strict=True)
     ]
     return text_table((*header, "MFU", "memory", "goodput", "layout"), rows)
 
@@ -275,30 +319,30 @@ def _where(found: Sequence[TrainingEstimate]) -> str:
     names = list(found[0].step.parts_s)
     rows = [
         (
-            e.platform,
+            label,
             *(f"{e.step.parts_s[name] / e.step.step_s.p50:.1%}" for name in names),
             f"{e.step.data_hidden_s / e.step.step_s.p50:.1%}",
         )
-        for e in found
+        for label, e in zip(_labels(found), found, strict=True)
     ]
     return text_table(("share of the step", *names, "data, hidden"), rows)
 
 
-def _fronts(found: Sequence[TrainingEstimate]) -> list[str]:
+def _fronts(found: Sequence[TrainingEstimate], mark: str) -> list[str]:
     """What is better in time, in USD or in chips than all else that was looked at."""
     lines = []
-    for e in found:
+    for label, e in zip(_labels(found), found, strict=True):
         points = _pareto(e)
         if len(points) > 1:
-            lines.append(f"{e.platform}: no other is as fast, as cheap and as small:")
+            lines.append(f"{label}: no other is as fast, as cheap and as small:")
             lines += [
                 f"  {one.machine.count} instances, {one.machine.chips} chips: "
-                f"{durations(one.time_s)}, {amounts(one.usd)} USD; {one.step.layout}"
+                f"{durations(one.time_s)}, {amounts(one.usd)} USD{mark}; {one.step.layout}"
                 for one in points
             ]
-        lines += [f"{e.platform}: note: {_note(e)}"] if e.smaller else []
+        lines += [f"{label}: note: {_note(e)}"] if e.smaller else []
         lines.append(
-            f"{e.platform}: {e.best.looked_at:,} layouts, {e.best.fitting:,} with room, "
+            f"{label}: {e.best.looked_at:,} layouts, {e.best.fitting:,} with room, "
             f"{e.best.timed} timed"
         )
     return lines
@@ -333,18 +377,18 @@ def _basis(found: Sequence[TrainingEstimate]) -> str:
     """The basis of each estimate, then the assumptions, each once."""
     lines = [""]
     seen: dict[str, list[str]] = {}
-    for e in found:
+    for label, e in zip(_labels(found), found, strict=True):
         state = "validated" if e.validated else "unvalidated"
-        lines.append(f"{e.platform}: {state}; {e.basis}; {'; '.join(by_phase(e.step.sources))}")
+        lines.append(f"{label}: {state}; {e.basis}; {'; '.join(by_phase(e.step.sources))}")
         for name in e.basis.assumed:
-            seen.setdefault(name, []).append(e.platform)
+            seen.setdefault(name, []).append(label)
     lines.append("assumed:")
     lines += [f"  {name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
     return "\n".join(lines)
 
 
-def _json(found: Sequence[TrainingEstimate]) -> str:
-    plain = [_plain(e) for e in found]
+def _json(found: Sequence[TrainingEstimate], said: Beside) -> str:
+    plain = [_plain(e) | said.plain for e in found]
     return json.dumps(plain[0] if len(plain) == 1 else plain, indent=1)
 
 

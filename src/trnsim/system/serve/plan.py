@@ -14,7 +14,7 @@ from trnsim.system.serve.demand import WAVES, Demand, Slo
 from trnsim.system.serve.figures import Figures, Served, once, serve
 from trnsim.system.serve.load import Load, check_tokens
 from trnsim.system.serve.options import Options
-from trnsim.system.serve.search import Found, Search
+from trnsim.system.serve.search import Fewer, Found, Search
 from trnsim.system.serve.server import Deployment, check_length, legal_tensors, served
 from trnsim.system.workload.operators import Phase, Split
 
@@ -46,6 +46,7 @@ class Plan:
         most_per_s: requests a second within the SLO; None without one.
         is_met: whether the demand itself is served within it.
         tried: layouts that were compared.
+        fewer: fewer tensor ranks that are not slower than those that were asked for, or None.
     """
 
     deployment: Deployment
@@ -55,6 +56,7 @@ class Plan:
     most_per_s: float | None
     is_met: bool
     tried: int
+    fewer: Fewer | None = None
 
     @property
     def usd_per_million_tokens(self) -> Interval | None:
@@ -102,7 +104,9 @@ def plan(
         check_tokens(given, longest)
         longest = options.max_model_len or max(one.tokens for one in given)
     options = replace(options, max_model_len=longest)
-    found = Search(model, machine, options, demand, given, slo, times).best()
+    looking = Search(model, machine, options, demand, given, slo, times)
+    found = looking.best()
+    fewer = looking.fewer(found)
     load, found, shown = _shown(demand, given, slo, found)
     if measured is not None:
         passed = f"prefill and decode of {found.deployment.engine.max_num_seqs} sequences at most"
@@ -115,6 +119,7 @@ def plan(
         found.most_per_s,
         _is_met(shown, slo),
         found.tried,
+        fewer,
     )
 
 

@@ -40,6 +40,7 @@ def values(plan: Plan) -> dict[str, Any]:
         "price": str(plan.quote),
         "startup_s": {name: _plain(one) for name, one in startup_s(found).items()},
         "idle_replicas": idle(plan),
+        "not_faster_than": _fewer(plan),
         "times": times_source(found),
         "sources": times_sources(found),
         "assumed": assumed(found),
@@ -114,6 +115,14 @@ def _around(value: float, fact: Rate) -> Interval:
     sigma = float(np.sqrt(np.log1p(fact.provenance.spread**2)))
     factor = float(np.exp(1.2815515655446004 * sigma))
     return Interval(value / factor, value, value * factor)
+
+
+def _fewer(plan: Plan) -> dict[str, float] | None:
+    """Fewer tensor ranks on which a request takes no longer, in a short run of both."""
+    one = plan.fewer
+    if one is None:
+        return None
+    return {"tensor_parallel_size": one.tensor, "e2e_p50_s": one.e2e_s}
 
 
 def times_source(found: Deployment) -> str:

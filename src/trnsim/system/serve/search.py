@@ -72,6 +72,21 @@ class Found:
         return self.cost < other.cost
 
 
+@dataclass(frozen=True)
+class Fewer:
+    """Fewer tensor ranks that are not slower.
+
+    Attributes:
+        tensor: ranks of a layer.
+        e2e_s: seconds of a request on them, in a short run.
+        asked_e2e_s: of the same run on as many as were asked for.
+    """
+
+    tensor: int
+    e2e_s: float
+    asked_e2e_s: float
+
+
 class Search:
     """The deployments that options leave open, compared by short runs of the median times."""
 
@@ -121,6 +136,34 @@ class Search:
         if not fitting:
             raise refused or BadInput(f"no layout of {self.machine.name} can serve this")
         return fitting
+
+    def fewer(self, found: Found) -> Fewer | None:
+        """The fewest tensor ranks on which a request takes no longer, of those that were asked for.
+
+        None where they were searched, as the search looks at all, and where none are.
+        """
+        asked = found.deployment
+        if self.options.tensor is None:
+            return None
+        least_s = self._try(asked).e2e_s
+        options = replace(self.options, instances=asked.instances)
+        for tensor in legal_tensors(asked.model, self.machine):
+            if tensor >= self.options.tensor:
+                break
+            sequences = asked.engine.max_num_seqs
+            one = replace(
+                options,
+                tensor=tensor,
+                max_num_seqs=sequences,
+                max_model_len=asked.engine.max_model_len,
+            )
+            try:
+                e2e_s = self._try(deploy(self.model, self.machine, one, self.times)).e2e_s
+            except (BadInput, OutOfMemory):
+                continue
+            if e2e_s <= _EQUAL * least_s:
+                return Fewer(tensor, e2e_s, least_s)
+        return None
 
     def _least(self, fitting: list[Deployment]) -> Found:
         """The deployment that costs the least; of those kept busy, the ones that may are run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput
@@ -21,6 +21,7 @@ from trnsim.system.uncertainty import Basis, Inputs
 from trnsim.system.workload.operators import Phase
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import date
 
     from trnsim.arch.catalogue import Catalogue
@@ -214,6 +215,20 @@ def _check_measured(table: Measured, model: Architecture, where: Machine, asked:
     if splits:  # without one, the search says why
         cases = [(trained(model, dtype), split) for split, dtype in splits]
         matching.check(table, where, (Phase.TRAIN,), cases)
+
+
+def together(found: Sequence[TrainingEstimate]) -> list[TrainingEstimate]:
+    """Runs of one platform, each beside the numbers of instances that any of them looked at.
+
+    Of one number the shortest step counts, whichever search found it.
+    """
+    shortest: dict[int, tuple[Machine, Step]] = {}
+    for where, step in (other for one in found for other in one.best.others):
+        known = shortest.get(where.count)
+        if known is None or step.step_s.p50 < known[1].step_s.p50:
+            shortest[where.count] = where, step
+    others = tuple(shortest[count] for count in sorted(shortest))
+    return [replace(one, best=replace(one.best, others=others)) for one in found]
 
 
 def usual(model: Architecture, where: Machine, sequence: int | None = None) -> Asked:
