@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench compiled layers graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling fabric collectives foldings serving jax-suite jax-versions launch-suite opinfo mutants size state clean
+.PHONY: help run test check tiny bench compiled layers graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling claims fabric collectives foldings serving jax-suite jax-versions launch-suite opinfo mutants size state clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -87,6 +87,10 @@ graphs: .venv-clients/.made ## what networks without a formula compute, for thei
 plans: .venv/.test ## fit the constants of plans anew, write docs/accuracy-plans.md, and rows of published figures
 	$(BIN)/python bench/system/rows.py
 	$(BIN)/python bench/system/page.py
+
+claims: .venv/.test ## rates of ten workloads by the planner, for trnsim claims; then every rate and every deleted row
+	$(BIN)/python bench/system/claims.py
+	TRNSIM_CLAIMS=all $(BIN)/python -m pytest --quiet tests/system/claims
 
 estimating: .venv-upstream/.made ## what an estimate costs, kernels of nki-library included: make estimating UPSTREAM=folder
 	.venv-upstream/bin/python bench/estimating.py $(UPSTREAM)

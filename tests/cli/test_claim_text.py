@@ -1,15 +1,65 @@
-from trnsim.cli.claim_text import lines_of
+import pytest
+
+from trnsim.cli.claim_text import assumed_of, kind_of, lines_of, numbers_of, ours, table_of
+from trnsim.cli.hardware_text import WIDTH
 from trnsim.system.claims import claims
+from trnsim.system.claims.amounts import Kind, Origin
+from trnsim.system.claims.verdict import Basis, Claim, number
+
+ROW = Origin(Kind.ROW, "chips/a", "2026-11-21", "page one")
+MODEL = Origin(Kind.MODEL, "chips/b", "2026-11-21", "a model", "assumed: its efficiency")
 
 
-def test_a_claim_has_its_verdict_its_figures_and_what_is_missing():
-    (claim,) = [one for one in claims() if one.id == "C22"]
-    lines = lines_of(claim)
-    assert lines[0].startswith("C22  NOT CHECKABLE ")
-    assert "          missing: any price of Trn3 Gen2 UltraServer" in lines
+def basis(value, *origins, is_stand_in=False):
+    return Basis("words", value, origins, is_stand_in)
 
 
-def test_a_shortened_list_says_how_much_is_left_out():
-    (claim,) = [one for one in claims() if one.id == "C07"]
-    assert any(line.endswith(" more: trnsim claims --all") for line in lines_of(claim, 3))
-    assert not any("more: trnsim" in line for line in lines_of(claim))
+@pytest.mark.parametrize(
+    ("bases", "expected"),
+    [
+        ([basis(3.0, ROW), basis(1.0, ROW)], "1..3"),
+        ([basis(3.0, ROW)], "3"),
+        ([basis(3.0, ROW, is_stand_in=True)], "~3"),
+        ([basis(3.0, ROW, MODEL)], "?3"),
+        ([basis(3.0, ROW, MODEL), basis(2.0, ROW)], "2"),
+        ([basis("new", ROW), basis("not new", ROW)], "new or not new"),
+        ([], "-"),
+    ],
+)
+def test_our_figures_in_brief(bases, expected):
+    assert ours(number("rate", 1, "", *bases)) == expected
+
+
+def test_sources_are_numbered_and_doubts_told_once():
+    part = number("rate", 1, "", basis(1.0, ROW), basis(2.0, MODEL, ROW), "a price")
+    claim = Claim("C01", ("001",), "a sentence", "our words", (part,), notes=("a note",))
+    assert [numbers_of(one, claim) for one in part.bases] == ["[1]", "[2][1]"]
+    assert [kind_of(one) for one in part.bases] == ["catalogue row", "planner's model, in doubt"]
+    assert assumed_of(claim) == ("assumed: its efficiency",)
+    assert lines_of(claim) == [
+        "C01  REPRODUCED  our words",
+        '     document 001: "a sentence"',
+        "     rate: claimed 1",
+        "               1  words",
+        "                  catalogue row; 2026-11-21 [1]",
+        "     ?         2  words",
+        "                  planner's model, in doubt; 2026-11-21 [2][1]",
+        "                  not known: a price",
+        "     note: a note",
+        "     note: assumed: its efficiency",
+        "     [1] page one",
+        "     [2] a model",
+    ]
+
+
+def test_parts_have_lines_of_their_own():
+    parts = (number("one", 1, "", basis(1.0, ROW)), number("two", 2, "x", basis(1.0, ROW)))
+    lines = table_of([Claim("C01", (), "", "our words", parts)])
+    assert lines[1] == "C01  wrong            our words"
+    assert lines[2].split() == ["reproduced", "1", "1", "one"]
+    assert lines[3].split() == ["wrong", "2", "x", "1", "two"]
+
+
+def test_every_claim_fits_the_width():
+    for claim in claims():
+        assert max(map(len, [*lines_of(claim), *table_of([claim])])) <= WIDTH

@@ -1,20 +1,39 @@
 import pytest
 
-from trnsim.arch.catalogue import parse, read_rows
+from trnsim.system.claims.amounts import Absent, Amount, Kind, Origin
 from trnsim.system.claims.verdict import (
+    Basis,
     Claim,
-    Figure,
-    Part,
     Verdict,
-    awaited,
+    besides,
     between,
+    figure,
+    figures_of,
     number,
+    stand_in,
     text,
+    words,
 )
+
+ROW = Origin(Kind.ROW, "chips/a", "2026-11-21", "a page")
+PRICE = Origin(Kind.PRICE, "prices/b", "spot 2026-01", "a list")
+GUESS = Origin(Kind.ASSUMED, doubt="assumed: a guess")
+
+
+def direct(value):
+    return Basis("row", value, (ROW,))
+
+
+def substitute(value):
+    return Basis("stand-in", value, (ROW,), is_stand_in=True)
+
+
+def guess(value):
+    return Basis("guess", value, (ROW, GUESS))
 
 
 @pytest.mark.parametrize(
-    ("values", "verdict"),
+    ("figures", "verdict"),
     [
         ([100], Verdict.REPRODUCED),
         ([110, 90], Verdict.REPRODUCED),
@@ -23,61 +42,69 @@ from trnsim.system.claims.verdict import (
         ([], Verdict.NOT_CHECKABLE),
     ],
 )
-def test_own_figures_decide(values, verdict):
-    part = number("rate", 100, "", *(Figure("basis", value) for value in values))
-    assert part.verdict is verdict
+def test_direct_figures_decide(figures, verdict):
+    assert number("rate", 100, "", *map(direct, figures)).verdict is verdict
 
 
 @pytest.mark.parametrize(
     ("value", "verdict"), [(100, Verdict.DEPENDS_ON_BASIS), (500, Verdict.NOT_CHECKABLE)]
 )
-def test_a_proxy_supports_but_does_not_refute(value, verdict):
-    part = number("rate", 100, "", Figure("stand-in", value, is_proxy=True))
-    assert part.verdict is verdict
+def test_a_stand_in_supports_but_does_not_refute(value, verdict):
+    assert number("rate", 100, "", substitute(value)).verdict is verdict
 
 
-def test_an_assumed_input_illustrates_whatever_it_gives():
-    guess = Figure("assumed", 100, is_assumed=True)
-    assert number("rate", 100, "", guess).verdict is Verdict.ILLUSTRATED
-    assert number("rate", 100, "", guess, Figure("row", 50)).verdict is Verdict.WRONG
-    assert number("rate", 100, "", guess, Figure("row", 100)).verdict is Verdict.REPRODUCED
+def test_a_figure_in_doubt_illustrates_whatever_it_gives():
+    for value in (100, 50):
+        assert number("rate", 100, "", guess(value)).verdict is Verdict.ILLUSTRATED
+    assert number("rate", 100, "", guess(100), direct(50)).verdict is Verdict.WRONG
+    assert number("rate", 100, "", guess(100), substitute(50)).verdict is Verdict.NOT_CHECKABLE
+    assert number("rate", 100, "", guess(50), direct(100)).verdict is Verdict.REPRODUCED
+
+
+def test_varied_figures_on_both_sides_of_a_claim_depend_on_which_is_meant():
+    figures = [direct(2.0), direct(7.0)]
+    assert number("rate", 4, "x", *figures).verdict is Verdict.WRONG
+    assert number("rate", 4, "x", *figures, is_varied=True).verdict is Verdict.DEPENDS_ON_BASIS
+    assert number("rate", 1, "x", *figures, is_varied=True).verdict is Verdict.WRONG
 
 
 def test_a_range_has_no_slack():
-    part = between("rate", 30, 40, "%", Figure("a", 30.0), Figure("b", 40.1))
-    assert [part.matches(figure) for figure in part.figures] == [True, False]
-
-
-def test_workloads_on_both_sides_of_a_claim_make_it_depend_on_the_workload():
-    figures = (Figure("a", 2.0), Figure("b", 7.0))
-    assert Part("rate", 4, 4, "x", figures).verdict is Verdict.WRONG
-    of_workloads = Part("rate", 4, 4, "x", figures, is_of_workloads=True)
-    assert of_workloads.verdict is Verdict.DEPENDS_ON_BASIS
-    above = Part("rate", 1, 1, "x", figures, is_of_workloads=True)
-    assert above.verdict is Verdict.WRONG
+    part = between("rate", 30, 40, "%", direct(30.0), direct(40.1))
+    assert [part.matches(basis) for basis in part.bases] == [True, False]
+    assert part.claimed == "30 to 40 %"
 
 
 def test_texts_are_equal_or_not():
-    part = number("month", "2025-11", "", Figure("notes", "2025-09"))
-    assert part.verdict is Verdict.WRONG
+    assert number("month", "2025-11", "", direct("2025-09")).verdict is Verdict.WRONG
+    assert number("month", "2025-11", "", direct("2025-11")).verdict is Verdict.REPRODUCED
 
 
 def test_the_weakest_part_decides():
-    good, bad = number("a", 1, "", Figure("", 1)), number("b", 1, "", Figure("", 2))
-    assert Claim("C", (), "", (good, bad)).verdict is Verdict.WRONG
-    assert Claim("C", (), "", (good, number("c", 1, ""))).verdict is Verdict.NOT_CHECKABLE
+    good, bad = number("a", 1, "", direct(1)), number("b", 1, "", direct(2))
+    assert Claim("C", (), "", "", (good, bad)).verdict is Verdict.WRONG
+    assert Claim("C", (), "", "", (good, number("c", 1, ""))).verdict is Verdict.NOT_CHECKABLE
 
 
-def test_an_awaited_measurement_is_named_and_then_used():
-    rows = read_rows()
-    before = awaited(parse(rows), "runs per day", "runs", 10, 10, "")
-    assert before.verdict is Verdict.NOT_CHECKABLE
-    assert before.missing == ("runs per day",)
-    ratio = {"value": 10, "unit": "x", "source": ["kiln"]}
-    rows["measurements"].append({"name": "runs per day", "ratio": ratio})
-    after = awaited(parse(rows), "runs per day", "runs", 10, 10, "")
-    assert after.verdict is Verdict.REPRODUCED
-    assert after.missing == ()
+def test_a_figure_cites_rows_and_days_of_prices_first():
+    found = figure("a", lambda: Amount(3.0, (ROW,)) / Amount(2.0, (PRICE,)))
+    assert isinstance(found, Basis)
+    assert found.rows == ("chips/a", "prices/b")
+    assert found.days == ("spot 2026-01",)
+    assert found.sources == ("a page", "a list")
+    assert found.kind is Kind.PRICE
+    claim = Claim("C", (), "", "", (number("x", 1, "", found),), besides(direct(3), "unknown"))
+    assert claim.rows == ("chips/a", "prices/b")
+    assert claim.sources == ("a page", "a list")
+    assert len(list(figures_of(claim))) == 2
+
+
+def test_an_input_that_is_not_known_is_named():
+    def lacks():
+        raise Absent("row chips/x")
+
+    part = number("rate", 1, "", figure("a", lacks), stand_in("b", lacks), words("c", lacks), "d")
+    assert part.bases == ()
+    assert part.missing == ("row chips/x", "d")
 
 
 def test_figures_as_text():

@@ -1,26 +1,29 @@
 """A claim, and its verdict from a comparison with our figures.
 
-    our own figures      all match -> reproduced, some -> depends on basis, none -> wrong
-    only proxies         some match -> depends on basis, none -> not checkable
-    only assumed ones    illustrated only
+    direct figures       all match -> reproduced, some -> depends on basis, none -> wrong
+    stand-ins alone      some match -> depends on basis, none -> not checkable
+    in doubt alone       illustrated only
     no figure at all     not checkable
 
 A figure matches a claimed number within `TOLERANCE`, a claimed range when it lies inside it, and a
-claimed text when it is equal. A *proxy* stands in for the quantity that was claimed, such as peak
-FLOPs for throughput: it can support a claim but not refute it. A figure with an *assumed* input
-illustrates and never supports. Where figures of several workloads lie on both sides of what was
-claimed, it depends on the workload, which is a basis. A claim of several parts has the verdict of
-its weakest part.
+claimed text when it is equal. A *stand-in* takes the place of the quantity that was claimed, such
+as peak FLOPs for throughput: it can support a claim but not refute it. A figure *in doubt* has an
+assumed input, or prices of two kinds of purchase: it illustrates, and neither supports nor refutes.
+Where direct figures of several workloads, or of several quantities, lie on both sides of what was
+claimed, it depends on which is meant. A claim of several parts has the verdict of its weakest part.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from trnsim.system.claims.amounts import Absent, Amount, Kind, Origin, cited
+
 if TYPE_CHECKING:
-    from trnsim.arch.catalogue import Catalogue
+    from collections.abc import Iterable, Iterator
 
 TOLERANCE: Final = 0.10
 """Relative; the documents round ("about", "up to") and rarely give more than two digits."""
@@ -40,19 +43,53 @@ _WEAKNESS: Final = {verdict: weakness for weakness, verdict in enumerate(Verdict
 
 
 @dataclass(frozen=True)
-class Figure:
+class Basis:
     """Our value of a claimed quantity on one basis.
 
     Attributes:
-        basis: the rows and the arithmetic, in words.
-        is_proxy: whether it stands in for the quantity that was claimed.
-        is_assumed: whether an input is assumed.
+        text: the rows and the arithmetic, in words.
+        value: ours, in the claim's unit.
+        origins: of every input.
+        is_stand_in: whether it takes the place of the quantity that was claimed.
+        caveats: what must be said beside it.
     """
 
-    basis: str
+    text: str
     value: float | str
-    is_proxy: bool = False
-    is_assumed: bool = False
+    origins: tuple[Origin, ...]
+    is_stand_in: bool = False
+    caveats: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """Of its weakest input."""
+        kinds = {origin.kind for origin in self.origins}
+        return next((kind for kind in Kind if kind in kinds), Kind.ASSUMED)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why it may illustrate and never support; none where it may."""
+        return tuple(dict.fromkeys(origin.doubt for origin in self.origins if origin.doubt))
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Keys of the catalogue's rows that it cites."""
+        return _each(origin.row for origin in self.origins)
+
+    @property
+    def days(self) -> tuple[str, ...]:
+        """Of its prices where it has any, else of all its inputs."""
+        prices = _each(origin.day for origin in self.origins if origin.kind is Kind.PRICE)
+        return prices or _each(origin.day for origin in self.origins)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Documents and models of its inputs."""
+        return _each(origin.source for origin in self.origins)
+
+
+def _each(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for word in words if word))
 
 
 @dataclass(frozen=True)
@@ -60,22 +97,22 @@ class Part:
     """One claimed quantity: a number (``low == high``), a range, or a text.
 
     Attributes:
-        figures: ours, one per basis.
-        missing: inputs without which the claim itself cannot be computed.
-        is_of_workloads: whether figures of our own are of different workloads.
+        bases: our values, the one of the document's date first.
+        missing: inputs that are not known.
+        is_varied: whether direct figures are of different workloads or quantities.
     """
 
     quantity: str
     low: float | str
     high: float | str
     unit: str
-    figures: tuple[Figure, ...]
+    bases: tuple[Basis, ...]
     missing: tuple[str, ...] = ()
-    is_of_workloads: bool = False
+    is_varied: bool = False
 
-    def matches(self, figure: Figure) -> bool:
-        """Whether `figure` agrees with the claim, by the rule at the top of this module."""
-        low, high, value = self.low, self.high, figure.value
+    def matches(self, basis: Basis) -> bool:
+        """Whether `basis` agrees with the claim, by the rule at the top of this module."""
+        low, high, value = self.low, self.high, basis.value
         if isinstance(low, str) or isinstance(high, str) or isinstance(value, str):
             return value == low
         slack = TOLERANCE * abs(low) if low == high else 0.0
@@ -84,29 +121,29 @@ class Part:
     @property
     def verdict(self) -> Verdict:
         """The verdict by the rule at the top of this module."""
-        known = [figure for figure in self.figures if not figure.is_assumed]
-        if self.figures and not known:
+        known = [basis for basis in self.bases if not basis.doubts]
+        if self.bases and not known:
             return Verdict.ILLUSTRATED
-        own = [figure for figure in known if not figure.is_proxy]
-        judged = own or known
-        hits = sum(self.matches(figure) for figure in judged)
-        if own and hits == len(own):
+        direct = [basis for basis in known if not basis.is_stand_in]
+        judged = direct or known
+        hits = sum(self.matches(basis) for basis in judged)
+        if direct and hits == len(direct):
             return Verdict.REPRODUCED
-        if hits or (own and self._is_between(own)):
+        if hits or self._is_between(direct):
             return Verdict.DEPENDS_ON_BASIS
-        return Verdict.WRONG if own else Verdict.NOT_CHECKABLE
+        return Verdict.WRONG if direct else Verdict.NOT_CHECKABLE
 
-    def _is_between(self, own: list[Figure]) -> bool:
-        """Whether figures of workloads lie on both sides of what was claimed."""
-        values = [figure.value for figure in own if not isinstance(figure.value, str)]
-        if not self.is_of_workloads or not values or isinstance(self.low, str):
+    def _is_between(self, direct: list[Basis]) -> bool:
+        """Whether varied figures lie on both sides of what was claimed."""
+        values = [basis.value for basis in direct if not isinstance(basis.value, str)]
+        if not self.is_varied or not values or isinstance(self.low, str):
             return False
         return min(values) <= self.low <= max(values)
 
     @property
     def claimed(self) -> str:
         """The claimed quantity as text."""
-        low, high = _text(self.low), _text(self.high)
+        low, high = text(self.low), text(self.high)
         return f"{low if low == high else f'{low} to {high}'} {self.unit}".strip()
 
 
@@ -115,78 +152,112 @@ class Claim:
     """A claim of one or more documents.
 
     Attributes:
+        id: of the claim.
         documents: which of the four documents make it.
+        quote: a short quotation, in the language of the first document that makes it.
         says: the claim in our words.
-        implied: further consequences, computed from the same rows.
+        besides: further figures, which are not judged.
+        notes: what must be known besides.
     """
 
     id: str
     documents: tuple[str, ...]
+    quote: str
     says: str
     parts: tuple[Part, ...]
-    implied: tuple[str, ...] = ()
+    besides: tuple[Basis, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
         """The verdict of the weakest part."""
         return max((part.verdict for part in self.parts), key=_WEAKNESS.__getitem__)
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Documents and models of all its figures."""
+        return _each(source for basis in figures_of(self) for source in basis.sources)
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Keys of the catalogue's rows that it cites."""
+        return _each(row for basis in figures_of(self) for row in basis.rows)
+
+
+Found = Callable[[], Amount]
+"""Computes a figure; raises `Absent` where an input is not known."""
+Given = Basis | str
+"""A basis, or the name of an input that is not known."""
+
+
+def figure(
+    text: str,
+    found: Found,
+    *,
+    is_stand_in: bool = False,
+    caveats: tuple[str, ...] = (),
+) -> Given:
+    """The basis that `found` computes, or the name of the input that it lacks."""
+    try:
+        amount = found()
+    except Absent as absent:
+        return absent.reason
+    return Basis(text, amount.value, amount.origins, is_stand_in, caveats)
+
+
+def stand_in(text: str, found: Found, *, caveats: tuple[str, ...] = ()) -> Given:
+    """A figure that takes the place of the quantity that was claimed."""
+    return figure(text, found, is_stand_in=True, caveats=caveats)
+
+
+def besides(*given: Given) -> tuple[Basis, ...]:
+    """Further figures, as far as their inputs are known."""
+    return tuple(one for one in given if isinstance(one, Basis))
+
+
+def words(text: str, found: Callable[[], tuple[str, Iterable[Origin]]]) -> Given:
+    """A basis whose value is a word, from what `found` gives: the word, and its origins."""
+    try:
+        word, origins = found()
+    except Absent as absent:
+        return absent.reason
+    return Basis(text, word, cited(origins))
+
 
 def number(
-    quantity: str, claimed: float | str, unit: str, *figures: Figure, missing: tuple[str, ...] = ()
+    quantity: str,
+    claimed: float | str,
+    unit: str,
+    *given: Given,
+    is_varied: bool = False,
 ) -> Part:
     """A part that claims one number, or a text."""
-    return Part(quantity, claimed, claimed, unit, figures, missing)
+    return between(quantity, claimed, claimed, unit, *given, is_varied=is_varied)
 
 
 def between(
     quantity: str,
-    low: float,
-    high: float,
+    low: float | str,
+    high: float | str,
     unit: str,
-    *figures: Figure,
-    missing: tuple[str, ...] = (),
+    *given: Given,
+    is_varied: bool = False,
 ) -> Part:
     """A part that claims a range."""
-    return Part(quantity, low, high, unit, figures, missing)
-
-
-def awaited(
-    rows: Catalogue,
-    measurement: str,
-    quantity: str,
-    low: float,
-    high: float,
-    unit: str,
-    *proxies: Figure,
-    missing: tuple[str, ...] = (),
-) -> Part:
-    """A part that only a published measurement can decide: the row of that name, else proxies.
-
-    Args:
-        rows: the catalogue; `measurement` is looked up in its `measurements`.
-        measurement: name of the row, and of the missing input where there is no row.
-        quantity: the claimed quantity.
-        low: the claimed number, or the lower end of the range.
-        high: the same number, or the upper end.
-        unit: the claim's unit.
-        proxies: figures that stand in for the measurement.
-        missing: other inputs that a direct check would need.
-    """
-    found = rows.measurements.get(measurement)
-    if found is None:
-        wanted = (measurement, *missing)
-        return Part(quantity, low, high, unit, proxies, wanted, is_of_workloads=True)
-    figures = (Figure(f"measured: {measurement}", float(found)), *proxies)
-    return Part(quantity, low, high, unit, figures, missing, is_of_workloads=True)
+    bases = tuple(one for one in given if isinstance(one, Basis))
+    missing = _each(one for one in given if isinstance(one, str))
+    return Part(quantity, low, high, unit, bases, missing, is_varied)
 
 
 def text(value: float | str) -> str:
     """A figure as text: four significant digits, never an exponent."""
-    return _text(value)
-
-
-def _text(value: float | str) -> str:
     if isinstance(value, str):
         return value
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"  # noqa: PLR2004  digits
+
+
+def figures_of(claim: Claim) -> Iterator[Basis]:
+    """Every basis of a claim, and its further figures."""
+    for part in claim.parts:
+        yield from part.bases
+    yield from claim.besides

@@ -1,0 +1,106 @@
+"""Amounts: numbers that remember from which rows, sources and days they come.
+
+Arithmetic on amounts joins what they cite, so that a figure cannot leave out a row that it was
+computed from, and a figure with an assumed input cannot hide it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import EmulatorError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Kind(Enum):
+    """What a figure rests on, from the weakest input to the strongest."""
+
+    ASSUMED = "assumed"
+    MODEL = "planner's model"
+    DOCUMENT = "document"
+    MEASURED = "measured"
+    PRICE = "price"
+    ROW = "catalogue row"
+
+
+class Absent(EmulatorError):
+    """An input that is not known: a row, a price, a published figure. Named, never guessed."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where one input comes from.
+
+    Attributes:
+        kind: of input.
+        row: key of the catalogue's row, such as ``chips/trainium2``; "" where it is in none.
+        day: on which it was read or held, as its source gives it; "" where none is stated.
+        source: the document, or the model.
+        doubt: why a figure from it may illustrate and never support; "" where it may.
+    """
+
+    kind: Kind
+    row: str = ""
+    day: str = ""
+    source: str = ""
+    doubt: str = ""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A number and its origins; floats may take part in its arithmetic as plain factors."""
+
+    value: float
+    origins: tuple[Origin, ...] = ()
+
+    def __add__(self, other: Amount | float) -> Amount:
+        return _joined(operator.add, self, other)
+
+    def __sub__(self, other: Amount | float) -> Amount:
+        return _joined(operator.sub, self, other)
+
+    def __rsub__(self, other: float) -> Amount:
+        return _joined(operator.sub, Amount(other), self)
+
+    def __mul__(self, other: Amount | float) -> Amount:
+        return _joined(operator.mul, self, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Amount | float) -> Amount:
+        return _joined(operator.truediv, self, other)
+
+    def __rtruediv__(self, other: float) -> Amount:
+        return _joined(operator.truediv, Amount(other), self)
+
+
+def less_than(ours: Amount, theirs: Amount) -> Amount:
+    """``1 - ours / theirs`` in per cent."""
+    return _PERCENT * (1 - ours / theirs)
+
+
+def more_than(ours: Amount, theirs: Amount) -> Amount:
+    """``ours / theirs - 1`` in per cent."""
+    return _PERCENT * (ours / theirs - 1)
+
+
+def cited(origins: Iterable[Origin]) -> tuple[Origin, ...]:
+    """`origins`, each once, in order."""
+    return tuple(dict.fromkeys(origins))
+
+
+_PERCENT: Final = 100.0
+
+
+def _joined(
+    combine: Callable[[float, float], float], left: Amount, right: Amount | float
+) -> Amount:
+    if isinstance(right, Amount):
+        return Amount(combine(left.value, right.value), cited((*left.origins, *right.origins)))
+    return Amount(combine(left.value, float(right)), left.origins)

@@ -1,0 +1,243 @@
+"""The catalogue as amounts: every number that is read cites its row.
+
+A claim reads rows through `Rows` alone, so that what it cites is what it read: deleting any other
+row cannot change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Final
+
+from trnsim.facts import Evidence
+from trnsim.price import Quote, caveats, history
+from trnsim.system.claims.amounts import Absent, Amount, Kind, Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, Price, Release
+    from trnsim.facts import Rate
+
+WRITTEN: Final = date(2025, 12, 11)
+"""Day of the guide (001). The notes have no date; their model, Grok 4 Fast, is of September 2025,
+so that the guide's day stands in for theirs."""
+_JUDGED: Final = ("'AWS Trainium AI Accelerator Chips'", "'Amazon Trainium und Inferentia'")
+"""The documents themselves, as some rows name them beside others: no claim is its own source."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two prices that are compared.
+
+    Attributes:
+        ours: of an instance with AWS's chips.
+        theirs: of an instance that it is compared with.
+    """
+
+    ours: Price
+    theirs: Price
+
+    @property
+    def text(self) -> str:
+        """Both instances, and where they are sold at these prices."""
+        ours, theirs = self.ours, self.theirs
+        return f"{ours.instance} ({ours.region}) against {theirs.instance} ({theirs.region})"
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether they are of two kinds of purchase."""
+        return self.ours.kind != self.theirs.kind
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What must be said beside a figure that compares them (`trnsim.price.caveats`)."""
+        quotes = [Quote(one.instance, one.kind, WRITTEN, one) for one in (self.ours, self.theirs)]
+        return caveats(quotes, is_mixed_on_purpose=True)
+
+
+def label(price: Price) -> str:
+    """Instance, kind, region and day of a price."""
+    return f"{price.instance} {price.kind} {price.region} {price.as_of}"
+
+
+def price_row(price: Price) -> str:
+    """Key of a price's row."""
+    usd = "none" if price.usd_per_hour is None else f"{float(price.usd_per_hour):g}"
+    return f"prices/{price.instance}/{price.kind}/{price.region}/{price.as_of}/{usd}"
+
+
+class Rows:
+    """The rows of a catalogue.
+
+    Every method raises `Absent` where there is no such row or figure.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self._day = str(catalogue.generated)
+        self._prices: dict[tuple[str, str], list[Price]] = {}
+
+    def chip(self, name: str) -> Accelerator:
+        """The chip or GPU called `name`."""
+        found = self.catalogue.chips.get(name) or self.catalogue.gpus.get(name)
+        if found is None:
+            raise Absent(f"row {_chip_row(name)}")
+        return found
+
+    def instance(self, name: str) -> Instance:
+        """The instance type or UltraServer called `name`."""
+        found = self.catalogue.instances.get(name)
+        if found is None:
+            raise Absent(f"row instances/{name}")
+        return found
+
+    def of_chip(self, name: str, field: str, key: str = "") -> Amount:
+        """A figure of a chip's row: `field` is an attribute of `Accelerator`, `key` a dtype."""
+        lacks = f"{key or field.removesuffix('_w')} of {name}"
+        try:
+            chip = self.chip(name)
+        except Absent:  # named alike whether the row lacks it or is missing: neither is cited
+            raise Absent(lacks) from None
+        found = getattr(chip, field)
+        if key:
+            found = found.get(key)
+        if found is None:
+            raise Absent(lacks)
+        return self._amount(found, _chip_row(name, is_neuron=chip.is_neuron))
+
+    def peak(self, name: str, dtype: str) -> Amount:
+        """Published dense FLOP per second of a chip."""
+        return self.of_chip(name, "peak_flop_per_s", dtype)
+
+    def memory(self, name: str) -> Amount:
+        """Bytes of a chip's memory."""
+        return self.of_chip(name, "memory_bytes")
+
+    def bandwidth(self, name: str) -> Amount:
+        """Bytes per second of a chip's memory."""
+        return self.of_chip(name, "memory_bytes_per_s")
+
+    def count(self, name: str) -> Amount:
+        """Chips of an instance."""
+        origin = self._origin(f"instances/{name}", self.instance(name).memory_bytes)
+        return Amount(self.instance(name).count, (origin,))
+
+    def efa(self, name: str) -> Amount:
+        """Bytes per second of EFA of an instance."""
+        found = self.instance(name).efa_bytes_per_s
+        if found is None:
+            raise Absent(f"EFA of {name}")
+        return self._amount(found, f"instances/{name}")
+
+    def instance_peak(self, name: str, dtype: str) -> Amount:
+        """Dense FLOP per second of all chips of an instance."""
+        return self.count(name) * self.peak(self.instance(name).accelerator, dtype)
+
+    def largest(self, chip: str) -> Amount:
+        """Chips of the largest instance, UltraServers aside, that has a chip."""
+        found = [one for one in self.catalogue.instances.values() if one.accelerator == chip]
+        found = [one for one in found if "UltraServer" not in one.name]
+        if not found:
+            raise Absent(f"an instance with {chip}")
+        return self.count(max(found, key=lambda one: one.count).name)
+
+    def system(self, name: str, key: str) -> Amount:
+        """A published figure of a GPU rack."""
+        return self._entry("systems", self.catalogue.systems.get(name, {}), name, key)
+
+    def site(self, key: str) -> Amount:
+        """A published figure of Project Rainier."""
+        return self._entry("rainier", self.catalogue.rainier, key, key)
+
+    def announced(self, name: str, key: str) -> Amount:
+        """An announced multiple of another chip's figure."""
+        found = self.catalogue.announced.get(name)
+        return self._entry("announced", found.multiples if found else {}, name, key)
+
+    def measured(self, name: str) -> Amount:
+        """A published measurement."""
+        found = self.catalogue.measurements.get(name)
+        if found is None:
+            raise Absent(name)
+        amount = self._amount(found, f"measurements/{name}")
+        (origin,) = amount.origins
+        doubt = origin.doubt
+        return Amount(
+            amount.value, (Origin(Kind.MEASURED, origin.row, origin.day, origin.source, doubt),)
+        )
+
+    def release(self, version: str) -> tuple[Release, Origin]:
+        """A release of the SDK."""
+        found = self.catalogue.releases.get(version)
+        if found is None:
+            raise Absent(f"row releases/{version}")
+        day = str(found.released)
+        return found, Origin(Kind.ROW, f"releases/{version}", day, "aws-neuron-sdk, release-notes")
+
+    def usd(self, price: Price) -> Amount:
+        """USD per hour of a row of prices."""
+        if price.usd_per_hour is None:
+            raise Absent(f"{price.kind} price of {price.instance}")
+        origin = Origin(Kind.PRICE, price_row(price), f"{price.kind} {price.as_of}", price.source)
+        return Amount(float(price.usd_per_hour), (origin,))
+
+    def prices(self, instance: str, kind: str) -> list[Price]:
+        """Prices of an instance, those nearest to the document's day first."""
+        found = self._prices.get((instance, kind))
+        if found is None:
+            is_priced = any(row.instance == instance for row in self.catalogue.prices)
+            known = history(instance, kind, rows=self.catalogue) if is_priced else []
+            found = self._prices[instance, kind] = sorted(known, key=_far)
+        return found
+
+    def pairs(
+        self, ours: str, theirs: str, kinds: Sequence[str], their_kinds: Sequence[str] = ()
+    ) -> Iterator[Pair]:
+        """Pairs of prices: of the document's day first, then each of theirs with ours nearest it.
+
+        Args:
+            ours: an instance with AWS's chips.
+            theirs: an instance that it is compared with.
+            kinds: of purchase; pairs are of one kind.
+            their_kinds: another kind of theirs, for pairs of two kinds.
+        """
+        for kind, other in zip(kinds, their_kinds or kinds, strict=True):
+            mine = self.prices(ours, kind)
+            for price in self.prices(theirs, other) if mine else ():
+                yield Pair(min(mine, key=lambda one: _days_between(one, price)), price)
+
+    def _entry(self, table: str, row: object, name: str, key: str) -> Amount:
+        found = row.get(key) if isinstance(row, Mapping) else None
+        if found is None:
+            raise Absent(f"{key} of row {table}/{name}")
+        return self._amount(found, f"{table}/{name}")
+
+    def _amount(self, fact: Rate, row: str) -> Amount:
+        return Amount(float(fact), (self._origin(row, fact),))
+
+    def _origin(self, row: str, fact: Rate) -> Origin:
+        stated = fact.provenance.source
+        source = "; ".join(one for one in stated.split("; ") if not one.startswith(_JUDGED))
+        if not source:
+            return Origin(Kind.ASSUMED, row, self._day, stated, f"from such a document: {stated}")
+        is_assumed = fact.provenance.kind is Evidence.ASSUMED
+        kind = Kind.ASSUMED if is_assumed else Kind.ROW
+        return Origin(kind, row, self._day, source, f"assumed: {source}" if is_assumed else "")
+
+
+def _chip_row(name: str, *, is_neuron: bool = True) -> str:
+    return f"{'chips' if is_neuron else 'gpus'}/{name}"
+
+
+def _far(price: Price) -> int:
+    """Days from the document's to one on which the price held."""
+    return max((price.first_seen - WRITTEN).days, (WRITTEN - price.last_seen).days, 0)
+
+
+def _days_between(one: Price, other: Price) -> tuple[int, int]:
+    """Days between two prices, and from ours to the document's day."""
+    apart = max((one.first_seen - other.last_seen).days, (other.first_seen - one.last_seen).days)
+    return max(apart, 0), _far(one)

@@ -1,0 +1,22 @@
+import re
+
+from trnsim.system.claims.amounts import Kind
+from trnsim.system.claims.published import FACTS, P50_MS, RATES, stated
+
+
+def test_every_fact_has_a_day_and_a_source():
+    measured = [one for pair in (*RATES.values(), *P50_MS.values()) for one in pair]
+    for fact in (*FACTS.values(), *measured):
+        assert re.fullmatch(r"\d{4}(-\d\d(-\d\d)?)?", fact.day)
+        assert fact.source
+    assert {fact.kind for fact in measured} == {Kind.MEASURED}
+
+
+def test_own_word_stands_in():
+    assert stated("Rainier, chips").is_stand_in
+    assert not stated("Inf2 first supported").is_stand_in
+
+
+def test_a_fact_is_a_number_where_it_is_one():
+    assert FACTS["invested in Anthropic"].amount.value == 8
+    assert stated("TorchNeuron", "words").text == "words"
