@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trnsim.system.claims.amounts import Absent, Amount, Kind, Origin
-from trnsim.system.claims.chips import BOTH, GUIDE, NOTES
+from trnsim.system.claims.chips import GUIDE, NOTES
 from trnsim.system.claims.instances import TRN2
 from trnsim.system.claims.published import FACTS, stated
 from trnsim.system.claims.verdict import Claim, figure, number, words
@@ -248,9 +248,8 @@ def _generations(kind: str, of: str, quote: str, id_: str, claimed: int) -> Call
             origins = tuple(origin for name in names for origin in rows.memory(name).origins)
             return Amount(len(names), origins)
 
-        documents = GUIDE if of != "trainium" else BOTH
         part = number("generations", claimed, "", figure("rows of the catalogue", count))
-        return Claim(id_, documents, quote, f"{kind} has {claimed} generations", (part,))
+        return Claim(id_, GUIDE, quote, f"{kind} has {claimed} generations", (part,))
 
     return check
 

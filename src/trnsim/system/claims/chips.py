@@ -404,7 +404,7 @@ def memory_kinds(rows: Rows) -> Claim:
     return Claim(
         "C66",
         BOTH,
-        "1.5 TB HBM3 memory ... 144 GB HBM3e",
+        "1.5 TB HBM3 memory",
         "Trainium2 has HBM3, Trainium3 has HBM3e",
         (
             number("Trainium2", "HBM3", "", kind(SECOND)),

@@ -16,7 +16,6 @@ from trnsim.system.infer.parts import Asked
 from trnsim.system.layers.choice import facts as layer_facts
 from trnsim.system.machine import machine
 from trnsim.system.serve.demand import kept_busy
-from trnsim.system.serve.machine import machine as serving_machine
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.plan import plan
 from trnsim.system.train.best import Effort
@@ -125,7 +124,7 @@ def done(workload: Workload, path: Path, instance: str) -> Done:
             run.tokens_per_s / run.instances, run.instances, _assumed(instance, Phase.TRAIN)
         )
     if workload.does == "serve":
-        served = plan(config.read(path), serving_machine(instance), Options(), kept_busy())
+        served = plan(config.read(path), machine(instance), Options(), kept_busy())
         rate = served.served.figures["output_tokens_per_s"].p50
         count = served.deployment.instances
         return Done(rate / count, count, _assumed(instance, Phase.DECODE))
