@@ -48,6 +48,7 @@ state: .venv/.test ## 64 processes that keep a state are killed at random for a 
 bench: .venv/.test ## time the emulator against plain numpy and PyTorch, as ratios in one run
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/torch_steps.py
+	$(BIN)/python bench/watch.py
 	$(BIN)/python bench/imports.py
 	$(BIN)/python bench/ranks.py
 	$(BIN)/python bench/jax_dispatch.py

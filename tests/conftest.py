@@ -14,6 +14,8 @@ from trnsim.timing import timelines
 
 # A time that one test run computed is no proof of what the next one computes.
 os.environ["TRNSIM_CACHE"] = "off"
+# Tests are no programs of the user's: those of the state name a folder of their own.
+os.environ["TRNSIM_STATE"] = "off"
 
 # JAX starts threads, beside which other tests may not fork: `make test` runs its oracle by itself,
 # and the tests of its device.

@@ -191,11 +191,37 @@ def run(
     chip = arch.target(target)
     if ranks is None:
         given = {**kwargs, **(kernel_kwargs or {})}
-        return collected(launch(kernel, args, given, chip, numerics, races, capacity, order=order))
+        how = (numerics, races, capacity)
+        return _begun(lambda: collected(launch(kernel, args, given, chip, *how, order=order)))
     of_the_world = {name: kwargs.pop(name) for name in _OF_A_WORLD if name in kwargs}
-    how = {"numerics": numerics, "races": races, "capacity": capacity, "order": order}
+    said = {"numerics": numerics, "races": races, "capacity": capacity, "order": order}
     given = {**kwargs, **(kernel_kwargs or {})}
-    return _on_ranks(kernel, args, given, chip, ranks=ranks, **how, **of_the_world)
+    return _on_ranks(kernel, args, given, chip, ranks=ranks, **said, **of_the_world)
+
+
+class RunListener(Protocol):
+    """Interface to who keeps the state of this process."""
+
+    def begins(self) -> None:
+        """A run is about to begin; an error that this raises is the run's."""
+        ...
+
+    def ended(self, run: Run) -> None:
+        """A run has ended."""
+        ...
+
+
+listeners: Final[list[RunListener]] = []
+
+
+def _begun(start: Callable[[], Run]) -> Run:
+    """A run that the listeners are told of."""
+    for one in listeners:
+        one.begins()
+    found = start()
+    for one in listeners:
+        one.ended(found)
+    return found
 
 
 def _on_ranks(kernel: Launchable, *args: Any, **how: Any) -> World:

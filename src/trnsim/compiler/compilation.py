@@ -100,6 +100,7 @@ class CompiledProgram:
                 round(part.instructions),
                 self.bound.flop * tensor[name] / multiplied,
                 round(sum(part.hbm_bytes.values())),
+                dict(part.busy_s),
             )
             for name, part in sorted(work.items(), key=lambda one: -one[1].time_s)
         )

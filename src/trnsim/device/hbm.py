@@ -6,6 +6,7 @@ freed. The runtime's own memory (compiled programs, DMA rings, scratchpads) does
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
@@ -135,6 +136,10 @@ def _size(nbytes: int) -> str:
 
 
 _memories: list[DeviceMemory] = []
+_told: Final[list[bool]] = []
+"""True once this process is known to use a device; a fork begins anew."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_told.clear)
 
 
 def device_memory(core: int) -> DeviceMemory:
@@ -143,6 +148,11 @@ def device_memory(core: int) -> DeviceMemory:
     Raises:
         NoSuchCore: if there is no such core.
     """
+    if not _told:
+        _told.append(True)
+        from trnsim.device import watch  # noqa: PLC0415  which reads these memories
+
+        watch.begin()
     if not _memories:
         made = device_core()
         _memories.extend(
@@ -151,6 +161,11 @@ def device_memory(core: int) -> DeviceMemory:
     if not 0 <= core < len(_memories):
         raise no_such_core(core)
     return _memories[core]
+
+
+def known() -> list[DeviceMemory]:
+    """The memories of this process's devices, once one was used."""
+    return list(_memories)
 
 
 def is_used() -> bool:

@@ -21,6 +21,7 @@ from trnsim.nki.boundary import Boundary, like
 from trnsim.nki.environment import transposes_on_tensor_engine
 from trnsim.nki.kernel import Kernel, emulate
 from trnsim.nki.tensor import NkiTensor
+from trnsim.profile.measures.busy import busy_s
 from trnsim.profile.measures.traffic import Totals
 from trnsim.runs import Run, collecting
 
@@ -230,6 +231,7 @@ def _outline(watched: _ObservedKernel, found: Run) -> Outline:
         sum(len(one) for one in found.timelines),
         float(sum(total.of("flops") - total.of("transpose_flops") for total in totals)),
         sum(total.of("hbm_read_bytes") + total.of("hbm_write_bytes") for total in totals),
+        busy_s(timeline),
     )
     return Outline(written, lost, results, cost, found.timelines)
 

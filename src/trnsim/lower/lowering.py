@@ -6,8 +6,8 @@ which chip. No operation has a time without a kernel: one that has none says so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from trnsim.lower.kernels.integers import is_exact
 from trnsim.lower.legalize import legalize
 from trnsim.lower.rules import KERNELS
 from trnsim.nki.kernel import Kernel
+from trnsim.profile.measures.busy import busy_s
 from trnsim.runs import Run, collected
 from trnsim.runs import launch as start
 
@@ -46,6 +47,8 @@ class Cost:
         instructions: how many it has.
         flop: multiplications and additions of its matrix products.
         hbm_bytes: what it must read and write.
+        busy_s: seconds in which each engine works, by the engine's name; those that do not are
+            left out.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Cost:
     instructions: int
     flop: float
     hbm_bytes: int
+    busy_s: Mapping[str, float] = field(default_factory=dict[str, float], hash=False)
 
 
 def evaluate(graph: Graph, inputs: Sequence[Array], target: str = "trn2") -> list[Array]:
@@ -168,7 +172,17 @@ def _of_control(group: Group, target: str) -> Cost:
         sum(times * cost.instructions for times, cost in kernels),
         sum(times * cost.flop for times, cost in kernels),
         sum(times * cost.hbm_bytes for times, cost in kernels),
+        added((times, cost.busy_s) for times, cost in kernels),
     )
+
+
+def added(parts: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
+    """The sum of tables of numbers by name, each so many times."""
+    total: dict[str, float] = {}
+    for times, part in parts:
+        for name, value in part.items():
+            total[name] = total.get(name, 0.0) + times * value
+    return total
 
 
 def _total_s(kernels: Sequence[Cost]) -> float:
@@ -188,6 +202,7 @@ def _measured(group: Group, target: str, is_mirrored: bool = False) -> Cost:
         len(timeline),
         sum(node.operation.flop(*node.given) for node in group.nodes),
         sum(value.type.nbytes for value in touched),
+        busy_s(timeline),
     )
 
 

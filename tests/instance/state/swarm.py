@@ -34,10 +34,10 @@ def made() -> Record:
 
 
 def begin() -> int:
-    """The number of a new process that writes fifty times a second."""
+    """The number of a new process that writes five times a second."""
     pid = os.fork()
     if pid == 0:
-        Writer(made, period_s=0.02).start()
+        Writer(made, period_s=0.2).start()
         while True:
             time.sleep(1.0)
     return pid

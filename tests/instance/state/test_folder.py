@@ -129,3 +129,9 @@ def test_a_wish_is_never_longer_than_an_hour(place):
     module.listen(place, 1e9)
     assert module.is_listening(place)
     assert (place / "listening").stat().st_mtime <= time.time() + module.LONGEST_S
+
+
+def test_a_state_that_is_not_kept_cannot_be_read(monkeypatch):
+    monkeypatch.setenv("TRNSIM_STATE", "off")
+    with pytest.raises(BadInput, match="TRNSIM_STATE=off: no state is kept"):
+        module.opened()

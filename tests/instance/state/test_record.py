@@ -97,7 +97,8 @@ def test_utilization_between_two_records_is_that_of_the_difference():
 @pytest.mark.parametrize("number", [1, 2, 3, 100, 101])
 def test_percentiles_are_values_of_the_nearest_rank(number):
     values = np.random.default_rng(number).permutation(number) / 7
-    found = percentiles(list(values))
+    found = percentiles(dict.fromkeys(values, 1))
+    assert found == percentiles(dict.fromkeys(values, 1000)) or number > 1
     assert list(found) == list(PERCENTILES)
     assert found["p0"] == values.min()
     assert found["p100"] == values.max()
@@ -107,7 +108,14 @@ def test_percentiles_are_values_of_the_nearest_rank(number):
 
 
 def test_no_values_have_no_percentiles():
-    assert percentiles([]) == {}
+    assert percentiles({}) == {}
+
+
+def test_a_value_that_came_often_counts_as_often():
+    values = [1.0] * 90 + [2.0] * 9 + [3.0]
+    found = percentiles({3.0: 1, 1.0: 90, 2.0: 9})
+    expected = {name: sorted(values)[round(q * 99)] for name, q in PERCENTILES.items()}
+    assert found == expected
 
 
 def test_the_names_are_those_of_neuron_monitor():

@@ -18,6 +18,8 @@ from trnsim.errors import BadInput
 from trnsim.files import check_folder, write
 
 STATE_VARIABLE: Final = "TRNSIM_STATE"
+OFF: Final = "off"
+"""Its value where no state is to be kept."""
 _LISTENING: Final = "listening"
 _OTHERS: Final = 0o077
 _OWN: Final = 0o700
@@ -45,6 +47,8 @@ def opened() -> Path:
     """
     path = folder()
     fix = f"name a folder of your own: {STATE_VARIABLE}=DIR"
+    if str(path) == OFF:
+        raise BadInput(f"{STATE_VARIABLE}={OFF}: no state is kept", fix=fix)
     if not path.exists() and not path.is_symlink():
         check_folder(path)
         with suppress(FileExistsError):  # of another process that began just now

@@ -10,8 +10,10 @@ tools/neuron-sys-tools/neuron-monitor-user-guide.rst.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import accumulate
 from math import isfinite
 from typing import Any, Final
 
@@ -99,11 +101,16 @@ class Record:
         return min(max(most_s / elapsed_s, 0.0), 1.0) if elapsed_s > 0 else 0.0
 
 
-def percentiles(values_s: list[float]) -> dict[str, float]:
-    """neuron-monitor's percentiles, each one of the values (nearest rank); {} of none."""
-    ordered = sorted(values_s)
-    last = len(ordered) - 1
-    return {name: ordered[round(share * last)] for name, share in PERCENTILES.items() if ordered}
+def percentiles(counts: Mapping[float, int]) -> dict[str, float]:
+    """neuron-monitor's percentiles of values and how often each came (nearest rank); {} of none."""
+    ordered = sorted(counts)
+    ends = list(accumulate(counts[value] for value in ordered))
+    last = ends[-1] - 1 if ends else -1
+    return {
+        name: ordered[bisect_right(ends, round(share * last))]
+        for name, share in PERCENTILES.items()
+        if ends
+    }
 
 
 def to_json(record: Record) -> str:

@@ -1,0 +1,272 @@
+"""What this process does on its devices, for the state of the instance.
+
+A process is known from its first tensor on a device, or its first run of a kernel. While a reader
+listens, calls are counted by kind in one more recording, and a daemon thread turns them into busy
+and elapsed times once a second. While nobody does, there is no recording, and nothing is counted.
+
+Busy time is estimated by engine; elapsed time is launches, device time and awaited exchanges, one
+after the other. `TRNSIM_STATE=off` keeps no state. A program never fails because of its state.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final
+
+from trnsim.device import call_log, hbm
+from trnsim.device.call_log import Recording
+from trnsim.device.call_time import CallTime, time_of
+from trnsim.device.collective_log import kind_of
+from trnsim.device.device_core import logical_config, target, visible_cores
+from trnsim.device.places import placed_time
+from trnsim.errors import EmulatorError
+from trnsim.instance.cores import COUNT, VISIBLE, process_instance
+from trnsim.instance.state import identity
+from trnsim.instance.state.folder import OFF, STATE_VARIABLE
+from trnsim.instance.state.record import MEMORY, Record, percentiles
+from trnsim.instance.state.writer import Writer
+from trnsim.lower.lowering import added
+from trnsim.profile.measures.busy import busy_s
+from trnsim.runs import Run, listeners
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trnsim.device.call_log import FindScope
+    from trnsim.device.call_time import DeviceCall
+    from trnsim.device.collective_log import CollectiveCall
+
+_NAMES: Final = {"tensor": "pe"}
+"""Engines that the state calls otherwise; aws-neuron-sdk's tools say PE."""
+_LOCAL_RANK: Final = "LOCAL_RANK"
+_LOCAL_WORLD: Final = "LOCAL_WORLD_SIZE"
+_TAG: Final = "NEURON_PROCESS_TAG"
+_TAG_LENGTH: Final = 255
+_COMMAND_LENGTH: Final = 4096
+
+
+class Work(Recording):
+    """The calls since the last look, by core and kind, and what they add up to.
+
+    Attributes:
+        executions: executions by status.
+        errors: errors by kind.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.executions: Counter[str] = Counter({"completed": 0})
+        self.errors: Counter[str] = Counter()
+        self.busy_s: defaultdict[int, dict[str, float]] = defaultdict(dict)
+        self.elapsed_s: defaultdict[int, float] = defaultdict(float)
+        self.flop: defaultdict[int, float] = defaultdict(float)
+        self.total_s: Counter[float] = Counter()
+        self.device_s: Counter[float] = Counter()
+        self._new: Counter[tuple[int, DeviceCall]] = Counter()
+        self._exchanges: Counter[CollectiveCall] = Counter()
+        self._times: dict[DeviceCall, CallTime] = {}
+
+    def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
+        """Count a call."""
+        del find_scope
+        self._new[core, call] += 1
+
+    def note_collective(
+        self, collective: CollectiveCall, buffers: Iterable[int], is_async: bool
+    ) -> None:
+        """Count an exchange that is awaited; others are taken to be hidden."""
+        del buffers
+        if not is_async:
+            self._exchanges[collective] += 1
+
+    def ran(self, run: Run) -> None:
+        """Add a run of a kernel, on core 0."""
+        timeline = run.timeline
+        self._add(0, 1, timeline.device_time_s, timeline.launch_s, busy_s(timeline))
+
+    def settle(self) -> None:
+        """Turn what was counted into times; percentiles are those since the last call."""
+        new, self._new = self._new, Counter()
+        exchanges, self._exchanges = self._exchanges, Counter()
+        if new:
+            self.total_s, self.device_s = Counter(), Counter()
+        for (core, call), number in new.items():
+            found = self._times.get(call)
+            if found is None:
+                found = self._times[call] = time_of(call, target().name)
+            self.flop[core] += number * found.flop
+            busy = added((1.0, kernel.busy_s) for kernel in found.kernels)
+            self._add(core, number, found.device_time_s, found.launch_s, busy)
+        for one, number in exchanges.items():
+            kind = kind_of(one.kind)
+            if kind is not None:
+                found_s = placed_time(kind, one.nbytes, [one.ranks], target().name).time_s
+                self.elapsed_s[0] += number * found_s
+
+    def _add(
+        self, core: int, number: int, device_s: float, launch_s: float, busy: dict[str, float]
+    ) -> None:
+        self.executions["completed"] += number
+        self.elapsed_s[core] += number * (device_s + launch_s)
+        self.total_s[device_s + launch_s] += number
+        self.device_s[device_s] += number
+        known = self.busy_s[core]
+        named = {_NAMES.get(engine, engine): time_s for engine, time_s in busy.items()}
+        self.busy_s[core] = added([(1.0, known), (number, named)])
+
+
+class _Watch:
+    """The state of this process.
+
+    Attributes:
+        tool: what runs in it.
+        work: what it did while a reader listened.
+    """
+
+    def __init__(self, tool: str) -> None:
+        self.tool = tool
+        self.work = Work()
+        self.cores = own_cores()
+        needed = max(max(self.cores) + 1, _number(_LOCAL_WORLD))
+        self.instance = process_instance(target(), logical_config(), needed)
+        self.writer = Writer(self.record, self.listen)
+
+    def listen(self, is_wanted: bool) -> None:
+        """Begin or end to count, as readers come and go."""
+        if is_wanted and self.work not in call_log.recordings:
+            call_log.recordings.append(self.work)
+        elif not is_wanted and self.work in call_log.recordings:
+            call_log.recordings.remove(self.work)
+
+    def record(self) -> Record:
+        """The record of now."""
+        try:
+            self.work.settle()
+        except (EmulatorError, RuntimeError):
+            self.work.errors["runtime"] += 1
+        pid, started = identity.own()
+        return Record(
+            pid,
+            started,
+            command(),
+            self.tool,
+            os.environ.get(_TAG, "")[:_TAG_LENGTH] or str(pid),
+            self.instance.name,
+            self.instance.lnc,
+            self.cores,
+            time.time(),
+            memory_bytes=self._memory(),
+            host_bytes={"application_memory": _resident_bytes()},
+            busy_s={self.cores[at]: dict(one) for at, one in list(self.work.busy_s.items())},
+            elapsed_s={self.cores[at]: one for at, one in list(self.work.elapsed_s.items())},
+            flop={self.cores[at]: one for at, one in list(self.work.flop.items())},
+            executions=dict(self.work.executions),
+            errors=dict(self.work.errors),
+            total_latency_s=percentiles(self.work.total_s),
+            device_latency_s=percentiles(self.work.device_s),
+        )
+
+    def _memory(self) -> dict[int, dict[str, float]]:
+        """Bytes by core and category; those of tensors are what `torch.neuron` says."""
+        none = dict.fromkeys(MEMORY, 0.0)
+        known = hbm.known()
+        return {
+            core: none | {"tensors": known[at].live_bytes if at < len(known) else 0}
+            for at, core in enumerate(self.cores)
+        }
+
+
+def own_cores() -> tuple[int, ...]:
+    """The cores of this process on its instance: those named, else the one of its local rank."""
+    found = visible_cores()
+    rank = os.environ.get(_LOCAL_RANK, "")
+    if len(found) == 1 and rank.isdecimal() and VISIBLE not in os.environ:
+        return (int(rank),) if COUNT not in os.environ else found
+    return found
+
+
+def _number(variable: str) -> int:
+    value = os.environ.get(variable, "")
+    return int(value) if value.isdecimal() else 0
+
+
+def command() -> str:
+    """The command line of this process, as a shell would take it."""
+    return shlex.join([sys.executable, *sys.orig_argv[1:]])[:_COMMAND_LENGTH]
+
+
+def _resident_bytes() -> int:
+    """The host's memory that this process holds; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123  once a second
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
+
+
+_watching: Final[dict[int, _Watch]] = {}
+"""By process: a fork starts with none of its own."""
+
+
+def begin(tool: str = "") -> None:
+    """Keep the state of this process from now on; what it runs is found where `tool` is "".
+
+    A state that cannot be kept is said once, on the standard error.
+    """
+    pid = os.getpid()
+    if pid in _watching or os.environ.get(STATE_VARIABLE) == OFF:
+        return
+    call_log.recordings[:] = [one for one in call_log.recordings if not isinstance(one, Work)]
+    try:
+        made = _Watch(tool or _tool())
+        _watching.clear()
+        _watching[pid] = made
+        made.writer.start()
+    except EmulatorError as error:
+        sys.stderr.write(f"trnsim: the state of this process is not kept: {error.reason}\n")
+        os.environ[STATE_VARIABLE] = OFF
+
+
+def present() -> _Watch | None:
+    """What watches this process, if anything does."""
+    return _watching.get(os.getpid())
+
+
+def end() -> None:
+    """Keep the state of this process no longer."""
+    found = _watching.pop(os.getpid(), None)
+    if found is not None:
+        found.listen(is_wanted=False)
+        found.writer.stop()
+
+
+def _tool() -> str:
+    modules = sys.modules
+    return "jax" if "trnsim.jax.plugin" in modules and "torch" not in modules else "torch"
+
+
+class _Runs:
+    """Runs of kernels, told to the state."""
+
+    def begins(self) -> None:
+        """The process uses a device from now on."""
+        begin("kernel")
+
+    def ended(self, run: Run) -> None:
+        """Count the run, where a reader listens."""
+        found = present()
+        if found is not None and found.work in call_log.recordings:
+            found.work.ran(run)
+
+
+_runs: Final = _Runs()
+
+
+def watch_runs() -> None:
+    """Tell the state of runs of kernels."""
+    if _runs not in listeners:
+        listeners.append(_runs)

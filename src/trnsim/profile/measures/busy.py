@@ -1,0 +1,31 @@
+"""The time in which each engine works, without the other figures of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.isa import Engine
+from trnsim.profile.measures.intervals import union
+from trnsim.timing.occupancy import columns
+
+if TYPE_CHECKING:
+    from trnsim.timing import Timeline
+
+
+def busy_s(timeline: Timeline) -> dict[str, float]:
+    """Seconds in which at least one instruction occupies an engine, by the engine's name.
+
+    Engines that do nothing are left out. Those of DMA count as one.
+    """
+    spans = columns(timeline)
+    engines = np.array([one.engine.value for one in timeline.program.checked], np.int64)
+    engine_of = engines[spans.which]
+    found: dict[str, float] = {}
+    for value in np.unique(engine_of).tolist():
+        chosen = engine_of == value
+        time_s = union(spans.start_s[chosen], spans.busy_until_s[chosen]).total_s
+        if time_s:
+            found[Engine(value).name] = time_s
+    return found

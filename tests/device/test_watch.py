@@ -1,0 +1,204 @@
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import trnsim
+from trnsim import nki
+from trnsim.device import call_log, device_core, watch
+from trnsim.device.call_time import CallTime
+from trnsim.device.collective_log import CollectiveCall
+from trnsim.device.places import placed_time
+from trnsim.instance.state import folder
+from trnsim.instance.state.reader import read_all
+from trnsim.lower import Cost
+from trnsim.nki import language as nl
+from trnsim.profile.measures.busy import busy_s
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of two kernels."""
+
+    name: str = "aten::call"
+    operation: str = "call"
+
+    def time(self, target):
+        assert target == "trn2"
+        parts = {"tensor": 1.0, "dma": 2.0}, {"tensor": 0.5}
+        return CallTime(tuple(Cost("k", 4.0, 1.0, 1, 100.0, 0, busy) for busy in parts))
+
+
+@nki.jit
+def doubled(a):
+    """``a + a``."""
+    result = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(a)
+    nl.store(result, nl.add(tile, tile))
+    return result
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A state of this test's own, in which the process is not watched yet."""
+    for name in ("NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES", "LOCAL_RANK", "TRNSIM_INSTANCE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
+    device_core.visible_cores.cache_clear()
+    watch._watching.clear()
+    yield folder.opened()
+    watch.end()
+    device_core.visible_cores.cache_clear()
+
+
+def test_calls_add_up_to_busy_and_elapsed_times():
+    work = watch.Work()
+    for _ in range(3):
+        work.note(Call(), 1, lambda: pytest.fail("no place in the program is asked for"))
+    work.note(Call(), 0, lambda: None)
+    work.settle()
+    assert work.executions == {"completed": 4}
+    assert dict(work.elapsed_s) == {1: 30.0, 0: 10.0}
+    assert dict(work.busy_s) == {1: {"pe": 4.5, "dma": 6.0}, 0: {"pe": 1.5, "dma": 2.0}}
+    assert dict(work.flop) == {1: 600.0, 0: 200.0}
+    assert work.total_s == {10.0: 4}
+    assert work.device_s == {8.0: 4}
+    work.settle()
+    assert work.executions == {"completed": 4}
+
+
+def test_an_exchange_that_is_awaited_takes_elapsed_time():
+    work = watch.Work()
+    call = CollectiveCall("allreduce", 1 << 20, (0, 1))
+    work.note_collective(call, (), is_async=True)
+    work.settle()
+    assert not work.elapsed_s
+    work.note_collective(call, (), is_async=False)
+    work.note_collective(CollectiveCall("of another kind", 8, (0, 1)), (), is_async=False)
+    work.settle()
+    assert work.elapsed_s == {0: placed_time("all_reduce", 1 << 20, [(0, 1)], "trn2").time_s}
+
+
+def test_a_run_of_a_kernel_is_seen_from_outside(place):
+    watch.watch_runs()
+    array = np.ones((128, 512), np.float32)
+    trnsim.run(doubled, array)
+    (quiet,) = read_all(place)  # the reader now listens
+    assert (quiet.pid, quiet.tool, quiet.instance) == (os.getpid(), "kernel", "trn2.3xlarge")
+    assert (quiet.cores, quiet.executions["completed"]) == ((0,), 0)
+    found = watch.present()
+    found.writer.look()
+    run = trnsim.run(doubled, array)
+    found.writer.look()
+    (record,) = read_all(place)
+    assert record.executions["completed"] == 1
+    assert record.elapsed_s == {0: run.total_time_s}
+    assert record.busy_s[0]["dma"] == busy_s(run.timeline)["dma"]
+    assert 0 < record.utilization(0, "vector") < record.utilization(0) <= 1
+    assert record.total_latency_s["p50"] == run.total_time_s
+    assert record.device_latency_s["p100"] == run.timeline.device_time_s
+
+
+def test_nothing_is_counted_while_nobody_listens(place):
+    watch.begin("kernel")
+    assert not any(isinstance(one, watch.Work) for one in call_log.recordings)
+    folder.listen(place, 10)
+    watch.present().writer.look()
+    assert watch.present().work in call_log.recordings
+    os.utime(place / "listening", (1, 1))
+    watch.present().writer.look()
+    assert not any(isinstance(one, watch.Work) for one in call_log.recordings)
+
+
+@pytest.mark.usefixtures("place")
+def test_a_process_is_begun_once_and_not_at_all_where_it_is_off(monkeypatch):
+    watch.begin("kernel")
+    first = watch.present()
+    watch.begin("torch")
+    assert watch.present() is first
+    watch.end()
+    monkeypatch.setenv("TRNSIM_STATE", "off")
+    watch.begin("kernel")
+    assert watch.present() is None
+
+
+def test_a_state_that_cannot_be_kept_is_said_once_and_ends_no_program(place, monkeypatch, capsys):
+    (place.parent / "file").write_text("")
+    monkeypatch.setenv("TRNSIM_STATE", str(place.parent / "file"))
+    watch.begin("kernel")
+    watch.begin("kernel")
+    said = capsys.readouterr().err
+    assert said.count("the state of this process is not kept: cannot write to the folder") == 1
+    assert watch.present() is None
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize(
+    ("variables", "cores"),
+    [
+        ({}, (0,)),
+        ({"LOCAL_RANK": "5"}, (5,)),
+        ({"LOCAL_RANK": "5", "NEURON_RT_VISIBLE_CORES": "9"}, (9,)),
+        ({"LOCAL_RANK": "1", "NEURON_RT_VISIBLE_CORES": "4-7"}, (4, 5, 6, 7)),
+        ({"LOCAL_RANK": "1", "NEURON_RT_NUM_CORES": "1"}, (0,)),
+        ({"LOCAL_RANK": "x"}, (0,)),
+    ],
+)
+def test_a_rank_has_the_core_of_its_place(monkeypatch, variables, cores):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    device_core.visible_cores.cache_clear()
+    assert watch.own_cores() == cores
+
+
+def test_a_process_is_named_by_its_tag_and_its_command(place, monkeypatch):
+    monkeypatch.setenv("NEURON_PROCESS_TAG", "t" * 300)
+    watch.begin("kernel")
+    (record,) = read_all(place)
+    assert record.tag == "t" * 255
+    assert "pytest" in record.command
+
+
+PROGRAM = """
+    import json, os, sys, time
+    from pathlib import Path
+    import torch
+    from trnsim.instance.state.folder import listen, opened
+    from trnsim.instance.state.reader import read_all
+
+    kept = torch.ones(1024, 1024, device="neuron")
+    place = opened()
+    listen(place, 30)
+    from trnsim.device import watch
+    watch.present().writer.look()
+    for _ in range(5):
+        product = kept @ kept
+    watch.present().writer.look()
+    (record,) = read_all(place)
+    print(json.dumps({
+        "said": torch.neuron.memory_stats()["allocated_bytes.all.current"],
+        "kept": sum(record.memory_bytes[0].values()),
+        "busy": record.busy_s[0], "elapsed": record.elapsed_s[0], "tool": record.tool,
+        "completed": record.executions["completed"], "flop": record.flop[0],
+    }))
+"""
+
+
+def test_memory_of_pytorch_is_what_pytorch_says(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM)],
+        env=os.environ | {"TRNSIM_STATE": str(tmp_path / "state")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["said"] == found["kept"] >= 4 << 20
+    assert (found["tool"], found["completed"]) == ("torch", 5)
+    assert found["flop"] == 5 * 2 * 1024**3
+    assert 0 < found["busy"]["pe"] < found["elapsed"]
+    assert not list((tmp_path / "state").glob("*.json"))
