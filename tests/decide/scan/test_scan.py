@@ -83,7 +83,7 @@ def test_a_file_that_is_too_long_or_no_program_is_a_finding(tmp_path, monkeypatc
     found = scan([tmp_path / "long.py", tmp_path / "notes.txt"], tmp_path)
     assert [(p.file, p.kind, p.what) for p in found.places] == [
         ("long.py", "unreadable", "54 bytes; read up to 10"),
-        ("notes.txt", "unreadable", "no program: legal: .py, .cu, .cuh"),
+        ("notes.txt", "unreadable", "no program: legal: .py, .cu, .cuh, .pt2"),
     ]
 
 

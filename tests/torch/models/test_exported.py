@@ -218,3 +218,13 @@ def test_a_module_that_registers_operators_is_imported_where_it_is_named(tmp_pat
     assert "answers::twice: there is no lowering of it" in run.output
     run = CliRunner().invoke(app, ["compile", str(path), "--import", "nowhere"])
     assert "--import nowhere" in run.exception.reason
+
+
+def test_nothing_is_imported_where_that_is_not_allowed(program, monkeypatch):
+    def refuse(_):
+        raise ValueError("some.module.Output in pytree is not registered")
+
+    monkeypatch.setattr(torch.export, "load", refuse)
+    monkeypatch.setattr(exported, "import_module", lambda name: pytest.fail(f"imported {name}"))
+    with pytest.raises(BadInput, match=r"returns an object of some\.module\.Output, which is not"):
+        exported.exported_graph(program, may_import=False)

@@ -136,7 +136,7 @@ FIELDS: Final = (
     ),
     Field(
         "sources",
-        "program files and folders to scan",
+        "program files (.py, .cu, .pt2) and folders to scan",
         "paths in or below the inventory's folder; in CSV with semicolons between them",
     ),
     Field(

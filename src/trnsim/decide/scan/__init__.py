@@ -1,8 +1,7 @@
 """Program files of a workload: what in them another accelerator does not run as it is.
 
-Files are read as text and as syntax trees; none is imported, compiled or run. What only shows when
-a program runs (operators inside a library's models, shapes that change) is not seen here:
-`trnsim compile` tells that of a model.
+Files are read as text and as syntax trees; none is imported or run. What only shows when a program
+runs, operators inside a library's models or sizes that change, is seen in its export (.pt2) alone.
 """
 
 from __future__ import annotations
@@ -14,15 +13,18 @@ from pathlib import Path
 from typing import Final
 
 from trnsim import files
+from trnsim.decide.scan.exports import read_export
 from trnsim.decide.scan.findings import Finding, Findings
 from trnsim.decide.scan.packages import NAMES
-from trnsim.decide.scan.programs import Program, read_program
+from trnsim.decide.scan.programs import Program, read_program, unreadable
 from trnsim.errors import BadInput
 
 __all__ = ["Finding", "Findings", "scan"]
 
 _PYTHON: Final = ".py"
 _CUDA: Final = (".cu", ".cuh")
+_EXPORT: Final = ".pt2"
+_LEGAL: Final = (_PYTHON, *_CUDA, _EXPORT)
 _LEFT_OUT: Final = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "build"})
 _MOST_FILES: Final = 20_000
 _MOST_BYTES: Final = 4_000_000
@@ -40,7 +42,7 @@ def scan(paths: Sequence[Path], root: Path) -> Findings:
     programs: list[Program] = []
     for path in sorted(_program_files(paths, root)):
         file = path.relative_to(root.resolve()).as_posix()
-        programs.append(_read(file, path))
+        programs.append(_read(file, path, root.resolve()))
     places = {place for program in programs for place in program.places}
     return Findings(
         places=tuple(sorted(places)),
@@ -80,27 +82,24 @@ def _below(folder: Path) -> Iterator[Path]:
         )
         for name in names:
             file = Path(place) / name
-            if file.suffix in {_PYTHON, *_CUDA} and not file.is_symlink():
+            if file.suffix in _LEGAL and not file.is_symlink():
                 yield file
 
 
-def _read(file: str, path: Path) -> Program:
+def _read(file: str, path: Path, root: Path) -> Program:
+    if path.suffix == _EXPORT:
+        return read_export(file, path, root)
     try:
         source = files.read_bytes(path)
     except BadInput as error:
-        return _unread(file, error.reason)
+        return unreadable(file, 1, error.reason)
     if len(source) > _MOST_BYTES:
-        return _unread(file, f"{len(source):,} bytes; read up to {_MOST_BYTES:,}")
+        return unreadable(file, 1, f"{len(source):,} bytes; read up to {_MOST_BYTES:,}")
     if path.suffix in _CUDA:
         return _read_cuda(file, source)
     if path.suffix == _PYTHON:
         return read_program(file, source)
-    return _unread(file, f"no program: legal: {_PYTHON}, {', '.join(_CUDA)}")
-
-
-def _unread(file: str, what: str) -> Program:
-    advice = "look through it by hand: nothing in it was checked"
-    return Program({Finding(file, 1, "unreadable", what, "S", advice)})
+    return unreadable(file, 1, f"no program: legal: {', '.join(_LEGAL)}")
 
 
 def _read_cuda(file: str, source: bytes) -> Program:

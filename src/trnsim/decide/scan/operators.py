@@ -12,7 +12,10 @@ from typing import Final
 
 from trnsim.graph.decompositions import DECOMPOSITIONS
 
-__all__ = ["MADE_OF", "Lowering", "is_function", "lowering"]
+__all__ = ["HOST", "MADE_OF", "Lowering", "is_function", "lowering"]
+
+HOST: Final = "the compiler has no lowering for {}: compute it on the host, or in other operators"
+"""The advice about operators without a lowering."""
 
 _SPACES: Final = {
     "torch.nn.functional.": "",

@@ -9,17 +9,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trnsim.decide.scan.findings import Finding
-from trnsim.decide.scan.operators import Lowering, is_function, lowering
+from trnsim.decide.scan.operators import HOST, Lowering, is_function, lowering
 from trnsim.decide.scan.packages import NAMES, PACKAGES, Known, known
 
-__all__ = ["Program", "read_program"]
+__all__ = ["Program", "read_program", "unreadable"]
 
 _FRAMEWORKS: Final = {"torch": "pytorch", "jax": "jax", "tensorflow": "tensorflow"}
 _DEVICE: Final = re.compile(r"cuda(:\d+)?|nccl")
 _DEVICE_SPACES: Final = ("torch.cuda", "torch.backends.cudnn", "torch.backends.cuda")
 _DEVICE_ADVICE: Final = "name the device 'neuron', or take it from torch.accelerator"
 _CUDA_METHODS: Final = ("cuda",)
-_HOST: Final = "the compiler has no lowering for {}: compute it on the host, or in other operators"
 _METHODS: Final = frozenset(
     {
         "bincount", "cholesky", "cummax", "cummin", "geqrf", "index_reduce", "index_reduce_",
@@ -46,15 +45,16 @@ def read_program(file: str, source: bytes) -> Program:
     try:
         tree = ast.parse(source, filename=file)
     except SyntaxError as error:
-        return _unreadable(file, error.lineno or 1, f"no Python of this version: {error.msg}")
+        return unreadable(file, error.lineno or 1, f"no Python of this version: {error.msg}")
     except (ValueError, RecursionError, MemoryError) as error:
-        return _unreadable(file, 1, f"no Python: {error or type(error).__name__}")
+        return unreadable(file, 1, f"no Python: {error or type(error).__name__}")
     reader = _Reader(file)
     reader.read(tree)
     return reader.program
 
 
-def _unreadable(file: str, line: int, what: str) -> Program:
+def unreadable(file: str, line: int, what: str) -> Program:
+    """A file in which nothing was checked, and why."""
     advice = "look through it by hand: nothing in it was checked"
     return Program({Finding(file, line, "unreadable", what, "S", advice)})
 
@@ -127,7 +127,7 @@ class _Reader:
             self.program.lowered += 1
         elif what is Lowering.MISSING:
             self.program.unlowered += 1
-            advice = _HOST.format(", ".join(lacking))
+            advice = HOST.format(", ".join(lacking))
             self.program.places.add(Finding(self.file, line, "operator", dotted, "M", advice))
         elif is_function(dotted):
             self.program.unknown.add(dotted)

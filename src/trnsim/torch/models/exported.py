@@ -24,14 +24,18 @@ _UNKNOWN_OPERATOR: Final = re.compile(r"(?<=failed to resolve )torch\.ops\.[\w.]
 _EXPORT: Final = "write one: torch.export.save(torch.export.export(model, args), 'model.pt2')"
 
 
-def exported_graph(path: Path) -> ModelGraph:
+def exported_graph(path: Path, *, may_import: bool = True) -> ModelGraph:
     """The graph of the exported program in a file.
+
+    Args:
+        path: the file.
+        may_import: whether modules are imported that define the classes of its results.
 
     Raises:
         BadInput: for a file that is not an exported program.
         CompilerRefusal: for a program with dimensions without a size.
     """
-    program = _loaded(path)
+    program = _loaded(path, may_import=may_import)
     module = program.graph_module
     for dynamic in refused_as_dynamic(module):
         raise dynamic.error()
@@ -48,21 +52,23 @@ def weight_names(program: torch.export.ExportedProgram) -> set[str]:
     }
 
 
-def _loaded(path: Path) -> torch.export.ExportedProgram:
+def _loaded(path: Path, *, may_import: bool) -> torch.export.ExportedProgram:
     check_readable(path, fix=_EXPORT)
     if not is_zipfile(path):
         raise BadInput(f"{path} is no exported program", fix=_EXPORT)
     with warnings.catch_warnings():
         # PyTorch's own export uses a class that it has deprecated.
         warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)
-        program = _read(path, frozenset())
+        program = _read(path, frozenset(), may_import=may_import)
         lowered: torch.export.ExportedProgram = program.run_decompositions(
             pytorch.decompositions(is_lowered)
         )
         return lowered
 
 
-def _read(path: Path, imported: frozenset[str]) -> torch.export.ExportedProgram:
+def _read(
+    path: Path, imported: frozenset[str], *, may_import: bool
+) -> torch.export.ExportedProgram:
     """The program in a file, after importing modules that define the classes of its results.
 
     PyTorch names such a class only in its log, and only if it was not imported yet.
@@ -84,6 +90,11 @@ def _read(path: Path, imported: frozenset[str]) -> torch.export.ExportedProgram:
             reason = str(error).splitlines()[0]
             raise BadInput(f"{path} is no exported program: {reason}", fix=_EXPORT) from error
         module = unknown["module"]
+        if not may_import:
+            raise BadInput(
+                f"{path} returns an object of {unknown[0]}, which is not imported here",
+                fix="export a model that returns tensors",
+            ) from error
     finally:
         log.removeFilter(said)
     try:
@@ -93,7 +104,7 @@ def _read(path: Path, imported: frozenset[str]) -> torch.export.ExportedProgram:
             f"{path} returns an object of {unknown[0]}, and {error}",
             fix=f"install {module.partition('.')[0]} as it was where the program was made",
         ) from error
-    return _read(path, imported | {module})
+    return _read(path, imported | {module}, may_import=may_import)
 
 
 class _Said(logging.Filter):

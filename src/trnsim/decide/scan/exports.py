@@ -1,0 +1,57 @@
+"""An exported PyTorch program: every operator of it, judged by the compiler's own lowerings.
+
+An export holds the operators that a program really calls, within libraries too, and the lines that
+call them. Reading it needs PyTorch; none of the modules that the file names are imported.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trnsim.decide.scan.findings import Finding
+from trnsim.decide.scan.operators import HOST
+from trnsim.decide.scan.programs import Program, unreadable
+from trnsim.errors import BadInput, EmulatorError
+
+if TYPE_CHECKING:
+    from trnsim.compiler.ncc.calls import Call
+    from trnsim.torch.models.model_graph import ModelGraph
+
+__all__ = ["read_export"]
+
+_EXTRA: Final = "reading it needs PyTorch: pip install 'trnsim[torch]'"
+_ROOM: Final = "trnsim.torch.models.exported"
+
+
+def read_export(file: str, path: Path, root: Path) -> Program:
+    """What of the export at `path`, named `file`, has no lowering."""
+    if find_spec("torch") is None:
+        return unreadable(file, 1, _EXTRA)
+    try:
+        graph: ModelGraph = import_module(_ROOM).exported_graph(path, may_import=False)
+    except BadInput as error:
+        return unreadable(file, 1, error.reason)
+    except EmulatorError as error:  # AWS's compiler refuses sizes that change from call to call
+        advice = error.fix or "give every dimension a size"
+        return Program({Finding(file, 1, "operator", error.reason, "M", advice)})
+    program = Program(frameworks={"pytorch"})
+    for call in graph.calls:
+        if call.reason:
+            program.unlowered += 1
+            program.places.add(_place(call, file, root))
+        else:
+            program.lowered += 1
+    return program
+
+
+def _place(call: Call, file: str, root: Path) -> Finding:
+    """A call, where it stands in the user's program if the export says so."""
+    line = 1
+    if call.line is not None:
+        line, stated = call.line.line, Path(call.line.file)
+        is_below = stated.is_relative_to(root)
+        file = stated.relative_to(root).as_posix() if is_below else str(stated)
+    return Finding(file, line, "operator", call.operator, "M", HOST.format(call.name))
