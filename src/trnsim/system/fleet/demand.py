@@ -1,0 +1,106 @@
+"""Demand curves: requests a second in steps of 5 minutes, as P10, P50 and P90, and draws of them.
+
+What lies between P10, P50 and P90 is a normal distribution in two pieces, cut off at zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trnsim.facts import assumed
+
+Array = NDArray[np.float64]
+
+STEP_S: Final = 300
+HOUR_STEPS: Final = 12
+DAY_HOURS: Final = 24
+WEEK_DAYS: Final = 7
+_P90_SCORE: Final = 1.2815515655446004
+"""The 90th percentile of the standard normal distribution."""
+CORRELATION_HOURS: Final = assumed(6.0, "a busy hour stays busy for about a quarter of a day")
+HOURS: Final = (
+    *(0.42, 0.36, 0.32, 0.30, 0.30, 0.33, 0.40, 0.52, 0.68, 0.84, 0.95, 0.99),
+    *(0.97, 0.99, 1.00, 0.99, 0.96, 0.91, 0.86, 0.82, 0.78, 0.70, 0.60, 0.50),
+)
+"""A day's shape, hour by hour, beside its peak. Assumed: an assistant used at work."""
+WEEKDAYS: Final = (1.0, 1.0, 1.0, 0.99, 0.94, 0.70, 0.68)
+"""A week's shape from Monday on. Assumed: likewise."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Requests a second by step.
+
+    Attributes:
+        p10: the tenth percentile.
+        p50: the median.
+        p90: the ninetieth percentile.
+    """
+
+    p10: Array
+    p50: Array
+    p90: Array
+
+    def drawn(self, scores: Array) -> Array:
+        """The curve at standard normal `scores`, ``[..., steps]``."""
+        spread = np.where(scores > 0, self.p90 - self.p50, self.p50 - self.p10) / _P90_SCORE
+        found: Array = np.maximum(self.p50 + spread * scores, 0.0)
+        return found
+
+
+def generated(
+    start: datetime,
+    steps: int,
+    peak_requests_per_s: float,
+    hours: Sequence[float] = HOURS,
+    weekdays: Sequence[float] = WEEKDAYS,
+    spread: tuple[float, float] = (1.0, 1.0),
+) -> Curve:
+    """``peak hours[hour] weekdays[day]``, with straight lines between hours.
+
+    Args:
+        start: of the first step, with its time zone: shapes follow local clocks.
+        steps: how many.
+        peak_requests_per_s: where both shapes are one.
+        hours: the shape of a day at each hour, from midnight on.
+        weekdays: the shape of a week, from Monday on.
+        spread: P10 and P90 beside P50.
+    """
+    level = np.array([_level(at, hours, weekdays) for at in _local(start, steps // HOUR_STEPS + 1)])
+    at = np.arange(steps) / HOUR_STEPS
+    p50 = peak_requests_per_s * np.interp(at, np.arange(len(level)), level)
+    return Curve(spread[0] * p50, p50, spread[1] * p50)
+
+
+def _level(at: datetime, hours: Sequence[float], weekdays: Sequence[float]) -> float:
+    """The shape at a local time, which need not be a whole hour."""
+    part = at.minute / 60
+    next_hour = (at.hour + 1) % DAY_HOURS
+    return weekdays[at.weekday()] * ((1 - part) * hours[at.hour] + part * hours[next_hour])
+
+
+def _local(start: datetime, hours: int) -> list[datetime]:
+    """Local times, an elapsed hour apart whatever clocks do."""
+    first = start.astimezone(UTC)
+    return [(first + timedelta(hours=one)).astimezone(start.tzinfo) for one in range(hours)]
+
+
+def scores(draws: int, steps: int, generator: np.random.Generator) -> Array:
+    """Standard normal scores ``[draws, steps]``, held for an hour and like those of hours before.
+
+    The correlation of two hours is ``exp(-hours apart / CORRELATION_HOURS)``.
+    """
+    kept = float(np.exp(-1.0 / CORRELATION_HOURS))
+    hours = -(-steps // HOUR_STEPS)
+    fresh = generator.standard_normal((hours, draws))
+    fresh[1:] *= np.sqrt(1 - kept**2)
+    for hour in range(1, hours):
+        fresh[hour] += kept * fresh[hour - 1]
+    held: Array = np.repeat(fresh.T, HOUR_STEPS, axis=1)[:, :steps]
+    return held

@@ -1,0 +1,169 @@
+"""A demand curve from a CSV or YAML table: one row a time, evenly apart, without gaps.
+
+Times either all have an offset from UTC or none has; local times that clocks pass twice, or leap
+over, are refused and not guessed.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.cells import Cells, read_table
+from trnsim.errors import BadInput
+from trnsim.system.fleet.demand import STEP_S, Curve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from zoneinfo import ZoneInfo
+
+_FIELDS: Final = ("time", "requests_per_s", "p10", "p90")
+_STEPS_MIN: Final = (5, 10, 15, 20, 30, 60)
+_YEARS: Final = range(1970, 2101)
+_MOST: Final = 1e12
+"""Requests a second that nothing has."""
+
+
+def read(path: Path, zone: ZoneInfo, start: datetime, steps: int) -> Curve:
+    """The curve of `steps` steps from `start` on; a row holds until the next.
+
+    Args:
+        path: with the columns time, requests_per_s (the median), and p10 and p90 or neither.
+        zone: of times without an offset, and which offsets must agree with.
+        start: the first step, with its time zone.
+        steps: how many.
+
+    Raises:
+        BadInput: gaps, rows twice or out of order, mixed or wrong time zones, local times that
+            clocks leap over or pass twice, numbers that cannot be, or a span that is not covered.
+    """
+    rows = read_table(path, _FIELDS, required=_FIELDS[:2])
+    if len(rows) < 2:  # noqa: PLR2004  a step lies between two
+        raise BadInput(f"{path}: {len(rows)} rows; legal: at least 2, evenly apart")
+    times = _times(rows, zone)
+    step = _checked_step(rows, times)
+    _check_span(path, times, step, (start.astimezone(UTC), steps))
+    values = np.array([_values(row) for row in rows])
+    at = [start.astimezone(UTC) + timedelta(seconds=STEP_S * one) for one in range(steps)]
+    held = values[[(one - times[0]) // step for one in at]]
+    return Curve(held[:, 0], held[:, 1], held[:, 2])
+
+
+def _times(rows: Sequence[Cells], zone: ZoneInfo) -> list[datetime]:
+    """Each row's time in UTC.
+
+    Raises:
+        BadInput: a text that is no time, mixed time zones, or a time that is not one time.
+    """
+    found = [_time(row) for row in rows]
+    has_offset = found[0].tzinfo is not None
+    for row, one in zip(rows, found, strict=True):
+        if (one.tzinfo is not None) != has_offset:
+            raise row.refused(
+                "time",
+                f"mixed time zones: line {rows[0].line} has {'an' if has_offset else 'no'} offset",
+                "give all times an offset from UTC, or none",
+            )
+    return [_instant(row, one, zone) for row, one in zip(rows, found, strict=True)]
+
+
+def _time(row: Cells) -> datetime:
+    try:
+        found = datetime.fromisoformat(row.text("time"))
+    except ValueError:
+        found = None
+    if found is None or found.year not in _YEARS:
+        raise row.refused("time", "legal: 2026-03-02T08:00 or 2026-03-02T08:00-05:00")
+    return found
+
+
+def _instant(row: Cells, one: datetime, zone: ZoneInfo) -> datetime:
+    if one.tzinfo is not None:
+        there = one.astimezone(zone).utcoffset()
+        if one.utcoffset() not in (there, timedelta(0)):
+            raise row.refused(
+                "time",
+                f"mixed time zones: {zone.key} is then {_offset(there)} from UTC",
+                f"legal offsets: {_offset(there)}, or Z for UTC",
+            )
+        return one.astimezone(UTC)
+    early, late = (one.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+    if early.utcoffset() != late.utcoffset():
+        is_leapt = early.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != one
+        raise row.refused(
+            "time",
+            f"clocks of {zone.key} {'leap over it' if is_leapt else 'pass it twice'}",
+            "give all times an offset from UTC: 2026-03-02T08:00-05:00",
+        )
+    return early.astimezone(UTC)
+
+
+def _offset(offset: timedelta | None) -> str:
+    minutes = int((offset or timedelta(0)).total_seconds()) // 60
+    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
+
+
+def _checked_step(rows: Sequence[Cells], times: Sequence[datetime]) -> timedelta:
+    """The time between two rows.
+
+    Raises:
+        BadInput: it is not the same everywhere, or not one of `_STEPS_MIN`.
+    """
+    step = times[1] - times[0]
+    for at in range(1, len(rows)):
+        gap = times[at] - times[at - 1]
+        if not gap:
+            raise rows[at].refused("time", f"twice: line {rows[at - 1].line} has it too")
+        if gap < timedelta(0):
+            raise rows[at].refused("time", f"earlier than line {rows[at - 1].line}", "sort rows")
+        if gap != step:
+            raise rows[at].refused(
+                "time",
+                f"{gap} after line {rows[at - 1].line}, and rows before are {step} apart: a gap",
+                "give a row for every step; a gap is not filled",
+            )
+    if step not in [timedelta(minutes=one) for one in _STEPS_MIN]:
+        raise rows[1].refused(
+            "time",
+            f"{step} after line {rows[0].line}; legal: {', '.join(map(str, _STEPS_MIN))} minutes",
+        )
+    return step
+
+
+def _check_span(
+    path: Path, times: Sequence[datetime], step: timedelta, asked: tuple[datetime, int]
+) -> None:
+    start, steps = asked
+    end = start + timedelta(seconds=STEP_S * steps)
+    if times[0] > start or times[-1] + step < end:
+        raise BadInput(
+            f"{path}: rows from {times[0]:%Y-%m-%dT%H:%MZ} to {times[-1] + step:%Y-%m-%dT%H:%MZ}; "
+            f"the scenario asks for {start:%Y-%m-%dT%H:%MZ} to {end:%Y-%m-%dT%H:%MZ}",
+            fix="change start or days of the scenario, or give more rows",
+        )
+
+
+def _values(row: Cells) -> tuple[float, float, float]:
+    """P10, P50 and P90 of a row, in this order.
+
+    Raises:
+        BadInput: one is no number, negative, or they are not in order.
+    """
+    p50 = _rate(row, "requests_per_s")
+    if ("p10" in row) != ("p90" in row):
+        raise row.refused("p90" if "p10" in row else "p10", "give both p10 and p90, or neither")
+    if "p10" not in row:
+        return p50, p50, p50
+    p10, p90 = _rate(row, "p10"), _rate(row, "p90")
+    if not p10 <= p50 <= p90:
+        raise row.refused("p10", f"legal: p10 <= requests_per_s <= p90, not {p10}, {p50}, {p90}")
+    return p10, p50, p90
+
+
+def _rate(row: Cells, field: str) -> float:
+    if row.values.get(field) in ("0", "0.0"):
+        return 0.0
+    return row.number(field, above=0.0, at_most=_MOST)
