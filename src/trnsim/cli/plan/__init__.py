@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trnsim.cli.options import parser
-from trnsim.cli.plan import collective, diff, infer, layer, serve, train
+from trnsim.cli.plan import collective, diff, fleet, infer, layer, serve, train
 
 app = parser(
     help="Estimate time and USD of training or serving a model, platform by platform.",
@@ -11,6 +11,7 @@ app = parser(
 )
 app.command("train")(train.train)
 app.command("serve")(serve.serve)
+app.command("fleet")(fleet.fleet)
 app.command("infer")(infer.infer)
 app.command("collective")(collective.collective)
 app.command("layer")(layer.layer)

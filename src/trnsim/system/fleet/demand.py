@@ -21,15 +21,15 @@ STEP_S: Final = 300
 HOUR_STEPS: Final = 12
 DAY_HOURS: Final = 24
 WEEK_DAYS: Final = 7
-_P90_SCORE: Final = 1.2815515655446004
+P90_SCORE: Final = 1.2815515655446004
 """The 90th percentile of the standard normal distribution."""
 CORRELATION_HOURS: Final = assumed(6.0, "a busy hour stays busy for about a quarter of a day")
-HOURS: Final = (
+HOURS: Final[tuple[float, ...]] = (
     *(0.42, 0.36, 0.32, 0.30, 0.30, 0.33, 0.40, 0.52, 0.68, 0.84, 0.95, 0.99),
     *(0.97, 0.99, 1.00, 0.99, 0.96, 0.91, 0.86, 0.82, 0.78, 0.70, 0.60, 0.50),
 )
 """A day's shape, hour by hour, beside its peak. Assumed: an assistant used at work."""
-WEEKDAYS: Final = (1.0, 1.0, 1.0, 0.99, 0.94, 0.70, 0.68)
+WEEKDAYS: Final[tuple[float, ...]] = (1.0, 1.0, 1.0, 0.99, 0.94, 0.70, 0.68)
 """A week's shape from Monday on. Assumed: likewise."""
 
 
@@ -49,7 +49,7 @@ class Curve:
 
     def drawn(self, scores: Array) -> Array:
         """The curve at standard normal `scores`, ``[..., steps]``."""
-        spread = np.where(scores > 0, self.p90 - self.p50, self.p50 - self.p10) / _P90_SCORE
+        spread = np.where(scores > 0, self.p90 - self.p50, self.p50 - self.p10) / P90_SCORE
         found: Array = np.maximum(self.p50 + spread * scores, 0.0)
         return found
 

@@ -1,0 +1,67 @@
+"""``trnsim plan fleet``: who has which chips in each hour, and what that brings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from trnsim import files
+from trnsim.cli.options import AsJson, as_number
+from trnsim.cli.plan.fleet_text import text
+from trnsim.cli.progress import progress
+from trnsim.errors import BadInput
+from trnsim.formatting import parse_whole
+from trnsim.system.fleet.comparison import DRAWS, POLICIES, compare
+from trnsim.system.fleet.reading import read
+from trnsim.system.fleet.report import plain
+
+_MOST_DRAWS: Final = 1000
+
+
+def fleet(
+    scenario: Annotated[Path, typer.Argument(help="A YAML file.", metavar="SCENARIO.yaml")],
+    policy: Annotated[
+        str, typer.Option(help="separate, threshold, solver, several with commas, or all.")
+    ] = "all",
+    draws: Annotated[
+        int,
+        typer.Option(
+            help="Of demand and failures.", parser=as_number(parse_whole), metavar="NUMBER"
+        ),
+    ] = DRAWS,
+    seed: Annotated[
+        int, typer.Option(help="Of all draws.", parser=as_number(parse_whole), metavar="NUMBER")
+    ] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the JSON to this file as well.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Utilisation, SLO misses, trained tokens and USD of sharing a fleet, policy by policy.
+
+    Services have what their demand needs, training jobs what is left: as two separate fleets, by
+    thresholds hour by hour, or by a solver that looks a day ahead (extra trnsim[fleet]).
+
+    Example: trnsim plan fleet examples/fleet.yaml
+    """
+    policies = POLICIES if policy == "all" else tuple(dict.fromkeys(policy.split(",")))
+    for one in policies:
+        if one not in POLICIES:
+            raise BadInput(f"--policy {one!r} is not known; legal: {', '.join(POLICIES)} or all")
+    for name, given, least in (("--draws", draws, 1), ("--seed", seed, 0)):
+        if given < least:
+            raise BadInput(f"{name} {given}; legal: from {least} on")
+    if draws > _MOST_DRAWS:
+        raise BadInput(f"--draws {draws}; legal: at most {_MOST_DRAWS}")
+    if out is not None:
+        files.check_writable(out)
+    with progress() as tell:
+        found = read(scenario, tell)
+        results = compare(found, policies, draws=draws, seed=seed, tell=tell)
+    made = plain(found, results, seed)
+    if out is not None:
+        files.write(out, json.dumps(made, indent=1) + "\n")
+    print(json.dumps(made, indent=1) if as_json else text(found, made))

@@ -1,0 +1,72 @@
+"""What a plan meets: demand by step, and UltraServers that failed and have no spare."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trnsim.system.fleet.demand import STEP_S, scores
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.system.fleet.demand import Array
+    from trnsim.system.fleet.scenario import Fleet, Scenario
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Draws of what happens.
+
+    Attributes:
+        demand: requests a second of each service ``[draws, steps]``.
+        short: UltraServers that failed and that no spare of their building replaces, likewise.
+        seed: of the failures that hit services and jobs; None for their mean.
+    """
+
+    demand: Sequence[Array]
+    short: NDArray[np.int64]
+    seed: int | None
+
+    @property
+    def draws(self) -> int:
+        """How many."""
+        return len(self.short)
+
+
+def known(scenario: Scenario, quantile: str = "p50") -> Conditions:
+    """One draw: a percentile of the demand, and the mean of failures, which spares replace."""
+    demand = [getattr(one.curve, quantile)[None, :] for one in scenario.services]
+    return Conditions(demand, np.zeros((1, scenario.steps), np.int64), None)
+
+
+def drawn(scenario: Scenario, draws: int, seed: int) -> Conditions:
+    """Draws of demand and of failures."""
+    demand = [
+        one.curve.drawn(scores(draws, scenario.steps, np.random.default_rng([seed, at])))
+        for at, one in enumerate(scenario.services)
+    ]
+    generator = np.random.default_rng([seed, len(demand)])
+    return Conditions(demand, _short(scenario.fleet, draws, scenario.steps, generator), seed)
+
+
+def _short(
+    fleet: Fleet, draws: int, steps: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Failures of the last `repair_s` less spares, building by building.
+
+    Each failure takes an UltraServer for the time of a repair, so the number under repair is a
+    difference of two sums; before the first step a repair's time has passed.
+    """
+    repair = math.ceil(fleet.repair_s / STEP_S)
+    found = np.zeros((draws, steps), np.int64)
+    for name, count in fleet.ultraservers.items():
+        mean = count * fleet.ultraserver_chips * STEP_S / fleet.chip_mtbf_s
+        failed = generator.poisson(mean, (draws, repair + steps)).cumsum(axis=1)
+        under = failed[:, repair:] - failed[:, :steps] if repair else 0 * failed
+        found += np.clip(under - fleet.spares[name], 0, count)
+    return found

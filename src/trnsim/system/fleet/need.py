@@ -1,0 +1,55 @@
+"""What services need: blocks by hour that serve a demand, starts included."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.system.fleet.demand import HOUR_STEPS, STEP_S
+
+if TYPE_CHECKING:
+    from trnsim.system.fleet.demand import Array
+    from trnsim.system.fleet.plan import Counts
+    from trnsim.system.fleet.scenario import Scenario, Service
+
+_ROUNDING = 1e-9
+"""Of a block, which a quotient may be off by."""
+
+
+def ready_steps(scenario: Scenario, service: Service) -> int:
+    """Steps of an hour in which a block given to a service does not serve yet."""
+    return min(math.ceil(scenario.ready_s(service) / STEP_S), HOUR_STEPS)
+
+
+def needs(scenario: Scenario, quantile: str) -> Counts:
+    """Blocks ``[hours, services]`` that serve a percentile of the forecast without a miss.
+
+    In an hour those of its busiest step, and of the steps of the next hour for which blocks given
+    then come too late.
+    """
+    found = [
+        _need(scenario, one, getattr(one.curve, quantile).reshape(-1, HOUR_STEPS))
+        for one in scenario.services
+    ]
+    return np.stack(found, axis=1) if found else np.zeros((scenario.hours, 0), np.int64)
+
+
+def _need(scenario: Scenario, service: Service, demand: Array) -> Counts:
+    peak = demand.max(axis=1)
+    early = demand[:, : ready_steps(scenario, service)].max(axis=1, initial=0.0)
+    peak[:-1] = np.maximum(peak[:-1], early[1:])
+    blocks = peak / scenario.block_requests_per_s(service)
+    found: Counts = np.ceil(blocks - _ROUNDING).astype(np.int64)
+    return found
+
+
+def given(scenario: Scenario, wanted: Counts) -> Counts:
+    """What can be given of what is wanted ``[hours, services]``: in the order of the scenario."""
+    left = np.full(len(wanted), scenario.blocks, np.int64)
+    found = np.zeros_like(wanted)
+    for at in range(wanted.shape[1]):
+        found[:, at] = np.minimum(wanted[:, at], left)
+        left -= found[:, at]
+    return found

@@ -1,0 +1,74 @@
+"""Which building has which blocks: homes of jobs, and room for services in what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.errors import BadInput
+
+if TYPE_CHECKING:
+    from trnsim.system.fleet.plan import Plan
+    from trnsim.system.fleet.scenario import Job, Scenario
+
+
+def homes(jobs: Sequence[Job], blocks: Mapping[str, int]) -> dict[str, list[str]]:
+    """The building of each job that must stay within one, by the job's name.
+
+    Each has room for the largest width of all jobs that live there, so that widths are planned
+    without buildings. The widest job comes first, to the building with the most room.
+
+    Raises:
+        BadInput: a job has no such building.
+    """
+    left = dict(blocks)
+    found: dict[str, list[str]] = {}
+    for job in sorted(jobs, key=lambda one: -one.levels[-1].blocks):
+        if not job.is_in_building:
+            continue
+        for _ in range(job.count):
+            most = max(left, key=lambda name: left[name])
+            if left[most] < job.levels[-1].blocks:
+                raise BadInput(
+                    f"{job.name}: no building has room for {job.levels[-1].chips} chips "
+                    "beside the largest widths of jobs that live there",
+                    fix="reduce largest_chips or count, or say within: fleet",
+                )
+            left[most] -= job.levels[-1].blocks
+            found.setdefault(job.name, []).append(most)
+    return found
+
+
+def placed(scenario: Scenario, plan: Plan, hour: int) -> dict[str, dict[str, int]]:
+    """Blocks of each building in an hour, by who has them: services and jobs by name.
+
+    Jobs that live in a building come first; all others take what is left, building by building.
+    """
+    left = dict(scenario.building_blocks)
+    found: dict[str, dict[str, int]] = {name: {} for name in left}
+    where = homes(scenario.jobs, left)
+
+    def give(building: str, name: str, blocks: int) -> None:
+        left[building] -= blocks
+        found[building][name] = found[building].get(name, 0) + blocks
+
+    wanted = dict(
+        zip((one.name for one in scenario.services), plan.services[hour].tolist(), strict=True)
+    )
+    for job, counts in zip(scenario.jobs, plan.jobs, strict=True):
+        widths = np.repeat([level.blocks for level in job.levels], counts[hour])[::-1]
+        if job.is_in_building:
+            for building, blocks in zip(where[job.name], widths.tolist(), strict=True):
+                give(building, job.name, blocks)
+        else:
+            wanted[job.name] = int(widths.sum())
+    for name, blocks in wanted.items():
+        more = blocks
+        for building, room in list(left.items()):
+            some = min(more, room)
+            if some:
+                give(building, name, some)
+            more -= some
+    return found

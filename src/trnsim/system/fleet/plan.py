@@ -1,0 +1,49 @@
+"""A plan: blocks by service and widths of jobs, hour by hour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.system.fleet.scenario import Job
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who has which blocks.
+
+    Attributes:
+        policy: who made it.
+        services: blocks ``[hours, services]``.
+        jobs: of each kind of job, how many run at each level ``[hours, levels]``.
+    """
+
+    policy: str
+    services: Counts
+    jobs: tuple[Counts, ...]
+
+    def job_blocks(self, jobs: Sequence[Job]) -> Counts:
+        """Blocks of each kind of job ``[hours, jobs]``."""
+        found = [
+            counts @ np.array([level.blocks for level in job.levels], np.int64)
+            for job, counts in zip(jobs, self.jobs, strict=True)
+        ]
+        return np.stack(found, axis=1) if found else np.zeros((len(self.services), 0), np.int64)
+
+
+def entered(counts: Counts) -> Counts:
+    """How many equal jobs change to each level at each hour; none at the first, where all begin.
+
+    The fewest changes that lead from one hour's counts to the next.
+    """
+    found = np.zeros_like(counts)
+    found[1:] = np.maximum(np.diff(counts, axis=0), 0)
+    return found

@@ -1,0 +1,261 @@
+"""A scenario: the chips of a fleet, the services and training jobs that share them, and when."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+
+from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS, P90_SCORE, Curve
+
+HOUR_S: Final = 3600
+_WATTS: Final = 1000
+
+
+@dataclass(frozen=True)
+class Watts:
+    """Power of a chip with its share of all else, by what it does."""
+
+    serving: float
+    training: float
+    idle: float
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Chips in UltraServers, these in buildings.
+
+    Attributes:
+        ultraserver_chips: chips of an UltraServer.
+        instance_chips: chips of an instance, of which an UltraServer has several.
+        ultraservers: how many, by building.
+        spares: UltraServers that wait to replace others, by building.
+        chip_mtbf_s: mean seconds between failures of one chip and its share of all else.
+        repair_s: seconds until an UltraServer that failed is there again.
+        usd_per_chip_hour: paid whether the chip is used or not.
+        usd_per_kwh: of energy; 0 where it is part of the chip's price.
+        watts: None where power is not known.
+        price: where the price is from.
+    """
+
+    ultraserver_chips: int
+    instance_chips: int
+    ultraservers: Mapping[str, int]
+    spares: Mapping[str, int]
+    chip_mtbf_s: float
+    repair_s: float
+    usd_per_chip_hour: float
+    usd_per_kwh: float = 0.0
+    watts: Watts | None = None
+    price: str = ""
+
+    @property
+    def chips(self) -> int:
+        """All chips, spares too."""
+        return self.ultraserver_chips * sum(self.ultraservers.values())
+
+    def energy_usd_per_chip_hour(self, doing: str) -> float:
+        """USD of the energy of a chip that is "serving", "training" or "idle" for an hour."""
+        if self.watts is None:
+            return 0.0
+        return float(getattr(self.watts, doing)) / _WATTS * self.usd_per_kwh
+
+
+@dataclass(frozen=True)
+class Service:
+    """A model that is served within an SLO.
+
+    Attributes:
+        name: its field in the scenario.
+        replica_chips: chips of one replica.
+        requests_per_s: what a replica serves within the SLO.
+        drain_s: until a replica that takes no new request has answered those it has.
+        start_s: until chips given to it serve: weights, then programs from the compile cache.
+        usd_per_missed_request: of a request outside the SLO.
+        curve: demand by step.
+        basis: where replica and rate are from.
+    """
+
+    name: str
+    replica_chips: int
+    requests_per_s: float
+    drain_s: float
+    start_s: float
+    usd_per_missed_request: float
+    curve: Curve
+    basis: str = "given"
+
+
+@dataclass(frozen=True)
+class Level:
+    """A width at which a job runs.
+
+    Attributes:
+        chips: how many; 0 while it waits.
+        blocks: how many.
+        tokens_per_s: while nothing fails; all wait for the slowest.
+        kept: the part of the time that failures, checkpoints and recovery leave.
+    """
+
+    chips: int
+    blocks: int
+    tokens_per_s: float
+    kept: float
+
+    @property
+    def kept_tokens_per_s(self) -> float:
+        """Tokens a second that are kept."""
+        return self.tokens_per_s * self.kept
+
+
+@dataclass(frozen=True)
+class Job:
+    """Equal training jobs.
+
+    Attributes:
+        name: its field in the scenario.
+        count: how many.
+        is_in_building: whether each must stay within one building.
+        levels: widths, from waiting (0) to the largest.
+        save_s: seconds of a checkpoint before the width changes.
+        restore_s: seconds to load it, and programs of the new width.
+        usd_per_token: what a trained token is worth.
+        basis: where the tokens a second are from.
+    """
+
+    name: str
+    count: int
+    is_in_building: bool
+    levels: tuple[Level, ...]
+    save_s: float
+    restore_s: float
+    usd_per_token: float
+    basis: str = "given"
+
+
+@dataclass(frozen=True)
+class Planning:
+    """How the fleet is planned.
+
+    Attributes:
+        demand: the percentile of the forecast that is planned for: "p50" or "p90".
+        horizon_hours: how far a plan looks.
+        replan_hours: after how many it is made again.
+    """
+
+    demand: str = "p90"
+    horizon_hours: int = 24
+    replan_hours: int = 1
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A fleet, its work, and the time that is looked at.
+
+    Attributes:
+        name: what it is called.
+        start: its first hour, with the time zone of its clocks.
+        days: of 24 hours each, whatever clocks do.
+        fleet: the chips.
+        services: in the order in which they are given chips where these do not suffice.
+        jobs: likewise.
+        planning: how plans are made.
+        block_ultraservers: UltraServers of a block.
+    """
+
+    name: str
+    start: datetime
+    days: int
+    fleet: Fleet
+    services: tuple[Service, ...]
+    jobs: tuple[Job, ...]
+    planning: Planning
+    block_ultraservers: int
+
+    @property
+    def hours(self) -> int:
+        """Hours that are planned."""
+        return self.days * DAY_HOURS
+
+    @property
+    def steps(self) -> int:
+        """Steps that are simulated."""
+        return self.hours * HOUR_STEPS
+
+    @property
+    def block_chips(self) -> int:
+        """Chips of a block, which changes hands as a whole."""
+        return self.block_ultraservers * self.fleet.ultraserver_chips
+
+    @cached_property
+    def building_blocks(self) -> Mapping[str, int]:
+        """Blocks of each building that are planned: spares and remainders are left out."""
+        fleet = self.fleet
+        return {
+            name: (count - fleet.spares[name]) // self.block_ultraservers
+            for name, count in fleet.ultraservers.items()
+        }
+
+    @cached_property
+    def blocks(self) -> int:
+        """Blocks that are planned."""
+        return sum(self.building_blocks.values())
+
+    @cached_property
+    def handover_s(self) -> float:
+        """The longest drain or checkpoint: until then a block that changes hands is not free."""
+        drains = [service.drain_s for service in self.services]
+        return max(drains + [job.save_s for job in self.jobs], default=0.0)
+
+    def ready_s(self, service: Service) -> float:
+        """Seconds from the hour in which a block is given to a service until it serves."""
+        return self.handover_s + service.start_s
+
+    def stop_s(self, job: Job) -> float:
+        """Seconds for which a job stands still where its width changes."""
+        return self.handover_s + job.restore_s
+
+    def block_requests_per_s(self, service: Service) -> float:
+        """What a block of a service serves: less the mean of what failures take until restart."""
+        whole = self.block_chips / service.replica_chips * service.requests_per_s
+        return whole * (1.0 - self.failed_part(service))
+
+    def failed_part(self, service: Service) -> float:
+        """The mean part of a service's blocks that start again after a failure."""
+        return min(service.start_s * self.block_chips / self.fleet.chip_mtbf_s, 1.0)
+
+    def local(self, hour: int) -> datetime:
+        """Local time of an hour."""
+        elapsed = self.start.timestamp() + hour * HOUR_S
+        return datetime.fromtimestamp(elapsed, tz=self.start.tzinfo)
+
+
+_SPARES: Final = 0.9
+_MANY: Final = 500.0
+"""Above this mean the distribution is as good as normal, and its first term nearly no number."""
+
+
+def spares_for(ultraservers: int, repaired: float) -> int:
+    """UltraServers under repair at once, nine times in ten: a percentile of Poisson's distribution.
+
+    At most one less than there are.
+
+    Args:
+        ultraservers: how many there are.
+        repaired: the mean part of them under repair.
+    """
+    mean = ultraservers * repaired
+    if mean >= ultraservers:
+        return ultraservers - 1
+    if mean > _MANY:
+        return min(math.ceil(mean + P90_SCORE * math.sqrt(mean)), ultraservers - 1)
+    chance = total = math.exp(-mean)
+    found = 0
+    while total < _SPARES and found < ultraservers - 1:
+        found += 1
+        chance *= mean / found
+        total += chance
+    return found

@@ -1,0 +1,40 @@
+"""What fields of services and jobs are read with: the fleet, the time, the file's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS
+from trnsim.system.fleet.scenario import Fleet
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The fleet, the time that is looked at, and where files lie.
+
+    Attributes:
+        fleet: the chips.
+        instance: their instance type.
+        folder: of the scenario, where the files lie that it names.
+        zone: of local times.
+        start: the first hour.
+        days: how many.
+        tell: called with what is computed.
+    """
+
+    fleet: Fleet
+    instance: str
+    folder: Path
+    zone: ZoneInfo
+    start: datetime
+    days: int
+    tell: Callable[[str], None]
+
+    @property
+    def steps(self) -> int:
+        """Steps of 5 minutes."""
+        return self.days * DAY_HOURS * HOUR_STEPS

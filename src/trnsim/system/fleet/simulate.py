@@ -1,0 +1,239 @@
+"""A plan in steps of 5 minutes: what is served and trained, and what it costs.
+
+Equal UltraServers are counts, so a year of half a million chips is a few arrays. A request above
+what its service can serve in its step misses its SLO; none waits for the next step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS, STEP_S
+from trnsim.system.fleet.need import ready_steps
+from trnsim.system.fleet.plan import entered
+
+if TYPE_CHECKING:
+    from trnsim.system.fleet.conditions import Conditions
+    from trnsim.system.fleet.demand import Array
+    from trnsim.system.fleet.plan import Counts, Plan
+    from trnsim.system.fleet.scenario import Job, Scenario, Service
+
+_KWH: Final = 1000.0
+_FAILURES: Final = 1_000_003
+"""Sets draws of failures apart from those of demand."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a plan brings, by draw.
+
+    Attributes:
+        requests: of each service ``[services, draws, hours]``.
+        missed: requests outside the SLO, likewise.
+        tokens: trained and kept ``[jobs, draws, hours]``.
+        useful_chip_hours: chips that serve or train, less what is lost ``[draws]``.
+        chip_hours: of all chips.
+        usd: chips, energy and missed requests, less the worth of tokens ``[draws]``.
+        cost_usd: likewise, without the worth of tokens.
+        energy_kwh: None where watts are not known.
+        days: how many.
+    """
+
+    requests: Array
+    missed: Array
+    tokens: Array
+    useful_chip_hours: Array
+    chip_hours: float
+    usd: Array
+    cost_usd: Array
+    energy_kwh: float | None
+    days: int
+
+    @property
+    def missed_part(self) -> Array:
+        """The part of all requests outside the SLO ``[draws]``."""
+        requests = self.requests.sum(axis=(0, 2))
+        found: Array = self.missed.sum(axis=(0, 2)) / np.maximum(requests, 1e-300)
+        return found
+
+    @property
+    def tokens_per_day(self) -> Array:
+        """Trained tokens a day ``[draws]``."""
+        found: Array = self.tokens.sum(axis=(0, 2)) / self.days
+        return found
+
+    @property
+    def utilisation(self) -> Array:
+        """``useful chip-hours / all chip-hours`` ``[draws]``."""
+        return self.useful_chip_hours / self.chip_hours
+
+
+def simulate(scenario: Scenario, plan: Plan, conditions: Conditions) -> Outcome:
+    """What `plan` brings under `conditions`."""
+    taken = _taken(scenario, plan, conditions)
+    generator = (
+        None if conditions.seed is None else np.random.default_rng([conditions.seed, _FAILURES])
+    )
+    requests, missed, useful = [], [], np.zeros(conditions.draws)
+    for at, service in enumerate(scenario.services):
+        can = _capacity(scenario, service, plan.services[:, at], taken[at], generator)
+        asked = conditions.demand[at]
+        late = np.maximum(asked - can, 0.0) * STEP_S
+        requests.append(_by_hour(asked * STEP_S))
+        missed.append(_by_hour(late))
+        served = requests[-1] - missed[-1]
+        replica_hours = served.sum(axis=1) / (service.requests_per_s * HOUR_STEPS * STEP_S)
+        useful += replica_hours * service.replica_chips
+    tokens = []
+    for at in range(len(scenario.jobs)):
+        made, hours = _trained(scenario, plan, at, taken[len(scenario.services) + at], generator)
+        tokens.append(_by_hour(made))
+        useful += hours
+    return _outcome(scenario, plan, (requests, missed, tokens), useful)
+
+
+def _by_hour(steps: Array) -> Array:
+    """``[draws, hours]`` of ``[draws, steps]``."""
+    found: Array = steps.reshape(len(steps), -1, HOUR_STEPS).sum(axis=2)
+    return found
+
+
+def _taken(scenario: Scenario, plan: Plan, conditions: Conditions) -> list[Array]:
+    """Blocks that failures take of each service, then of each kind of job ``[draws, steps]``.
+
+    What is idle goes first, then the last jobs, then the last services.
+    """
+    left = np.ceil(conditions.short / scenario.block_ultraservers)
+    blocks = np.concatenate([plan.services, plan.job_blocks(scenario.jobs)], axis=1)
+    idle = scenario.blocks - blocks.sum(axis=1)
+    left = np.maximum(left - np.repeat(idle, HOUR_STEPS), 0.0)
+    services = len(scenario.services)
+    order = [*range(blocks.shape[1] - 1, services - 1, -1), *range(services - 1, -1, -1)]
+    found: dict[int, Array] = {}
+    for at in order:
+        found[at] = np.minimum(left, np.repeat(blocks[:, at], HOUR_STEPS))
+        left = left - found[at]
+    return [found[at] for at in range(blocks.shape[1])]
+
+
+def _capacity(
+    scenario: Scenario,
+    service: Service,
+    blocks: Counts,
+    taken: Array,
+    generator: np.random.Generator | None,
+) -> Array:
+    """Requests a second that a service can serve ``[draws, steps]``.
+
+    Blocks given in an hour serve once they have started, those taken serve no more at once.
+    """
+    serving = np.repeat(blocks[:, None], HOUR_STEPS, axis=1).astype(float)
+    late = ready_steps(scenario, service)
+    serving[1:, :late] = np.minimum(serving[1:, :late], blocks[:-1, None])
+    there = np.maximum(serving.reshape(-1) - taken, 0.0)
+    each = scenario.block_chips / service.replica_chips * service.requests_per_s
+    if generator is None:
+        return there * scenario.block_requests_per_s(service)
+    failures = generator.poisson(
+        there * (scenario.block_chips * STEP_S / scenario.fleet.chip_mtbf_s)
+    )
+    found: Array = each * np.maximum(there - failures * (service.start_s / STEP_S), 0.0)
+    return found
+
+
+def _trained(
+    scenario: Scenario, plan: Plan, at: int, taken: Array, generator: np.random.Generator | None
+) -> tuple[Array, Array]:
+    """Tokens of a kind of job ``[draws, steps]``, and useful chip-hours ``[draws]``.
+
+    A failure costs its mean: all that is lost over a long time, shared by its failures. Then work
+    since the last checkpoint counts as lost, so a step may have less than none.
+    """
+    job, counts = scenario.jobs[at], plan.jobs[at]
+    rates = np.array([one.kept_tokens_per_s for one in job.levels])
+    kept = np.array([one.kept * one.chips for one in job.levels])
+    stopped = np.clip(scenario.stop_s(job) / STEP_S - np.arange(HOUR_STEPS), 0.0, 1.0)
+    changed = entered(counts)
+
+    def running(each: Array) -> Array:
+        """A sum over jobs by step ``[1, steps]``, without those that stand still."""
+        by_hour = (counts @ each)[:, None] - (changed @ each)[:, None] * stopped
+        found: Array = by_hour.reshape(1, -1)
+        return found
+
+    blocks = np.repeat(plan.job_blocks(scenario.jobs)[:, at], HOUR_STEPS)
+    part = 1.0 - np.minimum(taken * _step_blocks(job) / np.maximum(blocks, 1), 1.0)
+    if generator is not None:
+        part = part + _deviation(scenario, plan, at, part.shape, generator)
+    return running(rates) * part * STEP_S, (running(kept) * part).sum(axis=1) / HOUR_STEPS
+
+
+def _step_blocks(job: Job) -> int:
+    """Blocks by which a job is narrower where it lacks one; where it has one width, all of them."""
+    widths = [level.blocks for level in job.levels[1:]]
+    return max((wide - narrow for narrow, wide in pairwise(widths)), default=widths[-1])
+
+
+def _deviation(
+    scenario: Scenario, plan: Plan, at: int, shape: tuple[int, ...], generator: np.random.Generator
+) -> Array:
+    """What failures of a step take or leave beside their mean, as a part of what is kept."""
+    job, counts = scenario.jobs[at], plan.jobs[at]
+    chips = np.repeat(counts @ np.array([one.chips for one in job.levels]), HOUR_STEPS)
+    rates = np.array([one.tokens_per_s for one in job.levels])
+    kept = np.array([one.kept_tokens_per_s for one in job.levels])
+    whole, left = (np.repeat(counts @ one, HOUR_STEPS) for one in (rates, kept))
+    lost = (whole - left) / np.maximum(left, 1e-300)
+    mean = chips * (STEP_S / scenario.fleet.chip_mtbf_s)
+    failures = generator.poisson(np.broadcast_to(mean, shape))
+    found: Array = np.where(mean > 0, lost * (1.0 - failures / np.maximum(mean, 1e-300)), 0.0)
+    return found
+
+
+def _outcome(
+    scenario: Scenario,
+    plan: Plan,
+    hourly: tuple[list[Array], list[Array], list[Array]],
+    useful: Array,
+) -> Outcome:
+    draws, hours = len(useful), scenario.hours
+    requests, missed, tokens = (
+        np.stack(one) if one else np.zeros((0, draws, hours)) for one in hourly
+    )
+    fleet = scenario.fleet
+    chip_hours = float(fleet.chips * hours)
+    cost = np.full(draws, chip_hours * fleet.usd_per_chip_hour)
+    energy = _energy_kwh(scenario, plan)
+    if energy is not None:
+        cost += energy * fleet.usd_per_kwh
+    for at, service in enumerate(scenario.services):
+        cost += missed[at].sum(axis=1) * service.usd_per_missed_request
+    worth = np.zeros(draws)
+    for at, job in enumerate(scenario.jobs):
+        worth += tokens[at].sum(axis=1) * job.usd_per_token
+    return Outcome(
+        requests=requests,
+        missed=missed,
+        tokens=tokens,
+        useful_chip_hours=useful,
+        chip_hours=chip_hours,
+        usd=cost - worth,
+        cost_usd=cost,
+        energy_kwh=energy,
+        days=hours // DAY_HOURS,
+    )
+
+
+def _energy_kwh(scenario: Scenario, plan: Plan) -> float | None:
+    """Energy of all chips; spares and chips that wait are idle."""
+    watts = scenario.fleet.watts
+    if watts is None:
+        return None
+    serving = float(plan.services.sum()) * scenario.block_chips
+    training = float(plan.job_blocks(scenario.jobs).sum()) * scenario.block_chips
+    idle = scenario.fleet.chips * scenario.hours - serving - training
+    return (serving * watts.serving + training * watts.training + idle * watts.idle) / _KWH

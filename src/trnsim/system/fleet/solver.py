@@ -1,0 +1,191 @@
+"""Widths of jobs over the coming hours, by HiGHS: a flow of jobs through levels and hours.
+
+    most    sum over hours  usd[level] jobs[level, hour] - cost[level] entered[level, hour]
+    with    jobs of a kind at all levels together are all of its jobs
+            blocks of all jobs fit into what services leave
+            entered[level, hour] >= jobs[level, hour] - jobs[level, hour - 1], and >= 0
+
+Equal jobs are one flow, so that which of them runs where is not searched. Jobs of the hours that a
+plan keeps are whole numbers: one after another is rounded and the rest solved again (diving). Later
+hours, which are planned again, may have parts of jobs. In the end each job takes its best widths in
+turn (`polished`), as a part of a job costs only a part of a change.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from trnsim.errors import BadInput, InternalError
+from trnsim.system.fleet.need import given, needs
+from trnsim.system.fleet.plan import Plan
+from trnsim.system.fleet.polish import polished
+from trnsim.system.fleet.worth import entering_usd, hourly_usd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trnsim.system.fleet.demand import Array
+    from trnsim.system.fleet.plan import Counts
+    from trnsim.system.fleet.scenario import Scenario
+
+_WHOLE: Final = 1e-6
+"""What a whole number may be off by."""
+
+
+def solved(scenario: Scenario, tell: Callable[[str], None] = lambda _: None) -> Plan:
+    """The plan of a rolling horizon: what services need, and the widths that are worth the most.
+
+    Raises:
+        BadInput: highspy is not installed.
+    """
+    services = given(scenario, needs(scenario, scenario.planning.demand))
+    free = scenario.blocks - services.sum(axis=1)
+    planning = scenario.planning
+    sizes = [len(job.levels) for job in scenario.jobs]
+    found = np.zeros((scenario.hours, sum(sizes)), np.int64)
+    windows: dict[int, Window] = {}
+    for hour in range(0, scenario.hours if sizes else 0, planning.replan_hours):
+        end = min(hour + planning.horizon_hours, scenario.hours)
+        if end - hour not in windows:
+            windows[end - hour] = Window(scenario, end - hour)
+        window = windows[end - hour]
+        kept = min(planning.replan_hours, end - hour)
+        counts = window.solve(free[hour:end], found[hour - 1] if hour else None, kept)
+        found[hour : hour + kept] = counts
+        tell(f"planned {hour + planning.replan_hours:,} of {scenario.hours:,} hours")
+    jobs = np.split(found, np.cumsum(sizes)[:-1], axis=1) if sizes else []
+    return polished(scenario, Plan("solver", services, tuple(jobs)))
+
+
+class Window:
+    """The problem of a number of hours, which is solved for other free blocks and other starts."""
+
+    def __init__(self, scenario: Scenario, hours: int) -> None:
+        self._hours = hours
+        jobs = scenario.jobs
+        self._usd = np.concatenate([hourly_usd(scenario, job) for job in jobs])
+        self._cost = np.concatenate([entering_usd(scenario, job) for job in jobs])
+        self._blocks = np.concatenate([[one.blocks for one in job.levels] for job in jobs])
+        self._kind = np.repeat(np.arange(len(jobs)), [len(job.levels) for job in jobs])
+        self._count = np.array([job.count for job in jobs])
+        self._highs = _highs()
+        self._pass()
+
+    def solve(self, free: Counts, before: Counts | None, kept: int = 1) -> Counts:
+        """Jobs by level ``[kept, levels of all kinds]``, whole numbers.
+
+        Args:
+            free: blocks that services leave, by hour.
+            before: jobs by level in the hour before; None where all may begin as they like.
+            kept: hours whose plan is kept.
+
+        Raises:
+            InternalError: HiGHS found none, though all jobs may wait.
+        """
+        levels = len(self._usd)
+        begun = self._count[self._kind] if before is None else before
+        rows = np.arange(levels + self._hours, dtype=np.int32)
+        lower = np.concatenate([-begun, np.full(self._hours, -np.inf)])
+        upper = np.concatenate([np.full(levels, np.inf), free])
+        self._highs.changeRowsBounds(len(rows), rows, lower.astype(float), upper.astype(float))
+        size = kept * levels
+        self._bounds(np.arange(size), np.zeros(size), self._most(size))
+        found = self._dived(size)
+        return np.rint(found).astype(np.int64).reshape(kept, levels)
+
+    def _most(self, size: int) -> Array:
+        """The largest number of jobs at each of the first `size` levels of hours."""
+        return np.resize(self._count[self._kind], size).astype(float)
+
+    def _bounds(self, columns: Counts, lower: Array, upper: Array) -> None:
+        self._highs.changeColsBounds(len(columns), columns.astype(np.int32), lower, upper)
+
+    def _dived(self, size: int) -> Array:
+        """The first `size` columns, all whole: the nearest to whole is rounded up, or else down.
+
+        Raises:
+            InternalError: there is no plan.
+        """
+        most = self._most(size)
+        found = self._relaxed()
+        while found is not None:
+            parts = found[:size] - np.floor(found[:size] + _WHOLE)
+            if parts.max(initial=0.0) <= _WHOLE:
+                return found[:size]
+            at = np.array([np.argmax(parts)])
+            up = np.ceil(found[at])
+            self._bounds(at, up, most[at])
+            wider = self._relaxed()
+            if wider is None:
+                self._bounds(at, np.zeros(1), up - 1.0)
+                wider = self._relaxed()
+            found = wider
+        raise InternalError(f"HiGHS: {self._highs.getModelStatus()} of a plan of jobs")
+
+    def _relaxed(self) -> Array | None:
+        """All columns, with parts of jobs; None where there is no plan."""
+        self._highs.run()
+        if self._highs.getModelStatus() != import_module("highspy").HighsModelStatus.kOptimal:
+            return None
+        return np.array(self._highs.getSolution().col_value)
+
+    def _pass(self) -> None:
+        """Give the problem to HiGHS: columns jobs, then entered, each by hour and level.
+
+        The first rows are those whose bounds change: entering in the first hour, then free blocks.
+        """
+        levels, hours = len(self._usd), self._hours
+        size = levels * hours
+        lp = import_module("highspy").HighsLp()
+        lp.num_col_ = 2 * size
+        lp.col_cost_ = np.concatenate([np.tile(-self._usd, hours), np.tile(self._cost, hours)])
+        lp.col_lower_ = np.zeros(2 * size)
+        count = np.tile(self._count[self._kind], hours)
+        lp.col_upper_ = np.concatenate([count, count]).astype(float)
+        entering = [[(size + at, 1.0), (at, -1.0)] for at in range(levels)]
+        fitting = [
+            [(hour * levels + at, float(self._blocks[at])) for at in range(levels)]
+            for hour in range(hours)
+        ]
+        later = [[(size + at, 1.0), (at, -1.0), (at - levels, 1.0)] for at in range(levels, size)]
+        counted = [
+            [(hour * levels + at, 1.0) for at in np.flatnonzero(self._kind == kind).tolist()]
+            for hour in range(hours)
+            for kind in range(len(self._count))
+        ]
+        rows = [*entering, *fitting, *later, *counted]
+        counts = np.tile(self._count, hours)
+        lp.num_row_ = len(rows)
+        lp.row_lower_ = np.concatenate(
+            [np.zeros(levels), np.full(hours, -np.inf), np.zeros(len(later)), counts]
+        ).astype(float)
+        lp.row_upper_ = np.concatenate(
+            [np.full(levels, np.inf), np.zeros(hours), np.full(len(later), np.inf), counts]
+        ).astype(float)
+        matrix = lp.a_matrix_
+        matrix.format_ = import_module("highspy").MatrixFormat.kRowwise
+        matrix.start_ = np.cumsum([0] + [len(row) for row in rows])
+        matrix.index_ = [at for row in rows for at, _ in row]
+        matrix.value_ = [value for row in rows for _, value in row]
+        self._highs.passModel(lp)
+
+
+def _highs() -> Any:
+    """A silent solver on one thread.
+
+    Raises:
+        BadInput: highspy is not installed.
+    """
+    if find_spec("highspy") is None:
+        raise BadInput(
+            "--policy solver needs highspy, which is not installed",
+            fix="pip install 'trnsim[fleet]', or --policy threshold",
+        )
+    highs = import_module("highspy").Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("threads", 1)
+    return highs

@@ -1,0 +1,52 @@
+"""One job on many chips against many jobs on a part each: what failures leave of the time.
+
+A failure stops its whole job, so a job of all chips is stopped by the failure of any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim.system.train.run import CHECKPOINT_S, RECOVERY_S, Goodput, Reliability, goodput
+
+if TYPE_CHECKING:
+    from trnsim.system.fleet.scenario import Fleet
+
+_PARTS: Final = (1, 2, 4, 5, 10, 16, 30, 100)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Equal jobs that share a fleet.
+
+    Attributes:
+        jobs: how many.
+        chips: of each.
+        lost: its goodput.
+    """
+
+    jobs: int
+    chips: int
+    lost: Goodput
+
+
+def splits(
+    fleet: Fleet, checkpoint_s: float = CHECKPOINT_S, recovery_s: float = RECOVERY_S
+) -> list[Split]:
+    """One job on all chips, several on equal parts of whole UltraServers, one an UltraServer.
+
+    Args:
+        fleet: the chips and their failures.
+        checkpoint_s: seconds for which a checkpoint stops training.
+        recovery_s: seconds from a failure until training goes on, with a spare.
+    """
+    given = Reliability(fleet.chip_mtbf_s, checkpoint_s, recovery_s, replacement_s=0.0)
+    servers = sum(fleet.ultraservers.values())
+    found: list[Split] = []
+    for jobs in sorted({*_PARTS, len(fleet.ultraservers), servers}):
+        if servers % jobs:
+            continue
+        chips = servers // jobs * fleet.ultraserver_chips
+        found.append(Split(jobs, chips, goodput(chips, chips // fleet.instance_chips, given)))
+    return found

@@ -1,0 +1,64 @@
+"""What jobs are worth by the hour, and the most that perfect sharing would bring."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.system.fleet.need import given, needs
+from trnsim.system.fleet.scenario import HOUR_S
+
+if TYPE_CHECKING:
+    from trnsim.system.fleet.demand import Array
+    from trnsim.system.fleet.scenario import Job, Scenario
+
+
+def hourly_usd(scenario: Scenario, job: Job) -> Array:
+    """USD of an hour of a job at each level: tokens, less energy beyond that of idle chips."""
+    fleet = scenario.fleet
+    more = fleet.energy_usd_per_chip_hour("training") - fleet.energy_usd_per_chip_hour("idle")
+    return np.array(
+        [
+            HOUR_S * one.kept_tokens_per_s * job.usd_per_token - one.chips * more
+            for one in job.levels
+        ]
+    )
+
+
+def entering_usd(scenario: Scenario, job: Job) -> Array:
+    """USD of tokens that are not trained while a job changes to each level; to wait costs none."""
+    stop_s = min(scenario.stop_s(job), HOUR_S)
+    return np.array([stop_s * one.kept_tokens_per_s * job.usd_per_token for one in job.levels])
+
+
+def perfect_usd(scenario: Scenario) -> float:
+    """USD of training where blocks that services do not need are shared without any cost.
+
+    An upper bound: jobs may have any width, also parts of a block, and change it at no cost.
+    """
+    needed = given(scenario, needs(scenario, scenario.planning.demand)).sum(axis=1)
+    blocks, usd = [0.0], [0.0]
+    for more, gained in sorted(_pieces(scenario), key=lambda one: -one[1] / one[0]):
+        blocks.append(blocks[-1] + more)
+        usd.append(usd[-1] + gained)
+    return float(np.interp(scenario.blocks - needed, blocks, usd).sum())
+
+
+def _pieces(scenario: Scenario) -> list[tuple[float, float]]:
+    """Blocks and USD of each straight piece of the least concave curve above each job's levels."""
+    found: list[tuple[float, float]] = []
+    for job in scenario.jobs:
+        usd = hourly_usd(scenario, job)
+        blocks = np.array([level.blocks for level in job.levels], float)
+        at = 0
+        while at < len(blocks) - 1:
+            slopes = (usd[at + 1 :] - usd[at]) / (blocks[at + 1 :] - blocks[at])
+            if slopes.max() <= 0:
+                break
+            to = at + 1 + int(np.flatnonzero(slopes == slopes.max())[-1])
+            found.append(
+                (job.count * float(blocks[to] - blocks[at]), job.count * float(usd[to] - usd[at]))
+            )
+            at = to
+    return found

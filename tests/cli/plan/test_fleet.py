@@ -1,0 +1,68 @@
+"""`trnsim plan fleet`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from trnsim.cli import app
+from trnsim.errors import BadInput, EmulatorError
+
+ROOT = Path(__file__).resolve().parents[3]
+SMALL = (ROOT / "examples" / "fleet.yaml").read_text().replace("days: 7", "days: 1")
+FEW = ("--policy", "separate,threshold", "--draws", "2")
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    return path
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["plan", "fleet", *map(str, arguments)])
+    if isinstance(result.exception, EmulatorError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_text_is_at_most_100_columns_wide(small):
+    printed = run(small, *FEW)
+    assert max(map(len, printed.splitlines())) <= 100
+    assert "separate" in printed
+    assert "Mon 00:00" in printed
+
+
+def test_json_is_the_same_on_stdout_and_in_the_file(small, tmp_path):
+    out = tmp_path / "out.json"
+    found = json.loads(run(small, *FEW, "--json", "--out", out))
+    assert found == json.loads(out.read_text())
+    assert list(found["policies"]) == ["separate", "threshold"]
+
+
+def test_a_seed_decides_all_draws(small):
+    one, same, other = (run(small, *FEW, "--json", "--seed", seed) for seed in (1, 1, 2))
+    assert one == same
+    assert json.loads(one)["policies"] != json.loads(other)["policies"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--policy", "best"), "--policy 'best' is not known; legal: separate, threshold, solver"),
+        (("--draws", "0"), "--draws 0; legal: from 1 on"),
+        (("--draws", "1001"), "--draws 1001; legal: at most 1000"),
+        (("--seed", "-1"), "--seed -1; legal: from 0 on"),
+    ],
+)
+def test_bad_options_are_refused(small, arguments, said):
+    with pytest.raises(BadInput, match=said.replace("(", r"\(")):
+        run(small, *arguments)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"none\.yaml"):
+        run(tmp_path / "none.yaml")
