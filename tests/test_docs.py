@@ -22,6 +22,7 @@ TUTORIAL = ROOT / "docs" / "tutorial-profile.md"
 MODEL = ROOT / "docs" / "tutorial-model.md"
 RANKS = ROOT / "docs" / "ranks.md"
 PRICES = ROOT / "docs" / "prices.md"
+FLEET = ROOT / "docs" / "how-to-share-a-fleet.md"
 DAY = date(2026, 11, 21)
 
 
@@ -107,9 +108,11 @@ def outputs(text, folder):
     return found
 
 
-@pytest.mark.parametrize(("page", "number"), [(TUTORIAL, 10), (MODEL, 3), (RANKS, 3), (PRICES, 5)])
+@pytest.mark.parametrize(
+    ("page", "number"), [(TUTORIAL, 10), (MODEL, 3), (RANKS, 3), (PRICES, 5), (FLEET, 2)]
+)
 def test_a_tutorial_shows_what_its_commands_print(page, number, tmp_path):
-    for needed in ("pyarrow", "torch"):
+    for needed in ("highspy",) if page == FLEET else ("pyarrow", "torch"):
         pytest.importorskip(needed)
     text = page.read_text(encoding="utf-8")
     shown = commands(text)
@@ -162,3 +165,4 @@ if __name__ == "__main__":
     rewrite_tutorial(MODEL)
     rewrite_tutorial(RANKS)
     rewrite_tutorial(PRICES)
+    rewrite_tutorial(FLEET)

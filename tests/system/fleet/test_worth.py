@@ -5,6 +5,7 @@ import pytest
 
 from trnsim.system.fleet import worth
 from trnsim.system.fleet.need import needs
+from trnsim.system.fleet.plan import Plan
 
 CHANGING = {"checkpoint_s: 0": "checkpoint_s: 0\n    restore_s: 360"}
 
@@ -28,6 +29,14 @@ def test_a_change_costs_the_tokens_of_its_time_at_the_new_width(scenario_of):
     found = scenario_of(CHANGING)
     usd, cost = (one(found, found.jobs[0]) for one in (worth.hourly_usd, worth.entering_usd))
     assert cost == pytest.approx(usd / 10)
+
+
+def test_a_plan_is_worth_its_hours_less_its_changes(scenario_of):
+    found = scenario_of(CHANGING)
+    counts = np.zeros((24, 11), np.int64)
+    counts[:12, 10] = counts[12:, 5] = 1
+    plan = Plan("a", np.zeros((24, 1), np.int64), (counts,))
+    assert worth.planned_usd(found, plan) == pytest.approx(64 * (12 * 10 + 12 * 5 - 0.5))
 
 
 def test_perfect_sharing_has_every_free_block_at_no_cost(scenario_of):

@@ -8,7 +8,8 @@
 Equal jobs are one flow, so that which of them runs where is not searched. Jobs of the hours that a
 plan keeps are whole numbers: one after another is rounded and the rest solved again (diving). Later
 hours, which are planned again, may have parts of jobs. In the end each job takes its best widths in
-turn (`polished`), as a part of a job costs only a part of a change.
+turn (`polished`), as a part of a job costs only a part of a change: from there, and from widths of
+the threshold policy, which fit as it gives services no less. The better of the two is the plan.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ import numpy as np
 from trnsim.errors import BadInput, InternalError
 from trnsim.system.fleet.need import given, needs
 from trnsim.system.fleet.plan import Plan
+from trnsim.system.fleet.policies import threshold
 from trnsim.system.fleet.polish import polished
-from trnsim.system.fleet.worth import entering_usd, hourly_usd
+from trnsim.system.fleet.worth import entering_usd, hourly_usd, planned_usd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +60,9 @@ def solved(scenario: Scenario, tell: Callable[[str], None] = lambda _: None) -> 
         found[hour : hour + kept] = counts
         tell(f"planned {hour + planning.replan_hours:,} of {scenario.hours:,} hours")
     jobs = np.split(found, np.cumsum(sizes)[:-1], axis=1) if sizes else []
-    return polished(scenario, Plan("solver", services, tuple(jobs)))
+    starts = (tuple(jobs), threshold(scenario).jobs)
+    plans = [polished(scenario, Plan("solver", services, start)) for start in starts]
+    return max(plans, key=lambda plan: planned_usd(scenario, plan))
 
 
 class Window:

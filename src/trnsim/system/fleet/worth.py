@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trnsim.system.fleet.need import given, needs
+from trnsim.system.fleet.plan import entered
 from trnsim.system.fleet.scenario import HOUR_S
 
 if TYPE_CHECKING:
     from trnsim.system.fleet.demand import Array
+    from trnsim.system.fleet.plan import Plan
     from trnsim.system.fleet.scenario import Job, Scenario
 
 
@@ -30,6 +32,15 @@ def entering_usd(scenario: Scenario, job: Job) -> Array:
     """USD of tokens that are not trained while a job changes to each level; to wait costs none."""
     stop_s = min(scenario.stop_s(job), HOUR_S)
     return np.array([stop_s * one.kept_tokens_per_s * job.usd_per_token for one in job.levels])
+
+
+def planned_usd(scenario: Scenario, plan: Plan) -> float:
+    """USD of training by a plan, less those of its changes."""
+    return sum(
+        float((counts @ hourly_usd(scenario, job)).sum())
+        - float((entered(counts) @ entering_usd(scenario, job)).sum())
+        for job, counts in zip(scenario.jobs, plan.jobs, strict=True)
+    )
 
 
 def perfect_usd(scenario: Scenario) -> float:
