@@ -24,6 +24,8 @@ COMMANDS: Final = {
     "run": "Run a Python program, or one of its NKI kernels, on an emulated NeuronCore.",
     "launch": "Run a program as ranks of emulated instances, one process a rank.",
     "neuron-ls": "List the devices of the emulated instance, and the programs that run on them.",
+    "neuron-monitor": "Print a JSON report a line, whenever a group of metrics is due; end it with "
+    "Ctrl-C.",
     "shell": "Run a program, or your shell, where Neuron's clients find an instance's devices.",
     "compile": "Compile a model to a program for a NeuronCore: its time, what bounds it, where it "
     "goes.",

@@ -1,0 +1,169 @@
+"""The configuration of neuron-monitor: groups of metrics, periods, and which programs.
+
+Source: aws-neuron-sdk tools/neuron-sys-tools/neuron-monitor-user-guide.rst.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim import files
+from trnsim.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+RUNTIME_GROUPS: Final = (
+    "neuroncore_counters",
+    "memory_used",
+    "neuron_runtime_vcpu_usage",
+    "execution_stats",
+)
+SYSTEM_GROUPS: Final = ("vcpu_usage", "memory_info", "neuron_hw_counters")
+PERIOD_S: Final = 5.0
+_UNITS_S: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST_S: Final = 3600.0
+_FIELDS: Final = ("period", "neuron_runtimes", "system_metrics")
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of metrics and how often it is measured."""
+
+    name: str
+    period_s: float = PERIOD_S
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Programs that are measured, and how.
+
+    Attributes:
+        tag_filter: found in the tag of each.
+    """
+
+    tag_filter: re.Pattern[str]
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is measured. The first of `programs` whose filter finds a program's tag measures it."""
+
+    programs: tuple[Programs, ...]
+    system: tuple[Group, ...]
+
+    @property
+    def shortest_s(self) -> float:
+        """The shortest period of all groups."""
+        return min(self._periods_s)
+
+    @property
+    def longest_s(self) -> float:
+        """The longest period of all groups."""
+        return max(self._periods_s)
+
+    @property
+    def _periods_s(self) -> list[float]:
+        groups = [*self.system, *(group for one in self.programs for group in one.groups)]
+        return [group.period_s for group in groups]
+
+    def of(self, tag: str) -> tuple[Group, ...]:
+        """The groups of the program with the tag `tag`; none where no filter finds it."""
+        return next((one.groups for one in self.programs if one.tag_filter.search(tag)), ())
+
+
+EVERYTHING: Final = Config(
+    (Programs(re.compile(""), tuple(Group(name) for name in RUNTIME_GROUPS)),),
+    tuple(Group(name) for name in SYSTEM_GROUPS),
+)
+"""All groups of all programs every 5 s: the configuration where none is given."""
+
+
+def read(path: Path) -> Config:
+    """The configuration in the JSON file at `path`.
+
+    Raises:
+        BadInput: it cannot be read, or a field is not legal; named by its path in the file.
+    """
+    return _Reader(str(path)).config(files.read_json(path))
+
+
+class _Reader:
+    """One file; its errors name the field."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def config(self, value: Any) -> Config:
+        """The whole file."""
+        self._check(value, "", _FIELDS)
+        period_s = self._period(value, "", PERIOD_S)
+        programs = [
+            self._programs(one, f"neuron_runtimes[{index}]", period_s)
+            for index, one in enumerate(self._list(value, "", "neuron_runtimes"))
+        ]
+        system = self._groups(value, "", "system_metrics", SYSTEM_GROUPS, period_s)
+        if not system and not any(one.groups for one in programs):
+            raise BadInput(f"{self.path}: no group of metrics is asked for")
+        return Config(tuple(programs), system)
+
+    def _programs(self, value: Any, at: str, period_s: float) -> Programs:
+        self._check(value, at, ("tag_filter", "metrics", "period"))
+        tag = value.get("tag_filter", "")
+        try:
+            found = re.compile(tag)
+        except (re.error, TypeError, RecursionError) as error:
+            raise self._fault(f"{at}.tag_filter", tag, f"a regular expression ({error})") from None
+        period_s = self._period(value, at, period_s)
+        return Programs(found, self._groups(value, at, "metrics", RUNTIME_GROUPS, period_s))
+
+    def _groups(
+        self, value: Any, at: str, key: str, legal: Sequence[str], period_s: float
+    ) -> tuple[Group, ...]:
+        found: dict[str, Group] = {}
+        for index, one in enumerate(self._list(value, at, key)):
+            where = f"{at}.{key}[{index}]".lstrip(".")
+            self._check(one, where, ("type", "period"))
+            name = one.get("type")
+            if name not in legal:
+                raise self._fault(f"{where}.type", name, ", ".join(legal))
+            if name in found:
+                raise self._fault(f"{where}.type", name, "each group once")
+            found[name] = Group(name, self._period(one, where, period_s))
+        return tuple(found.values())
+
+    def _period(self, value: Any, at: str, otherwise_s: float) -> float:
+        """The period of an object, or that of what it stands in."""
+        if "period" not in value:
+            return otherwise_s
+        given = value["period"]
+        found = (
+            re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", given) if isinstance(given, str) else None
+        )
+        period_s = float(found[1]) * _UNITS_S[found[2]] if found else 0.0
+        if not 0 < period_s <= _LONGEST_S:
+            legal = f'above 0, up to 1h, with its unit ({", ".join(_UNITS_S)}): "1s"'
+            raise self._fault(f"{at}.period".lstrip("."), given, legal)
+        return period_s
+
+    def _list(self, value: Any, at: str, key: str) -> list[Any]:
+        found = value.get(key, [])
+        if not isinstance(found, list):
+            raise self._fault(f"{at}.{key}".lstrip("."), found, "a list")
+        return found
+
+    def _check(self, value: Any, at: str, legal: Sequence[str]) -> None:
+        if not isinstance(value, dict):
+            raise self._fault(at or "the file", value, "an object")
+        for key in value:
+            if key not in legal:
+                raise self._fault(
+                    f"{at}.{key}".lstrip("."), value[key], f"{', '.join(legal)} alone"
+                )
+
+    def _fault(self, at: str, given: object, legal: str) -> BadInput:
+        return BadInput(f"{self.path}: {at} is {given!r}; legal: {legal}")

@@ -1,0 +1,121 @@
+"""The groups of metrics of one emulated program, from two of its records.
+
+Counts are of the time between the two. Utilisation is estimated busy time over estimated elapsed
+time of the device, so a program that waits for its host is not shown as idle. The physical cores of
+a logical one share its work, so each has its utilisation.
+
+Source: aws-neuron-sdk tools/neuron-sys-tools/neuron-monitor-user-guide.rst.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.instance.state.record import ERRORS, HOST_MEMORY, MEMORY, STATUSES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trnsim.instance.model import InstanceModel
+    from trnsim.instance.state.record import Record
+
+_PERCENT: Final = 100
+
+
+def neuroncore_counters(record: Record, before: Record | None, model: InstanceModel) -> Any:
+    """Utilisation, per cent, and operations a second of each core in use."""
+    return {"neuroncores_in_use": {str(one): _core(one, record, before, model)
+                                   for one in record.cores}}  # fmt: skip
+
+
+def _core(core: int, record: Record, before: Record | None, model: InstanceModel) -> Any:
+    percent = round(_PERCENT * record.utilization(core, before=before), 2)
+    found = {"neuroncore_utilization": percent, "flops": _flop_per_s(core, record, before)}
+    if record.lnc == 1:
+        return found
+    physical = range(core * record.lnc, (core + 1) * record.lnc)
+    name = f"nc_v{model.generation}"
+    parts = {f"{name}.{one}": {"neuroncore_utilization": percent} for one in physical}
+    return found | {model.core_version: parts}
+
+
+def _flop_per_s(core: int, record: Record, before: Record | None) -> int:
+    """Operations a second of the device's own, estimated time."""
+    flop, elapsed_s = record.flop.get(core, 0.0), record.elapsed_s.get(core, 0.0)
+    if before is not None:
+        flop -= before.flop.get(core, 0.0)
+        elapsed_s -= before.elapsed_s.get(core, 0.0)
+    return round(max(flop, 0.0) / elapsed_s) if elapsed_s > 0 else 0
+
+
+def execution_stats(record: Record, before: Record | None) -> Any:
+    """Executions and errors of the period, and latencies of the executions in it."""
+    executed = _grown(record.executions, before.executions if before else {}, STATUSES)
+    has_run = any(executed.values())
+    return {
+        "error_summary": _grown(record.errors, before.errors if before else {}, ERRORS),
+        "execution_summary": executed,
+        "latency_stats": {
+            "total_latency": dict(record.total_latency_s) or None if has_run else None,
+            "device_latency": dict(record.device_latency_s) or None if has_run else None,
+        },
+    }
+
+
+def _grown(now: Mapping[str, float], before: Mapping[str, float], names: tuple[str, ...]) -> Any:
+    """By name, what was added since; a count that went back is one that began anew."""
+    found = {}
+    for name in names:
+        count, earlier = now.get(name, 0), before.get(name, 0)
+        found[name] = int(count - earlier if count >= earlier else count)
+    return found
+
+
+def memory_used(record: Record) -> Any:
+    """Bytes of the host and of the devices, by category and core."""
+    host = {name: int(record.host_bytes.get(name, 0)) for name in HOST_MEMORY}
+    cores = {
+        str(core): {name: int(record.memory_bytes.get(core, {}).get(name, 0))
+                    for name in sorted(MEMORY)}
+        for core in record.cores
+    }  # fmt: skip
+    used = {
+        "host": sum(host.values()),
+        "neuron_device": sum(sum(one.values()) for one in cores.values()),
+        "usage_breakdown": {"host": host, "neuroncore_memory_usage": cores},
+    }
+    return {"neuron_runtime_used_bytes": used, "loaded_models": []}
+
+
+def hardware_info(model: InstanceModel, *, has_pairs: bool) -> Any:
+    """The devices of the instance.
+
+    The version of a device is one above that of its cores, as in the page's example, which is of
+    Trainium2; for other chips that is assumed.
+    """
+    pairs = {"logical_neuroncore_config": model.lnc} if has_pairs else {}
+    return {
+        "neuron_device_type": model.chip,
+        "neuron_device_version": f"v{model.generation + 1}",
+        "neuroncore_version": model.core_version,
+        "neuron_device_count": len(model.devices),
+        "neuron_device_memory_size": model.devices[0].memory_bytes,
+        "neuroncore_per_device_count": model.devices[0].cores,
+        **pairs,
+        "error": "",
+    }
+
+
+def instance_info(model: InstanceModel, instance_id: str) -> Any:
+    """The instance; what EC2 would tell is empty, and its name says that it is emulated."""
+    return {
+        "instance_name": "emulated by trnsim",
+        "instance_id": instance_id,
+        "instance_type": model.name,
+        "instance_availability_zone": "",
+        "instance_availability_zone_id": "",
+        "instance_region": "",
+        "ami_id": "",
+        "subnet_id": "",
+        "error": "",
+    }

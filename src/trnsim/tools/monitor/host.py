@@ -1,0 +1,115 @@
+"""The host's processors and memory, and a process's share, through psutil (extra `platform`)."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+MISSING: Final = "psutil is not installed: pip install 'trnsim[platform]'"
+_FIELDS: Final = {
+    "user": "user",
+    "nice": "nice",
+    "system": "system",
+    "idle": "idle",
+    "io_wait": "iowait",
+    "irq": "irq",
+    "soft_irq": "softirq",
+}
+"""neuron-monitor's names, and psutil's; a system has not all of them."""
+
+
+class Unknown(Exception):
+    """The host does not say; the text is for the field `error` of a group."""
+
+
+def counters() -> Any:
+    """Seconds of each processor by use, and its context switches, since the host started.
+
+    Raises:
+        Unknown: psutil is not installed.
+    """
+    psutil = _psutil()
+    return {
+        "processors": [_seconds(one) for one in psutil.cpu_times(percpu=True)],
+        "switches": psutil.cpu_stats().ctx_switches,
+    }
+
+
+def vcpu_usage(now: Any, before: Any | None) -> Any:
+    """Per cent of each processor's time by use, since `before`, else since the host started."""
+    earlier = before["processors"] if before else []
+    each = [
+        _percent(one, earlier[index] if index < len(earlier) else {})
+        for index, one in enumerate(now["processors"])
+    ]
+    average = {
+        name: round(sum(one[name] for one in each) / len(each), 2) if each else 0.0
+        for name in _FIELDS
+    }
+    return {
+        "average_usage": average,
+        "usage_data": {str(index): one for index, one in enumerate(each)},
+        "context_switch_count": now["switches"] - (before["switches"] if before else 0),
+    }
+
+
+def memory_info() -> Any:
+    """Bytes of memory and swap.
+
+    Raises:
+        Unknown: psutil is not installed, or the host does not say.
+    """
+    psutil = _psutil()
+    try:
+        memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+    except (OSError, RuntimeError) as error:
+        raise Unknown(str(error)) from error
+    return {
+        "memory_total_bytes": memory.total,
+        "memory_used_bytes": memory.total - memory.available,
+        "swap_total_bytes": swap.total,
+        "swap_used_bytes": swap.used,
+    }
+
+
+def process_seconds(pid: int) -> dict[str, float]:
+    """Seconds of a process in its own code and in the kernel's.
+
+    Raises:
+        Unknown: psutil is not installed, or the process has ended.
+    """
+    psutil = _psutil()
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.Error as error:
+        raise Unknown(str(error)) from error
+    return {"user": times.user, "system": times.system}
+
+
+def process_percent(now: dict[str, float], before: dict[str, float], period_s: float) -> Any:
+    """Per cent of all processors' time that a process used in a period."""
+    shared_s = period_s * (_psutil().cpu_count() or 1)
+    used = {name: max(now[name] - before.get(name, now[name]), 0.0) for name in now}
+    return {
+        "vcpu_usage": {
+            name: round(100 * one / shared_s, 2) if shared_s > 0 else 0.0
+            for name, one in used.items()
+        }
+    }
+
+
+def _seconds(times: Any) -> dict[str, float]:
+    return {name: getattr(times, own, 0.0) for name, own in _FIELDS.items()}
+
+
+def _percent(now: dict[str, float], before: dict[str, float]) -> dict[str, float]:
+    spent = {name: max(now[name] - before.get(name, 0.0), 0.0) for name in now}
+    whole = sum(spent.values())
+    return {name: round(100 * one / whole, 2) if whole else 0.0 for name, one in spent.items()}
+
+
+def _psutil() -> Any:
+    try:
+        return import_module("psutil")
+    except ImportError:
+        raise Unknown(MISSING) from None
