@@ -11,9 +11,9 @@ from trnsim import files
 from trnsim.cli.options import parser
 from trnsim.errors import BadInput
 from trnsim.formatting import amount, amounts, text_table
+from trnsim.price.payback import ENGINEER_WEEKS, PAYBACK_LIMIT_MONTHS, USD_PER_ENGINEER_WEEK
 from trnsim.system.assess import Assessment
 from trnsim.system.assess import assess as assess_inventory
-from trnsim.system.payback import ENGINEER_WEEKS, PAYBACK_LIMIT_MONTHS, USD_PER_ENGINEER_WEEK
 
 if TYPE_CHECKING:
     from trnsim.facts import Rate

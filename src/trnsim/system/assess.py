@@ -20,8 +20,8 @@ from trnsim import files
 from trnsim.errors import BadInput, EmulatorError, SourceLine
 from trnsim.formatting import parse_number
 from trnsim.price import payback_months
+from trnsim.price.payback import HOURS_PER_MONTH, MIGRATION_USD, PAYBACK_LIMIT_MONTHS
 from trnsim.system.machine import compared, machine, trainiums
-from trnsim.system.payback import HOURS_PER_MONTH, MIGRATION_USD, PAYBACK_LIMIT_MONTHS
 from trnsim.system.serve import report
 from trnsim.system.serve.demand import kept_busy
 from trnsim.system.serve.options import Options

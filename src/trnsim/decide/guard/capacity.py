@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trnsim.system.payback import HOURS_PER_MONTH
+from trnsim.price.payback import HOURS_PER_MONTH
 
 if TYPE_CHECKING:
     from trnsim.decide.guard.limits import Limits

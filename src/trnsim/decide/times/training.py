@@ -10,11 +10,9 @@ from trnsim.decide.times.families import TRAINING
 from trnsim.decide.times.speed import Speed, doubts
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.system.machine import Machine, machine
-from trnsim.system.train.best import Effort, best
-from trnsim.system.train.estimate import usual, usual_batch
-from trnsim.system.train.layout import is_legal
+from trnsim.system.train.best import Best, Effort, best, fixed
+from trnsim.system.train.estimate import usual
 from trnsim.system.train.run import goodput
-from trnsim.system.train.step import Step, Steps
 from trnsim.system.workload.operators import Phase
 
 if TYPE_CHECKING:
@@ -32,29 +30,26 @@ def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None 
     """Tokens a second on at least `instances` of the type `name`.
 
     The layout is the planner's best with one sequence in a micro batch and no virtual stages, on
-    the fewest instances that hold the model; more instances take more data ranks.
+    the fewest instances that hold the model, or on about as many as are asked for.
 
     Raises:
         BadInput: no layout is legal, or the type cannot exchange with others.
         OutOfMemory: the model has no room.
     """
-    one = machine(name, rows=rows)
-    found = best(workload.model, name, None, _asked(workload, one), _EFFORT)
-    where, step = found.machine, found.step
-    wanted = min(instances, MOST_TIMED)
+    asked = _asked(workload, machine(name, rows=rows))
+    found = best(workload.model, name, None, asked, _EFFORT)
     notes: tuple[str, ...] = ()
-    if wanted > where.count:
-        where, step = _enlarged(workload, name, step, where.count, wanted)
+    if instances > found.machine.count:
+        found = _enlarged(workload, found, name, min(instances, MOST_TIMED))
         if instances > MOST_TIMED:
-            notes = (f"timed on {where.count} instances",)
+            notes = (f"timed on {found.machine.count} instances",)
+    where, step = found.machine, found.step
     kept = goodput(where.chips, where.count, None).goodput
-    layout = step.layout
+    layout, sigma = step.layout, math.log(step.step_s.p90 / step.step_s.p10) / _TENTHS
     return Speed(
         units_per_s=layout.global_batch * layout.sequence / step.step_s.p50 * kept,
         group=where.count,
-        doubts=doubts(
-            where.chip, Phase.TRAIN, math.log(step.step_s.p90 / step.step_s.p10) / _TENTHS
-        ),
+        doubts=doubts(where.chip, Phase.TRAIN, sigma),
         family=TRAINING.name,
         is_validated=TRAINING.is_validated(where.chip),
         error=TRAINING.error,
@@ -70,27 +65,20 @@ def _asked(workload: Workload, where: Machine) -> Asked:
     return replace(asked, global_batch=batch) if batch else asked
 
 
-def _enlarged(
-    workload: Workload, name: str, step: Step, count: int, wanted: int
-) -> tuple[Machine, Step]:
-    """The step on about `wanted` instances, with more data ranks of the same layout.
+def _enlarged(workload: Workload, found: Best, name: str, wanted: int) -> Best:
+    """The best layout on about `wanted` instances, or what was found where none is legal.
 
     Raises:
         BadInput: the type cannot exchange with others.
     """
+    count = found.machine.count
     times = max(wanted // count, 1)
-    where = machine(name, times * count)
-    if not where.instance.efa_bytes_per_s:
+    if not found.machine.instance.efa_bytes_per_s:
         raise BadInput(f"{wanted} x {name} are needed, and without EFA they cannot train together")
-    for more in range(times, 1, -1):
-        where = machine(name, more * count)
-        layout = replace(step.layout, data=step.layout.data * more)
-        if not workload.shape.batch:
-            batch = usual_batch(where, layout.sequence)
-            layout = replace(layout, global_batch=max(batch, layout.data))
-        if is_legal(layout, workload.model, where):
-            try:
-                return where, Steps(workload.model, where).step(layout)
-            except EmulatorError:
-                continue
-    return machine(name, count), step
+    for more in dict.fromkeys((times, 1 << (times.bit_length() - 1))):
+        try:
+            asked = _asked(workload, machine(name, more * count))
+            return fixed(workload.model, name, more * count, asked, _EFFORT)
+        except EmulatorError:
+            continue
+    return found

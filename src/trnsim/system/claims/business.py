@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from trnsim.price.payback import HOURS_PER_MONTH, MIGRATION_USD, threshold_usd_per_month
 from trnsim.system.claims.amounts import Absent, Amount, Kind, Origin
 from trnsim.system.claims.chips import GUIDE, NOTES
 from trnsim.system.claims.instances import TRN2
 from trnsim.system.claims.published import FACTS, stated
 from trnsim.system.claims.verdict import Claim, figure, number, words
-from trnsim.system.payback import HOURS_PER_MONTH, MIGRATION_USD, threshold_usd_per_month
 
 if TYPE_CHECKING:
     from collections.abc import Callable

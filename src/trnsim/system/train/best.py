@@ -104,6 +104,20 @@ def best(
     return looking.compared(looking.on(machine(name, instances)))
 
 
+@lru_cache(maxsize=64)
+def fixed(
+    model: Architecture, name: str, instances: int, asked: Asked, effort: Effort | None = None
+) -> Best:
+    """The best layout on exactly `instances`, without a look at fewer.
+
+    Raises:
+        BadInput: no layout is legal.
+        OutOfMemory: none has room.
+    """
+    looking = _Search(model, name, asked, effort or Effort(), None, time.monotonic())
+    return looking.on(machine(name, instances))
+
+
 @dataclass(frozen=True)
 class _Search:
     """A search of layouts on instances of one type.

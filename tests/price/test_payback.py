@@ -1,8 +1,7 @@
 import pytest
 
 from trnsim.facts import Evidence
-from trnsim.price import payback_months
-from trnsim.system import payback
+from trnsim.price import payback, payback_months
 
 
 def test_the_threshold_pays_back_exactly_in_time():

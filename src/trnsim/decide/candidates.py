@@ -1,0 +1,271 @@
+"""Where a workload may run: instances, how many for a month, and the price of an equal kind.
+
+    instance-hours = units a month / (units an hour of an instance)
+    instances      = instance-hours / hours until the deadline, or all month of a service
+
+A service keeps whole instances on all month, enough for its busiest hour. Training and batches pay
+for the hours that they take, on as many instances as end in time.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Final
+
+from trnsim.arch import TARGETS
+from trnsim.arch.catalogue import Catalogue, Instance, catalogue
+from trnsim.decide.times.training import MOST_TIMED
+from trnsim.errors import BadInput
+from trnsim.price import Quote, quote, why_not
+from trnsim.price.payback import HOURS_PER_MONTH
+from trnsim.system.machine import platforms
+
+if TYPE_CHECKING:
+    from trnsim.decide.inventory.workload import Workload
+    from trnsim.decide.times import Predictor, Speed
+
+GPUS: Final = ("p4d", "p4de", "p5", "p5e", "p5en", "p6", "g5", "g6", "g6e")
+"""Families of GPU instances that are candidates by default, beside all of AWS's chips."""
+PUBLIC: Final = ("on_demand", "capacity_block")
+"""Kinds that anybody can buy: their price tells whether a quote of another kind is worth asking."""
+_FAMILY: Final = re.compile(r"[a-z]+\d+[a-z]*")
+MOST: Final = 10_000
+"""Instances of one type: more than a region is known to have."""
+_ROUNDS: Final = 4
+
+
+def names(on: tuple[str, ...] = (), rows: Catalogue | None = None) -> tuple[str, ...]:
+    """Instances to look at: all candidates, or those that `on` names, by type, target or family.
+
+    Raises:
+        BadInput: a name that is none of these.
+    """
+    rows = rows or catalogue()
+    if not on:
+        return tuple(
+            name
+            for name, one in rows.instances.items()
+            if rows.accelerator(one.accelerator).is_neuron or family(name) in GPUS
+        )
+    found: list[str] = []
+    short = platforms()
+    for one in on:
+        named = [one] if one in rows.instances else []
+        named = named or [name for name in rows.instances if family(name) == one]
+        if not named and one in short:
+            named = [short[one]]
+        if not named:
+            families = dict.fromkeys(filter(None, map(family, rows.instances)))
+            raise BadInput(
+                f"--on {one} is not known; legal: an instance type, or a family of "
+                f"{', '.join(families)}"
+            )
+        found += named
+    return tuple(dict.fromkeys(found))
+
+
+def family(name: str) -> str:
+    """The family of an instance type: p6 of p6-b200.48xlarge; "" of a name without one."""
+    found = _FAMILY.match(name.lower())
+    return found.group() if found else ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A workload on instances of one type.
+
+    Attributes:
+        instance: the type.
+        is_neuron: whether its chips are AWS's.
+        is_open: whether a workload may be told to move there: software for the chip goes on.
+        speed: of a group of instances; None where it is refused.
+        hours: instance-hours a month, all inputs at their medians.
+        load: groups in use on average; above `hours` where whole ones are kept on.
+        is_steady: whether whole groups are kept on all month.
+        instances: in use at one time.
+        price: of today's kind.
+        no_price: why there is none.
+        reference: of public kinds, the cheapest price.
+        refused: why it cannot run there.
+    """
+
+    instance: Instance
+    chip: str
+    is_neuron: bool
+    is_open: bool
+    speed: Speed | None
+    hours: float
+    load: float
+    is_steady: bool
+    instances: int
+    price: Quote | None
+    no_price: str | None
+    reference: Quote | None
+    refused: str | None = None
+
+    @property
+    def chips(self) -> int:
+        """Chips in use at one time."""
+        return self.instances * self.instance.count
+
+
+class Places:
+    """Places of workloads.
+
+    Args:
+        predictor: of speeds.
+        rows: the catalogue of instances and prices.
+        kind: purchase kind of all prices; "" for today's of each workload.
+        as_of: day of the prices.
+        is_mixed: whether another public kind may stand in for one that is not sold.
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        rows: Catalogue | None = None,
+        *,
+        kind: str = "",
+        as_of: date | None = None,
+        is_mixed: bool = False,
+    ) -> None:
+        self._predictor = predictor
+        self._rows = rows or catalogue()
+        self._kind = kind
+        self._as_of = as_of
+        self._is_mixed = is_mixed
+
+    def kind(self, workload: Workload) -> str:
+        """The purchase kind of both sides."""
+        return self._kind or workload.current.kind
+
+    def here(self, workload: Workload) -> Place:
+        """Where it runs today."""
+        count = workload.current.count
+        name = workload.current.instance
+        speed = self._predictor.speed(workload, name, count or 1).speed
+        units = None if speed is None else units_per_month(workload, speed, self._each(name))
+        return self._place(workload, name, units, count)
+
+    def there(self, workload: Workload, name: str, here: Place) -> Place:
+        """The same work on instances of the type `name`."""
+        if name == here.instance.name:
+            return here
+        units = None
+        if here.speed is not None:
+            units = units_per_month(workload, here.speed, here.instance.count)
+        elif workload.volume_unit != "gpu_hours":
+            units = workload.volume
+        return self._place(workload, name, units, None)
+
+    def _each(self, name: str) -> int:
+        return self._rows.instances[name].count
+
+    def _place(
+        self, workload: Workload, name: str, units: float | None, count: int | None
+    ) -> Place:
+        instance = self._rows.instances[name]
+        chip = self._rows.accelerator(instance.accelerator)
+        target = next((one for one in TARGETS.values() if one.chip == chip.name), None)
+        is_open = target is not None and (workload.kind != "train" or target.is_for_training)
+        is_steady = _is_steady(workload)
+        speed, refused, instances, hours, load = self._sized(workload, name, units, count)
+        quoted, no_price, reference = None, None, None
+        if speed is not None:
+            days = None if is_steady else hours / instances / 24
+            quoted, no_price = self._price(workload, name, days, instances)
+            reference = self._reference(workload, name)
+        return Place(
+            instance=instance,
+            chip=chip.name,
+            is_neuron=chip.is_neuron,
+            is_open=is_open,
+            speed=speed,
+            hours=hours,
+            load=load,
+            is_steady=is_steady,
+            instances=instances,
+            price=quoted,
+            no_price=no_price,
+            reference=reference,
+            refused=refused,
+        )
+
+    def _sized(
+        self, workload: Workload, name: str, units: float | None, count: int | None
+    ) -> tuple[Speed | None, str | None, int, float, float]:
+        """The speed, why there is none, instances, instance-hours a month, and groups in use."""
+        wanted, rounds = count or 1, 0
+        while True:
+            answer, rounds = self._predictor.speed(workload, name, wanted), rounds + 1
+            speed = answer.speed
+            if speed is None or units is None:
+                why = answer.refused or "its volume is in hours of an instance that is refused"
+                return None, why, 0, 0.0, 0.0
+            hours = units / speed.units_per_hour
+            if _is_steady(workload):
+                load = hours / speed.group / HOURS_PER_MONTH * _peak(workload)
+                instances = speed.group * max(math.ceil(load - 1e-9), 1)
+                return speed, None, instances, instances * HOURS_PER_MONTH, load
+            limit = min(workload.deadline_hours or HOURS_PER_MONTH, HOURS_PER_MONTH)
+            needed = speed.group * math.ceil(hours / limit / speed.group - 1e-9)
+            if count or workload.kind != "train" or needed <= speed.group >= wanted:
+                break
+            if speed.group >= MOST_TIMED or needed <= wanted or rounds == _ROUNDS:
+                break
+            wanted = needed
+        instances = max(count or needed, 1)
+        if instances > MOST:
+            return None, f"{instances:,} instances are needed; legal: {MOST:,}", 0, 0.0, 0.0
+        return speed, None, instances, hours, hours / HOURS_PER_MONTH / speed.group
+
+    def _price(
+        self, workload: Workload, name: str, days: float | None, instances: int
+    ) -> tuple[Quote | None, str | None]:
+        """The price of today's kind that can be bought for this use, or why there is none."""
+        found = self._quote(name, self.kind(workload), workload)
+        reason = why_not(found, days=days, instances=instances, is_together=False)
+        if name == workload.current.instance and found.row is not None:
+            return found, None  # it is bought so today
+        if reason is None:
+            return found, None
+        if self._is_mixed:
+            for kind in PUBLIC:
+                other = self._quote(name, kind, workload)
+                if why_not(other, days=days, instances=instances, is_together=False) is None:
+                    return other, None
+        return None, reason
+
+    def _reference(self, workload: Workload, name: str) -> Quote | None:
+        quotes = [self._quote(name, kind, workload) for kind in PUBLIC]
+        priced = [(one.usd_per_hour, one) for one in quotes if one.usd_per_hour is not None]
+        return min(priced, key=lambda pair: pair[0])[1] if priced else None
+
+    def _quote(self, name: str, kind: str, workload: Workload) -> Quote:
+        found = quote(
+            name, kind, as_of=self._as_of, region=workload.current.region, rows=self._rows
+        )
+        if found.row is None and workload.current.region is not None:
+            return quote(name, kind, as_of=self._as_of, rows=self._rows)
+        return found
+
+
+def units_per_month(workload: Workload, speed: Speed, accelerators: int) -> float:
+    """Tokens or items a month: as given, or as predicted in the hours of accelerators given."""
+    if workload.volume_unit != "gpu_hours":
+        return workload.volume
+    return speed.units_per_hour * workload.volume / accelerators
+
+
+def _is_steady(workload: Workload) -> bool:
+    """Whether somebody waits for answers: then instances are on all month."""
+    slo = workload.slo
+    return workload.kind == "serve" or slo.latency_s is not None
+
+
+def _peak(workload: Workload) -> float:
+    """Demand of the busiest hour over the mean; hours that are given hold it already."""
+    return 1.0 if workload.volume_unit == "gpu_hours" else workload.peak_ratio or 1.0

@@ -1,0 +1,24 @@
+"""The rules of the source document about Trainium and Inferentia, each with its evidence.
+
+A rule holds, does not, or cannot be told from the inventory. What holds speaks for a move or
+against it; a rule that forbids one decides alone, all others say why draws come out as they do.
+"""
+
+from trnsim.decide.decision import Rule
+from trnsim.decide.rules.considerations import considerations
+from trnsim.decide.rules.evidence import Evidence
+from trnsim.decide.rules.ideal import ideal
+from trnsim.decide.rules.inferentia import inferentia
+from trnsim.decide.rules.not_recommended import FORBIDS, not_recommended
+
+__all__ = ["FORBIDS", "Evidence", "rules"]
+
+
+def rules(given: Evidence) -> tuple[Rule, ...]:
+    """All rules, in the order of the document."""
+    return (
+        *ideal(given),
+        *considerations(given),
+        *not_recommended(given),
+        *inferentia(given),
+    )

@@ -1,0 +1,77 @@
+"""When Inferentia is the right choice: volume, latency, architecture, and two sums a month."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trnsim.decide.decision import Rule
+
+if TYPE_CHECKING:
+    from trnsim.decide.rules.evidence import Evidence
+
+LEAST_USD: Final = 10_000
+"""A month: below, engineering costs more than is saved."""
+LARGE_USD: Final = 100_000
+"""A month: above, 40 to 50 % saved is much money."""
+HIGH_VOLUME: Final = 1e8
+"""Items a month from which volume is called high here, 40 a second; the source names no number."""
+TOLERANT_S: Final = 0.5
+"""Seconds from which a latency is called tolerant here; the source names no number."""
+FAMILIES: Final = ("encoders and ViT", "CLIP", "TPOT", "TTFT")
+"""BERT, GPT and vision models, by the family that their plans are judged by."""
+_GROUP: Final = "inferentia"
+
+
+def inferentia(given: Evidence) -> tuple[Rule, ...]:
+    """The rules for inference; none of training."""
+    if given.workload.kind == "train":
+        return ()
+    return _volume(given), _latency(given), _standard(given), _least(given), _large(given)
+
+
+def _volume(given: Evidence) -> Rule:
+    name, work = "high volume", given.workload
+    if work.volume_unit == "gpu_hours":
+        return Rule(name, _GROUP, None, "none", f"{work.volume:g} hours of GPUs a month")
+    applies = work.volume >= HIGH_VOLUME
+    said = f"{work.volume:.3g} {work.volume_unit.replace('_', ' ')}, high from {HIGH_VOLUME:.0e}"
+    return Rule(name, _GROUP, applies, "for a move" if applies else "against", said)
+
+
+def _latency(given: Evidence) -> Rule:
+    name, slo = "latency-tolerant batch", given.workload.slo
+    limits = [one for one in (slo.ttft_s, slo.tpot_s, slo.latency_s) if one is not None]
+    if not limits:
+        return Rule(name, _GROUP, True, "for a move", "no latency is promised")
+    applies = min(limits) >= TOLERANT_S
+    said = f"{min(limits):g} s promised, tolerant from {TOLERANT_S:g}"
+    effect = "for a move" if applies else "larger batches are ruled out"
+    return Rule(name, _GROUP, applies, effect, said)
+
+
+def _standard(given: Evidence) -> Rule:
+    name, best = "standard architecture", given.best
+    if best is None:
+        return Rule(name, _GROUP, None, "none", "no instance with AWS's chips")
+    applies = best.family in FAMILIES
+    said = f"{given.workload.model.name}: plans of {best.family}"
+    return Rule(name, _GROUP, applies, "for a move" if applies else "against", said)
+
+
+def _least(given: Evidence) -> Rule:
+    usd = given.workload.current.usd_per_month
+    applies = usd >= LEAST_USD
+    effect = "for a move" if applies else "against: engineering costs more than is saved"
+    return Rule("10,000 USD a month", _GROUP, applies, effect, f"{usd:,.0f} USD a month")
+
+
+def _large(given: Evidence) -> Rule:
+    usd = given.workload.current.usd_per_month
+    applies = usd >= LARGE_USD
+    return Rule(
+        "100,000 USD a month",
+        _GROUP,
+        applies,
+        "for a move: much money" if applies else "none",
+        f"{usd:,.0f} USD a month",
+    )

@@ -1,0 +1,174 @@
+"""The verdict: what the rules forbid, then what the draws say of the best place on AWS's chips.
+
+    go           it pays back in `SURE` of the draws, and its family is validated on that chip
+    pilot        in `LIKELY` of them, or one of the two above is missing
+    needs-quote  no place on sale does, but one would, at a price that is public for another kind
+    no-go, stay  else
+
+A share that its sampling error does not tell from a threshold is a close call, and so is one below
+`LIKELY` of a move that pays back in time at the medians of all inputs. The safer verdict stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim.decide.decision import Candidate, Rule, Verdict
+from trnsim.decide.draws import is_close
+from trnsim.decide.rules import FORBIDS
+from trnsim.facts import assumed
+
+if TYPE_CHECKING:
+    from trnsim.decide.candidates import Place
+
+SURE: Final = assumed(0.9, "share of draws for a move: a decision that is rarely regretted")
+LIKELY: Final = assumed(0.5, "share of draws for a pilot: as likely as not")
+EQUAL: Final = assumed(0.02, "savings no further apart are equal; a validated place is then taken")
+
+Pair = tuple["Place", Candidate]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict, whether it is a close call, why, and the place that it is about."""
+
+    verdict: Verdict
+    is_close_call: bool
+    reason: str
+    best: str | None
+
+
+def best(pairs: Sequence[Pair]) -> Pair | None:
+    """The place on AWS's chips that saves most at P50, at a price that can be paid."""
+    return _most(
+        [(one.saving.p50, (place, one)) for place, one in _open(pairs) if one.saving is not None]
+    )
+
+
+def quotable(pairs: Sequence[Pair]) -> Pair | None:
+    """The place on AWS's chips that would save most at a price that is public for another kind."""
+    found: list[tuple[float, Pair]] = []
+    for place, one in _open(pairs):
+        even, public = one.break_even_usd_per_hour, place.reference
+        if one.price is not None or even is None or public is None or public.usd_per_hour is None:
+            continue
+        if public.usd_per_hour < even:
+            found.append((1 - public.usd_per_hour / even, (place, one)))
+    return _most(found)
+
+
+def _open(pairs: Sequence[Pair]) -> list[Pair]:
+    """Places that a workload may be told to move to."""
+    return [
+        (place, one)
+        for place, one in pairs
+        if place.is_neuron and place.is_open and one.refused is None and one.slo != "missed"
+    ]
+
+
+def _most(found: list[tuple[float, Pair]]) -> Pair | None:
+    """The pair of the largest value; of equal ones, a validated one."""
+    if not found:
+        return None
+    top = max(value for value, _ in found)
+    equal = [(pair[1].is_validated, value, pair) for value, pair in found if value >= top - EQUAL]
+    return max(equal, key=lambda one: one[:2])[2]
+
+
+def judge(
+    pairs: Sequence[Pair],
+    rules: Sequence[Rule],
+    *,
+    is_neuron_today: bool,
+    refused: str | None,
+    draws: int,
+    limit_months: float,
+) -> Judgement:
+    """The verdict about a workload.
+
+    Args:
+        pairs: places other than today's, and what is known of each.
+        rules: of the source document.
+        is_neuron_today: whether it runs on AWS's chips.
+        refused: why today's instance cannot be predicted, or None.
+        draws: how many shares are of.
+        limit_months: within which a move is to pay back.
+    """
+    no = Verdict.STAY if is_neuron_today else Verdict.NO_GO
+    for rule in rules:
+        if rule.applies and rule.effect == FORBIDS:
+            return Judgement(no, False, f"{rule.name}: {rule.evidence}", None)
+    if refused is not None:
+        return Judgement(no, False, f"today's instance is not predicted: {refused}", None)
+    found = best(pairs)
+    share = 0.0 if found is None else found[1].share_paying_back or 0.0
+    is_near = is_close(share, LIKELY, draws) or (
+        found is not None and share < LIKELY and _is_in_time(found[1], limit_months)
+    )
+    if found is None or share < LIKELY or is_near:
+        asked = quotable(pairs)
+        if asked is not None and not is_near:
+            return Judgement(Verdict.NEEDS_QUOTE, False, _quote_reason(asked), asked[1].instance)
+        return Judgement(no, is_near, _no_reason(found, share, limit_months), None)
+    one = found[1]
+    is_near = is_close(share, SURE, draws)
+    is_sure = share >= SURE and not is_near
+    said = f"{_saved(one)} and pays back within {limit_months:.0f} months in {share:.0%} of draws"
+    doubts = [] if is_sure else [f"less than the {SURE:.0%} of a move"]
+    if not one.is_validated:
+        doubts.append(f"plans of {one.family} are not validated there")
+    rival = _rival(pairs)
+    if rival is not None and _saving(rival) > _saving(one) + EQUAL:
+        doubts.append(f"{rival.instance} saves {_saving(rival):.0%} with the same programs")
+    if not doubts:
+        reason = f"{said}; {one.family} is validated there"
+        return Judgement(Verdict.GO, is_close_call=False, reason=reason, best=one.instance)
+    is_close_call = is_near and one.is_validated
+    return Judgement(Verdict.PILOT, is_close_call, f"{said}; {' and '.join(doubts)}", one.instance)
+
+
+def _is_in_time(one: Candidate, limit_months: float) -> bool:
+    """Whether it pays back in time at the medians of all inputs."""
+    months = None if one.pays_back_months is None else one.pays_back_months.p50
+    return months is not None and months <= limit_months
+
+
+def _rival(pairs: Sequence[Pair]) -> Candidate | None:
+    """The GPU instance that saves most and pays back as likely as not."""
+    found = [
+        one
+        for place, one in pairs
+        if not place.is_neuron and one.slo != "missed" and (one.share_paying_back or 0.0) >= LIKELY
+    ]
+    return max(found, key=_saving, default=None)
+
+
+def _saving(one: Candidate) -> float:
+    return 0.0 if one.saving is None else one.saving.p50
+
+
+def _saved(one: Candidate) -> str:
+    return f"{one.instance} saves {_saving(one):.0%} at P50"
+
+
+def _quote_reason(asked: Pair) -> str:
+    place, one = asked
+    even, public = one.break_even_usd_per_hour, place.reference
+    usd = 0.0 if public is None or public.usd_per_hour is None else float(public.usd_per_hour)
+    kind = "" if public is None else public.kind
+    return (
+        f"{one.instance} pays back below {even:.2f} USD/h, and {one.no_price}; "
+        f"a {kind} costs {usd:.2f}: ask for a price"
+    )
+
+
+def _no_reason(found: Pair | None, share: float, limit_months: float) -> str:
+    if found is None:
+        return "no instance with AWS's chips can run it at a price of the same kind"
+    one = found[1]
+    if one.saving is None or one.saving.p50 <= 0:
+        more = 0.0 if one.saving is None else -one.saving.p50
+        return f"{one.instance}, the cheapest, costs {more:.0%} more than today at P50"
+    return f"{_saved(one)}, and pays back within {limit_months:.0f} months in {share:.0%} of draws"

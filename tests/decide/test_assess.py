@@ -1,0 +1,116 @@
+"""Twelve companies get the decision that a consultant would take, for any seed."""
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trnsim.arch.catalogue import catalogue
+from trnsim.decide.assess import Asked, assess, assumptions, decide
+from trnsim.decide.candidates import Places
+from trnsim.decide.decision import read as read_decision
+from trnsim.decide.inventory import read
+from trnsim.decide.times import Predictor
+from trnsim.errors import BadInput
+
+COMPANIES = Path(__file__).parent / "companies"
+NAMES = sorted(one.parent.name for one in COMPANIES.glob("*/expected.yaml"))
+ON = ("trn1.32xlarge", "trn2.48xlarge", "trn2.3xlarge", "inf1.xlarge", "inf2.xlarge")
+"""Candidates that any of the decisions is about."""
+ASKED = Asked(on=ON, as_of=date(2026, 11, 21))
+
+
+@pytest.fixture(scope="module")
+def predictor():
+    """Equal questions of all tests are asked once."""
+    return Predictor()
+
+
+def expected(name):
+    return yaml.safe_load((COMPANIES / name / "expected.yaml").read_text(encoding="utf-8"))
+
+
+def inventory(name):
+    (found,) = (COMPANIES / name).glob("inventory.*")
+    return found
+
+
+def decided(name, predictor, asked=ASKED, **changes):
+    """The decision about the company's workload, with some of its fields changed."""
+    (workload,) = read(inventory(name))
+    places = Places(predictor, catalogue(), as_of=asked.as_of)
+    return decide(replace(workload, **changes), ON, places, asked)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_decision_is_the_one_expected(name, predictor):
+    (found,) = assess(inventory(name), ASKED, predictor=predictor).workloads
+    said = expected(name)
+    assert (found.verdict, found.is_close_call) == (said["verdict"], said["is_close_call"])
+    chip = None if found.best is None else catalogue().instances[found.best].accelerator
+    assert chip == said["chip"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_decision_changes_over_twenty_seeds(name, predictor):
+    found = [decided(name, predictor, replace(ASKED, seed=seed)) for seed in range(20)]
+    assert len({(one.verdict, one.best) for one in found}) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_staying_saves_nothing(name, predictor):
+    found = decided(name, predictor)
+    staying = found.candidates[0]
+    assert staying.instance == found.today.instance
+    assert staying.saving is None or abs(staying.saving.p50) < 0.01
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_dollar_follows_from_the_file(name, predictor, tmp_path):
+    path = assess(inventory(name), ASKED, predictor=predictor).write(tmp_path / "decision.json")
+    (found,) = read_decision(path).workloads
+    today = found.today
+    for one in found.candidates:
+        if one.usd_per_month is None:
+            assert one.price is None
+            continue
+        cost = one.paid_hours * one.price.usd_per_hour
+        cost /= today.paid_hours * today.price.usd_per_hour
+        assert one.usd_per_month.p50 == pytest.approx(today.usd_per_month * cost)
+        assert one.saving.p50 == pytest.approx(1 - cost)
+
+
+def bill(name, usd):
+    (workload,) = read(inventory(name))
+    return {"current": replace(workload.current, usd_per_month=usd)}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "verdict", "text"),
+    [
+        ("bank", {"is_portability_needed": False, "other_clouds": ()}, "go", "inf2.xlarge saves"),
+        ("parcels", {"is_portability_needed": True}, "no-go", "several clouds"),
+        ("parcels", bill("parcels", 1000.0), "no-go", "0% of draws"),
+        ("photos", bill("photos", 4000.0), "no-go", "of draws"),
+        ("laws", {"framework": "cuda"}, "no-go", "CUDA-only"),
+        ("games", bill("games", 5000.0), "no-go", "of draws"),
+        ("helpdesk", bill("helpdesk", 3000.0), "no-go", "more than today"),
+        ("recipes", bill("recipes", 300_000.0), "pilot", "pays back within 12 months"),
+        ("travel", {"is_portability_needed": True}, "no-go", "several clouds"),
+    ],
+)
+def test_one_input_flips_a_decision_and_the_reason_says_so(name, changes, verdict, text, predictor):
+    found = decided(name, predictor, **changes)
+    assert found.verdict == verdict
+    assert text in found.reason
+
+
+def test_every_assumption_has_a_source():
+    assert all(one.source and one.value is not None for one in assumptions())
+
+
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(BadInput, match="purchase kind 'reserved' is not known; legal: on_demand"):
+        Asked(kind="reserved")
