@@ -1,6 +1,5 @@
 import json
 import os
-import pty
 import select
 import signal
 import subprocess
@@ -28,7 +27,7 @@ from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
 from trnsim.instance.shell import contacts, namespace, session
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+pty = pytest.importorskip("pty", reason="terminals of POSIX")
 
 LOOKS = """
 import ctypes, errno, fcntl, glob, json, multiprocessing, os, re, subprocess, sys
