@@ -283,8 +283,8 @@ def test_without_a_command_it_is_a_shell_with_job_control(tmp_path):
 
 
 def gone(*texts):
-    """Whether, within three seconds, no process has one of the texts in its command line."""
-    until_s = time.monotonic() + 3
+    """Whether, within ten seconds, no process has one of the texts in its command line."""
+    until_s = time.monotonic() + 10
     while any(running(text) for text in texts) and time.monotonic() < until_s:
         time.sleep(0.05)
     return not any(running(text) for text in texts)
