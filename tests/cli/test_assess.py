@@ -1,5 +1,6 @@
 import errno
 import os
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,17 @@ from trnsim.cli import assess as command
 from trnsim.errors import BadInput
 
 INVENTORY = str(Path(__file__).parents[2] / "examples" / "inventory.csv")
+
+
+@pytest.fixture(scope="module")
+def once():
+    return cache(command.assess_inventory)
+
+
+@pytest.fixture(autouse=True)
+def assessed_once(monkeypatch, once):
+    """The example is assessed by the first test that asks; what is printed of it is tested here."""
+    monkeypatch.setattr(command, "assess_inventory", once)
 
 
 def run(*arguments):

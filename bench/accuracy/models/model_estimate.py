@@ -82,7 +82,7 @@ def exchange_s(exchange, target, latency_s):
 
 
 def links_s(exchange, target):
-    """What an exchange takes beside its latency: the ring's bytes."""
+    """What an exchange takes beside its latency: its bytes, by the fastest algorithm."""
     kind, nbytes, ranks = exchange
     asked = [collective_time(kind, one, ranks, target).time_s for one in (nbytes, 0)]
     return asked[0] - asked[1]

@@ -18,7 +18,7 @@ CONSTANT = """
 **One constant is fitted: {latency} us, the latency of a small all-reduce inside an instance**, the
 same for every model and chip, of {rows} decode rows. Each row's is chosen on the rows of models of
 other width and depth; the column "latency %" says what part of the estimate it is. The bytes of an
-exchange are priced by the closed form of the ring: on the first generation at 56.7 GB/s, which
+exchange are priced by the fabric's fastest algorithm: on the first generation at 56.7 GB/s, which
 AWS's all-reduce of 1 GiB over two ranks shows (nccom-test.rst), on later ones at their links'
 bandwidth. Nothing is fitted for a model, a family or a class. P10 and P90 are the estimate over and
 times one factor, which holds four fifths of the other models' rows of all classes.

@@ -81,8 +81,8 @@ def test_a_promise_is_kept_by_the_layout_and_the_load_that_are_found():
 
 def test_a_looser_promise_allows_more():
     rates = [
-        plan(LLAMA, machine("trn1"), Options(), kept_busy(512, 64), slo=Slo(1.0, tpot_s)).most_per_s
-        for tpot_s in (0.015, 0.03, 0.06)
+        plan(LLAMA, machine("trn1"), Options(tensor=8), kept_busy(512, 64), slo=slo).most_per_s
+        for slo in (Slo(1.0, 0.015), Slo(1.0, 0.03), Slo(1.0, 0.06))
     ]
     assert rates == sorted(rates)
     assert rates[0] < rates[-1]

@@ -16,11 +16,12 @@ EXPERTS = {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok
 
 
 @pytest.mark.parametrize(
-    ("sizes", "on", "instances"), [(SMALL, "trn1", 1), (SMALL | EXPERTS, "p5en", 4)]
+    ("sizes", "on", "instances", "context"),
+    [(SMALL, "trn1", 1, None), (SMALL | EXPERTS, "p5en", 4, 1)],
 )
-def test_the_best_is_the_shortest_of_all_that_fit(sizes, on, instances, make_llama):
+def test_the_best_is_the_shortest_of_all_that_fit(sizes, on, instances, context, make_llama):
     small = make_llama(**sizes)
-    asked = Asked(64, 2048, virtual=1)
+    asked = Asked(64, 2048, virtual=1, context=context)
     where = machine(on, instances)
     steps = Steps(small, where)
     times = []
@@ -82,8 +83,9 @@ def test_fewer_instances_are_looked_at_beside_those_that_were_asked_for(make_lla
 
 
 def test_a_deadline_that_is_over_takes_the_most_promising_one(llama):
-    found = best(llama, "trn2", 4, Asked(256, 4096), Effort(deadline_s=1e-9, processes=1))
-    thorough = best(llama, "trn2", 4, Asked(256, 4096), QUICK)
+    asked = Asked(256, 4096, virtual=1, context=1)
+    found = best(llama, "trn2", 4, asked, Effort(deadline_s=1e-9, processes=1))
+    thorough = best(llama, "trn2", 4, asked, QUICK)
     assert thorough.step.step_s.p50 <= found.step.step_s.p50 < 1.2 * thorough.step.step_s.p50
 
 

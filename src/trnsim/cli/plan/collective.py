@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trnsim.cli.options import as_number
-from trnsim.cli.plan.shared import AsJson, On, platform_names
+from trnsim.cli.plan.shared import AsJson, On, platform_names, whole
 from trnsim.errors import BadInput
 from trnsim.fabric.choice import KINDS
 from trnsim.facts import Interval
-from trnsim.formatting import amount, durations, enumerated, parse_whole, text_table
+from trnsim.formatting import amount, durations, enumerated, text_table
 from trnsim.system.links import ExchangeTime, Spread, alone
 from trnsim.system.links.exchange import ranks_of
 from trnsim.system.machine import Machine, machine
@@ -29,44 +28,23 @@ def collective(
     kind: Annotated[str, typer.Argument(help=f"{enumerated(list(KINDS), 'or')}.", metavar="KIND")],
     nbytes: Annotated[
         int,
-        typer.Option(
-            "--bytes",
-            parser=as_number(parse_whole),
-            help="Bytes of the whole message: the larger of a rank's input and output.",
-            metavar="NUMBER",
-        ),
+        whole("Bytes of the whole message: the larger of a rank's input and output.", "--bytes"),
     ],
     ranks: Annotated[
         int | None,
-        typer.Option(
-            parser=as_number(parse_whole),
-            help="Ranks of a group; without, all of the instances.",
-            metavar="NUMBER",
-        ),
+        whole("Ranks of a group; without, all of the instances."),
     ] = None,
     instances: Annotated[
         int | None,
-        typer.Option(
-            parser=as_number(parse_whole),
-            help="Instances on which the ranks lie; without, as many as they need.",
-            metavar="NUMBER",
-        ),
+        whole("Instances on which the ranks lie; without, as many as they need."),
     ] = None,
     stride: Annotated[
         int,
-        typer.Option(
-            parser=as_number(parse_whole),
-            help="Ranks from one member of a group to the next; groups between work at once.",
-            metavar="NUMBER",
-        ),
+        whole("Ranks from one member of a group to the next; groups between work at once."),
     ] = 1,
     lnc: Annotated[
         int | None,
-        typer.Option(
-            parser=as_number(parse_whole),
-            help="NeuronCores of a rank; without, the chip's usual number.",
-            metavar="NUMBER",
-        ),
+        whole("NeuronCores of a rank; without, the chip's usual number."),
     ] = None,
     on: On = None,
     as_json: AsJson = False,

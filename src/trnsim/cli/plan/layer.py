@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trnsim.arch import TARGETS
-from trnsim.cli.options import as_number
-from trnsim.cli.plan.shared import AsJson, Config
+from trnsim.cli.plan.shared import AsJson, Config, whole
 from trnsim.cli.progress import progress
 from trnsim.errors import BadInput
-from trnsim.formatting import enumerated, parse_whole
+from trnsim.formatting import enumerated
 from trnsim.profile.units import time_text
 from trnsim.system.layers.choice import layer_times
 from trnsim.system.layers.compiling import compiled, layer_of
@@ -28,17 +27,13 @@ if TYPE_CHECKING:
     from trnsim.system.layers.times import LayerTime
 
 
-def _whole(told: str) -> Any:
-    return typer.Option(parser=as_number(parse_whole), help=told, metavar="NUMBER")
-
-
 def layer(
     config: Config,
     on: Annotated[str, typer.Option("--on", help="A platform, as trn1 or trn2.48xlarge.")],
     phase: Annotated[str, typer.Option(help="encode, prefill or decode.")] = "decode",
-    batch: Annotated[int, _whole("Sequences.")] = 1,
-    sequence: Annotated[int, _whole("Tokens; in decode, those that are there.")] = 2048,
-    tensor_parallel_size: Annotated[int, _whole("Ranks that share it.")] = 1,
+    batch: Annotated[int, whole("Sequences.")] = 1,
+    sequence: Annotated[int, whole("Tokens; in decode, those that are there.")] = 2048,
+    tensor_parallel_size: Annotated[int, whole("Ranks that share it.")] = 1,
     measured: Annotated[Path | None, typer.Option(help="A CSV file of your own times.")] = None,
     compile_now: Annotated[
         bool, typer.Option("--compile", help="Compile it, and keep its time for plans.")

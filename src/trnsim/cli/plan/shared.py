@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trnsim.cli.options import as_number
 from trnsim.cli.price_text import credits_told
 from trnsim.errors import BadInput
-from trnsim.formatting import enumerated
+from trnsim.formatting import enumerated, parse_whole
 from trnsim.price import KINDS, caveats
 from trnsim.system.layers.measured import read
 from trnsim.system.machine import compared
@@ -43,6 +44,11 @@ MeasuredFile = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def whole(told: str, *names: str) -> Any:
+    """An option that takes a whole number, with its help."""
+    return typer.Option(*names, parser=as_number(parse_whole), help=told, metavar="NUMBER")
 
 
 def platform_names(on: str | None) -> list[str]:
