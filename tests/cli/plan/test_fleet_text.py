@@ -38,6 +38,14 @@ def test_all_chips_of_an_hour_are_shown(found):
     assert sum(shown) == scenario.blocks * scenario.block_chips
 
 
+def test_without_watts_there_is_no_energy(found):
+    scenario, made = found
+    policies = {"separate": made["policies"]["threshold"] | {"energy_kwh_per_day": None}}
+    printed = text(scenario, made | {"policies": policies})
+    assert "MWh" not in printed
+    assert "MWh/day" in text(*found)
+
+
 def test_a_plan_that_is_not_the_solvers_own_says_so(found):
     scenario, made = found
     made["policies"]["threshold"]["own_plan"] = False

@@ -78,7 +78,9 @@ def _table(policies: dict[str, Any]) -> str:
             amounts(_interval(one["tokens_per_day"], 1 / token)),
             amounts(_interval(one["usd_per_day"], 1 / dollar)),
         ]
-        rows.append(row + [amount(one["energy_kwh_per_day"] / _MWH)] * has_energy)
+        if has_energy:
+            row.append(amount(one["energy_kwh_per_day"] / _MWH))
+        rows.append(row)
     return text_table(header, rows)
 
 

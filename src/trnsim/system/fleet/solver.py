@@ -50,15 +50,17 @@ def solved(scenario: Scenario, tell: Callable[[str], None] = lambda _: None) -> 
     sizes = [len(job.levels) for job in scenario.jobs]
     found = np.zeros((scenario.hours, sum(sizes)), np.int64)
     windows: dict[int, Window] = {}
-    for hour in range(0, scenario.hours if sizes else 0, planning.replan_hours):
-        end = min(hour + planning.horizon_hours, scenario.hours)
-        if end - hour not in windows:
-            windows[end - hour] = Window(scenario, end - hour)
-        window = windows[end - hour]
-        kept = min(planning.replan_hours, end - hour)
-        counts = window.solve(free[hour:end], found[hour - 1] if hour else None, kept)
-        found[hour : hour + kept] = counts
-        tell(f"planned {hour + planning.replan_hours:,} of {scenario.hours:,} hours")
+    hour = 0 if sizes else scenario.hours
+    while hour < scenario.hours:
+        ahead = min(planning.horizon_hours, scenario.hours - hour)
+        if ahead not in windows:
+            windows[ahead] = Window(scenario, ahead)
+        is_last = hour + ahead == scenario.hours  # no later plan sees more
+        kept = ahead if is_last else planning.replan_hours
+        before = found[hour - 1] if hour else None
+        found[hour : hour + kept] = windows[ahead].solve(free[hour : hour + ahead], before, kept)
+        hour += kept
+        tell(f"planned {hour:,} of {scenario.hours:,} hours")
     jobs = np.split(found, np.cumsum(sizes)[:-1], axis=1) if sizes else []
     starts = (tuple(jobs), threshold(scenario).jobs)
     plans = [polished(scenario, Plan("solver", services, start)) for start in starts]
