@@ -1,6 +1,6 @@
-import errno
-import os
-from functools import cache
+"""trnsim assess: decisions in 100 columns, as JSON, and in a file; bad input is named."""
+
+import json
 from pathlib import Path
 
 import pytest
@@ -8,20 +8,16 @@ from typer.testing import CliRunner
 
 from trnsim.cli import app
 from trnsim.cli import assess as command
+from trnsim.decide.decision import read
+from trnsim.decide.inventory.template import template
 from trnsim.errors import BadInput
 
-INVENTORY = str(Path(__file__).parents[2] / "examples" / "inventory.csv")
-
-
-@pytest.fixture(scope="module")
-def once():
-    return cache(command.assess_inventory)
-
-
-@pytest.fixture(autouse=True)
-def assessed_once(monkeypatch, once):
-    """The example is assessed by the first test that asks; what is printed of it is tested here."""
-    monkeypatch.setattr(command, "assess_inventory", once)
+ROOT = Path(__file__).parents[2]
+INVENTORY = str(ROOT / "examples" / "inventory.csv")
+COMPANIES = ROOT / "tests" / "decide" / "companies"
+PARCELS = str(COMPANIES / "parcels" / "inventory.csv")
+PROTEINS = str(COMPANIES / "proteins" / "inventory.csv")
+ON = ("--on", "inf2.xlarge", "--as-of", "2026-11-21")
 
 
 def run(*arguments):
@@ -30,40 +26,67 @@ def run(*arguments):
     return result.output
 
 
-def test_each_workload_gets_a_decision_and_a_table():
-    output = run(INVENTORY)
-    assert "nightly-pretraining: GO. trn1: a migration of 60,000 USD (assumed) pays" in output
-    assert "weekly-tuning: NO-GO. " in output
-    assert output.count("\n  trn3 ") == 4
-    assert "engineer-weeks of a migration = 12: " in output
+def test_a_decision_is_told_in_100_columns():
+    output = run(PARCELS, *ON)
+    assert output.startswith("addresses: GO. inf2.xlarge saves 61% at P50")
+    assert "yes 10,000 USD a month: 60,000 USD a month" in output
+    assert "prices of 2026-11-21, seed 0, 4000 draws" in output
+    assert max(map(len, output.splitlines())) <= 100
 
 
-def test_output_goes_to_a_file_whole_or_not_at_all(tmp_path):
-    path = tmp_path / "report.txt"
-    assert run(INVENTORY, "--output", str(path)) == f"wrote {path}\n"
-    assert path.read_text() == run(INVENTORY)
-    assert list(tmp_path.iterdir()) == [path]
+def test_the_file_is_what_json_prints(tmp_path):
+    path = tmp_path / "decision.json"
+    assert run(PARCELS, *ON, "--out", str(path)).endswith(f"wrote {path}\n")
+    assert json.loads(run(PARCELS, *ON, "--json")) == json.loads(path.read_text())
+    assert read(path).workload("addresses").best == "inf2.xlarge"
 
 
-def test_an_output_that_cannot_be_written_is_refused_before_anything_is_computed(
+def test_programs_are_scanned():
+    output = run(PROTEINS, "--on", "trn1.32xlarge", "--as-of", "2026-11-21")
+    assert output.startswith("folding: NO-GO. CUDA-only: ")
+    assert "support of operators: residue_attention.py:" in output
+
+
+def test_another_kind_is_that_of_both_sides():
+    """trn1 and inf2 have effective prices of reservations, g5 has none: the bill gives its own."""
+    output = json.loads(run(PARCELS, *ON, "--price", "ri_effective", "--json"))
+    kinds = {one["kind"] for one in output["workloads"][0]["candidates"]}
+    assert kinds <= {"ri_effective", ""}
+
+
+def test_another_seed_is_said():
+    assert "seed 7, 4000 draws" in run(PARCELS, *ON, "--seed", "7")
+
+
+def test_the_template_is_printed_and_needs_no_inventory():
+    assert run("--template") == template()
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_computed(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(command, "assess_inventory", None)
-    for path, why in ((tmp_path / "none" / "a.txt", "No such file"), (tmp_path, "Is a directory")):
-        with pytest.raises(BadInput, match=f"cannot write {path}: {why}"):
-            run(INVENTORY, "--output", str(path))
+    with pytest.raises(BadInput, match="cannot write"):
+        run(PARCELS, "--out", str(tmp_path))
 
 
-def test_a_missing_inventory_is_refused():
-    with pytest.raises(BadInput, match=r"^cannot read none\.csv: No such file or directory"):
-        run("none.csv")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.csv"], "cannot read none.csv"),
+        ([], "no INVENTORY is given"),
+        ([PARCELS, "--on", "tpu"], "--on tpu is not known; legal: an instance type, or a family"),
+        ([PARCELS, "--price", "cheap"], "purchase kind 'cheap' is not known; legal: on_demand"),
+        ([PARCELS, "--seed", "-1"], "--seed is -1; legal: whole numbers from 0 on"),
+        ([PARCELS, "--as-of", "2999-01-01"], "is in the future"),
+    ],
+)
+def test_bad_input_is_named(arguments, message):
+    with pytest.raises(BadInput, match=message):
+        run(*arguments)
 
 
-def test_what_cannot_be_written_in_the_end_is_printed(tmp_path, monkeypatch, capsys):
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(BadInput, match="No space left on device"):
-        command.assess(Path(INVENTORY), tmp_path / "a.txt")
-    assert "nightly-pretraining: GO." in capsys.readouterr().out
+def test_yesterdays_inventories_stay_legal():
+    output = run(INVENTORY, "--on", "trn1.2xlarge", "--as-of", "2026-11-21")
+    assert output.count(" USD a month\n") >= 4
+    assert "weekly-tuning: NO-GO. " in output

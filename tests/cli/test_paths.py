@@ -146,7 +146,7 @@ def test_other_contents_are_refused(reader, refused, content):
 
 WRITERS = {
     "run --output": ["run", KERNELS, "--input", "q.npy", "q.npy", "q.npy", "--output", "PATH"],
-    "assess --output": ["assess", INVENTORY, "--output", "PATH"],
+    "assess --out": ["assess", INVENTORY, "--out", "PATH"],
 }
 FOLDERS = {
     "run --report": ["run", KERNELS, "--input", "q.npy", "q.npy", "q.npy", "--report", "PATH"],

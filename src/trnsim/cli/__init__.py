@@ -31,8 +31,7 @@ COMMANDS: Final = {
     "goes.",
     "explain": "Print what an instruction takes, where it runs, what it computes, and what it "
     "costs.",
-    "assess": "Predict time and USD of each workload on every Trainium and on p5en, and say go or "
-    "no-go.",
+    "assess": "Say go, pilot, no-go, needs-quote or stay for each workload of an inventory.",
     "guard": "Watch workloads that moved: fallback rules, alerts, and what was saved.",
     "prices": "Show dated prices, compare them, or read today's from AWS.",
     "chips": "List Trainium, Inferentia, GPUs and TPUs, with peaks, memory and contradictions.",

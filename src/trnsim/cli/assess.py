@@ -1,92 +1,91 @@
-"""``trnsim assess``: which workloads of an inventory to move to Trainium."""
+"""``trnsim assess``: which workloads of an inventory to move to AWS's chips, and why."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from trnsim import files
-from trnsim.cli.options import parser
+from trnsim.cli.assess_text import text
+from trnsim.cli.options import AsJson, AsOf, OwnPrices, as_number, day_of, own_rows, parser
+from trnsim.cli.progress import progress
+from trnsim.decide.assess import Asked
+from trnsim.decide.assess import assess as assess_inventory
+from trnsim.decide.inventory.template import template as inventory_template
+from trnsim.decide.programs import scanned
+from trnsim.decide.times import Predictor
 from trnsim.errors import BadInput
-from trnsim.formatting import amount, amounts, text_table
-from trnsim.price.payback import ENGINEER_WEEKS, PAYBACK_LIMIT_MONTHS, USD_PER_ENGINEER_WEEK
-from trnsim.system.assess import Assessment
-from trnsim.system.assess import assess as assess_inventory
-
-if TYPE_CHECKING:
-    from trnsim.facts import Rate
+from trnsim.formatting import parse_whole
 
 app = parser()
 
 
 @app.command()
 def assess(
-    inventory: Annotated[Path, typer.Argument(help="A CSV file.", metavar="INVENTORY.csv")],
-    output: Annotated[Path | None, typer.Option(help="Write there instead of printing.")] = None,
+    inventory: Annotated[
+        Path | None,
+        typer.Argument(help="A CSV or YAML file, or a cost and usage report.", metavar="INVENTORY"),
+    ] = None,
+    on: Annotated[
+        list[str] | None,
+        typer.Option(help="Instances or families to look at alone.", metavar="INSTANCE"),
+    ] = None,
+    template: Annotated[
+        bool, typer.Option("--template", help="Print an inventory to fill in.")
+    ] = False,
     price: Annotated[
-        str, typer.Option("--price", help="Purchase kind of every price: on_demand, spot, ...")
-    ] = "capacity_block",
+        str,
+        typer.Option(
+            "--price", help="Purchase kind of both sides; without, today's.", metavar="KIND"
+        ),
+    ] = "",
+    mixed_prices: Annotated[
+        bool, typer.Option("--mixed-prices", help="Let another kind stand in, and say so.")
+    ] = False,
+    prices: OwnPrices = None,
+    as_of: AsOf = None,
+    seed: Annotated[
+        int, typer.Option(parser=as_number(parse_whole), help="Of all draws.", metavar="NUMBER")
+    ] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the decision as JSON there.", metavar="FILE")
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Predict time and USD of each workload on every Trainium and on p5en, and say go or no-go.
+    """Say go, pilot, no-go, needs-quote or stay for each workload of an inventory.
 
-    The file has the columns workload, model_config (a config.json, relative to the file), kind
-    (train or serve), tokens_per_month or gpu_hours, current_instance and usd_per_month. Go means
-    that a migration pays back within a year even at P90 on a validated platform; pilot, that it
-    does at P50; no-go, that it does not.
+    A saving is predicted cost there over predicted cost here, at prices of one kind: staying saves
+    nothing. Go means that a move pays back within a year in 90 % of draws on a family of plans with
+    published times; pilot, in half of them; needs-quote, that it would at a price that is not
+    public.
 
-    Example: trnsim assess examples/inventory.csv --output assessment.txt
+    Example: trnsim assess examples/inventory.csv --on trn1 --on inf2 --out decision.json
     """
-    if output is not None:
-        files.check_writable(output)
-    report = "\n\n".join([*map(_section, assess_inventory(inventory, kind=price)), _assumed()])
-    if output is None:
-        print(report)
+    if template:
+        print(inventory_template(), end="")
         return
-    try:
-        files.write(output, report + "\n")
-    except BadInput:
-        print(report)
-        raise
-    print(f"wrote {output}")
-
-
-def _section(assessment: Assessment) -> str:
-    """One workload: the decision, then a row per platform."""
-    workload = assessment.workload
-    model = workload.architecture.name
-    head = (
-        f"{workload.name}: {assessment.decision.value.upper()}. {assessment.reason}\n"
-        f"  {workload.kind} {model}, {amount(assessment.tokens_per_month)} tokens "
-        f"a month, today {workload.current_instance}, {amount(workload.usd_per_month)} USD a month"
+    if inventory is None:
+        raise BadInput("no INVENTORY is given", fix="trnsim assess --template > inventory.yaml")
+    if seed < 0:
+        raise BadInput(f"--seed is {seed}; legal: whole numbers from 0 on")
+    if out is not None:
+        files.check_writable(out)
+    rows = own_rows(prices)
+    asked = Asked(
+        on=tuple(on or ()),
+        kind=price,
+        as_of=day_of(as_of, rows),
+        seed=seed,
+        is_mixed=mixed_prices,
     )
-    rows = [
-        (
-            f"  {option.platform}",
-            amounts(option.hours),
-            amounts(option.usd),
-            "-" if option.saving is None else f"{option.saving:+.0%}",
-            "yes" if option.validated else "no",
-            option.price,
+    with progress() as tell:
+        found = assess_inventory(
+            inventory, asked, rows=rows, predictor=Predictor(rows, tell), scan=scanned
         )
-        for option in assessment.options
-    ]
-    columns = ("instance-hours P50 (P10 to P90)", "USD a month", "saving", "validated", "price")
-    return f"{head}\n{text_table(('  platform', *columns), rows)}"
-
-
-def _assumed() -> str:
-    facts: dict[str, Rate] = {
-        "engineer-weeks of a migration": ENGINEER_WEEKS,
-        "USD per engineer-week": USD_PER_ENGINEER_WEEK,
-        "payback limit, months": PAYBACK_LIMIT_MONTHS,
-    }
-    lines = [f"  {name} = {fact:.0f}: {fact.provenance.source}" for name, fact in facts.items()]
-    return "\n".join(
-        [
-            "assumed, beside the inputs that `trnsim plan` lists:",
-            *lines,
-            "Whether the model's operators are supported is not part of this estimate.",
-        ]
-    )
+    print(found.text() if as_json else text(found), end="" if as_json else "\n")
+    if out is not None:
+        found.write(out)
+        if not as_json:
+            print(f"wrote {out}")

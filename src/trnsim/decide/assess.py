@@ -156,7 +156,7 @@ def decide(
         candidates=(staying, *sorted((one for _, one in pairs), key=_order)),
         tornado=() if place is None else compared.tornado(place, own),
         findings=findings or (),
-        split=tuple(one.name for one in findings or () if one.kind == "unsupported"),
+        split=tuple(one.name for one in findings or () if one.kind == "operator"),
         assumptions=workload.assumptions,
     )
 

@@ -7,7 +7,7 @@ from rule_cases import BEST, rule
 
 from trnsim.decide.decision import Finding
 
-FFT = Finding("train.py", 12, "unsupported", "aten::fft_fft")
+FFT = Finding("train.py", 12, "operator", "aten::fft_fft")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from trnsim.decide.decision import Rule
 if TYPE_CHECKING:
     from trnsim.decide.rules.evidence import Evidence
 
-UNSUPPORTED: Final = "unsupported"
 _GROUP: Final = "considerations"
 
 

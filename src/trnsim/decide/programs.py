@@ -1,0 +1,27 @@
+"""A workload's programs, as a decision tells of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trnsim.decide.decision import Finding
+from trnsim.decide.scan import scan
+
+if TYPE_CHECKING:
+    from trnsim.decide.inventory.workload import Workload
+
+
+def scanned(workload: Workload) -> tuple[Finding, ...] | None:
+    """What stands in the programs of a workload; None where none are named.
+
+    Raises:
+        BadInput: one does not exist, or leads out of the inventory's folder.
+    """
+    if not workload.sources:
+        return None
+    root = Path(workload.line.file).parent
+    return tuple(
+        Finding(one.file, one.line, one.kind, one.what, one.advice)
+        for one in scan(workload.sources, root).places
+    )
