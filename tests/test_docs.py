@@ -10,6 +10,7 @@ import tempfile
 from contextlib import chdir, redirect_stdout
 from datetime import date
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -23,6 +24,7 @@ MODEL = ROOT / "docs" / "tutorial-model.md"
 RANKS = ROOT / "docs" / "ranks.md"
 PRICES = ROOT / "docs" / "prices.md"
 FLEET = ROOT / "docs" / "how-to-share-a-fleet.md"
+PLAN = ROOT / "docs" / "how-to-plan.md"
 DAY = date(2026, 11, 21)
 
 
@@ -95,7 +97,7 @@ def outputs(text, folder):
     """What each command of the tutorial prints, run in order in `folder`."""
     shutil.copytree(ROOT / "examples", folder / "examples", dirs_exist_ok=True)
     found = []
-    with chdir(folder):
+    with chdir(folder), patch("trnsim.price.quotes.today", return_value=DAY):
         for _, command, _ in commands(text):
             name, *arguments = shlex.split(command)
             assert name in ("trnsim", "python")
@@ -109,7 +111,8 @@ def outputs(text, folder):
 
 
 @pytest.mark.parametrize(
-    ("page", "number"), [(TUTORIAL, 10), (MODEL, 3), (RANKS, 3), (PRICES, 5), (FLEET, 2)]
+    ("page", "number"),
+    [(TUTORIAL, 10), (MODEL, 3), (RANKS, 3), (PRICES, 5), (FLEET, 2), (PLAN, 8)],
 )
 def test_a_tutorial_shows_what_its_commands_print(page, number, tmp_path):
     for needed in ("highspy",) if page == FLEET else ("pyarrow", "torch"):
@@ -166,3 +169,4 @@ if __name__ == "__main__":
     rewrite_tutorial(RANKS)
     rewrite_tutorial(PRICES)
     rewrite_tutorial(FLEET)
+    rewrite_tutorial(PLAN)

@@ -331,10 +331,12 @@ def _where(found: Sequence[TrainingEstimate]) -> str:
 def _fronts(found: Sequence[TrainingEstimate], mark: str) -> list[str]:
     """What is better in time, in USD or in chips than all else that was looked at."""
     lines = []
+    shown: set[str] = set()
     for label, e in zip(_labels(found), found, strict=True):
-        points = _pareto(e)
+        points = _pareto(e) if e.platform not in shown else []
+        shown.add(e.platform)
         if len(points) > 1:
-            lines.append(f"{label}: no other is as fast, as cheap and as small:")
+            lines.append(f"{e.platform}: no other is as fast, as cheap and as small:")
             lines += [
                 f"  {one.machine.count} instances, {one.machine.chips} chips: "
                 f"{durations(one.time_s)}, {amounts(one.usd)} USD{mark}; {one.step.layout}"

@@ -145,7 +145,7 @@ def _figures(deployment: Deployment, load: Load, outcome: Outcome) -> Figures:
 def _tokens_per_s(load: Load, outcome: Outcome) -> float:
     """Output tokens a second while requests come and all clients have one.
 
-    Of a load that lies mostly outside that time, all tokens over the whole run.
+    Of a load that lies mostly outside that time, or has no token in it, all over the whole run.
     """
     arrival, end = np.array(outcome.arrival_s), np.array(outcome.end_s)
     first = np.minimum(np.array(outcome.first_s), end)
@@ -160,7 +160,7 @@ def _tokens_per_s(load: Load, outcome: Outcome) -> float:
     seen_s = np.clip(end, begin_s, last_s) - np.clip(first, begin_s, last_s)
     share = seen_s / np.maximum(end - first, 1e-30)
     tokens = float((is_inside + (made - 1) * share).sum())
-    return tokens / (last_s - begin_s)
+    return tokens / (last_s - begin_s) if tokens else float(made.sum()) / whole_s
 
 
 def _percentiles(name: str, seconds: NDArray[np.float64]) -> dict[str, float]:

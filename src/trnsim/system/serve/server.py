@@ -251,7 +251,8 @@ def check_split(model: Architecture, machine: Machine, options: Options) -> None
     depth = sum(tower.depth for tower in model.towers)
     if options.stages > depth:
         raise BadInput(
-            f"--pipeline-parallel-size of {options.stages}; {model.name} has {depth} layers"
+            f"--pipeline-parallel-size of {options.stages}; {model.name} has {depth} layers; "
+            f"legal: 1 to {depth}"
         )
     count = model.experts.count if model.experts else 0
     if options.expert > 1 and (not count or count % options.expert):
