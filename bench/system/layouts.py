@@ -1,8 +1,9 @@
 """A search of layouts: ``python bench/system/layouts.py [--ray ADDRESS [--kill]]``.
 
 It makes 28,000 layouts of a mixture of experts, leaves out what HBM has no room for, ranks them,
-and prints the seconds of each. With `--ray`, the cluster ranks them too, one of its workers is
-killed on the way with `--kill`, and the results are compared with those of this process.
+and prints the seconds of each. With `--ray`, layouts are timed as a search times them (the point
+of `trnsim.system.train.best`: layer times, exchanges, the schedule, the exact memory), here and on
+the cluster; one of its workers is killed on the way with `--kill`, and all results are compared.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from trnsim.system import search
 from trnsim.system.machine import machine
+from trnsim.system.train.best import point
 from trnsim.system.train.candidates import Asked, fitting, layouts
-from trnsim.system.train.layout import Layout
 from trnsim.system.train.step import Steps
 from trnsim.system.workload.config import from_config
 
@@ -59,12 +60,6 @@ def steps():
     return Steps(MODEL, machine("trn2", INSTANCES))
 
 
-def ranked(given, nap_s=0.0):
-    """Seconds of a step in closed form; a point of a search, which a nap makes longer."""
-    time.sleep(nap_s)
-    return steps().rough_s(Layout(**given))
-
-
 def killed_worker(after_s):
     """End one process of the cluster's that works for us, once it does."""
     time.sleep(after_s)
@@ -94,19 +89,27 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ray", default="", help="a Ray cluster")
     parser.add_argument("--kill", action="store_true", help="kill one of its workers")
+    parser.add_argument("--after", type=float, default=10.0, help="seconds until one is killed")
+    parser.add_argument("--points", type=int, default=COUNT, help="layouts that are timed")
     asked = parser.parse_args()
     os.environ["TRNSIM_CACHE"] = "off"
     all_layouts = timed("layouts", made)
     fits = timed("with room", lambda: fitting(MODEL, machine("trn2", INSTANCES), all_layouts))
     print(f"{len(all_layouts):,} layouts, {len(fits):,} with room")
-    serial = timed("ranked", lambda: [steps().rough_s(one) for one in all_layouts])
+    timed("ranked", lambda: [steps().rough_s(one) for one in all_layouts])
     if not asked.ray:
         return
-    points = [asdict(one) for one in all_layouts]
+    points = [asdict(one) for one in all_layouts[: asked.points]]
+    where = machine("trn2", INSTANCES)
+    function = partial(
+        point, model=MODEL, name=where.instance.name, count=INSTANCES, lnc=where.lnc, measured=None
+    )
     if asked.kill:
-        threading.Thread(target=killed_worker, args=(12.0,), daemon=True).start()
-    function = partial(ranked, nap_s=0.0005)
+        threading.Thread(target=killed_worker, args=(asked.after,), daemon=True).start()
     found = timed("on the cluster", lambda: search.map(function, points, ray=asked.ray))
+    serial = timed("timed here", lambda: [function(one) for one in points])
+    timed_s = [one for one in serial if one != "memory"]
+    print(f"{len(points):,} points, {len(timed_s):,} with room, the shortest {min(timed_s):.3f} s")
     print("equal" if found == serial else "DIFFERENT")
 
 
