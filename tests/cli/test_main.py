@@ -56,4 +56,4 @@ def test_the_installed_command_answers():
     done = subprocess.run(
         [sys.executable, "-c", code, "claims"], capture_output=True, text=True, check=True
     )
-    assert "34 claims" in done.stdout
+    assert "70 claims" in done.stdout

@@ -26,6 +26,10 @@ COMMANDS: Final = {
     "neuron-ls": "List the devices of the emulated instance, and the programs that run on them.",
     "neuron-monitor": "Print a JSON report a line, whenever a group of metrics is due; end it with "
     "Ctrl-C.",
+    "neuron-monitor-prometheus": "Answer Prometheus's scrapes with what neuron-monitor measures; "
+    "end it with Ctrl-C.",
+    "neuron-monitor-otlp": "Send what neuron-monitor measures to a collector of OpenTelemetry; end "
+    "it with Ctrl-C.",
     "shell": "Run a program, or your shell, where Neuron's clients find an instance's devices.",
     "compile": "Compile a model to a program for a NeuronCore: its time, what bounds it, where it "
     "goes.",
@@ -36,7 +40,8 @@ COMMANDS: Final = {
     "prices": "Show dated prices, compare them, or read today's from AWS.",
     "chips": "List Trainium, Inferentia, GPUs and TPUs, with peaks, memory and contradictions.",
     "instances": "List instance types with memory and price, or which of them hold a model.",
-    "claims": "Recompute 34 published claims about Trainium and Inferentia, and judge each one.",
+    "claims": "Recompute what four documents claim of Trainium and Inferentia, and judge each "
+    "claim.",
     "plan": "Estimate time and USD of training or serving a model, platform by platform.",
     "profile": "Open, print and compare stored reports.",
 }

@@ -6,15 +6,18 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trnsim.cli.options import parser
 from trnsim.instance.state import folder
 from trnsim.instance.state.reader import LISTEN_S, instance_of, read_all
-from trnsim.tools.monitor.config import EVERYTHING, read
+from trnsim.tools.monitor.config import EVERYTHING, Config, everything, read
 from trnsim.tools.monitor.reports import Monitor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 app = parser()
 
@@ -33,15 +36,23 @@ def neuron_monitor(
 
     Example: trnsim neuron-monitor | head -1
     """
-    asked = read(config) if config else EVERYTHING
-    state, listen_s = folder.opened(), asked.longest_s + LISTEN_S
-    monitor = Monitor(asked, lambda: read_all(state, listen_s), instance_of)
+    found = _stream(read(config) if config else EVERYTHING)
     print("emulated by trnsim", file=sys.stderr)
     try:
-        for report in monitor.stream():
+        for report in found:
             print(json.dumps(report, separators=(",", ":")), flush=True)
     except KeyboardInterrupt:
         return
     except BrokenPipeError:
         # Whoever read has enough; what Python would still write on leaving has no reader either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def own_reports() -> Iterator[dict[str, Any]]:
+    """Reports of everything every second, for exporters that nothing is piped into."""
+    return _stream(everything(period_s=1.0))
+
+
+def _stream(config: Config) -> Iterator[dict[str, Any]]:
+    state, listen_s = folder.opened(), config.longest_s + LISTEN_S
+    return Monitor(config, lambda: read_all(state, listen_s), instance_of).stream()

@@ -76,11 +76,15 @@ class Config:
         return next((one.groups for one in self.programs if one.tag_filter.search(tag)), ())
 
 
-EVERYTHING: Final = Config(
-    (Programs(re.compile(""), tuple(Group(name) for name in RUNTIME_GROUPS)),),
-    tuple(Group(name) for name in SYSTEM_GROUPS),
-)
-"""All groups of all programs every 5 s: the configuration where none is given."""
+def everything(period_s: float = PERIOD_S) -> Config:
+    """All groups of all programs, all with one period."""
+    programs = tuple(Group(name, period_s) for name in RUNTIME_GROUPS)
+    system = tuple(Group(name, period_s) for name in SYSTEM_GROUPS)
+    return Config((Programs(re.compile(""), programs),), system)
+
+
+EVERYTHING: Final = everything()
+"""The configuration where none is given."""
 
 
 def read(path: Path) -> Config:

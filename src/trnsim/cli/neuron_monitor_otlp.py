@@ -1,0 +1,61 @@
+"""``trnsim neuron-monitor-otlp``: the series of neuron-monitor for OpenTelemetry."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from trnsim.cli.neuron_monitor import own_reports
+from trnsim.cli.options import as_number, parser
+from trnsim.errors import BadInput
+from trnsim.formatting import parse_number
+from trnsim.tools.monitor.lines import is_fed, reports
+from trnsim.tools.monitor.otlp import export
+from trnsim.tools.monitor.series import Collected
+
+app = parser()
+
+
+@app.command()
+def neuron_monitor_otlp(
+    endpoint: Annotated[
+        str, typer.Option(help="A collector's address for OTLP over HTTP.", metavar="URL")
+    ] = "http://127.0.0.1:4318",
+    period: Annotated[
+        float,
+        typer.Option(
+            parser=as_number(parse_number), help="Seconds between exports.", metavar="NUMBER"
+        ),
+    ] = 5.0,
+) -> None:
+    """Send what neuron-monitor measures to a collector of OpenTelemetry; end it with Ctrl-C.
+
+    Reads neuron-monitor's reports where they are piped into it, else measures by itself every
+    second.
+
+    Example: trnsim neuron-monitor-otlp --endpoint http://127.0.0.1:4318
+    """
+    if not 0 < period <= 3600:  # noqa: PLR2004
+        raise BadInput(f"--period is {period:g}; legal: above 0, up to 3600 seconds")
+    source = reports(sys.stdin, _complain) if is_fed(sys.stdin) else own_reports()
+    collected = Collected()
+    for first in source:
+        collected.add(first)
+        break
+    else:
+        raise BadInput("no report was read", fix="pipe `trnsim neuron-monitor` into it")
+    end = export(collected, endpoint, period)
+    print(f"emulated by trnsim; sending to {endpoint}", file=sys.stderr, flush=True)
+    try:
+        for report in source:
+            collected.add(report)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        end()
+
+
+def _complain(what: str) -> None:
+    print(f"trnsim: {what}; left out", file=sys.stderr)

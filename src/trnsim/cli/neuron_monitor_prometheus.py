@@ -1,0 +1,49 @@
+"""``trnsim neuron-monitor-prometheus``: the series of neuron-monitor for Prometheus."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from trnsim.cli.neuron_monitor import own_reports
+from trnsim.cli.options import parser
+from trnsim.tools.monitor.lines import is_fed, reports
+from trnsim.tools.monitor.prometheus import serve
+from trnsim.tools.monitor.series import Collected
+
+app = parser()
+
+
+@app.command()
+def neuron_monitor_prometheus(
+    port: Annotated[
+        int, typer.Option("--port", "-p", min=0, max=65535, help="0 takes any that is free.")
+    ] = 8000,
+    address: Annotated[
+        str, typer.Option(help="Where to listen; 0.0.0.0 lets other machines scrape.")
+    ] = "127.0.0.1",
+) -> None:
+    """Answer Prometheus's scrapes with what neuron-monitor measures; end it with Ctrl-C.
+
+    Reads neuron-monitor's reports where they are piped into it, else measures by itself every
+    second. In `trnsim shell` this is `neuron-monitor-prometheus.py`.
+
+    Example: trnsim neuron-monitor | trnsim neuron-monitor-prometheus --port 8000
+    """
+    collected = Collected()
+    end = serve(collected, port, address)
+    print(f"emulated by trnsim; listening on {address} port {port}", file=sys.stderr, flush=True)
+    source = reports(sys.stdin, _complain) if is_fed(sys.stdin) else own_reports()
+    try:
+        for report in source:
+            collected.add(report)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        end()
+
+
+def _complain(what: str) -> None:
+    print(f"trnsim: {what}; left out", file=sys.stderr)

@@ -1,0 +1,38 @@
+"""Reports from a pipe: what `neuron-monitor` wrote, a JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import IO, TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_FIELDS: Final = {"neuron_runtime_data", "system_data", "instance_info", "neuron_hardware_info"}
+
+
+def is_fed(stream: IO[str]) -> bool:
+    """Whether something is piped into `stream`, or it is a file."""
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+def reports(stream: IO[str], complain: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+    """The reports of `stream`, until it ends; a line that is none is named and left out."""
+    for number, line in enumerate(stream, 1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+        except ValueError as error:
+            complain(f"line {number} is no JSON: {error}")
+            continue
+        if isinstance(found, dict) and found.keys() >= _FIELDS:
+            yield found
+        else:
+            complain(f"line {number} is no report of neuron-monitor")

@@ -1,0 +1,75 @@
+"""The series of neuron-monitor to a collector of OpenTelemetry, through opentelemetry-sdk.
+
+Names are those of Prometheus without its suffixes, as the collector's awscontainerinsight receiver
+has them; labels are attributes, those of the instance attributes of the resource.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.tools.monitor.series import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trnsim.tools.monitor.series import Collected, Metric
+
+_NEEDS: Final = "pip install 'trnsim[platform]'"
+
+
+def export(
+    collected: Collected, endpoint: str, period_s: float, exporter: Any = None
+) -> Callable[[], None]:
+    """Send the series to `endpoint` every `period_s`; what is returned sends once more and ends it.
+
+    Args:
+        collected: has had its first report, which names the instance.
+        endpoint: the collector's, with its scheme and port; ``/v1/metrics`` is added.
+        period_s: between two exports.
+        exporter: another one than OTLP over HTTP.
+
+    Raises:
+        BadInput: opentelemetry is not installed, or the endpoint is no HTTP address.
+    """
+    sdk, resources = _load("opentelemetry.sdk.metrics"), _load("opentelemetry.sdk.resources")
+    reading = _load("opentelemetry.sdk.metrics.export")
+    if exporter is None:
+        if not endpoint.startswith(("http://", "https://")):
+            raise BadInput(f"--endpoint is {endpoint!r}; legal: http://HOST:PORT or https://...")
+        http = _load("opentelemetry.exporter.otlp.proto.http.metric_exporter")
+        exporter = http.OTLPMetricExporter(endpoint=f"{endpoint.rstrip('/')}/v1/metrics")
+    attributes = {"service.name": "neuron-monitor", **collected.instance}
+    provider = sdk.MeterProvider(
+        [reading.PeriodicExportingMetricReader(exporter, export_interval_millis=period_s * 1e3)],
+        resource=resources.Resource.create(attributes),
+    )
+    meter = provider.get_meter("trnsim")
+    for metric in METRICS.values():
+        kind = "counter" if metric.kind == "counter" else "gauge"
+        make = getattr(meter, f"create_observable_{kind}")
+        make(metric.name, [_observed(metric, collected)], metric.unit, metric.help)
+    return provider.shutdown
+
+
+def _observed(metric: Metric, collected: Collected) -> Callable[[Any], list[Any]]:
+    """What OpenTelemetry calls for the values of a metric."""
+    observation = _load("opentelemetry.metrics").Observation
+
+    def values(_: Any) -> list[Any]:
+        return [
+            observation(one.value, dict(one.labels))
+            for one in collected.series
+            if one.metric is metric
+        ]
+
+    return values
+
+
+def _load(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise BadInput("opentelemetry-sdk is not installed", fix=_NEEDS) from None

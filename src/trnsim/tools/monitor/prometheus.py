@@ -1,0 +1,91 @@
+"""``neuron-monitor-prometheus``: the series of neuron-monitor over HTTP, through prometheus_client.
+
+Counters have their ``_created`` series where the format of the answer does, and those of this
+process stand beside them (``process_*``, ``python_*``), as with AWS's script.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import defaultdict
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from trnsim.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from trnsim.tools.monitor.series import Collected, Metric, Series
+
+_NEEDS = "pip install 'trnsim[platform]'"
+
+
+class Exporter:
+    """A collector of prometheus_client over the last report."""
+
+    def __init__(self, collected: Collected) -> None:
+        self.collected = collected
+
+    def collect(self) -> Iterator[Any]:
+        """A family for each metric that has a value."""
+        by_metric: dict[Metric, list[Series]] = defaultdict(list)
+        for one in self.collected.series:
+            by_metric[one.metric].append(one)
+        for metric, several in by_metric.items():
+            yield _family(metric, several, self.collected.instance)
+
+
+def serve(collected: Collected, port: int, address: str) -> Callable[[], None]:
+    """Answer scrapes on `address` and `port` from now on; what is returned ends that.
+
+    Raises:
+        BadInput: prometheus_client is not installed, or the port cannot be had.
+    """
+    client = _client()
+    registry = client.CollectorRegistry()
+    for collector in (client.PROCESS_COLLECTOR, client.PLATFORM_COLLECTOR, client.GC_COLLECTOR):
+        registry.register(collector)
+    registry.register(Exporter(collected))
+    try:
+        server, thread = client.start_http_server(port, address, registry)
+    except (OSError, OverflowError) as error:
+        taken = getattr(error, "errno", None) == errno.EADDRINUSE
+        why = "another program has it" if taken else str(error)
+        raise BadInput(
+            f"cannot listen on {address} port {port}: {why}",
+            fix="name another port with --port, or 0 for any that is free",
+        ) from error
+
+    def end() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return end
+
+
+def _family(metric: Metric, several: list[Series], instance: dict[str, str]) -> Any:
+    core = import_module("prometheus_client.metrics_core")
+    names = [*instance, *several[0].labels]
+    if metric.kind == "info":
+        # Written as a gauge: an info has no type of its own in the older format.
+        found = core.GaugeMetricFamily(f"{metric.name}_info", metric.help, labels=names)
+    elif metric.kind == "counter":
+        found = core.CounterMetricFamily(metric.name, metric.help, labels=names)
+    else:
+        found = core.GaugeMetricFamily(metric.name, metric.help, labels=names)
+    for one in several:
+        labels = [*instance.values(), *one.labels.values()]
+        if metric.kind == "counter":
+            found.add_metric(labels, one.value, created=one.since_s)
+        else:
+            found.add_metric(labels, one.value)
+    return found
+
+
+def _client() -> Any:
+    try:
+        return import_module("prometheus_client")
+    except ImportError:
+        raise BadInput("prometheus_client is not installed", fix=_NEEDS) from None

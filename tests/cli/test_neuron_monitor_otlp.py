@@ -1,0 +1,28 @@
+import pytest
+from typer.testing import CliRunner
+
+from trnsim.cli import app
+from trnsim.cli import neuron_monitor_otlp as command
+from trnsim.errors import BadInput
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["neuron-monitor-otlp", *arguments], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("period", ["0", "-1", "nan", "3601"])
+def test_a_period_is_above_zero_and_at_most_an_hour(period):
+    with pytest.raises(BadInput, match=r"--period is .*; legal: above 0, up to 3600 seconds"):
+        run("--period", period)
+
+
+def test_an_empty_pipe_is_refused(monkeypatch):
+    monkeypatch.setattr(command, "is_fed", lambda _: True)
+    monkeypatch.setattr(command, "reports", lambda *_: iter(()))
+    with pytest.raises(BadInput, match="no report was read"):
+        run()
+
+
+def test_a_line_that_is_left_out_is_said(capsys):
+    command._complain("line 3 is no JSON")
+    assert capsys.readouterr().err == "trnsim: line 3 is no JSON; left out\n"

@@ -1,0 +1,32 @@
+import io
+import json
+import os
+from pathlib import Path
+
+from trnsim.tools.monitor.lines import is_fed, reports
+
+REPORT = {
+    "neuron_runtime_data": [], "system_data": {}, "instance_info": {}, "neuron_hardware_info": {},
+}  # fmt: skip
+
+
+def test_lines_that_are_no_reports_are_named_and_left_out():
+    said = []
+    text = "\n".join([json.dumps(REPORT), "", "{", "[]", '{"system_data": {}}', json.dumps(REPORT)])
+    assert list(reports(io.StringIO(text), said.append)) == [REPORT, REPORT]
+    assert [one.split(":")[0] for one in said] == [
+        "line 3 is no JSON",
+        "line 4 is no report of neuron-monitor",
+        "line 5 is no report of neuron-monitor",
+    ]
+
+
+def test_pipes_and_files_feed_and_nothing_does_not(tmp_path):
+    read, write = os.pipe()
+    with os.fdopen(read) as pipe, os.fdopen(write, "w"):
+        assert is_fed(pipe)
+    (tmp_path / "a").write_text("")
+    with (tmp_path / "a").open() as file, Path(os.devnull).open() as null:
+        assert is_fed(file)
+        assert not is_fed(null)
+    assert not is_fed(io.StringIO())

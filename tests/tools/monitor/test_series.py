@@ -1,0 +1,111 @@
+import copy
+import re
+
+import pytest
+from monitored import record
+
+from trnsim.instance.model import instance_model
+from trnsim.tools.monitor.config import EVERYTHING
+from trnsim.tools.monitor.reports import Monitor
+from trnsim.tools.monitor.series import METRICS, Collected
+
+MODEL = instance_model("trn2.48xlarge", 2)
+
+
+@pytest.fixture(scope="module")
+def reports():
+    """Three reports, about 5 s apart, of a program that goes on."""
+    now = [0.0]
+    monitor = Monitor(
+        EVERYTHING,
+        lambda: [record(1 + now[0])],
+        lambda _: MODEL,
+        lambda: {3: {"mem_ecc_uncorrected": int(now[0])}},
+        clock=lambda: now[0],
+    )
+    found = []
+    # A clock never ticks twice alike; what is alike to the nanosecond is a repetition.
+    for now[0] in (0.0, 5.000001, 10.000003):
+        found.append(monitor.report())
+    return found
+
+
+def collected(*reports):
+    found = Collected(lambda: 1000.0)
+    for one in reports:
+        found.add(copy.deepcopy(one))
+    return found
+
+
+def values(found, name, **labels):
+    return [
+        one.value
+        for one in found.series
+        if one.metric.name == name and labels.items() <= one.labels.items()
+    ]
+
+
+def test_counts_of_periods_are_added_up(reports):
+    found = collected(*reports)
+    assert values(found, "execution_status", status_type="completed") == [10 * 11]
+    assert values(found, "execution_errors", error_type="hardware") == [10]
+    assert values(found, "hardware_ecc_events", neuron_device_index="3",
+                  event_type="mem_ecc_uncorrected") == [10]  # fmt: skip
+
+
+def test_a_group_that_is_repeated_counts_once(reports):
+    found = collected(reports[0], reports[1], reports[1])
+    assert values(found, "execution_status", status_type="completed") == [60]
+
+
+def test_ratios_are_parts_of_one(reports):
+    found = collected(*reports)
+    assert values(found, "neuroncore_utilization_ratio", neuroncore="0") == [0.5]
+    assert all(
+        0 <= one.value <= 1.001 for one in found.series if one.metric.name.endswith("_ratio")
+    )
+
+
+def test_memory_has_its_categories(reports):
+    found = collected(reports[0])
+    assert values(found, "neuron_runtime_memory_used_bytes", memory_location="neuron_device") == [
+        123
+    ]
+    assert values(found, "neuroncore_memory_usage_tensors", neuroncore="5") == [3]
+    assert values(found, "neuroncore_memory_usage_tensors", memory_location="None") == [100, 3]
+
+
+def test_the_series_of_a_program_end_with_it(reports):
+    found = collected(reports[0])
+    gone = copy.deepcopy(reports[1])
+    gone["neuron_runtime_data"] = []
+    found.add(gone)
+    assert not any("runtime_tag" in one.labels for one in found.series)
+    found.add(copy.deepcopy(reports[2]))
+    # The program that comes has counts of its own.
+    assert values(found, "execution_status", status_type="completed") == [50]
+
+
+def test_the_instance_labels_every_series(reports):
+    found = collected(reports[0])
+    assert found.instance["instance_type"] == "trn2.48xlarge"
+    assert set(found.instance) == {
+        "instance_id", "instance_name", "instance_type", "availability_zone", "region", "subnet_id",
+    }  # fmt: skip
+
+
+def test_every_metric_has_a_value_and_every_series_of_one_has_the_same_labels(reports):
+    found = collected(reports[0])
+    labels = {}
+    for one in found.series:
+        assert labels.setdefault(one.metric.name, set(one.labels)) == set(one.labels)
+    assert set(labels) == set(METRICS)
+    assert all(re.fullmatch(r"[a-z_]+", name) for name in METRICS)
+
+
+def test_groups_that_are_missing_or_failed_have_no_series(reports):
+    bare = copy.deepcopy(reports[0])
+    bare["system_data"] = {"vcpu_usage": {"period": 5, "error": "no"}}
+    bare["neuron_runtime_data"][0]["report"] = {"execution_stats": {"period": 5, "error": "no"}}
+    names = {one.metric.name for one in collected(bare).series}
+    assert names == {"instance", "neuron_hardware"}
