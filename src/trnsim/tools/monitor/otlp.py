@@ -51,7 +51,8 @@ def export(
         kind = "counter" if metric.kind == "counter" else "gauge"
         make = getattr(meter, f"create_observable_{kind}")
         make(metric.name, [_observed(metric, collected)], metric.unit, metric.help)
-    return provider.shutdown
+    end: Callable[[], None] = provider.shutdown
+    return end
 
 
 def _observed(metric: Metric, collected: Collected) -> Callable[[Any], list[Any]]:
