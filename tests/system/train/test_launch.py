@@ -77,3 +77,9 @@ def test_an_instance_alone_needs_no_network():
 def test_another_kind_lists_the_legal_ones():
     with pytest.raises(BadInput, match="--emit docker; legal: torchrun, sbatch, k8s"):
         text("docker", machine("trn2"), Layout())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_further_words_end_the_command(kind):
+    made = text(kind, machine("trn2", 1), LAYOUT, ("--seed 3", "--log-interval 1"))
+    assert re.search(r"--bf16 \\\n\s+--seed 3 \\\n\s+--log-interval 1\b", made)

@@ -32,6 +32,18 @@ def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed
     Raises:
         EmulatorError: no batch can run.
     """
+    taken, is_met = chosen(workload, name, rows)
+    return _speed(workload, name, taken, is_met, rows)
+
+
+def chosen(
+    workload: Workload, name: str, rows: Catalogue | None = None
+) -> tuple[InferenceEstimate, bool | None]:
+    """The estimate of that batch, and whether its latency is kept; None without a limit.
+
+    Raises:
+        EmulatorError: no batch can run.
+    """
     limit = workload.slo.latency_s
     found: list[InferenceEstimate] = []
     refused: EmulatorError | None = None
@@ -48,7 +60,7 @@ def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed
         taken = max(kept, key=lambda one: one.items_per_s.p50)
     else:
         taken = min(found, key=lambda one: one.latency_s.p50)
-    return _speed(workload, name, taken, None if limit is None else bool(kept), rows)
+    return taken, None if limit is None else bool(kept)
 
 
 def _asked(workload: Workload, batch: int) -> Asked:

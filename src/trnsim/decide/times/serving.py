@@ -47,15 +47,28 @@ def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed
         BadInput: nothing can be deployed.
         OutOfMemory: the model has no room.
     """
+    best, rate, is_met = chosen(workload, name, rows)
+    return best.speed(rate, is_met)
+
+
+def chosen(
+    workload: Workload, name: str, rows: Catalogue | None = None
+) -> tuple[Busy, float, bool | None]:
+    """That deployment, its output tokens a second, and whether latencies are kept, if promised.
+
+    Raises:
+        BadInput: nothing can be deployed.
+        OutOfMemory: the model has no room.
+    """
     shape, slo = workload.shape, workload.slo
     lengths = shape.input_len or INPUT_TOKENS, shape.output_len or OUTPUT_TOKENS
     demand, where = kept_busy(*lengths), machine(name, rows=rows)
     options = Options(max_model_len=sum(lengths))
     model = workload.model
     found = Search(model, where, options, demand, None, Limits(), None).deployments()
-    busy = sorted((_Busy(one, demand) for one in found), key=lambda one: one.cost)
+    busy = sorted((Busy(one, demand) for one in found), key=lambda one: one.cost)
     if not _has_limits(slo):
-        return busy[0].speed(busy[0].tokens_per_s, None)
+        return busy[0], busy[0].tokens_per_s, None
     best, rate = busy[0], 0.0
     for one in [one for one in busy if one.may_keep(slo)][:_TRIED]:
         if rate and _BUSY / one.cost <= rate / best.deployment.instances:
@@ -63,7 +76,7 @@ def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed
         kept = one.kept(slo)
         if kept / one.deployment.instances > rate / best.deployment.instances:
             best, rate = one, kept
-    return best.speed(rate or best.tokens_per_s, is_met=rate > 0)
+    return best, rate or best.tokens_per_s, rate > 0
 
 
 def _has_limits(slo: Slo) -> bool:
@@ -71,7 +84,7 @@ def _has_limits(slo: Slo) -> bool:
 
 
 @dataclass(frozen=True)
-class _Busy:
+class Busy:
     """A deployment that is kept busy by requests of one kind."""
 
     deployment: Deployment

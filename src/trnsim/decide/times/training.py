@@ -36,8 +36,7 @@ def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None 
         BadInput: no layout is legal, or the type cannot exchange with others.
         OutOfMemory: the model has no room.
     """
-    asked = _asked(workload, machine(name, rows=rows))
-    found = best(workload.model, name, None, asked, _EFFORT)
+    found = smallest(workload, name, rows)
     notes: tuple[str, ...] = ()
     if instances > found.machine.count:
         found = _enlarged(workload, found, name, min(instances, MOST_TIMED))
@@ -57,6 +56,17 @@ def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None 
         ms={cause: 1e3 * time_s for cause, time_s in step.parts_s.items() if time_s},
         notes=notes,
     )
+
+
+def smallest(workload: Workload, name: str, rows: Catalogue | None = None) -> Best:
+    """The fewest instances of the type `name` that hold the model, and the best step there.
+
+    Raises:
+        BadInput: no layout is legal.
+        OutOfMemory: the model has no room.
+    """
+    asked = _asked(workload, machine(name, rows=rows))
+    return best(workload.model, name, None, asked, _EFFORT)
 
 
 def _asked(workload: Workload, where: Machine) -> Asked:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 from trnsim.errors import BadInput
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trnsim.system.machine import Machine
     from trnsim.system.train.layout import Layout
 
@@ -28,15 +30,15 @@ def check(kind: str) -> None:
         raise BadInput(f"--emit {kind}; legal: {', '.join(KINDS)}", fix="for example torchrun")
 
 
-def text(kind: str, machine: Machine, layout: Layout) -> str:
-    """The file of a kind that starts the layout.
+def text(kind: str, machine: Machine, layout: Layout, more: Sequence[str] = ()) -> str:
+    """The file of a kind that starts the layout; `more` are further words of the command.
 
     Raises:
         BadInput: for a kind that is not known.
     """
     check(kind)
     made = {"torchrun": _torchrun, "sbatch": _sbatch, "k8s": _kubernetes}[kind]
-    return made(machine, layout)
+    return made(machine, layout, more)
 
 
 def _arguments(layout: Layout) -> list[str]:
@@ -69,7 +71,7 @@ def _environment(machine: Machine) -> dict[str, str]:
     return made
 
 
-def _command(machine: Machine, layout: Layout, head: str, rank: str) -> str:
+def _command(machine: Machine, layout: Layout, more: Sequence[str], *, head: str, rank: str) -> str:
     one = [
         "torchrun",
         f"--nproc-per-node {machine.ranks_per_instance}",
@@ -79,21 +81,21 @@ def _command(machine: Machine, layout: Layout, head: str, rank: str) -> str:
         f"--master-port {_PORT}",
         "train.py",
     ]
-    return " \\\n    ".join([*one, *_arguments(layout)])
+    return " \\\n    ".join([*one, *_arguments(layout), *more])
 
 
 def _exports(machine: Machine) -> list[str]:
     return [f"export {name}={value}" for name, value in _environment(machine).items()]
 
 
-def _torchrun(machine: Machine, layout: Layout) -> str:
+def _torchrun(machine: Machine, layout: Layout, more: Sequence[str]) -> str:
     about = f"# {layout} on {machine.count} x {machine.instance.name}; NODE_RANK, HEAD: of each."
-    command = _command(machine, layout, "${HEAD:-localhost}", "${NODE_RANK:-0}")
+    command = _command(machine, layout, more, head="${HEAD:-localhost}", rank="${NODE_RANK:-0}")
     return "\n".join(["#!/bin/sh", about, *_exports(machine), command, ""])
 
 
-def _sbatch(machine: Machine, layout: Layout) -> str:
-    command = _command(machine, layout, "$HEAD", "\\$SLURM_NODEID")
+def _sbatch(machine: Machine, layout: Layout, more: Sequence[str]) -> str:
+    command = _command(machine, layout, more, head="$HEAD", rank="\\$SLURM_NODEID")
     return "\n".join(
         [
             "#!/bin/bash",
@@ -107,9 +109,9 @@ def _sbatch(machine: Machine, layout: Layout) -> str:
     )
 
 
-def _kubernetes(machine: Machine, layout: Layout) -> str:
+def _kubernetes(machine: Machine, layout: Layout, more: Sequence[str]) -> str:
     """A Job with an index for each instance, whose first pod the others find by a service."""
-    command = _command(machine, layout, "train-0.train", "$JOB_COMPLETION_INDEX")
+    command = _command(machine, layout, more, head="train-0.train", rank="$JOB_COMPLETION_INDEX")
     indented = command.replace("\n", "\n" + 14 * " ")
     device = "aws.amazon.com/neuron" if machine.lnc else "nvidia.com/gpu"
     environment = "".join(

@@ -1,0 +1,146 @@
+"""Predictions after a pilot: its own factors on both sides, and what they tell of other instances.
+
+    factor = measured time / predicted time, of one workload on one instance
+
+A prediction has causes of doubt (`trnsim.decide.times.speed`), each a normal z of its own:
+``log factor = sum of sigma z``. The two factors that were measured give the z of their causes their
+likeliest values and smaller doubts (a Gaussian update), and other instances share some of them: a
+GPU that is slower than predicted says that other GPUs are. What a run measured keeps only the run's
+own error.
+
+Source of the update: Bishop, Pattern Recognition and Machine Learning, 2006, equations 2.113-2.117.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.decide.times import Answer, Predictor, Speed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from trnsim.decide.inventory.workload import Workload
+
+FAMILY: Final = "the pilot's runs"
+"""What a measured speed is judged by, in place of published times."""
+_MEDIAN: Final = 0.6744897501960817
+_TENTH: Final = 1.2815515655446004
+_NINETY: Final = 1.6448536269514722
+"""Sigmas within which half and 90 % of errors lie, and below which nine tenths do."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """How far a prediction was off on one instance.
+
+    Attributes:
+        value: measured time over predicted time.
+        sigma: one sigma of its logarithm: the error of the run.
+        is_met: whether the promised latency was kept; None where none was promised.
+    """
+
+    value: float
+    sigma: float
+    is_met: bool | None = None
+
+
+class Corrected(Predictor):
+    """Speeds of one workload as a pilot corrects them; those of others are unchanged.
+
+    Args:
+        base: predicts.
+        workload: the name of the pilot's workload.
+        factors: what was measured, by instance.
+    """
+
+    def __init__(self, base: Predictor, workload: str, factors: Mapping[str, Factor]) -> None:
+        super().__init__()
+        self._base = base
+        self._name = workload
+        self._factors = factors
+        self._learnt: _Learnt | None = None
+
+    def speed(self, workload: Workload, name: str, instances: int = 1) -> Answer:
+        """The speed of `workload` on the type `name`, with at least `instances` of it."""
+        answer = self._base.speed(workload, name, instances)
+        if workload.name != self._name or answer.speed is None:
+            return answer
+        if name in self._factors:
+            return Answer(_measured(answer.speed, name, self._factors[name]))
+        if self._learnt is None:
+            self._learnt = self._learn(workload)
+        return Answer(self._learnt.told(answer.speed))
+
+    def _learn(self, workload: Workload) -> _Learnt:
+        found = {name: self._base.speed(workload, name).speed for name in self._factors}
+        return learnt(
+            [
+                (speed.doubts, self._factors[name])
+                for name, speed in found.items()
+                if speed is not None
+            ]
+        )
+
+
+def _measured(speed: Speed, name: str, factor: Factor) -> Speed:
+    """A speed that was measured, with the error of the run alone."""
+    made = _slower(speed, factor.value)
+    error = {"median": _MEDIAN * factor.sigma, "p90": _NINETY * factor.sigma}
+    return replace(
+        made,
+        doubts={f"pilot on {name}": factor.sigma} if factor.sigma else {},
+        family=FAMILY,
+        is_validated=True,
+        error=error,
+        is_met=speed.is_met if factor.is_met is None else factor.is_met,
+    )
+
+
+def _slower(speed: Speed, factor: float) -> Speed:
+    return replace(
+        speed,
+        units_per_s=speed.units_per_s / factor,
+        ms={cause: factor * one for cause, one in speed.ms.items()},
+    )
+
+
+@dataclass(frozen=True)
+class _Learnt:
+    """Causes after an update: the likeliest z of each, and its variance; others are 0 and 1."""
+
+    z: dict[str, float]
+    variance: dict[str, float]
+
+    def told(self, speed: Speed) -> Speed:
+        """A speed that was not measured, with what was learnt of the causes that it shares."""
+        shift = sum(sigma * self.z.get(cause, 0.0) for cause, sigma in speed.doubts.items())
+        doubts = {
+            cause: sigma * math.sqrt(self.variance.get(cause, 1.0))
+            for cause, sigma in speed.doubts.items()
+        }
+        return replace(_slower(speed, math.exp(shift)), doubts=doubts)
+
+
+def learnt(runs: list[tuple[Mapping[str, float], Factor]]) -> _Learnt:
+    """What factors tell of causes: ``z = K y`` and ``1 - K H`` with ``K = H' (H H' + R)^-1``.
+
+    H has the sigmas of each run's causes, y the logarithms of the factors, R the runs' own errors.
+    Covariances between causes are left out, which never makes a doubt too small for one cause.
+    """
+    causes = list(dict.fromkeys(cause for doubts, _ in runs for cause in doubts))
+    if not causes:
+        return _Learnt({}, {})
+    sigmas = np.array([[doubts.get(cause, 0.0) for cause in causes] for doubts, _ in runs])
+    logs = np.array([math.log(factor.value) for _, factor in runs])
+    errors = np.diag([factor.sigma**2 for _, factor in runs])
+    gain: NDArray[np.float64] = sigmas.T @ np.linalg.pinv(sigmas @ sigmas.T + errors)
+    left = 1 - np.einsum("ij,ji->i", gain, sigmas)
+    z = dict(zip(causes, (gain @ logs).tolist(), strict=True))
+    return _Learnt(z, dict(zip(causes, np.clip(left, 0.0, 1.0).tolist(), strict=True)))
