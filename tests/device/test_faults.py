@@ -2,12 +2,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from trnsim.device import faults
 from trnsim.device.faults import Fault, HardwareFault, Injector, parse
 from trnsim.errors import BadInput
+from trnsim.instance.state.hardware import Injected
 
 
 @pytest.mark.parametrize(
@@ -80,3 +82,72 @@ def test_a_killed_rank_has_no_time_to_say_anything():
         assert subprocess.run([sys.executable, "-c", code], env=given, check=False).returncode == (
             status
         )
+
+
+@pytest.mark.parametrize("kind", ["hbm-ecc", "hang", "dma", "thermal"])
+def test_launch_takes_the_kinds_of_trnsim_fault(kind):
+    assert parse(f"{kind}=rank:1,step=2") == Fault(kind, 1, 2)
+
+
+STATUSES = {
+    "hbm-ecc": r"NRT_EXEC_HW_ERR_HBM_UE \(1201\) on device 3, core 1 \(neuron:0\): Uncorrectable",
+    "hang": r"NRT_TIMEOUT \(5\) on device 3, core 1 \(neuron:0\): execution timeout",
+    "dma": r"NRT_EXEC_HW_ERR_DMA_ABORT \(1203\) on device 3, core 1 \(neuron:0\): DMA TX engine 0",
+}
+
+
+@pytest.fixture
+def pending():
+    yield faults.pending
+    faults.pending.clear()
+
+
+@pytest.mark.parametrize("kind", list(STATUSES))
+def test_a_request_strikes_the_core_that_it_is_for(pending, kind):
+    pending[0] = Injected(kind, 3, 1, time.time(), 30.0)
+    faults.strike(1)
+    with pytest.raises(HardwareFault, match=STATUSES[kind]):
+        faults.strike(0)
+    pending[0] = Injected(kind, 3, 1, time.time() - 31.0, 30.0)
+    faults.strike(0)
+
+
+def test_a_throttled_device_goes_on(pending):
+    pending[0] = Injected("thermal", 3, None, time.time(), None)
+    faults.strike(0)
+
+
+@pytest.mark.parametrize("tensor", ["kept + kept", "kept.cpu()", "torch.ones(2).to('neuron')"])
+def test_a_program_meets_a_request_and_the_state_agrees(tmp_path, tensor):
+    """Error, executions, errors, counter and log of one fault say the same."""
+    program = f"""
+import time, torch
+from trnsim.device import watch
+from trnsim.device.faults import HardwareFault
+from trnsim.instance.state import hardware
+from trnsim.instance.state.folder import opened
+from trnsim.instance.state.reader import read_all
+kept = torch.ones(4, device="neuron")
+place = opened()
+hardware.inject(place, hardware.Injected("hbm-ecc", 0, 0, time.time(), None))
+watch.present().writer.look()
+try:
+    {tensor}
+except HardwareFault as error:
+    print("1201" in str(error), "device 0, core 0" in str(error))
+(record,) = read_all(place)
+print(record.executions["completed_with_err"], record.errors["hardware"])
+print(hardware.counters(hardware.injected(place), 1)[0]["mem_ecc_uncorrected"])
+print((place / hardware.LOG).read_text().count("NEURON_HW_ERR=HBM_UNCORRECTABLE_ERROR"))
+hardware.clear(place)
+time.sleep(0.01)
+watch.present().writer.look()
+{tensor}
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"TRNSIM_STATE": str(tmp_path / "state")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True", "True", "1", "1", "1", "1"]

@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "demo": "Show what trnsim does: a kernel, a mistake, a training loop, a cost, the claims.",
     "run": "Run a Python program, or one of its NKI kernels, on an emulated NeuronCore.",
     "launch": "Run a program as ranks of emulated instances, one process a rank.",
+    "fault": "Inject a hardware fault into the emulated instance.",
     "neuron-ls": "List the devices of the emulated instance, and the programs that run on them.",
     "neuron-monitor": "Print a JSON report a line, whenever a group of metrics is due; end it with "
     "Ctrl-C.",

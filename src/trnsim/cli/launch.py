@@ -47,8 +47,8 @@ def launch(
     fault: Annotated[
         list[str] | None,
         typer.Option(
-            help="Inject a fault: rank=3,step=5 (killed), hbm-ecc=rank:3,step=5, or link=NAME with "
-            "factor=0.5 (0, or no factor: dead)."
+            help="Inject a fault: rank=3,step=5 (killed), hbm-ecc=rank:3,step=5 (or hang, dma, "
+            "thermal), or link=NAME with factor=0.5 (0, or no factor: dead)."
         ),
     ] = None,
     max_restarts: Annotated[

@@ -3,6 +3,10 @@
 `trnsim launch --fault` hands them to all ranks by TRNSIM_FAULTS. The one injector is asked before
 each step of a program. A fault strikes once: ranks that were started again go on without it.
 
+`trnsim fault` writes the same kinds into the state folder (`instance/state/hardware`). A process
+looks there once a second (`device/watch`); what strikes its cores stands in `pending`, which is
+asked before each launch, copy and collective.
+
 Source: aws-neuron-sdk neuron-runtime/nrt-troubleshoot.rst, HBM Uncorrectable.
 """
 
@@ -15,13 +19,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from trnsim.errors import BadInput, UndefinedBehavior
+from trnsim.instance.state.hardware import KINDS, Injected
 
 FAULTS_VARIABLE: Final = "TRNSIM_FAULTS"
 RESTART_VARIABLE: Final = "TRNSIM_RESTART"
 """How often the ranks were started again."""
 _BETWEEN: Final = ";"
 _FIX: Final = (
-    "--fault rank=3,step=5 (killed), --fault hbm-ecc=rank:3,step=5 (its HBM fails) or "
+    "--fault rank=3,step=5 (killed), --fault hbm-ecc=rank:3,step=5 (its HBM fails; likewise hang, "
+    "dma, thermal) or "
     '--fault "link=chip 0 to chip 1,factor=0.5" (0, or no factor: dead); of an adapter of one node '
     '--fault "link=instance 0, EFA 0, out"'
 )
@@ -37,7 +43,7 @@ class Fault:
     """A fault.
 
     Attributes:
-        kind: "rank", "hbm-ecc" or "link".
+        kind: "rank", "link", or one of `KINDS`.
         rank: the rank that it strikes; -1 for a link.
         step: the step before which it strikes; the first is 1.
         link: the name of the link or EFA adapter, as a report has it.
@@ -69,7 +75,7 @@ def parse(text: str) -> Fault:
     try:
         if kind == "link" and value and more.keys() <= {"factor"}:
             return Fault(kind, link=value.strip(), factor=_factor(more.get("factor", "0")))
-        if kind == "hbm-ecc" and value.startswith("rank:") and more.keys() == {"step"}:
+        if kind in KINDS and value.startswith("rank:") and more.keys() == {"step"}:
             return Fault(kind, _number(value.removeprefix("rank:"), 0), _number(more["step"], 1))
         if kind == "rank" and more.keys() == {"step"}:
             return Fault(kind, _number(value, 0), _number(more["step"], 1))
@@ -117,31 +123,52 @@ class Injector:
         """Strike where a fault is due.
 
         Raises:
-            HardwareFault: the HBM fails.
+            HardwareFault: the hardware fails.
         """
         for one in self._mine:
-            if one.step == step:
-                _STRIKES[one.kind](one)
+            if one.step == step and one.kind == "rank":
+                os.kill(os.getpid(), signal.SIGKILL)
+            elif one.step == step:
+                for tell in struck:
+                    tell(one.kind, None)
+                fail(one.kind, f"on rank {one.rank} before step {one.step}")
 
 
-def _kill(fault: Fault) -> None:
-    del fault
-    os.kill(os.getpid(), signal.SIGKILL)
+struck: Final[list[Callable[[str, Injected | None], None]]] = []
+"""Who is told of a fault that strikes: its kind, and the request where there is one."""
+
+pending: Final[dict[int, Injected]] = {}
+"""By the index of a device of this process, the request that strikes it; empty almost always."""
 
 
-def _fail_memory(fault: Fault) -> None:
-    raise HardwareFault(
-        f"NRT_EXEC_HW_ERR_HBM_UE (1201) on rank {fault.rank} before step {fault.step}: "
-        "Uncorrectable HBM memory error is detected. Execution results may be invalid.",
-        fix="replace the instance, and go on from a checkpoint",
-        source=_SOURCE,
-    )
+def strike(core: int) -> None:
+    """Meet the fault of a device, if it has one now. Callers ask `pending` first: it is cheap.
+
+    Raises:
+        HardwareFault: the hardware fails.
+    """
+    one = pending.get(core)
+    if one is None or not one.is_active():
+        return
+    for tell in struck:
+        tell(one.kind, one)
+    place = f"device {one.device}" + ("" if one.core is None else f", core {one.core}")
+    fail(one.kind, f"on {place} (neuron:{core})")
 
 
-_STRIKES: Final[Mapping[str, Callable[[Fault], None]]] = {
-    "rank": _kill,
-    "hbm-ecc": _fail_memory,
-}
+def fail(kind: str, where: str) -> None:
+    """The error of a kind of fault; nothing for one that programs go on with.
+
+    Raises:
+        HardwareFault: the hardware fails.
+    """
+    known = KINDS[kind]
+    if known.status:
+        raise HardwareFault(
+            f"{known.status} {where}: {known.said}",
+            fix="replace the instance, and go on from a checkpoint",
+            source=_SOURCE,
+        )
 
 
 def injector() -> Injector:

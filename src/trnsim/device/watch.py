@@ -15,9 +15,10 @@ import shlex
 import sys
 import time
 from collections import Counter, defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from trnsim.device import call_log, hbm
+from trnsim.device import call_log, faults, hbm
 from trnsim.device.call_log import Recording
 from trnsim.device.call_time import CallTime, time_of
 from trnsim.device.collective_log import kind_of
@@ -25,7 +26,7 @@ from trnsim.device.device_core import logical_config, target, visible_cores
 from trnsim.device.places import placed_time
 from trnsim.errors import EmulatorError
 from trnsim.instance.cores import COUNT, VISIBLE, process_instance
-from trnsim.instance.state import identity
+from trnsim.instance.state import hardware, identity
 from trnsim.instance.state.folder import OFF, STATE_VARIABLE
 from trnsim.instance.state.record import MEMORY, Record, percentiles
 from trnsim.instance.state.writer import Writer
@@ -35,6 +36,7 @@ from trnsim.runs import Run, listeners
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from trnsim.device.call_log import FindScope
     from trnsim.device.call_time import DeviceCall
@@ -133,7 +135,9 @@ class _Watch:
         self.cores = own_cores()
         needed = max(max(self.cores) + 1, _number(_LOCAL_WORLD))
         self.instance = process_instance(target(), logical_config(), needed)
-        self.writer = Writer(self.record, self.listen)
+        self._faults_ns = 0
+        self._folder: Path | None = None
+        self.writer = Writer(self.record, self.listen, self.look_for_faults)
 
     def listen(self, is_wanted: bool) -> None:
         """Begin or end to count, as readers come and go."""
@@ -141,6 +145,39 @@ class _Watch:
             call_log.recordings.append(self.work)
         elif not is_wanted and self.work in call_log.recordings:
             call_log.recordings.remove(self.work)
+
+    def look_for_faults(self, folder: Path) -> None:
+        """Read the faults again where there is another one."""
+        self._folder = folder
+        changed_ns = hardware.changed_ns(folder)
+        if changed_ns == self._faults_ns:
+            return
+        self._faults_ns = changed_ns
+        lasting = [one for one in hardware.injected(folder) if one.is_active()]
+        found: dict[int, hardware.Injected] = {}
+        for at, core in enumerate(self.cores):
+            device, within = self._place(core)
+            striking = [one for one in lasting if one.strikes(within, device)]
+            found |= {at: striking[0]} if striking else {}
+        faults.pending.clear()
+        faults.pending.update(found)
+
+    def struck(self, kind: str, request: hardware.Injected | None) -> None:
+        """Count a fault that strikes; one that nobody requested becomes a fault of the hardware."""
+        known = hardware.KINDS[kind]
+        if known.execution:
+            self.work.executions[known.execution] += 1
+        self.work.errors[known.error] += 1
+        if request is None and self._folder is not None:
+            device, core = self._place(self.cores[0])
+            with suppress(EmulatorError):
+                once = hardware.Injected(kind, device, core, time.time(), 0.0)
+                hardware.inject(self._folder, once)
+        self.writer.write()
+
+    def _place(self, core: int) -> tuple[int, int]:
+        """The device of a core, and the core's number within it."""
+        return divmod(core, self.instance.devices[0].cores)
 
     def record(self) -> Record:
         """The record of now."""
@@ -225,6 +262,7 @@ def begin(tool: str = "") -> None:
         made = _Watch(tool or _tool())
         _watching.clear()
         _watching[pid] = made
+        faults.struck[:] = [made.struck]
         made.writer.start()
     except EmulatorError as error:
         sys.stderr.write(f"trnsim: the state of this process is not kept: {error.reason}\n")
@@ -240,6 +278,8 @@ def end() -> None:
     """Keep the state of this process no longer."""
     found = _watching.pop(os.getpid(), None)
     if found is not None:
+        faults.struck.clear()
+        faults.pending.clear()
         found.listen(is_wanted=False)
         found.writer.stop()
 
@@ -253,8 +293,14 @@ class _Runs:
     """Runs of kernels, told to the state."""
 
     def begins(self) -> None:
-        """The process uses a device from now on."""
+        """The process uses a device from now on.
+
+        Raises:
+            HardwareFault: the device has a fault.
+        """
         begin("kernel")
+        if faults.pending:
+            faults.strike(0)
 
     def ended(self, run: Run) -> None:
         """Count the run, where a reader listens."""

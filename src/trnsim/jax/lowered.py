@@ -22,6 +22,7 @@ from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.compiled_graph import compiled
 from trnsim.device.device_core import target
 from trnsim.device.fallback_policy import VARIABLE, left_to_host, state
+from trnsim.device.faults import pending, strike
 from trnsim.device.lockstep import in_lockstep
 from trnsim.device.numerics import mode
 from trnsim.errors import (
@@ -182,6 +183,9 @@ class Lowered:
             places: which of the program's devices these are.
             numbers: all of its devices, by their number among those of all processes.
         """
+        if pending:
+            for core in cores:
+                strike(core)
         if not listening():
             return
         for one in self.exchanges:  # before the calls, so that they are of the same step

@@ -14,6 +14,7 @@ import torch.optim.optimizer as optimizers
 
 from trnsim.device import call_log, rank_figures
 from trnsim.device.call_log import Recording
+from trnsim.device.faults import pending, strike
 from trnsim.device.numerics import mode
 from trnsim.device.steps import are_watched, steps
 from trnsim.torch.aten.operator_call import call_of, tensors_in
@@ -32,6 +33,8 @@ def noted(name: str, kernel: Kernel, shaped: Kernel | None = None) -> Kernel:
     """`kernel`, or its replacement in the numerics in force, with its calls recorded."""
 
     def noting(*args: Any, **kwargs: Any) -> Any:
+        if pending:
+            strike(_core(args, kwargs))
         if mode.kind == "exact":
             result = exactly(name, kernel, args, kwargs)
         elif mode.kind == "shapes" and shaped is not None:

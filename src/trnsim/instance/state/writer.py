@@ -36,15 +36,19 @@ class Writer:
         self,
         observe: Callable[[], Record],
         on_listening: Callable[[bool], None] = lambda _: None,
+        each_period: Callable[[Path], None] = lambda _: None,
         period_s: float = PERIOD_S,
     ) -> None:
         """`observe` gives the record of now; `on_listening` is told when readers come and go.
+
+        `each_period` is called with the folder once a second, whether one listens or not.
 
         Raises:
             BadInput: the folder of the state cannot be used.
         """
         self._observe = observe
         self._on_listening = on_listening
+        self._each_period = each_period
         self._period_s = period_s
         self._folder = opened()
         self._pid, started = own()
@@ -58,6 +62,7 @@ class Writer:
         """Write the file, and go on in a thread of its own."""
         # Unlike atexit's, these are called at the end of multiprocessing's children too.
         Finalize(None, self.stop, exitpriority=0)
+        self._each_period(self._folder)
         self.write()
         self._thread.start()
 
@@ -85,6 +90,7 @@ class Writer:
 
     def look(self) -> None:
         """Write the file if a reader listens."""
+        self._each_period(self._folder)
         listened = is_listening(self._folder)
         if listened != self._listened:
             self._listened = listened

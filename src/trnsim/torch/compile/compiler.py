@@ -24,6 +24,7 @@ from trnsim.compiler.casts import apply_casts
 from trnsim.device.call_log import note, without_recording
 from trnsim.device.compiled_graph import compiled, graphs, graphs_text, require_room
 from trnsim.device.device_core import require_same_cores, target
+from trnsim.device.faults import pending, strike
 from trnsim.device.numerics import mode
 from trnsim.lower import memory_plan
 from trnsim.torch import pytorch
@@ -128,6 +129,8 @@ def _runner(
         program = program_for(args)
         one = program.one
         core = next((a.get_device() for a in args if isinstance(a, Tensor) and not a.is_cpu), 0)
+        if pending:
+            strike(core)
         require_room(one, core, OutOfDeviceMemory)
         with pytorch.profiler_scope(one.name):
             with without_recording():  # the graph is recorded in place of its operators

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import torch
 
 from trnsim.device.call_log import recordings
+from trnsim.device.faults import pending, strike
 from trnsim.device.numerics import mode
 from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
@@ -157,6 +158,8 @@ _to_copy: Final = _redispatched("_to_copy")
 def copy_from(source: Tensor, destination: Tensor, non_blocking: bool = False) -> Tensor:
     """aten::_copy_from: source, destination or both are on the device, on any cores."""
     del non_blocking
+    if pending:
+        strike(max(source.get_device(), destination.get_device()))  # the host's is -1
     if recordings:
         note_transfer(source, destination)
     if mode.kind == "shapes" and not (source.is_cpu or destination.is_cpu):

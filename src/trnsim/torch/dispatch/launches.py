@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from trnsim.device.call_log import note
 from trnsim.device.device_core import target
+from trnsim.device.faults import pending, strike
 from trnsim.device.kernel_call import KernelCall, Outline
 from trnsim.device.numerics import mode
 from trnsim.device.program_line import program_line
@@ -80,6 +81,8 @@ def kernel_call(name: str) -> KernelCall | None:
 def _run(call: KernelCall, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]]:
     """The kernel's results on the device, and the tensors that it wrote to."""
     core = _core(call, tensors)
+    if pending:
+        strike(core)
     with pytorch.profiler_scope(call.name):
         results, outline = _computed(call, tensors, core)
         note(call, core, scope_tracker.scope)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from trnsim.device.call_log import note_collective, recordings
 from trnsim.device.collective_log import CollectiveCall
+from trnsim.device.faults import pending, strike
 from trnsim.device.program_line import program_line
 from trnsim.torch import pytorch
 from trnsim.torch.api import storage
@@ -131,6 +132,8 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
     gives_tensors = len(schema.returns) > 1
 
     def kernel(*args: Any) -> Any:
+        if pending:
+            strike(0)
         given = dict(zip(names, args, strict=False))
         group = given["process_group"]
         if kind not in (*_PAIRED, "barrier"):  # these have been agreed on already

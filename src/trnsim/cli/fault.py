@@ -1,0 +1,77 @@
+"""`trnsim fault`: a hardware fault of the emulated instance."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Annotated
+
+import typer
+
+from trnsim.cli.options import parser
+from trnsim.errors import BadInput
+from trnsim.instance.state import hardware
+from trnsim.instance.state.folder import opened
+from trnsim.instance.state.reader import instance_of, read_all
+
+app = parser()
+
+_CLEAR = "clear"
+_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "h": 3600.0}
+
+
+@app.command()
+def fault(
+    kind: Annotated[
+        str, typer.Argument(help="hbm-ecc, hang, dma or thermal; clear ends those there are.")
+    ],
+    device: Annotated[
+        int | None, typer.Option(help="The number of the device, as trnsim neuron-ls has it.")
+    ] = None,
+    core: Annotated[
+        int | None, typer.Option(help="A logical core within the device; without, all of them.")
+    ] = None,
+    lasts: Annotated[
+        str, typer.Option("--for", help="How long, such as 30s; without, until it is cleared.")
+    ] = "",
+) -> None:
+    """Inject a hardware fault into the emulated instance.
+
+    Programs on the device meet it within a second, before their next launch, copy or exchange, as
+    the error that AWS's runtime names. Counters and the log of the state have it at once.
+
+    Example: trnsim fault hbm-ecc --device 3 --core 1 --for 30s
+    """
+    folder = opened()
+    model = instance_of(read_all(folder, listen_s=0))
+    if device is not None:
+        model.device(device)
+    if kind == _CLEAR:
+        typer.echo(f"{hardware.clear(folder, device)} faults ended (emulated)")
+        return
+    hardware.kind_named(kind)
+    if device is None:
+        raise BadInput(f"trnsim fault {kind} needs a device", fix="--device 0")
+    cores = model.devices[device].cores
+    if core is not None and not 0 <= core < cores:
+        raise BadInput(
+            f"core {core} does not exist: a device of {model.name} at LNC={model.lnc} has cores 0 "
+            f"to {cores - 1}"
+        )
+    for_s = _seconds(lasts)
+    made = hardware.inject(folder, hardware.Injected(kind, device, core, time.time(), for_s))
+    typer.echo(hardware.log_line(made))
+
+
+def _seconds(text: str) -> float | None:
+    """Seconds of "30s", "500ms", "2m"; None of "".
+
+    Raises:
+        BadInput: it is no duration above 0.
+    """
+    if not text:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|)", text)
+    if found is None or not float(found[1]):
+        raise BadInput(f"--for {text!r} is no duration", fix="write 30s, 500ms, 2m or 1h")
+    return float(found[1]) * _UNITS[found[2]]

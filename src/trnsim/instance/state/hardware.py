@@ -1,0 +1,199 @@
+"""Hardware faults of the emulated instance: what was injected, what it counts, what it logs.
+
+A fault is a file in the folder `faults` of the state, written once. Counters are those files: an
+error of the hardware stays counted after the program that met it has ended. The file `neuron.log`
+has a line for each as the driver's log has it; the line says that it is emulated.
+
+Source: aws-neuron-sdk neuron-runtime/nrt-troubleshoot.rst, Hardware Errors; the names of
+NEURON_HW_ERR are those of src/k8/neuron-problem-detector.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from trnsim.errors import BadInput
+from trnsim.files import write
+
+FOLDER: Final = "faults"
+LOG: Final = "neuron.log"
+_INSTANCE_ID: Final = "i-00000000emulated"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of hardware fault.
+
+    Attributes:
+        status: the runtime's status with its number, or "" where programs go on.
+        said: the runtime's own message.
+        logged: the name behind NEURON_HW_ERR.
+        is_documented: whether AWS's pages name it so.
+        counter: the counter of neuron-monitor's hardware group that it adds to, or "".
+        execution: the status under which an execution that it ends is counted.
+        error: the kind under which its error is counted.
+    """
+
+    status: str
+    said: str
+    logged: str
+    counter: str
+    execution: str
+    error: str
+    is_documented: bool = True
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "hbm-ecc": Kind(
+        "NRT_EXEC_HW_ERR_HBM_UE (1201)",
+        "Uncorrectable HBM memory error is detected. Execution results may be invalid.",
+        "HBM_UNCORRECTABLE_ERROR",
+        "mem_ecc_uncorrected",
+        "completed_with_err",
+        "hardware",
+    ),
+    "hang": Kind(
+        "NRT_TIMEOUT (5)",
+        "execution timeout (30000 ms), waiting for execution completion notification",
+        "HANG_ON_COLLECTIVES",
+        "",
+        "timed_out",
+        "hardware",
+    ),
+    "dma": Kind(
+        "NRT_EXEC_HW_ERR_DMA_ABORT (1203)",
+        "DMA TX engine 0 is in an abort state",
+        "DMA_ERROR",
+        "",
+        "completed_with_err",
+        "hardware",
+    ),
+    "thermal": Kind("", "the device is throttled", "THERMAL", "", "", "transient", False),
+}
+"""By the name that `trnsim fault` and `trnsim launch --fault` take."""
+COUNTERS: Final[tuple[str, ...]] = (
+    "mem_ecc_corrected",
+    "mem_ecc_uncorrected",
+    "sram_ecc_uncorrected",
+    "sram_ecc_corrected",
+)
+
+
+@dataclass(frozen=True)
+class Injected:
+    """A fault of a device.
+
+    Attributes:
+        kind: one of `KINDS`.
+        device: the device's number.
+        core: the logical core within the device; None for all of them.
+        at: when, in seconds since 1970.
+        for_s: how long it lasts; None until it is cleared, 0 where it struck once.
+        is_cleared: whether it was ended by hand.
+        name: of its file.
+    """
+
+    kind: str
+    device: int
+    core: int | None
+    at: float
+    for_s: float | None
+    is_cleared: bool = False
+    name: str = ""
+
+    def is_active(self) -> bool:
+        """Whether it strikes now; one with an end is over once the clock went back before it."""
+        if self.is_cleared:
+            return False
+        return self.for_s is None or 0 <= time.time() - self.at < self.for_s
+
+    def strikes(self, core_in_device: int, device: int) -> bool:
+        """Whether it strikes a core."""
+        return device == self.device and self.core in (None, core_in_device)
+
+
+def inject(folder: Path, fault: Injected) -> Injected:
+    """Write a fault into the state folder, and its line into the log; as it is stored.
+
+    Raises:
+        BadInput: the folder cannot be written to.
+    """
+    made = replace(fault, name=f"{time.time_ns()}-{secrets.token_hex(4)}.json")
+    write(folder / FOLDER / made.name, json.dumps(asdict(made)) + "\n", parents=True)
+    log = folder / LOG
+    before = ""
+    with suppress(OSError):
+        before = log.read_text(encoding="utf-8", errors="replace")
+    write(log, before + log_line(made) + "\n")
+    return made
+
+
+def log_line(fault: Injected) -> str:
+    """The driver's line, as a node's problem detector finds it."""
+    kind = KINDS[fault.kind]
+    core = "" if fault.core is None else f" nc-id={fault.core}"
+    action = " action=TERMINATE_INSTANCE" if kind.counter else ""
+    return (
+        f"{fault.at:.6f} trnsim: emulated: NEURON_HW_ERR={kind.logged} instance-id={_INSTANCE_ID} "
+        f"hostname=emulated nd-id={fault.device}{core} serial-num={fault.device:016x}{action}"
+    )
+
+
+def injected(folder: Path) -> list[Injected]:
+    """All faults so far, in order; what is no fault is skipped."""
+    found = []
+    for path in sorted((folder / FOLDER).glob("*.json")):
+        with suppress(OSError, ValueError, TypeError):
+            one = Injected(**json.loads(path.read_bytes()))
+            if one.kind in KINDS and int(one.device) >= 0:
+                found.append(one)
+    return found
+
+
+def clear(folder: Path, device: int | None = None) -> int:
+    """End the faults of a device, or of all; how many were active. What they counted stays.
+
+    Raises:
+        BadInput: the folder cannot be written to.
+    """
+    ended = [one for one in injected(folder) if one.is_active() and device in (None, one.device)]
+    for one in ended:
+        write(folder / FOLDER / one.name, json.dumps(asdict(replace(one, is_cleared=True))) + "\n")
+    return len(ended)
+
+
+def counters(faults: Iterable[Injected], devices: int) -> list[dict[str, int]]:
+    """By device, neuron-monitor's counters of ECC events."""
+    found: list[dict[str, int]] = [dict.fromkeys(COUNTERS, 0) for _ in range(devices)]
+    for one in faults:
+        counter = KINDS[one.kind].counter
+        if counter and 0 <= one.device < devices:
+            found[one.device][counter] += 1
+    return found
+
+
+def changed_ns(folder: Path) -> int:
+    """A number that another fault changes; it costs one `stat`."""
+    try:
+        return os.stat(folder / FOLDER).st_mtime_ns  # noqa: PTH116  once a second, in each process
+    except OSError:
+        return 0
+
+
+def kind_named(name: str) -> str:
+    """`name`, which is a kind of fault.
+
+    Raises:
+        BadInput: it is none.
+    """
+    if name not in KINDS:
+        raise BadInput(f"fault {name!r} is not known; legal: {', '.join(KINDS)}")
+    return name
