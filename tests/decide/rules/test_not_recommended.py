@@ -1,10 +1,13 @@
 """What forbids a move, and what only speaks against it."""
 
+from dataclasses import replace
+
 import pytest
-from rule_cases import rule
+from rule_cases import BEST, rule
 
 from trnsim.decide.decision import Finding, Migration
 from trnsim.decide.rules import FORBIDS
+from trnsim.facts import Interval
 
 KERNEL = Finding("scan.cu", 3, "cuda", "scan")
 
@@ -60,3 +63,10 @@ def test_without_a_saving_it_is_compared_with_the_bills():
 def test_without_framework_or_sources_nobody_knows():
     assert rule("CUDA-only", framework=None).applies is None
     assert rule("maximum performance").applies is None
+
+
+def test_what_saves_nothing_says_so():
+    dear = replace(BEST, saving=Interval(-0.5, -0.2, 0.1))
+    found = rule(SMALL, best=dear)
+    assert found.applies
+    assert found.evidence == "nothing saved at P50, 60,000 USD to move"

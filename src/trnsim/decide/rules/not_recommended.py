@@ -62,5 +62,7 @@ def _small(given: Evidence) -> Rule:
         return Rule(name, _GROUP, applies, "against" if applies else "none", f"{said} months")
     saved = limit * bill * given.saving
     applies = saved < usd
+    if saved <= 0:
+        return Rule(name, _GROUP, True, "against", f"nothing saved at P50, {usd:,.0f} USD to move")
     said = f"{saved:,.0f} USD saved in {limit:.0f} months at P50, {usd:,.0f} USD for the migration"
     return Rule(name, _GROUP, applies, "against" if applies else "none", said)
