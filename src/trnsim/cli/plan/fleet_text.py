@@ -92,7 +92,7 @@ def _worth(made: dict[str, Any], last: str) -> str:
         "P50 (P10 to P90). USD: chips, energy, missed requests, less the worth of trained tokens."
     ]
     if most:
-        part = one["expected"]["training_usd"] / most
+        part = one["expected"]["training_net_usd"] / most
         lines.append(f"Training by the {last} plan reaches {part:.1%} of perfect sharing.")
     if not one["own_plan"]:
         lines.append("The solver found nothing better than the threshold policy's plan.")

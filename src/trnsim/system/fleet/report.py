@@ -10,7 +10,7 @@ import numpy as np
 from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS
 from trnsim.system.fleet.placing import placed
 from trnsim.system.fleet.splitting import splits
-from trnsim.system.fleet.worth import perfect_usd
+from trnsim.system.fleet.worth import perfect_usd, planned_usd
 from trnsim.system.uncertainty import interval
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def _policy(scenario: Scenario, result: Result) -> dict[str, Any]:
         "expected": {
             "missed_part": float(result.expected.missed_part[0]),
             "usd": float(result.expected.usd[0]),
+            "training_net_usd": planned_usd(scenario, plan),
             "training_usd": float(result.expected.cost_usd[0] - result.expected.usd[0]),
         },
         "chips": {
