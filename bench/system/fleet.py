@@ -20,7 +20,7 @@ from trnsim.system.fleet.policies import threshold
 from trnsim.system.fleet.reading import read
 from trnsim.system.fleet.simulate import simulate
 from trnsim.system.fleet.solver import solved
-from trnsim.system.fleet.worth import perfect_usd
+from trnsim.system.fleet.worth import perfect_usd, planned_usd
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SIMULATED_S, PLANNED_S = 60.0, 600.0
@@ -83,10 +83,11 @@ def curves(count):
         curve = generated(base.start, base.steps, peak, hours)
         scenario = replace(base, services=(replace(base.services[0], curve=curve),))
         conditions = known(scenario)
-        one, two = (simulate(scenario, make(scenario), conditions) for make in (solved, threshold))
+        plans = [make(scenario) for make in (solved, threshold)]
+        one, two = (simulate(scenario, plan, conditions) for plan in plans)
         lower += bool(one.usd[0] <= two.usd[0] and one.missed.sum() <= two.missed.sum() + 1e-6)
         gains.append((two.usd[0] - one.usd[0]) / (two.cost_usd[0] - two.usd[0]))
-        shares.append((one.cost_usd[0] - one.usd[0]) / perfect_usd(scenario))
+        shares.append(planned_usd(scenario, plans[0]) / perfect_usd(scenario))
     print(
         f"{count} curves known to both: the solver's own plan costs at most the threshold's on "
         f"{lower}; it trains for {np.median(gains):.1%} more USD ({min(gains):.1%} to "
