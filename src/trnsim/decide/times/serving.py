@@ -110,6 +110,14 @@ class Busy:
         """Output tokens a second of all replicas."""
         return self.deployment.replicas * self.sequences * self.outputs / self.cycle_s
 
+    def rate(self, flying: int) -> float:
+        """Output tokens a second of all replicas, each with `flying` requests at a time."""
+        steps, engine = self.deployment.steps, self.deployment.engine
+        prompt_s = steps.prefill(1, engine.bucket(self.demand.drawn.inputs.mean), 0).time_s
+        decode_s = steps.decode(flying, engine.max_model_len).time_s / engine.growth
+        cycle_s = flying * prompt_s + self.outputs * decode_s
+        return self.deployment.replicas * flying * self.outputs / cycle_s
+
     @property
     def cost(self) -> float:
         """Instance-seconds of a token."""

@@ -1,0 +1,316 @@
+"""The two sides of a pilot: the same work on today's instances and on the new ones.
+
+A side is the fewest instances that hold the model. What it does a second is predicted as for a
+decision, so a factor that is measured there holds for the decision's hours too.
+
+| kind | alike on both sides | counted |
+|---|---|---|
+| train | seed, order of data, sequences of a step, tokens of a sequence, steps | tokens |
+| serve | seed, requests, their lengths; each side as many in flight as it promises | tokens |
+| infer | seed, items; each side in the batch that is best for it | items |
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from trnsim.decide.decision import Price
+from trnsim.decide.pilot.logs.measured import WARMUP_STEPS
+from trnsim.decide.times import passing, serving, training
+from trnsim.facts import Interval, assumed
+from trnsim.system.machine import machine
+from trnsim.system.serve import launch as servers
+from trnsim.system.train import launch as trainers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trnsim.arch.catalogue import Catalogue
+    from trnsim.decide.inventory.workload import Workload
+    from trnsim.decide.times import Speed
+    from trnsim.system.serve.server import Deployment
+
+TODAY: Final = "today"
+THERE: Final = "there"
+SIDES: Final = (TODAY, THERE)
+STEPS: Final = 100
+"""Steps of a training run behind the first ones, unless told: the median of as many steps that
+differ by 8 % is known within 1 %."""
+REQUESTS: Final = 1000
+"""Requests or passes unless told: P99 rests on ten of them."""
+START_HOURS: Final = assumed(0.5, "until the first step: loading weights and compiling; no source")
+WAVES: Final = 4
+"""Requests of each client at least: the less busy ends of a load test then weigh little."""
+_SHELL: Final = "#!/bin/sh\n"
+_WEIGHTS: Final = ': "${MODEL:?set it to the folder of weights and tokenizer}"\n'
+_TENTH: Final = 1.2815515655446004
+_KINDS: Final = {"torchrun": "torchrun.sh", "sbatch": "sbatch.sh", "k8s": "k8s.yaml"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What both sides do.
+
+    Attributes:
+        kind: "train", "serve" or "infer".
+        model: its name in logs.
+        seed: of weights, order of data, and requests.
+        count: steps behind the first `WARMUP_STEPS`, requests, or passes.
+        unit: what is counted: "tokens" or "items".
+        sequences: of a step of training.
+        sequence: tokens of a sequence that is trained on or passed.
+        input_len: tokens of a request.
+        output_len: tokens of its answer.
+        dtype: of products.
+        depth: layers of the model.
+    """
+
+    kind: str
+    model: str
+    seed: int
+    count: int
+    unit: str
+    dtype: str
+    depth: int
+    sequences: int | None = None
+    sequence: int | None = None
+    input_len: int | None = None
+    output_len: int | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps of a training run with the first ones, which are left out of figures."""
+        return self.count + WARMUP_STEPS
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side.
+
+    Attributes:
+        instances: that work together.
+        ranks: of all of them; a log's rate "of one accelerator" is of one.
+        rate_per_s: tokens or items of all instances.
+        units: done in the run.
+        hours: of the run, with its start.
+        price: of an hour of one instance; None where none is public.
+        usd: of the run.
+    """
+
+    name: str
+    instance: str
+    instances: int
+    ranks: int
+    layout: str
+    rate_per_s: Interval
+    units: float
+    hours: float
+    price: Price | None
+    usd: float | None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a side is, and what is known of it.
+
+    Attributes:
+        speed: as predicted for the decision.
+        price: of an hour.
+    """
+
+    instance: str
+    speed: Speed
+    price: Price | None
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Both sides, and the files that start them, by name."""
+
+    run: Run
+    today: Side
+    there: Side
+    files: dict[str, str]
+
+
+def paired(
+    workload: Workload,
+    places: Mapping[str, Place],
+    *,
+    seed: int = 0,
+    count: int | None = None,
+    rows: Catalogue | None = None,
+) -> Paired:
+    """The paired run of `workload` on `places`, by side.
+
+    Raises:
+        EmulatorError: a side cannot run it.
+    """
+    made = {"train": _training, "serve": _serving, "infer": _passing}[workload.kind]
+    return made(workload, places, seed, count, rows)
+
+
+def model_name(workload: Workload) -> str:
+    """The model's name in logs: of its file, or of its folder where the file is a config.json."""
+    path = workload.model_path
+    return path.resolve().parent.name if path.stem == "config" else path.stem
+
+
+def _run(workload: Workload, seed: int, count: int, unit: str, dtype: str = "bf16") -> Run:
+    depth = sum(tower.depth for tower in workload.model.towers)
+    return Run(workload.kind, model_name(workload), seed, count, unit, dtype, depth)
+
+
+def _side(
+    name: str, at: Place, *, instances: int, ranks: int, layout: str, rate: float, units: float
+) -> Side:
+    spread = math.exp(_TENTH * math.hypot(*at.speed.doubts.values()))
+    hours = units / rate / 3600 + float(START_HOURS)
+    usd = None if at.price is None else instances * hours * at.price.usd_per_hour
+    return Side(
+        name=name,
+        instance=at.instance,
+        instances=instances,
+        ranks=ranks,
+        layout=layout,
+        rate_per_s=Interval(rate / spread, rate, rate * spread),
+        units=units,
+        hours=hours,
+        price=at.price,
+        usd=usd,
+    )
+
+
+def _training(
+    workload: Workload,
+    places: Mapping[str, Place],
+    seed: int,
+    count: int | None,
+    rows: Catalogue | None,
+) -> Paired:
+    first = training.smallest(workload, places[TODAY].instance, rows).step.layout
+    alike = replace(workload.shape, batch=first.global_batch, sequence=first.sequence)
+    given = replace(workload, shape=alike)
+    run = replace(
+        _run(workload, seed, count or STEPS, "tokens", first.dtype),
+        sequences=first.global_batch,
+        sequence=first.sequence,
+    )
+    words = [f"--train-iters {run.steps}", f"--seed {seed}", "--log-interval 1"]
+    words += ["--dataloader-type single", "--deterministic-mode"]
+    found: dict[str, Side] = {}
+    files: dict[str, str] = {}
+    for name in SIDES:
+        best = training.smallest(given, places[name].instance, rows)
+        where, step = best.machine, best.step
+        tokens = step.layout.global_batch * step.layout.sequence
+        found[name] = _side(
+            name,
+            places[name],
+            instances=where.count,
+            ranks=where.ranks,
+            layout=str(step.layout),
+            rate=tokens / step.step_s.p50,
+            units=float(tokens * run.steps),
+        )
+        for kind, ending in _KINDS.items():
+            files[f"{name}-{ending}"] = trainers.text(kind, where, step.layout, words)
+    return Paired(run, found[TODAY], found[THERE], files)
+
+
+def _serving(
+    workload: Workload,
+    places: Mapping[str, Place],
+    seed: int,
+    count: int | None,
+    rows: Catalogue | None,
+) -> Paired:
+    shape = workload.shape
+    inputs = shape.input_len or serving.INPUT_TOKENS
+    outputs = shape.output_len or serving.OUTPUT_TOKENS
+    chosen = {name: serving.chosen(workload, places[name].instance, rows) for name in SIDES}
+    flying = {
+        name: max(int(busy.sequences * min(promised / busy.tokens_per_s, 1.0)), 1)
+        for name, (busy, promised, _) in chosen.items()
+    }
+    clients = {name: flying[name] * chosen[name][0].deployment.replicas for name in SIDES}
+    asked = max(count or REQUESTS, WAVES * max(clients.values()))
+    run = replace(_run(workload, seed, asked, "tokens"), input_len=inputs, output_len=outputs)
+    found: dict[str, Side] = {}
+    files: dict[str, str] = {}
+    for name, (busy, _, _) in chosen.items():
+        deployed = busy.deployment
+        found[name] = _side(
+            name,
+            places[name],
+            instances=deployed.instances,
+            ranks=deployed.ranks_used,
+            layout=f"{deployed.replicas} replicas of {deployed.ranks} ranks, "
+            f"{flying[name]} requests at a time each",
+            rate=busy.rate(flying[name]),
+            units=float(run.count * outputs),
+        )
+        files[f"{name}-server.sh"] = _server(deployed, run.model)
+        files[f"{name}-load.sh"] = _load(name, run, clients[name])
+    return Paired(run, found[TODAY], found[THERE], files)
+
+
+def _server(deployed: Deployment, model: str) -> str:
+    command = servers.vllm(deployed, "MODEL").replace("vllm serve MODEL", 'vllm serve "$MODEL"')
+    name = shlex.quote(model)
+    return f"{_SHELL}{_WEIGHTS}{command} \\\n    --served-model-name {name}\n"
+
+
+def _load(side: str, run: Run, clients: int) -> str:
+    """The load test of a side. Source: docs.vllm.ai, cli/bench/serve."""
+    words = [
+        f'vllm bench serve --model {shlex.quote(run.model)} --tokenizer "$MODEL"',
+        "--dataset-name random --ignore-eos",
+        f"--random-input-len {run.input_len} --random-output-len {run.output_len}",
+        f"--num-prompts {run.count} --seed {run.seed}",
+        f"--max-concurrency {clients}",
+        "--percentile-metrics ttft,tpot,e2el --metric-percentiles 50,90,99",
+        f"--save-result --result-filename {side}.json",
+    ]
+    return f"{_SHELL}{_WEIGHTS}" + " \\\n    ".join(words) + "\n"
+
+
+def _passing(
+    workload: Workload,
+    places: Mapping[str, Place],
+    seed: int,
+    count: int | None,
+    rows: Catalogue | None,
+) -> Paired:
+    shape = workload.shape
+    taken = {name: passing.chosen(workload, places[name].instance, rows)[0] for name in SIDES}
+    run = replace(
+        _run(workload, seed, count or REQUESTS, "items"),
+        sequence=shape.sequence,
+    )
+    items = run.count * max(one.batch for one in taken.values())
+    found: dict[str, Side] = {}
+    files: dict[str, str] = {}
+    for name, one in taken.items():
+        where = machine(places[name].instance, rows=rows)
+        found[name] = _side(
+            name,
+            places[name],
+            instances=1,
+            ranks=where.ranks,
+            layout=f"{one.copies} copies of batch {one.batch}",
+            rate=one.items_per_s.p50,
+            units=float(items),
+        )
+        words = [f"--copies {one.copies} --batch-size {one.batch} --items {items} --seed {seed}"]
+        words += [f"--sequence-length {shape.sequence}"] if shape.sequence else []
+        words += [f"--image-size {shape.image}"] if shape.image else []
+        words += [f"--steps {shape.steps}"] if shape.steps else []
+        lines = ["#!/bin/sh", f"# on 1 x {one.instance}"]
+        lines += [f"export NEURON_LOGICAL_NC_CONFIG={where.lnc}"] if where.lnc else []
+        lines += [f"python infer.py {' '.join(words)} --log {name}.csv", ""]
+        files[f"{name}-run.sh"] = "\n".join(lines)
+    return Paired(run, found[TODAY], found[THERE], files)

@@ -1,0 +1,134 @@
+"""Which workload a pilot tells most about: the value of knowing its times, less what the run costs.
+
+    net      = bills until the limit x (1 - ratio e^(sigma z)) - migration, z normal
+    value    = E[max(0, net)] - max(0, E[net])
+    tells    = value - USD of the run - saving that is lost while it runs
+
+The value is the expected value of perfect information about performance (Howard 1966): USD at
+stake, weighted with the draws that are on the wrong side of the decision. It has a closed form,
+that of a put: with K what may be spent there and R what is expected to be,
+
+    E[max(0, net)] = K N(d) - R e^(sigma^2 / 2) N(d - sigma),  d = ln(K / R) / sigma
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from trnsim.price.payback import HOURS_PER_MONTH
+
+if TYPE_CHECKING:
+    from trnsim.decide.pilot.sides import Paired
+
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True)
+class Stake:
+    """What a move is about.
+
+    Attributes:
+        bill: USD a month today.
+        ratio: predicted cost there over predicted cost here.
+        sigma: one sigma of its logarithm, of performance alone.
+        migration_usd: cost of the move.
+        limit_months: within which it is to pay back.
+    """
+
+    bill: float
+    ratio: float
+    sigma: float
+    migration_usd: float
+    limit_months: float
+
+    @property
+    def _may_cost(self) -> float:
+        return self.limit_months * self.bill - self.migration_usd
+
+    @property
+    def _likely(self) -> float:
+        return self.limit_months * self.bill * self.ratio
+
+    @property
+    def _mean(self) -> float:
+        return self._likely * math.exp(self.sigma**2 / 2)
+
+    @property
+    def _d(self) -> float:
+        """Sigmas between what is likely and what may be spent; infinite without a doubt."""
+        if self._may_cost <= 0:
+            return -math.inf
+        distance = math.log(self._may_cost / self._likely)
+        return distance / self.sigma if self.sigma else math.copysign(math.inf, distance)
+
+    @property
+    def net_usd(self) -> float:
+        """Expected USD until the limit, of moving now."""
+        return self._may_cost - self._mean
+
+    @property
+    def value_usd(self) -> float:
+        """Of knowing the times before the decision."""
+        if self._may_cost <= 0 or not self.sigma:
+            return 0.0
+        put = self._may_cost * _NORMAL.cdf(self._d) - self._mean * _NORMAL.cdf(self._d - self.sigma)
+        return max(put - max(0.0, self.net_usd), 0.0)
+
+    @property
+    def share_wrong(self) -> float:
+        """Part of the draws that are on the other side than the decision."""
+        pays = _NORMAL.cdf(self._d) if math.isfinite(self._d) else float(self._d > 0)
+        return 1 - pays if self.net_usd > 0 else pays
+
+    @property
+    def saving_usd_per_month(self) -> float:
+        """Expected, and lost while a move waits; zero where none is expected."""
+        return max(0.0, self.bill * (1 - self.ratio * math.exp(self.sigma**2 / 2)))
+
+
+@dataclass(frozen=True)
+class Telling:
+    """What a pilot of a workload tells.
+
+    Attributes:
+        instance: where to.
+        value_usd: of knowing its times.
+        share_wrong: part of the draws on the other side than the decision.
+        run_usd: of both sides' runs; None where one has no public price.
+        delay_usd: saving lost while they run.
+        hours: of the longer side.
+        refused: why there is no pilot of it; the figures are 0 then.
+    """
+
+    workload: str
+    instance: str
+    value_usd: float = 0.0
+    share_wrong: float = 0.0
+    run_usd: float | None = None
+    delay_usd: float = 0.0
+    hours: float = 0.0
+    refused: str | None = None
+
+    @property
+    def net_usd(self) -> float:
+        """The value less what the run costs."""
+        return self.value_usd - (self.run_usd or 0.0) - self.delay_usd
+
+
+def telling(workload: str, stake: Stake, runs: Paired) -> Telling:
+    """What `runs` tell about `stake`."""
+    hours = max(runs.today.hours, runs.there.hours)
+    costs = [one.usd for one in (runs.today, runs.there)]
+    known = [one for one in costs if one is not None]
+    return Telling(
+        workload,
+        runs.there.instance,
+        value_usd=stake.value_usd,
+        share_wrong=stake.share_wrong,
+        run_usd=sum(known) if len(known) == len(costs) else None,
+        delay_usd=stake.saving_usd_per_month * hours / HOURS_PER_MONTH,
+        hours=hours,
+    )

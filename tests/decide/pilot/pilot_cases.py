@@ -1,0 +1,17 @@
+"""Pilots that several test files share."""
+
+from trnsim.decide.decision import Price
+from trnsim.decide.pilot.sides import Paired, Run, Side
+from trnsim.facts import Interval
+
+PRICE = Price(40.0, "on_demand", "us-east-1", "2026-07-20", "a page")
+
+
+def paired_run():
+    """A training run with round figures."""
+    run = Run("train", "llama", 0, 100, "tokens", "bf16", 32, sequences=512, sequence=8192)
+    today = Side("today", "p5.48xlarge", 1, 8, "DP=8", Interval(8e4, 1e5, 1.25e5), 1e9, 3.0, PRICE,
+                 120.0)  # fmt: skip
+    there = Side("there", "trn1.32xlarge", 1, 32, "DP=32", Interval(2e4, 3e4, 4e4), 1e9, 10.0,
+                 PRICE, 400.0)  # fmt: skip
+    return Paired(run, today, there, {})
