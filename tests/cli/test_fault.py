@@ -1,9 +1,24 @@
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from importlib import import_module
+from itertools import islice
+
 import pytest
 from typer.testing import CliRunner
 
 from trnsim.cli.fault import app
+from trnsim.cli.neuron_monitor import own_reports
 from trnsim.errors import BadInput
+from trnsim.instance.model import instance_model
+from trnsim.instance.shell import sysfs
+from trnsim.instance.shell.cover import Cover
+from trnsim.instance.shell.keeper import Keeper
 from trnsim.instance.state import folder, hardware
+from trnsim.tools.monitor.prometheus import Exporter
+from trnsim.tools.monitor.series import Collected
 
 
 @pytest.fixture
@@ -58,3 +73,76 @@ def test_what_cannot_be_injected_is_refused(place, words, message):
     with pytest.raises(BadInput, match=message):
         call(*words)
     assert hardware.injected(place) == []
+
+
+MEETS = """
+import sys, torch
+from trnsim.device.faults import HardwareFault
+try:
+    torch.ones(4, device="neuron") + 1
+except HardwareFault as error:
+    print(str(error).replace("\\n", " "), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def struck(place):  # noqa: ARG001  the state that they share
+    """What a PyTorch program on device 3 says of a fault there; it has met it and still runs."""
+    call("hbm-ecc", "--device", "3", "--core", "1")
+    with subprocess.Popen(
+        [sys.executable, "-c", MEETS], env=os.environ | {"NEURON_RT_VISIBLE_CORES": "13"},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        yield process.pid, process.stdout.readline()
+        process.stdin.close()
+
+
+def scraped(report):
+    """What Prometheus reads of a report, by the series' name and labels but the instance's."""
+    client = import_module("prometheus_client")
+    registry = client.CollectorRegistry()
+    collected = Collected()
+    collected.add(report)
+    registry.register(Exporter(replace(collected, instance={})))
+    return client.generate_latest(registry).decode()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counters of Linux's sysfs")
+def test_a_memory_that_fails_is_the_same_to_everybody(place, struck, tmp_path):
+    """The program's error, neuron-monitor, Prometheus, sysfs and the log tell of one fault."""
+    pytest.importorskip("prometheus_client", reason="pip install 'trnsim[platform]'")
+    pid, said = struck
+    assert "NRT_EXEC_HW_ERR_HBM_UE (1201) on device 3, core 1 (neuron:0)" in said
+
+    (report,) = islice(own_reports(), 1)
+    devices = report["system_data"]["neuron_hw_counters"]["neuron_devices"]
+    assert [one["mem_ecc_uncorrected"] for one in devices] == [0, 0, 0, 1, *[0] * 12]
+    (program,) = report["neuron_runtime_data"]
+    stats = program["report"]["execution_stats"]
+    assert program["pid"] == pid
+    assert stats["execution_summary"]["completed_with_err"] == 1
+    assert stats["error_summary"]["hardware"] == 1
+
+    text = scraped(report)
+    events = re.findall(
+        r'hardware_ecc_events_total{event_type="mem_ecc_unc.*index="(\d+)"} (.*)', text
+    )
+    assert [at for at, count in events if float(count)] == ["3"]
+    assert re.search(r'execution_errors_total{error_type="hardware",.*} 1\.0', text)
+
+    model = instance_model("trn2.48xlarge", 2)
+    root = tmp_path / "sysfs"
+    root.mkdir()
+    Cover.write(str(root), sysfs.device_files(model, model.devices[3]))
+    keeper = Keeper(model, str(root))
+    keeper.refresh()
+    os.close(keeper.files.descriptor)
+    stats = root / "neuron3" / "neuron_core2" / "stats"  # the first of the logical core's two
+    assert (root / "neuron3/stats/hardware/mem_ecc_uncorrected").read_text() == "1\n"
+    assert (stats / "status/infer_completed_with_error/total").read_text() == "1\n"
+    assert (stats / "status/hw_error/total").read_text() == "1\n"
+
+    (line,) = (place / hardware.LOG).read_text().splitlines()
+    assert "NEURON_HW_ERR=HBM_UNCORRECTABLE_ERROR" in line
+    assert " nd-id=3 nc-id=1 " in line

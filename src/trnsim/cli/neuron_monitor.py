@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trnsim.cli.options import parser
-from trnsim.instance.state import folder
+from trnsim.instance.state import folder, hardware
 from trnsim.instance.state.reader import LISTEN_S, instance_of, read_all
 from trnsim.tools.monitor.config import EVERYTHING, Config, everything, read
 from trnsim.tools.monitor.reports import Monitor
@@ -55,4 +55,9 @@ def own_reports() -> Iterator[dict[str, Any]]:
 
 def _stream(config: Config) -> Iterator[dict[str, Any]]:
     state, listen_s = folder.opened(), config.longest_s + LISTEN_S
-    return Monitor(config, lambda: read_all(state, listen_s), instance_of).stream()
+    return Monitor(
+        config,
+        lambda: read_all(state, listen_s),
+        instance_of,
+        lambda devices: hardware.counters(hardware.injected(state), devices),
+    ).stream()

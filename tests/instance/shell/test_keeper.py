@@ -9,6 +9,7 @@ from instance_shells import SMALL, in_namespace, needs_namespace, needs_root
 from trnsim.instance.model import instance_model
 from trnsim.instance.shell import keeper, kernel, sysfs
 from trnsim.instance.shell.cover import Cover
+from trnsim.instance.state import folder, hardware
 from trnsim.instance.state.identity import own
 from trnsim.instance.state.record import Record
 from trnsim.instance.state.writer import Writer
@@ -114,6 +115,16 @@ def test_counters_follow_the_state(kept, state_folder):
     assert (core / "status" / "success" / "total").read_text() == "4\n"
     assert (core / "memory_usage" / "device_mem" / "tensors" / "total").read_text() == "0\n"
     assert (core / "memory_usage" / "device_mem" / "tensors" / "peak").read_text() == "64\n"
+
+
+@pytest.mark.usefixtures("state_folder")
+def test_errors_of_a_memory_follow_the_faults(kept):
+    found, root = kept
+    for _ in range(2):
+        hardware.inject(folder.opened(), hardware.Injected("hbm-ecc", 0, None, 0.0, 0.0))
+    found.refresh()
+    shown = {path.name: path.read_text() for path in (root / "neuron0/stats/hardware").iterdir()}
+    assert shown == dict.fromkeys(sysfs.ECC, "0\n") | {"mem_ecc_uncorrected": "2\n"}
 
 
 def test_a_counter_that_is_written_to_is_zero(kept, state_folder):

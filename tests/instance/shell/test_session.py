@@ -162,6 +162,8 @@ def test_a_program_that_does_not_exist_ends_as_in_a_shell(tmp_path):
 
 FOLLOWS = """
 import time
+from trnsim.instance.state import hardware
+from trnsim.instance.state.folder import opened
 from trnsim.instance.state.identity import own
 from trnsim.instance.state.record import Record
 from trnsim.instance.state.writer import Writer
@@ -169,9 +171,11 @@ from trnsim.instance.state.writer import Writer
 pid, started = own()
 fields = dict(tool="kernel", tag="1", instance="trn1.2xlarge", lnc=1, cores=(1,), updated_at=0.0)
 Writer(lambda: Record(pid, started, "x", **fields, executions={"completed": 4})).write()
-path = "/sys/class/neuron_device/neuron0/neuron_core1/stats/status/success/total"
+hardware.inject(opened(), hardware.Injected("hbm-ecc", 0, None, 0.0, 0.0))
+top = "/sys/class/neuron_device/neuron0"
+path = top + "/neuron_core1/stats/status/success/total"
 
-def awaited(text):
+def awaited(text, path=path):
     for _ in range(1000):
         with open(path) as stream:
             if stream.read() == text:
@@ -180,6 +184,7 @@ def awaited(text):
     return False
 
 print(awaited("4\\n"), open(path, "w").write("1\\n"), awaited("0\\n"))
+print(awaited("1\\n", top + "/stats/hardware/mem_ecc_uncorrected"))
 """
 
 
@@ -188,7 +193,7 @@ def test_counters_follow_what_runs_and_are_cleared_by_writing(tmp_path, monkeypa
     monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
     done = python(FOLLOWS)
     assert done.stderr == ""
-    assert done.stdout == "True 2 True\n"
+    assert done.stdout == "True 2 True\nTrue\n"
 
 
 WAITS = """

@@ -1,8 +1,11 @@
+from functools import partial
+
 import pytest
 from monitored import record
 
 from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
+from trnsim.instance.state.hardware import counters
 from trnsim.tools.monitor.config import EVERYTHING
 from trnsim.tools.monitor.otlp import export
 from trnsim.tools.monitor.reports import Monitor
@@ -35,7 +38,9 @@ class Kept(memory.MetricExporter):
 def collected():
     model = instance_model("trn2.48xlarge", 2)
     found = Collected()
-    found.add(Monitor(EVERYTHING, lambda: [record()], lambda _: model).report())
+    found.add(
+        Monitor(EVERYTHING, lambda: [record()], lambda _: model, partial(counters, ())).report()
+    )
     return found
 
 

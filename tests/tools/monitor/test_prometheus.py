@@ -1,11 +1,13 @@
 import socket
 import urllib.request
+from functools import partial
 
 import pytest
 from monitored import record
 
 from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
+from trnsim.instance.state.hardware import counters
 from trnsim.tools.monitor.config import EVERYTHING
 from trnsim.tools.monitor.prometheus import serve
 from trnsim.tools.monitor.reports import Monitor
@@ -25,7 +27,9 @@ def text():
     """What a scrape is answered with after one report."""
     model = instance_model("trn2.48xlarge", 2)
     collected = Collected()
-    collected.add(Monitor(EVERYTHING, lambda: [record()], lambda _: model).report())
+    collected.add(
+        Monitor(EVERYTHING, lambda: [record()], lambda _: model, partial(counters, ())).report()
+    )
     port = free_port()
     end = serve(collected, port, "127.0.0.1")
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:

@@ -1,14 +1,17 @@
 import re
+from functools import partial
 from itertools import islice
 
 from monitored import record
 
 from trnsim.instance.model import instance_model
+from trnsim.instance.state.hardware import COUNTERS, Injected, counters
 from trnsim.tools.monitor import host
 from trnsim.tools.monitor.config import EVERYTHING, Config, Group, Programs
-from trnsim.tools.monitor.reports import ECC_KINDS, Monitor
+from trnsim.tools.monitor.reports import Monitor
 
 MODEL = instance_model("trn2.48xlarge", 2)
+FAULTS = [Injected("hbm-ecc", 3, core, 0.0, None) for core in (0, 1)]
 
 
 class World:
@@ -19,7 +22,7 @@ class World:
         self.slept_s = []
         self.programs = programs or {"7": (0.0, 1e9)}
         self.monitor = Monitor(
-            config, self.records, lambda _: MODEL, lambda: {3: {"mem_ecc_corrected": 2}},
+            config, self.records, lambda _: MODEL, partial(counters, FAULTS),
             clock=lambda: self.now_s,
         )  # fmt: skip
 
@@ -97,9 +100,9 @@ def test_memory_errors_are_listed_by_device():
     (report,) = World(Config((), (Group("neuron_hw_counters"),))).reports(1)
     devices = report["system_data"]["neuron_hw_counters"]["neuron_devices"]
     assert len(devices) == 16
-    assert devices[3] == {"neuron_device_index": 3, "mem_ecc_corrected": 2} | dict.fromkeys(
-        ECC_KINDS[1:], 0
-    )
+    none = dict.fromkeys(COUNTERS, 0)
+    assert devices[3] == {"neuron_device_index": 3} | none | {"mem_ecc_uncorrected": 2}
+    assert devices[2] == {"neuron_device_index": 2} | none
 
 
 def test_a_group_that_cannot_be_measured_says_why_and_the_others_go_on(monkeypatch):

@@ -20,7 +20,7 @@ def reports():
         EVERYTHING,
         lambda: [record(1 + now[0])],
         lambda _: MODEL,
-        lambda: {3: {"mem_ecc_uncorrected": int(now[0])}},
+        lambda devices: [{"mem_ecc_uncorrected": int(now[0])}] * devices,
         clock=lambda: now[0],
     )
     found = []

@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trnsim.instance.shell.sysfs import core_folder
+from trnsim.instance.shell.sysfs import ECC, core_folder, device_folder
+from trnsim.instance.state.hardware import counters
 
 if TYPE_CHECKING:
     from trnsim.instance.model import InstanceModel
+    from trnsim.instance.state.hardware import Injected
     from trnsim.instance.state.record import Record
 
-__all__ = ["Counters", "counts_of", "levels_of"]
+__all__ = ["Counters", "counts_of", "errors_of", "levels_of"]
 
 _STATUS: Final = {
     "completed": "success",
@@ -45,6 +47,18 @@ def counts_of(record: Record, model: InstanceModel) -> Counter[str]:
     for core, flop in record.flop.items():
         found[f"{_folder(core, record.lnc, model)}/stats/other_info/flop_count"] += int(flop)
     return +found
+
+
+def errors_of(faults: Iterable[Injected], model: InstanceModel) -> Counter[str]:
+    """Errors of the devices' memories, by counter: those that were injected."""
+    return Counter(
+        {
+            f"{device_folder(device)}/stats/hardware/{name}": count
+            for device, row in enumerate(counters(faults, len(model.devices)))
+            for name, count in row.items()
+            if count and name in ECC
+        }
+    )
 
 
 def levels_of(records: Iterable[Record], model: InstanceModel) -> Counter[str]:
@@ -97,14 +111,14 @@ class Counters:
         self._before: Counter[str] = Counter()
         self._shown: dict[str, _Shown] = {}
 
-    def update(self, records: Iterable[Record]) -> set[str]:
-        """Take in the state of now; the counters that changed."""
+    def update(self, records: Iterable[Record], faults: Iterable[Injected] = ()) -> set[str]:
+        """Take in the state of now, and the faults so far; the counters that changed."""
         own = [one for one in records if one.instance == self._model.name]
         counts = {(one.pid, one.start_time): counts_of(one, self._model) for one in own}
         for process in self._counts.keys() - counts.keys():
             self._ended += self._counts[process]
         self._counts = counts
-        now = self._ended + levels_of(own, self._model)
+        now = self._ended + levels_of(own, self._model) + errors_of(faults, self._model)
         for one in counts.values():
             now += one
         changed = {name for name in now | self._before if now[name] != self._before[name]}

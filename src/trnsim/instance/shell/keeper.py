@@ -24,6 +24,7 @@ from trnsim.instance.shell.figures import Counters
 from trnsim.instance.shell.namespace import is_inside
 from trnsim.instance.shell.sysfs import ROOT, counter_folders, device_files
 from trnsim.instance.state import folder as state
+from trnsim.instance.state import hardware
 from trnsim.instance.state.reader import read_all
 
 __all__ = ["Keeper", "end_others", "main"]
@@ -32,6 +33,8 @@ _PERIOD_S: Final = 1.0
 """Processes write their state at most once a second."""
 _CLEARED: Final = ("total", "present", "peak")
 """Files that a program sets to 0 by writing to them, whatever it writes."""
+_PLAIN: Final = ("/other_info", "/hardware")
+"""Folders whose counters are one file each."""
 _GRACE_S: Final = 0.5
 _LOOK_S: Final = 0.01
 
@@ -67,7 +70,8 @@ class Keeper:
         if not folder.is_dir():  # nothing has run yet
             return
         with suppress(BadInput):  # it is not usable, as every process that runs says too
-            for counter in self._counters.update(read_all(state.opened())):
+            found = state.opened()
+            for counter in self._counters.update(read_all(found), hardware.injected(found)):
                 self._show(counter)
 
     def clear(self) -> None:
@@ -84,7 +88,7 @@ class Keeper:
 
     def _show(self, counter: str) -> None:
         values = self._counters.values(counter)
-        if "/other_info/" in counter:
+        if counter.rpartition("/")[0].endswith(_PLAIN):
             self.files.show(counter, values["total"])
         else:
             for file, value in values.items():

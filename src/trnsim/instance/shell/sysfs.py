@@ -26,6 +26,7 @@ __all__ = [
     "core_folder",
     "counter_folders",
     "device_files",
+    "device_folder",
 ]
 
 ROOT: Final = "/sys/devices/virtual/neuron_device"
@@ -83,14 +84,19 @@ _NAMES: Final = {
 """Of each chip: the suffix of its device's arch_type, its instance_type, its device_name."""
 
 
+def device_folder(device: int) -> str:
+    """The folder of a device, below `ROOT`."""
+    return f"neuron{device}"
+
+
 def core_folder(device: int, core: int) -> str:
     """The folder of a physical core, below `ROOT`."""
-    return f"neuron{device}/neuron_core{core}"
+    return f"{device_folder(device)}/neuron_core{core}"
 
 
 def device_files(model: InstanceModel, device: Device) -> dict[str, str]:
     """Each file of a device, by its path below `ROOT`, with its text while nothing has run."""
-    top = f"neuron{device.index}"
+    top = device_folder(device.index)
     suffix, instance_type, device_name = _NAMES[model.chip]
     connected = ", ".join(map(str, device.connected))
     cores = device.cores * model.lnc

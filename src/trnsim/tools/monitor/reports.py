@@ -7,7 +7,7 @@ ends is in no later report.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,14 +24,8 @@ if TYPE_CHECKING:
 _EARLY_S: Final = 0.005
 """A group that is due within this time is measured with those that are due now."""
 
-Ecc = Callable[[], dict[int, dict[str, int]]]
-"""Memory errors by device and kind since the instance started."""
-ECC_KINDS: Final = (
-    "mem_ecc_corrected",
-    "mem_ecc_uncorrected",
-    "sram_ecc_uncorrected",
-    "sram_ecc_corrected",
-)
+Ecc = Callable[[int], "Sequence[Mapping[str, int]]"]
+"""Memory errors by kind of each of so many devices, since the state began."""
 
 
 @dataclass
@@ -65,7 +59,7 @@ class Monitor:
     config: Config
     records: Callable[[], list[Record]]
     model: Callable[[list[Record]], InstanceModel]
-    ecc: Ecc = dict[int, dict[str, int]]
+    ecc: Ecc
     clock: Callable[[], float] = time.monotonic
     _system: dict[str, _Kept] = field(default_factory=dict[str, _Kept])
     _programs: dict[tuple[int, str], dict[str, _Kept]] = field(
@@ -138,14 +132,8 @@ class Monitor:
                 return None, host.memory_info()
         except host.Unknown as error:
             return None, {"error": str(error)}
-        counts = self.ecc()
-        devices = [
-            {
-                "neuron_device_index": one.index,
-                **{kind: counts.get(one.index, {}).get(kind, 0) for kind in ECC_KINDS},
-            }
-            for one in model.devices
-        ]
+        counts = self.ecc(len(model.devices))
+        devices = [{"neuron_device_index": index, **one} for index, one in enumerate(counts)]
         return None, {"neuron_devices": devices}
 
 
