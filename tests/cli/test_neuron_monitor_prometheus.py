@@ -1,3 +1,4 @@
+import json
 import os
 import re
 import signal
@@ -8,6 +9,10 @@ import time
 import urllib.request
 
 import pytest
+from typer.testing import CliRunner
+
+from trnsim.cli import app
+from trnsim.errors import BadInput
 
 
 def free_port():
@@ -62,3 +67,21 @@ def test_a_port_that_is_taken_is_an_error_of_the_command():
         )  # fmt: skip
     assert ran.returncode == 2
     assert "another program has it" in ran.stderr
+
+
+def test_a_page_for_grafana_and_alerts_are_written_without_an_exporter(tmp_path):
+    page, rules = tmp_path / "page.json", tmp_path / "rules.yml"
+    command = ["neuron-monitor-prometheus", "--dashboard", str(page), "--rules", str(rules)]
+    ran = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert (ran.exit_code, ran.stdout) == (0, f"wrote {page}\nwrote {rules}\n")
+    assert json.loads(page.read_text())["title"] == "Neuron instances"
+    assert "alert: NeuronUncorrectedEcc" in rules.read_text()
+
+
+def test_a_page_that_cannot_be_written_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="cannot write"):
+        CliRunner().invoke(
+            app,
+            ["neuron-monitor-prometheus", "--dashboard", str(tmp_path / "no" / "page.json")],
+            catch_exceptions=False,
+        )

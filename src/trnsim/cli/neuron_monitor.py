@@ -54,10 +54,15 @@ def own_reports() -> Iterator[dict[str, Any]]:
 
 
 def _stream(config: Config) -> Iterator[dict[str, Any]]:
+    return monitor(config).stream()
+
+
+def monitor(config: Config) -> Monitor:
+    """A monitor of what the user's programs do."""
     state, listen_s = folder.opened(), config.longest_s + LISTEN_S
     return Monitor(
         config,
         lambda: read_all(state, listen_s),
         instance_of,
         lambda devices: hardware.counters(hardware.injected(state), devices),
-    ).stream()
+    )

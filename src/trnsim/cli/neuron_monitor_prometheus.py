@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from trnsim.cli.neuron_monitor import own_reports
 from trnsim.cli.options import parser
+from trnsim.files import write
+from trnsim.tools.monitor.dashboard import dashboard as page
 from trnsim.tools.monitor.lines import is_fed, reports
 from trnsim.tools.monitor.prometheus import serve
+from trnsim.tools.monitor.rules import rules as rule_file
 from trnsim.tools.monitor.series import Collected
 
 app = parser()
@@ -24,6 +28,14 @@ def neuron_monitor_prometheus(
     address: Annotated[
         str, typer.Option(help="Where to listen; 0.0.0.0 lets other machines scrape.")
     ] = "127.0.0.1",
+    dashboard: Annotated[
+        Path | None,
+        typer.Option(help="Write a page for Grafana and end.", metavar="FILE.json"),
+    ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(help="Write alerts for Prometheus and end.", metavar="FILE.yml"),
+    ] = None,
 ) -> None:
     """Answer Prometheus's scrapes with what neuron-monitor measures; end it with Ctrl-C.
 
@@ -32,6 +44,12 @@ def neuron_monitor_prometheus(
 
     Example: trnsim neuron-monitor | trnsim neuron-monitor-prometheus --port 8000
     """
+    if dashboard or rules:
+        for path, text in ((dashboard, page), (rules, rule_file)):
+            if path:
+                write(path, text())
+                typer.echo(f"wrote {path}")
+        return
     collected = Collected()
     end = serve(collected, port, address)
     print(f"emulated by trnsim; listening on {address} port {port}", file=sys.stderr, flush=True)

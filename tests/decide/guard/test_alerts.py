@@ -1,20 +1,15 @@
 """Rules are checked, and run against made-up series, by Prometheus's own promtool."""
 
-import shutil
-import subprocess
 from dataclasses import replace
 
 import pytest
 import yaml
 from guarded import CANDIDATE, CHAT
 
+from promtool import needs_promtool, promtool, run_rules
 from trnsim.decide.guard.alerts import alerts, busy_of, rate_of, rules
 from trnsim.decide.guard.limits import limits
 
-PROMTOOL = shutil.which("promtool")
-needs_promtool = pytest.mark.skipif(
-    PROMTOOL is None, reason="promtool is not installed (Debian: prometheus)"
-)
 NAMES = (
     "ThroughputBelowPrediction",
     "CostAboveGpu",
@@ -23,17 +18,6 @@ NAMES = (
     "NoMetrics",
 )
 MINUTES = 120
-
-
-def promtool(*arguments, folder):
-    return subprocess.run(
-        [PROMTOOL, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize("kind", ["serve", "train", "infer"])
@@ -113,22 +97,8 @@ def series(*, per_s, busy, failed=0, ecc="0"):
     ],
 )
 def test_a_rule_fires_where_it_should_and_nowhere_else(given, fires, tmp_path):
-    (tmp_path / "alerts.yml").write_text(rules([limits(CHAT)]))
-    expected = [
-        {
-            "eval_time": f"{MINUTES}m",
-            "alertname": name,
-            "exp_alerts": [_alert(name)] if name in fires else [],
-        }
-        for name in NAMES
-    ]
-    case = {
-        "rule_files": ["alerts.yml"],
-        "evaluation_interval": "1m",
-        "tests": [{"interval": "1m", "input_series": given, "alert_rule_test": expected}],
-    }
-    (tmp_path / "test.yml").write_text(yaml.safe_dump(case))
-    ran = promtool("test", "rules", "test.yml", folder=tmp_path)
+    expected = {name: [_alert(name)] if name in fires else [] for name in NAMES}
+    ran = run_rules(rules([limits(CHAT)]), given, expected, tmp_path, MINUTES)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

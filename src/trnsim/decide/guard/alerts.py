@@ -9,10 +9,9 @@ tools/neuron-sys-tools/neuron-monitor-user-guide.rst, and its Grafana page); the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import yaml
+from trnsim.alert_rules import Alert, rule_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,29 +30,6 @@ BUSY: Final = 0.8
 FAILED: Final = 'status_type!="completed"'
 ERRORS: Final = 0.01
 """Part of executions that may fail; a choice."""
-
-
-@dataclass(frozen=True)
-class Alert:
-    """One rule.
-
-    Attributes:
-        name: in CamelCase, as Prometheus's are.
-        expression: PromQL that is true while something is wrong.
-        for_minutes: how long before it fires.
-        severity: "page", "ticket" or "info".
-        summary: what happened and the figure it is held against.
-        action: what to do.
-        by: the label that says where, or "".
-    """
-
-    name: str
-    expression: str
-    for_minutes: int
-    severity: str
-    summary: str
-    action: str
-    by: str = ""
 
 
 def rate_of(limits: Limits) -> str:
@@ -80,30 +56,8 @@ def alerts(limits: Limits) -> tuple[Alert, ...]:
 
 def rules(found: Sequence[Limits]) -> str:
     """A rule file of Prometheus with a group a workload."""
-    groups = [
-        {"name": one.workload.name, "rules": [_rule(one, each) for each in alerts(one)]}
-        for one in found
-    ]
-    return yaml.safe_dump({"groups": groups}, sort_keys=False, width=1000)
-
-
-def _rule(limits: Limits, alert: Alert) -> dict[str, object]:
-    where = f" ({alert.by} {{{{ $labels.{alert.by} }}}})" if alert.by else ""
-    return {
-        "alert": alert.name,
-        "expr": alert.expression,
-        "for": f"{alert.for_minutes}m",
-        "labels": {"severity": alert.severity, "workload": _literal(limits.workload.name)},
-        "annotations": {
-            "summary": _literal(alert.summary) + where,
-            "action": _literal(alert.action),
-        },
-    }
-
-
-def _literal(text: str) -> str:
-    """`text` as Prometheus's templates print it: braces of a user's name begin no template."""
-    return text.replace("{{", "{{`{{`}}")
+    groups = [(one.workload.name, alerts(one)) for one in found]
+    return rule_file(groups, label="workload")
 
 
 def _drift(limits: Limits) -> list[Alert]:
@@ -152,7 +106,7 @@ def _health(limits: Limits) -> list[Alert]:
             "page",
             f"{name}: a device lost data in its memory",
             "drain the instance, replace it, and restart from the last checkpoint",
-            by="neuron_device_index",
+            by=("neuron_device_index",),
         ),
         Alert(
             "ExecutionErrors",

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trnsim import files
+from trnsim.alert_rules import Alert
 from trnsim.decide import inventory
-from trnsim.decide.guard.alerts import Alert, alerts, rules
+from trnsim.decide.guard.alerts import alerts, rules
 from trnsim.decide.guard.capacity import kept, today_count
 from trnsim.decide.guard.dashboard import dashboard
 from trnsim.decide.guard.limits import Limits, moved

@@ -1,0 +1,124 @@
+"""Pages of Grafana: panels of PromQL, two in a line, under rows with a title.
+
+A page asks for its source of data, so it is imported as it is. Where it lets its reader choose by a
+label, the expressions have a variable: `expressions` gives them with everything chosen.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_WIDTH: Final = 12
+_HEIGHT: Final = 8
+_SCHEMA: Final = 39
+"""Version of Grafana's page format: that of Grafana 11."""
+_SOURCE: Final = {"type": "prometheus", "uid": "${source}"}
+_ALL: Final = ".*"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A panel with lines over time.
+
+    Attributes:
+        lines: PromQL by the name of its line, which may have labels: "{{instance}}".
+        unit: in Grafana's words: "percentunit", "bytes", "s", "short".
+        is_stacked: whether the lines add up.
+    """
+
+    title: str
+    lines: Mapping[str, str]
+    unit: str
+    is_stacked: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Values of a label that the reader chooses among, several or all.
+
+    Attributes:
+        label: of the series; expressions have ``{label=~"$label"}``.
+        series: PromQL of series that have it.
+    """
+
+    label: str
+    title: str
+    series: str
+
+
+def page(
+    title: str,
+    uid: str,
+    rows: Sequence[tuple[str, Sequence[Chart]]],
+    *,
+    choices: Sequence[Choice] = (),
+    refresh: str = "1m",
+    begins: str = "now-24h",
+) -> str:
+    """The page as JSON that Grafana imports."""
+    panels: list[dict[str, Any]] = []
+    top = 0
+    for name, charts in rows:
+        row = {"type": "row", "title": name, "gridPos": {"x": 0, "y": top, "w": 24, "h": 1}}
+        panels += [row, *(_panel(one, index, top + 1) for index, one in enumerate(charts))]
+        top += 1 + -(-len(charts) // 2) * _HEIGHT
+    source = {"name": "source", "type": "datasource", "query": "prometheus"}
+    found = {
+        "title": title,
+        "uid": uid,
+        "schemaVersion": _SCHEMA,
+        "refresh": refresh,
+        "time": {"from": begins, "to": "now"},
+        "templating": {"list": [source, *map(_variable, choices)]},
+        "panels": [{"id": number} | each for number, each in enumerate(panels, 1)],
+    }
+    return json.dumps(found, indent=1) + "\n"
+
+
+def expressions(text: str) -> list[str]:
+    """Every PromQL expression of a page, with all values of its variables chosen."""
+    found = json.loads(text)
+    asked = [target["expr"] for panel in found["panels"] for target in panel.get("targets", ())]
+    for one in found["templating"]["list"]:
+        if "allValue" in one:
+            asked = [each.replace(f"${one['name']}", one["allValue"]) for each in asked]
+    return asked
+
+
+def _panel(chart: Chart, index: int, top: int) -> dict[str, Any]:
+    x, y = (index % 2) * _WIDTH, top + index // 2 * _HEIGHT
+    defaults: dict[str, Any] = {"unit": chart.unit}
+    if chart.is_stacked:
+        defaults["custom"] = {"stacking": {"mode": "normal"}, "fillOpacity": 20}
+    targets = [
+        {"refId": chr(ord("A") + number), "expr": each, "legendFormat": name, "datasource": _SOURCE}
+        for number, (name, each) in enumerate(chart.lines.items())
+    ]
+    return {
+        "type": "timeseries",
+        "title": chart.title,
+        "datasource": _SOURCE,
+        "fieldConfig": {"defaults": defaults, "overrides": []},
+        "targets": targets,
+        "gridPos": {"x": x, "y": y, "w": _WIDTH, "h": _HEIGHT},
+    }
+
+
+def _variable(choice: Choice) -> dict[str, Any]:
+    return {
+        "name": choice.label,
+        "label": choice.title,
+        "type": "query",
+        "datasource": _SOURCE,
+        "query": f"label_values({choice.series}, {choice.label})",
+        "refresh": 2,  # when the time that is shown changes
+        "multi": True,
+        "includeAll": True,
+        "allValue": _ALL,
+        "current": {"text": "All", "value": "$__all"},
+    }

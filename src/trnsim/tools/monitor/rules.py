@@ -1,0 +1,135 @@
+"""Alerts of Prometheus for whoever runs instances, over the series of neuron-monitor.
+
+They tell instances apart by the label `instance` of Prometheus's scrapes. Thresholds without a
+source are choices, to be edited.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trnsim.alert_rules import Alert, rule_file
+
+IDLE: Final = 0.05
+"""Utilisation of its busiest core below which a program holds cores for nothing; a choice."""
+FAILED: Final = 0.01
+"""Part of executions that may fail; a choice."""
+CORRECTED: Final = 100
+"""Corrected memory errors of a device in an hour that are watched; a choice."""
+
+_AT: Final = ("instance",)
+_DEVICE: Final = ("instance", "neuron_device_index")
+_PROGRAM: Final = ("instance", "runtime_tag")
+
+
+def rules() -> str:
+    """A rule file of Prometheus."""
+    return rule_file([("neuron", alerts())])
+
+
+def alerts() -> tuple[Alert, ...]:
+    """All of them."""
+    return (*_memory_errors(), *_programs(), *_exporters())
+
+
+def _by(labels: tuple[str, ...], inner: str, how: str = "sum") -> str:
+    return f"{how} by ({', '.join(labels)}) ({inner})"
+
+
+def _ecc(kind: str, window: str) -> str:
+    events = f'hardware_ecc_events_total{{event_type=~"(mem|sram)_ecc_{kind}"}}'
+    return _by(_DEVICE, f"increase({events}[{window}])")
+
+
+def _memory_errors() -> tuple[Alert, ...]:
+    return (
+        Alert(
+            "NeuronUncorrectedEcc",
+            f"{_ecc('uncorrected', '10m')} > 0",
+            0,
+            "page",
+            "a Neuron device lost data in its memory in the last 10 minutes",
+            "drain the instance, replace it, and restart programs from their last checkpoint",
+            _DEVICE,
+        ),
+        Alert(
+            "NeuronCorrectedEcc",
+            f"{_ecc('corrected', '1h')} > {CORRECTED}",
+            0,
+            "ticket",
+            f"a Neuron device corrected more than {CORRECTED} memory errors in an hour",
+            "plan to replace the instance",
+            _DEVICE,
+        ),
+    )
+
+
+def _programs() -> tuple[Alert, ...]:
+    executed = "rate(execution_status_total{}[15m])"
+    failed = _by(_PROGRAM, executed.replace("{}", '{status_type!="completed"}'))
+    total = _by(_PROGRAM, executed.replace("{}", ""))
+    hardware = 'increase(execution_errors_total{error_type="hardware"}[10m])'
+    busiest = "max_over_time(neuroncore_utilization_ratio[15m])"
+    return (
+        Alert(
+            "NeuronExecutionsFail",
+            f"{failed} / {total} > {FAILED:g}",
+            5,
+            "page",
+            f"more than {FAILED:.0%} of a program's executions fail",
+            "read the program's log; execution_errors_total has the kinds of its errors",
+            _PROGRAM,
+        ),
+        Alert(
+            "NeuronHardwareError",
+            f"{_by(_PROGRAM, hardware)} > 0",
+            0,
+            "page",
+            "executions of a program ended with an error of the hardware in the last 10 minutes",
+            "look for NEURON_HW_ERR in the driver's log, and drain the instance",
+            _PROGRAM,
+        ),
+        Alert(
+            "NeuronCoresIdle",
+            f"{_by(_PROGRAM, busiest, 'max')} < {IDLE:g}",
+            15,
+            "ticket",
+            f"a program holds cores, and the busiest is used less than {IDLE:.0%}",
+            "end the program, or find out what it waits for",
+            _PROGRAM,
+        ),
+    )
+
+
+def _exporters() -> tuple[Alert, ...]:
+    gone = f"{_by(_AT, 'max_over_time(instance_info[6h])', 'max')} unless "
+    return (
+        Alert(
+            "NeuronExporterGone",
+            gone + _by(_AT, "instance_info", "max"),
+            5,
+            "page",
+            "an instance that was scraped in the last 6 hours is scraped no more",
+            "look at neuron-monitor-prometheus on the instance; where it was ended on purpose, "
+            "silence this for 6 hours",
+            _AT,
+        ),
+        Alert(
+            "NeuronExporterStale",
+            # Used memory changes from one report to the next by itself, if only by a page.
+            f"{_by(_AT, 'changes(system_memory_used_bytes[10m])', 'max')} == 0",
+            5,
+            "ticket",
+            "an instance is scraped, but its figures do not change",
+            "look at neuron-monitor, whose reports the exporter repeats",
+            _AT,
+        ),
+        Alert(
+            "NeuronNothingScraped",
+            "absent(instance_info)",
+            10,
+            "page",
+            "no instance is scraped",
+            "look at the targets of Prometheus",
+        ),
+    )
