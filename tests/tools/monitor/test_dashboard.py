@@ -1,5 +1,6 @@
 import json
 import re
+from functools import partial
 
 import pytest
 from monitored import record
@@ -8,6 +9,7 @@ from promtool import check_promql, needs_promtool, run_rules
 from trnsim.alert_rules import Alert, rule_file
 from trnsim.grafana import expressions
 from trnsim.instance.model import instance_model
+from trnsim.instance.state.hardware import counters
 from trnsim.tools.monitor.config import EVERYTHING
 from trnsim.tools.monitor.dashboard import dashboard
 from trnsim.tools.monitor.prometheus import Exporter
@@ -23,7 +25,8 @@ def scraped():
     """What the exporter says of an instance with one program, as promtool's input."""
     collected = Collected()
     model = instance_model("trn2.48xlarge", 2)
-    collected.add(Monitor(EVERYTHING, lambda: [record()], lambda _: model).report())
+    monitor = Monitor(EVERYTHING, lambda: [record()], lambda _: model, partial(counters, ()))
+    collected.add(monitor.report())
     for family in Exporter(collected).collect():
         for one in family.samples:
             labels = {**one.labels, "instance": "a:8000", "job": "neuron"}
