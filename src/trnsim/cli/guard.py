@@ -46,16 +46,22 @@ def write(
 def bill(
     bill: Annotated[
         Path,
-        typer.Argument(help="A table with month, workload, usd and volume.", metavar="BILL.csv"),
+        typer.Argument(
+            help="A table with month, workload, usd and volume, or a cost and usage report.",
+            metavar="BILL.csv",
+        ),
     ],
     decision: DecisionFile,
+    tag: Annotated[
+        str, typer.Option(help="The key of the tag that names the workload, in a report.")
+    ] = "workload",
     as_json: AsJson = False,
 ) -> None:
     """Print what each workload saved month by month, beside what was predicted.
 
     Example: trnsim guard bill bill.csv decision.json
     """
-    found = realised(bill, decisions.read(decision))
+    found = realised(bill, decisions.read(decision), tag)
     if as_json:
         typer.echo(json.dumps([_plain(one) for one in found], indent=1))
         return

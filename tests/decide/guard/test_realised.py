@@ -1,10 +1,16 @@
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from guarded import CANDIDATE, CHAT, OTHER, decision
 
 from trnsim.decide.guard.realised import realised
 from trnsim.errors import BadInput
+
+sys.path.append(str(Path(__file__).parents[1] / "inventory"))
+
+from bills import bill
 
 HEADER = "month,workload,usd,volume\n"
 
@@ -87,3 +93,36 @@ def test_only_workloads_that_are_billed_are_reported(tmp_path):
 def test_a_bill_that_cannot_be_used_is_refused_with_its_line(text, said, tmp_path):
     with pytest.raises(BadInput, match=said):
         read(tmp_path, text)
+
+
+def report(tmp_path, *lines, tag="workload"):
+    """A cost and usage report of an hour a line."""
+    path = bill(tmp_path, *({"resource_tags": {f"user_{tag}": "chat"}} | one for one in lines))
+    return realised(path, decision(CHAT), tag)
+
+
+def test_usage_of_a_report_belongs_to_the_workload_of_its_tag(tmp_path):
+    september = {"line_item_usage_start_date": "2026-09-30T23:00:00Z"}
+    other = {"resource_tags": {"user_workload": "another"}}
+    for tag in ("workload", "team"):
+        (found,) = report(tmp_path, {}, {}, september, other, tag=tag)
+        assert [(one.month, one.usd) for one in found.months] == [
+            ("2026-09", 55.04),
+            ("2026-10", 110.08),
+        ]
+        assert {one.volume for one in found.months} == {None}
+
+
+def test_a_report_without_the_tag_names_those_it_has(tmp_path):
+    path = bill(tmp_path, {"resource_tags": {"user_workload": "searching"}})
+    with pytest.raises(
+        BadInput, match=r"the tag workload of a workload \(chat\); it has searching"
+    ):
+        realised(path, decision(CHAT))
+    with pytest.raises(BadInput, match=r"the tag owner of a workload .*; it has none"):
+        realised(path, decision(CHAT), "owner")
+
+
+def test_hours_that_were_paid_in_advance_are_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"cost nothing: a block is paid in advance"):
+        report(tmp_path, {"line_item_unblended_cost": "0"})

@@ -7,6 +7,8 @@
 A bill is a table, CSV or YAML, with the columns month (YYYY-MM), workload and usd, and where it is
 known volume, in the unit of the inventory. Lines of one month and workload are summed, so GPUs that
 are kept are lines of their own. A month without a volume is taken to have that of the decision.
+
+A cost and usage report of AWS is a bill too: usage belongs to the workload that its tag names.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trnsim.cells import Cells, read_table
+from trnsim.decide.inventory.bill import read_bill
+from trnsim.decide.inventory.bill_rows import is_bill
 from trnsim.errors import BadInput
 
 if TYPE_CHECKING:
@@ -70,31 +74,79 @@ class Realised:
     paid_back_in: str | None
 
 
-def realised(path: Path, decision: Decision) -> tuple[Realised, ...]:
+def realised(path: Path, decision: Decision, tag: str = "workload") -> tuple[Realised, ...]:
     """The realised saving of each workload that the bill at `path` names.
+
+    Args:
+        path: a table, or a cost and usage report.
+        decision: what was decided, and predicted.
+        tag: the key of the tag of a report's usage that names the workload.
 
     Raises:
         BadInput: the bill or a line of it cannot be used, or names no workload of the decision.
     """
     names = [one.name for one in decision.workloads]
-    lines = read_table(path, COLUMNS, required=COLUMNS[:3])
-    billed: dict[str, dict[str, list[Cells]]] = {}
-    for line in lines:
-        name, month = line.one_of("workload", names), _month(line)
-        billed.setdefault(name, {}).setdefault(month, []).append(line)
-    if not billed:
-        raise BadInput(f"{path}: no line below the header", fix=f"columns: {', '.join(COLUMNS)}")
+    found = _reported(path, names, tag) if is_bill(path) else _listed(path, names)
+    billed: dict[str, dict[str, list[_Line]]] = {}
+    for one in found:
+        billed.setdefault(one.workload, {}).setdefault(one.month, []).append(one)
     return tuple(
         _realised(decision.workload(name), billed[name]) for name in names if name in billed
     )
 
 
-def _realised(workload: WorkloadDecision, billed: Mapping[str, Sequence[Cells]]) -> Realised:
+@dataclass(frozen=True)
+class _Line:
+    """What a bill says of one workload in one month."""
+
+    workload: str
+    month: str
+    usd: float
+    volume: float | None = None
+
+
+def _listed(path: Path, names: Sequence[str]) -> list[_Line]:
+    """The lines of a table."""
+    found = [
+        _Line(row.one_of("workload", names), _month(row), _usd(row), _volume(row))
+        for row in read_table(path, COLUMNS, required=COLUMNS[:3])
+    ]
+    if not found:
+        raise BadInput(f"{path}: no line below the header", fix=f"columns: {', '.join(COLUMNS)}")
+    return found
+
+
+def _reported(path: Path, names: Sequence[str], tag: str) -> list[_Line]:
+    """The usage of a cost and usage report whose tag names a workload."""
+    usage = read_bill(path).usage
+    found: list[_Line] = []
+    for one in usage:
+        name = dict(one.tags).get(tag)
+        if name in names:
+            if not one.usd:
+                raise BadInput(
+                    f"{path}:{one.line}: {one.hours:g} hours of {one.instance} ({one.kind}) for "
+                    f"{name} cost nothing: a block is paid in advance",
+                    fix=f"give a table with {', '.join(COLUMNS)} that has what the block cost",
+                )
+            found.append(_Line(str(name), one.month, one.usd))
+    if not found:
+        seen = sorted({value for one in usage for key, value in one.tags if key == tag})
+        raise BadInput(
+            f"{path}: no usage has the tag {tag} of a workload ({', '.join(names)}); "
+            f"it has {', '.join(seen) or 'none'}",
+            fix="tag the instances of each workload, or name another tag with --tag",
+        )
+    return found
+
+
+def _realised(workload: WorkloadDecision, billed: Mapping[str, Sequence[_Line]]) -> Realised:
     months: list[Month] = []
     total = 0.0
     for month in sorted(billed):
-        usd = sum(_usd(line) for line in billed[month])
-        volume = _volume(billed[month])
+        usd = sum(line.usd for line in billed[month])
+        volumes = [line.volume for line in billed[month] if line.volume is not None]
+        volume = sum(volumes) if volumes else None
         expected = workload.today.usd_per_month * (volume or workload.volume) / workload.volume
         total += expected - usd
         judged = _is_as_predicted(workload, 1 - usd / expected)
@@ -109,9 +161,8 @@ def _usd(line: Cells) -> float:
     return line.number_from("usd", -_MOST, at_most=_MOST)
 
 
-def _volume(lines: Iterable[Cells]) -> float | None:
-    given = [line.number("volume", above=0, at_most=1e18) for line in lines if "volume" in line]
-    return sum(given) if given else None
+def _volume(line: Cells) -> float | None:
+    return line.number("volume", above=0, at_most=1e18) if "volume" in line else None
 
 
 def _is_as_predicted(workload: WorkloadDecision, saving: float) -> bool | None:
