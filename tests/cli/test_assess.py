@@ -1,5 +1,6 @@
 """trnsim assess: decisions in 100 columns, as JSON, and in a file; bad input is named."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -60,6 +61,31 @@ def test_another_seed_is_said():
 
 def test_the_template_is_printed_and_needs_no_inventory():
     assert run("--template") == template()
+
+
+def test_a_report_has_a_page_its_figures_and_a_table(tmp_path):
+    folder = tmp_path / "report"
+    output = run(PARCELS, *ON, "--report", str(folder))
+    assert output.endswith(f"wrote {folder / 'page.html'}\n")
+    values = json.loads((folder / "figures.json").read_text())
+    usd = values["workloads"][0]["today"]["usd_per_month"]
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert f'value="{usd!r}" data-of="/workloads/0/today/usd_per_month">60,000</data>' in page
+    rows = list(csv.DictReader((folder / "table.csv").read_text().splitlines()))
+    assert [row["instance"] for row in rows] == [
+        one["instance"] for one in values["workloads"][0]["candidates"]
+    ]
+    printed = run(PARCELS, *ON, "--report", str(folder), "--json")
+    assert json.loads(printed)["workloads"][0]["best"] == "inf2.xlarge"
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_computed(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(command, "assess_inventory", None)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match="cannot write to the folder"):
+        run(PARCELS, "--report", str(tmp_path / "file"))
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_anything_is_computed(

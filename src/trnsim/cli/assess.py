@@ -8,12 +8,16 @@ from typing import Annotated
 import typer
 
 from trnsim import files
+from trnsim.cli import report_files
 from trnsim.cli.assess_text import text
 from trnsim.cli.options import AsJson, AsOf, OwnPrices, as_number, day_of, own_rows, parser
 from trnsim.cli.progress import progress
+from trnsim.cli.report_files import Report
 from trnsim.decide.assess import Asked
 from trnsim.decide.assess import assess as assess_inventory
 from trnsim.decide.inventory.template import template as inventory_template
+from trnsim.decide.page.decision_page import decision_page
+from trnsim.decide.page.figures import figures, rows_of
 from trnsim.decide.programs import scanned
 from trnsim.decide.times import Predictor
 from trnsim.errors import BadInput
@@ -52,6 +56,7 @@ def assess(
     out: Annotated[
         Path | None, typer.Option(help="Write the decision as JSON there.", metavar="FILE")
     ] = None,
+    report: Report = None,
     as_json: AsJson = False,
 ) -> None:
     """Say go, pilot, no-go, needs-quote or stay for each workload of an inventory.
@@ -72,6 +77,8 @@ def assess(
         raise BadInput(f"--seed is {seed}; legal: whole numbers from 0 on")
     if out is not None:
         files.check_writable(out)
+    if report is not None:
+        report_files.check(report)
     rows = own_rows(prices)
     asked = Asked(
         on=tuple(on or ()),
@@ -89,3 +96,7 @@ def assess(
         found.write(out)
         if not as_json:
             print(f"wrote {out}")
+    if report is not None:
+        report_files.write(report, decision_page(found), figures(found), rows_of(found))
+        if not as_json:
+            print(f"wrote {report / report_files.PAGE}")

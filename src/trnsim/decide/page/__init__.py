@@ -1,0 +1,1 @@
+"""A decision for people: a page, its figures as JSON, its candidates as a table."""

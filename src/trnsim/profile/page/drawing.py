@@ -1,0 +1,336 @@
+"""Charts as SVG: no script draws them, so that they are there in print and without a network.
+
+Every shape that stands for a number has it as ``data-value``, and as ``data-of`` the place in the
+page's JSON file. Widths are in units of the view; a view is as wide as a telephone's screen, and
+pages put views side by side where there is room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+from trnsim.formatting import clipped
+from trnsim.profile.page.scale import Scale, spanning
+
+Form = Callable[[float], str]
+
+WIDTH: Final = 400
+COLOURS: Final = 8
+STYLE: Final = """
+/* Charts: views side by side, one below the other on a narrow screen. */
+.charts { display: grid; gap: 14px 26px; margin: 10px 0;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 330px), 1fr)) }
+figure { margin: 0; min-width: 0; max-width: 560px }
+figcaption { font-weight: 600; font-size: 12.5px; margin-bottom: 3px }
+svg { width: 100%; height: auto; display: block }
+svg text { font-size: 11px; fill: var(--soft) } svg text.name { fill: var(--ink) }
+svg .grid { stroke: var(--line) } svg .zero { stroke: var(--soft) }
+svg .front { stroke: var(--accent); fill: none } svg .mid { stroke: var(--ink); stroke-width: 2 }
+svg .limit { stroke: var(--critical); stroke-width: 1.5; stroke-dasharray: 4 3 }
+svg .span { fill: var(--accent); fill-opacity: .55 } svg .far { fill: var(--critical) }
+svg .line { fill: none; stroke: var(--ink); stroke-width: 1.5 }
+svg .line.outer { stroke-dasharray: 3 2; stroke-width: 1.2 }
+svg circle { stroke: var(--panel); stroke-width: 1 }
+.legend { font-size: 12px; color: var(--soft); margin: 4px 0 }
+.legend { display: flex; flex-wrap: wrap; gap: 2px 12px }
+.legend i { display: inline-block; width: 10px; height: 10px; margin-right: 5px }
+.c0, .other { fill: var(--tensor); background: var(--tensor) }
+.c1, .ours { fill: var(--vector); background: var(--vector) }
+.c2 { fill: var(--scalar); background: var(--scalar) }
+.c3 { fill: var(--gpsimd); background: var(--gpsimd) }
+.c4 { fill: var(--dma); background: var(--dma) }
+.c5 { fill: var(--critical); background: var(--critical) }
+.c6 { fill: var(--cc-core); background: var(--cc-core) }
+.c7 { fill: var(--memory); background: var(--memory) }
+.here { fill: var(--ink); background: var(--ink) }
+.idle, .out { fill: var(--line); background: var(--line) }
+"""
+_ROW: Final = 34
+_BAR: Final = 11
+_LABEL: Final = 34
+_SIDE: Final = 6
+_HEIGHT: Final = 250
+_LEFT: Final = 52
+_BOTTOM: Final = 36
+_GAP: Final = 13
+_EDGE: Final = 20
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a bar: its name, value, colour, and place in the JSON file."""
+
+    name: str
+    value: float
+    colour: str
+    of: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of parts, with words for the whole."""
+
+    name: str
+    parts: tuple[Part, ...]
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range of a value: from `low` to `high`, which is None where it has no end, by `mid`."""
+
+    name: str
+    low: float
+    mid: float | None
+    high: float | None
+    of: str
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A point of a scatter chart.
+
+    Attributes:
+        kind: "ours", "other", "here", or "out" for what cannot be chosen.
+        is_named: whether its name is written beside it.
+    """
+
+    name: str
+    x: float
+    y: float
+    kind: str
+    of: str
+    is_named: bool = False
+
+
+def chart(caption: str, drawing: str, below: str = "") -> str:
+    """A drawing with its caption; `below` is markup."""
+    return f"<figure><figcaption>{escape(caption)}</figcaption>{drawing}{below}</figure>\n"
+
+
+def charts(*made: str) -> str:
+    """Charts side by side."""
+    return f'<div class="charts">{"".join(made)}</div>\n'
+
+
+def legend(names: Sequence[tuple[str, str]]) -> str:
+    """Colours and their names."""
+    words = (f'<span><i class="{kind}"></i>{escape(name)}</span>' for kind, name in names)
+    return f'<div class="legend">{"".join(words)}</div>'
+
+
+def colour(at: int) -> str:
+    """The colour of the series number `at`."""
+    return f"c{at % COLOURS}"
+
+
+def bars(rows: Sequence[Bar]) -> str:
+    """Stacked bars below each other, on one scale."""
+    longest = max((sum(part.value for part in row.parts) for row in rows), default=0.0)
+    scale = Scale(0.0, longest or 1.0, 0.0, WIDTH)
+    shapes: list[str] = []
+    for at, row in enumerate(rows):
+        top = at * _ROW
+        shapes += _names(row.name, row.words, top)
+        done = 0.0
+        for part in row.parts:
+            left, right = scale(done), scale(done + part.value)
+            done += part.value
+            shapes.append(
+                f'<rect class="bar {part.colour}" x="{left:.2f}" y="{top + 17}" '
+                f'width="{right - left:.2f}" height="{_BAR}" {_value(part.of, part.value)}>'
+                f"<title>{escape(f'{row.name}, {part.name}: {part.value:,.4g}')}</title></rect>"
+            )
+    return _view(shapes, len(rows) * _ROW)
+
+
+def spans(rows: Sequence[Span], form: Form, limit: float | None = None, most: float = 0.0) -> str:
+    """Ranges below each other with an axis; `most` is where the scale ends at the latest.
+
+    Args:
+        rows: the ranges.
+        form: values as words.
+        limit: where a line is drawn.
+        most: largest value that is drawn; 0 for all.
+    """
+    known = [one for row in rows for one in (row.low, row.mid, row.high) if one is not None]
+    high = max([*known, limit or 0.0, 0.0])
+    low = min([*known, 0.0])
+    high = min(high, most) if most else high
+    room = 0.04 * ((high - low) or 1.0)
+    scale = Scale(low - room * (low < 0), high + room, _SIDE, WIDTH - _SIDE)
+    bottom = len(rows) * _ROW
+    shapes = _axis_below(scale, bottom, form)
+    for at, row in enumerate(rows):
+        top = at * _ROW
+        shapes += _span(row, top, scale)
+        if limit is not None:
+            shapes.append(_line("limit", scale(limit), top + 14, scale(limit), top + 31))
+    return _view(shapes, bottom + 18)
+
+
+def _span(row: Span, top: int, scale: Scale) -> list[str]:
+    end = scale.high if row.high is None else row.high
+    left, right = sorted((scale(row.low), scale(end)))
+    values = _value(row.of, row.low)
+    shapes = _names(row.name, row.words, top)
+    shapes.append(
+        f'<rect class="span" x="{left:.2f}" y="{top + 17}" width="{max(right - left, 1):.2f}" '
+        f'height="{_BAR}" {values}><title>{escape(f"{row.name}: {row.words}")}</title></rect>'
+    )
+    if row.mid is not None:
+        shapes.append(_line("mid", scale(row.mid), top + 15, scale(row.mid), top + 30))
+    if row.high is None or row.high > scale.high:
+        tip = f"{WIDTH - 8},{top + 16} {WIDTH},{top + 22.5} {WIDTH - 8},{top + 29}"
+        shapes.append(f'<polygon class="far" points="{tip}"/>')
+    return shapes
+
+
+def dots(found: Sequence[Dot], x_words: str, y_words: str, form: Form) -> str:
+    """A scatter chart, with the line of those that no other one beats in both directions."""
+    x = spanning([one.x for one in found], _LEFT, WIDTH - _SIDE)
+    y = spanning([one.y for one in found], _HEIGHT - _BOTTOM, 12)
+    shapes = _axes(x, y, x_words, y_words, form)
+    line = " ".join(f"{x(one.x):.1f},{y(one.y):.1f}" for one in front(found))
+    shapes.append(f'<polyline class="front" points="{line}"/>')
+    shapes += [
+        f'<circle class="dot {one.kind}" cx="{x(one.x):.2f}" cy="{y(one.y):.2f}" r="4.5" '
+        f"{_value(one.of, one.x)}><title>{escape(f'{one.name}: {one.x:,.4g} {x_words}')}, "
+        f"{one.y:,.4g} {escape(y_words)}</title></circle>"
+        for one in found
+    ]
+    return _view([*shapes, *_beside([one for one in found if one.is_named], x, y)], _HEIGHT)
+
+
+def front(found: Sequence[Dot]) -> list[Dot]:
+    """Those that none beats in both directions, from the left."""
+    kept: list[Dot] = []
+    for one in sorted(found, key=lambda dot: (dot.x, dot.y)):
+        if one.kind == "out":
+            continue
+        if not kept or one.y < kept[-1].y:
+            kept.append(one)
+    return kept
+
+
+def _beside(named: Sequence[Dot], x: Scale, y: Scale) -> list[str]:
+    """Names beside their dots, moved down where they would overlap."""
+    shapes: list[str] = []
+    last = -float(_GAP)
+    for one in sorted(named, key=lambda dot: y(dot.y)):
+        is_left = x(one.x) > WIDTH / 2
+        last = max(y(one.y) + 4, last + _GAP)
+        at, anchor = (x(one.x) - 8, "end") if is_left else (x(one.x) + 8, "start")
+        name = escape(clipped(one.name, _LABEL))
+        shapes.append(
+            f'<text class="name" x="{at:.1f}" y="{last:.1f}" text-anchor="{anchor}">{name}</text>'
+        )
+    return shapes
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of parts, one above the other, by its name."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+
+def columns(
+    found: Sequence[Column],
+    y_words: str,
+    form: Form,
+    lines: Sequence[tuple[str, Sequence[float]]] = (),
+    most: float = 0.0,
+) -> str:
+    """Stacked columns, with lines above them.
+
+    Args:
+        found: the columns.
+        y_words: what the parts are.
+        form: values as words.
+        lines: classes and values by column.
+        most: where the axis ends at least.
+    """
+    tops = [sum(part.value for part in column.parts) for column in found]
+    high = max([*tops, *(one for _, values in lines for one in values), most, 0.0]) or 1.0
+    y = Scale(0.0, high, _HEIGHT - _BOTTOM, 12)
+    x = Scale(0.0, len(found), _LEFT, WIDTH - _SIDE)
+    shapes = _axis_beside(y, y_words, form)
+    for at, column in enumerate(found):
+        done = 0.0
+        for part in column.parts:
+            low, top = y(done), y(done + part.value)
+            done += part.value
+            shapes.append(
+                f'<rect class="bar {part.colour}" x="{x(at) + 0.5:.2f}" y="{top:.2f}" '
+                f'width="{x(at + 1) - x(at) - 1:.2f}" height="{low - top:.2f}" '
+                f"{_value(part.of, part.value)}>"
+                f"<title>{escape(f'{column.name}, {part.name}: {part.value:,.4g}')}</title></rect>"
+            )
+        if at % 6 == 0:
+            shapes.append(_text(x(at), _HEIGHT - _BOTTOM + 15, column.name, "start"))
+    for kind, values in lines:
+        steps = " ".join(
+            f"{x(at + side):.1f},{y(one):.1f}" for at, one in enumerate(values) for side in (0, 1)
+        )
+        shapes.append(f'<polyline class="line {kind}" points="{steps}"/>')
+    return _view(shapes, _HEIGHT - _BOTTOM + 20)
+
+
+def _names(name: str, words: str, top: int) -> list[str]:
+    name = clipped(name, _LABEL)
+    return [
+        f'<text class="name" x="0" y="{top + 12}">{escape(name)}</text>',
+        f'<text x="{WIDTH}" y="{top + 12}" text-anchor="end">{escape(words)}</text>',
+    ]
+
+
+def _axes(x: Scale, y: Scale, x_words: str, y_words: str, form: Form) -> list[str]:
+    bottom = _HEIGHT - _BOTTOM
+    shapes = _axis_beside(y, y_words, form)
+    for value in x.marks():
+        shapes.append(_line("grid", x(value), 12, x(value), bottom))
+        shapes.append(_text(x(value), bottom + 14, form(value), "middle"))
+    shapes.append(_text((_LEFT + WIDTH) / 2, _HEIGHT - 5, x_words, "middle"))
+    return shapes
+
+
+def _axis_beside(y: Scale, words: str, form: Form) -> list[str]:
+    shapes: list[str] = []
+    for value in y.marks():
+        shapes.append(_line("grid", _LEFT, y(value), WIDTH - _SIDE, y(value)))
+        shapes.append(_text(_LEFT - 5, y(value) + 4, form(value), "end"))
+    shapes.append(_text(0, 9, words, "start"))
+    return shapes
+
+
+def _axis_below(scale: Scale, bottom: int, form: Form) -> list[str]:
+    shapes: list[str] = []
+    for value in scale.marks():
+        at = scale(value)
+        shapes.append(_line("zero" if value == 0 else "grid", at, 0, at, bottom))
+        anchor = "start" if at < _EDGE else "end" if at > WIDTH - _EDGE else "middle"
+        shapes.append(_text(at, bottom + 14, form(value), anchor))
+    return shapes
+
+
+def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def _text(x: float, y: float, words: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def _value(of: str, value: float) -> str:
+    """The place and value of a shape; nothing for what is no number of the file."""
+    return f'data-of="{escape(of)}" data-value="{value!r}"' if of else ""
+
+
+def _view(shapes: Sequence[str], height: float) -> str:
+    return f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img">{"".join(shapes)}</svg>'

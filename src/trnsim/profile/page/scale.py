@@ -1,0 +1,72 @@
+"""Scales of drawings: values to places, and round values for marks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
+_DECADE: Final = (1.0, 2.0, 5.0)
+_WIDE: Final = 20.0
+"""Ratio of the largest to the smallest value from which a scale is logarithmic."""
+_MARKS: Final = 5
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Places ``start`` to ``end`` for values ``low`` to ``high``.
+
+    Attributes:
+        is_log: whether equal distances are equal ratios; both values are then above zero.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+    is_log: bool = False
+
+    def __call__(self, value: float) -> float:
+        """The place of `value`; what lies beyond an end is put there."""
+        one, two, at = (self._even(each) for each in (self.low, self.high, value))
+        part = (at - one) / (two - one) if two > one else 0.5
+        return self.start + min(max(part, 0.0), 1.0) * (self.end - self.start)
+
+    def _even(self, value: float) -> float:
+        return math.log(max(value, self.low)) if self.is_log else value
+
+    def marks(self) -> list[float]:
+        """Round values within the scale, at most about five."""
+        if not self.is_log:
+            return _even_marks(self.low, self.high)
+        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+        every = [step * 10.0**at for at in range(first, last + 1) for step in _DECADE]
+        inside = [one for one in every if self.low <= one <= self.high]
+        if len(inside) > _MARKS:
+            inside = [one for one in inside if math.isclose(math.log10(one) % 1, 0, abs_tol=1e-9)]
+        return inside[:: max(1, math.ceil(len(inside) / _MARKS))]
+
+
+def spanning(values: Iterable[float], start: float, end: float) -> Scale:
+    """A scale for positive `values` with some room at its ends, logarithmic if they lie apart."""
+    found = list(values)
+    low, high = min(found), max(found)
+    if low > 0 and high / low >= _WIDE:
+        return Scale(low / 1.4, high * 1.4, start, end, is_log=True)
+    room = 0.12 * (high - low) or 0.1 * abs(high) or 1.0
+    return Scale(max(low - room, 0.0) if low >= 0 else low - room, high + room, start, end)
+
+
+def _even_marks(low: float, high: float) -> list[float]:
+    width = high - low
+    if width <= 0:
+        return [low]
+    power = 10.0 ** math.floor(math.log10(width / _MARKS))
+    step = next(one * power for one in _STEPS if width / (one * power) <= _MARKS)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [at * step for at in range(first, last + 1)]

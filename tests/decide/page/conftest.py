@@ -1,0 +1,17 @@
+"""Modules that tests of pages share, and one assessment for all of them."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+for folder in (HERE, HERE.parent, HERE.parents[1] / "profile" / "page"):
+    sys.path.append(str(folder))
+
+
+@pytest.fixture(scope="session")
+def assessed():
+    import page_cases  # noqa: PLC0415  it lies beside this file
+
+    return page_cases.assessed()

@@ -1,0 +1,62 @@
+from dataclasses import replace
+
+from decision_cases import decision
+from shown_pages import Shown
+
+from trnsim.decide.page.figures import figures
+from trnsim.decide.page.workload_panel import Sources, verdict_mark, workload_panel
+from trnsim.profile.page.figure import Figures
+
+
+def made(found, number=0):
+    sources = Sources()
+    values = Figures(figures(found))
+    return workload_panel(found.workloads[number], values, number, 12.0, sources), sources
+
+
+def test_rules_findings_and_assumptions_are_there():
+    text = Shown(made(decision())[0]).text
+    words = ("transformer", "32 layers of attention", "train.py:3", "my_kernel", "no room")
+    for each in (*words, "on demand, as none is named", "1 instances cannot run it"):
+        assert each in text
+    assert "pilot, close call" in text
+
+
+def test_prices_name_their_sources_by_number():
+    markup, sources = made(decision())
+    assert list(sources.known) == ["a table"]
+    assert "on_demand, us-east-1, 2026-07-20 [1]" in Shown(markup).text
+    assert sources.listed() == '<ol class="sources"><li>a table</li></ol>'
+    assert Sources().listed() == "<p>No price was found.</p>"
+
+
+def test_what_has_no_price_says_why():
+    found = decision()
+    one = found.workloads[0]
+    bare = replace(one.candidates[0], price=None, no_price="no <public> price")
+    markup, _ = made(replace(found, workloads=(replace(one, candidates=(bare,)),)))
+    assert "no <public> price" in Shown(markup).text
+    assert ">26.00</data>" in markup  # the price up to which it would pay back
+
+
+def test_a_stale_price_and_a_refusal_of_today_are_said():
+    found = decision()
+    one = found.workloads[0]
+    old = replace(one.candidates[0], price=replace(one.candidates[0].price, is_stale=True))
+    today = replace(one.today, price=None, hours=None, paid_hours=None, refused="no <way>")
+    text, _ = made(replace(found, workloads=(replace(one, candidates=(old,), today=today),)))
+    assert "more than 90 days old" in text
+    assert "not predicted: no &lt;way&gt;" in text
+
+
+def test_a_workload_that_nothing_can_run_says_so():
+    found = decision()
+    one = replace(found.workloads[0], candidates=(), rules=(), findings=(), assumptions=())
+    text = Shown(made(replace(found, workloads=(one,)))[0]).text
+    assert "No instance can run it." in text
+    assert "Found in its programs" not in text
+
+
+def test_a_verdict_is_a_mark():
+    (one,) = decision().workloads
+    assert verdict_mark(one) == '<span class="verdict pilot">pilot, close call</span>'
