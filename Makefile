@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench compiled layers graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling claims fabric collectives foldings serving jax-suite jax-versions launch-suite opinfo mutants size state clean
+.PHONY: help run test check tiny bench compiled layers graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients platform models compiled-models compiling claims fabric collectives foldings serving jax-suite jax-versions launch-suite opinfo mutants size state clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -139,6 +139,16 @@ launch-suite: .venv/.test ## two times eight ranks as processes: the commands of
 clients: .venv-clients/.made ## test released programs that know the device: transformers, Lightning, TRL and others
 	.venv-clients/bin/python -m pytest --quiet tests/clients
 
+.venv-platform/.made: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-platform
+	.venv-platform/bin/python -m pip --disable-pip-version-check install --quiet \
+		--constraint constraints.txt --editable '.[instance-clients]'
+	@touch $@
+
+# Four minutes on two cores. Two clients come by path from clones: make platform UPSTREAM=folder.
+platform: .venv-platform/.made ## test released programs that find and watch devices: Ray, Datadog, Prometheus and others
+	TRNSIM_UPSTREAM="$(abspath $(UPSTREAM))" .venv-platform/bin/python -m pytest --quiet tests/platform
+
 models: .venv-clients/.made ## write docs/models.md: every architecture of transformers; a stopped run goes on
 	.venv-clients/bin/python tests/clients/models.py
 
@@ -175,4 +185,4 @@ size: ## lines of each room
 	@for d in src/trnsim/*/; do printf '%6d %s\n' $$(find $$d -name '*.py' | xargs cat | wc -l) $$d; done
 
 clean: ## remove what was made
-	rm -rf .venv .venv-upstream .venv-clients .venv-jax .venv-jax-* build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-upstream .venv-clients .venv-jax .venv-jax-* .venv-platform build dist .mypy_cache .ruff_cache .pytest_cache
