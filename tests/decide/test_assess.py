@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.decide.assess import Asked, assess, assumptions, decide
+from trnsim.decide.assess import Asked, assess, assumptions, decide, lengths
 from trnsim.decide.candidates import Places
 from trnsim.decide.decision import read as read_decision
-from trnsim.decide.inventory import read
+from trnsim.decide.inventory import Shape, Slo, read
 from trnsim.decide.times import Predictor
 from trnsim.errors import BadInput
 
@@ -105,6 +105,30 @@ def test_one_input_flips_a_decision_and_the_reason_says_so(name, changes, verdic
     found = decided(name, predictor, **changes)
     assert found.verdict == verdict
     assert text in found.reason
+
+
+def test_lengths_that_nobody_states_are_said():
+    (given,) = read(inventory("travel"))
+    assert lengths(given) == ()
+    even = "demand is the same at all hours: the inventory names no peak_ratio"
+    bare = replace(given, shape=Shape(), peak_ratio=None)
+    assert lengths(bare) == ("input_len is 2,048 tokens", "output_len is 256 tokens", even)
+    (trained,) = read(inventory("laws"))
+    assert lengths(replace(trained, shape=Shape())) == ("sequence is 8,192 tokens",)
+    assert lengths(trained) == ()
+
+
+def test_a_deadline_is_kept_by_more_instances(predictor):
+    found = decided("laws", predictor, deadline_hours=200.0)
+    (rule,) = [one for one in found.rules if one.name == "maximum performance"]
+    assert rule.evidence == "an instance with AWS's chips keeps what is promised"
+
+
+def test_places_that_miss_their_promise_come_after_those_that_keep_it(predictor):
+    found = decided("travel", predictor, slo=Slo(tpot_s=0.001))
+    assert "maximum performance" in found.reason
+    late = [one.slo == "missed" for one in found.candidates[1:] if one.refused is None]
+    assert late == sorted(late)
 
 
 def test_every_assumption_has_a_source():

@@ -56,6 +56,23 @@ def test_too_many_instances_are_refused():
     )
 
 
+def test_too_many_instances_of_a_service_are_refused_except_where_it_runs():
+    given = workload("serve", volume=1e15, current=bought("on_demand"))
+    there = places({P5: 2e4, TRN1: 1e4})
+    here = there.here(given)
+    assert here.instances > 10_000
+    assert "instances are needed; legal: 10,000" in there.there(given, TRN1, here).refused
+
+
+def test_a_price_of_another_region_is_said():
+    here = Current(P5, 1, "on_demand", 1e5, "eu-central-1")
+    there = places({P5: 8e4, TRN1: 2e4})
+    given = workload(current=here)
+    found = there.there(given, TRN1, there.here(given))
+    assert found.notes == ("no price in eu-central-1 is known; that of us-east-1 stands in",)
+    assert not there.here(workload(current=bought("on_demand"))).notes
+
+
 def test_a_service_keeps_whole_instances_on_all_month():
     given = workload("serve", volume=1e11, current=bought("on_demand"), peak_ratio=2.0)
     there = places({P5: 8e4, TRN1: 2e4})
@@ -119,14 +136,18 @@ def test_one_does_not_move_to_a_chip_without_software():
     given = workload("infer", current=bought("on_demand", instance="g5.xlarge"))
     there = places({"g5.xlarge": 10.0, "inf1.xlarge": 10.0, INF2: 20.0})
     here = there.here(given)
-    assert not there.there(given, "inf1.xlarge", here).is_open
+    old = there.there(given, "inf1.xlarge", here)
+    assert not old.is_open
+    assert old.notes == ("no place to move to: inferentia1 gets no new software",)
     assert there.there(given, INF2, here).is_open
 
 
 def test_training_does_not_move_to_a_chip_for_inference():
     given = workload(current=bought("on_demand"))
     there = places({P5: 8e4, "inf2.48xlarge": 8e4})
-    assert not there.there(given, "inf2.48xlarge", there.here(given)).is_open
+    found = there.there(given, "inf2.48xlarge", there.here(given))
+    assert not found.is_open
+    assert found.notes == ("no place to move to: inferentia2 is not for kind train",)
 
 
 def test_single_passes_with_a_latency_are_a_service():

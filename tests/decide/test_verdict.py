@@ -27,7 +27,7 @@ def pairs(speeds, usd=1e5, kind="capacity_block", told="train", **given):
     return [(there, case.candidate(there, COST)) for there in made]
 
 
-def judged(found, rules=(), *, is_neuron_today=False, refused=None):
+def judged(found, rules=(), *, is_neuron_today=False, refused=None, times_predicted=None):
     return judge(
         found,
         rules,
@@ -35,6 +35,7 @@ def judged(found, rules=(), *, is_neuron_today=False, refused=None):
         refused=refused,
         draws=DRAWS,
         limit_months=12.0,
+        times_predicted=times_predicted,
     )
 
 
@@ -43,6 +44,15 @@ def test_half_the_cost_on_a_validated_family_is_a_go():
     assert (found.verdict, found.best) == (Verdict.GO, TRN1)
     assert "trn1.32xlarge saves 50% at P50" in found.reason
     assert "training is validated there" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict"), [(None, "go"), (1 / 3, "go"), (3, "go"), (0.33, "pilot"), (3.01, "pilot")]
+)
+def test_a_bill_that_does_not_belong_to_its_volume_is_no_go_ahead(times, verdict):
+    found = judged(pairs({TRN1: 2 * EQUAL_COST}), times_predicted=times)
+    assert found.verdict == verdict
+    assert ("check both" in found.reason) == (verdict == "pilot")
 
 
 def test_half_the_cost_on_another_family_is_a_pilot():

@@ -26,11 +26,13 @@ from trnsim.decide.inventory import read
 from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.rules import Evidence, rules
 from trnsim.decide.times import Predictor
+from trnsim.decide.times.serving import INPUT_TOKENS, OUTPUT_TOKENS
 from trnsim.decide.verdict import Pair
 from trnsim.errors import BadInput
 from trnsim.facts import Rate, assumed
 from trnsim.price import KINDS, today
 from trnsim.price.payback import ENGINEER_WEEKS, PAYBACK_LIMIT_MONTHS, USD_PER_ENGINEER_WEEK
+from trnsim.system.train.estimate import SEQUENCE
 
 WEEKS_GPU: Final = assumed(2, "from one GPU to another: the same programs, measured again")
 
@@ -137,6 +139,7 @@ def decide(
         refused=here.refused,
         draws=asked.draws,
         limit_months=limit,
+        times_predicted=compared.times_predicted,
     )
     place = next((place for place, one in pairs if one.instance == judged.best), None)
     staying = compared.candidate(here, replace(own, weeks=0.0, usd=0.0))
@@ -157,8 +160,24 @@ def decide(
         tornado=() if place is None else compared.tornado(place, own),
         findings=findings or (),
         split=tuple(one.name for one in findings or () if one.kind == "operator"),
-        assumptions=workload.assumptions,
+        assumptions=(*workload.assumptions, *lengths(workload)),
     )
+
+
+def lengths(workload: Workload) -> tuple[str, ...]:
+    """What is taken for granted about lengths and demand that the inventory does not state."""
+    shape, found = workload.shape, list[str]()
+    if workload.kind == "serve":
+        given = {"input_len": shape.input_len, "output_len": shape.output_len}
+        usual = {"input_len": INPUT_TOKENS, "output_len": OUTPUT_TOKENS}
+        found += [f"{name} is {usual[name]:,} tokens" for name, one in given.items() if one is None]
+    if workload.kind == "train" and shape.sequence is None:
+        length = min(SEQUENCE, workload.model.max_positions or SEQUENCE)
+        found.append(f"sequence is {length:,} tokens")
+    is_even = workload.kind == "serve" and workload.peak_ratio is None
+    if is_even and workload.volume_unit != "gpu_hours":
+        found.append("demand is the same at all hours: the inventory names no peak_ratio")
+    return tuple(found)
 
 
 def migration(is_neuron_here: bool, is_neuron_there: bool) -> Migration:
@@ -178,6 +197,8 @@ def _evidence(
     found = verdict.best(pairs) or verdict.quotable(pairs)
     neurons = [one for place, one in pairs if place.is_neuron and place.is_open]
     promised = [one.slo for one in neurons if one.slo is not None]
+    if workload.deadline_hours is not None:  # enough instances are taken to keep it
+        promised += ["met" for one in neurons if one.refused is None]
     return Evidence(
         workload=workload,
         migration=cost,
@@ -189,10 +210,11 @@ def _evidence(
     )
 
 
-def _order(one: Candidate) -> tuple[bool, bool, float, str]:
-    """What saves most first, then what has no price, then what is refused."""
+def _order(one: Candidate) -> tuple[bool, bool, bool, float, str]:
+    """What saves most first, then what has no price, misses its promise, or is refused."""
     saving = -one.saving.p50 if one.saving is not None else 0.0
-    return one.refused is not None, one.saving is None, saving, one.instance
+    is_late = one.slo == "missed"
+    return one.refused is not None, is_late, one.saving is None, saving, one.instance
 
 
 def assumptions() -> tuple[Assumption, ...]:
@@ -206,6 +228,7 @@ def assumptions() -> tuple[Assumption, ...]:
         "doubt about effort": (EFFORT_SPREAD, "one sigma"),
         "share of draws for a move": (verdict.SURE, "of 1"),
         "share of draws for a pilot": (verdict.LIKELY, "of 1"),
+        "bill over what is predicted here, or the inverse": (verdict.ODD, "at most for a move"),
     }
     return tuple(
         Assumption(name, float(fact), unit, fact.provenance.source)

@@ -16,7 +16,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Final
 
 from trnsim.arch import TARGETS
-from trnsim.arch.catalogue import Catalogue, Instance, catalogue
+from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, catalogue
 from trnsim.decide.times.training import MOST_TIMED
 from trnsim.errors import BadInput
 from trnsim.price import Quote, quote, why_not
@@ -105,6 +105,7 @@ class Place:
     no_price: str | None
     reference: Quote | None
     refused: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def chips(self) -> int:
@@ -192,6 +193,7 @@ class Places:
             no_price=no_price,
             reference=reference,
             refused=refused,
+            notes=(*_closed(workload, chip, is_open=is_open), *_elsewhere(workload, quoted)),
         )
 
     def _sized(
@@ -209,6 +211,8 @@ class Places:
             if _is_steady(workload):
                 load = hours / speed.group / HOURS_PER_MONTH * _peak(workload)
                 instances = speed.group * max(math.ceil(load - 1e-9), 1)
+                if instances > MOST and name != workload.current.instance:
+                    return None, _too_many(instances), 0, 0.0, 0.0
                 return speed, None, instances, instances * HOURS_PER_MONTH, load
             limit = min(workload.deadline_hours or HOURS_PER_MONTH, HOURS_PER_MONTH)
             needed = speed.group * math.ceil(hours / limit / speed.group - 1e-9)
@@ -219,7 +223,7 @@ class Places:
             wanted = needed
         instances = max(count or needed, 1)
         if instances > MOST:
-            return None, f"{instances:,} instances are needed; legal: {MOST:,}", 0, 0.0, 0.0
+            return None, _too_many(instances), 0, 0.0, 0.0
         return speed, None, instances, hours, hours / HOURS_PER_MONTH / speed.group
 
     def _price(
@@ -251,6 +255,27 @@ class Places:
         if found.row is None and workload.current.region is not None:
             return quote(name, kind, as_of=self._as_of, rows=self._rows)
         return found
+
+
+def _too_many(instances: int) -> str:
+    return f"{instances:,} instances are needed; legal: {MOST:,}"
+
+
+def _closed(workload: Workload, chip: Accelerator, *, is_open: bool) -> tuple[str, ...]:
+    """Why no workload is told to move to a chip of AWS's that could run it."""
+    if not chip.is_neuron or is_open:
+        return ()
+    is_kept = any(one.chip == chip.name for one in TARGETS.values())
+    why = f"is not for kind {workload.kind}" if is_kept else "gets no new software"
+    return (f"no place to move to: {chip.name} {why}",)
+
+
+def _elsewhere(workload: Workload, found: Quote | None) -> tuple[str, ...]:
+    """That a price of another region stands in, where the workload's has none."""
+    wanted = workload.current.region
+    if wanted is None or found is None or found.row is None or found.region is not None:
+        return ()
+    return (f"no price in {wanted} is known; that of {found.row.region} stands in",)
 
 
 def units_per_month(workload: Workload, speed: Speed, accelerators: int) -> float:

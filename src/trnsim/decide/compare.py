@@ -93,6 +93,13 @@ class Comparison:
         """USD a month, today."""
         return self.workload.current.usd_per_month
 
+    @property
+    def times_predicted(self) -> float | None:
+        """Today's bill over what is predicted here; None without a prediction or a price."""
+        if self.price is None or self.here.speed is None:
+            return None
+        return self.bill / (self.here.hours * self.price.usd_per_hour)
+
     def today(self) -> Today:
         """What it runs on, and what is predicted of that."""
         here, current = self.here, self.workload.current
@@ -133,7 +140,7 @@ class Comparison:
             slo=None if speed.is_met is None else "met" if speed.is_met else "missed",
             layout=speed.layout,
             ms=speed.ms,
-            notes=speed.notes,
+            notes=(*speed.notes, *there.notes),
         )
         ratio = self.ratio(there)
         return known if ratio is None else self._priced(known, there, ratio, migration)

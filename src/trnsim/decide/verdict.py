@@ -1,7 +1,8 @@
 """The verdict: what the rules forbid, then what the draws say of the best place on AWS's chips.
 
     go           it pays back in `SURE` of the draws, and its family is validated on that chip
-    pilot        in `LIKELY` of them, or one of the two above is missing
+    pilot        in `LIKELY` of them, or one of the two above is missing, or the bill and the volume
+                 do not belong together
     needs-quote  no place on sale does, but one would, at a price that is public for another kind
     no-go, stay  else
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 SURE: Final = assumed(0.9, "share of draws for a move: a decision that is rarely regretted")
 LIKELY: Final = assumed(0.5, "share of draws for a pilot: as likely as not")
+ODD: Final = assumed(
+    3, "an idle fleet, a discount and an error of the model together; beyond, a figure is wrong"
+)
 EQUAL: Final = assumed(0.02, "savings no further apart are equal; a validated place is then taken")
 
 Pair = tuple["Place", Candidate]
@@ -85,6 +89,7 @@ def judge(
     refused: str | None,
     draws: int,
     limit_months: float,
+    times_predicted: float | None = None,
 ) -> Judgement:
     """The verdict about a workload.
 
@@ -95,6 +100,7 @@ def judge(
         refused: why today's instance cannot be predicted, or None.
         draws: how many shares are of.
         limit_months: within which a move is to pay back.
+        times_predicted: today's bill over what is predicted there, or None.
     """
     no = Verdict.STAY if is_neuron_today else Verdict.NO_GO
     for rule in rules:
@@ -119,6 +125,7 @@ def judge(
     doubts = [] if is_sure else [f"less than the {SURE:.0%} of a move"]
     if not one.is_validated:
         doubts.append(f"plans of {one.family} are not validated there")
+    doubts += _odd(times_predicted)
     rival = _rival(pairs)
     if rival is not None and _saving(rival) > _saving(one) + EQUAL:
         doubts.append(f"{rival.instance} saves {_saving(rival):.0%} with the same programs")
@@ -127,6 +134,13 @@ def judge(
         return Judgement(Verdict.GO, is_close_call=False, reason=reason, best=one.instance)
     is_close_call = is_near and one.is_validated
     return Judgement(Verdict.PILOT, is_close_call, f"{said}; {' and '.join(doubts)}", one.instance)
+
+
+def _odd(times_predicted: float | None) -> list[str]:
+    """That volume and bill do not belong together, as far as the prediction tells."""
+    if times_predicted is None or 1 / ODD <= times_predicted <= ODD:
+        return []
+    return [f"the bill is {times_predicted:.2g} times what its volume takes here: check both"]
 
 
 def _is_in_time(one: Candidate, limit_months: float) -> bool:

@@ -65,6 +65,13 @@ def test_without_framework_or_sources_nobody_knows():
     assert rule("maximum performance").applies is None
 
 
+def test_a_limit_that_no_instance_can_be_asked_about_is_no_missing_limit():
+    assert "no deadline is promised" in rule("maximum performance").evidence
+    found = rule("maximum performance", deadline_hours=10.0)
+    assert found.applies is None
+    assert found.evidence == "a limit is promised, and no instance with AWS's chips can run it"
+
+
 def test_what_saves_nothing_says_so():
     dear = replace(BEST, saving=Interval(-0.5, -0.2, 0.1))
     found = rule(SMALL, best=dear)

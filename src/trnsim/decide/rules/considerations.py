@@ -41,7 +41,7 @@ def _time(given: Evidence) -> Rule:
 
 def _lock_in(given: Evidence) -> Rule:
     clouds = given.workload.other_clouds
-    said = f"runs on {', '.join(clouds)} besides" if clouds else "runs on AWS alone"
+    said = f"runs on {', '.join(clouds)} besides" if clouds else "no other cloud is named"
     effect = "these keep GPUs, and two programs are kept" if clouds else "none"
     return Rule("lock-in to AWS", _GROUP, bool(clouds), effect, said)
 

@@ -41,7 +41,7 @@ def _chips(given: Evidence) -> Rule:
         return Rule("more than 100 chips", _GROUP, None, "none", "no training on AWS's chips")
     applies = given.chips > CHIPS
     effect = "for a move" if applies else "none: the source sees the strength above 100 chips"
-    return Rule("more than 100 chips", _GROUP, applies, effect, f"{given.chips} chips")
+    return Rule("more than 100 chips", _GROUP, applies, effect, f"{given.chips:,} chips")
 
 
 def _framework(given: Evidence) -> Rule:

@@ -32,9 +32,10 @@ def inferentia(given: Evidence) -> tuple[Rule, ...]:
 def _volume(given: Evidence) -> Rule:
     name, work = "high volume", given.workload
     if work.volume_unit == "gpu_hours":
-        return Rule(name, _GROUP, None, "none", f"{work.volume:g} hours of GPUs a month")
+        return Rule(name, _GROUP, None, "none", f"{work.volume:,.0f} hours of GPUs a month")
     applies = work.volume >= HIGH_VOLUME
-    said = f"{work.volume:.3g} {work.volume_unit.replace('_', ' ')}, high from {HIGH_VOLUME:.0e}"
+    unit = work.volume_unit.partition("_")[0]
+    said = f"{work.volume:,.0f} {unit} a month, high from {HIGH_VOLUME:,.0f}"
     return Rule(name, _GROUP, applies, "for a move" if applies else "against", said)
 
 

@@ -37,11 +37,20 @@ def _cuda(given: Evidence) -> Rule:
 def _performance(given: Evidence) -> Rule:
     name = "maximum performance"
     if given.is_promise_kept is None:
-        return Rule(name, _GROUP, None, "none", "no latency and no deadline is promised")
+        said = "no latency and no deadline is promised"
+        if _is_promised(given):
+            said = "a limit is promised, and no instance with AWS's chips can run it"
+        return Rule(name, _GROUP, None, "none", said)
     if given.is_promise_kept:
         said = "an instance with AWS's chips keeps what is promised"
         return Rule(name, _GROUP, False, "none", said)
     return Rule(name, _GROUP, True, FORBIDS, "no instance with AWS's chips keeps what is promised")
+
+
+def _is_promised(given: Evidence) -> bool:
+    slo, deadline = given.workload.slo, given.workload.deadline_hours
+    limits = (slo.ttft_s, slo.tpot_s, slo.latency_s, deadline)
+    return any(one is not None for one in limits)
 
 
 def _clouds(given: Evidence) -> Rule:
