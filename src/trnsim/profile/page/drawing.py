@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from trnsim.formatting import clipped
+from trnsim.formatting import amount, clipped
 from trnsim.profile.page.scale import Scale, spanning
 
 Form = Callable[[float], str]
@@ -143,7 +143,7 @@ def bars(rows: Sequence[Bar]) -> str:
             shapes.append(
                 f'<rect class="bar {part.colour}" x="{left:.2f}" y="{top + 17}" '
                 f'width="{right - left:.2f}" height="{_BAR}" {_value(part.of, part.value)}>'
-                f"<title>{escape(f'{row.name}, {part.name}: {part.value:,.4g}')}</title></rect>"
+                f"<title>{escape(f'{row.name}, {part.name}: {amount(part.value)}')}</title></rect>"
             )
     return _view(shapes, len(rows) * _ROW)
 
@@ -199,8 +199,8 @@ def dots(found: Sequence[Dot], x_words: str, y_words: str, form: Form) -> str:
     shapes.append(f'<polyline class="front" points="{line}"/>')
     shapes += [
         f'<circle class="dot {one.kind}" cx="{x(one.x):.2f}" cy="{y(one.y):.2f}" r="4.5" '
-        f"{_value(one.of, one.x)}><title>{escape(f'{one.name}: {one.x:,.4g} {x_words}')}, "
-        f"{one.y:,.4g} {escape(y_words)}</title></circle>"
+        f"{_value(one.of, one.x)}><title>{escape(f'{one.name}: {form(one.x)} {x_words}')}, "
+        f"{form(one.y)} {escape(y_words)}</title></circle>"
         for one in found
     ]
     return _view([*shapes, *_beside([one for one in found if one.is_named], x, y)], _HEIGHT)
@@ -270,7 +270,7 @@ def columns(
                 f'<rect class="bar {part.colour}" x="{x(at) + 0.5:.2f}" y="{top:.2f}" '
                 f'width="{x(at + 1) - x(at) - 1:.2f}" height="{low - top:.2f}" '
                 f"{_value(part.of, part.value)}>"
-                f"<title>{escape(f'{column.name}, {part.name}: {part.value:,.4g}')}</title></rect>"
+                f"<title>{escape(f'{column.name}, {part.name}: {amount(part.value)}')}</title></rect>"
             )
         if at % 6 == 0:
             shapes.append(_text(x(at), _HEIGHT - _BOTTOM + 15, column.name, "start"))
