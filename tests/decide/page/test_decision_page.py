@@ -53,7 +53,8 @@ def test_dollars_in_sentences_are_bills_savings_or_sums_of_a_rule(shown, values)
         known += [bill, one["migration"]["usd"], one["migration"]["usd_per_week"]]
         for each in one["candidates"]:
             known.append(each["break_even_usd_per_hour"] or 0.0)
-            known += [bill * each["saving"]["p50"] * 12] if each["saving"] else []
+            if each["saving"]:
+                known += [bill * each["saving"]["p50"] * 12, each["usd_per_month"]["p50"]]
     sentences, _ = shown.text.split("Sources of prices")  # behind it, titles of documents
     said = re.findall(r"(-?[\d,]+(?:\.\d+)?) USD", sentences)
     assert said

@@ -266,11 +266,11 @@ def columns(
         for part in column.parts:
             low, top = y(done), y(done + part.value)
             done += part.value
+            words = escape(f"{column.name}, {part.name}: {amount(part.value)}")
             shapes.append(
                 f'<rect class="bar {part.colour}" x="{x(at) + 0.5:.2f}" y="{top:.2f}" '
                 f'width="{x(at + 1) - x(at) - 1:.2f}" height="{low - top:.2f}" '
-                f"{_value(part.of, part.value)}>"
-                f"<title>{escape(f'{column.name}, {part.name}: {amount(part.value)}')}</title></rect>"
+                f"{_value(part.of, part.value)}><title>{words}</title></rect>"
             )
         if at % 6 == 0:
             shapes.append(_text(x(at), _HEIGHT - _BOTTOM + 15, column.name, "start"))
