@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench compiled layers graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients platform models compiled-models compiling claims fabric collectives foldings serving jax-suite jax-versions launch-suite opinfo mutants size state clean
+.PHONY: help run test check tiny bench compiled layers graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients platform models compiled-models compiling claims fabric collectives pilots foldings serving jax-suite jax-versions launch-suite opinfo mutants size state clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -166,6 +166,9 @@ fabric: .venv/.test ## collectives by events beside their closed form: make fabr
 PROGRAMS ?= 2000
 collectives: .venv/.test ## random programs of collectives against numpy, and in other orders: make collectives PROGRAMS=2000
 	TRNSIM_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest --quiet tests/isa/collectives/test_programs.py
+
+pilots: .venv/.test ## 100 pilots of two companies with hidden factors, each with the decision of the truth
+	TRNSIM_PILOT_CASES=100 $(BIN)/python -m pytest -q tests/decide/pilot/test_renew.py -k hidden
 
 foldings: .venv/.test ## random layouts to 4,096 ranks, with every rank of its own beside the folded step
 	TRNSIM_FOLDINGS=20 TRNSIM_FOLDING_NODES=64 $(BIN)/python -m pytest tests/system/train/test_folding.py

@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "explain": "Print what an instruction takes, where it runs, what it computes, and what it "
     "costs.",
     "assess": "Say go, pilot, no-go, needs-quote or stay for each workload of an inventory.",
+    "pilot": "Run one workload on both machines, and renew the decision from the logs.",
     "guard": "Watch workloads that moved: fallback rules, alerts, and what was saved.",
     "prices": "Show dated prices, compare them, or read today's from AWS.",
     "chips": "List Trainium, Inferentia, GPUs and TPUs, with peaks, memory and contradictions.",

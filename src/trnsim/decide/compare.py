@@ -220,8 +220,8 @@ class Comparison:
         if ratio is None or there.speed is None or self.here.speed is None:
             return ()
         one, two = there.speed.doubts, self.here.speed.doubts
-        performance = _apart(one, two)
-        prices = _apart(self._price_sigmas(there), self._price_sigmas(self.here))
+        performance = apart(one, two)
+        prices = apart(self._price_sigmas(there), self._price_sigmas(self.here))
         base = migration.usd / (self.limit_months * self.bill)
 
         def net(ratio: float, effort: float = 1.0, demand: float = 1.0) -> float:
@@ -255,7 +255,7 @@ def _hours(place: Place, factor: Samples) -> Samples:
     return groups * place.speed.group * HOURS_PER_MONTH
 
 
-def _apart(one: dict[str, float], two: dict[str, float]) -> float:
+def apart(one: dict[str, float], two: dict[str, float]) -> float:
     """One sigma of the difference: what has the same name is the same error."""
     names = one.keys() | two.keys()
     return math.hypot(*(one.get(name, 0.0) - two.get(name, 0.0) for name in names))

@@ -1,7 +1,15 @@
 """Pilots that several test files share."""
 
+from dataclasses import replace
+
+from decision_cases import decision
+
 from trnsim.decide.decision import Price
+from trnsim.decide.inventory.workload import Slo
+from trnsim.decide.pilot.plan import Pilot
 from trnsim.decide.pilot.sides import Paired, Run, Side
+from trnsim.decide.pilot.telling import Telling
+from trnsim.decide.pilot.thresholds import Money, thresholds
 from trnsim.facts import Interval
 
 PRICE = Price(40.0, "on_demand", "us-east-1", "2026-07-20", "a page")
@@ -15,3 +23,25 @@ def paired_run():
     there = Side("there", "trn1.32xlarge", 1, 32, "DP=32", Interval(2e4, 3e4, 4e4), 1e9, 10.0,
                  PRICE, 400.0)  # fmt: skip
     return Paired(run, today, there, {})
+
+
+def pilot_of(kind):
+    """A pilot of that paired run."""
+    runs = paired_run()
+    return Pilot(
+        version="0",
+        inventory="inventory.csv",
+        prices=None,
+        digests={},
+        is_mixed=False,
+        workload="chat",
+        why="it tells most",
+        told=(Telling("chat", "trn1.32xlarge", 100.0, 0.2, 520.0, 5.0, 10.0),),
+        run=replace(runs.run, kind=kind),
+        today=runs.today,
+        there=runs.there,
+        migration_usd=60_000.0,
+        limit_months=12.0,
+        thresholds=thresholds(runs, Money(1e5, 6e4, 12.0), Slo()),
+        decision=decision(),
+    )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from trnsim.decide.inventory.workload import Workload
 
-FAMILY: Final = "the pilot's runs"
+FAMILY: Final = "the pilot's measurement"
 """What a measured speed is judged by, in place of published times."""
 _MEDIAN: Final = 0.6744897501960817
 _TENTH: Final = 1.2815515655446004

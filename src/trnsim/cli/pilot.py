@@ -1,0 +1,173 @@
+"""``trnsim pilot``: one workload on both machines, and what its logs make of the decision."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trnsim.cli.options import AsJson, AsOf, OwnPrices, as_number, day_of, own_rows, parser
+from trnsim.cli.progress import progress
+from trnsim.decide.assess import Asked
+from trnsim.decide.pilot import document
+from trnsim.decide.pilot import files as folders
+from trnsim.decide.pilot.choose import Wanted
+from trnsim.decide.pilot.choose import pilot as chosen
+from trnsim.decide.pilot.measure import read_logs
+from trnsim.decide.pilot.plan import check_unchanged
+from trnsim.decide.pilot.plan import read as read_pilot
+from trnsim.decide.pilot.renew import result
+from trnsim.decide.programs import scanned
+from trnsim.decide.times import Predictor
+from trnsim.errors import BadInput
+from trnsim.formatting import amount, parse_whole, text_table
+
+if TYPE_CHECKING:
+    from trnsim.decide.pilot.checks import Check, Measurement, Result
+    from trnsim.decide.pilot.plan import Pilot
+
+app = parser(
+    help="Run one workload on both machines, and renew the decision from the logs.",
+    no_args_is_help=True,
+)
+
+
+@app.command()
+def write(
+    inventory: Annotated[
+        Path,
+        typer.Argument(help="What trnsim assess reads.", metavar="INVENTORY"),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The folder to write to.", metavar="DIR")],
+    workload: Annotated[
+        str | None,
+        typer.Option(help="Its name; without, the one that a pilot tells most about."),
+    ] = None,
+    on: Annotated[
+        list[str] | None,
+        typer.Option(help="Instances or families to look at alone.", metavar="INSTANCE"),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            parser=as_number(parse_whole),
+            help="Steps of a training run, or requests of a load test.",
+            metavar="NUMBER",
+        ),
+    ] = None,
+    price: Annotated[
+        str,
+        typer.Option(
+            "--price", help="Purchase kind of both sides; without, today's.", metavar="KIND"
+        ),
+    ] = "",
+    mixed_prices: Annotated[
+        bool, typer.Option("--mixed-prices", help="Let another kind stand in, and say so.")
+    ] = False,
+    prices: OwnPrices = None,
+    as_of: AsOf = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            parser=as_number(parse_whole), help="Of draws, weights and data.", metavar="NUMBER"
+        ),
+    ] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Write over a pilot.")] = False,
+) -> None:
+    """Write the paired run of the workload that tells most, its launch files and its thresholds.
+
+    Example: trnsim pilot write examples/inventory.csv --on trn1 --out pilot
+    """
+    if seed < 0:
+        raise BadInput(f"--seed is {seed}; legal: whole numbers from 0 on")
+    if steps is not None and steps < 1:
+        raise BadInput(f"--steps is {steps}; legal: whole numbers from 1 on")
+    folders.check(out, is_forced=force)
+    rows = own_rows(prices)
+    asked = Asked(
+        on=tuple(on or ()),
+        kind=price,
+        as_of=day_of(as_of, rows),
+        seed=seed,
+        is_mixed=mixed_prices,
+    )
+    with progress() as tell:
+        made, launch = chosen(
+            inventory,
+            out,
+            asked,
+            Wanted(workload, steps, prices),
+            rows=rows,
+            predictor=Predictor(rows, tell),
+            scan=scanned,
+        )
+    paths = folders.write(made, launch, out)
+    typer.echo(_written(made))
+    for path in paths:
+        typer.echo(f"wrote {path}")
+
+
+@app.command()
+def read(
+    folder: Annotated[Path, typer.Argument(help="What trnsim pilot write wrote.", metavar="DIR")],
+    logs: Annotated[
+        list[Path],
+        typer.Argument(help="Logs whose names begin with today or there.", metavar="LOG..."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Read the logs of both sides, renew the decision, and write how to migrate.
+
+    Logs are those of vLLM's benchmark, guidellm, torchtitan and NeMo, or tables in CSV.
+
+    Example: trnsim pilot read pilot today.log there.log
+    """
+    pilot = read_pilot(folder)
+    check_unchanged(pilot, folder)
+    found = read_logs(pilot, logs)
+    rows = own_rows(None if pilot.prices is None else folder / pilot.prices)
+    with progress() as tell:
+        made = result(
+            pilot, folder, found, rows=rows, predictor=Predictor(rows, tell), scan=scanned
+        )
+    paths = document.write(pilot, made, folder)
+    if as_json:
+        typer.echo(json.dumps(asdict(made), indent=1, allow_nan=False))
+        return
+    typer.echo(_text(pilot, made))
+    for path in paths:
+        typer.echo(f"wrote {path}")
+
+
+def _written(pilot: Pilot) -> str:
+    return f"{pilot.workload}: {pilot.today.instance} and {pilot.there.instance}\n  {pilot.why}"
+
+
+def _text(pilot: Pilot, found: Result) -> str:
+    after = found.renewed
+    close = ", a close call" if after.is_close_call else ""
+    header = ("side", "instance", "predicted", "measured", "factor", "error before", "after")
+    lines = [
+        f"{pilot.workload}: {str(after.verdict).upper()}{close}. {after.reason}",
+        f"  before the pilot: {pilot.decided.verdict}",
+        text_table(header, [_side(one) for one in (found.today, found.there)]),
+        text_table(
+            ("threshold", "legal", "measured", "met"), [_check(one) for one in found.checks]
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def _side(one: Measurement) -> tuple[str, ...]:
+    rates = (amount(one.predicted_per_s), amount(one.measured_per_s))
+    errors = (f"{one.old_error:.1%}", f"{one.new_error:.1%}")
+    return (one.side, one.instance, *rates, f"{one.factor:.3f}", *errors)
+
+
+def _check(one: Check) -> tuple[str, ...]:
+    legal = f"{'>=' if one.is_least else '<='} {amount(one.limit)} {one.unit}"
+    is_met = {None: one.note or "not measured", True: "yes", False: "NO"}[one.is_met]
+    return (one.name, legal, "-" if one.figure is None else amount(one.figure), is_met)

@@ -1,0 +1,191 @@
+"""The migration document: what a pilot measured, the decision renewed, and how to move.
+
+Every figure in USD stands in `pilot.json`, where the result is kept beside the pilot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from trnsim import files
+from trnsim.decide.decision import Verdict
+from trnsim.decide.guard.limits import MOVED
+from trnsim.decide.pilot.plan import NAME, Pilot
+from trnsim.formatting import amount, amounts, markdown_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trnsim.decide.decision import Candidate, Decision, WorkloadDecision
+    from trnsim.decide.pilot.checks import Check, Measurement, Result
+
+DECISION: Final = "decision.json"
+DOCUMENT: Final = "migration.md"
+
+
+def renewed(pilot: Pilot, found: Result) -> Decision:
+    """The whole decision, with that of the pilot's workload renewed."""
+    before = pilot.decision
+    workloads = tuple(
+        found.renewed if one.name == pilot.workload else one for one in before.workloads
+    )
+    return replace(before, workloads=workloads)
+
+
+def write(pilot: Pilot, found: Result, folder: Path) -> list[Path]:
+    """Write the result of a pilot to its folder: decision, document, and the pilot with it.
+
+    Raises:
+        BadInput: the folder cannot be written.
+    """
+    contents = {
+        DECISION: renewed(pilot, found).text(),
+        DOCUMENT: document(pilot, found),
+        NAME: replace(pilot, result=found).text(),
+    }
+    return [files.write(folder / name, content) for name, content in contents.items()]
+
+
+def document(pilot: Pilot, found: Result) -> str:
+    """The page for those who decide and those who move."""
+    before, after = pilot.decided, found.renewed
+    close = " (a close call)" if after.is_close_call else ""
+    parts = [
+        f"# Migration: {pilot.workload}, {pilot.today.instance} to {pilot.there.instance}",
+        (
+            f"**{after.verdict}**{close}. {after.reason}.\n\nBefore the pilot: "
+            f"{before.verdict}. {before.reason}."
+        ),
+        "## What was measured",
+        _measured(pilot, found),
+        (
+            "A factor is measured time over predicted time. Hours of a side grow by its factor, "
+            "and the error of its family of plans gives way to that of the runs."
+        ),
+        _logs(found),
+        "## Thresholds",
+        _thresholds(found),
+        *_said(found),
+        "## The decision, before and after",
+        _compared(pilot, found),
+        "## Steps of the migration",
+        _steps(pilot, after),
+        "## Fallback",
+        _fallback(after),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _measured(pilot: Pilot, found: Result) -> str:
+    def row(one: Measurement) -> tuple[str, ...]:
+        return (
+            one.side,
+            one.instance,
+            f"{amount(one.predicted_per_s)} {pilot.run.unit}/s",
+            f"{amount(one.measured_per_s)} {pilot.run.unit}/s",
+            f"{one.factor:.3f}",
+            f"{one.old_error:.1%}",
+            f"{one.new_error:.1%}",
+        )
+
+    header = ("side", "instance", "predicted", "measured", "factor", "P90 error before", "after")
+    return markdown_table(header, [row(found.today), row(found.there)])
+
+
+def _logs(found: Result) -> str:
+    rows = [(one.path, one.side, one.format, str(one.count), _loss(one.loss)) for one in found.logs]
+    return markdown_table(("log", "side", "format", "counted", "loss at the end"), rows)
+
+
+def _loss(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _thresholds(found: Result) -> str:
+    return markdown_table(
+        ("threshold", "legal", "measured", "unit", "met"), [_row(one) for one in found.checks]
+    )
+
+
+def _row(one: Check) -> tuple[str, ...]:
+    legal = f"{'>=' if one.is_least else '<='} {amount(one.limit)}"
+    figure = "-" if one.figure is None else amount(one.figure)
+    is_met = {None: one.note or "not measured", True: "yes", False: "NO"}[one.is_met]
+    return (one.name, legal, figure, one.unit, is_met)
+
+
+def _said(found: Result) -> list[str]:
+    """What failed, and what nobody measured."""
+    said: list[str] = []
+    if found.failed:
+        said.append(f"Not met: {', '.join(one.name for one in found.failed)}.")
+    if found.open:
+        said.append(f"Not measured: {', '.join(one.name for one in found.open)}.")
+    return said or ["All thresholds are met."]
+
+
+def _compared(pilot: Pilot, found: Result) -> str:
+    rows: list[tuple[str, ...]] = []
+    for when, one in (("before", pilot.decided), ("after", found.renewed)):
+        place = _candidate(one, pilot.there.instance)
+        rows.append((when, str(one.verdict), amount(one.today.usd_per_month), *_money(place)))
+    header = ("", "verdict", "USD a month today", "there", "saving", "pays back in months",
+              "break-even USD/h", "draws")  # fmt: skip
+    return markdown_table(header, rows)
+
+
+def _money(place: Candidate | None) -> tuple[str, ...]:
+    if place is None:
+        return ("-",) * 5
+    months = place.pays_back_months
+    saving = place.saving
+    even = place.break_even_usd_per_hour
+    share = place.share_paying_back
+    return (
+        amounts(place.usd_per_month),
+        "-" if saving is None else f"{saving.p50:.0%} ({saving.p10:.0%} to {saving.p90:.0%})",
+        "-" if months is None or months.p50 is None else f"{months.p50:.1f}",
+        "-" if even is None else amount(even),
+        "-" if share is None else f"{share:.0%}",
+    )
+
+
+def _candidate(decided: WorkloadDecision, name: str) -> Candidate | None:
+    return next((one for one in decided.candidates if one.instance == name), None)
+
+
+def _steps(pilot: Pilot, after: WorkloadDecision) -> str:
+    """What to do next: document 001's third phase, or why not to begin it."""
+    if after.verdict is Verdict.NEEDS_QUOTE:
+        place = _candidate(after, after.best or pilot.there.instance)
+        even = None if place is None else place.break_even_usd_per_hour
+        below = "" if even is None else f" It pays back below {amount(even)} USD an hour."
+        return f"None yet: ask AWS for a price of {after.best}.{below}"
+    if after.verdict not in MOVED:
+        return f"None: stay on {after.today.instance}."
+    cost = pilot.migration_usd
+    move = after.migration
+    steps = [
+        f"Plan the work: {amount(cost)} USD, at {amount(move.usd_per_week)} USD an engineer-week.",
+        f"Keep today's {after.today.instance} until every threshold above is met.",
+        *([f"Keep a GPU for what AWS's chips do not run: {', '.join(after.split)}."]
+          if after.split else []),
+        "Compile ahead, and keep the compile cache where all instances read it.",
+        f"Move a part of {pilot.workload} to {after.best}, and compare results with today's.",
+        "Move the rest while alerts are quiet for a day.",
+        "Give GPUs back as the guard's page says, and check each month's bill.",
+    ]  # fmt: skip
+    if after.verdict is Verdict.PILOT:
+        steps.insert(0, f"Settle first what makes this a pilot: {after.reason}.")
+    return "\n".join(f"{number}. {one}" for number, one in enumerate(steps, 1))
+
+
+def _fallback(after: WorkloadDecision) -> str:
+    if after.verdict not in MOVED:
+        return "Nothing moves, so there is nothing to fall back from."
+    return (
+        "Rules of fallback, GPUs to keep, alerts and a page are written by\n\n"
+        f"    trnsim guard write {DECISION} --out guard\n\n"
+        f"and each month's saving is read by `trnsim guard bill BILL.csv {DECISION}`."
+    )

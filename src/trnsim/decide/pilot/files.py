@@ -1,0 +1,145 @@
+"""The folder of a pilot: what to run, what must be shown, and what reads it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trnsim import files
+from trnsim.decide.pilot.logs import FORMATS
+from trnsim.decide.pilot.measure import MOST_SIGMA
+from trnsim.decide.pilot.plan import NAME, Pilot
+from trnsim.errors import BadInput
+from trnsim.formatting import amount, amounts, markdown_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trnsim.decide.pilot.sides import Side
+
+README: Final = "README.md"
+LAUNCH: Final = "launch"
+_BY_KIND: Final = {
+    "train": "Each side's run is started by one of its three files: for torchrun, Slurm or "
+    "Kubernetes. Options are Megatron's; a `train.py` of another framework translates them. "
+    "Seed, order of data, sequences of a step and number of steps are the same on both sides: "
+    "change none. Log every step with its loss.",
+    "serve": "Each side has a server and a load test, with the same requests. Set MODEL to the "
+    "folder of weights and tokenizer, start the server, then the load test, once to warm up and "
+    "once for the log.",
+    "infer": "Each side passes the same items, by your `infer.py` with the options of its file. "
+    "Its log has a row a batch: sent_s, ttft_s and e2e_s (both the seconds of the batch), and "
+    "output_tokens, the items of the batch.",
+}
+
+
+def check(folder: Path, *, is_forced: bool) -> None:
+    """Refuse a folder that has a pilot already, or cannot be written, before anything is computed.
+
+    Raises:
+        BadInput: so it is.
+    """
+    if (folder / NAME).exists() and not is_forced:
+        raise BadInput(
+            f"{folder} has a pilot already ({NAME})",
+            fix="name another folder, or write over it with --force",
+        )
+    files.check_folder(folder)
+
+
+def write(pilot: Pilot, launch: Mapping[str, str], folder: Path) -> list[Path]:
+    """Write a pilot to `folder`, which is made; the paths. Its `pilot.json` comes last.
+
+    Raises:
+        BadInput: the folder cannot be written.
+    """
+    contents = {
+        **{f"{LAUNCH}/{name}": text for name, text in launch.items()},
+        README: readme(pilot, launch),
+        NAME: pilot.text(),
+    }
+    return [files.write(folder / name, content, parents=True) for name, content in contents.items()]
+
+
+def readme(pilot: Pilot, launch: Mapping[str, str]) -> str:
+    """The page for the people who run it."""
+    today, there = pilot.today, pilot.there
+    before = pilot.decided
+    parts = [
+        f"# Pilot: {pilot.workload}, {today.instance} and {there.instance}",
+        (
+            f"Decision of {pilot.decision.as_of}: **{before.verdict}**. {before.reason}.\n"
+            "\n"
+            f"Why this workload: {pilot.why}."
+        ),
+        "## What to run",
+        markdown_table(
+            ("side", "instances", "predicted", "hours", "USD", "layout"),
+            [_row(pilot, today), _row(pilot, there)],
+        ),
+        f"Hours are of the whole run of {_counted(pilot)}, and of its start.",
+        _BY_KIND[pilot.run.kind],
+        "\n".join(f"- `{LAUNCH}/{name}`" for name in sorted(launch)),
+        "## Logs",
+        (
+            "Names of logs begin with their side: `today.log`, `there.log`; further runs of a side "
+            f"are `today-2.log` and so on. Formats: {', '.join(FORMATS)}, one on a side. A model "
+            f"that is named in a log is called `{pilot.run.model}`. Logits of the same prompts go "
+            "to `today.npy` and `there.npy`, by numpy.save."
+        ),
+        "    trnsim pilot read DIR today.log there.log",
+        (
+            f"A side whose rate is not known within {MOST_SIGMA:.0%} is refused: run it longer, or "
+            "again. Three runs of today's side or more give the noise of its loss."
+        ),
+        "## What must be shown",
+        markdown_table(
+            ("threshold", "legal", "unit", "from"),
+            [
+                (
+                    one.name,
+                    f"{'>=' if one.is_least else '<='} {amount(one.limit)}",
+                    one.unit,
+                    one.source,
+                )
+                for one in pilot.thresholds
+            ],
+        ),
+    ]
+    if len(pilot.told) > 1:
+        parts += ["## The other workloads", _others(pilot)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _row(pilot: Pilot, side: Side) -> tuple[str, ...]:
+    return (
+        side.name,
+        f"{side.instances} x {side.instance}",
+        f"{amounts(side.rate_per_s)} {pilot.run.unit}/s",
+        amount(side.hours),
+        "-" if side.usd is None else amount(side.usd),
+        side.layout,
+    )
+
+
+def _counted(pilot: Pilot) -> str:
+    run = pilot.run
+    if run.kind == "train":
+        return f"{run.steps} steps of {run.sequences} sequences of {run.sequence} tokens"
+    if run.kind == "serve":
+        return f"{run.count} requests of {run.input_len} tokens, answers of {run.output_len}"
+    return f"{amount(pilot.today.units)} items"
+
+
+def _others(pilot: Pilot) -> str:
+    rows = [
+        (
+            one.workload,
+            one.instance or "-",
+            "-" if one.refused else amount(one.value_usd),
+            "-" if one.run_usd is None else amount(one.run_usd + one.delay_usd),
+            one.refused or "",
+        )
+        for one in pilot.told
+    ]
+    return markdown_table(("workload", "there", "worth USD", "costs USD", "no pilot"), rows)

@@ -1,0 +1,271 @@
+"""Logs of a pilot by side: checked, and as rates with the error of the runs.
+
+A log is today's or that of the new instances by the beginning of its name. Arrays of logits, which
+`numpy.save` wrote, are read beside the logs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim import files
+from trnsim.decide.pilot.checks import Log
+from trnsim.decide.pilot.logs import Measured, read
+from trnsim.decide.pilot.logs.measured import LEAST_STEPS, Load, Training
+from trnsim.decide.pilot.sides import SIDES, TODAY, Run, Side
+from trnsim.errors import BadInput
+from trnsim.facts import assumed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from trnsim.decide.pilot.plan import Pilot
+
+RUN_SIGMA: Final = assumed(0.01, "one sigma between runs on other machines of one type; no source")
+MOST_SIGMA: Final = 0.05
+"""Above it a run does not say enough: a pilot's factor is to be right within 5 %."""
+MOST_OFF: Final = 10.0
+"""Times that a rate may differ from the predicted one before its unit is in doubt."""
+_MEDIAN_LOSS: Final = math.sqrt(math.pi / 2)
+"""Standard error of a median over that of a mean, of normal values."""
+_LOGITS: Final = ".npy"
+
+
+@dataclass(frozen=True)
+class Logs:
+    """What the logs of both sides say.
+
+    Attributes:
+        logs: of both sides.
+        runs: what each side's logs hold.
+        rates: tokens or items a second, by side.
+        sigmas: one sigma of the logarithm of each rate.
+        logits: largest difference over the largest of today's; None without both.
+    """
+
+    logs: tuple[Log, ...]
+    runs: dict[str, tuple[Measured, ...]]
+    rates: dict[str, float]
+    sigmas: dict[str, float]
+    logits: float | None
+
+    def losses(self, side: str) -> list[float | None]:
+        """The last losses of a side's runs."""
+        return [one.loss for one in self.logs if one.side == side]
+
+
+def read_logs(pilot: Pilot, paths: Sequence[Path]) -> Logs:
+    """What the logs at `paths` say.
+
+    Raises:
+        BadInput: a name is of neither side, a side has no log, or a log cannot be read, is of
+            another kind, model, batch or unit, or says too little.
+    """
+    _check_twice(paths)
+    arrays = [path for path in paths if path.suffix.lower() == _LOGITS]
+    runs: dict[str, tuple[Measured, ...]] = dict.fromkeys(SIDES, ())
+    for path in paths:
+        side = side_of(path)
+        if path not in arrays:
+            runs[side] = (*runs[side], _checked(read(path), pilot.run))
+    for side in SIDES:
+        _check_side(side, runs[side])
+    last = _last_steps(runs)
+    logs: list[Log] = []
+    for side, found in runs.items():
+        logs += [_log(one, pilot.run, pilot.sides[side], last) for one in found]
+    by_side = {side: [one for one in logs if one.side == side] for side in SIDES}
+    return Logs(
+        tuple(logs),
+        runs,
+        {
+            side: math.exp(fmean(math.log(one.rate_per_s) for one in by_side[side]))
+            for side in SIDES
+        },
+        {side: _sigma(by_side[side], runs[side]) for side in SIDES},
+        _logits({side: [path for path in arrays if side_of(path) == side] for side in SIDES}),
+    )
+
+
+def side_of(path: Path) -> str:
+    """The side that a log's name begins with.
+
+    Raises:
+        BadInput: it begins with neither.
+    """
+    name = path.name.lower()
+    for side in SIDES:
+        if name.startswith(side) and not name[len(side) : len(side) + 1].isalnum():
+            return side
+    raise BadInput(
+        f"{path}: its name begins with neither today nor there, so its side is not known",
+        fix="name it today.log or there.log, with the ending of its format",
+    )
+
+
+def _check_twice(paths: Sequence[Path]) -> None:
+    found = [path.resolve() for path in paths]
+    for path in paths:
+        if found.count(path.resolve()) > 1:
+            raise BadInput(f"{path} is named twice; legal: each log once")
+
+
+def _checked(one: Measured, run: Run) -> Measured:
+    """A log that is of this pilot's run.
+
+    Raises:
+        BadInput: it is not.
+    """
+    if (one.kind == "train") != (run.kind == "train"):
+        legal = "steps of a training run" if run.kind == "train" else "requests of a load test"
+        unit = "seconds a step" if run.kind == "train" else f"{run.unit} a second"
+        raise BadInput(f"{one.path}: a log of {one.kind}; legal: {legal}, in {unit}")
+    if one.model is not None and _plain(one.model) != _plain(run.model):
+        raise BadInput(
+            f"{one.path}: of the model {one.model}; the pilot is of {run.model}",
+            fix=f"if it is the same, name it {run.model} in the log",
+        )
+    batch = one.run.sequences if isinstance(one.run, Training) else None
+    if batch is not None and batch != run.sequences:
+        raise BadInput(f"{one.path}: {batch} sequences a step; legal: {run.sequences}, as written")
+    return one
+
+
+def _plain(model: str) -> str:
+    """A model's name without its owner, in small letters: some tools write a path, some a name."""
+    return model.rstrip("/").rpartition("/")[2].lower()
+
+
+def _check_side(side: str, runs: Sequence[Measured]) -> None:
+    if not runs:
+        raise BadInput(
+            f"no log of {side}; legal: one or more of each side",
+            fix=f"give a log whose name begins with {side}",
+        )
+    formats = sorted({one.format for one in runs})
+    if len(formats) > 1:
+        raise BadInput(
+            f"logs of {side} are of {' and '.join(formats)}; legal: one format on a side",
+            fix="two formats measure at different points; leave one out",
+        )
+
+
+def _log(one: Measured, run: Run, side: Side, last: Sequence[int]) -> Log:
+    """A log as figures.
+
+    Raises:
+        BadInput: its rate is far from what is possible, as of another unit.
+    """
+    rate = _rate(one, run, side)
+    ratio = rate / side.rate_per_s.p50
+    if not 1 / MOST_OFF <= ratio <= MOST_OFF:
+        raise BadInput(
+            f"{one.path}: {rate:.4g} {run.unit} a second of {side.instances} x {side.instance}, "
+            f"{ratio:.3g} times the predicted {side.rate_per_s.p50:.4g}; legal: up to "
+            f"{MOST_OFF:g} times more or less",
+            fix="look at its units: seconds a step, or tokens a second of one accelerator",
+        )
+    made = one.run
+    count = len(made.settled) if isinstance(made, Training) else made.requests
+    return Log(one.path, side.name, one.format, count, rate, _loss(one, last))
+
+
+def _rate(one: Measured, run: Run, side: Side) -> float:
+    """Tokens or items a second of the whole side."""
+    if isinstance(one.run, Load):
+        return one.run.output_tokens_per_s
+    if one.run.step_s is not None:
+        return (run.sequences or 1) * (run.sequence or 1) / one.run.step_s
+    return (one.run.tokens_per_s or 0.0) * side.ranks
+
+
+def _last_steps(runs: dict[str, tuple[Measured, ...]]) -> list[int]:
+    """The last quarter of the steps that all logs have.
+
+    Raises:
+        BadInput: they have too few in common.
+    """
+    found = [
+        {step.number for step in one.run.settled}
+        for each in runs.values()
+        for one in each
+        if isinstance(one.run, Training)
+    ]
+    if not found:
+        return []
+    common = sorted(set.intersection(*found))
+    if len(common) < LEAST_STEPS:
+        raise BadInput(
+            f"the logs have {len(common)} steps in common; legal: {LEAST_STEPS} or more",
+            fix="log the same steps on both sides, each one",
+        )
+    return common[-max(len(common) // 4, 1) :]
+
+
+def _loss(one: Measured, last: Sequence[int]) -> float | None:
+    """The mean loss of the last steps; None without one, or where it is no number."""
+    if not isinstance(one.run, Training):
+        return None
+    found = fmean(step.loss for step in one.run.settled if step.number in last)
+    return found if math.isfinite(found) else None
+
+
+def _sigma(logs: Sequence[Log], runs: Sequence[Measured]) -> float:
+    """One sigma of the logarithm of a side's rate.
+
+    Raises:
+        BadInput: it is more than `MOST_SIGMA`.
+    """
+    within = fmean([_own_sigma(one) for one in runs])
+    rates = [math.log(one.rate_per_s) for one in logs]
+    between = stdev(rates) if len(rates) > 1 else 0.0
+    sigma = math.hypot(max(within, between), float(RUN_SIGMA)) / math.sqrt(len(logs))
+    if sigma > MOST_SIGMA:
+        raise BadInput(
+            f"{', '.join(one.path for one in logs)}: the rate is known within {sigma:.1%}; legal: "
+            f"{MOST_SIGMA:.0%}",
+            fix="too few steps or requests, or too much noise: run longer, or several times",
+        )
+    return sigma
+
+
+def _own_sigma(one: Measured) -> float:
+    """The error of one log's rate: of a median of steps, or of a mean of requests.
+
+    Requests of a load test are taken to differ as much as they last, which is an upper bound where
+    their lengths are alike.
+    """
+    if isinstance(one.run, Load):
+        return 1 / math.sqrt(one.run.requests)
+    values = [math.log(step.time_s or step.tokens_per_s or 1.0) for step in one.run.settled]
+    return _MEDIAN_LOSS * stdev(values) / math.sqrt(len(values))
+
+
+def _logits(paths: dict[str, list[Path]]) -> float | None:
+    """Largest difference of the two sides' logits over the largest of today's.
+
+    Raises:
+        BadInput: there are several of a side, or their shapes differ.
+    """
+    for side, found in paths.items():
+        if len(found) > 1:
+            raise BadInput(f"{len(found)} arrays of logits of {side}; legal: one")
+    if not all(paths.values()):
+        return None
+    arrays: dict[str, NDArray[Any]] = {
+        side: files.read_array(found[0]) for side, found in paths.items()
+    }
+    today, there = arrays[TODAY], arrays[SIDES[1]]
+    if today.shape != there.shape or not today.size:
+        raise BadInput(
+            f"logits are of the shapes {today.shape} today and {there.shape} there; legal: equal",
+            fix="write those of the same prompts on both sides",
+        )
+    largest = float(abs(today).max())
+    difference = float(abs(today.astype(float) - there.astype(float)).max())
+    return difference / largest if largest else math.nan

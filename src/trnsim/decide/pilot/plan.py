@@ -1,0 +1,138 @@
+"""A pilot as a value, and as `pilot.json`, from which its logs are read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trnsim import files
+from trnsim.decide.decision import Assumption, Decision, WorkloadDecision
+from trnsim.decide.pilot.checks import Result
+from trnsim.decide.pilot.sides import Run, Side
+from trnsim.decide.pilot.telling import Telling
+from trnsim.decide.pilot.thresholds import Threshold
+from trnsim.decide.reading import made
+from trnsim.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trnsim.decide.inventory.workload import Workload
+
+NAME: Final = "pilot.json"
+FORMAT: Final = 1
+_FIX: Final = "name a folder that `trnsim pilot write INVENTORY --out DIR` wrote"
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """A pilot.
+
+    Attributes:
+        version: of trnsim.
+        inventory: its path, relative to the pilot's folder where there is one.
+        prices: the same of the user's own prices; None without.
+        digests: SHA-256 of every file that the decision rests on, by its path.
+        is_mixed: whether another public kind of price might stand in.
+        workload: the one that runs.
+        why: why this one.
+        told: what a pilot of each workload would tell, the most telling first.
+        migration_usd: what the move to `there` costs.
+        limit_months: within which it is to pay back.
+        decision: before the pilot.
+        result: after it; None before.
+    """
+
+    version: str
+    inventory: str
+    prices: str | None
+    digests: dict[str, str]
+    is_mixed: bool
+    workload: str
+    why: str
+    told: tuple[Telling, ...]
+    run: Run
+    today: Side
+    there: Side
+    migration_usd: float
+    limit_months: float
+    thresholds: tuple[Threshold, ...]
+    decision: Decision
+    assumptions: tuple[Assumption, ...] = ()
+    result: Result | None = None
+    format: int = FORMAT
+
+    @property
+    def sides(self) -> dict[str, Side]:
+        """Both sides by name."""
+        return {one.name: one for one in (self.today, self.there)}
+
+    @property
+    def decided(self) -> WorkloadDecision:
+        """What was decided about the workload before the pilot."""
+        return self.decision.workload(self.workload)
+
+    def text(self) -> str:
+        """The pilot as JSON."""
+        return json.dumps(asdict(self), indent=1, allow_nan=False) + "\n"
+
+
+def read(folder: Path) -> Pilot:
+    """The pilot in `folder`.
+
+    Raises:
+        BadInput: there is none, it cannot be read, is of another version, or a field is not legal.
+    """
+    path = folder / NAME
+    if not path.exists():
+        raise BadInput(f"{folder} has no {NAME}", fix=_FIX)
+    values = files.read_json(path, _FIX)
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        found = values.get("format") if isinstance(values, dict) else values
+        raise BadInput(f"{path}: format {found!r:.20}; legal: {FORMAT}", fix=_FIX)
+    return made(Pilot, values, str(path), _FIX)
+
+
+def relative(path: Path, folder: Path) -> str:
+    """`path` as seen from `folder`, so that both can be moved together."""
+    try:
+        return os.path.relpath(path.resolve(), folder.resolve())
+    except ValueError:  # on another drive
+        return str(path.resolve())
+
+
+def digests(paths: Iterable[Path], folder: Path) -> dict[str, str]:
+    """SHA-256 of files by their path as seen from `folder`.
+
+    Raises:
+        BadInput: one cannot be read.
+    """
+    found = dict.fromkeys(path.resolve() for path in paths)
+    return {
+        relative(path, folder): hashlib.sha256(files.read_bytes(path)).hexdigest() for path in found
+    }
+
+
+def rests_on(workload: Workload, inventory: Path, prices: Path | None) -> list[Path]:
+    """The files that the decision about a workload rests on."""
+    more = [] if prices is None else [prices]
+    return [inventory, Path(workload.line.file), workload.model_path, *more]
+
+
+def check_unchanged(pilot: Pilot, folder: Path) -> None:
+    """Refuse a pilot whose files are others by now.
+
+    Raises:
+        BadInput: a file has changed, or is gone.
+    """
+    for name, stated in pilot.digests.items():
+        path = folder / name
+        if digests([path], folder)[relative(path, folder)] != stated:
+            raise BadInput(
+                f"{path} has changed since the pilot was written",
+                fix="restore it, or write the pilot again with --force and run both sides again",
+            )

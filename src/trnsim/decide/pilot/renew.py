@@ -1,0 +1,223 @@
+"""A pilot's result: factors, thresholds, and the decision made again with what was measured."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import date
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Final
+
+from trnsim.arch.catalogue import catalogue
+from trnsim.decide import inventory
+from trnsim.decide.assess import Asked, Scan, decide
+from trnsim.decide.candidates import Places
+from trnsim.decide.decision import Verdict
+from trnsim.decide.pilot.checks import Check, Measurement, Result
+from trnsim.decide.pilot.logs.measured import Load
+from trnsim.decide.pilot.refit import Corrected, Factor
+from trnsim.decide.pilot.sides import SIDES, THERE, TODAY
+from trnsim.decide.pilot.thresholds import (
+    EVEN,
+    FAILURES,
+    LOGITS,
+    LOSS,
+    SLOWEST,
+    USD,
+    Threshold,
+    loss_band,
+)
+from trnsim.decide.times import Predictor
+from trnsim.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from trnsim.arch.catalogue import Catalogue
+    from trnsim.decide.decision import Decision, WorkloadDecision
+    from trnsim.decide.inventory.workload import Workload
+    from trnsim.decide.pilot.measure import Logs
+    from trnsim.decide.pilot.plan import Pilot
+
+LEAST_RUNS: Final = 3
+"""Logs of today from which the noise of its loss is taken."""
+_NINETY: Final = 1.6448536269514722
+"""Sigmas below which nine tenths of the sizes of errors lie."""
+_TENTH: Final = 1.2815515655446004
+
+
+def measurement(pilot: Pilot, logs: Logs, side: str) -> Measurement:
+    """What a side measured, beside what was predicted."""
+    made = pilot.sides[side]
+    sigma = logs.sigmas[side]
+    old = math.log(made.rate_per_s.p90 / made.rate_per_s.p50) / _TENTH
+    return Measurement(
+        side=side,
+        instance=made.instance,
+        predicted_per_s=made.rate_per_s.p50,
+        measured_per_s=logs.rates[side],
+        factor=made.rate_per_s.p50 / logs.rates[side],
+        sigma=sigma,
+        old_error=_NINETY * old,
+        new_error=_NINETY * sigma,
+    )
+
+
+def result(
+    pilot: Pilot,
+    folder: Path,
+    logs: Logs,
+    *,
+    rows: Catalogue | None = None,
+    predictor: Predictor | None = None,
+    scan: Scan | None = None,
+) -> Result:
+    """What the logs make of the decision of `pilot`, which lies in `folder`.
+
+    Raises:
+        BadInput: the inventory cannot be used any more.
+    """
+    measured = {side: measurement(pilot, logs, side) for side in SIDES}
+    checks = [_check(one, pilot, logs, measured) for one in pilot.thresholds]
+    rows = rows or catalogue()
+    found = inventory.read(folder / pilot.inventory, rows)
+    workload = next((one for one in found if one.name == pilot.workload), None)
+    if workload is None:
+        raise BadInput(f"{pilot.inventory} has no workload {pilot.workload!r} any more")
+    factors = factors_of(measured, checks)
+    renewed = decided(pilot, workload, factors, rows, predictor or Predictor(rows), scan)
+    there = next(one for one in renewed.candidates if one.instance == pilot.there.instance)
+    usd = there.usd_per_month.p50 if there.usd_per_month is not None else None
+    note = "" if usd is not None else there.no_price or "no price of today's kind"
+    checks = [_judged(one, usd, note) if one.name == USD else one for one in checks]
+    return Result(
+        logs.logs,
+        measured[TODAY],
+        measured[THERE],
+        tuple(checks),
+        _held(renewed, [one for one in checks if one.is_met is False]),
+    )
+
+
+def factors_of(measured: dict[str, Measurement], checks: list[Check]) -> dict[str, Factor]:
+    """The factor of each instance; there with its promise, where one was measured."""
+    promised = [
+        one.is_met
+        for one in checks
+        if one.is_met is not None and one.name.startswith(("TTFT", "TPOT", "latency"))
+    ]
+    is_met = all(promised) if promised else None
+    return {
+        one.instance: Factor(one.factor, one.sigma, is_met if side == THERE else None)
+        for side, one in measured.items()
+    }
+
+
+def decided(
+    pilot: Pilot,
+    workload: Workload,
+    factors: dict[str, Factor],
+    rows: Catalogue,
+    predictor: Predictor,
+    scan: Scan | None = None,
+) -> WorkloadDecision:
+    """The decision about the pilot's workload with these factors, among the same candidates."""
+    before: Decision = pilot.decision
+    asked = Asked(
+        kind=before.kind,
+        as_of=date.fromisoformat(before.as_of),
+        seed=before.seed,
+        draws=before.draws,
+        is_mixed=pilot.is_mixed,
+    )
+    names = [one.instance for one in pilot.decided.candidates]
+    places = Places(
+        Corrected(predictor, workload.name, factors),
+        rows,
+        kind=asked.kind,
+        as_of=asked.as_of,
+        is_mixed=asked.is_mixed,
+    )
+    findings = None if scan is None else scan(workload)
+    return decide(workload, names, places, asked, findings)
+
+
+def _held(renewed: WorkloadDecision, failed: list[Check]) -> WorkloadDecision:
+    """A decision that does not go where results differ: it stays a pilot until it is known why."""
+    wrong = [one.name for one in failed if one.name in (LOSS, LOGITS)]
+    if renewed.verdict is not Verdict.GO or not wrong:
+        return renewed
+    said = f"{' and '.join(wrong)} left the band, and why must be known first; {renewed.reason}"
+    return replace(renewed, verdict=Verdict.PILOT, reason=said)
+
+
+def _check(
+    threshold: Threshold, pilot: Pilot, logs: Logs, measured: dict[str, Measurement]
+) -> Check:
+    """A threshold beside its figure; that of USD has none yet."""
+    if threshold.name == LOSS:
+        return _loss_check(threshold, pilot, logs)
+    each = {side: measured[side].measured_per_s / pilot.sides[side].instances for side in SIDES}
+    figures: dict[str, Callable[[], float | None]] = {
+        LOGITS: lambda: logs.logits,
+        SLOWEST: lambda: each[THERE],
+        EVEN: lambda: each[THERE] / each[TODAY],
+        FAILURES: lambda: _failures(logs),
+        USD: lambda: None,
+    }
+    found = figures.get(threshold.name, lambda: _latency(threshold.name, logs))()
+    return _judged(_open(threshold), found, "" if found is not None else "not measured")
+
+
+def _open(threshold: Threshold) -> Check:
+    return Check(
+        threshold.name,
+        threshold.unit,
+        threshold.limit,
+        threshold.is_least,
+        figure=None,
+        is_met=None,
+    )
+
+
+def _judged(check: Check, figure: float | None, note: str = "") -> Check:
+    if figure is None:
+        return replace(check, figure=None, is_met=None, note=note)
+    is_met = figure >= check.limit if check.is_least else figure <= check.limit
+    is_number = math.isfinite(figure)
+    return replace(check, figure=figure if is_number else None, is_met=is_met, note=note)
+
+
+def _loss_check(threshold: Threshold, pilot: Pilot, logs: Logs) -> Check:
+    """Losses at the end: a loss that is no number leaves every band."""
+    today, there = (
+        [one for one in logs.losses(side) if one is not None] for side in (TODAY, THERE)
+    )
+    made = _open(threshold)
+    if None in (*logs.losses(TODAY), *logs.losses(THERE)):
+        return replace(made, is_met=False, note="a loss is no number")
+    note = ""
+    if len(today) >= LEAST_RUNS:
+        noise = stdev(today) / abs(fmean(today))
+        made = replace(made, limit=loss_band(pilot.run.dtype, noise))
+        note = f"noise {noise:.2g} of {len(today)} runs of today"
+    difference = abs(fmean(there) - fmean(today)) / abs(fmean(today)) if fmean(today) else math.nan
+    return _judged(made, difference, note)
+
+
+def _latency(name: str, logs: Logs) -> float | None:
+    """The largest of the percentile that a threshold is named after, of the logs from there."""
+    which, _, rank = name.partition(" P")
+    found = [
+        (one.run.tpot_s if which == "TPOT" else one.run.ttft_s).get(int(rank))
+        for one in logs.runs[THERE]
+        if isinstance(one.run, Load)
+    ]
+    known = [one for one in found if one is not None]
+    return max(known) if known and len(known) == len(found) else None
+
+
+def _failures(logs: Logs) -> float:
+    found = [one.run for one in logs.runs[THERE] if isinstance(one.run, Load)]
+    return max(one.failed / (one.failed + one.requests) for one in found)

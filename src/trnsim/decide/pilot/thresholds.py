@@ -1,0 +1,159 @@
+"""What a pilot must show before anything moves, fixed before it runs.
+
+    logits      largest difference / largest logit  <=  u sqrt(2 layers)
+    loss        relative difference at the end      <=  u + 3 sqrt(2) noise
+    throughput  an instance there  >=  P10 of the prediction
+    throughput  there / today, an instance  >=  (USD/h there / USD/h today) / left
+    USD a month there  <=  today's bill x left
+    left = 1 - migration / (payback limit x today's bill)
+
+u is half the distance from 1 to the next number of the dtype. Every layer adds to the residual
+stream twice, and roundings that do not depend on each other add in squares. The noise is that of
+today's own runs: the spread of their last losses, or a default where there is one run.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim.dtypes.formats import BFLOAT16, FLOAT8_E4M3, FLOAT16, FLOAT32
+from trnsim.facts import assumed
+
+if TYPE_CHECKING:
+    from trnsim.decide.inventory.workload import Slo
+    from trnsim.decide.pilot.sides import Paired, Run, Side
+
+NOISE: Final = assumed(
+    0.003, "relative spread of the last loss over runs that differ in nothing but machines"
+)
+SIGMAS: Final = 3
+"""Standard deviations of a difference that chance alone rarely makes."""
+FAILED: Final = assumed(0.01, "part of requests that may fail")
+_BITS: Final = {
+    "fp32": FLOAT32.mantissa_bits,
+    "fp16": FLOAT16.mantissa_bits,
+    "bf16": BFLOAT16.mantissa_bits,
+    "fp8": FLOAT8_E4M3.mantissa_bits,
+}
+LOSS, LOGITS, SLOWEST, EVEN, USD, FAILURES = (
+    "loss",
+    "logits",
+    "throughput P10",
+    "throughput break-even",
+    "USD a month",
+    "failed requests",
+)
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """One of them.
+
+    Attributes:
+        limit: in `unit`.
+        is_least: whether a figure must be no less; else no more.
+        source: what it rests on.
+    """
+
+    name: str
+    unit: str
+    limit: float
+    is_least: bool
+    source: str
+
+    def is_met(self, figure: float) -> bool:
+        """Whether a figure keeps it; NaN does not."""
+        return figure >= self.limit if self.is_least else figure <= self.limit
+
+
+@dataclass(frozen=True)
+class Money:
+    """What the dollars of a threshold follow from.
+
+    Attributes:
+        bill: USD a month today.
+        migration_usd: cost of the move.
+        limit_months: within which it is to pay back.
+    """
+
+    bill: float
+    migration_usd: float
+    limit_months: float
+
+    @property
+    def left(self) -> float:
+        """Part of the bill that may be spent there; none where the move never pays back."""
+        return 1 - self.migration_usd / (self.limit_months * self.bill)
+
+
+def unit_roundoff(dtype: str) -> float:
+    """Half the distance from 1 to the next number of a dtype."""
+    return 2.0 ** -(_BITS[dtype] + 1)
+
+
+def loss_band(dtype: str, noise: float) -> float:
+    """Relative difference of losses that a dtype and chance may make."""
+    return unit_roundoff(dtype) + SIGMAS * math.sqrt(2) * noise
+
+
+def thresholds(runs: Paired, money: Money, slo: Slo) -> tuple[Threshold, ...]:
+    """All thresholds of a pilot."""
+    return (*_correctness(runs.run), *_speed(runs, money), *_promises(runs.run, slo))
+
+
+def _correctness(run: Run) -> list[Threshold]:
+    limit = unit_roundoff(run.dtype) * math.sqrt(2 * run.depth)
+    source = f"{run.dtype}, {run.depth} layers"
+    found = [Threshold(LOGITS, "of the largest", limit, is_least=False, source=source)]
+    if run.kind == "train":
+        band = loss_band(run.dtype, float(NOISE))
+        source = f"{run.dtype}, noise {float(NOISE):g} assumed unless today has several logs"
+        found.insert(0, Threshold(LOSS, "relative", band, is_least=False, source=source))
+    return found
+
+
+def _speed(runs: Paired, money: Money) -> list[Threshold]:
+    there, today, unit = runs.there, runs.today, f"{runs.run.unit}/s"
+    slowest = there.rate_per_s.p10 / there.instances
+    source = "P10 of the prediction, an instance"
+    found = [Threshold(SLOWEST, unit, slowest, is_least=True, source=source)]
+    even = break_even(today, there, money)
+    if even is not None:
+        source = "an instance there over one of today's, from which it pays back in time"
+        found.append(Threshold(EVEN, "there / today", even, is_least=True, source=source))
+    if money.left > 0:
+        source = f"today's bill less the move's cost over {money.limit_months:.0f} months"
+        usd = money.left * money.bill
+        found.append(Threshold(USD, "USD a month", usd, is_least=False, source=source))
+    return found
+
+
+def break_even(today: Side, there: Side, money: Money) -> float | None:
+    """Rate of an instance there over one of today's, at which it just pays back; None: never."""
+    if today.price is None or there.price is None or money.left <= 0:
+        return None
+    return there.price.usd_per_hour / today.price.usd_per_hour / money.left
+
+
+def _promises(run: Run, slo: Slo) -> list[Threshold]:
+    rank = promised_rank(slo)
+    limits = {f"TTFT P{rank}": slo.ttft_s, f"TPOT P{rank}": slo.tpot_s}
+    found = [
+        Threshold(name, "s", limit, is_least=False, source="the inventory's promise")
+        for name, limit in limits.items()
+        if limit is not None
+    ]
+    if run.kind == "infer" and slo.latency_s is not None:
+        name = f"latency P{rank}"
+        found.append(Threshold(name, "s", slo.latency_s, is_least=False, source="the inventory"))
+    if run.kind != "train":
+        source = FAILED.provenance.source
+        found.append(Threshold(FAILURES, "of all", float(FAILED), is_least=False, source=source))
+    return found
+
+
+def promised_rank(slo: Slo) -> int:
+    """The percentile of logs by which a promise is judged: the next one that they have."""
+    return next((rank for rank in (50, 90, 99) if rank >= slo.percentile), 99)

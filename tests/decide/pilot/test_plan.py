@@ -1,0 +1,92 @@
+"""A pilot comes back from its file as it was, and a file that is none is refused by name."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pilot_cases import pilot_of
+from workload_cases import LLAMA, workload
+
+from trnsim.decide.pilot.checks import Check, Log, Measurement, Result
+from trnsim.decide.pilot.plan import (
+    Pilot,
+    check_unchanged,
+    digests,
+    read,
+    relative,
+    rests_on,
+)
+from trnsim.errors import BadInput
+
+
+def full():
+    """A pilot with every field filled."""
+    made = pilot_of("train")
+    side = Measurement("today", "p5.48xlarge", 1e5, 9e4, 1.11, 0.01, 0.3, 0.02)
+    log = Log("today.csv", "today", "csv", 100, 9e4, 2.0)
+    check = Check("loss", "relative", 0.02, is_least=False, figure=0.01, is_met=True)
+    return replace(made, result=Result((log,), side, side, (check,), made.decision.workloads[0]))
+
+
+@pytest.mark.parametrize("made", [pilot_of("train"), pilot_of("serve"), full()])
+def test_a_pilot_comes_back_as_it_was(made, tmp_path):
+    (tmp_path / "pilot.json").write_text(made.text())
+    assert read(tmp_path) == made
+
+
+def test_a_folder_without_a_pilot_is_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"has no pilot.json") as caught:
+        read(tmp_path)
+    assert "trnsim pilot write" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"format": 2}, "format 2; legal: 1"),
+        ({"workload": 3}, r"pilot.json.workload is 3; legal: a text"),
+        ({"extra": 3}, "no field 'extra'"),
+    ],
+)
+def test_another_format_and_other_fields_are_refused(change, text, tmp_path):
+    values = json.loads(pilot_of("train").text()) | change
+    (tmp_path / "pilot.json").write_text(json.dumps(values))
+    with pytest.raises(BadInput, match=text):
+        read(tmp_path)
+
+
+def test_a_list_is_no_pilot(tmp_path):
+    (tmp_path / "pilot.json").write_text("[]")
+    with pytest.raises(BadInput, match=r"format \[\]"):
+        read(tmp_path)
+
+
+def test_a_file_that_changed_or_is_gone_is_refused(tmp_path):
+    inventory, folder = tmp_path / "bill.csv", tmp_path / "pilot"
+    inventory.write_text("a")
+    made = replace(pilot_of("train"), digests=digests([inventory], folder))
+    assert list(made.digests) == ["../bill.csv"]
+    check_unchanged(made, folder)
+    inventory.write_text("b")
+    with pytest.raises(BadInput, match=r"bill.csv has changed since the pilot was written"):
+        check_unchanged(made, folder)
+    inventory.unlink()
+    with pytest.raises(BadInput, match=r"cannot read .*bill.csv"):
+        check_unchanged(made, folder)
+
+
+def test_a_pilot_rests_on_its_inventory_its_model_and_its_prices():
+    found = rests_on(workload(), Path("inventory.csv"), Path("prices.csv"))
+    assert found == [Path("inventory.csv"), Path("inventory.csv"), LLAMA, Path("prices.csv")]
+
+
+def test_paths_are_as_seen_from_the_folder(tmp_path):
+    assert relative(tmp_path / "a.csv", tmp_path / "x" / "y") == "../../a.csv"
+
+
+def test_what_was_decided_is_of_the_workload():
+    made = pilot_of("train")
+    assert isinstance(made, Pilot)
+    assert made.decided.name == "chat"
+    assert made.sides["there"] is made.there
