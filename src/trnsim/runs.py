@@ -19,6 +19,7 @@ from trnsim.timing import Timeline, policy_of, timelines
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from trnsim.fabric.fabric import Fabric
     from trnsim.profile.analysis.summary import Summary
     from trnsim.program import Capture, Program, Records
     from trnsim.timing.compiler_policy import Policy
@@ -202,16 +203,27 @@ def run(
 class RunListener(Protocol):
     """Interface to who keeps the state of this process."""
 
-    def begins(self) -> None:
-        """A run is about to begin; an error that this raises is the run's."""
+    def begins(self, fabric: Fabric | None = None, ranks: int = 1) -> None:
+        """A run is about to begin, on `ranks` of a fabric; an error raised here is the run's."""
         ...
 
-    def ended(self, run: Run) -> None:
-        """A run has ended."""
+    def ended(self, run: Run, rank: int = 0) -> None:
+        """The run of a rank has ended."""
         ...
 
 
 listeners: Final[list[RunListener]] = []
+
+
+@contextmanager
+def untold() -> Generator[None]:
+    """Inside, the listeners are told of no run: the caller tells of what the run is part of."""
+    kept = listeners.copy()
+    listeners.clear()
+    try:
+        yield
+    finally:
+        listeners[:] = kept
 
 
 def _begun(start: Callable[[], Run]) -> Run:

@@ -26,7 +26,15 @@ from trnsim.program import Team, fitted
 from trnsim.program.likeness import alike, in_step, is_plain
 from trnsim.program.ranks import Ranks
 from trnsim.program.records import RankCall, Record
-from trnsim.runs import Launchable, Run, carried_of, check_words, policy_named, seldom_collected
+from trnsim.runs import (
+    Launchable,
+    Run,
+    carried_of,
+    check_words,
+    listeners,
+    policy_named,
+    seldom_collected,
+)
 from trnsim.timing import timelines
 
 if TYPE_CHECKING:
@@ -201,6 +209,8 @@ def run_world(
     policy = policy_named(order)
     fabric = _fabric(kernel, chip, ranks, lnc, instance)
     given = _inputs(args, kwargs, inputs, ranks)
+    for listener in listeners:
+        listener.begins(fabric, ranks)
     what = _What(kernel, chip, fabric, numerics=numerics, races=races)
     with seldom_collected():
         launches = (None if numerics else _alike(what, given)) or _each(what, given)
@@ -210,7 +220,11 @@ def run_world(
         for one, own, (_, exceeded) in zip(launches, timed, fits, strict=True):
             if one not in runs:
                 runs[one] = one.result(own, tuple(map(str, exceeded)))
-        return World(tuple(one.own(runs[one]) for one in launches), fabric)
+        found = World(tuple(one.own(runs[one]) for one in launches), fabric)
+    for listener in listeners:
+        for rank, run in enumerate(found.runs):
+            listener.ended(run, rank)
+    return found
 
 
 @dataclass(frozen=True)

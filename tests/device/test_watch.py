@@ -3,20 +3,24 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import trnsim
-from trnsim import nki
+from trnsim import nki, runs
 from trnsim.device import call_log, device_core, watch
 from trnsim.device.call_time import CallTime
 from trnsim.device.collective_log import CollectiveCall
+from trnsim.device.faults import HardwareFault
 from trnsim.device.places import placed_time
-from trnsim.instance.state import folder
+from trnsim.errors import BadInput
+from trnsim.instance.state import folder, hardware
 from trnsim.instance.state.reader import read_all
 from trnsim.lower import Cost
+from trnsim.nki import collectives, isa
 from trnsim.nki import language as nl
 from trnsim.profile.measures.busy import busy_s
 
@@ -102,6 +106,71 @@ def test_a_run_of_a_kernel_is_seen_from_outside(place):
     assert 0 < record.utilization(0, "vector") < record.utilization(0) <= 1
     assert record.total_latency_s["p50"] == run.total_time_s
     assert record.device_latency_s["p100"] == run.timeline.device_time_s
+
+
+@nki.jit
+def reduced(x, groups):
+    """The sum of `x` over the ranks."""
+    source = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    whole = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    result = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    isa.dma_copy(dst=source, src=x)
+    collectives.all_reduce([source], [whole], groups, nl.add)
+    isa.dma_copy(dst=result, src=whole)
+    return result
+
+
+ONES = np.ones((8, 8), np.float32)
+
+
+def test_a_run_on_ranks_has_a_core_each(place):
+    watch.watch_runs()
+    folder.listen(place, 30)
+    group = collectives.ReplicaGroup([list(range(4))])
+    world = trnsim.run(reduced, ONES, group, ranks=4, instance="trn2.48xlarge")
+    found = watch.present()
+    found.writer.look()
+    (first,) = read_all(place)
+    # Of the first run the cores are known at once, the rest once the thread has heard a reader.
+    assert (first.cores, first.instance, first.lnc) == (tuple(range(4)), "trn2.48xlarge", 1)
+    trnsim.run(reduced, ONES, group, ranks=4, instance="trn2.48xlarge")
+    trnsim.run(doubled, np.ones((128, 512), np.float32))
+    found.writer.look()
+    (record,) = read_all(place)
+    assert record.cores == first.cores  # a run on fewer takes none away
+    assert record.executions["completed"] - first.executions["completed"] == 5
+    grown = {at: record.elapsed_s[at] - first.elapsed_s.get(at, 0.0) for at in range(1, 4)}
+    assert grown == pytest.approx({at: world.runs[at].total_time_s for at in range(1, 4)})
+
+
+def test_a_fault_of_a_ranks_device_is_the_runs(place):
+    watch.watch_runs()
+    group = collectives.ReplicaGroup([list(range(16))])
+    hardware.inject(place, hardware.Injected("dma", 1, 0, time.time(), None))
+    trnsim.run(doubled, np.ones((128, 512), np.float32))  # on device 0
+    with pytest.raises(HardwareFault, match=r"1203\) on device 1, core 0 \(neuron:8\)"):
+        trnsim.run(reduced, ONES, group, ranks=16, instance="trn2.48xlarge")
+
+
+def test_a_plain_call_of_a_kernel_is_seen_too(place):
+    runs.listeners.clear()
+    doubled(np.ones((128, 512), np.float32))
+    assert [one.tool for one in read_all(place)] == ["kernel"]
+    with runs.untold():
+        assert runs.listeners == []
+    assert len(runs.listeners) == 1
+
+
+@pytest.mark.usefixtures("place")
+def test_no_kernel_runs_on_an_instance_that_is_not_emulated(monkeypatch):
+    watch.watch_runs()
+    monkeypatch.setenv("TRNSIM_INSTANCE", "inf1.xlarge")
+    for run in (trnsim.run, lambda kernel, array: kernel(array)):
+        with pytest.raises(
+            BadInput, match=r"inf1\.xlarge has Inferentia1, .* not emulated; legal: "
+        ):
+            run(doubled, np.ones((128, 512), np.float32))
+    assert watch.present() is None
 
 
 def test_nothing_is_counted_while_nobody_listens(place):

@@ -83,3 +83,24 @@ def test_the_grid_must_be_the_configured_one(monkeypatch):
     with pytest.raises(BadInput, match=r"kernel is launched on 1 cores, but .* is 2") as caught:
         environment.check_logical_cores("kernel", 1)
     assert "kernel[2](...)" in caught.value.fix
+
+
+LEGAL = r"inf2.xlarge, .*trn1.32xlarge, .*trn2.48xlarge, .*Trn3 Gen2 UltraServer\n"
+
+
+@pytest.mark.parametrize(
+    ("instance", "has"),
+    [
+        ("inf1.xlarge", "Inferentia1, a chip that is catalogued and not emulated"),
+        ("p5.48xlarge", "H100, no Neuron devices"),
+    ],
+)
+def test_an_instance_that_is_not_emulated_is_named_with_those_that_are(monkeypatch, instance, has):
+    monkeypatch.setenv("TRNSIM_INSTANCE", instance)
+    for ask in (environment.chosen_target, environment.default_target):
+        with pytest.raises(BadInput, match=f"TRNSIM_INSTANCE={instance} has {has}; legal: {LEGAL}"):
+            ask()
+    monkeypatch.setenv("TRNSIM_INSTANCE", "inf2.48xlarge")
+    assert environment.instance_target() == "inf2"
+    monkeypatch.delenv("TRNSIM_INSTANCE")
+    assert environment.instance_target() is None

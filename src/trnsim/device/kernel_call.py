@@ -23,7 +23,7 @@ from trnsim.nki.kernel import Kernel, emulate
 from trnsim.nki.tensor import NkiTensor
 from trnsim.profile.measures.busy import busy_s
 from trnsim.profile.measures.traffic import Totals
-from trnsim.runs import Run, collecting
+from trnsim.runs import Run, collecting, untold
 
 if TYPE_CHECKING:
     from trnsim.program import Team
@@ -151,7 +151,8 @@ class KernelCall:
         """Its results on CPU tensors, some of which it may write in place, and its outline."""
         args, kwargs = self.arguments(tensors)
         watched = _ObservedKernel(self.kernel)
-        found = emulate(watched, args, kwargs, target=chip, is_simulator=False)
+        with untold():  # whoever calls records the call
+            found = emulate(watched, args, kwargs, target=chip, is_simulator=False)
         outline = _outlines.get((self, chip))
         if outline is None or outline.timelines is not found.timelines:
             outline = _outlines[self, chip] = _outline(watched, found)
@@ -171,7 +172,7 @@ class KernelCall:
         watched = _ObservedKernel(self.kernel)
         arrays = [np.empty(spec.shape, spec.type.numpy_dtype()) for spec in self.specs]
         args, kwargs = self.arguments(arrays)
-        with collecting():  # the user did not launch this run, so no report lists it
+        with collecting(), untold():  # the user did not launch this run, so no report lists it
             found = emulate(watched, args, kwargs, target=chip, is_simulator=False, numerics=False)
         outline = _outlines[self, chip] = _outline(watched, found)
         return outline

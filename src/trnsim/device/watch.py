@@ -26,11 +26,13 @@ from trnsim.device.device_core import logical_config, target, visible_cores
 from trnsim.device.places import placed_time
 from trnsim.errors import EmulatorError
 from trnsim.instance.cores import COUNT, VISIBLE, process_instance
+from trnsim.instance.model import instance_model
 from trnsim.instance.state import hardware, identity
 from trnsim.instance.state.folder import OFF, STATE_VARIABLE
 from trnsim.instance.state.record import MEMORY, Record, percentiles
 from trnsim.instance.state.writer import Writer
 from trnsim.lower.lowering import added
+from trnsim.nki.environment import instance_target
 from trnsim.profile.measures.busy import busy_s
 from trnsim.runs import Run, listeners
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from trnsim.device.call_log import FindScope
     from trnsim.device.call_time import DeviceCall
     from trnsim.device.collective_log import CollectiveCall
+    from trnsim.fabric.fabric import Fabric
 
 _NAMES: Final = {"tensor": "pe"}
 """Engines that the state calls otherwise; aws-neuron-sdk's tools say PE."""
@@ -85,10 +88,10 @@ class Work(Recording):
         if not is_async:
             self._exchanges[collective] += 1
 
-    def ran(self, run: Run) -> None:
-        """Add a run of a kernel, on core 0."""
+    def ran(self, run: Run, core: int = 0) -> None:
+        """Add a run of a kernel."""
         timeline = run.timeline
-        self._add(0, 1, timeline.device_time_s, timeline.launch_s, busy_s(timeline))
+        self._add(core, 1, timeline.device_time_s, timeline.launch_s, busy_s(timeline))
 
     def settle(self) -> None:
         """Turn what was counted into times; percentiles are those since the last call."""
@@ -145,6 +148,16 @@ class _Watch:
             call_log.recordings.append(self.work)
         elif not is_wanted and self.work in call_log.recordings:
             call_log.recordings.remove(self.work)
+
+    def spread(self, fabric: Fabric, ranks: int) -> None:
+        """Use the cores of as many ranks, where they are more: those on their first instance."""
+        here = min(ranks, fabric.ranks_per_node)
+        if here > len(self.cores):
+            self.instance = instance_model(fabric.instance.name, fabric.lnc)
+            self.cores = tuple(range(fabric.first, fabric.first + here))
+            self._faults_ns = 0
+            self.writer.look()
+            self.writer.write()
 
     def look_for_faults(self, folder: Path) -> None:
         """Read the faults again where there is another one."""
@@ -292,21 +305,27 @@ def _tool() -> str:
 class _Runs:
     """Runs of kernels, told to the state."""
 
-    def begins(self) -> None:
-        """The process uses a device from now on.
+    def begins(self, fabric: Fabric | None = None, ranks: int = 1) -> None:
+        """The process uses the devices of its ranks from now on.
 
         Raises:
-            HardwareFault: the device has a fault.
+            BadInput: TRNSIM_INSTANCE names an instance that is not emulated.
+            HardwareFault: a device has a fault.
         """
+        instance_target()
         begin("kernel")
-        if faults.pending:
-            faults.strike(0)
-
-    def ended(self, run: Run) -> None:
-        """Count the run, where a reader listens."""
         found = present()
-        if found is not None and found.work in call_log.recordings:
-            found.work.ran(run)
+        if found is not None and fabric is not None:
+            found.spread(fabric, ranks)
+        if faults.pending:
+            for core in range(ranks):
+                faults.strike(core)
+
+    def ended(self, run: Run, rank: int = 0) -> None:
+        """Count the run, where a reader listens; ranks on other instances are not of this one."""
+        found = present()
+        if found is not None and found.work in call_log.recordings and rank < len(found.cores):
+            found.work.ran(run, rank)
 
 
 _runs: Final = _Runs()

@@ -33,7 +33,7 @@ def default_target() -> str:
         BadInput: where a variable names no generation, or no instance that is emulated.
     """
     default = SIMULATED_TARGET if asks_for_simulator() else DEFAULT_TARGET
-    return _named() or _of_instance() or default
+    return _named() or instance_target() or default
 
 
 def simulated_target(*first: str) -> str:
@@ -56,14 +56,14 @@ def chosen_target() -> tuple[str, str]:
     """
     variable = _variable()
     if variable is None:
-        hosted = _of_instance()
+        hosted = instance_target()
         if hosted is not None:
             return hosted, INSTANCE_VARIABLE
         return DEFAULT_TARGET, f"the default; {TARGET_VARIABLE} names another"
     return _named() or DEFAULT_TARGET, variable
 
 
-def _of_instance() -> str | None:
+def instance_target() -> str | None:
     """The target of the chip of TRNSIM_INSTANCE; None where it is not set.
 
     Raises:
@@ -72,16 +72,19 @@ def _of_instance() -> str | None:
     name = os.environ.get(INSTANCE_VARIABLE)
     if not name:
         return None
-    chip = catalogue().instance(name).accelerator
-    found = next((one.name for one in TARGETS.values() if one.chip == chip), None)
-    if found is None:
-        chips = ", ".join(one.chip for one in TARGETS.values())
+    rows = catalogue()
+    chip = rows.instance(name).accelerator
+    targets = {one.chip: one.name for one in TARGETS.values()}
+    if chip not in targets:
+        is_neuron = chip in rows.chips
+        legal = [one.name for one in rows.instances.values() if one.accelerator in targets]
+        what = "a chip that is catalogued and not emulated" if is_neuron else "no Neuron devices"
         raise BadInput(
-            f"{INSTANCE_VARIABLE}={name} has {chip}, on which nothing runs here; legal: instances "
-            f"with {chips}",
-            fix=f"unset {INSTANCE_VARIABLE}, or name one that trnsim instances lists",
+            f"{INSTANCE_VARIABLE}={name} has {chip.capitalize()}, {what}; legal: "
+            f"{', '.join(legal)}",
+            fix=f"unset {INSTANCE_VARIABLE}, or name one of these",
         )
-    return found
+    return targets[chip]
 
 
 def _variable(*first: str) -> str | None:

@@ -94,8 +94,11 @@ class Kernel:
         if has_current_core():
             return self._function(*args, **kwargs)
         check_logical_cores(self.title, self.cores)
+        is_simulator = asks_for_simulator()
+        if not is_simulator:
+            import_module("trnsim.device.watch").watch_runs()  # a room above this one
         return emulate(
-            self, args, kwargs, target=default_target(), is_simulator=asks_for_simulator()
+            self, args, kwargs, target=default_target(), is_simulator=is_simulator
         ).outputs
 
     def __getitem__(self, grid: Any) -> Kernel:

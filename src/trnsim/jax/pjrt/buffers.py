@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.device.call_log import note_from_host, note_to_host
+from trnsim.device.faults import pending, strike
 from trnsim.device.hbm import device_memory
 from trnsim.device.steps import steps
 from trnsim.errors import BadInput, NotModelled
@@ -156,6 +157,8 @@ def _from_host(args: Any) -> None:
     dims = numbers_at(args.dims, args.num_dims)
     dtype = dtype_of(args.type)
     core = core_at(args.device, args.memory)
+    if pending:
+        strike(core)
     nbytes = hbm_bytes(tuple(dims), dtype)
     require(nbytes, core)
     strides = numbers_at(args.byte_strides, args.num_byte_strides)
@@ -180,6 +183,8 @@ def _to_host(args: Any) -> None:
         return
     if args.dst_size < nbytes:
         raise BadInput(f"{nbytes} bytes do not fit into {args.dst_size}")
+    if pending:
+        strike(buffer.core)
     steps.waits()
     try:
         array = as_numpy(buffer.array)
