@@ -1,7 +1,38 @@
-import pytest
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
-from trnsim.cli.options import as_number, chip_names
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from trnsim.cli.options import as_number, chip_names, command, parser
 from trnsim.formatting import parse_number, parse_whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copied:
+    source: Annotated[Path, typer.Argument(metavar="FILE")]
+    times: Annotated[int, typer.Option(parser=as_number(parse_whole), help="How often.")] = 2
+    kind: Annotated[str | None, typer.Option("--as")] = None
+
+
+def test_the_fields_of_a_dataclass_are_the_options_of_a_command():
+    @command(Copied)
+    def copy(given):
+        """Copy a file."""
+        typer.echo(given)
+
+    app = parser()
+    app.command()(copy)
+    run = CliRunner().invoke
+    told = run(app, ["--help"]).output
+    assert "Copy a file." in told
+    assert "How often.  [default: 2]" in told
+    assert run(app, ["a.txt"]).output == f"{Copied(source=Path('a.txt'))}\n"
+    given = Copied(source=Path("b.txt"), times=3, kind="text")
+    assert run(app, ["b.txt", "--times", "3", "--as", "text"]).output == f"{given}\n"
+    assert "Missing argument 'FILE'" in run(app, []).output
 
 
 @pytest.mark.parametrize("read", [parse_number, parse_whole])

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import MISSING, fields
 from datetime import date
 from functools import partial
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
 
 import typer
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from trnsim.arch.catalogue import Catalogue
+
+    Options = TypeVar("Options", bound=DataclassInstance)
 
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 
@@ -39,6 +45,35 @@ def as_number(read: Callable[[str], _Number]) -> Callable[[Any], _Number]:
         return read(given) if isinstance(given, str) else given
 
     return parse
+
+
+def command(
+    options: type[Options],
+) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+    """Make a function of `options` a command, whose options are the fields of that dataclass.
+
+    A field is declared as a parameter of a typer command is: annotated, with its default.
+    """
+    hints = get_type_hints(options, include_extras=True)
+    parameters = [
+        Parameter(
+            one.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if one.default is MISSING else one.default,
+            annotation=hints[one.name],
+        )
+        for one in fields(options)
+    ]
+
+    def made(act: Callable[[Options], None]) -> Callable[..., None]:
+        def parsed(**given: Any) -> None:
+            act(options(**given))
+
+        parsed.__doc__ = act.__doc__
+        vars(parsed)["__signature__"] = Signature(parameters)  # of which typer makes options
+        return parsed
+
+    return made
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trnsim.cli.options import OwnPrices, as_number, own_rows
+from trnsim.cli.options import OwnPrices, command, own_rows
 from trnsim.cli.plan.shared import (
     AsJson,
     Kind,
@@ -20,96 +20,95 @@ from trnsim.cli.plan.shared import (
     by_phase,
     measured_table,
     purchased,
+    whole,
 )
-from trnsim.formatting import amounts, durations, parse_whole, seconds, text_table
+from trnsim.formatting import amounts, durations, seconds, text_table
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
 from trnsim.system.infer.parts import Asked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_Whole = as_number(parse_whole)
+    from trnsim.arch.catalogue import Catalogue
 
 
-def infer(
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command line says."""
+
     config: Annotated[
         Path,
         typer.Argument(
             help="A config.json, or a model_index.json of diffusers or its folder.",
             metavar="CONFIG.json",
         ),
-    ],
-    batch: Annotated[
-        int,
-        typer.Option(parser=_Whole, help="Items that go through a copy at once.", metavar="NUMBER"),
-    ] = 1,
+    ]
+    batch: Annotated[int, whole("Items that go through a copy at once.")] = 1
     sequence: Annotated[
-        int | None,
-        typer.Option(
-            parser=_Whole,
-            help="Tokens of a text; without, 128, or as many as the model knows.",
-            metavar="NUMBER",
-        ),
-    ] = None,
+        int | None, whole("Tokens of a text; without, 128, or as many as the model knows.")
+    ] = None
     image: Annotated[
-        int | None,
-        typer.Option(
-            parser=_Whole,
-            help="Pixels of an image along a side; without, the model's own.",
-            metavar="NUMBER",
-        ),
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(parser=_Whole, help="Of a denoiser; without, 50.", metavar="NUMBER"),
-    ] = None,
+        int | None, whole("Pixels of an image along a side; without, the model's own.")
+    ] = None
+    steps: Annotated[int | None, whole("Of a denoiser; without, 50.")] = None
     guidance: Annotated[
         bool, typer.Option(help="Whether a step predicts with the text and without it.")
-    ] = True,
-    on: On = None,
+    ] = True
+    on: On = None
     cores: Annotated[
-        int | None,
-        typer.Option(
-            parser=_Whole,
-            help="Logical NeuronCores or GPUs in use; without, all of the instance.",
-            metavar="NUMBER",
-        ),
-    ] = None,
+        int | None, whole("Logical NeuronCores or GPUs in use; without, all of the instance.")
+    ] = None
     dtype: Annotated[
         str | None,
         typer.Option(
             help="Of products and weights: bf16, fp16, fp32 or fp8; without, bf16 (T4: fp16)."
         ),
-    ] = None,
-    measured: MeasuredFile = None,
-    price: Kind = "on_demand",
-    prices: OwnPrices = None,
-    mixed_prices: MixedPrices = False,
-    as_json: AsJson = False,
-) -> None:
+    ] = None
+    measured: MeasuredFile = None
+    price: Kind = "on_demand"
+    prices: OwnPrices = None
+    mixed_prices: MixedPrices = False
+    as_json: AsJson = False
+
+
+@command(Options)
+def infer(given: Options) -> None:
     """Latency, items a second and USD per million items of encoders, images and diffusion.
 
     Every core of the instance, or two where a step is guided, has a copy of the model.
 
     Example: trnsim plan infer bert.json --on inf2.xlarge,g5.xlarge --batch 8 --sequence 128
     """
-    asked = Asked(batch, sequence, image, steps, guidance)
-    rows, kinds = own_rows(prices), purchased(on, price, is_mixed=mixed_prices)
-    table = measured_table(measured, [name for name, _ in kinds])
-    found = [
-        estimate(
-            config, name, asked, cores=cores, dtype=dtype, measured=table, kind=kind, rows=rows
-        )
-        for name, kind in kinds
-    ]
+    rows = own_rows(given.prices)
+    found = _estimates(given, rows)
     said = beside([one.quote for one in found], rows)
-    if as_json:
+    if given.as_json:
         plain = [_plain(one) | said.plain for one in found]
         print(json.dumps(plain[0] if len(plain) == 1 else plain, indent=1))
         return
-    print(f"{config}: batch {batch} a copy, {found[0].item}s\n")
+    print(f"{given.config}: batch {given.batch} a copy, {found[0].item}s\n")
     print(_table(found, said.mark))
     print("\n".join([*_details(found), *said.lines]))
+
+
+def _estimates(given: Options, rows: Catalogue) -> list[InferenceEstimate]:
+    """One for each platform."""
+    asked = Asked(given.batch, given.sequence, given.image, given.steps, given.guidance)
+    kinds = purchased(given.on, given.price, is_mixed=given.mixed_prices)
+    table = measured_table(given.measured, [name for name, _ in kinds])
+    return [
+        estimate(
+            given.config,
+            name,
+            asked,
+            cores=given.cores,
+            dtype=given.dtype,
+            measured=table,
+            kind=kind,
+            rows=rows,
+        )
+        for name, kind in kinds
+    ]
 
 
 def _plain(e: InferenceEstimate) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trnsim import files
-from trnsim.cli.options import OwnPrices, as_number, own_rows
+from trnsim.cli.options import OwnPrices, command, own_rows
 from trnsim.cli.plan.serve_text import text
 from trnsim.cli.plan.shared import (
     AsJson,
@@ -23,11 +23,13 @@ from trnsim.cli.plan.shared import (
     On,
     beside,
     measured_table,
+    number,
     purchased,
+    whole,
 )
 from trnsim.cli.progress import progress
 from trnsim.errors import BadInput
-from trnsim.formatting import parse_number, parse_whole
+from trnsim.formatting import parse_whole
 from trnsim.system.machine import machine
 from trnsim.system.serve import launch, report, trace
 from trnsim.system.serve.demand import Demand, Slo
@@ -58,14 +60,6 @@ _GONE: Final = {
 """Options of earlier versions, and what is given today."""
 
 
-def _whole(text: str, *names: str) -> Any:
-    return typer.Option(*names, parser=as_number(parse_whole), help=text, metavar="NUMBER")
-
-
-def _number(text: str, *names: str) -> Any:
-    return typer.Option(*names, parser=as_number(parse_number), help=text, metavar="NUMBER")
-
-
 def _wholes(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, metavar="NUMBER,...")
 
@@ -89,67 +83,134 @@ def _gone() -> Any:
     return typer.Option(hidden=True, callback=_no_longer)
 
 
-def serve(
-    config: Config,
-    on: On = None,
-    instances: Annotated[int | None, _whole("How many; the fewest that fit.")] = None,
-    tensor_parallel_size: Annotated[int | None, _whole("Ranks that share a layer.")] = None,
-    pipeline_parallel_size: Annotated[int | None, _whole("Stages.")] = None,
-    expert_parallel_size: Annotated[int, _whole("Groups that share experts.")] = 1,
-    data_parallel_size: Annotated[int | None, _whole("Replicas; all that fit.")] = None,
-    prefill_replicas: Annotated[int, _whole("Replicas for prompts alone.")] = 0,
-    lnc: Annotated[int | None, _whole("NeuronCores of a rank.")] = None,
-    max_num_seqs: Annotated[int | None, _whole("Sequences that decode together.")] = None,
-    max_model_len: Annotated[int | None, _whole("Tokens of the longest sequence.")] = None,
-    max_num_batched_tokens: Annotated[int | None, _whole("Tokens of a step.")] = None,
-    max_prefills: Annotated[int | None, _whole("Prompts of a prefill step on Neuron.")] = None,
-    block_size: Annotated[int | None, _whole("Tokens of a KV block.")] = None,
-    gpu_memory_utilization: Annotated[float, _number("Part of HBM to use.")] = 0.9,
-    quantization: Annotated[str, typer.Option(help="Of weights: fp8, int8, mxfp4, ...")] = "",
-    kv_cache_dtype: Annotated[str, typer.Option(help="auto or fp8.")] = "auto",
-    enable_prefix_caching: Annotated[bool, typer.Option(help="Compute prefixes once.")] = True,
-    enable_chunked_prefill: Annotated[bool, typer.Option(help="Mixed steps on GPUs.")] = True,
-    num_speculative_tokens: Annotated[int, _whole("Tokens drafted for a step.")] = 0,
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the command line says."""
+
+    config: Config
+    on: On = None
+    instances: Annotated[int | None, whole("How many; the fewest that fit.")] = None
+    tensor_parallel_size: Annotated[int | None, whole("Ranks that share a layer.")] = None
+    pipeline_parallel_size: Annotated[int | None, whole("Stages.")] = None
+    expert_parallel_size: Annotated[int, whole("Groups that share experts.")] = 1
+    data_parallel_size: Annotated[int | None, whole("Replicas; all that fit.")] = None
+    prefill_replicas: Annotated[int, whole("Replicas for prompts alone.")] = 0
+    lnc: Annotated[int | None, whole("NeuronCores of a rank.")] = None
+    max_num_seqs: Annotated[int | None, whole("Sequences that decode together.")] = None
+    max_model_len: Annotated[int | None, whole("Tokens of the longest sequence.")] = None
+    max_num_batched_tokens: Annotated[int | None, whole("Tokens of a step.")] = None
+    max_prefills: Annotated[int | None, whole("Prompts of a prefill step on Neuron.")] = None
+    block_size: Annotated[int | None, whole("Tokens of a KV block.")] = None
+    gpu_memory_utilization: Annotated[float, number("Part of HBM to use.")] = 0.9
+    quantization: Annotated[str, typer.Option(help="Of weights: fp8, int8, mxfp4, ...")] = ""
+    kv_cache_dtype: Annotated[str, typer.Option(help="auto or fp8.")] = "auto"
+    enable_prefix_caching: Annotated[bool, typer.Option(help="Compute prefixes once.")] = True
+    enable_chunked_prefill: Annotated[bool, typer.Option(help="Mixed steps on GPUs.")] = True
+    num_speculative_tokens: Annotated[int, whole("Tokens drafted for a step.")] = 0
     speculative_acceptance: Annotated[
-        float | None, _number("Probability with which a drafted token is accepted.")
-    ] = None,
+        float | None, number("Probability with which a drafted token is accepted.")
+    ] = None
     speculative_model: Annotated[
         Path | None, typer.Option(help="Its config.json; an EAGLE head without.")
-    ] = None,
-    buckets: Annotated[str, _wholes("Compiled lengths; powers of two from 128 on.")] = "",
-    num_seqs_buckets: Annotated[str, _wholes("Compiled batches; all sequences.")] = "",
-    host_time: Annotated[float | None, _number("Seconds of the host for a step.")] = None,
+    ] = None
+    buckets: Annotated[str, _wholes("Compiled lengths; powers of two from 128 on.")] = ""
+    num_seqs_buckets: Annotated[str, _wholes("Compiled batches; all sequences.")] = ""
+    host_time: Annotated[float | None, number("Seconds of the host for a step.")] = None
     expert_imbalance: Annotated[
-        float | None, _number("Tokens of the busiest expert rank over the mean.")
-    ] = None,
-    input_len: Annotated[str | None, typer.Option(help="Tokens of prompts.")] = None,
-    output_len: Annotated[str | None, typer.Option(help="Tokens of answers.")] = None,
-    concurrency: Annotated[int | None, _whole("Clients that wait for answers.")] = None,
-    request_rate: Annotated[float | None, _number("Requests a second.")] = None,
-    burstiness: Annotated[float, _number("Below 1 for bursts; 1 is Poisson.")] = 1.0,
-    num_prompts: Annotated[int | None, _whole("Requests.")] = None,
-    prefix_len: Annotated[int, _whole("Tokens that prompts share, in front.")] = 0,
-    num_prefixes: Annotated[int, _whole("Different prefixes.")] = 1,
+        float | None, number("Tokens of the busiest expert rank over the mean.")
+    ] = None
+    input_len: Annotated[str | None, typer.Option(help="Tokens of prompts.")] = None
+    output_len: Annotated[str | None, typer.Option(help="Tokens of answers.")] = None
+    concurrency: Annotated[int | None, whole("Clients that wait for answers.")] = None
+    request_rate: Annotated[float | None, number("Requests a second.")] = None
+    burstiness: Annotated[float, number("Below 1 for bursts; 1 is Poisson.")] = 1.0
+    num_prompts: Annotated[int | None, whole("Requests.")] = None
+    prefix_len: Annotated[int, whole("Tokens that prompts share, in front.")] = 0
+    num_prefixes: Annotated[int, whole("Different prefixes.")] = 1
     trace_file: Annotated[
         Path | None, typer.Option("--trace", help="Requests: JSON lines or CSV.")
-    ] = None,
-    save_trace: Annotated[Path | None, typer.Option(help="Write the requests.")] = None,
-    router: Annotated[str, typer.Option(help="round-robin or least-work.")] = "round-robin",
-    seed: Annotated[int, _whole("Of all draws.")] = 0,
-    slo_ttft: Annotated[float | None, _number("Seconds to the first token, at P99.")] = None,
-    slo_tpot: Annotated[float | None, _number("Seconds between tokens, at P99.")] = None,
-    measured: MeasuredFile = None,
-    price: Kind = "capacity_block",
-    prices: OwnPrices = None,
-    mixed_prices: MixedPrices = False,
-    emit: Annotated[str | None, typer.Option(help="Print commands that start it: vllm.")] = None,
-    as_json: AsJson = False,
-    batch: Annotated[str | None, _gone()] = None,
-    context: Annotated[str | None, _gone()] = None,
-    output_tokens: Annotated[str | None, _gone()] = None,
-    chips: Annotated[str | None, _gone()] = None,
-    compiled: Annotated[bool, _gone()] = False,
-) -> None:
+    ] = None
+    save_trace: Annotated[Path | None, typer.Option(help="Write the requests.")] = None
+    router: Annotated[str, typer.Option(help="round-robin or least-work.")] = "round-robin"
+    seed: Annotated[int, whole("Of all draws.")] = 0
+    slo_ttft: Annotated[float | None, number("Seconds to the first token, at P99.")] = None
+    slo_tpot: Annotated[float | None, number("Seconds between tokens, at P99.")] = None
+    measured: MeasuredFile = None
+    price: Kind = "capacity_block"
+    prices: OwnPrices = None
+    mixed_prices: MixedPrices = False
+    emit: Annotated[str | None, typer.Option(help="Print commands that start it: vllm.")] = None
+    as_json: AsJson = False
+    batch: Annotated[str | None, _gone()] = None
+    context: Annotated[str | None, _gone()] = None
+    output_tokens: Annotated[str | None, _gone()] = None
+    chips: Annotated[str | None, _gone()] = None
+    compiled: Annotated[bool, _gone()] = False
+
+    def options(self) -> Options:
+        """Of the server."""
+        return Options(
+            tensor=self.tensor_parallel_size,
+            pipeline=self.pipeline_parallel_size,
+            expert=self.expert_parallel_size,
+            replicas=self.data_parallel_size,
+            prefill_replicas=self.prefill_replicas,
+            instances=self.instances,
+            max_num_seqs=self.max_num_seqs,
+            max_model_len=self.max_model_len,
+            max_num_batched_tokens=self.max_num_batched_tokens,
+            prompts_at_once=self.max_prefills,
+            block_tokens=self.block_size,
+            utilization=self.gpu_memory_utilization,
+            quantization=self.quantization,
+            kv_dtype=self.kv_cache_dtype,
+            has_prefix_cache=self.enable_prefix_caching,
+            is_chunked=self.enable_chunked_prefill,
+            draft_tokens=self.num_speculative_tokens,
+            acceptance=self.speculative_acceptance,
+            draft=read(self.speculative_model) if self.speculative_model else None,
+            buckets=_sizes("--buckets", self.buckets),
+            batches=_sizes("--num-seqs-buckets", self.num_seqs_buckets),
+            host_s=self.host_time,
+            imbalance=self.expert_imbalance,
+        )
+
+    def demand(self) -> Demand:
+        """The trace that is named, or the load to draw.
+
+        Raises:
+            BadInput: of a load that is none, or of two.
+        """
+        _check_load(self)
+        drawn = Synthetic(
+            lengths(self.input_len or _INPUT, "--input-len"),
+            lengths(self.output_len or _OUTPUT, "--output-len"),
+            self.num_prompts or self._usual_count(),
+            concurrency=(self.concurrency or 1) if self.request_rate is None else 0,
+            rate_per_s=self.request_rate or 0.0,
+            burstiness=self.burstiness,
+            prefix_tokens=self.prefix_len,
+            prefixes=self.num_prefixes,
+            seed=self.seed,
+        )
+        is_busy = self.trace_file is None and self.concurrency is None and self.request_rate is None
+        return Demand(
+            None if self.trace_file is None else trace.read(self.trace_file),
+            drawn,
+            is_busy,
+            _router(self.router),
+            is_saved=self.save_trace is not None,
+        )
+
+    def _usual_count(self) -> int:
+        """Requests: of an open load a minute's, of clients four each."""
+        if self.request_rate is not None:
+            return min(max(_LEAST, math.ceil(_MINUTE_S * self.request_rate)), _MOST)
+        return _WAVES * (self.concurrency or 1)
+
+
+@command(Asked)
+def serve(asked: Asked) -> None:
     """Latency, throughput and USD of serving a load on the layout that costs the least.
 
     Requests are run through the server step by step: static batches and buckets on AWS's chips, a
@@ -158,124 +219,64 @@ def serve(
 
     Example: trnsim plan serve examples/llama-3.1-8b.json --on trn2 --request-rate 4
     """
-    del batch, context, output_tokens, chips, compiled
-    model = read(config)
-    options = Options(
-        tensor=tensor_parallel_size,
-        pipeline=pipeline_parallel_size,
-        expert=expert_parallel_size,
-        replicas=data_parallel_size,
-        prefill_replicas=prefill_replicas,
-        instances=instances,
-        max_num_seqs=max_num_seqs,
-        max_model_len=max_model_len,
-        max_num_batched_tokens=max_num_batched_tokens,
-        prompts_at_once=max_prefills,
-        block_tokens=block_size,
-        utilization=gpu_memory_utilization,
-        quantization=quantization,
-        kv_dtype=kv_cache_dtype,
-        has_prefix_cache=enable_prefix_caching,
-        is_chunked=enable_chunked_prefill,
-        draft_tokens=num_speculative_tokens,
-        acceptance=speculative_acceptance,
-        draft=read(speculative_model) if speculative_model else None,
-        buckets=_sizes("--buckets", buckets),
-        batches=_sizes("--num-seqs-buckets", num_seqs_buckets),
-        host_s=host_time,
-        imbalance=expert_imbalance,
-    )
-    drawn = _Drawn(input_len, output_len, concurrency, request_rate, num_prompts, seed)
-    demand = drawn.demand(trace_file, _router(router), burstiness, (prefix_len, num_prefixes))
-    demand = replace(demand, is_saved=save_trace is not None)
-    _check_asked(demand, options, emit)
-    rows, kinds = own_rows(prices), purchased(on, price, is_mixed=mixed_prices)
-    table = measured_table(measured, [name for name, _ in kinds])
-    found, slo = [], Slo(slo_ttft, slo_tpot)
+    model = read(asked.config)
+    options, demand = asked.options(), asked.demand()
+    _check_kept(asked, demand, options)
+    rows = own_rows(asked.prices)
+    kinds = purchased(asked.on, asked.price, is_mixed=asked.mixed_prices)
+    table = measured_table(asked.measured, [name for name, _ in kinds])
+    slo = Slo(asked.slo_ttft, asked.slo_tpot)
+    known = partial(plan, model, slo=slo, rows=rows, measured=table)
+    found = []
     with progress() as tell:
         for name, kind in kinds:
             tell(f"layouts of {name}")
-            where = machine(name, lnc=lnc, rows=rows)
-            made = partial(plan, model, where, options, demand, slo=slo, kind=kind, rows=rows)
-            found.append(made(measured=table))
+            where = machine(name, lnc=asked.lnc, rows=rows)
+            found.append(known(where, options, demand, kind=kind))
     said = beside([one.quote for one in found], rows)
-    _save(found, save_trace)
-    if emit:
-        print("\n\n".join(launch.vllm(one.deployment, _served(config)) for one in found))
+    _save(found, asked.save_trace)
+    if asked.emit:
+        print("\n\n".join(launch.vllm(one.deployment, _served(asked.config)) for one in found))
     else:
-        print(_json(found, said) if as_json else text(model, found, demand, said))
+        print(_json(found, said) if asked.as_json else text(model, found, demand, said))
 
 
-class _Drawn:
-    """What the options of a load say."""
+def _check_load(asked: Asked) -> None:
+    """Refuse numbers that are no load, and two loads.
 
-    def __init__(
-        self,
-        inputs: str | None,
-        outputs: str | None,
-        concurrency: int | None,
-        rate: float | None,
-        count: int | None,
-        seed: int,
-    ) -> None:
-        if concurrency is not None and rate is not None:
-            raise BadInput(
-                "both --concurrency and --request-rate given; legal: one of them, as clients that "
-                "wait for answers set the rate themselves",
-                fix="leave one out",
-            )
-        if rate is not None and not (rate > 0 and math.isfinite(rate)):
-            raise BadInput(f"--request-rate is {rate}; legal: a positive number a second")
-        for name, value in (("--concurrency", concurrency), ("--num-prompts", count)):
-            if value is not None and value < 1:
-                raise BadInput(f"{name} is {value}; legal: whole numbers from 1 on")
-        if seed < 0:
-            raise BadInput(f"--seed is {seed}; legal: whole numbers from 0 on")
-        self.inputs = inputs
-        self.outputs = outputs
-        self.concurrency = concurrency
-        self.rate = rate
-        self.count = count
-        self.seed = seed
-
-    def demand(
-        self, file: Path | None, router: Router, burstiness: float, prefix: tuple[int, int]
-    ) -> Demand:
-        """The trace in `file`, or the load to draw."""
-        drawn = Synthetic(
-            lengths(self.inputs or _INPUT, "--input-len"),
-            lengths(self.outputs or _OUTPUT, "--output-len"),
-            self.count or self._usual_count(),
-            concurrency=(self.concurrency or 1) if self.rate is None else 0,
-            rate_per_s=self.rate or 0.0,
-            burstiness=burstiness,
-            prefix_tokens=prefix[0],
-            prefixes=prefix[1],
-            seed=self.seed,
+    Raises:
+        BadInput: naming the option.
+    """
+    if asked.concurrency is not None and asked.request_rate is not None:
+        raise BadInput(
+            "both --concurrency and --request-rate given; legal: one of them, as clients that "
+            "wait for answers set the rate themselves",
+            fix="leave one out",
         )
-        if file is None:
-            is_busy = self.concurrency is None and self.rate is None
-            return Demand(None, drawn, is_busy, router)
-        given = {
-            "--input-len": self.inputs,
-            "--output-len": self.outputs,
-            "--concurrency": self.concurrency,
-            "--request-rate": self.rate,
-            "--num-prompts": self.count,
-        }
-        both = [name for name, value in given.items() if value is not None]
-        if both:
-            raise BadInput(
-                f"both --trace and {both[0]} given; legal: one of them, as a trace is the load",
-                fix="leave one out",
-            )
-        return Demand(trace.read(file), drawn, router=router)
-
-    def _usual_count(self) -> int:
-        """Requests: of an open load a minute's, of clients four each."""
-        if self.rate is not None:
-            return min(max(_LEAST, math.ceil(_MINUTE_S * self.rate)), _MOST)
-        return _WAVES * (self.concurrency or 1)
+    rate = asked.request_rate
+    if rate is not None and not (rate > 0 and math.isfinite(rate)):
+        raise BadInput(f"--request-rate is {rate}; legal: a positive number a second")
+    for name, value in (
+        ("--concurrency", asked.concurrency),
+        ("--num-prompts", asked.num_prompts),
+    ):
+        if value is not None and value < 1:
+            raise BadInput(f"{name} is {value}; legal: whole numbers from 1 on")
+    if asked.seed < 0:
+        raise BadInput(f"--seed is {asked.seed}; legal: whole numbers from 0 on")
+    drawn = {
+        "--input-len": asked.input_len,
+        "--output-len": asked.output_len,
+        "--concurrency": asked.concurrency,
+        "--request-rate": asked.request_rate,
+        "--num-prompts": asked.num_prompts,
+    }
+    both = [name for name, value in drawn.items() if value is not None]
+    if asked.trace_file is not None and both:
+        raise BadInput(
+            f"both --trace and {both[0]} given; legal: one of them, as a trace is the load",
+            fix="leave one out",
+        )
 
 
 def _sizes(option: str, given: str) -> tuple[int, ...]:
@@ -294,14 +295,14 @@ def _router(given: str) -> Router:
         raise BadInput(f"--router is {given!r}; legal: {legal}") from None
 
 
-def _check_asked(demand: Demand, options: Options, emit: str | None) -> None:
+def _check_kept(asked: Asked, demand: Demand, options: Options) -> None:
     """Refuse what cannot be printed or kept.
 
     Raises:
         BadInput: naming the option.
     """
-    if emit not in (None, "vllm"):
-        raise BadInput(f"--emit is {emit!r}; legal: vllm")
+    if asked.emit not in (None, "vllm"):
+        raise BadInput(f"--emit is {asked.emit!r}; legal: vllm")
     is_open = options.tensor is None or options.max_num_seqs is None
     if demand.is_saved and demand.is_busy and is_open:
         raise BadInput(

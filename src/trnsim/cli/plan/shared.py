@@ -11,7 +11,7 @@ import typer
 from trnsim.cli.options import as_number
 from trnsim.cli.price_text import credits_told
 from trnsim.errors import BadInput
-from trnsim.formatting import enumerated, parse_whole
+from trnsim.formatting import enumerated, parse_number, parse_whole
 from trnsim.price import KINDS, caveats
 from trnsim.system.layers.measured import read
 from trnsim.system.machine import compared
@@ -49,6 +49,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def whole(told: str, *names: str) -> Any:
     """An option that takes a whole number, with its help."""
     return typer.Option(*names, parser=as_number(parse_whole), help=told, metavar="NUMBER")
+
+
+def number(told: str, *names: str) -> Any:
+    """An option that takes a number, with its help."""
+    return typer.Option(*names, parser=as_number(parse_number), help=told, metavar="NUMBER")
 
 
 def platform_names(on: str | None) -> list[str]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from trnsim import files
-from trnsim.cli.options import OwnPrices, as_number, own_rows
+from trnsim.cli.options import OwnPrices, as_number, command, own_rows
 from trnsim.cli.plan.shared import (
     AsJson,
     Config,
@@ -21,7 +22,9 @@ from trnsim.cli.plan.shared import (
     beside,
     by_phase,
     measured_table,
+    number,
     purchased,
+    whole,
 )
 from trnsim.cli.progress import progress
 from trnsim.errors import BadInput
@@ -29,8 +32,6 @@ from trnsim.formatting import (
     amount,
     amounts,
     durations,
-    parse_number,
-    parse_whole,
     parse_wholes,
     text_table,
 )
@@ -49,7 +50,7 @@ from trnsim.system.train.estimate import (
 from trnsim.system.workload.config import read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from trnsim.cli.plan.shared import Beside
     from trnsim.facts import Interval
@@ -60,14 +61,6 @@ if TYPE_CHECKING:
 _HOUR_S: Final = 3600.0
 _DOUBLINGS: Final = 3
 """Of the smallest number of instances, for the front of one platform."""
-
-
-def _whole(text: str, *names: str) -> Any:
-    return typer.Option(*names, parser=as_number(parse_whole), help=text, metavar="NUMBER")
-
-
-def _number(text: str, *names: str) -> Any:
-    return typer.Option(*names, parser=as_number(parse_number), help=text, metavar="NUMBER")
 
 
 def _no_longer(given: Any) -> Any:
@@ -84,9 +77,12 @@ def _no_longer(given: Any) -> Any:
     return given
 
 
-def train(
-    config: Config,
-    on: On = None,
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command line says."""
+
+    config: Config
+    on: On = None
     instances: Annotated[
         Any,  # None, or a tuple of whole numbers
         typer.Option(
@@ -94,66 +90,115 @@ def train(
             help="How many, or several numbers to compare; the smallest that fits unless told.",
             metavar="NUMBER,...",
         ),
-    ] = None,
-    tokens: Annotated[float, _number("Tokens of the whole run.", "--tokens")] = 1e9,
+    ] = None
+    tokens: Annotated[float, number("Tokens of the whole run.", "--tokens")] = 1e9
     sequence: Annotated[
-        int | None, _whole("Tokens per sequence; 8192, or what the model knows.", "--sequence")
-    ] = None,
+        int | None, whole("Tokens per sequence; 8192, or what the model knows.", "--sequence")
+    ] = None
     global_batch: Annotated[
-        int | None, _whole("Sequences per step; about 4 million tokens.", "--global-batch")
-    ] = None,
+        int | None, whole("Sequences per step; about 4 million tokens.", "--global-batch")
+    ] = None
     micro_batch: Annotated[
-        int | None, _whole("Sequences that a data rank takes at once.", "--micro-batch")
-    ] = None,
-    tp: Annotated[int | None, _whole("Tensor ranks.", "--tp")] = None,
-    pp: Annotated[int | None, _whole("Pipeline stages.", "--pp")] = None,
-    vp: Annotated[int | None, _whole("Parts of a stage; interleaved above 1.", "--vp")] = None,
-    dp: Annotated[int | None, _whole("Data ranks.", "--dp")] = None,
-    cp: Annotated[int | None, _whole("Ranks that share a sequence.", "--cp")] = None,
-    ep: Annotated[int | None, _whole("Data ranks that share experts.", "--ep")] = None,
+        int | None, whole("Sequences that a data rank takes at once.", "--micro-batch")
+    ] = None
+    tp: Annotated[int | None, whole("Tensor ranks.", "--tp")] = None
+    pp: Annotated[int | None, whole("Pipeline stages.", "--pp")] = None
+    vp: Annotated[int | None, whole("Parts of a stage; interleaved above 1.", "--vp")] = None
+    dp: Annotated[int | None, whole("Data ranks.", "--dp")] = None
+    cp: Annotated[int | None, whole("Ranks that share a sequence.", "--cp")] = None
+    ep: Annotated[int | None, whole("Data ranks that share experts.", "--ep")] = None
     zero: Annotated[
-        int | None, _whole("What data ranks share: 0 to 3, as ZeRO counts.", "--zero")
-    ] = None,
+        int | None, whole("What data ranks share: 0 to 3, as ZeRO counts.", "--zero")
+    ] = None
     recompute: Annotated[
         str | None, typer.Option(help="What backward computes again: none, selective or full.")
-    ] = None,
+    ] = None
     sequence_parallel: Annotated[
         bool | None,
         typer.Option("--sp/--no-sp", help="Whether tensor ranks share tokens between products."),
-    ] = None,
-    schedule: Annotated[str, typer.Option(help="Of the pipeline: 1f1b, zb-h1 or zb-h2.")] = "1f1b",
-    dtype: Annotated[str, typer.Option(help="Of products: fp32, fp16, bf16 or fp8.")] = "bf16",
-    optimizer: Annotated[str, typer.Option(help="adamw, adamw-bf16, lamb, ...")] = "adamw",
+    ] = None
+    schedule: Annotated[str, typer.Option(help="Of the pipeline: 1f1b, zb-h1 or zb-h2.")] = "1f1b"
+    dtype: Annotated[str, typer.Option(help="Of products: fp32, fp16, bf16 or fp8.")] = "bf16"
+    optimizer: Annotated[str, typer.Option(help="adamw, adamw-bf16, lamb, ...")] = "adamw"
     deadline: Annotated[
-        float | None, _number("Seconds after which a search times no more.", "--deadline")
-    ] = None,
-    budget: Annotated[int, _whole("Layouts that a search times.", "--budget")] = BUDGET,
+        float | None, number("Seconds after which a search times no more.", "--deadline")
+    ] = None
+    budget: Annotated[int, whole("Layouts that a search times.", "--budget")] = BUDGET
     ray: Annotated[
         str, typer.Option(metavar="ADDRESS", help="A Ray cluster that does the search.")
-    ] = "",
+    ] = ""
     chip_mtbf_hours: Annotated[
-        float, _number("Hours between failures of one chip.", "--chip-mtbf-hours")
-    ] = run.CHIP_MTBF_S / _HOUR_S,
+        float, number("Hours between failures of one chip.", "--chip-mtbf-hours")
+    ] = run.CHIP_MTBF_S / _HOUR_S
     checkpoint_s: Annotated[
-        float, _number("Seconds for which a checkpoint stops training.", "--checkpoint-s")
-    ] = run.CHECKPOINT_S,
+        float, number("Seconds for which a checkpoint stops training.", "--checkpoint-s")
+    ] = run.CHECKPOINT_S
     recovery_s: Annotated[
-        float, _number("Seconds from a failure until training goes on.", "--recovery-s")
-    ] = run.RECOVERY_S,
-    spares: Annotated[int, _whole("Instances that wait to replace others.", "--spares")] = 0,
-    measured: MeasuredFile = None,
-    price: Kind = "capacity_block",
-    prices: OwnPrices = None,
-    mixed_prices: MixedPrices = False,
+        float, number("Seconds from a failure until training goes on.", "--recovery-s")
+    ] = run.RECOVERY_S
+    spares: Annotated[int, whole("Instances that wait to replace others.", "--spares")] = 0
+    measured: MeasuredFile = None
+    price: Kind = "capacity_block"
+    prices: OwnPrices = None
+    mixed_prices: MixedPrices = False
     trace_file: Annotated[
         Path | None, typer.Option("--trace", help="Write the pipeline as a Perfetto trace.")
-    ] = None,
+    ] = None
     emit: Annotated[
         str | None, typer.Option(help="Print a file that starts it: torchrun, sbatch or k8s.")
-    ] = None,
-    as_json: AsJson = False,
-    batch_tokens: Annotated[str | None, typer.Option(hidden=True, callback=_no_longer)] = None,
-) -> None:
+    ] = None
+    as_json: AsJson = False
+    batch_tokens: Annotated[str | None, typer.Option(hidden=True, callback=_no_longer)] = None
+
+    def effort(self, platforms: int, tell: Callable[[str], None]) -> Effort:
+        """Of a search; one platform's smallest number of instances has its doublings beside it."""
+        more = _DOUBLINGS if platforms == 1 else 0
+        return Effort(self.budget, self.deadline, self.ray, processes=0, doublings=more, tell=tell)
+
+    def asked(self, model: Architecture, name: str, count: int | None) -> Asked:
+        """What a search takes as given, with the usual sequence and batch where none is."""
+        where = machine(name, 1 if count is None else count)
+        usually = usual(model, where, self.sequence)
+        sequence = usually.sequence if self.sequence is None else self.sequence
+        batch = self.global_batch
+        if batch is None:
+            at_once = max((self.dp or 1) * (self.micro_batch or 1), 1)
+            batch = -(-usual_batch(where, max(sequence, 1)) // at_once) * at_once
+        return Asked(
+            batch,
+            sequence,
+            tensor=self.tp,
+            pipeline=self.pp,
+            virtual=self.vp,
+            data=self.dp,
+            context=self.cp,
+            expert=self.ep,
+            zero=self.zero,
+            recompute=self.recompute,
+            is_sequence=self.sequence_parallel,
+            micro_batch=self.micro_batch,
+            dtype=self.dtype,
+            schedule=self.schedule,
+            optimizer=self.optimizer,
+        )
+
+    def check(self) -> None:
+        """Refuse a search that times nothing, and a file that nothing writes.
+
+        Raises:
+            BadInput: the budget or the deadline is not positive; no such file.
+        """
+        if self.budget < 1:
+            fix = "for example --budget 48"
+            raise BadInput(f"--budget {self.budget}; legal: from 1 on", fix=fix)
+        if self.deadline is not None and not self.deadline > 0:
+            raise BadInput(f"--deadline {self.deadline}; legal: a positive number of seconds")
+        if self.emit is not None:
+            launch.check(self.emit)
+
+
+@command(Options)
+def train(given: Options) -> None:
     """The best layout of ranks, the time of its step and where that goes, time and USD of a run.
 
     Axes that no option names are searched; chips without work are refused. Failures, checkpoints
@@ -161,80 +206,47 @@ def train(
 
     Example: trnsim plan train examples/llama-3.1-8b.json --on trn2 --instances 4 --tokens 1e9
     """
-    del batch_tokens
-    model = read(config)
-    asked = Asked(
-        *(global_batch or 0, sequence or 0, tp, pp, vp, dp, cp, ep, zero, recompute),
-        *(sequence_parallel, micro_batch, dtype, schedule, optimizer),
-    )
-    given = {"global_batch": global_batch, "sequence": sequence}
-    lost = run.Reliability(chip_mtbf_hours * _HOUR_S, checkpoint_s, recovery_s, spares)
-    _check_effort(budget, deadline)
-    if emit is not None:
-        launch.check(emit)
-    rows, kinds = own_rows(prices), purchased(on, price, is_mixed=mixed_prices)
+    model = read(given.config)
+    given.check()
+    rows = own_rows(given.prices)
+    kinds = purchased(given.on, given.price, is_mixed=given.mixed_prices)
+    table = measured_table(given.measured, [name for name, _ in kinds])
     with progress() as tell:
-        table = measured_table(measured, [name for name, _ in kinds])
-        more = _DOUBLINGS if len(kinds) == 1 else 0
-        effort = Effort(budget, deadline, ray, processes=0, doublings=more, tell=tell)
-        found = [
-            one
-            for name, kind in kinds
-            for one in together(
-                [
-                    estimate(
-                        model,
-                        name,
-                        tokens,
-                        asked=_filled(asked, given, model, name, count),
-                        instances=count,
-                        reliability=lost,
-                        effort=effort,
-                        measured=table,
-                        kind=kind,
-                        rows=rows,
-                    )
-                    for count in instances or [None]
-                ]
-            )
-        ]
-    _written(found, trace_file, table)
-    if emit is not None:
-        print("\n".join(launch.text(emit, one.best.machine, one.step.layout) for one in found))
+        effort = given.effort(len(kinds), tell)
+        known = partial(estimate, model, effort=effort, measured=table, rows=rows)
+        found = [one for on in kinds for one in _sizes(given, model, *on, known)]
+    _written(found, given.trace_file, table)
+    if given.emit is not None:
+        print("\n".join(launch.text(given.emit, e.best.machine, e.step.layout) for e in found))
         return
     said = beside([one.quote for one in found], rows)
-    print(_json(found, said) if as_json else _text(model, found, said))
+    print(_json(found, said) if given.as_json else _text(model, found, said))
 
 
-def _check_effort(budget: int, deadline: float | None) -> None:
-    """Refuse a search that times nothing.
-
-    Raises:
-        BadInput: the budget or the deadline is not positive.
-    """
-    if budget < 1:
-        raise BadInput(f"--budget {budget}; legal: from 1 on", fix="for example --budget 48")
-    if deadline is not None and not deadline > 0:
-        raise BadInput(f"--deadline {deadline}; legal: a positive number of seconds")
-
-
-def _filled(
-    asked: Asked,
-    given: dict[str, int | None],
+def _sizes(
+    given: Options,
     model: Architecture,
     name: str,
-    instances: int | None,
-) -> Asked:
-    """What was asked, with the usual sequence and batch where none was given."""
-    where = machine(name, 1 if instances is None else instances)
-    usually = usual(model, where, given["sequence"])
-    sequence = usually.sequence if given["sequence"] is None else given["sequence"]
-    batch = given["global_batch"]
-    if batch is None:
-        batch = usual_batch(where, max(sequence, 1))
-        at_once = (asked.data or 1) * (asked.micro_batch or 1)
-        batch = -(-batch // max(at_once, 1)) * at_once
-    return replace(asked, global_batch=batch, sequence=sequence)
+    kind: str,
+    estimated: Callable[..., TrainingEstimate],
+) -> list[TrainingEstimate]:
+    """A platform with each number of instances."""
+    lost = run.Reliability(
+        given.chip_mtbf_hours * _HOUR_S, given.checkpoint_s, given.recovery_s, given.spares
+    )
+    return together(
+        [
+            estimated(
+                name,
+                given.tokens,
+                asked=given.asked(model, name, count),
+                instances=count,
+                reliability=lost,
+                kind=kind,
+            )
+            for count in given.instances or [None]
+        ]
+    )
 
 
 def _written(

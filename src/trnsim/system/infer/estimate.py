@@ -31,7 +31,7 @@ from trnsim.system.workload.captured import Captured, blocks_of
 from trnsim.system.workload.operators import WHOLE, Phase, bytes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from datetime import date
     from pathlib import Path
 
@@ -166,23 +166,9 @@ def estimate(
     if measured is not None:
         _check_measured(measured, asked_for, where)
     found = [_Timed(part, where, held, each, measured) for part in asked_for.parts]
-    sources = Sources()
-    for one in found:
-        one.add_to(sources)
-    if measured is not None:
-        passed = ", ".join(
-            f"encode of {one.given.batch} x {one.given.tokens} tokens" for one in found
-        )
-        matching.check_used(measured, sources.words(), passed)
-    needed = _check_memory(found, where)
-    latency_s = sum(one.time.time_s for one in found)
-    spread = sum(one.time.time_s * one.spread for one in found) / latency_s
+    sources = _sources(found, measured)
     copies = taken // each
-    latency = _interval(latency_s, spread)
-    causes: dict[str, float] = defaultdict(float)
-    for one in found:
-        for cause, time_s in one.causes.items():
-            causes[cause] += time_s
+    latency_s = _latency(found)
     return InferenceEstimate(
         platform=on,
         instance=where.instance.name,
@@ -191,11 +177,11 @@ def estimate(
         cores=copies * each,
         copies=copies,
         rank_name=where.rank_name,
-        latency_s=latency,
-        items_per_s=_inverse(latency, copies * asked.batch),
+        latency_s=latency_s,
+        items_per_s=_inverse(latency_s, copies * asked.batch),
         parts=tuple(one.time for one in found),
-        parts_s=dict(causes),
-        memory_bytes=needed,
+        parts_s=_causes(found),
+        memory_bytes=_check_memory(found, where),
         quote=quote(where.instance.name, kind, as_of=as_of, rows=rows),
         source=found[0].source,
         sources=sources.words(),
@@ -259,6 +245,39 @@ class _Timed:
             if one.name != "scores"
         ]
         return bytes_of(max(elements, default=0.0), _ACTIVATION_BITS)
+
+
+def _sources(found: Sequence[_Timed], measured: Measured | None) -> Sources:
+    """Where the times of all parts come from.
+
+    Raises:
+        BadInput: a measured table from which none comes.
+    """
+    sources = Sources()
+    for one in found:
+        one.add_to(sources)
+    if measured is not None:
+        passed = ", ".join(
+            f"encode of {one.given.batch} x {one.given.tokens} tokens" for one in found
+        )
+        matching.check_used(measured, sources.words(), passed)
+    return sources
+
+
+def _latency(found: Sequence[_Timed]) -> Interval:
+    """Seconds of all parts, which err together: their spreads add up by time."""
+    latency_s = sum(one.time.time_s for one in found)
+    spread = sum(one.time.time_s * one.spread for one in found) / latency_s
+    return _interval(latency_s, spread)
+
+
+def _causes(found: Sequence[_Timed]) -> dict[str, float]:
+    """Seconds of all parts by cause."""
+    causes: dict[str, float] = defaultdict(float)
+    for one in found:
+        for cause, time_s in one.causes.items():
+            causes[cause] += time_s
+    return dict(causes)
 
 
 def _check_measured(table: Measured, asked_for: Inference, where: Machine) -> None:
