@@ -88,6 +88,49 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_is_computed(
         run(PARCELS, "--report", str(tmp_path / "file"))
 
 
+SMALL_LLAMA = ROOT / "tests" / "decide" / "small_llama.json"
+QUICK = ("--on", "g6e.xlarge", "--as-of", "2026-11-21")
+
+
+def test_the_template_is_assessed_as_it_is_printed(tmp_path):
+    path = tmp_path / "inventory.yaml"
+    path.write_text(run("--template"))
+    (tmp_path / "config.json").write_text(SMALL_LLAMA.read_text())
+    output = run(str(path), *QUICK)
+    assert output.startswith("chat: NO-GO. no instance with AWS's chips")
+    assert "today 2 x p5.48xlarge on_demand, 80,000 USD a month" in output
+
+
+BILL = """\
+line_item_line_item_type,line_item_usage_type,line_item_usage_start_date,line_item_usage_amount,\
+line_item_unblended_cost,product_region_code,resource_tags
+Usage,BoxUsage:p5.48xlarge,2026-10-01T00:00:00Z,744,40949.76,us-east-1,"{""team"":""chat""}"
+Usage,BoxUsage:g5.xlarge,2026-10-02T00:00:00Z,1000,1006,us-east-1,"{""team"":""small""}"
+"""
+MODELS = "- {workload: chat, model_config: config.json, kind: serve, tag: team=chat}\n"
+
+
+def test_a_bill_of_a_long_month_is_of_the_instances_that_ran(tmp_path):
+    """744 hours of October are one instance all month, at 730 hours of 55.04 USD."""
+    (tmp_path / "october.csv").write_text(BILL)
+    (tmp_path / "october.models.yaml").write_text(MODELS)
+    (tmp_path / "config.json").write_text(SMALL_LLAMA.read_text())
+    (found,) = json.loads(run(str(tmp_path / "october.csv"), *QUICK, "--json"))["workloads"]
+    assert found["today"]["paid_hours"] == 730
+    assert found["today"]["usd_per_month"] == 40949.76
+    assert "1,006 USD of accelerators in october.csv are no workload's" in found["assumptions"]
+
+
+def test_own_prices_are_those_of_both_sides(tmp_path):
+    own = tmp_path / "own.csv"
+    own.write_text(
+        "instance,kind,usd_per_hour,region,as_of\ninf2.xlarge,on_demand,0.5,us-east-1,2026-11-01\n"
+    )
+    (found,) = json.loads(run(PARCELS, *ON, "--prices", str(own), "--json"))["workloads"]
+    (there,) = [one for one in found["candidates"] if one["instance"] == "inf2.xlarge"]
+    assert there["price"]["usd_per_hour"] == 0.5
+
+
 def test_a_file_that_cannot_be_written_is_refused_before_anything_is_computed(
     tmp_path, monkeypatch
 ):

@@ -53,7 +53,9 @@ def test_the_instance_of_the_verdict_is_in_the_table_however_many_save_more():
 
 def test_the_bill_stands_beside_what_is_predicted():
     output = " ".join(changed().split())
-    assert "730 instance-hours x 55.04 USD = 40,179 USD; the bill is 1.99 times that" in output
+    assert (
+        "730 instance-hours x 55.04 USD (on_demand) = 40,179 USD; the bill is 1.99 times" in output
+    )
     assert "assumed: on demand, as none is named" in output
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.decide.assess import Asked, assess, assumptions, decide, lengths
+from trnsim.decide.assess import Asked, assess, assumptions, decide, lengths, payment
 from trnsim.decide.candidates import Places
 from trnsim.decide.decision import read as read_decision
 from trnsim.decide.inventory import Shape, Slo, read
@@ -116,6 +116,12 @@ def test_lengths_that_nobody_states_are_said():
     (trained,) = read(inventory("laws"))
     assert lengths(replace(trained, shape=Shape())) == ("sequence is 8,192 tokens",)
     assert lengths(trained) == ()
+
+
+def test_what_is_paid_for_is_said():
+    assert "sold by the day" in payment("capacity_block", is_steady=False)[0]
+    assert "paid all year" in payment("savings_plan_1y", is_steady=False)[0]
+    assert payment("savings_plan_1y", is_steady=True) == payment("on_demand", is_steady=False) == ()
 
 
 def test_a_deadline_is_kept_by_more_instances(predictor):

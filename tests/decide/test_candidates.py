@@ -90,6 +90,32 @@ def test_hours_of_gpus_are_the_units_that_they_do():
     assert there.there(given, TRN1, here).hours == pytest.approx(4 * 73)
 
 
+@pytest.mark.parametrize(
+    ("hours", "instances"), [(672, 1), (730, 1), (744, 1), (745, 2), (671, 1), (7440, 10), (1, 1)]
+)
+def test_a_calendar_month_of_a_service_is_one_of_its_instances(hours, instances):
+    given = workload(
+        "serve", volume=8.0 * hours, volume_unit="gpu_hours", current=bought("on_demand")
+    )
+    there = places({P5: 8e4, TRN1: 8e4})
+    here = there.here(given)
+    assert here.instances == instances
+    assert there.there(given, TRN1, here).instances == instances
+
+
+def test_hours_of_training_are_taken_as_they_are():
+    given = workload(volume=8 * 744.0, volume_unit="gpu_hours", current=bought("on_demand"))
+    assert places({P5: 8e4}).here(given).hours == pytest.approx(744)
+
+
+def test_a_commitment_is_bought_for_work_of_every_month():
+    given = workload(current=bought("ri_3y", instance="p4d.24xlarge"))
+    there = places({"p4d.24xlarge": 3e4, P5: 8e4})
+    here = there.here(given)
+    assert here.price.kind == "ri_3y"
+    assert there.there(given, P5, here).price.kind == "ri_3y"
+
+
 def test_without_a_speed_here_hours_mean_nothing_there():
     given = workload(volume=8 * 73.0, volume_unit="gpu_hours", current=bought("on_demand"))
     there = places({TRN1: 2e4})

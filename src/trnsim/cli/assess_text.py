@@ -63,8 +63,9 @@ def _basis(one: WorkloadDecision) -> list[str]:
         usd = today.paid_hours * today.price.usd_per_hour
         lines += _wrapped(
             f"predicted here: {amount(today.paid_hours)} instance-hours x "
-            f"{today.price.usd_per_hour:.2f} USD = {amount(usd)} USD; the bill is "
-            f"{today.usd_per_month / usd:.3g} times that, and all sums below are scaled by it",
+            f"{today.price.usd_per_hour:.2f} USD ({today.price.kind}) = {amount(usd)} USD; the "
+            f"bill is {today.usd_per_month / usd:.3g} times that, and all sums below are scaled "
+            "by it",
             "  ",
         )
     for said in one.assumptions:

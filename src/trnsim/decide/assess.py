@@ -11,7 +11,7 @@ from typing import Final
 
 from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.decide import verdict
-from trnsim.decide.candidates import Places, names
+from trnsim.decide.candidates import COMMITTED, Places, names
 from trnsim.decide.compare import Comparison
 from trnsim.decide.decision import (
     Assumption,
@@ -35,6 +35,8 @@ from trnsim.price.payback import ENGINEER_WEEKS, PAYBACK_LIMIT_MONTHS, USD_PER_E
 from trnsim.system.train.estimate import SEQUENCE
 
 WEEKS_GPU: Final = assumed(2, "from one GPU to another: the same programs, measured again")
+
+BLOCKS: Final = ("capacity_block", "capacity_block_paid")
 
 Scan = Callable[[Workload], "tuple[Finding, ...] | None"]
 """What is found in a workload's programs; None where none are given."""
@@ -160,7 +162,11 @@ def decide(
         tornado=() if place is None else compared.tornado(place, own),
         findings=findings or (),
         split=tuple(one.name for one in findings or () if one.kind == "operator"),
-        assumptions=(*workload.assumptions, *lengths(workload)),
+        assumptions=(
+            *workload.assumptions,
+            *lengths(workload),
+            *payment(places.kind(workload), is_steady=here.is_steady),
+        ),
     )
 
 
@@ -178,6 +184,15 @@ def lengths(workload: Workload) -> tuple[str, ...]:
     if is_even and workload.volume_unit != "gpu_hours":
         found.append("demand is the same at all hours: the inventory names no peak_ratio")
     return tuple(found)
+
+
+def payment(kind: str, *, is_steady: bool) -> tuple[str, ...]:
+    """What is taken for granted about hours that are paid for at prices of `kind`."""
+    if kind in BLOCKS:
+        return ("blocks are priced by the hour that is used; they are sold by the day",)
+    if kind in COMMITTED and not is_steady:
+        return (f"{kind} is paid all year: other work has the hours that this one leaves",)
+    return ()
 
 
 def migration(is_neuron_here: bool, is_neuron_there: bool) -> Migration:

@@ -34,6 +34,10 @@ PUBLIC: Final = ("on_demand", "capacity_block")
 _FAMILY: Final = re.compile(r"[a-z]+\d+[a-z]*")
 MOST: Final = 10_000
 """Instances of one type: more than a region is known to have."""
+SHORTEST_MONTH: Final = 28 * 24
+LONGEST_MONTH: Final = 31 * 24
+COMMITTED: Final = ("ri_1y", "ri_3y", "ri_effective", "savings_plan_1y", "savings_plan_3y")
+"""Kinds that are paid all year: a month's work comes again, other work has the hours between."""
 _ROUNDS: Final = 4
 
 
@@ -176,7 +180,8 @@ class Places:
         speed, refused, instances, hours, load = self._sized(workload, name, units, count)
         quoted, no_price, reference = None, None, None
         if speed is not None:
-            days = None if is_steady else hours / instances / 24
+            is_all_year = is_steady or self.kind(workload) in COMMITTED
+            days = None if is_all_year else hours / instances / 24
             quoted, no_price = self._price(workload, name, days, instances)
             reference = self._reference(workload, name)
         return Place(
@@ -282,7 +287,19 @@ def units_per_month(workload: Workload, speed: Speed, accelerators: int) -> floa
     """Tokens or items a month: as given, or as predicted in the hours of accelerators given."""
     if workload.volume_unit != "gpu_hours":
         return workload.volume
-    return speed.units_per_hour * workload.volume / accelerators
+    hours = workload.volume / accelerators
+    return speed.units_per_hour * (whole_months(hours) if _is_steady(workload) else hours)
+
+
+def whole_months(hours: float) -> float:
+    """`hours` as those of whole instances in a mean month, where they are so in a real one.
+
+    A bill of October has 744 hours of an instance that is on all month: one instance, not 1.02.
+    """
+    instances = round(hours / HOURS_PER_MONTH)
+    if instances * SHORTEST_MONTH <= hours <= instances * LONGEST_MONTH:
+        return instances * float(HOURS_PER_MONTH)
+    return hours
 
 
 def _is_steady(workload: Workload) -> bool:

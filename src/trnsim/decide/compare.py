@@ -95,8 +95,9 @@ class Comparison:
 
     @property
     def times_predicted(self) -> float | None:
-        """Today's bill over what is predicted here; None without a prediction or a price."""
-        if self.price is None or self.here.speed is None:
+        """Today's bill over what is predicted here; None without a prediction or an equal price."""
+        kind = self.workload.current.kind
+        if self.price is None or self.here.speed is None or self.price.kind != kind:
             return None
         return self.bill / (self.here.hours * self.price.usd_per_hour)
 

@@ -127,7 +127,7 @@ class Candidate:
         is_neuron: whether its chips are AWS's.
         instances: in use at one time.
         hours: instance-hours a month.
-        paid_hours: those that are paid for, at P50: blocks are sold in whole days.
+        paid_hours: those that are paid for, at P50; not rounded up to the whole days of a block.
         price: of the kind of today's; None where it cannot be bought.
         no_price: why there is none.
         usd_per_month: of today's bill, times predicted cost there over predicted cost here.
