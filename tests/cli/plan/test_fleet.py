@@ -43,6 +43,23 @@ def test_json_is_the_same_on_stdout_and_in_the_file(small, tmp_path):
     assert list(found["policies"]) == ["separate", "threshold"]
 
 
+def test_a_report_has_a_page_the_json_and_a_table(small, tmp_path):
+    folder = tmp_path / "report"
+    printed = run(small, *FEW, "--report", folder)
+    assert printed.endswith(f"wrote {folder / 'page.html'}\n")
+    assert json.loads((folder / "figures.json").read_text()) == json.loads(
+        run(small, *FEW, "--json")
+    )
+    assert "<svg" in (folder / "page.html").read_text(encoding="utf-8")
+    assert (folder / "table.csv").read_text().count("\n") == 1 + 2 * 24 * 3
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_computed(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match="cannot write to the folder"):
+        run(tmp_path / "no such scenario", "--report", tmp_path / "file")
+
+
 def test_a_seed_decides_all_draws(small):
     one, same, other = (run(small, *FEW, "--json", "--seed", seed) for seed in (1, 1, 2))
     assert one == same

@@ -37,3 +37,14 @@ def test_usd_are_found_again_from_its_own_figures(made):
     one = made["policies"]["threshold"]["expected"]
     chips_usd = made["chips"] * made["usd_per_chip_hour"] * 24
     assert one["usd"] == pytest.approx(chips_usd - one["training_usd"])
+    assert one["usd_per_day"]["sum"] == pytest.approx(one["usd"])
+    parts = [one["usd_per_day"][name] for name in ("chips", "energy", "missed", "worth")]
+    assert one["usd_per_day"]["sum"] == pytest.approx(sum(parts[:3]) - parts[3])
+
+
+def test_each_draw_has_its_misses_and_tokens(made):
+    assert made["draws"] == 3
+    for one in made["policies"].values():
+        assert {len(each) for each in one["draws"]["requests_missed"].values()} == {3}
+        tokens = one["draws"]["tokens"]["big"]
+        assert sorted(tokens)[1] == pytest.approx(one["tokens_per_day"]["p50"], rel=1e-6)

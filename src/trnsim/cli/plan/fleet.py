@@ -9,9 +9,12 @@ from typing import Annotated, Final
 import typer
 
 from trnsim import files
+from trnsim.cli import report_files
 from trnsim.cli.options import AsJson, as_number
+from trnsim.cli.plan.fleet_page import fleet_page, table_of
 from trnsim.cli.plan.fleet_text import text
 from trnsim.cli.progress import progress
+from trnsim.cli.report_files import Report
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_whole
 from trnsim.system.fleet.comparison import DRAWS, POLICIES, compare
@@ -38,6 +41,7 @@ def fleet(
     out: Annotated[
         Path | None, typer.Option("--out", help="Write the JSON to this file as well.")
     ] = None,
+    report: Report = None,
     as_json: AsJson = False,
 ) -> None:
     """Utilisation, SLO misses, trained tokens and USD of sharing a fleet, policy by policy.
@@ -46,6 +50,30 @@ def fleet(
     thresholds hour by hour, or by a solver that looks a day ahead (extra trnsim[fleet]).
 
     Example: trnsim plan fleet examples/fleet.yaml
+    """
+    policies = _policies(policy, draws, seed)
+    if out is not None:
+        files.check_writable(out)
+    if report is not None:
+        report_files.check(report)
+    with progress() as tell:
+        found = read(scenario, tell)
+        results = compare(found, policies, draws=draws, seed=seed, tell=tell)
+    made = plain(found, results, seed)
+    if out is not None:
+        files.write(out, json.dumps(made, indent=1) + "\n")
+    print(json.dumps(made, indent=1) if as_json else text(found, made))
+    if report is not None:
+        report_files.write(report, fleet_page(made), made, table_of(made))
+        if not as_json:
+            print(f"wrote {report / report_files.PAGE}")
+
+
+def _policies(policy: str, draws: int, seed: int) -> tuple[str, ...]:
+    """The policies that are asked for.
+
+    Raises:
+        BadInput: one is not known, or another option is not legal.
     """
     policies = POLICIES if policy == "all" else tuple(dict.fromkeys(policy.split(",")))
     for one in policies:
@@ -56,12 +84,4 @@ def fleet(
             raise BadInput(f"{name} {given}; legal: from {least} on")
     if draws > _MOST_DRAWS:
         raise BadInput(f"--draws {draws}; legal: at most {_MOST_DRAWS}")
-    if out is not None:
-        files.check_writable(out)
-    with progress() as tell:
-        found = read(scenario, tell)
-        results = compare(found, policies, draws=draws, seed=seed, tell=tell)
-    made = plain(found, results, seed)
-    if out is not None:
-        files.write(out, json.dumps(made, indent=1) + "\n")
-    print(json.dumps(made, indent=1) if as_json else text(found, made))
+    return policies

@@ -22,8 +22,8 @@ COLOURS: Final = 8
 STYLE: Final = """
 /* Charts: views side by side, one below the other on a narrow screen. */
 .charts { display: grid; gap: 14px 26px; margin: 10px 0;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 330px), 1fr)) }
-figure { margin: 0; min-width: 0; max-width: 560px }
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 330px), 1fr)) }
+figure { margin: 0; min-width: 0; max-width: 460px }
 figcaption { font-weight: 600; font-size: 12.5px; margin-bottom: 3px }
 svg { width: 100%; height: auto; display: block }
 svg text { font-size: 11px; fill: var(--soft) } svg text.name { fill: var(--ink) }

@@ -14,9 +14,12 @@ from trnsim.system.fleet.worth import perfect_usd, planned_usd
 from trnsim.system.uncertainty import interval
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from trnsim.system.fleet.comparison import Result
     from trnsim.system.fleet.demand import Array
     from trnsim.system.fleet.scenario import Scenario
+    from trnsim.system.fleet.simulate import Outcome
 
 _DECIMALS: Final = 6
 
@@ -27,6 +30,7 @@ def plain(scenario: Scenario, results: dict[str, Result], seed: int) -> dict[str
     return {
         "name": scenario.name,
         "seed": seed,
+        "draws": max((len(one.outcome.usd) for one in results.values()), default=0),
         "start": scenario.start.isoformat(),
         "days": scenario.days,
         "planned_for": scenario.planning.demand,
@@ -34,7 +38,10 @@ def plain(scenario: Scenario, results: dict[str, Result], seed: int) -> dict[str
         "spare_chips": sum(fleet.spares.values()) * fleet.ultraserver_chips,
         "buildings": dict(fleet.ultraservers),
         "block_chips": scenario.block_chips,
+        "usable_chips": scenario.blocks * scenario.block_chips,
+        "chip_mtbf_s": fleet.chip_mtbf_s,
         "usd_per_chip_hour": fleet.usd_per_chip_hour,
+        "usd_per_kwh": fleet.usd_per_kwh,
         "price": fleet.price,
         "services": [
             {
@@ -42,6 +49,7 @@ def plain(scenario: Scenario, results: dict[str, Result], seed: int) -> dict[str
                 "replica_chips": one.replica_chips,
                 "requests_per_s": one.requests_per_s,
                 "ready_s": scenario.ready_s(one),
+                "usd_per_missed_request": one.usd_per_missed_request,
                 "basis": one.basis,
             }
             for one in scenario.services
@@ -99,6 +107,13 @@ def _policy(scenario: Scenario, result: Result) -> dict[str, Any]:
             "usd": float(result.expected.usd[0]),
             "training_net_usd": planned_usd(scenario, plan),
             "training_usd": float(result.expected.cost_usd[0] - result.expected.usd[0]),
+            "requests_missed": {name: one[0] for name, one in _missed(scenario, result.expected)},
+            "tokens": {name: one[0] for name, one in _tokens(scenario, result.expected)},
+            "usd_per_day": _usd_per_day(scenario, result.expected),
+        },
+        "draws": {
+            "requests_missed": dict(_missed(scenario, outcome)),
+            "tokens": dict(_tokens(scenario, outcome)),
         },
         "chips": {
             one.name: (plan.services[:, at] * scenario.block_chips).tolist()
@@ -118,6 +133,34 @@ def _policy(scenario: Scenario, result: Result) -> dict[str, Any]:
             one.name: _percentiles(outcome.tokens[at]) for at, one in enumerate(scenario.jobs)
         },
         "buildings_first_day": [placed(scenario, plan, hour) for hour in range(DAY_HOURS)],
+    }
+
+
+def _missed(scenario: Scenario, outcome: Outcome) -> Iterator[tuple[str, list[float]]]:
+    """Requests outside the SLO of each service, by draw."""
+    for one, drawn in zip(scenario.services, outcome.missed, strict=True):
+        yield one.name, drawn.sum(axis=1).tolist()
+
+
+def _tokens(scenario: Scenario, outcome: Outcome) -> Iterator[tuple[str, list[float]]]:
+    """Tokens of each job, by draw."""
+    for one, drawn in zip(scenario.jobs, outcome.tokens, strict=True):
+        yield one.name, drawn.sum(axis=1).tolist()
+
+
+def _usd_per_day(scenario: Scenario, outcome: Outcome) -> dict[str, float]:
+    """USD of a day by cause: chips, energy, missed requests, less the worth of tokens."""
+    fleet, days = scenario.fleet, scenario.days
+    missed = (
+        one.usd_per_missed_request * float(drawn[0].sum())
+        for one, drawn in zip(scenario.services, outcome.missed, strict=True)
+    )
+    return {
+        "chips": outcome.chip_hours * fleet.usd_per_chip_hour / days,
+        "energy": (outcome.energy_kwh or 0.0) * fleet.usd_per_kwh / days,
+        "missed": sum(missed) / days,
+        "worth": float(outcome.cost_usd[0] - outcome.usd[0]) / days,
+        "sum": float(outcome.usd[0]) / days,
     }
 
 

@@ -1,0 +1,125 @@
+"""Charts of a fleet: chips hour by hour, requests missed, dollars by cause."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.formatting import amount
+from trnsim.profile.page.drawing import (
+    Bar,
+    Column,
+    Part,
+    bars,
+    chart,
+    colour,
+    columns,
+    legend,
+)
+from trnsim.profile.page.figure import pointer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_HOURS: Final = 24
+_CLOCK: Final = slice(11, 16)
+_CAUSES: Final = (("chips", "chips"), ("energy", "energy"), ("missed", "missed requests"))
+
+
+def names(made: dict[str, Any]) -> list[tuple[str, str]]:
+    """Colours and names of services, then jobs."""
+    both = [one["name"] for one in (*made["services"], *made["jobs"])]
+    return [(colour(at), name) for at, name in enumerate(both)]
+
+
+def day(made: dict[str, Any], policy: str, at: int, caption: str) -> str:
+    """Chips by service and job in each hour of the day number `at`."""
+    chips = made["policies"][policy]["chips"]
+    usable = made["usable_chips"]
+    found: list[Column] = []
+    for hour in range(at * _HOURS, (at + 1) * _HOURS):
+        parts = [
+            Part(name, chips[name][hour], kind, pointer("policies", policy, "chips", name, hour))
+            for kind, name in names(made)
+        ]
+        idle = usable - sum(part.value for part in parts)
+        clock = made["hours"][hour][_CLOCK]
+        found.append(Column(clock, (*parts, Part("idle", idle, "idle", ""))))
+    hours = slice(at * _HOURS, (at + 1) * _HOURS)
+    lines = [
+        (kind, needed(made, quantile)[hours])
+        for kind, quantile in (("", "p50"), ("outer", "p10"), ("outer", "p90"))
+        if made["services"]
+    ]
+    return chart(caption, columns(found, "chips", amount, lines, usable))
+
+
+def needed(made: dict[str, Any], quantile: str) -> list[float]:
+    """Chips that demand of all services needs in each hour: those of parts of replicas."""
+    total = [0.0] * len(made["hours"])
+    for one in made["services"]:
+        each = one["replica_chips"] / one["requests_per_s"]
+        demand: Sequence[float] = made["demand"][one["name"]][quantile]
+        total = [sum_ + each * asked for sum_, asked in zip(total, demand, strict=True)]
+    return total
+
+
+def misses(made: dict[str, Any], policy: str) -> str:
+    """Requests outside their SLO in each hour of the first day."""
+    missed = made["policies"][policy]["requests_missed"]
+    kinds = {name: kind for kind, name in names(made)}
+    found = [
+        Column(
+            made["hours"][hour][_CLOCK],
+            tuple(
+                Part(
+                    name,
+                    series["p90"][hour],
+                    kinds[name],
+                    pointer("policies", policy, "requests_missed", name, "p90", hour),
+                )
+                for name, series in missed.items()
+            ),
+        )
+        for hour in range(_HOURS)
+    ]
+    marks = [(kinds[name], name) for name in missed]
+    caption = f"{policy}: requests missed by hour of the first day, P90"
+    return chart(caption, columns(found, "requests", amount), legend(marks))
+
+
+def dollars(made: dict[str, Any]) -> str:
+    """What a day costs by cause."""
+    rows = [
+        Bar(
+            policy,
+            tuple(
+                Part(name, usd[cause], colour(at), _place(policy, cause))
+                for at, (cause, name) in enumerate(_CAUSES)
+            ),
+            f"{amount(sum(usd[cause] for cause, _ in _CAUSES))} USD a day",
+        )
+        for policy, usd in _usd(made)
+    ]
+    marks = [(colour(at), name) for at, (_, name) in enumerate(_CAUSES)]
+    return chart("What it costs, by cause", bars(rows), legend(marks))
+
+
+def worth(made: dict[str, Any]) -> str:
+    """What a day's training is worth."""
+    rows = [
+        Bar(
+            policy,
+            (Part("trained tokens", usd["worth"], colour(2), _place(policy, "worth")),),
+            f"{amount(usd['worth'])} USD a day",
+        )
+        for policy, usd in _usd(made)
+    ]
+    return chart("What is trained is worth", bars(rows))
+
+
+def _usd(made: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
+    return [(name, one["expected"]["usd_per_day"]) for name, one in made["policies"].items()]
+
+
+def _place(policy: str, cause: str) -> str:
+    return pointer("policies", policy, "expected", "usd_per_day", cause)
