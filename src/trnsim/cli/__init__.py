@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "launch": "Run a program as ranks of emulated instances, one process a rank.",
     "fault": "Inject a hardware fault into the emulated instance.",
     "neuron-ls": "List the devices of the emulated instance, and the programs that run on them.",
+    "neuron-top": "Show what emulated programs do now: cores, vCPUs, memory; the key q ends it.",
     "neuron-monitor": "Print a JSON report a line, whenever a group of metrics is due; end it with "
     "Ctrl-C.",
     "neuron-monitor-prometheus": "Answer Prometheus's scrapes with what neuron-monitor measures; "

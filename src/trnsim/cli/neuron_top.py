@@ -1,0 +1,48 @@
+"""``trnsim neuron-top``: a screen of what emulated programs do now."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+from trnsim.cli.neuron_monitor import monitor
+from trnsim.cli.options import parser
+from trnsim.errors import BadInput
+from trnsim.tools.monitor.config import everything
+
+app = parser()
+
+
+@app.command()
+def neuron_top() -> None:
+    """Show what emulated programs do now: cores, vCPUs, memory; the key q ends it.
+
+    Keys: a and d or 1 to 9 choose a program, f shows operations a second, arrows, enter and x move
+    in the tree of memory. In `trnsim shell` this is `neuron-top`.
+
+    Example: trnsim neuron-top
+    """
+    screen = _screen()
+    # Textual reads keys from stdin and draws on stderr.
+    if not (sys.stdin.isatty() and sys.stderr.isatty()) or os.environ.get("TERM") == "dumb":
+        raise BadInput(
+            "neuron-top needs a terminal that it can draw on",
+            fix="trnsim neuron-monitor prints the same figures as JSON",
+        )
+    # Each look is longer after the last than the period of a group, so it measures all of them.
+    screen.run(monitor(everything(period_s=1.0)).report, version("trnsim"))
+
+
+def _screen() -> Any:
+    try:
+        return import_module("trnsim.tools.top.screen")
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if missing.partition(".")[0] not in {"rich", "textual"}:
+            raise
+        raise BadInput(
+            f"{missing} is not installed", fix="pip install 'trnsim[platform]'"
+        ) from None

@@ -1,0 +1,235 @@
+"""The sections of neuron-top as lines of a terminal, for any width."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rich.text import Text
+
+from trnsim.tools.top.tree import DEVICE_NAMES, HOST_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from trnsim.tools.top.tree import Row
+    from trnsim.tools.top.view import Figures, Instance, Tab, Vcpus
+
+BAND: Final = "black on cyan"
+_BUSY: Final = "green"
+_SYSTEM: Final = "red"
+_FIGURE: Final = "bold green"
+_CHOSEN: Final = "bold green on black"
+_LEAST_CELL: Final = 4
+"""A number of three digits and a space; the title has their unit."""
+_LEAST_BAR: Final = 8
+"""A cell that has room for a bar too."""
+_LABEL: Final = 5
+_TERA: Final = 1e12
+_STEP: Final = 1024
+_COLUMNS: Final = ("Model ID", "Device Memory", "Host Memory")
+_COLUMN: Final = 15
+_INDENT: Final = 4
+_NAME: Final = 18
+_VCPU_NAMES: Final = ("System vCPU Usage", "Runtime vCPU Usage")
+
+
+def bytes_text(count: float) -> str:
+    """Bytes in the largest unit that keeps them above one: "1.7GiB"."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < _STEP:
+            return f"{count:.1f}{unit}"
+        count /= _STEP
+    return f"{count:.1f}TiB"
+
+
+def band(text: str, width: int) -> Text:
+    """The title of a section over the whole width."""
+    return Text(text[:width].ljust(width), BAND)
+
+
+def title(version: str, found: Instance, width: int) -> Text:
+    """The line at the top."""
+    said = f"neuron-top {version} running on {found.number} ({found.name}), emulated"
+    if len(said) > width:
+        said = f"neuron-top, emulated {found.name}"
+    return Text(said[:width].center(width), BAND)
+
+
+def devices_per_row(found: Instance, width: int, most_rows: int) -> int:
+    """The fewest devices side by side that need no more than `most_rows`, where they fit."""
+    fitting = [
+        count for count in range(1, found.devices + 1)
+        if _cell_width(found, width, count) >= _LEAST_CELL
+    ]  # fmt: skip
+    enough = [count for count in fitting if -(-found.devices // count) <= most_rows]
+    return enough[0] if enough else max(fitting, default=1)
+
+
+def _cell_width(found: Instance, width: int, per_row: int) -> int:
+    return (width // per_row - _LABEL) // found.cores_per_device
+
+
+def cores(
+    shown: Figures, found: Instance, width: int, most_rows: int, *, in_flops: bool
+) -> list[Text]:
+    """The section of the cores: its title, the numbers of cores, a line a device or several."""
+    count = found.devices * found.cores_per_device
+    if in_flops:
+        tera = sum(shown.flop_per_s.values()) / _TERA
+        said = f"NeuronCore {found.core_version} (Sum: {tera:.2f} TFLOPS)"
+    else:
+        mean = sum(shown.percent.values()) / count
+        said = f"NeuronCore {found.core_version} Utilization (Avg: {mean:.2f}%)"
+    per_row = devices_per_row(found, width, most_rows)
+    cell_width = _cell_width(found, width, per_row)
+    heads = "".join(f"NC{index}".center(cell_width) for index in range(found.cores_per_device))
+    lines = [band(said, width), Text((" " * _LABEL + heads) * min(per_row, found.devices))]
+    for first in range(0, found.devices, per_row):
+        line = Text()
+        for device in range(first, min(first + per_row, found.devices)):
+            line.append(f"ND{device}".ljust(_LABEL))
+            for place in range(found.cores_per_device):
+                core = device * found.cores_per_device + place
+                value = shown.flop_per_s.get(core, 0.0) if in_flops else None
+                line.append_text(_cell(shown.percent.get(core, 0.0), value, cell_width))
+        lines.append(line)
+    return lines
+
+
+def _cell(percent: float, flop_per_s: float | None, width: int) -> Text:
+    """A bar with its figure at its end, or the figure alone where a bar has no room."""
+    if flop_per_s is None:
+        value, unit = percent, "%"
+    else:
+        value, unit = flop_per_s / _TERA, "T"
+    if width < _LEAST_BAR:
+        return Text(f"{value:.0f} ".rjust(width), _BUSY if percent else "")
+    inner = width - 3
+    figure = f"{value:.2f}{unit}"
+    if len(figure) > inner // 2:
+        figure = f"{value:.0f}{unit}"
+    return _bar([(percent, _BUSY)], figure, inner).append(" ")
+
+
+def _bar(parts: Sequence[tuple[float, str]], figure: str, inner: int) -> Text:
+    """``[||||    12%]`` with parts, per cent, each in its style."""
+    line = Text("[")
+    room, used, percent = inner - len(figure), 0, 0.0
+    for part, style in parts:
+        percent += part
+        until = min(round(room * percent / 100), room)
+        line.append("|" * (until - used), style)
+        used = until
+    return line.append(" " * (room - used) + figure + "]")
+
+
+def vcpus(shown: Figures, width: int) -> list[Text]:
+    """The lines of the vCPUs: user's and system's part."""
+    name_width = max(map(len, _VCPU_NAMES)) + 1
+    lines: list[Text] = []
+    for name, one in zip(_VCPU_NAMES, (shown.system, shown.runtime), strict=True):
+        line = Text(name.ljust(name_width))
+        lines.append(line.append_text(_vcpu(one, width - name_width)))
+    return lines
+
+
+def _vcpu(one: Vcpus, width: int) -> Text:
+    if one.error:
+        return Text(one.error[:width], "yellow")
+    parts = [(one.user, _BUSY), (one.system, _SYSTEM)]
+    return _bar(parts, f" {one.user:5.2f}%, {one.system:5.2f}%", width - 2)
+
+
+def memory(shown: Figures, width: int, *, is_whole: bool = True) -> list[Text]:
+    """The summary of the host's and the devices' memory: all its lines, or the first of each."""
+    host = {"Total": shown.host_total_bytes} | {
+        said: shown.host_bytes.get(name, 0) for name, said in HOST_NAMES.items()
+    }
+    device = {"Total": shown.device_total_bytes} | {
+        said: shown.device_bytes(name) for name, said in DEVICE_NAMES.items()
+    }
+    most = None if is_whole else 1
+    return [
+        *_fields("Host Used Memory", host, width)[:most],
+        *_fields("Device Used Memory", device, width)[:most],
+    ]
+
+
+def _fields(name: str, values: Mapping[str, int], width: int) -> list[Text]:
+    line = Text(name.ljust(_NAME))
+    lines = [line]
+    for said, count in values.items():
+        cell = Text(f" {said}: ").append(bytes_text(count), _FIGURE)
+        if line.cell_len + cell.cell_len + 1 > width and line.cell_len > _NAME:
+            line = Text(" " * _NAME)
+            lines.append(line)
+        line.append(" " if line.cell_len > _NAME else "").append_text(cell)
+    return lines
+
+
+def details_head(width: int) -> Text:
+    """The title of the tree with the names of its columns."""
+    columns = "".join(one.rjust(_COLUMN) for one in _COLUMNS)
+    room = max(width - len(columns), 0)
+    return band("Memory Usage Details"[:room].ljust(room) + columns, width)
+
+
+def details(rows: Sequence[Row], cursor: int, width: int, height: int) -> list[Text]:
+    """The lines of the tree that are seen: those around the cursor, a height's worth."""
+    first = min(max(cursor - height // 2, 0), max(len(rows) - height, 0))
+    return [
+        _detail(row, width, is_chosen=first + index == cursor)
+        for index, row in enumerate(rows[first : first + height])
+    ]
+
+
+def _detail(row: Row, width: int, *, is_chosen: bool) -> Text:
+    mark = {None: "   ", True: "[-]", False: "[+]"}[row.is_open]
+    name = " " * _INDENT * (len(row.path) - 1) + f"{mark} {row.node.name}"
+    columns = "".join(
+        one.rjust(_COLUMN)
+        for one in ("", bytes_text(row.node.device_bytes), bytes_text(row.node.host_bytes))
+    )
+    room = max(width - len(columns), 0)
+    said = name[:room].ljust(room) + columns
+    return Text(said[:width], "reverse" if is_chosen else "")
+
+
+def tab_bar(found: Sequence[Tab], chosen: Tab, width: int) -> Text:
+    """The programs that can be chosen; the chosen one is seen however many there are."""
+    said = [_tab(index, one, is_chosen=one == chosen) for index, one in enumerate(found, 1)]
+    at = found.index(chosen)
+    first = at
+    room = width - len("Neuron Apps ") - len(said[at]) - 2
+    while first > 0 and len(said[first - 1]) + 2 <= room:
+        first -= 1
+        room -= len(said[first]) + 2
+    line = Text("Neuron Apps ", BAND)
+    for index in range(first, len(said)):
+        line.append(said[index], _CHOSEN if index == at else BAND).append("  ", BAND)
+    line.truncate(width)
+    line.append(" " * max(width - line.cell_len, 0), BAND)
+    return line
+
+
+def _tab(index: int, tab: Tab, *, is_chosen: bool) -> str:
+    said = f"[{index}]:{tab.name}"
+    return f">{said}<" if is_chosen else said
+
+
+def keys(width: int) -> Text:
+    """What keys do, as much as there is room for."""
+    said = (
+        "q: quit", "a/d, 1-9: tab", "f: FLOPS", "arrows: move", "enter: open", "x: open all",
+    )  # fmt: skip
+    return band(_joined(said, width), width)
+
+
+def _joined(parts: Iterable[str], width: int) -> str:
+    line = ""
+    for one in parts:
+        longer = f"{line}  {one}" if line else one
+        if len(longer) > width:
+            break
+        line = longer
+    return line

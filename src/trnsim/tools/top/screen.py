@@ -1,0 +1,226 @@
+"""neuron-top in a terminal, through textual (extra `platform`)."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from trnsim.errors import BadInput
+from trnsim.tools.top import drawing
+from trnsim.tools.top.tree import Fold, tree
+from trnsim.tools.top.view import ALL, figures, instance, tabs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+PERIOD_S: Final = 2.0
+"""Between two looks. Programs write at most once a second, so each look finds something new."""
+_TALL: Final = 32
+"""Lines of a terminal from which sections have titles of their own and space between them."""
+_USUAL: Final = 24
+"""Lines of a terminal below which the summary of memory has a line each for host and devices."""
+_LEAST_TREE: Final = 3
+"""Lines of the tree, with its title, that the cores leave."""
+_HEADS: Final = 2
+"""Lines above the cores: their title and their numbers."""
+_SIGNALS: Final = ("SIGTERM", "SIGINT", "SIGHUP")
+_KEYS: Final = {
+    "q,Q,ctrl+c,ctrl+q": "quit",
+    "f,F": "flops",
+    "a,A": "next_tab(-1)",
+    "d,D": "next_tab(1)",
+    **{str(number): f"choose({number})" for number in range(1, 10)},
+    "up": "move(-1)",
+    "down": "move(1)",
+    "pageup": "move(-10)",
+    "pagedown": "move(10)",
+    "left": "step_out",
+    "right": "step_in",
+    "enter,space": "fold",
+    "x,X": "toggle_everything",
+}
+
+
+class Page(Widget):
+    """The whole screen, drawn anew for the size that it has."""
+
+    DEFAULT_CSS = "Page { width: 1fr; height: 1fr; overflow: hidden; }"
+
+    def __init__(self, lines: Callable[[int, int], list[Text]]) -> None:
+        super().__init__()
+        self.lines = lines
+
+    def render(self) -> Text:
+        """As many lines as the screen has."""
+        width, height = self.size
+        return Text("\n", no_wrap=True, end="").join(self.lines(width, height)[:height])
+
+
+class Top(App[None]):
+    """The screen.
+
+    Args:
+        report: gives a report of neuron-monitor, now.
+        version: trnsim's.
+    """
+
+    TITLE = "neuron-top"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(key, action, show=False, priority=True) for key, action in _KEYS.items()
+    ]
+
+    def __init__(self, report: Callable[[], Mapping[str, Any]], version: str) -> None:
+        super().__init__()
+        self.report = report
+        self.last = report()
+        self.version = version
+        self.chosen = ALL
+        self.in_flops = False
+        self.fold = Fold()
+        self.failure: BadInput | None = None
+
+    def compose(self) -> ComposeResult:
+        """One page."""
+        yield Page(self.lines)
+
+    def on_mount(self) -> None:
+        """Look again and again; signals that end a program end it as the key q does."""
+        self.set_interval(PERIOD_S, self.look)
+        loop = asyncio.get_running_loop()
+        for name in _SIGNALS:
+            with suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(getattr(signal, name), self.exit)
+
+    def look(self) -> None:
+        """Show what programs do now; one that is gone is shown no more."""
+        try:
+            self.last = self.report()
+        except BadInput as error:  # the folder of the state was taken away
+            self.failure = error
+            self.exit()
+            return
+        if self.chosen not in tabs(self.last):
+            self.chosen = ALL
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw the page anew."""
+        self.query_one(Page).refresh()
+
+    def lines(self, width: int, height: int) -> list[Text]:
+        """The page for a terminal of this size."""
+        found, shown = instance(self.last), figures(self.last, self.chosen)
+        is_tall = height >= _TALL
+        space = [Text("")] if is_tall else []
+        vcpus = drawing.vcpus(shown, width)
+        memory = drawing.memory(shown, width, is_whole=height >= _USUAL)
+        below: list[Text] = [
+            *space,
+            *([drawing.band("vCPU Utilization", width)] if is_tall else []),
+            *vcpus,
+            *space,
+            *([drawing.band("Memory Usage Summary", width)] if is_tall else []),
+            *memory,
+            *space,
+        ]
+        end = [drawing.tab_bar(tabs(self.last), self.chosen, width), drawing.keys(width)]
+        top = [drawing.title(self.version, found, width), *space]
+        room = max(height - len(top) - len(below) - len(end), 0)
+        most = max(room - _HEADS - _LEAST_TREE, 1)
+        cores = drawing.cores(shown, found, width, most, in_flops=self.in_flops)
+        left = max(room - min(len(cores), most + _HEADS), 0)
+        return [
+            *top,
+            *_shortened(cores, most + _HEADS, width),
+            *below,
+            *self._details(width, left),
+            *end,
+        ]
+
+    def _details(self, width: int, height: int) -> list[Text]:
+        """The tree in exactly `height` lines."""
+        if not height:
+            return []
+        nodes = self.nodes()
+        rows, at = self.fold.rows(nodes), self.fold.at(nodes)
+        lines = [
+            drawing.details_head(width),
+            *drawing.details(rows, at, width, height - 1),
+        ]
+        return lines + [Text("")] * (height - len(lines))
+
+    def nodes(self) -> Any:
+        """The tree of what is shown."""
+        per_device = instance(self.last).cores_per_device
+        return tree(figures(self.last, self.chosen), per_device)
+
+    def action_flops(self) -> None:
+        """Operations a second instead of utilisation, or back."""
+        self.in_flops = not self.in_flops
+        self.redraw()
+
+    def action_next_tab(self, by: int) -> None:
+        """The tab so many to the right; behind the last comes the first."""
+        found = tabs(self.last)
+        self.chosen = found[(found.index(self.chosen) + by) % len(found)]
+        self.redraw()
+
+    def action_choose(self, number: int) -> None:
+        """The tab with this number, where there is one."""
+        found = tabs(self.last)
+        if number <= len(found):
+            self.chosen = found[number - 1]
+        self.redraw()
+
+    def action_move(self, lines: int) -> None:
+        """The cursor so many lines down the tree."""
+        self.fold.move(self.nodes(), lines)
+        self.redraw()
+
+    def action_step_in(self) -> None:
+        """Open what is at the cursor, or go into it."""
+        self.fold.step_in(self.nodes())
+        self.redraw()
+
+    def action_step_out(self) -> None:
+        """Close what is at the cursor, or go out of it."""
+        self.fold.step_out(self.nodes())
+        self.redraw()
+
+    def action_fold(self) -> None:
+        """Open or close what is at the cursor."""
+        self.fold.toggle(self.nodes())
+        self.redraw()
+
+    def action_toggle_everything(self) -> None:
+        """Open or close the whole tree."""
+        self.fold.toggle_all(self.nodes())
+        self.redraw()
+
+
+def _shortened(lines: list[Text], most: int, width: int) -> list[Text]:
+    """At most so many lines; the last says how many devices' lines have no room."""
+    if len(lines) <= most:
+        return lines
+    left = len(lines) - most + 1
+    return [*lines[: most - 1], Text(f"{left} more lines in a taller terminal"[:width], "yellow")]
+
+
+def run(report: Callable[[], Mapping[str, Any]], version: str) -> None:
+    """Show reports until a key or a signal ends it.
+
+    Raises:
+        BadInput: the state could not be read any more.
+    """
+    top = Top(report, version)
+    top.run()
+    if top.failure is not None:
+        raise top.failure

@@ -1,0 +1,151 @@
+"""Memory as a tree: the host's by category, each device's by core and category.
+
+A tree is made anew from every report. What is open and where the cursor stands is kept by the path
+of names, so it stays where programs come and go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.tools.top.view import Figures
+
+HOST_NAMES: Final = {
+    "tensors": "Tensors",
+    "constants": "Constants",
+    "dma_buffers": "DMA Buffers",
+    "application_memory": "App. Memory",
+}
+DEVICE_NAMES: Final = {
+    "tensors": "Tensors",
+    "constants": "Constants",
+    "model_code": "Model Code",
+    "runtime_memory": "Runtime Memory",
+    "model_shared_scratchpad": "Model Scratchpad",
+}
+"""Categories of neuron-monitor as neuron-top calls them, in its order."""
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A line of the tree with what stands below it; its bytes are the sum of theirs."""
+
+    name: str
+    device_bytes: int = 0
+    host_bytes: int = 0
+    children: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line that is shown.
+
+    Attributes:
+        path: its name behind those above it.
+        is_open: None where nothing stands below it.
+    """
+
+    path: Path
+    node: Node
+    is_open: bool | None
+
+
+def tree(shown: Figures, cores_per_device: int) -> tuple[Node, ...]:
+    """The host, then each device that has a core in use."""
+    host = tuple(
+        Node(said, host_bytes=shown.host_bytes.get(name, 0)) for name, said in HOST_NAMES.items()
+    )
+    devices: dict[int, list[Node]] = {}
+    for core, parts in shown.core_bytes.items():
+        device, place = divmod(core, cores_per_device)
+        leaves = tuple(Node(said, parts.get(name, 0)) for name, said in DEVICE_NAMES.items())
+        devices.setdefault(device, []).append(_sum(f"NC {place}", leaves))
+    return (_sum("Host", host), *(_sum(f"ND {one}", nodes) for one, nodes in devices.items()))
+
+
+def _sum(name: str, children: Sequence[Node]) -> Node:
+    return Node(
+        name,
+        sum(one.device_bytes for one in children),
+        sum(one.host_bytes for one in children),
+        tuple(children),
+    )
+
+
+@dataclass
+class Fold:
+    """What of a tree is open, and where its cursor stands."""
+
+    opened: set[Path] = field(default_factory=set[Path])
+    cursor: Path = ()
+    _last: int = 0
+
+    def rows(self, nodes: Sequence[Node], above: Path = ()) -> list[Row]:
+        """The lines that are shown."""
+        found: list[Row] = []
+        for node in nodes:
+            path = (*above, node.name)
+            is_open = path in self.opened if node.children else None
+            found.append(Row(path, node, is_open))
+            if is_open:
+                found += self.rows(node.children, path)
+        return found
+
+    def at(self, nodes: Sequence[Node]) -> int:
+        """The index of the cursor's line; where that is gone, of the line in its place."""
+        rows = self.rows(nodes)
+        paths = [row.path for row in rows]
+        if self.cursor in paths:
+            self._last = paths.index(self.cursor)
+        else:
+            self._last = min(self._last, len(rows) - 1)
+            self.cursor = paths[self._last]
+        return self._last
+
+    def move(self, nodes: Sequence[Node], lines: int) -> None:
+        """The cursor so many lines down, no further than the last."""
+        rows = self.rows(nodes)
+        self._last = min(max(self.at(nodes) + lines, 0), len(rows) - 1)
+        self.cursor = rows[self._last].path
+
+    def toggle(self, nodes: Sequence[Node]) -> None:
+        """Open or close the line at the cursor."""
+        row = self.rows(nodes)[self.at(nodes)]
+        if row.is_open is not None:
+            self.opened ^= {row.path}
+
+    def step_in(self, nodes: Sequence[Node]) -> None:
+        """Open the line at the cursor, or go to the first below it."""
+        row = self.rows(nodes)[self.at(nodes)]
+        if row.is_open:
+            self.move(nodes, 1)
+        elif row.is_open is False:
+            self.opened.add(row.path)
+
+    def step_out(self, nodes: Sequence[Node]) -> None:
+        """Close the line at the cursor, or go to the one above it."""
+        row = self.rows(nodes)[self.at(nodes)]
+        if row.is_open:
+            self.opened.discard(row.path)
+        elif len(row.path) > 1:
+            self.cursor = row.path[:-1]
+
+    def toggle_all(self, nodes: Sequence[Node]) -> None:
+        """Close the whole tree; where nothing is open, open it."""
+        top = self.cursor[:1]
+        if any(row.is_open for row in self.rows(nodes)):
+            self.opened.clear()
+            self.cursor = top
+        else:
+            self.opened = {
+                path
+                for one in nodes
+                for path in [(one.name,), *((one.name, each.name) for each in one.children
+                                            if each.children)]
+            }  # fmt: skip

@@ -1,0 +1,154 @@
+"""The figures that neuron-top shows, of one program or of all, from a report of neuron-monitor."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class Tab:
+    """A program, or all of them.
+
+    Attributes:
+        name: the tag of the program, or "all".
+        pid: None of all.
+    """
+
+    name: str
+    pid: int | None
+
+
+ALL: Final = Tab("all", None)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """The instance that a report is of.
+
+    Attributes:
+        name: its type.
+        number: its number at EC2.
+        core_version: "v3d".
+        devices: how many it has.
+        cores_per_device: logical cores.
+    """
+
+    name: str
+    number: str
+    core_version: str
+    devices: int
+    cores_per_device: int
+
+
+@dataclass(frozen=True)
+class Vcpus:
+    """Per cent of the host's vCPUs; `error` says why they are not known."""
+
+    user: float = 0.0
+    system: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What is shown under a tab.
+
+    Attributes:
+        percent: utilisation of each core that is in use; of several programs the busiest one's.
+        flop_per_s: operations a second of each core, likewise.
+        system: of the host.
+        runtime: of the programs.
+        host_total_bytes: memory of the host.
+        host_bytes: the same by category.
+        device_total_bytes: memory of the devices.
+        core_bytes: the same by core and category.
+    """
+
+    percent: Mapping[int, float]
+    flop_per_s: Mapping[int, float]
+    system: Vcpus
+    runtime: Vcpus
+    host_total_bytes: int
+    host_bytes: Mapping[str, int]
+    device_total_bytes: int
+    core_bytes: Mapping[int, Mapping[str, int]]
+
+    def device_bytes(self, category: str) -> int:
+        """Bytes of one category on all cores."""
+        return sum(one.get(category, 0) for one in self.core_bytes.values())
+
+
+def tabs(report: Mapping[str, Any]) -> list[Tab]:
+    """All programs, then each."""
+    return [
+        ALL,
+        *(Tab(one["neuron_runtime_tag"], one["pid"]) for one in report["neuron_runtime_data"]),
+    ]
+
+
+def instance(report: Mapping[str, Any]) -> Instance:
+    """The instance of a report."""
+    info, hardware = report["instance_info"], report["neuron_hardware_info"]
+    return Instance(
+        info["instance_type"],
+        info["instance_id"],
+        hardware["neuroncore_version"],
+        hardware["neuron_device_count"],
+        hardware["neuroncore_per_device_count"],
+    )
+
+
+def figures(report: Mapping[str, Any], tab: Tab) -> Figures:
+    """What is shown under `tab`; nothing of a program that the report has not."""
+    programs = [
+        one["report"] for one in report["neuron_runtime_data"] if tab.pid in (None, one["pid"])
+    ]
+    percent: dict[int, float] = {}
+    flop_per_s: dict[int, float] = {}
+    for one in programs:
+        for name, used in one["neuroncore_counters"]["neuroncores_in_use"].items():
+            core = int(name)
+            percent[core] = max(percent.get(core, 0.0), used["neuroncore_utilization"])
+            flop_per_s[core] = max(flop_per_s.get(core, 0.0), used["flops"])
+    memory = [one["memory_used"]["neuron_runtime_used_bytes"] for one in programs]
+    core_bytes: dict[int, dict[str, int]] = defaultdict(dict)
+    for one in memory:
+        for name, parts in one["usage_breakdown"]["neuroncore_memory_usage"].items():
+            _add(core_bytes[int(name)], parts)
+    host_bytes: dict[str, int] = {}
+    for one in memory:
+        _add(host_bytes, one["usage_breakdown"]["host"])
+    return Figures(
+        percent,
+        flop_per_s,
+        _system(report["system_data"]["vcpu_usage"]),
+        _runtime([one["neuron_runtime_vcpu_usage"] for one in programs]),
+        sum(one["host"] for one in memory),
+        host_bytes,
+        sum(one["neuron_device"] for one in memory),
+        dict(sorted(core_bytes.items())),
+    )
+
+
+def _add(counts: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, count in more.items():
+        counts[name] = counts.get(name, 0) + count
+
+
+def _system(group: Mapping[str, Any]) -> Vcpus:
+    if group["error"]:
+        return Vcpus(error=group["error"])
+    return Vcpus(group["average_usage"]["user"], group["average_usage"]["system"])
+
+
+def _runtime(groups: Sequence[Mapping[str, Any]]) -> Vcpus:
+    """The sum of those that are known; a program that ended just now is not."""
+    known = [one["vcpu_usage"] for one in groups if not one["error"]]
+    if groups and not known:
+        return Vcpus(error=groups[0]["error"])
+    return Vcpus(sum(one["user"] for one in known), sum(one["system"] for one in known))
