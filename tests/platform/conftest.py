@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-for folder in ("platform", "instance/shell", "instance/state"):
+for folder in (".", "platform", "instance/shell", "instance/state", "decide/guard"):
     sys.path.insert(0, str(TESTS / folder))
 
 _INSTANCES = ("TRNSIM_INSTANCE", "NEURON_LOGICAL_NC_CONFIG", "NEURON_PLATFORM_TARGET_OVERRIDE")

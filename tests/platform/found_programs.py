@@ -1,9 +1,11 @@
 """Emulated programs that run while a client looks for them."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,13 +33,36 @@ def kernel(**variables):
     """A program that runs a kernel over and over, and is known to the state."""
     program = str(FOLDER / "kernel_program.py")
     with running(sys.executable, program, **variables) as process:
-        wait_for(lambda: known(process.pid), "the state of a running kernel")
+        folder = Path((os.environ | variables)["TRNSIM_STATE"])
+        wait_for(lambda: list(folder.glob(f"{process.pid}-*.json")), "the state of a kernel")
         yield process
 
 
-def known(pid):
-    """The files of the state of one process."""
-    return list(Path(os.environ["TRNSIM_STATE"]).glob(f"{pid}-*.json"))
+@contextmanager
+def exporter(**variables):
+    """The address of neuron-monitor-prometheus, which has measured something."""
+    port = free_port()
+    command = [*TRNSIM, "neuron-monitor-prometheus", "--port", str(port)]
+    url = f"http://127.0.0.1:{port}/metrics"
+    with running(*command, **variables):
+        wait_for(lambda: b"\ninstance_info{" in fetched(url), "an exporter with series")
+        yield url
+
+
+def fetched(url):
+    """What stands at an address; nothing while nobody answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=SECONDS) as answer:  # noqa: S310  the test's own
+            return answer.read()
+    except OSError:
+        return b""
+
+
+def free_port():
+    """A port that nobody listens on now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
 
 
 def printed(*command, **settings):
@@ -57,7 +82,7 @@ def wait_for(found, what, seconds=SECONDS):
         if answer:
             return answer
         time.sleep(0.2)
-    pytest.fail(f"{what}: not within {seconds:.0f} s")
+    raise TimeoutError(f"{what}: not within {seconds:.0f} s")
 
 
 def upstream(path):
