@@ -12,6 +12,7 @@ from trnsim.decide.assess import Asked, assess, assumptions, decide, lengths, pa
 from trnsim.decide.candidates import Places
 from trnsim.decide.decision import read as read_decision
 from trnsim.decide.inventory import Shape, Slo, read
+from trnsim.decide.programs import scanned
 from trnsim.decide.times import Predictor
 from trnsim.errors import BadInput
 
@@ -135,6 +136,34 @@ def test_places_that_miss_their_promise_come_after_those_that_keep_it(predictor)
     assert "maximum performance" in found.reason
     late = [one.slo == "missed" for one in found.candidates[1:] if one.refused is None]
     assert late == sorted(late)
+
+
+FLIPS = [(name, flip) for name in NAMES for flip in expected(name)["flips"]]
+
+
+def flipped(workload, field, value):
+    """A workload of which an inventory's field has another value."""
+    now = workload.current
+    change = {
+        "framework": lambda: {"framework": value},
+        "sources": lambda: {"sources": ()},
+        "portability_needed": lambda: {"is_portability_needed": value == "yes"},
+        "other_clouds": lambda: {"other_clouds": tuple(filter(None, [value]))},
+        "usd_per_month": lambda: {"current": replace(now, usd_per_month=float(value))},
+        "current_instance": lambda: {"current": replace(now, instance=value)},
+    }[field]
+    return replace(workload, **change())
+
+
+@pytest.mark.parametrize(("name", "flip"), FLIPS, ids=lambda one: str(one)[:40])
+def test_every_flip_that_is_written_down_happens(name, flip, predictor):
+    (workload,) = read(inventory(name))
+    for field, value in {flip["field"]: flip["value"], **flip.get("and", {})}.items():
+        workload = flipped(workload, field, value)
+    places = Places(predictor, catalogue(), as_of=ASKED.as_of)
+    found = decide(workload, ON, places, ASKED, scanned(workload))
+    is_close = flip.get("is_close_call", expected(name)["is_close_call"])
+    assert (found.verdict, found.is_close_call) == (flip["verdict"], is_close), found.reason
 
 
 def test_every_assumption_has_a_source():
