@@ -35,6 +35,17 @@ def test_missing_folders_are_made_only_where_asked_for(tmp_path):
     assert files.write(path, "text", parents=True).read_text() == "text"
 
 
+def test_a_line_goes_to_the_end_and_takes_no_other_with_it(tmp_path):
+    path = tmp_path / "log"
+    files.append(path, "täxt")
+    with path.open("a") as other:  # of a process that has it open
+        files.append(path, "second")
+        other.write("third\n")
+    files.append(path, "fourth")
+    assert path.read_text(encoding="utf-8").split() == ["täxt", "second", "third", "fourth"]
+    assert "Is a directory" in refusal(files.append, tmp_path, "line").reason
+
+
 def test_what_was_there_is_replaced_and_keeps_its_permissions(tmp_path):
     path = tmp_path / "note.txt"
     path.write_text("old")

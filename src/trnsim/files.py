@@ -19,6 +19,7 @@ from trnsim.errors import BadInput, SourceLine
 
 __all__ = [
     "Draft",
+    "append",
     "check_folder",
     "check_readable",
     "check_writable",
@@ -140,6 +141,22 @@ def write(path: Path | str, content: str | bytes, *, parents: bool = False) -> P
     with Draft(path, parents=parents) as unfinished:
         unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
     return Path(path)
+
+
+def append(path: Path | str, line: str) -> None:
+    """Add a line to the end of `path` at once: those of several processes stay whole.
+
+    Raises:
+        BadInput: the path cannot be written.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(descriptor, f"{line}\n".encode())
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise _unwritable(path, error) from error
 
 
 class Draft:

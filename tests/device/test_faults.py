@@ -117,24 +117,44 @@ def test_a_throttled_device_goes_on(pending):
     faults.strike(0)
 
 
-@pytest.mark.parametrize("tensor", ["kept + kept", "kept.cpu()", "torch.ones(2).to('neuron')"])
-def test_a_program_meets_a_request_and_the_state_agrees(tmp_path, tensor):
-    """Error, executions, errors, counter and log of one fault say the same."""
-    program = f"""
-import time, torch
+MEETS = """
+import time
+import torch, torch.distributed as dist
+import nki, nki.language as nl, nki.isa as nisa
 from trnsim.device import watch
 from trnsim.device.faults import HardwareFault
 from trnsim.instance.state import hardware
 from trnsim.instance.state.folder import opened
 from trnsim.instance.state.reader import read_all
-kept = torch.ones(4, device="neuron")
+
+@nki.jit
+def copied(a):
+    result = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=result, src=a)
+    return result
+
+dist.init_process_group("neuron", store=dist.HashStore(), rank=0, world_size=1)
+compiled = torch.compile(lambda x: x + 1, backend="neuron")
+kept = torch.ones(4, 4, device="neuron")
+uses = {
+    "operator": lambda: kept + kept,
+    "to host": lambda: kept.cpu(),
+    "to device": lambda: torch.ones(2).to("neuron"),
+    "collective": lambda: dist.all_reduce(kept),
+    "graph": lambda: compiled(kept),
+    "kernel": lambda: copied(kept),
+}
+def meets(use):
+    try:
+        use()
+    except HardwareFault as error:
+        return "1201" in str(error) and "device 0, core 0 (neuron:0)" in str(error)
+    return False
+print([name for name, use in uses.items() if meets(use)])
 place = opened()
 hardware.inject(place, hardware.Injected("hbm-ecc", 0, 0, time.time(), None))
 watch.present().writer.look()
-try:
-    {tensor}
-except HardwareFault as error:
-    print("1201" in str(error), "device 0, core 0" in str(error))
+print([name for name, use in uses.items() if meets(use)])
 (record,) = read_all(place)
 print(record.executions["completed_with_err"], record.errors["hardware"])
 print(hardware.counters(hardware.injected(place), 1)[0]["mem_ecc_uncorrected"])
@@ -142,12 +162,20 @@ print((place / hardware.LOG).read_text().count("NEURON_HW_ERR=HBM_UNCORRECTABLE_
 hardware.clear(place)
 time.sleep(0.01)
 watch.present().writer.look()
-{tensor}
+print([name for name, use in uses.items() if meets(use)])
+dist.destroy_process_group()
 """
+
+
+def test_all_that_a_program_does_meets_a_request_and_the_state_agrees(tmp_path):
+    """Errors, executions, counter and log of one fault say the same, until it is cleared."""
+    path = tmp_path / "meets.py"  # a file, as PyTorch's compiler reads the source
+    path.write_text(MEETS)
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, str(path)],
         env=os.environ | {"TRNSIM_STATE": str(tmp_path / "state")},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["True", "True", "1", "1", "1", "1"]
+    all_of_it = ["operator", "to host", "to device", "collective", "graph", "kernel"]
+    assert done.stdout.splitlines() == ["[]", str(all_of_it), "6 6", "1", "1", "[]"]

@@ -10,7 +10,9 @@ import pytest
 pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.cli import app
+from trnsim.instance.state import folder, hardware
 
+CATCHES = Path(__file__).parent / "catches_faults.py"
 PROGRAM = Path(__file__).parents[2] / "examples" / "train_ranks.py"
 
 
@@ -35,3 +37,43 @@ def test_a_rank_whose_memory_fails_is_named_and_all_go_on_from_the_checkpoint(tm
     gradients = [one for one in made["collectives"] if one["nbytes"] == 4 * (16 * 64 + 64 + 65)]
     assert [one["calls"] for one in gradients if one["kind"] == "allreduce"] == [6]
     assert any("EFA" in one["name"] for one in made["links"])
+
+
+FAULTS = {
+    "hbm-ecc=rank:0,step=1": ("hbm-ecc", 0),
+    "hang=rank:0,step=2": ("hang", 0),
+    "dma=rank:1,step=1": ("dma", 1),
+    "thermal=rank:1,step=2": ("thermal", 1),
+}
+
+
+def test_each_kind_of_fault_appears_in_the_state(tmp_path, capfd, monkeypatch):
+    """Of a rank that catches the error and goes on; the faults stay counted after it."""
+    monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
+    options = ["--instance", "trn2.48xlarge", "--ranks-per-node", "2"]
+    options += [word for text in FAULTS for word in ("--fault", text)]
+    made = tmp_path / "made"
+    with pytest.raises(SystemExit) as ended:
+        app(
+            args=["launch", *options, "--report", str(made), "--", sys.executable, str(CATCHES)],
+            standalone_mode=False,
+        )
+    assert ended.value.code == 0
+    assert "did not strike" not in capfd.readouterr().err
+    logs = [(made / "logs" / f"rank-{rank}.log").read_text() for rank in (0, 1)]
+    said = [json.loads(log.splitlines()[-1]) for log in logs]
+    counted = {"completed_with_err": 1, "hardware": 1}
+    assert said == [
+        [["NRT_EXEC_HW_ERR_HBM_UE", "NRT_TIMEOUT"], "trn2.48xlarge", [0],
+         counted | {"timed_out": 1, "hardware": 2}],
+        [["NRT_EXEC_HW_ERR_DMA_ABORT"], "trn2.48xlarge", [1], counted | {"transient": 1}],
+    ]  # fmt: skip
+    place = folder.opened()
+    found = hardware.injected(place)
+    assert sorted((one.kind, one.core) for one in found) == sorted(FAULTS.values())
+    assert {(one.device, one.is_active()) for one in found} == {(0, False)}
+    assert hardware.counters(found, 1)[0]["mem_ecc_uncorrected"] == 1
+    lines = (place / hardware.LOG).read_text().splitlines()
+    assert sorted(re.findall(r"NEURON_HW_ERR=(\w+)", " ".join(lines))) == sorted(
+        hardware.KINDS[kind].logged for kind, _ in FAULTS.values()
+    )

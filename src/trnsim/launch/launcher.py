@@ -203,7 +203,7 @@ class _Attempt:
         """Say which faults of ranks found no step."""
         for text in self._job.fault_texts:
             fault = parse(text)
-            if fault.rank >= 0:
+            if fault.rank >= 0 and self._ranks[fault.rank].step < fault.step:
                 rank = self._ranks[fault.rank]
                 last = f"the last step of rank {rank.rank} is {rank.step}"
                 self._say(f"the fault {text} did not strike: {last}")

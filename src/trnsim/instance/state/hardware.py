@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from trnsim.errors import BadInput
-from trnsim.files import write
+from trnsim.files import append, write
 
 FOLDER: Final = "faults"
 LOG: Final = "neuron.log"
@@ -128,11 +128,7 @@ def inject(folder: Path, fault: Injected) -> Injected:
     """
     made = replace(fault, name=f"{time.time_ns()}-{secrets.token_hex(4)}.json")
     write(folder / FOLDER / made.name, json.dumps(asdict(made)) + "\n", parents=True)
-    log = folder / LOG
-    before = ""
-    with suppress(OSError):
-        before = log.read_text(encoding="utf-8", errors="replace")
-    write(log, before + log_line(made) + "\n")
+    append(folder / LOG, log_line(made))
     return made
 
 
