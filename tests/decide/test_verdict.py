@@ -55,6 +55,13 @@ def test_a_bill_that_does_not_belong_to_its_volume_is_no_go_ahead(times, verdict
     assert ("check both" in found.reason) == (verdict == "pilot")
 
 
+def test_where_no_move_pays_a_cheaper_gpu_is_named():
+    found = pairs({TRN1: EQUAL_COST / 2, P5EN: 4e5})
+    assert judged(found).reason.endswith("; p5en.48xlarge saves 70% with the same programs")
+    assert "with the same programs" not in judged(found, is_neuron_today=True).reason
+    assert "with the same programs" not in judged(pairs({TRN1: EQUAL_COST / 2})).reason
+
+
 def test_half_the_cost_on_another_family_is_a_pilot():
     found = judged(pairs({TRN1: 2 * EQUAL_COST}, is_validated=False))
     assert found.verdict is Verdict.PILOT

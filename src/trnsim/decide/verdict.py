@@ -115,9 +115,11 @@ def judge(
     )
     if found is None or share < LIKELY or is_near:
         asked = quotable(pairs)
+        besides = "" if is_neuron_today else _besides(pairs)
         if asked is not None and not is_near:
-            return Judgement(Verdict.NEEDS_QUOTE, False, _quote_reason(asked), asked[1].instance)
-        return Judgement(no, is_near, _no_reason(found, share, limit_months), None)
+            reason = _quote_reason(asked) + besides
+            return Judgement(Verdict.NEEDS_QUOTE, False, reason, asked[1].instance)
+        return Judgement(no, is_near, _no_reason(found, share, limit_months) + besides, None)
     one = found[1]
     is_near = is_close(share, SURE, draws)
     is_sure = share >= SURE and not is_near
@@ -157,6 +159,14 @@ def _rival(pairs: Sequence[Pair]) -> Candidate | None:
         if not place.is_neuron and one.slo != "missed" and (one.share_paying_back or 0.0) >= LIKELY
     ]
     return max(found, key=_saving, default=None)
+
+
+def _besides(pairs: Sequence[Pair]) -> str:
+    """That another GPU instance pays back, where no move to AWS's chips does."""
+    rival = _rival(pairs)
+    if rival is None or _saving(rival) <= EQUAL:
+        return ""
+    return f"; {rival.instance} saves {_saving(rival):.0%} with the same programs"
 
 
 def _saving(one: Candidate) -> float:
