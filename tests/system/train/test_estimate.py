@@ -11,7 +11,7 @@ from trnsim.system.layers.measured import read
 from trnsim.system.machine import machine
 from trnsim.system.train.best import Effort
 from trnsim.system.train.candidates import Asked
-from trnsim.system.train.estimate import estimate, usual, usual_batch
+from trnsim.system.train.estimate import SHAPELESS, estimate, usual, usual_batch
 from trnsim.system.train.run import Reliability, goodput
 
 DAY = date(2026, 10, 15)
@@ -56,6 +56,13 @@ def test_only_chips_that_were_measured_are_validated(llama):
     carried = "training efficiency = 0.69: extrapolated from Trn1 and Inf2: "
     assert any(one.startswith(carried) for one in found.basis.assumed)
     assert found.basis.counts[Evidence.ASSUMED] == 2
+
+
+@pytest.mark.parametrize(("on", "knows_shapes"), [("trn1", False), ("trn3", False), ("p5en", True)])
+def test_times_that_know_no_shapes_of_products_say_so(on, knows_shapes, llama):
+    found = of(llama, on)
+    assert (SHAPELESS not in found.assumed) is knows_shapes
+    assert set(found.basis.assumed) < {*found.assumed, ""}
 
 
 @pytest.mark.parametrize("tokens", [0, -1.0, float("nan"), float("inf")])

@@ -394,7 +394,7 @@ def _basis(found: Sequence[TrainingEstimate]) -> str:
     for label, e in zip(_labels(found), found, strict=True):
         state = "validated" if e.validated else "unvalidated"
         lines.append(f"{label}: {state}; {e.basis}; {'; '.join(by_phase(e.step.sources))}")
-        for name in e.basis.assumed:
+        for name in e.assumed:
             seen.setdefault(name, []).append(label)
     lines.append("assumed:")
     lines += [f"  {name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
@@ -429,7 +429,7 @@ def _plain(e: TrainingEstimate) -> dict[str, Any]:
         },
         "validated": e.validated,
         "inputs": {kind.value: count for kind, count in e.basis.counts.items()},
-        "assumed": list(e.basis.assumed),
+        "assumed": list(e.assumed),
         "source": e.step.source,
         "sources": e.step.sources,
         "note": _note(e),

@@ -36,6 +36,10 @@ BATCH_TOKENS: Final = 4 * 2**20
 SEQUENCE: Final = 8192
 _HOUR_S: Final = 3600.0
 _EFFICIENCY: Final = "training efficiency"
+SHAPELESS: Final = (
+    "shapes of products: each takes the same part of the peak, so that more tensor ranks cost "
+    "exchanges and fixed times, not columns too few for the Tensor Engine"
+)
 
 
 _SAME: Final = 1.02
@@ -107,6 +111,12 @@ class TrainingEstimate:
     def validated(self) -> bool:
         """Whether the efficiency was observed on this chip."""
         return self.basis.validated
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """Assumed inputs, and what times of few constants on AWS's chips take no account of."""
+        is_few = any(one.startswith("few constants") for one in self.step.sources.values())
+        return self.basis.assumed + ((SHAPELESS,) if self.best.machine.lnc and is_few else ())
 
     @property
     def time_s(self) -> Interval:
