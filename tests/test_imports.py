@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import trnsim
-from trnsim.cli import COMMANDS
+from trnsim.cli import COMMANDS, module_of
 
 PACKAGE = Path(trnsim.__file__).parent
 HELP = "import sys; sys.argv[1:] = ['--help']\nfrom trnsim.cli import main\ntry: main()\n"
@@ -73,9 +73,9 @@ def test_the_command_line_loads_its_parser_and_no_room(program):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_loads_no_other_command_and_no_framework(command):
     modules = loaded(HELP.replace("'--help'", f"{command!r}, '--help'"))
-    assert f"trnsim.cli.{command}" in modules
+    assert module_of(command) in modules
     shared = {"profile"} if command == "run" else set()  # runs side by side
-    others = {f"trnsim.cli.{name}" for name in COMMANDS.keys() - {command} - shared}
+    others = {module_of(name) for name in COMMANDS.keys() - {command} - shared}
     assert not modules & (others | FRAMEWORKS)
 
 

@@ -10,13 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from trnsim.cli.fault import app
-from trnsim.cli.neuron_monitor import own_reports
 from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
 from trnsim.instance.shell import sysfs
 from trnsim.instance.shell.cover import Cover
 from trnsim.instance.shell.keeper import Keeper
 from trnsim.instance.state import folder, hardware
+from trnsim.tools.monitor.own import own_reports
 from trnsim.tools.monitor.prometheus import Exporter
 from trnsim.tools.monitor.series import Collected
 

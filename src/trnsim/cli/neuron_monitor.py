@@ -6,18 +6,13 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from trnsim.cli.options import parser
-from trnsim.instance.state import folder, hardware
-from trnsim.instance.state.reader import LISTEN_S, instance_of, read_all
-from trnsim.tools.monitor.config import EVERYTHING, Config, everything, read
-from trnsim.tools.monitor.reports import Monitor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from trnsim.tools.monitor.config import EVERYTHING, read
+from trnsim.tools.monitor.own import own_monitor
 
 app = parser()
 
@@ -36,7 +31,7 @@ def neuron_monitor(
 
     Example: trnsim neuron-monitor | head -1
     """
-    found = _stream(read(config) if config else EVERYTHING)
+    found = own_monitor(read(config) if config else EVERYTHING).stream()
     print("emulated by trnsim", file=sys.stderr)
     try:
         for report in found:
@@ -46,23 +41,3 @@ def neuron_monitor(
     except BrokenPipeError:
         # Whoever read has enough; what Python would still write on leaving has no reader either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def own_reports() -> Iterator[dict[str, Any]]:
-    """Reports of everything every second, for exporters that nothing is piped into."""
-    return _stream(everything(period_s=1.0))
-
-
-def _stream(config: Config) -> Iterator[dict[str, Any]]:
-    return monitor(config).stream()
-
-
-def monitor(config: Config) -> Monitor:
-    """A monitor of what the user's programs do."""
-    state, listen_s = folder.opened(), config.longest_s + LISTEN_S
-    return Monitor(
-        config,
-        lambda: read_all(state, listen_s),
-        instance_of,
-        lambda devices: hardware.counters(hardware.injected(state), devices),
-    )

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from trnsim.cli.neuron_monitor import own_reports
 from trnsim.cli.options import as_number, parser
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_number
 from trnsim.tools.monitor.lines import is_fed, reports
 from trnsim.tools.monitor.otlp import export
+from trnsim.tools.monitor.own import own_reports
 from trnsim.tools.monitor.series import Collected
 
 app = parser()

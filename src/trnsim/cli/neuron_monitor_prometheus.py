@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from trnsim.cli.neuron_monitor import own_reports
 from trnsim.cli.options import parser
 from trnsim.files import write
 from trnsim.tools.monitor.dashboard import dashboard as page
 from trnsim.tools.monitor.lines import is_fed, reports
+from trnsim.tools.monitor.own import own_reports
 from trnsim.tools.monitor.prometheus import serve
 from trnsim.tools.monitor.rules import rules as rule_file
 from trnsim.tools.monitor.series import Collected

@@ -8,10 +8,10 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from trnsim.cli.neuron_monitor import monitor
 from trnsim.cli.options import parser
 from trnsim.errors import BadInput
 from trnsim.tools.monitor.config import everything
+from trnsim.tools.monitor.own import own_monitor
 
 app = parser()
 
@@ -33,7 +33,7 @@ def neuron_top() -> None:
             fix="trnsim neuron-monitor prints the same figures as JSON",
         )
     # Each look is longer after the last than the period of a group, so it measures all of them.
-    screen.run(monitor(everything(period_s=1.0)).report, version("trnsim"))
+    screen.run(own_monitor(everything(period_s=1.0)).report, version("trnsim"))
 
 
 def _screen() -> Any:

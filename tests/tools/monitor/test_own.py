@@ -1,0 +1,28 @@
+import time
+from itertools import islice
+
+import pytest
+
+from trnsim.errors import BadInput
+from trnsim.instance.state import folder, hardware
+from trnsim.tools.monitor.config import EVERYTHING
+from trnsim.tools.monitor.own import own_monitor, own_reports
+
+
+def test_everything_of_the_users_folder_is_measured_every_second(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("TRNSIM_INSTANCE", "trn2.48xlarge")
+    hardware.inject(folder.opened(), hardware.Injected("hbm-ecc", 3, 0, time.time(), 0.0))
+    (report,) = islice(own_reports(), 1)
+    counters = report["system_data"]["neuron_hw_counters"]
+    assert counters["period"] == 1.0
+    assert [one["mem_ecc_uncorrected"] for one in counters["neuron_devices"]] == [
+        0, 0, 0, 1, *[0] * 12,
+    ]  # fmt: skip
+    assert folder.is_listening(tmp_path / "state")
+
+
+def test_a_folder_that_cannot_be_used_is_refused_before_anything_is_measured(monkeypatch):
+    monkeypatch.setenv("TRNSIM_STATE", "off")
+    with pytest.raises(BadInput, match="no state is kept"):
+        own_monitor(EVERYTHING)
