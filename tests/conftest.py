@@ -1,6 +1,8 @@
 """NeuronCores, and a bench on which instructions are issued to one of them."""
 
 import os
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,8 @@ from trnsim.timing import timelines
 os.environ["TRNSIM_CACHE"] = "off"
 # Tests are no programs of the user's: those of the state name a folder of their own.
 os.environ["TRNSIM_STATE"] = "off"
+
+sys.path.append(str(Path(__file__).parent / "processes"))  # forked.py is a module by its name
 
 # JAX starts threads, beside which other tests may not fork: `make test` runs its oracle by itself,
 # and the tests of its device. `make platform` has what released programs need.

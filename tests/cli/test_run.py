@@ -2,27 +2,16 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from forked import trnsim
 
 from trnsim.demo.kernel_section import reference
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ATTENTION = EXAMPLES / "attention.py"
-
-
-def trnsim(*arguments, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "trnsim", *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_a_training_script_is_reported_by_module_and_operator(tmp_path):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -35,13 +36,7 @@ CHIP = "chip: trn2 (the default; NEURON_PLATFORM_TARGET_OVERRIDE names another)\
 
 
 def trnsim(*arguments, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "trnsim", "run", *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return forked.trnsim("run", *arguments, cwd=cwd)
 
 
 def reports(folder):

@@ -2,8 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-import subprocess
-import sys
+import forked
 
 from trnsim.device import device_core as module
 from trnsim.device.device_core import NoSuchCore
@@ -78,9 +77,7 @@ def test_a_launched_process_calls_its_one_core_by_its_rank(monkeypatch):
 
 def test_two_cores_in_one_process(monkeypatch):
     monkeypatch.setenv("NEURON_RT_VISIBLE_CORES", "4-5")
-    done = subprocess.run(
-        [sys.executable, "-c", TWO_CORES], capture_output=True, text=True, check=True
-    )
+    done = forked.python(TWO_CORES, check=True)
     assert "MixedDevices Expected all tensors to be on the same device" in done.stdout
     assert "NotModelled neuron:1 cannot be made the current device" in done.stdout
 
@@ -107,9 +104,7 @@ def test_two_cores_have_the_memory_the_peak_and_the_time_of_two(monkeypatch):
     said = []
     for config in ("1", "2"):
         monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", config)
-        done = subprocess.run(
-            [sys.executable, "-c", LOGICAL], capture_output=True, text=True, check=True
-        )
+        done = forked.python(LOGICAL, check=True)
         said.append(done.stdout.splitlines())
     assert [lines[0] for lines in said] == [f"{n * 12 * GIB} {n} {n * 12 * GIB}" for n in (1, 2)]
     (one_s, one_mfu), (two_s, two_mfu) = (map(float, lines[1].split()) for lines in said)

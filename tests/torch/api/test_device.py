@@ -3,9 +3,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 import importlib
-import os
-import subprocess
-import sys
+
+import forked
 
 from trnsim.torch.api import device
 
@@ -79,12 +78,8 @@ def load(tensor, form, **options):
 
 def loading(program, index, **environment):
     """What a program prints that loads tensors to neuron:`index`."""
-    done = subprocess.run(
-        [sys.executable, "-c", LOADING.replace("INDEX", str(index)) + program],
-        capture_output=True, text=True, check=False, env=os.environ | environment,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    program = LOADING.replace("INDEX", str(index)) + program
+    return forked.python(program, check=True, **environment).stdout
 
 
 @pytest.mark.parametrize(

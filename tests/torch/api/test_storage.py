@@ -4,10 +4,9 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 import copy
 import io
-import os
 import pickle
-import subprocess
-import sys
+
+import forked
 
 from trnsim.errors import NotModelled
 
@@ -122,14 +121,7 @@ except RuntimeError as error:
 
 
 def test_storages_move_to_every_core():
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", CORES],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"NEURON_RT_VISIBLE_CORES": "4-5"},
-    )
-    assert done.returncode == 0, done.stderr
+    done = forked.python(CORES, "-W", "error", check=True, NEURON_RT_VISIBLE_CORES="4-5")
     assert done.stdout.splitlines() == [
         "neuron:0 neuron:1 [0, 1, 2, 3] [0, 1, 2, 3]",
         "True True",

@@ -2,13 +2,14 @@
 
 import importlib.util
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+import forked
 
 from trnsim.torch.clients import plugin
 from trnsim.torch.clients.registry import PLUGINS
@@ -64,10 +65,7 @@ def test_every_plugin_fits_the_installed_release_without_a_warning(one):
         "    found = reduce(getattr, name.split('.'), module)\n"
         "    print(found.__module__, getattr(found, '__wrapped__', found) is not found)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = forked.python(program, check=True)
     for line in done.stdout.splitlines():
         module, is_wrapped = line.split()
         assert module.startswith("trnsim.") or is_wrapped == "True"

@@ -2,9 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-import subprocess
-import sys
-
+import forked
 from torch import nn
 from typer.testing import CliRunner
 
@@ -177,7 +175,7 @@ def test_classes_that_a_program_returns_are_imported(tmp_path, monkeypatch):
         "        return answers.Answer(x + 1)\n"
         f"torch.export.save(torch.export.export(Model(), (torch.ones(3),)), {str(path)!r})\n"
     )
-    subprocess.run([sys.executable, "-c", make], cwd=tmp_path, check=True)
+    forked.python(make, cwd=tmp_path, check=True)
     with pytest.raises(
         BadInput, match=r"returns an object of answers\.Answer, and No module named"
     ):
@@ -207,7 +205,7 @@ def test_a_module_that_registers_operators_is_imported_where_it_is_named(tmp_pat
         "        return torch.ops.answers.twice(x) + 1\n"
         f"torch.export.save(torch.export.export(Model(), (torch.ones(3),)), {str(path)!r})\n"
     )
-    subprocess.run([sys.executable, "-c", make], cwd=tmp_path, check=True)
+    forked.python(make, cwd=tmp_path, check=True)
     run = CliRunner().invoke(app, ["compile", str(path)])
     assert run.exception.reason == (
         f"{path} calls torch.ops.answers.twice.default, which nothing here registers"
