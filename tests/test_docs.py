@@ -25,6 +25,7 @@ RANKS = ROOT / "docs" / "ranks.md"
 PRICES = ROOT / "docs" / "prices.md"
 FLEET = ROOT / "docs" / "how-to-share-a-fleet.md"
 PLAN = ROOT / "docs" / "how-to-plan.md"
+DECIDE = ROOT / "docs" / "how-to-decide.md"
 DAY = date(2026, 11, 21)
 
 
@@ -112,7 +113,7 @@ def outputs(text, folder):
 
 @pytest.mark.parametrize(
     ("page", "number"),
-    [(TUTORIAL, 10), (MODEL, 3), (RANKS, 3), (PRICES, 5), (FLEET, 2), (PLAN, 8)],
+    [(TUTORIAL, 10), (MODEL, 3), (RANKS, 3), (PRICES, 5), (FLEET, 2), (PLAN, 8), (DECIDE, 6)],
 )
 def test_a_tutorial_shows_what_its_commands_print(page, number, tmp_path):
     for needed in ("highspy",) if page == FLEET else ("pyarrow", "torch"):
@@ -170,3 +171,4 @@ if __name__ == "__main__":
     rewrite_tutorial(PRICES)
     rewrite_tutorial(FLEET)
     rewrite_tutorial(PLAN)
+    rewrite_tutorial(DECIDE)

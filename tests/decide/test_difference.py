@@ -47,6 +47,19 @@ def test_a_figure_with_doubt_is_compared_by_its_median():
         assert change.ratio == median / 10
 
 
+@pytest.mark.parametrize(
+    ("old", "within"),
+    [((0.5, 2.0, None), True), ((3.5, 4.0, None), False), ((None, None, None), None)],
+)
+def test_months_without_an_end_are_compared(old, within):
+    before, after = (
+        train(pays_back_months=dict(zip(("p10", "p50", "p90"), each, strict=True)))
+        for each in (old, (1.0, 3.0, None))
+    )
+    (change,) = only(before, after).figures
+    assert (change.old, change.new, change.within) == (old[1], 3.0, within)
+
+
 def test_what_is_no_floating_point_number_is_a_cause():
     other = train(layout={"tensor": 4, "is_sequence": False}, price="40.00 USD/h")
     found = only(train(), other)

@@ -198,8 +198,10 @@ def _changed_interval(path: str, old: Any, new: Any) -> Iterator[Change]:
     before, after = (one["p50"] if _is_interval(one) else one for one in (old, new))
     if before == after:
         return
-    is_known = _is_interval(old) and _is_number(after)
-    within = bool(old["p10"] <= after <= old["p90"]) if is_known else None
+    is_known = _is_interval(old) and _is_number(after) and _is_number(old["p10"])
+    within = None
+    if is_known:  # months without an end have no P90
+        within = bool(old["p10"] <= after) and (old["p90"] is None or bool(after <= old["p90"]))
     yield Change(path, before, after, within)
 
 

@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 
 from trnsim.arch.catalogue import Catalogue
+from trnsim.decide.times.families import TRAINING
 from trnsim.demo import examples
 from trnsim.formatting import amounts, durations, text_table
 from trnsim.system.machine import compared
@@ -36,5 +37,9 @@ def cost_lines(
         usd = "no public price" if estimate.usd is None else f"{amounts(estimate.usd)} USD"
         table.append((label, machines, durations(estimate.time_s), usd, str(estimate.quote)))
     header = ("", "instances", "time (P10 to P90)", "USD (P10 to P90)", "price")
-    title = f"4 Cost      {shape.name}, {tokens:.3g} tokens"
-    return [title, *[f"            {line}" for line in text_table(header, table).splitlines()]]
+    error = f"{TRAINING.median:.0%} off in the median, {TRAINING.p90:.0%} at P90"
+    title = f"4 Cost      {shape.name}, {tokens:.3g} tokens; plans of training were {error}"
+    return [
+        f"{title} (docs/accuracy-plans.md)",
+        *[f"            {line}" for line in text_table(header, table).splitlines()],
+    ]
