@@ -35,9 +35,10 @@ if not TYPE_CHECKING:  # for a checker, what is not listed above does not exist
         """A name of `__all__`, from its room, which is imported now."""
         if name not in _MODULES:
             raise AttributeError(f"module 'trnsim' has no attribute {name!r}")
-        if name == "run":
-            import_module("trnsim.device.watch").watch_runs()
-        return getattr(import_module(_MODULES[name]), name)
+        module = import_module(_MODULES[name])
+        if name == "run" and not module.listeners:
+            module.watch_first()
+        return getattr(module, name)
 
 
 def __dir__() -> list[str]:

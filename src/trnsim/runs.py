@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, overload, runtime_checkable
 
 from trnsim import arch
@@ -215,6 +216,27 @@ class RunListener(Protocol):
 listeners: Final[list[RunListener]] = []
 
 
+class _FirstRun:
+    """Begins to keep the state with the first run: a program without one needs none of its room."""
+
+    def begins(self, fabric: Fabric | None = None, ranks: int = 1) -> None:
+        """Put the state's own listener in this one's place, and tell it."""
+        listeners.remove(self)
+        known = tuple(listeners)
+        import_module("trnsim.device.watch").watch_runs()  # a room above this one
+        for one in listeners:
+            if one not in known:
+                one.begins(fabric, ranks)
+
+    def ended(self, run: Run, rank: int = 0) -> None:
+        """Nothing: a run that ended has begun."""
+
+
+def watch_first() -> None:
+    """Keep the state of this process from its first run on."""
+    listeners.append(_FirstRun())
+
+
 @contextmanager
 def untold() -> Generator[None]:
     """Inside, the listeners are told of no run: the caller tells of what the run is part of."""
@@ -228,7 +250,7 @@ def untold() -> Generator[None]:
 
 def _begun(start: Callable[[], Run]) -> Run:
     """A run that the listeners are told of."""
-    for one in listeners:
+    for one in tuple(listeners):
         one.begins()
     found = start()
     for one in listeners:

@@ -209,7 +209,7 @@ def run_world(
     policy = policy_named(order)
     fabric = _fabric(kernel, chip, ranks, lnc, instance)
     given = _inputs(args, kwargs, inputs, ranks)
-    for listener in listeners:
+    for listener in tuple(listeners):
         listener.begins(fabric, ranks)
     what = _What(kernel, chip, fabric, numerics=numerics, races=races)
     with seldom_collected():

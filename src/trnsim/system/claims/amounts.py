@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from trnsim.errors import EmulatorError
+from trnsim.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +29,7 @@ class Kind(Enum):
     ROW = "catalogue row"
 
 
-class Absent(EmulatorError):
+class Absent(BadInput):
     """An input that is not known: a row, a price, a published figure. Named, never guessed."""
 
 
