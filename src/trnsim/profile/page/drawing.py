@@ -27,6 +27,7 @@ figure { margin: 0; min-width: 0; max-width: 460px }
 figcaption { font-weight: 600; font-size: 12.5px; margin-bottom: 3px }
 svg { width: 100%; height: auto; display: block }
 svg text { font-size: 11px; fill: var(--soft) } svg text.name { fill: var(--ink) }
+svg text { paint-order: stroke; stroke: var(--panel); stroke-width: 3px }
 svg .grid { stroke: var(--line) } svg .zero { stroke: var(--soft) }
 svg .front { stroke: var(--accent); fill: none } svg .mid { stroke: var(--ink); stroke-width: 2 }
 svg .limit { stroke: var(--critical); stroke-width: 1.5; stroke-dasharray: 4 3 }
