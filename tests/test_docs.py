@@ -26,6 +26,7 @@ PRICES = ROOT / "docs" / "prices.md"
 FLEET = ROOT / "docs" / "how-to-share-a-fleet.md"
 PLAN = ROOT / "docs" / "how-to-plan.md"
 DECIDE = ROOT / "docs" / "how-to-decide.md"
+PILOT = ROOT / "docs" / "how-to-pilot.md"
 DAY = date(2026, 11, 21)
 
 
@@ -113,7 +114,10 @@ def outputs(text, folder):
 
 @pytest.mark.parametrize(
     ("page", "number"),
-    [(TUTORIAL, 10), (MODEL, 3), (RANKS, 3), (PRICES, 5), (FLEET, 2), (PLAN, 8), (DECIDE, 6)],
+    [
+        *[(TUTORIAL, 10), (MODEL, 3), (RANKS, 3), (PRICES, 5)],
+        *[(FLEET, 2), (PLAN, 8), (DECIDE, 6), (PILOT, 3)],
+    ],
 )
 def test_a_tutorial_shows_what_its_commands_print(page, number, tmp_path):
     for needed in ("highspy",) if page == FLEET else ("pyarrow", "torch"):
@@ -172,3 +176,4 @@ if __name__ == "__main__":
     rewrite_tutorial(FLEET)
     rewrite_tutorial(PLAN)
     rewrite_tutorial(DECIDE)
+    rewrite_tutorial(PILOT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -104,6 +105,7 @@ def write(
             predictor=Predictor(rows, tell),
             scan=scanned,
         )
+    folders.clear(out)
     paths = folders.write(made, launch, out)
     typer.echo(_written(made))
     for path in paths:
@@ -126,7 +128,7 @@ def read(
     Example: trnsim pilot read pilot today.log there.log
     """
     pilot = read_pilot(folder)
-    check_unchanged(pilot, folder)
+    check_unchanged(pilot, folder, version("trnsim"))
     found = read_logs(pilot, logs)
     rows = own_rows(None if pilot.prices is None else folder / pilot.prices)
     with progress() as tell:

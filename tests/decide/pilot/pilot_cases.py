@@ -42,6 +42,6 @@ def pilot_of(kind):
         there=runs.there,
         migration_usd=60_000.0,
         limit_months=12.0,
-        thresholds=thresholds(runs, Money(1e5, 6e4, 12.0), Slo()),
+        thresholds=thresholds(runs, Money(1e5, 6e4, 12.0, 0.8), Slo()),
         decision=decision(),
     )

@@ -5,7 +5,7 @@ import re
 import pytest
 from pilot_cases import pilot_of
 
-from trnsim.decide.pilot.files import check, readme, write
+from trnsim.decide.pilot.files import check, clear, readme, write
 from trnsim.decide.pilot.plan import read
 from trnsim.errors import BadInput
 from trnsim.formatting import amount
@@ -32,6 +32,16 @@ def test_a_folder_with_a_pilot_is_refused_unless_forced(tmp_path):
         check(tmp_path, is_forced=False)
     assert "--force" in str(caught.value)
     check(tmp_path, is_forced=True)
+
+
+def test_what_an_older_pilot_left_is_removed_and_nothing_else(tmp_path):
+    clear(tmp_path)
+    write(pilot_of("train"), LAUNCH, tmp_path)
+    for name in ("decision.json", "migration.md", "today.csv", "launch/mine.sh"):
+        (tmp_path / name).write_text("")
+    clear(tmp_path)
+    left = {str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*") if one.is_file()}
+    assert left == {"README.md", "today.csv", "launch/mine.sh"}
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path):

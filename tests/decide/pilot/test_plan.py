@@ -67,13 +67,18 @@ def test_a_file_that_changed_or_is_gone_is_refused(tmp_path):
     inventory.write_text("a")
     made = replace(pilot_of("train"), digests=digests([inventory], folder))
     assert list(made.digests) == ["../bill.csv"]
-    check_unchanged(made, folder)
+    check_unchanged(made, folder, "0")
     inventory.write_text("b")
     with pytest.raises(BadInput, match=r"bill.csv has changed since the pilot was written"):
-        check_unchanged(made, folder)
+        check_unchanged(made, folder, "0")
     inventory.unlink()
     with pytest.raises(BadInput, match=r"cannot read .*bill.csv"):
-        check_unchanged(made, folder)
+        check_unchanged(made, folder, "0")
+
+
+def test_a_pilot_of_another_version_is_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"is of trnsim 0, and this is 1, which may predict other"):
+        check_unchanged(pilot_of("train"), tmp_path, "1")
 
 
 def test_a_pilot_rests_on_its_inventory_its_model_and_its_prices():

@@ -2,13 +2,15 @@
 
 import math
 import os
+import shutil
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
-from log_cases import csv_log, step_s, titan_log
+from log_cases import csv_log, step_s, titan_log, vllm_log
+from workload_cases import BERT, SMALL
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.decide.assess import Asked
@@ -187,3 +189,69 @@ def test_logits_are_held_against_their_dtype(laws):
     assert checks(near)["logits"].is_met
     assert checks(far)["logits"].is_met is False
     assert far.renewed.verdict == "pilot"
+
+
+HEADER = "workload,model_config,kind,{unit},current_instance,usd_per_month,{more}\n"
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory):
+    """A service with a promise, on a small model."""
+    folder = tmp_path_factory.mktemp("serving")
+    shutil.copy(SMALL, folder)
+    (folder / "inventory.csv").write_text(
+        HEADER.format(unit="tokens_per_month", more="input_len,output_len,tpot_s")
+        + "chat,small_llama.json,serve,1e11,g5.xlarge,30000,800,100,0.1\n"
+    )
+    asked = replace(ASKED, on=("inf2.xlarge",))
+    predictor = Predictor()
+    made, _ = pilot(folder / "inventory.csv", folder, asked, Wanted(),
+                    predictor=predictor)  # fmt: skip
+    return folder, made, predictor
+
+
+def loaded(serving, today, there, **settings):
+    folder, made, predictor = serving
+    paths = [
+        vllm_log(folder / f"{side}.json", made.sides[side].rate_per_s.p50 / factor, **settings)
+        for side, factor in (("today", today), ("there", there))
+    ]
+    return result(made, folder, read_logs(made, paths), predictor=predictor)
+
+
+def test_load_tests_give_factors_and_promises(serving):
+    found = loaded(serving, 0.8, 1.3)
+    assert found.today.factor == pytest.approx(0.8)
+    assert found.there.factor == pytest.approx(1.3)
+    assert checks(found)["TPOT P99"].figure == pytest.approx(0.045)
+    assert checks(found)["TPOT P99"].is_met
+    assert checks(found)["failed requests"].figure == 0
+    assert found.renewed.candidates[1].slo == "met"
+
+
+def test_a_promise_that_a_load_test_breaks_forbids_the_move(serving):
+    found = loaded(serving, 1.0, 1.0, tpot_ms=90.0, failed=100)
+    failed = {one.name for one in found.failed}
+    assert failed >= {"TPOT P99", "failed requests"}
+    assert found.renewed.candidates[1].slo == "missed"
+    assert found.renewed.verdict == "no-go"
+
+
+def test_passes_are_read_from_a_table_of_batches(tmp_path):
+    shutil.copy(BERT, tmp_path)
+    (tmp_path / "inventory.csv").write_text(
+        HEADER.format(unit="items_per_month", more="sequence,batch,latency_s")
+        + "labels,bert.json,infer,2e10,g5.xlarge,20000,128,8,1\n"
+    )
+    asked, predictor = replace(ASKED, on=("inf2.xlarge",)), Predictor()
+    made, _ = pilot(tmp_path / "inventory.csv", tmp_path, asked, Wanted(), predictor=predictor)
+    paths = []
+    for side, factor in (("today", 1.2), ("there", 0.9)):
+        batch_s = factor * 8 / made.sides[side].rate_per_s.p50
+        rows = [f"{at * batch_s:.6f},{batch_s:.6f},{batch_s:.6f},8" for at in range(1000)]
+        paths.append(tmp_path / f"{side}.csv")
+        paths[-1].write_text("\n".join(["sent_s,ttft_s,e2e_s,output_tokens", *rows]))
+    found = result(made, tmp_path, read_logs(made, paths), predictor=predictor)
+    assert found.today.factor == pytest.approx(1.2, rel=0.01)
+    assert found.there.factor == pytest.approx(0.9, rel=0.01)
+    assert checks(found)["latency P99"].is_met

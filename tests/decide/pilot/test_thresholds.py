@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from pilot_cases import PRICE, paired_run
+from pilot_cases import paired_run
 
 from trnsim.decide.inventory.workload import Slo
 from trnsim.decide.pilot.thresholds import (
@@ -17,7 +17,7 @@ from trnsim.decide.pilot.thresholds import (
     unit_roundoff,
 )
 
-MONEY = Money(bill=100_000.0, migration_usd=60_000.0, limit_months=12.0)
+MONEY = Money(bill=100_000.0, migration_usd=60_000.0, limit_months=12.0, ratio=0.8)
 
 
 def by_name(runs, money=MONEY, **slo):
@@ -34,25 +34,22 @@ def test_limits_of_a_training_run_by_hand():
     assert found["loss"].limit == pytest.approx(2**-8 + 3 * math.sqrt(2) * 0.003)
     assert found["logits"].limit == pytest.approx(2**-8 * 8)  # 32 layers, two sums each
     assert found["throughput P10"].limit == 2e4
-    # 5,000 USD a month of the move leave 95 % of the bill; both sides cost 40 USD an hour
-    assert found["throughput break-even"].limit == pytest.approx(1 / 0.95)
+    # 5,000 USD a month of the move leave 95 % of the bill; 80 % are needed at 0.3 of the rate
+    assert found["throughput break-even"].limit == pytest.approx(0.3 * 0.8 / 0.95)
     assert found["USD a month"].limit == pytest.approx(95_000)
     assert "failed requests" not in found
 
 
-def test_a_dearer_instance_must_be_faster():
+def test_a_dearer_place_must_be_faster():
     runs = paired_run()
-    dear = replace(runs.there, price=replace(PRICE, usd_per_hour=80.0))
-    assert break_even(runs.today, dear, MONEY) == pytest.approx(2 / 0.95)
+    dear = replace(MONEY, ratio=1.6)
+    assert break_even(runs.today, runs.there, dear) == pytest.approx(0.3 * 1.6 / 0.95)
 
 
-def test_without_a_price_or_with_a_bill_that_never_pays_there_is_no_break_even():
-    runs = paired_run()
-    unpriced = replace(runs, there=replace(runs.there, price=None))
-    assert "throughput break-even" not in by_name(unpriced)
+def test_a_bill_that_never_pays_has_no_break_even():
     small = replace(MONEY, bill=5000.0)
     assert small.left == 0
-    assert not {"throughput break-even", "USD a month"} & by_name(runs, small).keys()
+    assert not {"throughput break-even", "USD a month"} & by_name(paired_run(), small).keys()
 
 
 def test_promises_of_a_service_are_thresholds():

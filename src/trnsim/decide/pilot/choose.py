@@ -57,6 +57,7 @@ class _Looked:
     told: Telling
     runs: Paired | None = None
     cost: Migration | None = None
+    ratio: float = 1.0
 
 
 def pilot(
@@ -138,7 +139,7 @@ class _Look:
         except EmulatorError as error:
             return self._refused(workload, f"{there.instance.name}: {error.reason}")
         cost = migration(here.is_neuron, there.is_neuron)
-        return _Looked(workload, telling(workload.name, stake, runs), runs, cost)
+        return _Looked(workload, telling(workload.name, stake, runs), runs, cost, stake.ratio)
 
     @staticmethod
     def _refused(workload: Workload, reason: str | None) -> _Looked:
@@ -205,7 +206,7 @@ def _made(
     if best.runs is None or best.cost is None:
         raise ValueError("a workload without runs has no pilot")
     workload, limit = best.workload, float(PAYBACK_LIMIT_MONTHS)
-    money = Money(workload.current.usd_per_month, best.cost.usd, limit)
+    money = Money(workload.current.usd_per_month, best.cost.usd, limit, best.ratio)
     return Pilot(
         version=decision.version,
         inventory=relative(path, folder),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DECISION: Final = "decision.json"
 DOCUMENT: Final = "migration.md"
+RESULTS: Final = (DECISION, DOCUMENT)
 
 
 def renewed(pilot: Pilot, found: Result) -> Decision:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trnsim import files
+from trnsim.decide.pilot.document import RESULTS
 from trnsim.decide.pilot.logs import FORMATS
 from trnsim.decide.pilot.measure import MOST_SIGMA
 from trnsim.decide.pilot.plan import NAME, Pilot
@@ -45,6 +46,22 @@ def check(folder: Path, *, is_forced: bool) -> None:
             fix="name another folder, or write over it with --force",
         )
     files.check_folder(folder)
+
+
+def clear(folder: Path) -> None:
+    """Remove what an older pilot left in `folder`: its launch files and its result.
+
+    Raises:
+        BadInput: one cannot be removed.
+    """
+    if not (folder / NAME).exists():
+        return
+    old = [*(folder / LAUNCH).glob("t*-*.*"), *(folder / name for name in RESULTS), folder / NAME]
+    for path in old:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise BadInput(f"cannot remove {path}: {error.strerror}") from error
 
 
 def write(pilot: Pilot, launch: Mapping[str, str], folder: Path) -> list[Path]:

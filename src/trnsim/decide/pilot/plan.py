@@ -123,12 +123,18 @@ def rests_on(workload: Workload, inventory: Path, prices: Path | None) -> list[P
     return [inventory, Path(workload.line.file), workload.model_path, *more]
 
 
-def check_unchanged(pilot: Pilot, folder: Path) -> None:
-    """Refuse a pilot whose files are others by now.
+def check_unchanged(pilot: Pilot, folder: Path, now: str) -> None:
+    """Refuse a pilot whose files are others by now, or whose predictions are of another version.
 
     Raises:
-        BadInput: a file has changed, or is gone.
+        BadInput: a file has changed, or is gone, or trnsim is not the one that wrote it; `now` is.
     """
+    if pilot.version != now:
+        raise BadInput(
+            f"{folder / NAME} is of trnsim {pilot.version}, and this is {now}, which may predict "
+            "other times",
+            fix=f"read it with trnsim {pilot.version}",
+        )
     for name, stated in pilot.digests.items():
         path = folder / name
         if digests([path], folder)[relative(path, folder)] != stated:

@@ -3,9 +3,9 @@
     logits      largest difference / largest logit  <=  u sqrt(2 layers)
     loss        relative difference at the end      <=  u + 3 sqrt(2) noise
     throughput  an instance there  >=  P10 of the prediction
-    throughput  there / today, an instance  >=  (USD/h there / USD/h today) / left
+    throughput  there / today, an instance  >=  (predicted there / today) ratio / left
     USD a month there  <=  today's bill x left
-    left = 1 - migration / (payback limit x today's bill)
+    left = 1 - migration / (payback limit x today's bill), ratio = cost there / cost today
 
 u is half the distance from 1 to the next number of the dtype. Every layer adds to the residual
 stream twice, and roundings that do not depend on each other add in squares. The noise is that of
@@ -76,11 +76,13 @@ class Money:
         bill: USD a month today.
         migration_usd: cost of the move.
         limit_months: within which it is to pay back.
+        ratio: predicted cost there over predicted cost today.
     """
 
     bill: float
     migration_usd: float
     limit_months: float
+    ratio: float
 
     @property
     def left(self) -> float:
@@ -131,10 +133,14 @@ def _speed(runs: Paired, money: Money) -> list[Threshold]:
 
 
 def break_even(today: Side, there: Side, money: Money) -> float | None:
-    """Rate of an instance there over one of today's, at which it just pays back; None: never."""
-    if today.price is None or there.price is None or money.left <= 0:
+    """Rate of an instance there over one of today's, at which it just pays back; None: never.
+
+    Where whole instances are kept on all month, what today's leave idle counts in `money.ratio`.
+    """
+    if money.left <= 0:
         return None
-    return there.price.usd_per_hour / today.price.usd_per_hour / money.left
+    predicted = there.rate_per_s.p50 / there.instances / (today.rate_per_s.p50 / today.instances)
+    return predicted * money.ratio / money.left
 
 
 def _promises(run: Run, slo: Slo) -> list[Threshold]:

@@ -84,3 +84,12 @@ def test_a_batch_that_changes_is_refused(tmp_path):
     rows = [f"{number},5,2,{8 + number % 2}" for number in range(20)]
     with pytest.raises(BadInput, match=r"sequences of a step are \[8, 9\]"):
         read(written(tmp_path, "step,loss,step_s,sequences", rows))
+
+
+def test_items_of_a_batch_have_no_time_between_them(tmp_path):
+    rows = [f"{at},0.5,0.5,8" for at in range(60)]
+    path = tmp_path / "passes.csv"
+    path.write_text("\n".join(["sent_s,ttft_s,e2e_s,output_tokens", *rows]))
+    run = read(path).run
+    assert run.tpot_s == {}
+    assert run.output_tokens_per_s == 480 / 59.5

@@ -81,7 +81,9 @@ def _requests(path: Path, rows: Sequence[Cells]) -> Load:
         )
     ends = [one.sent_s + one.e2e_s for one in done]
     duration_s = max(ends) - min(one.sent_s for one in done)
-    between = [(one.e2e_s - one.ttft_s) / (one.tokens - 1) for one in done if one.tokens > 1]
+    # Items of a batch come out together: no time lies between them.
+    several = [one for one in done if one.tokens > 1 and one.e2e_s > one.ttft_s]
+    between = [(one.e2e_s - one.ttft_s) / (one.tokens - 1) for one in several]
     found = Load(
         requests=len(done),
         failed=len(rows) - len(done),
