@@ -147,7 +147,8 @@ clients: .venv-clients/.made ## test released programs that know the device: tra
 
 # Four minutes on two cores. Two clients come by path from clones: make platform UPSTREAM=folder.
 platform: .venv-platform/.made ## test released programs that find and watch devices: Ray, Datadog, Prometheus and others
-	TRNSIM_UPSTREAM="$(abspath $(UPSTREAM))" .venv-platform/bin/python -m pytest --quiet tests/platform
+	TRNSIM_UPSTREAM="$(abspath $(UPSTREAM))" .venv-platform/bin/python -m pytest --quiet \
+		--numprocesses=2 --dist=loadfile tests/platform
 
 models: .venv-clients/.made ## write docs/models.md: every architecture of transformers; a stopped run goes on
 	.venv-clients/bin/python tests/clients/models.py
