@@ -1,9 +1,8 @@
 """The shape of the house: a test for every source file, and budgets for files and functions."""
 
 import ast
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE, TESTS = ROOT / "src" / "trnsim", ROOT / "tests"
@@ -73,17 +72,28 @@ def mirror(file):
     return TESTS / path.parent / f"test_{path.name}"
 
 
-def functions(file):
-    tree = ast.parse((SOURCE / file).read_text(encoding="utf-8"))
-    return [
-        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+@cache
+def tree(file):
+    """The syntax tree of a source file, parsed once."""
+    return ast.parse((SOURCE / file).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if not file.endswith("__init__.py")])
-def test_every_source_file_has_a_test_that_mirrors_it_or_covers_it(file):
-    test, _ = COVERED.get(file, (mirror(file).relative_to(TESTS), ""))
-    assert (TESTS / test).is_file(), f"src/trnsim/{file} has no tests/{test}"
+def lengths(file):
+    """Each function of a file with its lines of code, less those of its docstring."""
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            documented = ast.get_docstring(node) is not None
+            first = node.body[0].end_lineno if documented else node.lineno
+            yield f"{file}:{node.lineno} {node.name}", node.end_lineno - first
+
+
+def test_every_source_file_has_a_test_that_mirrors_it_or_covers_it():
+    lacking = []
+    for file in FILES:
+        test, _ = COVERED.get(file, (mirror(file).relative_to(TESTS), ""))
+        if not file.endswith("__init__.py") and not (TESTS / test).is_file():
+            lacking.append(f"src/trnsim/{file} has no tests/{test}")
+    assert lacking == []
 
 
 def test_what_is_said_to_be_covered_exists_and_has_no_mirror():
@@ -93,23 +103,21 @@ def test_what_is_said_to_be_covered_exists_and_has_no_mirror():
         assert reason
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_no_source_file_is_longer_than_five_hundred_lines(file):
-    assert len((SOURCE / file).read_text(encoding="utf-8").splitlines()) <= MAX_FILE_LINES
+def test_no_source_file_is_longer_than_five_hundred_lines():
+    counted = {
+        file: len((SOURCE / file).read_text(encoding="utf-8").splitlines()) for file in FILES
+    }
+    assert {file: lines for file, lines in counted.items() if lines > MAX_FILE_LINES} == {}
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_no_function_is_longer_than_sixty_lines_of_code(file):
-    for function in functions(file):
-        documented = ast.get_docstring(function) is not None
-        first = function.body[0].end_lineno if documented else function.lineno
-        length = function.end_lineno - first
-        assert length <= MAX_FUNCTION_LINES, f"{file}:{function.lineno} {function.name}: {length}"
+def test_no_function_is_longer_than_sixty_lines_of_code():
+    counted = dict(one for file in FILES for one in lengths(file))
+    assert len(counted) > len(FILES)
+    assert {name: lines for name, lines in counted.items() if lines > MAX_FUNCTION_LINES} == {}
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_every_source_file_says_what_it_is_for(file):
-    assert ast.get_docstring(ast.parse((SOURCE / file).read_text(encoding="utf-8")))
+def test_every_source_file_says_what_it_is_for():
+    assert [file for file in FILES if not ast.get_docstring(tree(file))] == []
 
 
 def test_modules_that_tests_share_have_names_of_their_own():

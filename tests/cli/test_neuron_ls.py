@@ -24,7 +24,7 @@ def run(tmp_path, monkeypatch):
 def test_the_instance_is_named_above_each_table(run):
     for option in ((), ("-w",), ("-a",), ("-t",)):
         assert run(*option).startswith(
-            "instance-type: trn2.48xlarge\ninstance-id: i-00000000000000000\n"
+            "instance-type: trn2.48xlarge\ninstance-id: i-00000000emulated\n"
             "logical-neuroncore-config: 2\n+--------+"
         )
     assert "CORE IDS" in run()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trnsim.instance.model import Device, InstanceModel
     from trnsim.instance.state.record import Record
 
-INSTANCE_ID: Final = "i-00000000000000000"
+INSTANCE_ID: Final = "i-00000000emulated"
 """No instance has it: an emulated one has no number at EC2."""
 SHORT: Final = 40
 WIDE: Final = 80
