@@ -20,10 +20,8 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.device import call_log, faults, hbm
 from trnsim.device.call_log import Recording
-from trnsim.device.call_time import CallTime, time_of
 from trnsim.device.collective_log import kind_of
 from trnsim.device.device_core import logical_config, target, visible_cores
-from trnsim.device.places import placed_time
 from trnsim.errors import EmulatorError
 from trnsim.instance.cores import COUNT, VISIBLE, process_instance
 from trnsim.instance.model import instance_model
@@ -31,9 +29,7 @@ from trnsim.instance.state import hardware, identity
 from trnsim.instance.state.folder import OFF, STATE_VARIABLE
 from trnsim.instance.state.record import MEMORY, Record, percentiles
 from trnsim.instance.state.writer import Writer
-from trnsim.lower.lowering import added
 from trnsim.nki.environment import instance_target
-from trnsim.profile.measures.busy import busy_s
 from trnsim.runs import Run, listeners
 
 if TYPE_CHECKING:
@@ -41,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trnsim.device.call_log import FindScope
-    from trnsim.device.call_time import DeviceCall
+    from trnsim.device.call_time import CallTime, DeviceCall
     from trnsim.device.collective_log import CollectiveCall
     from trnsim.fabric.fabric import Fabric
 
@@ -90,6 +86,8 @@ class Work(Recording):
 
     def ran(self, run: Run, core: int = 0) -> None:
         """Add a run of a kernel."""
+        from trnsim.profile.measures.busy import busy_s  # noqa: PLC0415  readers alone need it
+
         timeline = run.timeline
         self._add(core, 1, timeline.device_time_s, timeline.launch_s, busy_s(timeline))
 
@@ -97,6 +95,13 @@ class Work(Recording):
         """Turn what was counted into times; percentiles are those since the last call."""
         new, self._new = self._new, Counter()
         exchanges, self._exchanges = self._exchanges, Counter()
+        if not (new or exchanges):
+            return
+        # What times need is loaded with the first reader: a program alone does without.
+        from trnsim.device.call_time import time_of  # noqa: PLC0415
+        from trnsim.device.places import placed_time  # noqa: PLC0415
+        from trnsim.lower.lowering import added  # noqa: PLC0415
+
         if new:
             self.total_s, self.device_s = Counter(), Counter()
         for (core, call), number in new.items():
@@ -120,8 +125,9 @@ class Work(Recording):
         self.total_s[device_s + launch_s] += number
         self.device_s[device_s] += number
         known = self.busy_s[core]
-        named = {_NAMES.get(engine, engine): time_s for engine, time_s in busy.items()}
-        self.busy_s[core] = added([(1.0, known), (number, named)])
+        for engine, time_s in busy.items():
+            name = _NAMES.get(engine, engine)
+            known[name] = known.get(name, 0.0) + number * time_s
 
 
 class _Watch:
