@@ -51,8 +51,9 @@ def neuron_monitor_prometheus(
                 typer.echo(f"wrote {path}")
         return
     collected = Collected()
-    end = serve(collected, port, address)
-    print(f"emulated by trnsim; listening on {address} port {port}", file=sys.stderr, flush=True)
+    serving = serve(collected, port, address)
+    where = f"{address} port {serving.port}"
+    print(f"emulated by trnsim; listening on {where}", file=sys.stderr, flush=True)
     source = reports(sys.stdin, _complain) if is_fed(sys.stdin) else own_reports()
     try:
         for report in source:
@@ -60,7 +61,7 @@ def neuron_monitor_prometheus(
     except KeyboardInterrupt:
         pass
     finally:
-        end()
+        serving.end()
 
 
 def _complain(what: str) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trnsim.cli.options import AsJson, AsOf, OwnPrices, as_number, day_of, own_rows, parser
+from trnsim.cli.asked import AskedOptions, check_seed
+from trnsim.cli.options import AsJson, as_number, command, own_rows, parser
 from trnsim.cli.progress import progress
-from trnsim.decide.assess import Asked
 from trnsim.decide.pilot import document
 from trnsim.decide.pilot import files as folders
 from trnsim.decide.pilot.choose import Wanted
@@ -36,21 +36,17 @@ app = parser(
 )
 
 
-@app.command()
-def write(
+@dataclass(frozen=True, kw_only=True)
+class WriteOptions(AskedOptions):
+    """What one may ask of a pilot."""
+
     inventory: Annotated[
-        Path,
-        typer.Argument(help="What trnsim assess reads.", metavar="INVENTORY"),
-    ],
-    out: Annotated[Path, typer.Option("--out", help="The folder to write to.", metavar="DIR")],
+        Path, typer.Argument(help="What trnsim assess reads.", metavar="INVENTORY")
+    ]
+    out: Annotated[Path, typer.Option("--out", help="The folder to write to.", metavar="DIR")]
     workload: Annotated[
-        str | None,
-        typer.Option(help="Its name; without, the one that a pilot tells most about."),
-    ] = None,
-    on: Annotated[
-        list[str] | None,
-        typer.Option(help="Instances or families to look at alone.", metavar="INSTANCE"),
-    ] = None,
+        str | None, typer.Option(help="Its name; without, the one that a pilot tells most about.")
+    ] = None
     steps: Annotated[
         int | None,
         typer.Option(
@@ -58,55 +54,41 @@ def write(
             help="Steps of a training run, or requests of a load test.",
             metavar="NUMBER",
         ),
-    ] = None,
-    price: Annotated[
-        str,
-        typer.Option(
-            "--price", help="Purchase kind of both sides; without, today's.", metavar="KIND"
-        ),
-    ] = "",
-    mixed_prices: Annotated[
-        bool, typer.Option("--mixed-prices", help="Let another kind stand in, and say so.")
-    ] = False,
-    prices: OwnPrices = None,
-    as_of: AsOf = None,
+    ] = None
     seed: Annotated[
         int,
         typer.Option(
             parser=as_number(parse_whole), help="Of draws, weights and data.", metavar="NUMBER"
         ),
-    ] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Write over a pilot.")] = False,
-) -> None:
+    ] = 0
+    force: Annotated[bool, typer.Option("--force", help="Write over a pilot.")] = False
+
+
+@app.command("write")
+@command(WriteOptions)
+def write(given: WriteOptions) -> None:
     """Write the paired run of the workload that tells most, its launch files and its thresholds.
 
     Example: trnsim pilot write examples/inventory.csv --on trn1 --out pilot
     """
-    if seed < 0:
-        raise BadInput(f"--seed is {seed}; legal: whole numbers from 0 on")
-    if steps is not None and steps < 1:
-        raise BadInput(f"--steps is {steps}; legal: whole numbers from 1 on")
-    folders.check(out, is_forced=force)
-    rows = own_rows(prices)
-    asked = Asked(
-        on=tuple(on or ()),
-        kind=price,
-        as_of=day_of(as_of, rows),
-        seed=seed,
-        is_mixed=mixed_prices,
-    )
+    check_seed(given.seed)
+    if given.steps is not None and given.steps < 1:
+        raise BadInput(f"--steps is {given.steps}; legal: whole numbers from 1 on")
+    folders.check(given.out, is_forced=given.force)
+    rows = own_rows(given.prices)
+    asked = given.asked(rows, given.seed)
     with progress() as tell:
         made, launch = chosen(
-            inventory,
-            out,
+            given.inventory,
+            given.out,
             asked,
-            Wanted(workload, steps, prices),
+            Wanted(given.workload, given.steps, given.prices),
             rows=rows,
             predictor=Predictor(rows, tell),
             scan=scanned,
         )
-    folders.clear(out)
-    paths = folders.write(made, launch, out)
+    folders.clear(given.out)
+    paths = folders.write(made, launch, given.out)
     typer.echo(_written(made))
     for path in paths:
         typer.echo(f"wrote {path}")

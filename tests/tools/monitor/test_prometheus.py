@@ -31,10 +31,10 @@ def text():
         Monitor(EVERYTHING, lambda: [record()], lambda _: model, partial(counters, ())).report()
     )
     port = free_port()
-    end = serve(collected, port, "127.0.0.1")
+    serving = serve(collected, port, "127.0.0.1")
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         found = answer.read().decode()
-    end()
+    serving.end()
     return found
 
 
@@ -68,6 +68,13 @@ def test_a_port_that_is_taken_is_named():
         port = other.getsockname()[1]
         with pytest.raises(BadInput, match=f"cannot listen on 127.0.0.1 port {port}: another pro"):
             serve(Collected(), port, "127.0.0.1")
+
+
+def test_any_port_that_is_free_is_named():
+    serving = serve(Collected(), 0, "127.0.0.1")
+    with urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/metrics", timeout=10) as answer:
+        assert answer.status == 200
+    serving.end()
 
 
 def test_an_address_that_is_not_this_machines_is_named():

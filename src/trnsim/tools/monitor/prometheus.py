@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import errno
 from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from trnsim.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from trnsim.tools.monitor.series import Collected, Metric, Series
 
@@ -36,8 +38,21 @@ class Exporter:
             yield _family(metric, several, self.collected.instance)
 
 
-def serve(collected: Collected, port: int, address: str) -> Callable[[], None]:
-    """Answer scrapes on `address` and `port` from now on; what is returned ends that.
+@dataclass(frozen=True)
+class Serving:
+    """Scrapes that are answered.
+
+    Attributes:
+        port: that was had; where 0 was asked for, one that was free.
+        end: answers no more.
+    """
+
+    port: int
+    end: Callable[[], None]
+
+
+def serve(collected: Collected, port: int, address: str) -> Serving:
+    """Answer scrapes on `address` and `port` from now on.
 
     Raises:
         BadInput: prometheus_client is not installed, or the port cannot be had.
@@ -62,7 +77,7 @@ def serve(collected: Collected, port: int, address: str) -> Callable[[], None]:
         server.server_close()
         thread.join()
 
-    return end
+    return Serving(server.server_port, end)
 
 
 def _family(metric: Metric, several: list[Series], instance: dict[str, str]) -> Any:
