@@ -16,7 +16,8 @@ from trnsim.instance.shell import sysfs
 from trnsim.instance.shell.cover import Cover
 from trnsim.instance.shell.keeper import Keeper
 from trnsim.instance.state import folder, hardware
-from trnsim.tools.monitor.own import own_reports
+from trnsim.tools.monitor.config import everything
+from trnsim.tools.monitor.own import own_monitor, own_reports
 from trnsim.tools.monitor.prometheus import Exporter
 from trnsim.tools.monitor.series import Collected
 
@@ -41,6 +42,8 @@ def test_a_fault_is_injected_and_ended(place):
     assert (one.kind, one.device, one.core, one.for_s) == ("hbm-ecc", 3, 1, 30.0)
     assert call("clear").output == "1 faults ended (emulated)\n"
     assert call("clear", "--device", "3").output == "0 faults ended (emulated)\n"
+    assert call("reset").output == "1 faults forgotten, counters are at 0 (emulated)\n"
+    assert hardware.injected(place) == []
 
 
 @pytest.mark.parametrize(
@@ -67,6 +70,11 @@ def test_durations(place, text, for_s):
         (["hang", "--device", "3", "--core", "4"], "core 4 does not exist: a device of .* 0 to 3"),
         (["hang", "--device", "3", "--for", "soon"], "--for 'soon' is no duration"),
         (["hang", "--device", "3", "--for", "0s"], "--for '0s' is no duration"),
+        (["clear", "--core", "0"], "trnsim fault clear takes no --core"),
+        (["clear", "--for", "3s"], "trnsim fault clear takes no --for"),
+        (["reset", "--device", "3"], "trnsim fault reset takes no --device"),
+        (["reset", "--core", "0"], "trnsim fault reset takes no --core"),
+        (["reset", "--for", "3s"], "trnsim fault reset takes no --for"),
     ],
 )
 def test_what_cannot_be_injected_is_refused(place, words, message):
@@ -108,8 +116,20 @@ def scraped(report):
     return client.generate_latest(registry).decode()
 
 
+@pytest.fixture
+def sysfs_of_device_3(tmp_path):
+    """The keeper of a running shell, and the files of device 3 that it refreshes."""
+    model = instance_model("trn2.48xlarge", 2)
+    root = tmp_path / "sysfs"
+    root.mkdir()
+    Cover.write(str(root), sysfs.device_files(model, model.devices[3]))
+    keeper = Keeper(model, str(root))
+    yield keeper, root / "neuron3"
+    os.close(keeper.files.descriptor)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="counters of Linux's sysfs")
-def test_a_memory_that_fails_is_the_same_to_everybody(place, struck, tmp_path):
+def test_a_memory_that_fails_is_the_same_to_everybody(place, struck, sysfs_of_device_3):
     """The program's error, neuron-monitor, Prometheus, sysfs and the log tell of one fault."""
     pytest.importorskip("prometheus_client", reason="pip install 'trnsim[platform]'")
     pid, said = struck
@@ -131,18 +151,44 @@ def test_a_memory_that_fails_is_the_same_to_everybody(place, struck, tmp_path):
     assert [at for at, count in events if float(count)] == ["3"]
     assert re.search(r'execution_errors_total{error_type="hardware",.*} 1\.0', text)
 
-    model = instance_model("trn2.48xlarge", 2)
-    root = tmp_path / "sysfs"
-    root.mkdir()
-    Cover.write(str(root), sysfs.device_files(model, model.devices[3]))
-    keeper = Keeper(model, str(root))
+    keeper, device = sysfs_of_device_3
     keeper.refresh()
-    os.close(keeper.files.descriptor)
-    stats = root / "neuron3" / "neuron_core2" / "stats"  # the first of the logical core's two
-    assert (root / "neuron3/stats/hardware/mem_ecc_uncorrected").read_text() == "1\n"
+    stats = device / "neuron_core2" / "stats"  # the first of the logical core's two
+    assert (device / "stats/hardware/mem_ecc_uncorrected").read_text() == "1\n"
     assert (stats / "status/infer_completed_with_error/total").read_text() == "1\n"
     assert (stats / "status/hw_error/total").read_text() == "1\n"
 
     (line,) = (place / hardware.LOG).read_text().splitlines()
     assert "NEURON_HW_ERR=HBM_UNCORRECTABLE_ERROR" in line
     assert " nd-id=3 nc-id=1 " in line
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counters of Linux's sysfs")
+def test_after_a_reset_all_that_runs_on_begins_at_0(place, sysfs_of_device_3):
+    """neuron-monitor, what its exporters have, and sysfs."""
+    keeper, device = sysfs_of_device_3
+    ecc = device / "stats/hardware/mem_ecc_uncorrected"
+    monitor, collected = own_monitor(everything(period_s=1e-6)), Collected()
+
+    def seen():
+        keeper.refresh()
+        collected.add(monitor.report())
+        (events,) = [
+            one
+            for one in collected.series
+            if one.metric.name == "hardware_ecc_events"
+            and one.labels == {"event_type": "mem_ecc_uncorrected", "neuron_device_index": "3"}
+        ]
+        return int(ecc.read_text()), events.value, events.since_s
+
+    for _ in range(2):
+        call("hbm-ecc", "--device", "3")
+    assert seen()[:2] == (2, 2)
+    began_s = seen()[2]
+    call("reset")
+    after = seen()
+    assert after[:2] == (0, 0)
+    assert after[2] > began_s  # a counter that began anew
+    call("hbm-ecc", "--device", "3")
+    assert seen() == (1, 1, after[2])
+    assert len((place / hardware.LOG).read_text().splitlines()) == 1

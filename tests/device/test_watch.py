@@ -7,6 +7,7 @@ import textwrap
 import time
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -18,12 +19,14 @@ from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.faults import HardwareFault
 from trnsim.device.places import placed_time
 from trnsim.errors import BadInput
+from trnsim.instance.model import instance_model
 from trnsim.instance.state import folder, hardware
 from trnsim.instance.state.reader import read_all
 from trnsim.lower import Cost
 from trnsim.nki import collectives, isa
 from trnsim.nki import language as nl
 from trnsim.profile.measures.busy import busy_s
+from trnsim.tools.monitor import groups
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,43 @@ def test_a_fault_of_a_ranks_device_is_the_runs(place):
     trnsim.run(doubled, np.ones((128, 512), np.float32))  # on device 0
     with pytest.raises(HardwareFault, match=r"1203\) on device 1, core 0 \(neuron:8\)"):
         trnsim.run(reduced, ONES, group, ranks=16, instance="trn2.48xlarge")
+
+
+def test_a_program_that_runs_follows_a_reset(place):
+    watch.watch_runs()
+    hardware.inject(place, hardware.Injected("dma", 0, None, time.time(), None))
+    with pytest.raises(HardwareFault, match=r"1203\) on device 0"):
+        trnsim.run(doubled, np.ones((128, 512), np.float32))
+    hardware.reset(place)
+    watch.present().writer.look()
+    trnsim.run(doubled, np.ones((128, 512), np.float32))
+
+
+@nki.jit
+def multiplied(a_transposed, b):
+    """``a @ b``, and a transpose, whose operations are no model's."""
+    product = nl.ndarray((96, 256), nl.float32, buffer=nl.psum)
+    isa.nc_matmul(dst=product, stationary=nl.load(a_transposed), moving=nl.load(b))
+    turned = nl.ndarray((96, 128), nl.bfloat16, buffer=nl.psum)
+    isa.nc_transpose(dst=turned, data=nl.load(a_transposed), engine=isa.tensor_engine)
+    result = nl.ndarray((96, 256), nl.float32, buffer=nl.shared_hbm)
+    nl.store(result, nl.copy(product))
+    return result
+
+
+def test_a_run_of_a_kernel_has_the_operations_of_its_products(place):
+    watch.watch_runs()
+    folder.listen(place, 30)
+    a, b = (np.ones((128, columns), ml_dtypes.bfloat16) for columns in (96, 256))
+    for _ in range(3):
+        run = trnsim.run(multiplied, a, b)
+        watch.present().writer.look()
+    (record,) = read_all(place)
+    # The reader is heard after the first run.
+    assert record.flop == {0: 2 * 2 * 96 * 128 * 256}
+    model = instance_model(record.instance, record.lnc)
+    used = groups.neuroncore_counters(record, None, model)["neuroncores_in_use"]["0"]
+    assert used["flops"] == round(2 * 96 * 128 * 256 / run.total_time_s)
 
 
 def test_a_plain_call_of_a_kernel_is_seen_too(place):

@@ -18,7 +18,7 @@ END = "--- the end of a command"
 PAGES = [
     ("how-to-ray.md", 2, 1, (), True),
     ("how-to-datadog.md", 4, 1, (), False),
-    ("how-to-prometheus.md", 5, 5, ("prometheus", "promtool"), False),
+    ("how-to-prometheus.md", 6, 6, ("prometheus", "promtool"), False),
     ("how-to-sagemaker.md", 3, 1, (), True),
 ]
 

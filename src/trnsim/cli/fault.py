@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -17,13 +18,17 @@ from trnsim.instance.state.reader import instance_of, read_all
 app = parser()
 
 _CLEAR = "clear"
+_RESET = "reset"
 _UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "h": 3600.0}
 
 
 @app.command()
 def fault(
     kind: Annotated[
-        str, typer.Argument(help="hbm-ecc, hang, dma or thermal; clear ends those there are.")
+        str,
+        typer.Argument(
+            help="hbm-ecc, hang, dma or thermal; clear ends those there are; reset forgets them."
+        ),
     ],
     device: Annotated[
         int | None, typer.Option(help="The number of the device, as trnsim neuron-ls has it.")
@@ -40,6 +45,9 @@ def fault(
     Programs on the device meet it within a second, before their next launch, copy or exchange, as
     the error that AWS's runtime names. Counters and the log of the state have it at once.
 
+    What a fault that is cleared has counted stays. `reset` ends and forgets all: counters begin at
+    0 again and the log is empty, as where a driver was loaded anew.
+
     Example: trnsim fault hbm-ecc --device 3 --core 1 --for 30s
     """
     folder = opened()
@@ -47,7 +55,12 @@ def fault(
     if device is not None:
         model.device(device)
     if kind == _CLEAR:
+        _refuse(kind, {"--core": core, "--for": lasts or None})
         typer.echo(f"{hardware.clear(folder, device)} faults ended (emulated)")
+        return
+    if kind == _RESET:
+        _refuse(kind, {"--device": device, "--core": core, "--for": lasts or None})
+        typer.echo(f"{hardware.reset(folder)} faults forgotten, counters are at 0 (emulated)")
         return
     hardware.kind_named(kind)
     if device is None:
@@ -61,6 +74,13 @@ def fault(
     for_s = _seconds(lasts)
     made = hardware.inject(folder, hardware.Injected(kind, device, core, time.time(), for_s))
     typer.echo(hardware.log_line(made))
+
+
+def _refuse(kind: str, options: Mapping[str, object]) -> None:
+    """Raise `BadInput` where one of `options`, which `kind` does not take, was given."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise BadInput(f"trnsim fault {kind} takes no {given[0]}", fix=f"leave {given[0]} out")
 
 
 def _seconds(text: str) -> float | None:

@@ -230,7 +230,7 @@ def _outline(watched: _ObservedKernel, found: Run) -> Outline:
         timeline.device_time_s,
         timeline.launch_s,
         sum(len(one) for one in found.timelines),
-        float(sum(total.of("flops") - total.of("transpose_flops") for total in totals)),
+        float(sum(total.model_flops for total in totals)),
         sum(total.of("hbm_read_bytes") + total.of("hbm_write_bytes") for total in totals),
         busy_s(timeline),
     )

@@ -87,8 +87,10 @@ class Work(Recording):
     def ran(self, run: Run, core: int = 0) -> None:
         """Add a run of a kernel."""
         from trnsim.profile.measures.busy import busy_s  # noqa: PLC0415  readers alone need it
+        from trnsim.profile.measures.traffic import Totals  # noqa: PLC0415  as above
 
         timeline = run.timeline
+        self.flop[core] += sum(Totals(one.program).model_flops for one in run.timelines)
         self._add(core, 1, timeline.device_time_s, timeline.launch_s, busy_s(timeline))
 
     def settle(self) -> None:

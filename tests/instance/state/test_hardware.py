@@ -59,6 +59,29 @@ def test_a_fault_lasts_until_its_end_or_until_it_is_cleared(place):
     assert hardware.counters(hardware.injected(place), 16)[3]["mem_ecc_uncorrected"] == 1
 
 
+def test_a_reset_forgets_faults_counts_and_lines(place):
+    assert hardware.reset(place) == 0
+    assert not (place / hardware.LOG).exists()
+    hardware.inject(place, fault())
+    hardware.inject(place, fault(device=4, for_s=0.0))
+    (place / hardware.FOLDER / "1.json").write_text("{")
+    before = hardware.changed_ns(place)
+    assert hardware.reset(place) == 2
+    assert hardware.injected(place) == []
+    assert (place / hardware.LOG).read_text() == ""
+    assert not list((place / hardware.FOLDER).iterdir())
+    assert hardware.changed_ns(place) != before  # programs read anew
+    hardware.inject(place, fault())
+    assert hardware.counters(hardware.injected(place), 16)[3]["mem_ecc_uncorrected"] == 1
+    assert len((place / hardware.LOG).read_text().splitlines()) == 1
+
+
+def test_a_reset_of_what_cannot_be_removed_says_so(place):
+    (place / hardware.FOLDER / "1.json").mkdir(parents=True)
+    with pytest.raises(BadInput, match=r"cannot remove .*1\.json: "):
+        hardware.reset(place)
+
+
 def test_a_fault_strikes_its_core_or_all_of_its_device():
     assert fault().strikes(1, 3)
     assert not fault().strikes(0, 3)

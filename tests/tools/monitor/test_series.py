@@ -53,6 +53,17 @@ def test_counts_of_periods_are_added_up(reports):
                   event_type="mem_ecc_uncorrected") == [10]  # fmt: skip
 
 
+def test_a_count_of_memory_errors_that_went_back_began_anew(reports):
+    now = [1000.0]
+    found = Collected(lambda: now[0])
+    begun = []
+    for at in (0, 1, 0, 1):
+        found.add(copy.deepcopy(reports[at]))
+        begun += {one.since_s for one in found.series if one.metric.name == "hardware_ecc_events"}
+        now[0] += 1.0
+    assert begun == [1000.0, 1000.0, 1002.0, 1002.0]
+
+
 def test_a_group_that_is_repeated_counts_once(reports):
     found = collected(reports[0], reports[1], reports[1])
     assert values(found, "execution_status", status_type="completed") == [60]

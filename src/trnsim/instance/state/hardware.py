@@ -1,8 +1,8 @@
 """Hardware faults of the emulated instance: what was injected, what it counts, what it logs.
 
 A fault is a file in the folder `faults` of the state, written once. Counters are those files: an
-error of the hardware stays counted after the program that met it has ended. The file `neuron.log`
-has a line for each as the driver's log has it; the line says that it is emulated.
+error of the hardware stays counted after the program that met it has ended, until `reset`. The file
+`neuron.log` has a line for each as the driver's log has it; the line says that it is emulated.
 
 Source: aws-neuron-sdk neuron-runtime/nrt-troubleshoot.rst, Hardware Errors; the names of
 NEURON_HW_ERR are those of src/k8/neuron-problem-detector.
@@ -164,6 +164,23 @@ def clear(folder: Path, device: int | None = None) -> int:
     for one in ended:
         write(folder / FOLDER / one.name, json.dumps(asdict(replace(one, is_cleared=True))) + "\n")
     return len(ended)
+
+
+def reset(folder: Path) -> int:
+    """Forget all faults and empty the log, as if the driver were loaded anew; how many there were.
+
+    Raises:
+        BadInput: the folder cannot be written to.
+    """
+    known = len(injected(folder))
+    for path in (folder / FOLDER).glob("*.json"):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise BadInput(f"cannot remove {path}: {error.strerror}") from error
+    if (folder / LOG).exists():
+        write(folder / LOG, "")
+    return known
 
 
 def counters(faults: Iterable[Injected], devices: int) -> list[dict[str, int]]:

@@ -120,7 +120,7 @@ class _Work:
     @cached_property
     def model_flops(self) -> int:
         """FLOPs that are not transposes."""
-        return self.totals.of("flops") - self.totals.of("transpose_flops")
+        return self.totals.model_flops
 
     def active_s(self, chosen: npt.NDArray[np.bool_]) -> float:
         """Time in which at least one of the chosen instructions occupies its engine."""

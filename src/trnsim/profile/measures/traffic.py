@@ -121,6 +121,11 @@ class Totals:
         """The sum of a property of `Traffic`."""
         return int(np.dot(self.column(name), self.counts))
 
+    @property
+    def model_flops(self) -> int:
+        """FLOPs that are not transposes."""
+        return self.of("flops") - self.of("transpose_flops")
+
     def weighted(self, name: str) -> int:
         """The sum of a property in BF16-equivalent FLOPs."""
         weights = np.array([traffic.bf16_weight for traffic in self.per], np.float64)

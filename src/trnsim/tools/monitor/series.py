@@ -107,6 +107,9 @@ class Collected:
     series: tuple[Series, ...] = ()
     _counts: dict[tuple[int, str], _Counts] = field(default_factory=dict[tuple[int, str], _Counts])
     _began_s: float = 0.0
+    _errors: dict[tuple[str, str], tuple[float, float]] = field(
+        default_factory=dict[tuple[str, str], tuple[float, float]]
+    )
 
     def add(self, report: Mapping[str, Any]) -> None:
         """Take a report in."""
@@ -177,7 +180,15 @@ class Collected:
             for kind, count in device.items():
                 if kind != "neuron_device_index":
                     labels = {"event_type": kind, "neuron_device_index": index}
-                    yield Series(METRICS["hardware_ecc_events"], labels, count, self._began_s)
+                    since_s = self._since_s((index, kind), count)
+                    yield Series(METRICS["hardware_ecc_events"], labels, count, since_s)
+
+    def _since_s(self, event: tuple[str, str], count: float) -> float:
+        """When a count of memory errors began: one that went back began anew."""
+        before, since_s = self._errors.get(event, (0.0, self._began_s))
+        since_s = self.now_s() if count < before else since_s
+        self._errors[event] = (count, since_s)
+        return since_s
 
 
 def _key(program: Mapping[str, Any]) -> tuple[int, str]:
