@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import textwrap
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from trnsim.instance.state.record import Record
 from trnsim.tools import neuron_ls as tool
 
 PAGE = Path("aws-neuron-sdk/tools/neuron-sys-tools/neuron-ls.rst")
+TIPS = Path("aws-neuron-sdk/neuron-runtime/explore/runtime-performance-tips.rst")
 MODEL = instance_model("trn2n.48xlarge")
 COMMAND = (
     "neuron-bench exec --run-as-cc-neff --warmup none --fixed-instance-count 64 --fixed-cpu-count 9"
@@ -130,6 +132,46 @@ def test_every_generation_has_the_same_layout(name, lnc, devices, cores):
     assert ("logical-neuroncore-config" in tool.head(model, has_pairs=has_pairs)) is has_pairs
     tables = (tool.overview(model), tool.wide(model, []), tool.all_processes(model, []))
     assert all(len({len(line) for line in table.splitlines()}) == 1 for table in tables)
+
+
+def test_every_table_of_the_performance_tips_is_the_overview():
+    """neuron-runtime/explore/runtime-performance-tips.rst lists three instances, all columns."""
+    folder = os.environ.get("TRNSIM_UPSTREAM")
+    if not folder:
+        pytest.skip("$TRNSIM_UPSTREAM does not name a folder with a clone of aws-neuron-sdk")
+    text = (Path(folder) / TIPS).read_text(encoding="utf-8")
+    parts = re.split(r'\n(trn1.32xlarge|inf2.48xlarge|trn2.48xlarge)\n"+\n', text)
+    assert len(parts) == 1 + 3 * 2
+    for name, body in zip(parts[1::2], parts[2::2], strict=True):
+        listed = re.findall(r"^ +(?:\* )?- (.*)$", body, re.MULTILINE)
+        rows = [listed[at : at + 8] for at in range(0, len(listed), 8)]
+        printed = cells(tool.overview(instance_model(name)))
+        assert [" ".join(pair) for pair in zip(*printed[:2], strict=True)] == rows[0]
+        assert printed[2:] == rows[1:]
+
+
+def cells(table):
+    """What stands between the bars of a table's lines."""
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_inf1_is_the_page_of_its_time():
+    """aws-neuron-sdk@93e9f5d8 tools/neuron-sys-tools/neuron-ls.rst, its table of links."""
+    assert cells(tool.topology(instance_model("inf1.6xlarge")))[2:] == [
+        ["0", "4", "8 GB", "1", "00:1c.0"],
+        ["1", "4", "8 GB", "2, 0", "00:1d.0"],
+        ["2", "4", "8 GB", "3, 1", "00:1e.0"],
+        ["3", "4", "8 GB", "2", "00:1f.0"],
+    ]
+
+
+def test_a_device_without_a_process_says_so():
+    """The same page: device 3."""
+    busy = tool.Process(7, "python a.py", "1", frozenset({0}))
+    rows = cells(tool.wide(instance_model("inf1.6xlarge"), [busy]))[2:]
+    assert rows[0][5:] == ["7", "python a.py", "1"]
+    assert rows[3][5:] == ["NA", "NA", "NA"]
 
 
 def test_one_device_is_joined_to_none():

@@ -104,9 +104,14 @@ class Grid:
         return len(self.route(source, target)) == 1
 
     def neighbours(self, chip: int) -> tuple[int, ...]:
-        """Chips joined to `chip`: those before it along each dimension, then those behind it."""
+        """Chips joined to `chip`: those before it along each dimension, then those behind it.
+
+        In a line the one behind comes first, as neuron-ls lists inf1's (aws-neuron-sdk@93e9f5d8
+        tools/neuron-sys-tools/neuron-ls.rst).
+        """
+        steps = (-1, 1) if self.is_closed else (1, -1)
         near = [
-            self._neighbour(chip, axis, step) for step in (-1, 1) for axis in range(len(self.sizes))
+            self._neighbour(chip, axis, step) for step in steps for axis in range(len(self.sizes))
         ]
         return tuple(dict.fromkeys(one for one in near if one is not None))
 

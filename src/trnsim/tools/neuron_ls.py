@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.tools.box import Row, box
+from trnsim.tools.columns import BRIEF, WHOLE, Column, of, short
 from trnsim.tools.drawing import drawing
 
 if TYPE_CHECKING:
@@ -25,9 +26,8 @@ INSTANCE_ID: Final = "i-00000000emulated"
 SHORT: Final = 40
 WIDE: Final = 80
 """Characters of a command, in a narrow and in a wide table."""
-_GIB: Final = 1 << 30
-_NO_RUNTIME: Final = "NA"
-_DEVICE_HEADER: Final = ("NEURON\nDEVICE", "NEURON\nCORES")
+_NONE: Final = "NA"
+"""A process or a version that there is not."""
 _PROCESS_HEADER: Final = ("PID", "COMMAND", "RUNTIME\nVERSION")
 
 
@@ -61,7 +61,7 @@ def processes(records: Sequence[Record], model: InstanceModel, version: str) -> 
 
 def itself(model: InstanceModel, command: str) -> Process:
     """This process as ``--show-all-procs`` lists it: it looks at all devices."""
-    return Process(os.getpid(), command, _NO_RUNTIME, frozenset(range(len(model.devices))))
+    return Process(os.getpid(), command, _NONE, frozenset(range(len(model.devices))))
 
 
 def head(model: InstanceModel, *, has_pairs: bool) -> str:
@@ -74,28 +74,7 @@ def head(model: InstanceModel, *, has_pairs: bool) -> str:
 
 def overview(model: InstanceModel) -> str:
     """Devices with the numbers of their cores and their places in the host."""
-    header = (
-        *_DEVICE_HEADER,
-        "NEURON\nCORE IDS",
-        "NEURON\nMEMORY",
-        "CONNECTED\nDEVICES",
-        "PCI\nBDF",
-        "CPU\nAFFINITY",
-        "NUMA\nNODE",
-    )
-    rows = [
-        (
-            *_device(one),
-            _ids(one),
-            _memory(one),
-            _connected(one),
-            one.bdf,
-            one.cpu_affinity,
-            str(one.numa_node),
-        )
-        for one in model.devices
-    ]
-    return box(header, [rows])
+    return _of_devices(model, WHOLE)
 
 
 def wide(model: InstanceModel, found: Sequence[Process]) -> str:
@@ -110,8 +89,7 @@ def all_processes(model: InstanceModel, found: Sequence[Process]) -> str:
 
 def topology(model: InstanceModel) -> str:
     """Devices with their links, as a table and drawn."""
-    header = (*_DEVICE_HEADER, "NEURON\nMEMORY", "CONNECTED\nDEVICES", "PCI\nBDF")
-    table = box(header, [[_place(one) for one in model.devices]])
+    table = _of_devices(model, BRIEF)
     drawn = drawing(model)
     return f"{table}\n\n\n{drawn}" if drawn else table
 
@@ -127,7 +105,7 @@ def _plain(
     config = {"logical_neuroncore_config": model.lnc} if has_pairs else {}
     return {
         "neuron_device": device.index,
-        "bdf": _short(device.bdf),
+        "bdf": short(device.bdf),
         "cpu_affinity": device.cpu_affinity,
         "numa_node": str(device.numa_node),
         "connected_to": list(device.connected) or None,
@@ -147,50 +125,38 @@ def _plain(
     }
 
 
+def _of_devices(model: InstanceModel, which: tuple[Column, ...]) -> str:
+    columns = of(model, which)
+    return box([one.title for one in columns], [[_row(one, columns) for one in model.devices]])
+
+
 def _with_processes(
     model: InstanceModel, found: Sequence[Process], width: int, *, is_ruled: bool = False
 ) -> str:
-    header = (*_DEVICE_HEADER, "NEURON\nMEMORY", "CONNECTED\nDEVICES", "PCI\nBDF", *_PROCESS_HEADER)
-    groups = [_rows(one, found, width) for one in model.devices]
-    return box(header, groups, is_ruled=is_ruled)
+    columns = of(model, BRIEF)
+    groups = [_process_rows(one, columns, found, width) for one in model.devices]
+    return box((*(one.title for one in columns), *_PROCESS_HEADER), groups, is_ruled=is_ruled)
 
 
-def _rows(device: Device, found: Sequence[Process], width: int) -> list[Row]:
-    """A row a process; the device stands in the first, which a device without one has too."""
-    of_it = [
+def _process_rows(
+    device: Device, columns: Sequence[Column], found: Sequence[Process], width: int
+) -> list[Row]:
+    """A row a process, the device in the first of them; "NA" where it has no process.
+
+    Source: aws-neuron-sdk@93e9f5d8 tools/neuron-sys-tools/neuron-ls.rst, device 3 of inf1.6xlarge.
+    """
+    of_it: list[Row] = [
         (str(one.pid), cut(one.command, width), one.version)
         for one in found
         if device.index in one.devices
     ]
-    first, *further = of_it or [("", "", "")]
-    return [(*_place(device), *first), *(("", "", "", "", "", *one) for one in further)]
+    first, *further = of_it or [(_NONE,) * len(_PROCESS_HEADER)]
+    blank = ("",) * len(columns)
+    return [(*_row(device, columns), *first), *((*blank, *one) for one in further)]
 
 
-def _place(device: Device) -> Row:
-    return (*_device(device), _memory(device), _connected(device), _short(device.bdf))
-
-
-def _device(device: Device) -> tuple[str, str]:
-    return str(device.index), str(device.cores)
-
-
-def _ids(device: Device) -> str:
-    """The numbers of its cores as a range, or the one number."""
-    ids = device.core_ids
-    return f"{ids[0]}-{ids[-1]}" if len(ids) > 1 else str(ids[0])
-
-
-def _memory(device: Device) -> str:
-    return f"{device.memory_bytes // _GIB} GB"
-
-
-def _connected(device: Device) -> str:
-    return ", ".join(map(str, device.connected))
-
-
-def _short(bdf: str) -> str:
-    """A PCI address without its domain."""
-    return bdf.partition(":")[2]
+def _row(device: Device, columns: Sequence[Column]) -> Row:
+    return tuple(one.text(device) for one in columns)
 
 
 def cut(command: str, width: int) -> str:

@@ -77,6 +77,18 @@ def test_ratios_are_parts_of_one(reports):
     )
 
 
+def test_the_hosts_usage_has_the_two_types_that_aws_page_adds_up(reports):
+    """Its panel vCPU Usage is avg(sum by (instance_id) (system_vcpu_usage_ratio))."""
+    report = copy.deepcopy(reports[0])
+    parts = {"user": 10.0, "nice": 2.0, "system": 5.0, "idle": 80.0, "io_wait": 1.0, "irq": 1.5,
+             "soft_irq": 0.5}  # fmt: skip
+    report["system_data"]["vcpu_usage"] |= {"average_usage": parts, "error": ""}
+    found = collected(report)
+    assert values(found, "system_vcpu_usage_ratio", usage_type="user") == [pytest.approx(0.12)]
+    assert values(found, "system_vcpu_usage_ratio", usage_type="system") == [pytest.approx(0.08)]
+    assert sum(values(found, "system_vcpu_usage_ratio")) == pytest.approx(1 - 0.80)
+
+
 def test_memory_has_its_categories(reports):
     found = collected(reports[0])
     assert values(found, "neuron_runtime_memory_used_bytes", memory_location="neuron_device") == [

@@ -166,7 +166,7 @@ def _hardware() -> list[Chart]:
 
 
 def _host() -> list[Chart]:
-    system = f'system_vcpu_usage_ratio{{{_HOST},usage_type!="idle"}}'
+    system = f"system_vcpu_usage_ratio{{{_HOST}}}"
     return [
         Chart(
             "vCPUs of the host",

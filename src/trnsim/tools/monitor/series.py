@@ -25,6 +25,13 @@ INSTANCE_LABELS: Final = {
 }
 """Labels that every series has, and the field of a report's instance_info that each is."""
 
+_VCPU: Final = {
+    "user": ("user", "nice"),
+    "system": ("system", "io_wait", "irq", "soft_irq"),
+}
+"""The host's two usage types and the report's parts of each: AWS's page adds the types up to what
+is used, so that idle time is none of them."""
+
 _NO_PLACE: Final = "None"
 """neuron-monitor-prometheus.py's label of memory that has one place alone."""
 
@@ -169,7 +176,8 @@ class Collected:
         usage = groups.get("vcpu_usage", {})
         if "average_usage" in usage:
             yield _gauge("system_vcpu_count", {}, len(usage["usage_data"]))
-            for kind, percent in usage["average_usage"].items():
+            for kind, parts in _VCPU.items():
+                percent = min(sum(usage["average_usage"][part] for part in parts), 100)
                 yield _gauge("system_vcpu_usage_ratio", {"usage_type": kind}, percent / 100)
         memory = groups.get("memory_info", {})
         for name in ("memory_total", "memory_used", "swap_total", "swap_used"):

@@ -1,0 +1,61 @@
+"""Columns of neuron-ls's tables that say what a device is and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from trnsim.instance.model import Device, InstanceModel
+
+_GIB: Final = 1 << 30
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column.
+
+    Attributes:
+        title: its lines.
+        text: a device's cell.
+    """
+
+    title: str
+    text: Callable[[Device], str]
+
+
+def short(bdf: str) -> str:
+    """A PCI address without its domain."""
+    return bdf.partition(":")[2]
+
+
+def _ids(device: Device) -> str:
+    """The numbers of its cores as a range, or the one number."""
+    ids = device.core_ids
+    return f"{ids[0]}-{ids[-1]}" if len(ids) > 1 else str(ids[0])
+
+
+_DEVICE: Final = Column("NEURON\nDEVICE", lambda one: str(one.index))
+_CORES: Final = Column("NEURON\nCORES", lambda one: str(one.cores))
+_IDS: Final = Column("NEURON\nCORE IDS", _ids)
+_MEMORY: Final = Column("NEURON\nMEMORY", lambda one: f"{one.memory_bytes // _GIB} GB")
+_CONNECTED: Final = Column("CONNECTED\nDEVICES", lambda one: ", ".join(map(str, one.connected)))
+_BDF: Final = Column("PCI\nBDF", lambda one: one.bdf)
+_SHORT_BDF: Final = Column("PCI\nBDF", lambda one: short(one.bdf))
+_AFFINITY: Final = Column("CPU\nAFFINITY", lambda one: one.cpu_affinity)
+_NUMA_NODE: Final = Column("NUMA\nNODE", lambda one: str(one.numa_node))
+
+WHOLE: Final = (_DEVICE, _CORES, _IDS, _MEMORY, _CONNECTED, _BDF, _AFFINITY, _NUMA_NODE)
+"""Of the table that has devices alone."""
+BRIEF: Final = (_DEVICE, _CORES, _MEMORY, _CONNECTED, _SHORT_BDF)
+"""Of tables that have processes or links too."""
+
+
+def of(model: InstanceModel, columns: tuple[Column, ...]) -> list[Column]:
+    """`columns` for an instance: without connections where none of its devices has one.
+
+    Source: aws-neuron-sdk setup/multiframework-dlami.rst, a table of one device.
+    """
+    is_joined = any(one.connected for one in model.devices)
+    return [one for one in columns if one is not _CONNECTED or is_joined]
