@@ -106,14 +106,14 @@ class Work(Recording):
 
         if new:
             self.total_s, self.device_s = Counter(), Counter()
-        for (core, call), number in new.items():
+        for (core, call), number in [*new.items()]:  # a call may be under way in another thread
             found = self._times.get(call)
             if found is None:
                 found = self._times[call] = time_of(call, target().name)
             self.flop[core] += number * found.flop
             busy = added((1.0, kernel.busy_s) for kernel in found.kernels)
             self._add(core, number, found.device_time_s, found.launch_s, busy)
-        for one, number in exchanges.items():
+        for one, number in [*exchanges.items()]:
             kind = kind_of(one.kind)
             if kind is not None:
                 found_s = placed_time(kind, one.nbytes, [one.ranks], target().name).time_s
@@ -194,7 +194,8 @@ class _Watch:
             with suppress(EmulatorError):
                 once = hardware.Injected(kind, device, core, time.time(), 0.0)
                 hardware.inject(self._folder, once)
-        self.writer.write()
+        if known.status:  # others strike each call: those of a second are written together
+            self.writer.write()
 
     def _place(self, core: int) -> tuple[int, int]:
         """The device of a core, and the core's number within it."""

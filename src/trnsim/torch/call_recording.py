@@ -34,7 +34,7 @@ def noted(name: str, kernel: Kernel, shaped: Kernel | None = None) -> Kernel:
 
     def noting(*args: Any, **kwargs: Any) -> Any:
         if pending:
-            strike(_core(args, kwargs))
+            strike(core_of(args, kwargs))
         if mode.kind == "exact":
             result = exactly(name, kernel, args, kwargs)
         elif mode.kind == "shapes" and shaped is not None:
@@ -56,7 +56,7 @@ def _note(name: str, args: Any, kwargs: Any, result: Any) -> None:
         call_log.touch(buffers_of([args, kwargs]))
     if call_log.listening():
         call = call_of(name, args, kwargs, result)
-        call_log.note(call, _core(args, kwargs, result), scope_tracker.scope)
+        call_log.note(call, core_of(args, kwargs, result), scope_tracker.scope)
 
 
 def buffers_of(values: Any) -> list[int]:
@@ -65,7 +65,7 @@ def buffers_of(values: Any) -> list[int]:
     return [one.untyped_storage().data_ptr() for one in tensors]
 
 
-def _core(*values: Any) -> int:
+def core_of(*values: Any) -> int:
     """The core of the first neuron tensor in a call."""
     given = (list(value.values()) if isinstance(value, dict) else value for value in values)
     return next((tensor.get_device() for tensor in tensors_in([*given]) if not tensor.is_cpu), 0)

@@ -306,6 +306,9 @@ def _to_memory(args: Any) -> None:
 def _copied(args: Any, core: int, place: Place) -> int:
     """The handle of a copy on another device."""
     source = _buffer(args)
+    if pending:
+        for one in {source.core, core}:
+            strike(one)
     require(source.nbytes, core)
     return new_buffer(host().copy(source.array, core), core, place)
 

@@ -73,9 +73,9 @@ def make(cls: type[UntypedStorage], *args: Any, **kwargs: Any) -> UntypedStorage
     if isinstance(content, int):
         require(content, core)
         host = torch.empty(content, dtype=torch.uint8, device="cpu")
-    else:
-        host = torch.tensor(list(content), dtype=torch.uint8, device="cpu")
-    return place(host, core).untyped_storage()
+        return place(host, core).untyped_storage()
+    given = torch.tensor(list(content), dtype=torch.uint8, device="cpu")
+    return given.to(torch.device(DEVICE_TYPE, core)).untyped_storage()
 
 
 def resize(storage: UntypedStorage, size: int) -> UntypedStorage:

@@ -159,7 +159,8 @@ def copy_from(source: Tensor, destination: Tensor, non_blocking: bool = False) -
     """aten::_copy_from: source, destination or both are on the device, on any cores."""
     del non_blocking
     if pending:
-        strike(max(source.get_device(), destination.get_device()))  # the host's is -1
+        for core in {source.get_device(), destination.get_device()}:  # the host's is -1
+            strike(core)
     if recordings:
         note_transfer(source, destination)
     if mode.kind == "shapes" and not (source.is_cpu or destination.is_cpu):
@@ -182,6 +183,8 @@ def copy_from_and_resize(source: Tensor, destination: Tensor) -> Tensor:
 
 def local_scalar(tensor: Tensor) -> complex | bool:
     """aten::_local_scalar_dense: the value of a tensor with one element."""
+    if pending:
+        strike(tensor.get_device())
     return host_alias(tensor).item()
 
 
@@ -195,6 +198,8 @@ def resize(
     storage = tensor.untyped_storage()
     if storage.nbytes() < elements * tensor.element_size():
         core = tensor.get_device()
+        if pending:
+            strike(core)
         _reserve(core, elements, tensor.dtype)
         host = torch.empty(elements, dtype=tensor.dtype, device=_CPU)
         kept = storage.nbytes() // tensor.element_size()
@@ -226,6 +231,8 @@ def can_exchange_data(tensor: Tensor, source: Tensor) -> bool:
 
 def histogram(tensor: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002  PyTorch's names
     """aten::histc, also of integers, which CUDA has and the CPU lacks (experts are counted so)."""
+    if pending:
+        strike(tensor.get_device())
     return place(host_histogram(host_alias(tensor), bins, min, max), tensor.get_device())
 
 

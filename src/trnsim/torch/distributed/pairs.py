@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from trnsim.device.agreement import Finding, Passed
+from trnsim.device.faults import pending, strike
 from trnsim.device.program_line import program_line
 from trnsim.torch.distributed import agreeing
 from trnsim.torch.pytorch import DEVICE_TYPE
@@ -98,6 +99,8 @@ def _met(method: Callable[..., Any], failure: Failure) -> Callable[..., Any]:
     def call(group: Any, *args: Any, **kwargs: Any) -> Any:
         if not _is_ours(group):
             return method(group, *args, **kwargs)
+        if pending:
+            strike(0)
         agreeing.agree("barrier", {}, group.boxed())
         work = method(group, *args, **kwargs)
         return AgreedWork(work, _agreed_before, partial(failure, "barrier", group.boxed()))

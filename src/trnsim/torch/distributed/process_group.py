@@ -23,7 +23,7 @@ from trnsim.device.program_line import program_line
 from trnsim.torch import pytorch
 from trnsim.torch.api import storage
 from trnsim.torch.aten.operator_call import tensors_in
-from trnsim.torch.call_recording import buffers_of
+from trnsim.torch.call_recording import buffers_of, core_of
 from trnsim.torch.device_errors import CollectiveBroken, CollectiveRefused, MixedDevices, PeerLost
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.distributed import agreeing, pairs
@@ -133,7 +133,7 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
 
     def kernel(*args: Any) -> Any:
         if pending:
-            strike(0)
+            strike(core_of(args))
         given = dict(zip(names, args, strict=False))
         group = given["process_group"]
         if kind not in (*_PAIRED, "barrier"):  # these have been agreed on already
