@@ -52,3 +52,20 @@ def test_a_configuration_that_is_not_legal_is_refused(tmp_path):
     path.write_text('{"system_metrics": [{"type": "vcpu_usage", "period": "0s"}]}')
     with pytest.raises(BadInput, match=r"system_metrics\[0\]\.period is '0s'"):
         CliRunner().invoke(app, ["neuron-monitor", "-c", str(path)], catch_exceptions=False)
+
+
+def test_how_much_it_says_of_its_work_is_asked_for(tmp_path):
+    """--verbose, 0 to 4: neuron-monitor-user-guide.rst."""
+    command = [sys.executable, "-m", "trnsim", "neuron-monitor", "--verbose", "3"]
+    environment = os.environ | {
+        "TRNSIM_STATE": str(tmp_path / "state"),
+        "TRNSIM_INSTANCE": "trn1.32xlarge",
+    }
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment, **pipes) as process:
+        json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert said == "emulated by trnsim\nreport of 0 programs, 3 groups\n"
+    refused = CliRunner().invoke(app, ["neuron-monitor", "--verbose", "5"])
+    assert refused.exit_code == 2

@@ -13,6 +13,7 @@ import typer
 from trnsim.cli.options import parser
 from trnsim.tools.monitor.config import EVERYTHING, read
 from trnsim.tools.monitor.own import own_monitor
+from trnsim.tools.monitor.verbose import MOST, Verbose
 
 app = parser()
 
@@ -23,6 +24,15 @@ def neuron_monitor(
         Path | None,
         typer.Option("-c", "--config-file", help="Groups, periods and programs, in JSON."),
     ] = None,
+    verbose: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=MOST,
+            help="Say on the standard error: 1 errors, 2 programs that come and go, 3 reports, "
+            "4 periods.",
+        ),
+    ] = 0,
 ) -> None:
     """Print a JSON report a line, whenever a group of metrics is due; end it with Ctrl-C.
 
@@ -32,9 +42,12 @@ def neuron_monitor(
     Example: trnsim neuron-monitor | head -1
     """
     found = own_monitor(read(config) if config else EVERYTHING).stream()
+    said = Verbose(verbose)
     print("emulated by trnsim", file=sys.stderr)
     try:
         for report in found:
+            for line in said.lines(report):
+                print(line, file=sys.stderr)
             print(json.dumps(report, separators=(",", ":")), flush=True)
     except KeyboardInterrupt:
         return

@@ -89,6 +89,17 @@ def test_the_hosts_usage_has_the_two_types_that_aws_page_adds_up(reports):
     assert sum(values(found, "system_vcpu_usage_ratio")) == pytest.approx(1 - 0.80)
 
 
+def test_latencies_stay_while_nothing_is_executed_and_counters_never_fall(reports):
+    idle = copy.deepcopy(reports[1])
+    group = idle["neuron_runtime_data"][0]["report"]["execution_stats"]
+    group["period"] = 5.1
+    group["latency_stats"] = {"total_latency": None, "device_latency": None}
+    group["execution_summary"] = dict.fromkeys(group["execution_summary"], 0)
+    found = collected(reports[0], idle)
+    assert values(found, "execution_latency_seconds", percentile="p50") == [0.02]
+    assert values(found, "execution_status", status_type="completed") == [10]
+
+
 def test_memory_has_its_categories(reports):
     found = collected(reports[0])
     assert values(found, "neuron_runtime_memory_used_bytes", memory_location="neuron_device") == [

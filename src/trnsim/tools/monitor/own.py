@@ -31,7 +31,9 @@ def own_monitor(config: Config) -> Monitor:
 def own_reports() -> Iterator[dict[str, Any]]:
     """Reports of everything every second, for exporters that nothing is piped into.
 
+    The first counts what programs did before it too: an exporter's counters are theirs.
+
     Raises:
         BadInput: the state folder cannot be used.
     """
-    return own_monitor(everything(period_s=1.0)).stream()
+    return own_monitor(everything(period_s=1.0)).stream(is_whole=True)

@@ -6,6 +6,7 @@ ends is in no later report.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.arch import makes_pairs
 from trnsim.instance.model import runs_on
 from trnsim.tools.monitor import groups, host
+from trnsim.tools.monitor.periods import early_s, end_s
 from trnsim.tools.neuron_ls import INSTANCE_ID
 
 if TYPE_CHECKING:
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
     from trnsim.instance.state.record import Record
     from trnsim.tools.monitor.config import Config, Group
 
-_EARLY_S: Final = 0.005
-"""A group that is due within this time is measured with those that are due now."""
+_FIRST_S: Final = 0.1
+"""Time of which the first report counts."""
 
 Ecc = Callable[[int], "Sequence[Mapping[str, int]]"]
 """Memory errors by kind of each of so many devices, since the state began."""
@@ -65,35 +67,65 @@ class Monitor:
     _programs: dict[tuple[int, str], dict[str, _Kept]] = field(
         default_factory=dict[tuple[int, str], dict[str, _Kept]]
     )
+    _began_s: float | None = None
+    _looked_s: float | None = None
 
     def report(self) -> dict[str, Any]:
-        """A report now, in which the groups that are due are measured anew."""
+        """A report now, in which the groups that are due are measured anew.
+
+        The first counts what programs did since they began.
+        """
         now_s, records = self.clock(), self.records()
+        self._began_s = now_s if self._began_s is None else self._began_s
         model = self.model(records)
         alive = {(one.pid, one.start_time): one for one in records}
         self._programs = {key: kept for key, kept in self._programs.items() if key in alive}
         shown = [self._program(one, model, now_s) for one in records]
+        system = self._system_data(model, now_s)
+        self._looked_s = now_s
         runs = runs_on(model.chip)
         has_pairs = runs is not None and makes_pairs(runs.core)
         return {
             "neuron_runtime_data": [one for one in shown if one],
-            "system_data": self._system_data(model, now_s),
+            "system_data": system,
             "instance_info": groups.instance_info(model, INSTANCE_ID),
             "neuron_hardware_info": groups.hardware_info(model, has_pairs=has_pairs),
         }
 
-    def stream(self, sleep: Callable[[float], None] = time.sleep) -> Iterator[dict[str, Any]]:
-        """A report whenever a group is due, the first at once, without an end."""
-        while True:
-            began_s = self.clock()
-            yield self.report()
-            sleep(max(0.0, self._next_s(began_s) - self.clock()))
+    def stream(
+        self, sleep: Callable[[float], None] = time.sleep, *, is_whole: bool = False
+    ) -> Iterator[dict[str, Any]]:
+        """A report whenever a group is due, without an end.
 
-    def _next_s(self, began_s: float) -> float:
+        The first counts what programs did in a moment before it; where `is_whole`, all that they
+        did since they began.
+        """
+        if not is_whole:
+            self.report()
+            self._forget_times()
+            sleep(_FIRST_S)
+        while True:
+            yield self.report()
+            sleep(max(0.0, self._next_s() - self.clock()))
+
+    def _forget_times(self) -> None:
+        """Make all groups due, and count periods from the next report."""
+        self._began_s = None
+        for kept in self._kept():
+            kept.due_s = -math.inf
+
+    def _kept(self) -> Iterator[_Kept]:
+        for table in (self._system, *self._programs.values()):
+            yield from table.values()
+
+    def _next_s(self) -> float:
         """When a group is due; programs that begin are looked for once in the shortest period."""
-        tables = [self._system, *self._programs.values()]
-        due = [kept.due_s for table in tables for kept in table.values()]
-        return min([*due, began_s + self.config.shortest_s])
+        looked_s = self.clock() if self._looked_s is None else self._looked_s
+        due_s = [kept.due_s for kept in self._kept()]
+        return min([*due_s, self._due_s(looked_s, self.config.shortest_s)])
+
+    def _due_s(self, now_s: float, period_s: float) -> float:
+        return end_s(now_s, now_s if self._began_s is None else self._began_s, period_s)
 
     def _program(self, record: Record, model: InstanceModel, now_s: float) -> dict[str, Any] | None:
         asked = self.config.of(record.tag)
@@ -101,7 +133,7 @@ class Monitor:
             return None
         kept = self._programs.setdefault((record.pid, record.start_time), {})
         for group in _due(asked, kept, now_s):
-            kept[group.name] = _measured(_PROGRAM[group.name], record, model, kept, group, now_s)
+            kept[group.name] = self._measured(record, model, kept.get(group.name), group, now_s)
         return {
             "pid": record.pid,
             "address": "",
@@ -110,14 +142,34 @@ class Monitor:
             "report": {group.name: kept[group.name].shown for group in asked},
         }
 
+    def _measured(
+        self,
+        record: Record,
+        model: InstanceModel,
+        before: _Kept | None,
+        group: Group,
+        now_s: float,
+    ) -> _Kept:
+        period_s = self._period_s(before, group, now_s)
+        try:
+            source, shown = _PROGRAM[group.name](record, before, model, period_s)
+        except host.Unknown as error:
+            source, shown = before.source if before else None, {"error": str(error)}
+        due_s = self._due_s(now_s, group.period_s)
+        return _Kept(now_s, due_s, source, _framed(period_s, shown))
+
+    def _period_s(self, before: _Kept | None, group: Group, now_s: float) -> float:
+        """Since the group was measured, else since its program was looked for and not found."""
+        since_s = before.at_s if before else self._looked_s
+        return group.period_s if since_s is None else now_s - since_s
+
     def _system_data(self, model: InstanceModel, now_s: float) -> dict[str, Any]:
         for group in _due(self.config.system, self._system, now_s):
             before = self._system.get(group.name)
             source, shown = self._system_group(group.name, model, before)
-            period_s = now_s - before.at_s if before else group.period_s
-            self._system[group.name] = _Kept(
-                now_s, now_s + group.period_s, source, _framed(period_s, shown)
-            )
+            framed = _framed(self._period_s(before, group, now_s), shown)
+            due_s = self._due_s(now_s, group.period_s)
+            self._system[group.name] = _Kept(now_s, due_s, source, framed)
         return {group.name: self._system[group.name].shown for group in self.config.system}
 
     def _system_group(
@@ -140,25 +192,10 @@ class Monitor:
 def _due(asked: Sequence[Group], kept: dict[str, _Kept], now_s: float) -> list[Group]:
     """The groups whose period has passed, or that were never measured."""
     return [
-        one for one in asked if one.name not in kept or now_s >= kept[one.name].due_s - _EARLY_S
+        one
+        for one in asked
+        if one.name not in kept or now_s >= kept[one.name].due_s - early_s(one.period_s)
     ]
-
-
-def _measured(
-    measure: _Measure,
-    record: Record,
-    model: InstanceModel,
-    kept: dict[str, _Kept],
-    group: Group,
-    now_s: float,
-) -> _Kept:
-    before = kept.get(group.name)
-    period_s = now_s - before.at_s if before else group.period_s
-    try:
-        source, shown = measure(record, before, model, period_s)
-    except host.Unknown as error:
-        source, shown = before.source if before else None, {"error": str(error)}
-    return _Kept(now_s, now_s + group.period_s, source, _framed(period_s, shown))
 
 
 def _framed(period_s: float, shown: dict[str, Any]) -> dict[str, Any]:

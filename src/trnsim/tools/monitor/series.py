@@ -92,12 +92,13 @@ class Series:
 
 @dataclass
 class _Counts:
-    """Counts of one program so far, and the measurement that was added last."""
+    """Counts of one program so far, the measurement that was added last, and the last latencies."""
 
     since_s: float
     measured: Mapping[str, Any] = field(default_factory=dict[str, Any])
     by_status: dict[str, float] = field(default_factory=dict[str, float])
     by_error: dict[str, float] = field(default_factory=dict[str, float])
+    latency_s: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass
@@ -169,7 +170,9 @@ class Collected:
         for kind, count in counts.by_error.items():
             labels = {"error_type": kind, **tag}
             yield Series(METRICS["execution_errors"], labels, count, counts.since_s)
-        for name, value in (group["latency_stats"]["total_latency"] or {}).items():
+        # As with AWS's script, the last latencies stay while nothing is executed.
+        counts.latency_s = group["latency_stats"]["total_latency"] or counts.latency_s
+        for name, value in counts.latency_s.items():
             yield _gauge("execution_latency_seconds", {"percentile": name, **tag}, value)
 
     def _system(self, groups: Mapping[str, Any]) -> Iterator[Series]:

@@ -1,0 +1,55 @@
+"""What neuron-monitor says of its own work on the standard error, from level 0 (nothing) to 4.
+
+Levels are those of the option ``--verbose`` on aws-neuron-sdk
+tools/neuron-sys-tools/neuron-monitor-user-guide.rst, which leaves their contents open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+MOST: Final = 4
+_ERRORS, _PROGRAMS, _REPORTS, _PERIODS = range(1, MOST + 1)
+
+
+@dataclass
+class Verbose:
+    """What is said of one report after the other.
+
+    Attributes:
+        level: 1 errors of groups; 2 programs that come and go too; 3 a line for each report;
+            4 the periods of its groups.
+    """
+
+    level: int
+    _tags: dict[int, str] = field(default_factory=dict[int, str])
+
+    def lines(self, report: Mapping[str, Any]) -> Iterator[str]:
+        """The lines about the next report."""
+        groups = dict(_groups(report))
+        if self.level >= _ERRORS:
+            yield from (f"{name}: {one['error']}" for name, one in groups.items() if one["error"])
+        tags = {one["pid"]: one["neuron_runtime_tag"] for one in report["neuron_runtime_data"]}
+        if self.level >= _PROGRAMS:
+            yield from (
+                f"program {tag} began" for pid, tag in tags.items() if pid not in self._tags
+            )
+            yield from (
+                f"program {tag} ended" for pid, tag in self._tags.items() if pid not in tags
+            )
+        self._tags = tags
+        if self.level >= _REPORTS:
+            yield f"report of {len(tags)} programs, {len(groups)} groups"
+        if self.level >= _PERIODS:
+            yield from (f"{name}: measured over {one['period']} s" for name, one in groups.items())
+
+
+def _groups(report: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for program in report["neuron_runtime_data"]:
+        for name, group in program["report"].items():
+            yield f"{name} of {program['neuron_runtime_tag']}", group
+    yield from report["system_data"].items()
