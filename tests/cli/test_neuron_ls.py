@@ -1,4 +1,7 @@
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -28,8 +31,22 @@ def test_the_instance_is_named_above_each_table(run):
             "logical-neuroncore-config: 2\n+--------+"
         )
     assert "CORE IDS" in run()
-    assert "neuron-ls --show-all-procs" in run("--show-all-procs")
     assert "Neuron Device Topology" in run("--topology")
+
+
+def test_all_processes_are_programs_tools_and_itself(run, monkeypatch):
+    """aws-neuron-sdk neuron-ls.rst: such as neuron-monitor or neuron-ls itself."""
+    monkeypatch.setattr(sys, "argv", ["trnsim", "neuron-ls", "--show-all-procs"])
+    command = [sys.executable, "-m", "trnsim", "neuron-monitor"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        rows = [line.split("|") for line in run("-a").splitlines() if "NA" in line]
+        process.kill()
+    listed = [(row[-4].strip(), row[-3].strip(), row[-2].strip()) for row in rows]
+    monitor = (str(process.pid), "neuron-monitor", "NA")
+    itself = (str(os.getpid()), "neuron-ls --show-all-procs", "NA")
+    assert listed == [monitor, itself] * 16
+    assert "neuron-monitor" not in run("-a")
 
 
 def test_json_has_nothing_besides(run, monkeypatch):

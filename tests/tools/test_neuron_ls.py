@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from trnsim.instance.model import instance_model
+from trnsim.instance.state.observers import Observer
 from trnsim.instance.state.record import Record
 from trnsim.tools import neuron_ls as tool
 
@@ -179,6 +180,7 @@ def test_one_device_is_joined_to_none():
     assert row["connected_to"] is None
 
 
-def test_the_tool_itself_looks_at_all_devices():
-    found = tool.itself(MODEL, "neuron-ls -a")
-    assert (found.pid, found.version, len(found.devices)) == (os.getpid(), "NA", 16)
+def test_tools_look_at_all_devices_without_a_runtime():
+    (found,) = tool.tools([Observer(9, "neuron-monitor")], MODEL)
+    assert (found.pid, found.command, found.version) == (9, "neuron-monitor", "NA")
+    assert found.devices == frozenset(range(16))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.metadata import version
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from trnsim.arch import makes_pairs
 from trnsim.cli.options import parser
 from trnsim.instance.model import runs_on
 from trnsim.instance.state import folder
+from trnsim.instance.state.observers import Observer, observers, own_command
 from trnsim.instance.state.reader import instance_of, read_all
 from trnsim.tools import neuron_ls as tool
 
@@ -35,7 +37,8 @@ def neuron_ls(
 
     Example: trnsim neuron-ls --wide
     """
-    records = read_all(folder.opened())
+    state = folder.opened()
+    records = read_all(state)
     model = instance_of(records)
     runs = runs_on(model.chip)
     has_pairs = runs is not None and makes_pairs(runs.core)
@@ -46,8 +49,9 @@ def neuron_ls(
         return
     typer.echo(tool.head(model, has_pairs=has_pairs))
     if show_all_procs:
-        everyone = [*found, tool.itself(model, "neuron-ls --show-all-procs")]
-        typer.echo(tool.all_processes(model, everyone))
+        itself = Observer(os.getpid(), own_command())
+        tools = tool.tools([*observers(state), itself], model)
+        typer.echo(tool.all_processes(model, [*found, *tools]))
     elif topology:
         typer.echo(tool.topology(model))
     elif wide:

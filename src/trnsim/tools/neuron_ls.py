@@ -7,7 +7,6 @@ length to which a command is cut. Programs are emulated ones; the version is trn
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,9 +15,10 @@ from trnsim.tools.columns import BRIEF, WHOLE, Column, of, short
 from trnsim.tools.drawing import drawing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from trnsim.instance.model import Device, InstanceModel
+    from trnsim.instance.state.observers import Observer
     from trnsim.instance.state.record import Record
 
 INSTANCE_ID: Final = "i-00000000emulated"
@@ -59,9 +59,10 @@ def processes(records: Sequence[Record], model: InstanceModel, version: str) -> 
     ]
 
 
-def itself(model: InstanceModel, command: str) -> Process:
-    """This process as ``--show-all-procs`` lists it: it looks at all devices."""
-    return Process(os.getpid(), command, _NONE, frozenset(range(len(model.devices))))
+def tools(observers: Iterable[Observer], model: InstanceModel) -> list[Process]:
+    """Tools as ``--show-all-procs`` lists them: they look at all devices."""
+    devices = frozenset(range(len(model.devices)))
+    return [Process(one.pid, one.command, _NONE, devices) for one in observers]
 
 
 def head(model: InstanceModel, *, has_pairs: bool) -> str:

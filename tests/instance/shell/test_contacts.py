@@ -48,7 +48,7 @@ def test_a_cautious_umask_hides_nothing():
     try:
 
         def check():
-            assert stat.S_IMODE(os.stat("/opt/aws/neuron/bin").st_mode) == 0o777
+            assert stat.S_IMODE(os.stat("/opt/aws/neuron/bin").st_mode) == 0o755
             assert os.umask(0o077) == 0o077
 
         made(check)

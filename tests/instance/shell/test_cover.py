@@ -48,6 +48,19 @@ def test_entries_of_a_folder_stay_and_files_are_added(folder):
     assert (folder / "file").read_text() == "changed"
 
 
+def test_folders_that_are_made_are_their_owners_to_write(folder):
+    """As those of sysfs, whatever the umask."""
+
+    def covered():
+        os.umask(0)
+        added = Cover().reach(str(folder), "opt/bin")
+        Cover.write(added, {"stats/total": "0\n"})
+        made = [folder / "opt", folder / "opt" / "bin", Path(added) / "stats"]
+        assert [stat.S_IMODE(one.stat().st_mode) for one in made] == [0o755] * 3
+
+    assert in_namespace(covered) == 0
+
+
 def test_folders_on_the_way_are_covered_or_made_once(folder):
     def covered():
         one = Cover()

@@ -51,8 +51,10 @@ PAGE = (
     "neuron0/power/runtime_active_kids",
     "neuron0/power/runtime_active_time",
     "neuron0/reset",
+    "neuron0/stats/hardware/mem_ecc_corrected",  # release-notes/components/runtime.rst, 2.30.2
     "neuron0/stats/hardware/mem_ecc_repairable_uncorrected",
     "neuron0/stats/hardware/mem_ecc_uncorrected",
+    "neuron0/stats/hardware/sram_ecc_corrected",  # likewise
     "neuron0/stats/hardware/sram_ecc_uncorrected",
     "neuron0/stats/memory_usage/host_mem/application_memory/",
     "neuron0/stats/memory_usage/host_mem/constants/",

@@ -11,11 +11,15 @@ import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import PurePosixPath
+from typing import Final
 
 from trnsim.instance.shell import kernel
 from trnsim.instance.shell.namespace import SOURCE
 
 __all__ = ["Cover"]
+
+_FOLDER_MODE: Final = 0o755
+"""Of folders that are made, as in sysfs: nobody but their owner adds to them."""
 
 
 class Cover:
@@ -38,7 +42,7 @@ class Cover:
             if folder in self._open:
                 continue
             if number and not os.path.isdir(folder):
-                os.mkdir(folder)
+                os.mkdir(folder, _FOLDER_MODE)
             else:
                 _cover(folder, frozenset(without) if number == len(parts) else frozenset())
             self._open.add(folder)
@@ -51,7 +55,7 @@ class Cover:
         for path, text in files.items():
             parents = [parent for parent in _parents(path) if parent not in made]
             for parent in reversed(parents):
-                os.mkdir(f"{folder}/{parent}")  # ten thousand of them: no objects
+                os.mkdir(f"{folder}/{parent}", _FOLDER_MODE)  # ten thousand: no objects
                 made.add(parent)
             _write(f"{folder}/{path}", text, mode)
 

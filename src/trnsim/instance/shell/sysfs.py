@@ -49,7 +49,11 @@ OTHER: Final = (
     *("flop_count", "inference_count", "model_load_count", "reset_fail_count"),
     *("reset_req_count", "nc_time_in_use"),
 )
-ECC: Final = ("mem_ecc_uncorrected", "mem_ecc_repairable_uncorrected", "sram_ecc_uncorrected")
+ECC: Final = (
+    *("mem_ecc_uncorrected", "mem_ecc_repairable_uncorrected", "sram_ecc_uncorrected"),
+    *("mem_ecc_corrected", "sram_ecc_corrected"),
+)
+"""The page's, and two that release-notes/components/runtime.rst adds (Neuron Driver 2.30.2)."""
 MODES: Final = {
     "connected_devices": 0o444,
     "core_count": 0o444,

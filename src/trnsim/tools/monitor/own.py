@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trnsim.instance.state import folder, hardware
+from trnsim.instance.state.observers import announce
 from trnsim.instance.state.reader import LISTEN_S, instance_of, read_all
 from trnsim.tools.monitor.config import Config, everything
 from trnsim.tools.monitor.reports import Monitor
@@ -14,12 +15,13 @@ if TYPE_CHECKING:
 
 
 def own_monitor(config: Config) -> Monitor:
-    """A monitor of what the user's programs do.
+    """A monitor of what the user's programs do; neuron-ls lists this process as a tool from now on.
 
     Raises:
         BadInput: the state folder cannot be used.
     """
     state, listen_s = folder.opened(), config.longest_s + LISTEN_S
+    announce(state)
     return Monitor(
         config,
         lambda: read_all(state, listen_s),

@@ -1,0 +1,60 @@
+"""Tools that look at the instance now, as ``neuron-ls --show-all-procs`` lists them.
+
+Each has a file in the folder `observers` of the state, named by its number and its start; what it
+holds is the tool's command. The file of one that was killed is removed by whoever reads next.
+"""
+
+from __future__ import annotations
+
+import atexit
+import re
+import shlex
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trnsim.files import write
+from trnsim.instance.state.identity import is_alive, own
+
+FOLDER: Final = "observers"
+_NAME: Final = re.compile(r"(\d+)-(\w+)\.txt")
+
+
+class Observer(NamedTuple):
+    """A tool: its process, and its command without the program that runs it."""
+
+    pid: int
+    command: str
+
+
+def own_command() -> str:
+    """The command of this process in AWS's words: "neuron-ls -a" of `trnsim neuron-ls -a`."""
+    return shlex.join(sys.argv[1:])
+
+
+def announce(folder: Path) -> None:
+    """Let this process be listed until it ends.
+
+    Raises:
+        BadInput: the folder of the state cannot be written to.
+    """
+    pid, started = own()
+    path = folder / FOLDER / f"{pid}-{started}.txt"
+    write(path, own_command() + "\n", parents=True)
+    atexit.register(path.unlink, missing_ok=True)
+
+
+def observers(folder: Path) -> list[Observer]:
+    """The tools that run, by pid."""
+    found = []
+    for path in (folder / FOLDER).glob("*.txt"):
+        name = _NAME.fullmatch(path.name)
+        if name is None:
+            continue
+        with suppress(OSError, ValueError):  # it has just ended, or holds no text
+            if is_alive(int(name[1]), name[2]):
+                found.append(Observer(int(name[1]), path.read_text(encoding="utf-8").strip()))
+            else:
+                path.unlink(missing_ok=True)
+    return sorted(found)

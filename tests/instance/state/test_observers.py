@@ -1,0 +1,37 @@
+import os
+import sys
+
+import pytest
+
+from trnsim.instance.state import observers
+from trnsim.instance.state.identity import own
+
+
+@pytest.fixture(autouse=True)
+def at_exit(monkeypatch):
+    """What would be done at the end of the process."""
+    done = []
+    monkeypatch.setattr(
+        observers.atexit, "register", lambda call, **named: done.append(lambda: call(**named))
+    )
+    return done
+
+
+def test_a_tool_is_listed_until_it_ends(tmp_path, monkeypatch, at_exit):
+    monkeypatch.setattr(sys, "argv", ["trnsim", "neuron-monitor", "-c", "my config"])
+    assert observers.observers(tmp_path) == []
+    observers.announce(tmp_path)
+    assert observers.observers(tmp_path) == [(os.getpid(), "neuron-monitor -c 'my config'")]
+    at_exit[-1]()
+    assert observers.observers(tmp_path) == []
+
+
+def test_one_that_was_killed_is_removed_and_what_is_no_tool_is_skipped(tmp_path):
+    observers.announce(tmp_path)
+    folder = tmp_path / observers.FOLDER
+    pid, started = own()
+    (folder / f"{pid}-{started}9.txt").write_text("of another process with this number")
+    (folder / "readme.txt").write_text("no tool")
+    (folder / f"1-{started}.txt").write_bytes(b"\xff")
+    assert [one.pid for one in observers.observers(tmp_path)] == [pid]
+    assert sorted(path.name for path in folder.iterdir()) == [f"{pid}-{started}.txt", "readme.txt"]
