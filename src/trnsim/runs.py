@@ -194,7 +194,11 @@ def run(
     if ranks is None:
         given = {**kwargs, **(kernel_kwargs or {})}
         how = (numerics, races, capacity)
-        return _begun(lambda: collected(launch(kernel, args, given, chip, *how, order=order)))
+        return _begun(
+            lambda: collected(
+                launch(kernel, args, given, chip, *how, order=order, told=_tell_of_team)
+            )
+        )
     of_the_world = {name: kwargs.pop(name) for name in _OF_A_WORLD if name in kwargs}
     said = {"numerics": numerics, "races": races, "capacity": capacity, "order": order}
     given = {**kwargs, **(kernel_kwargs or {})}
@@ -208,8 +212,16 @@ class RunListener(Protocol):
         """A run is about to begin, on `ranks` of a fabric; an error raised here is the run's."""
         ...
 
+    def issues(self, team: Team, rank: int = 0) -> None:
+        """The cores of a rank are about to issue the kernel's instructions."""
+        ...
+
     def ended(self, run: Run, rank: int = 0) -> None:
         """The run of a rank has ended."""
+        ...
+
+    def left(self) -> None:
+        """The runs of all ranks are over, whether they ended or failed."""
         ...
 
 
@@ -228,8 +240,14 @@ class _FirstRun:
             if one not in known:
                 one.begins(fabric, ranks)
 
+    def issues(self, team: Team, rank: int = 0) -> None:
+        """Nothing: a run that issues has begun."""
+
     def ended(self, run: Run, rank: int = 0) -> None:
-        """Nothing: a run that ended has begun."""
+        """Nothing, as above."""
+
+    def left(self) -> None:
+        """Nothing, as above."""
 
 
 def watch_first() -> None:
@@ -252,10 +270,19 @@ def _begun(start: Callable[[], Run]) -> Run:
     """A run that the listeners are told of."""
     for one in tuple(listeners):
         one.begins()
-    found = start()
-    for one in listeners:
-        one.ended(found)
+    try:
+        found = start()
+        for one in listeners:
+            one.ended(found)
+    finally:
+        for one in listeners:
+            one.left()
     return found
+
+
+def _tell_of_team(team: Team) -> None:
+    for one in listeners:
+        one.issues(team)
 
 
 def _on_ranks(kernel: Launchable, *args: Any, **how: Any) -> World:
@@ -281,8 +308,11 @@ def launch(
     capture: Capture | None = None,
     order: str | None = None,
     is_mirrored: bool = False,
+    told: Callable[[Team], None] = lambda _: None,
 ) -> Run:
     """As `run`, on a `Target`; a `capture` keeps the instructions so that they can run again.
+
+    `told` is called with the cores before they issue anything.
 
     A kernel of one core that `is_mirrored` runs on both cores of a logical core, which do the same
     at the same time. It has no values: what the other core sends is not computed.
@@ -308,6 +338,7 @@ def launch(
     )
     team.contexts[0].capture = capture
     team.contexts[0].tell = _progress(f"{kernel.title} on {chip.name}")
+    told(team)
     with seldom_collected():
         outputs = kernel.launch(team, args, kwargs)
         carried = carried_of(loops)

@@ -212,19 +212,28 @@ def run_world(
     for listener in tuple(listeners):
         listener.begins(fabric, ranks)
     what = _What(kernel, chip, fabric, numerics=numerics, races=races)
-    with seldom_collected():
-        launches = (None if numerics else _alike(what, given)) or _each(what, given)
-        fits = _fitted(launches, capacity)
-        timed = _timed([made for made, _ in fits], policy, kernel.cores)
-        runs: dict[_Launch, Run] = {}
-        for one, own, (_, exceeded) in zip(launches, timed, fits, strict=True):
-            if one not in runs:
-                runs[one] = one.result(own, tuple(map(str, exceeded)))
-        found = World(tuple(one.own(runs[one]) for one in launches), fabric)
-    for listener in listeners:
-        for rank, run in enumerate(found.runs):
-            listener.ended(run, rank)
+    try:
+        with seldom_collected():
+            found = _world(what, given, capacity, policy)
+        for listener in listeners:
+            for rank, run in enumerate(found.runs):
+                listener.ended(run, rank)
+    finally:
+        for listener in listeners:
+            listener.left()
     return found
+
+
+def _world(what: _What, given: Sequence[_Given], capacity: str, policy: Policy) -> World:
+    """The runs of all ranks."""
+    launches = (None if what.numerics else _alike(what, given)) or _each(what, given)
+    fits = _fitted(launches, capacity)
+    timed = _timed([made for made, _ in fits], policy, what.kernel.cores)
+    runs: dict[_Launch, Run] = {}
+    for one, own, (_, exceeded) in zip(launches, timed, fits, strict=True):
+        if one not in runs:
+            runs[one] = one.result(own, tuple(map(str, exceeded)))
+    return World(tuple(one.own(runs[one]) for one in launches), what.fabric)
 
 
 @dataclass(frozen=True)
@@ -295,7 +304,8 @@ class _Launch:
 
 def _each(what: _What, given: Sequence[_Given]) -> list[_Launch]:
     """The launch of each rank."""
-    return _launched(what, given, Ranks(what.fabric, len(given)), range(len(given)))
+    apart = [[rank] for rank in range(len(given))]
+    return _launched(what, given, Ranks(what.fabric, len(given)), apart)
 
 
 def _alike(what: _What, given: Sequence[_Given]) -> list[_Launch] | None:
@@ -308,7 +318,7 @@ def _alike(what: _What, given: Sequence[_Given]) -> list[_Launch] | None:
         return None
     world = Ranks(what.fabric, len(given), classes)
     try:
-        launches = _launched(what, given, world, [ranks[0] for ranks in classes])
+        launches = _launched(what, given, world, classes)
     except Exception:  # noqa: BLE001  raised again by the ranks on their own
         return None
     if world.differs or not all(is_plain(one.outputs) for one in launches):
@@ -318,11 +328,16 @@ def _alike(what: _What, given: Sequence[_Given]) -> list[_Launch] | None:
 
 
 def _launched(
-    what: _What, given: Sequence[_Given], world: Ranks, ranks: Sequence[int]
+    what: _What, given: Sequence[_Given], world: Ranks, classes: Sequence[Sequence[int]]
 ) -> list[_Launch]:
-    """The launches of `ranks`, which have run."""
+    """For each class of ranks the launch of its first, which has run."""
+    ranks = [one[0] for one in classes]
     records: dict[Hashable, Record] | None = {} if len(ranks) > 1 else None
     launches = [_Launch(what, world, rank, records) for rank in ranks]
+    for listener in listeners:
+        for one, like in zip(launches, classes, strict=True):
+            for rank in like:
+                listener.issues(one.team, rank)
     bodies = [one.body(*given[rank]) for rank, one in zip(ranks, launches, strict=True)]
     for one, outputs in zip(launches, world.run(bodies), strict=True):
         one.outputs = outputs

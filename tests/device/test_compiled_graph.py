@@ -7,8 +7,9 @@ from trnsim.device import compiled_graph, device_core
 from trnsim.device.call_time import TensorSpec, time_of
 from trnsim.device.compiled_graph import CompiledGraph, compiled, graphs, graphs_text, require_room
 from trnsim.device.hbm import device_memory
-from trnsim.errors import OutOfMemory
+from trnsim.errors import NotModelled, OutOfMemory
 from trnsim.graph import Graph
+from trnsim.graph.ops.calls import CustomCall
 from trnsim.graph.ops.collectives import AllReduce
 from trnsim.lower import memory_plan
 
@@ -34,6 +35,36 @@ def test_its_time_is_its_programs_started_once_and_says_what_is_missing():
     assert time.device_time_s == pytest.approx(wanted.device_time_s)
     assert time.launch_s == time.kernels[0].launch_s
     assert time.missing == "one; two"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of the user's in a graph."""
+
+    constant_bytes: int
+    scratchpad_bytes: int
+
+    def outline(self, target):
+        assert target == device_core.target().name
+        if self.constant_bytes < 0:
+            raise NotModelled("not on this chip")
+        return self
+
+
+def test_it_holds_what_dies_inside_and_what_its_kernels_need_one_at_a_time():
+    graph = Graph()
+    x = graph.input((128, 64), "float32")
+    y = graph.transpose(graph.transpose(x, (1, 0)), (1, 0))
+    kernels = [Kernel(10, 300), Kernel(20, 200), Kernel(10, 300), Kernel(-1, 9999)]
+    for kernel in kernels:
+        y = graph.apply(CustomCall(kernel, (y.type,)), y)
+    graph.outputs = [graph.elementwise("relu", y)]
+    plan = memory_plan(graph)
+    one = CompiledGraph("forward-0", (), graph, plan, (), (), "", own_constant_bytes=7)
+    assert plan.arena.nbytes > 0
+    assert one.constant_bytes == 7 + 10 + 20
+    assert one.scratchpad_bytes == plan.arena.nbytes + 300
+    assert (made(Graph()).constant_bytes, made(Graph()).scratchpad_bytes) == (0, 0)
 
 
 def test_exchanges_take_none_of_it_as_they_are_recorded_apart():

@@ -72,6 +72,50 @@ def test_an_outline_says_what_is_written_and_returned_without_values():
     assert (found.name, found.operation) == ("nki::halves", "halves")
 
 
+@nki.jit
+def with_parts(source):
+    """Holds a constant of 96 bytes and 256 bytes in private HBM."""
+    table = nl.shared_constant(np.ones((4, 6), np.float32))
+    kept = nl.ndarray((8, 16), nl.bfloat16, buffer=nl.private_hbm)
+    result = nl.ndarray(source.shape, source.dtype, buffer=nl.shared_hbm)
+    nl.store(kept[0:4, 0:6], value=nl.load(table))
+    nl.store(result, value=nl.load(source))
+    return result
+
+
+@nki.jit
+def crowded(source):
+    """Three tiles live at once, of which SBUF has room for two (192 KiB a partition on trn2)."""
+    tiles = [nl.load(source[at]) for at in range(3)]
+    result = nl.ndarray(source.shape, source.dtype, buffer=nl.shared_hbm)
+    for at in range(3):
+        tiles[at] = nl.multiply(tiles[at], 2.0)
+    for at in range(3):
+        nl.store(result[at], value=tiles[at])
+    return result
+
+
+def test_an_outline_says_what_the_kernel_holds_beside_tensors():
+    outline = call(with_parts, Spec((8, 4))).outline("trn2")
+    assert (outline.constant_bytes, outline.scratchpad_bytes) == (4 * 6 * 4, 8 * 16 * 2)
+    outline = call(halves, Spec((8, 4)), Spec((8, 4))).outline("trn2")
+    assert (outline.constant_bytes, outline.scratchpad_bytes) == (0, 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*SBUF")
+def test_spills_are_part_of_the_scratchpad():
+    columns = 20 * 1024
+    outline = call(crowded, Spec((3, 128, columns))).outline("trn2")
+    moved = {
+        use.nbytes
+        for one in outline.timelines
+        for use in one.program.uses.values()
+        if use.name.startswith("spill of")
+    }
+    assert outline.scratchpad_bytes == sum(moved) > 0
+    assert outline.scratchpad_bytes <= 3 * 128 * columns * 4
+
+
 def test_its_time_is_that_of_its_outline_on_each_chip():
     found = call(halves, Spec((8, 4)), Spec((8, 4)))
     for chip in ("trn1", "trn2"):

@@ -22,6 +22,7 @@ from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
 from trnsim.instance.state import folder, hardware
 from trnsim.instance.state.reader import read_all
+from trnsim.instance.state.record import MEMORY
 from trnsim.lower import Cost
 from trnsim.nki import collectives, isa
 from trnsim.nki import language as nl
@@ -291,8 +292,8 @@ PROGRAM = """
     watch.present().writer.look()
     (record,) = read_all(place)
     print(json.dumps({
-        "said": torch.neuron.memory_stats()["allocated_bytes.all.current"],
-        "kept": sum(record.memory_bytes[0].values()),
+        "said": torch.neuron.memory_stats(),
+        "kept": record.memory_bytes[0],
         "busy": record.busy_s[0], "elapsed": record.elapsed_s[0], "tool": record.tool,
         "completed": record.executions["completed"], "flop": record.flop[0],
     }))
@@ -307,7 +308,10 @@ def test_memory_of_pytorch_is_what_pytorch_says(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["said"] == found["kept"] >= 4 << 20
+    said, kept = found["said"], found["kept"]
+    assert kept == {name: said[f"{name}_bytes.all.current"] for name in MEMORY}
+    assert kept["tensors"] == said["allocated_bytes.all.current"] >= 4 << 20
+    assert kept["model_code"] == 2 * 96 << 20
     assert (found["tool"], found["completed"]) == ("torch", 5)
     assert found["flop"] == 5 * 2 * 1024**3
     assert 0 < found["busy"]["pe"] < found["elapsed"]

@@ -9,6 +9,7 @@ pytestmark = pytest.mark.usefixtures("neuron")
 FED = """
 import json
 import jax, jax.numpy as jnp
+import numpy as np
 from trnsim.device import watch
 from trnsim.device.hbm import device_memory
 from trnsim.instance.state.folder import listen, opened
@@ -18,7 +19,7 @@ device = jax.devices("neuron")[1]
 kept = jax.device_put(jnp.ones((256, 256), jnp.float32), device)
 listen(opened(), 30)
 watch.present().writer.look()
-product = jax.jit(lambda x: x @ x)
+product = jax.jit(lambda x: jnp.tanh(x @ x + np.arange(256, dtype=np.float32)) @ x)
 for _ in range(3):
     made = product(kept).block_until_ready()
 watch.present().writer.look()
@@ -27,7 +28,8 @@ print(json.dumps({
     "tool": record.tool, "cores": record.cores, "instance": record.instance, "lnc": record.lnc,
     "completed": record.executions["completed"], "flop": record.flop[5],
     "busy": record.busy_s[5]["pe"], "elapsed": record.elapsed_s[5],
-    "tensors": record.memory_bytes[5]["tensors"], "held": device_memory(1).live_bytes,
+    "memory": record.memory_bytes[5], "held": device_memory(1).live_bytes,
+    "others": [record.memory_bytes[core] for core in (4, 6, 7)],
 }))
 """
 
@@ -43,9 +45,13 @@ def test_a_jitted_program_appears_with_its_cores_executions_and_memory(ran, tmp_
     assert (found["tool"], found["cores"], found["lnc"]) == ("jax", [4, 5, 6, 7], 2)
     assert found["instance"] == "trn2.48xlarge"  # the smallest that has core 7
     assert found["completed"] == 3
-    assert found["flop"] == 3 * 2 * 256**3
+    assert found["flop"] == 3 * 2 * 2 * 256**3
     assert 0 < found["busy"] < found["elapsed"]
-    assert found["tensors"] == found["held"] >= 2 * 4 * 256**2
+    memory = found["memory"]
+    assert memory["tensors"] == found["held"] >= 2 * 4 * 256**2
+    # Of the program: the numbers that it adds, and a page for what lies between its products.
+    assert (memory["constants"], memory["model_shared_scratchpad"]) == (256 * 4, 64 << 20)
+    assert {kind for one in found["others"] for kind in one if one[kind]} == {"model_code"}
     assert not list((tmp_path / "state").glob("*.json"))
 
 

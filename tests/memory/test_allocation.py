@@ -7,7 +7,7 @@ import pytest
 
 from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT32, UINT8
 from trnsim.errors import IllegalInstruction, OutOfMemory
-from trnsim.memory import CoreMemory, Memory
+from trnsim.memory import CoreMemory, HbmBytes, Memory, SharedTensors
 
 SBUF, PSUM, HBM = Memory.SBUF, Memory.PSUM, Memory.HBM
 
@@ -42,6 +42,23 @@ def test_a_tensor_may_fill_hbm_and_not_one_byte_more(memory):
     assert memory.allocate((full,), UINT8, HBM)[0].nbytes == full
     with pytest.raises(OutOfMemory, match=f"needs {full + 1} bytes; "):
         memory.allocate((full + 1,), UINT8, HBM)
+
+
+def test_what_is_held_in_hbm_is_counted_by_kind(core):
+    shared = SharedTensors()
+    first, second = (CoreMemory(core, has_values=False, shared=shared) for _ in range(2))
+    array = np.zeros((4, 6), np.float32)
+    first.adopt(array, "a", FLOAT32)
+    first.adopt(array[:1], "", FLOAT32, is_constant=True)
+    for memory in (first, second):
+        memory.allocate((8, 2), BFLOAT16, HBM)
+        memory.allocate((8, 2), BFLOAT16, SBUF)
+        memory.allocate_shared((16,), FLOAT32)
+    assert first.hbm == HbmBytes(tensors=96 + 64, constants=24, scratchpad=32)
+    assert second.hbm == HbmBytes(tensors=0, constants=0, scratchpad=32)  # the same shared tensor
+    alone = CoreMemory(core, has_values=False)
+    alone.allocate_shared((16,), FLOAT32)
+    assert alone.hbm == HbmBytes(tensors=64)
 
 
 @pytest.mark.parametrize("space", [SBUF, PSUM])

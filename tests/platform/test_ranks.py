@@ -8,6 +8,8 @@ import time
 
 from found_programs import FOLDER, TRNSIM, running, wait_for
 
+from trnsim.instance.state.record import MEMORY
+
 RANKS = 8
 GONE_AFTER_S = 2.0
 PERIOD = "500ms"
@@ -36,7 +38,7 @@ def test_eight_ranks_appear_with_their_memory_and_are_gone_two_seconds_after_the
         with running(*torchrun, **variables) as ranks:
             wait_for(lambda: len(list(folder.glob("*.json"))) == RANKS, "eight ranks")
             told = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(RANKS)]
-            expected = {one["pid"]: one["stats"]["allocated_bytes.all.current"] for one in told}
+            expected = {one["pid"]: by_category(one["stats"]) for one in told}
             found = wait_for(lambda: agreeing(lines, expected), "the memory of eight ranks")
             (folder / "end").touch()
             assert ranks.wait(60) == 0
@@ -47,7 +49,9 @@ def test_eight_ranks_appear_with_their_memory_and_are_gone_two_seconds_after_the
         reader.join()
         monitor.stdout.close()
         monitor.wait()
-    assert sorted(expected.values()) == [4096 * (1 + rank) for rank in range(RANKS)]
+    tensors = [one["stats"]["allocated_bytes.all.current"] for one in told]
+    assert tensors == [4096 * (1 + rank) for rank in range(RANKS)]
+    assert tensors == [expected[one["pid"]]["tensors"] for one in told]
     assert [list(found[one["pid"]]) for one in told] == [[str(rank)] for rank in range(RANKS)]
     assert not [line for at_s, line in lines if at_s > ended_s + GONE_AFTER_S and programs(line)]
 
@@ -63,16 +67,17 @@ def programs(line):
 
 
 def agreeing(lines, expected):
-    """The last report's programs, where their tensors are as many bytes as PyTorch says."""
+    """The last report's programs, where their one core has what PyTorch says, by category."""
     if not lines:
         return None
     found = programs(lines[-1][1])
-    tensors = {pid: sum(one["tensors"] for one in cores.values()) for pid, cores in found.items()}
-    others = {
-        count
-        for cores in found.values()
-        for one in cores.values()
-        for kind, count in one.items()
-        if kind != "tensors"
-    }
-    return found if tensors == expected and others <= {0} else None
+    return (
+        found
+        if {pid: next(iter(cores.values())) for pid, cores in found.items()} == expected
+        else None
+    )
+
+
+def by_category(stats):
+    """The bytes of each category of neuron-monitor in PyTorch's figures."""
+    return {kind: stats[f"{kind}_bytes.all.current"] for kind in MEMORY}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from trnsim import arch, compiler
 from trnsim.compiler import Flags
@@ -11,10 +15,13 @@ from trnsim.compiler.ncc.limits import memory_refused
 from trnsim.device.call_time import CallTime, TensorSpec, spec_text
 from trnsim.device.device_core import device_core, target
 from trnsim.device.hbm import device_memory
+from trnsim.device.hbm_use import Loadable, load
 from trnsim.device.program_line import program_line
-from trnsim.errors import OutOfMemory
+from trnsim.errors import EmulatorError, OutOfMemory
 from trnsim.graph import Graph
+from trnsim.graph.ops.calls import CustomCall
 from trnsim.lower import MemoryPlan
+from trnsim.lower.control import nodes_within
 from trnsim.profile.units import bytes_text
 
 
@@ -32,6 +39,7 @@ class CompiledGraph:
         reason: why it was compiled.
         flags: AWS's flags, which it was compiled with.
         weights: the graph's inputs that do not change from call to call, by number.
+        own_constant_bytes: arrays that are part of it, without those of kernels that it calls.
     """
 
     name: str
@@ -43,11 +51,37 @@ class CompiledGraph:
     reason: str
     flags: Flags = field(default_factory=Flags)
     weights: frozenset[int] = frozenset()
+    own_constant_bytes: int = 0
 
     @property
     def operation(self) -> str:
         """Its name."""
         return self.name
+
+    @cached_property
+    def constant_bytes(self) -> int:
+        """Arrays that are part of it, those of kernels that it calls among them."""
+        return self.own_constant_bytes + sum(one.constant_bytes for one in self._kernels)
+
+    @cached_property
+    def scratchpad_bytes(self) -> int:
+        """The arena of its plan, and room for the kernel that needs most, as one runs at a time."""
+        inside = max((one.scratchpad_bytes for one in self._kernels), default=0)
+        return self.plan.arena.nbytes + inside
+
+    @cached_property
+    def _kernels(self) -> list[Loadable]:
+        """The user's kernels that it calls, each once."""
+        calls: dict[Hashable, Any] = {
+            node.operation.call: node.operation.call
+            for node in nodes_within(self.graph)
+            if isinstance(node.operation, CustomCall)
+        }
+        found: list[Loadable] = []
+        for call in calls.values():
+            with suppress(EmulatorError):  # one that the chip refuses does not run
+                found.append(call.outline(target().name))
+        return found
 
     def time(self, target: str) -> CallTime:
         """The time of its program on a chip, by operations, with one launch.
@@ -93,12 +127,19 @@ def compiled(
     missing: tuple[str, ...],
     flags: Flags = Flags(),  # noqa: B008  frozen
     weights: frozenset[int] = frozenset(),
+    *,
+    constants: int = 0,
 ) -> CompiledGraph:
-    """A new compiled graph of a kind ("forward"), numbered, with the reason for compiling it."""
+    """A new compiled graph of a kind ("forward"), numbered, with the reason for compiling it.
+
+    `constants` are the bytes of arrays that are part of it.
+    """
     number = sum(one.name.startswith(kind) for one in _graphs)
     reason = _reason(kind, inputs, operators)
     name = f"{kind}-{number}"
-    made = CompiledGraph(name, inputs, graph, plan, operators, missing, reason, flags, weights)
+    made = CompiledGraph(
+        name, inputs, graph, plan, operators, missing, reason, flags, weights, constants
+    )
     _graphs.append(made)
     return made
 
@@ -141,6 +182,7 @@ def require_room(one: CompiledGraph, core: int, refused: type[OutOfMemory] = Out
         OutOfMemory: or `refused`, the framework's own subclass, with a table of the graph's
         tensors at its peak.
     """
+    load(core, one, one)
     memory = device_memory(core)
     needed = memory.live_bytes + one.plan.fresh_bytes
     memory.peak_bytes = max(memory.peak_bytes, min(needed, memory.capacity_bytes))

@@ -1,7 +1,7 @@
 """The HBM of each device: the tensors in it, its peak, and the error where one does not fit.
 
 A storage counts with the bytes that its tensors need, from its allocation until its last tensor is
-freed. The runtime's own memory (compiled programs, DMA rings, scratchpads) does not count yet.
+freed. What programs and the runtime hold beside tensors takes no room here; `hbm_use` tells of it.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from trnsim.device.program_line import program_line
 from trnsim.dtypes import as_dtype
 from trnsim.errors import BadInput
 from trnsim.lower import Cost
+from trnsim.memory import HbmBytes
 from trnsim.nki.boundary import Boundary, like
 from trnsim.nki.environment import transposes_on_tensor_engine
 from trnsim.nki.kernel import Kernel, emulate
@@ -66,6 +67,8 @@ class Outline:
         results: a spec for each tensor that it returns, nested as they are.
         cost: its time.
         timelines: those of the run that made the outline.
+        constant_bytes: arrays that are part of the kernel.
+        scratchpad_bytes: what it holds in private HBM, and spills.
     """
 
     written: tuple[int, ...]
@@ -73,6 +76,8 @@ class Outline:
     results: Any
     cost: Cost
     timelines: tuple[Timeline, ...]
+    constant_bytes: int = 0
+    scratchpad_bytes: int = 0
 
     @property
     def specs(self) -> list[ResultSpec]:
@@ -190,7 +195,7 @@ _outlines: Final[dict[tuple[KernelCall, str], Outline]] = {}
 
 
 class _ObservedKernel:
-    """A kernel that keeps the tensors passed to it and its results."""
+    """A kernel that keeps the tensors passed to it, its results, and what it holds in HBM."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -199,12 +204,14 @@ class _ObservedKernel:
         self.records = kernel.records
         self.entered: list[NkiTensor] = []
         self.returned: Any = None
+        self.hbm = HbmBytes()
 
     def launch(self, team: Team, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Issue the kernel's instructions; outputs as the caller's kind of array."""
         boundary = Boundary(team.contexts[0])
         self.returned = self.kernel.issue(team, boundary, args, kwargs)
         self.entered = boundary.entered
+        self.hbm = team.hbm
         return boundary.leave(self.returned)
 
 
@@ -234,7 +241,11 @@ def _outline(watched: _ObservedKernel, found: Run) -> Outline:
         sum(total.of("hbm_read_bytes") + total.of("hbm_write_bytes") for total in totals),
         busy_s(timeline),
     )
-    return Outline(written, lost, results, cost, found.timelines)
+    spilled = sum(
+        use.nbytes for one in found.timelines for use in one.program.uses.values() if use.is_spill
+    )
+    inside = watched.hbm.scratchpad + spilled
+    return Outline(written, lost, results, cost, found.timelines, watched.hbm.constants, inside)
 
 
 def _specs(result: Any) -> Any:

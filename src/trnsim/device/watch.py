@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from trnsim.device import call_log, faults, hbm
+from trnsim.device import call_log, faults, hbm_use
 from trnsim.device.call_log import Recording
 from trnsim.device.collective_log import kind_of
 from trnsim.device.device_core import logical_config, target, visible_cores
@@ -27,7 +27,7 @@ from trnsim.instance.cores import COUNT, VISIBLE, process_instance
 from trnsim.instance.model import instance_model
 from trnsim.instance.state import hardware, identity
 from trnsim.instance.state.folder import OFF, STATE_VARIABLE
-from trnsim.instance.state.record import MEMORY, Record, percentiles
+from trnsim.instance.state.record import Record, percentiles
 from trnsim.instance.state.writer import Writer
 from trnsim.nki.environment import instance_target
 from trnsim.runs import Run, listeners
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from trnsim.device.call_time import CallTime, DeviceCall
     from trnsim.device.collective_log import CollectiveCall
     from trnsim.fabric.fabric import Fabric
+    from trnsim.program import Team
 
 _NAMES: Final = {"tensor": "pe"}
 """Engines that the state calls otherwise; aws-neuron-sdk's tools say PE."""
@@ -218,7 +219,10 @@ class _Watch:
             self.instance.lnc,
             self.cores,
             time.time(),
-            memory_bytes=self._memory(),
+            memory_bytes={
+                core: hbm_use.by_category(at, self.instance.lnc)
+                for at, core in enumerate(self.cores)
+            },
             host_bytes={"application_memory": _resident_bytes()},
             busy_s={self.cores[at]: dict(one) for at, one in list(self.work.busy_s.items())},
             elapsed_s={self.cores[at]: one for at, one in list(self.work.elapsed_s.items())},
@@ -228,15 +232,6 @@ class _Watch:
             total_latency_s=percentiles(self.work.total_s),
             device_latency_s=percentiles(self.work.device_s),
         )
-
-    def _memory(self) -> dict[int, dict[str, float]]:
-        """Bytes by core and category; those of tensors are what `torch.neuron` says."""
-        none = dict.fromkeys(MEMORY, 0.0)
-        known = hbm.known()
-        return {
-            core: none | {"tensors": known[at].live_bytes if at < len(known) else 0}
-            for at, core in enumerate(self.cores)
-        }
 
 
 def own_cores() -> tuple[int, ...]:
@@ -329,6 +324,14 @@ class _Runs:
         if faults.pending:
             for core in range(ranks):
                 faults.strike(core)
+
+    def issues(self, team: Team, rank: int = 0) -> None:
+        """The rank's cores hold what the kernel allocates, until it has run."""
+        hbm_use.runs(team, rank)
+
+    def left(self) -> None:
+        """Nothing is held any more."""
+        hbm_use.has_run()
 
     def ended(self, run: Run, rank: int = 0) -> None:
         """Count the run, where a reader listens; ranks on other instances are not of this one."""

@@ -19,10 +19,11 @@ from trnsim.compiler import Flags, program
 from trnsim.device.call_log import Phase, Scope, listening, note, note_collective
 from trnsim.device.call_time import TensorSpec
 from trnsim.device.collective_log import CollectiveCall
-from trnsim.device.compiled_graph import compiled
+from trnsim.device.compiled_graph import CompiledGraph, compiled
 from trnsim.device.device_core import target
 from trnsim.device.fallback_policy import VARIABLE, left_to_host, state
 from trnsim.device.faults import pending, strike
+from trnsim.device.hbm_use import load
 from trnsim.device.lockstep import in_lockstep
 from trnsim.device.numerics import mode
 from trnsim.errors import (
@@ -32,11 +33,11 @@ from trnsim.errors import (
     NotModelled,
     OutOfMemory,
 )
-from trnsim.graph import Graph, Kind, Node, TensorType
+from trnsim.graph import Graph, Kind, TensorType
 from trnsim.graph.ops.control_flow import Branching, While
 from trnsim.graph.ops.leaves import Rng, RngBitGenerator
 from trnsim.lower import Exchange, evaluate, exchange, memory_plan
-from trnsim.lower.control import graphs
+from trnsim.lower.control import nodes_within
 
 if TYPE_CHECKING:
     from trnsim.device.call_time import CallTime, DeviceCall
@@ -167,7 +168,10 @@ class Lowered:
         plan = memory_plan(found.graph, found.names)
         inputs = tuple(self._arguments())
         flags = Flags.of_environment()
-        return compiled(self.name, inputs, found.graph, plan, found.operators, (), flags)
+        constants = sum(array.nbytes for array in found.constants.values())
+        return compiled(
+            self.name, inputs, found.graph, plan, found.operators, (), flags, constants=constants
+        )
 
     @cached_property
     def exchanges(self) -> tuple[Exchange, ...]:
@@ -194,7 +198,10 @@ class Lowered:
                 ranks = tuple(numbers[place] for place in group)
                 note_collective(CollectiveCall(one.kind, one.nbytes, ranks))
         for place, core in zip(places, cores, strict=True):
-            note(self.calls[place], core, _nowhere)
+            call = self.calls[place]
+            note(call, core, _nowhere)
+            if isinstance(call, CompiledGraph):
+                load(core, call, call)
 
     @cached_property
     def why_not(self) -> str:
@@ -236,7 +243,7 @@ class Lowered:
 
 def _why_not(found: Imported) -> str:
     """Why the chip's program does not compute a graph's values in exact numerics, or ""."""
-    nodes = list(_nodes(found.graph))
+    nodes = list(nodes_within(found.graph))
     outside = set(map(id, found.graph.nodes))
     inside = [n.name for n in nodes if n.kind is Kind.COLLECTIVE and id(n) not in outside]
     if inside:
@@ -280,14 +287,6 @@ def _computed(graph: Graph, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDAr
     if any(node.kind in _APART for node in graph.nodes):
         return evaluate(graph, arrays, target().name)
     return list(program.values(graph, arrays, target().name, frozenset()))
-
-
-def _nodes(graph: Graph) -> Iterator[Node]:
-    """The operations of a graph and of those that it may run."""
-    for node in graph.nodes:
-        yield node
-        for inner in graphs(node.operation):
-            yield from _nodes(inner)
 
 
 def _nowhere() -> Scope:

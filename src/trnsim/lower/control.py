@@ -5,13 +5,13 @@ The host, or a register of the core, reads the value and chooses: no kernel runs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from trnsim.errors import InternalError, NotModelled
-from trnsim.graph import Graph, Operation
+from trnsim.graph import Graph, Node, Operation
 from trnsim.graph.ops.control_flow import Case, If, While
 
 Array = np.ndarray[Any, Any]
@@ -46,6 +46,14 @@ def graphs(operation: Operation) -> tuple[Graph, ...]:
     if isinstance(operation, While) and operation.condition and operation.body:
         return operation.condition, operation.body
     return ()
+
+
+def nodes_within(graph: Graph) -> Iterator[Node]:
+    """The operations of a graph and of those that it may run."""
+    for node in graph.nodes:
+        yield node
+        for inner in graphs(node.operation):
+            yield from nodes_within(inner)
 
 
 def times(

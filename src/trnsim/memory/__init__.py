@@ -1,7 +1,7 @@
 """HBM, SBUF and PSUM: storages, access patterns, tiles, and the bytes written so far."""
 
 from trnsim.memory.access import AccessPattern
-from trnsim.memory.allocation import CoreMemory, SharedTensors
+from trnsim.memory.allocation import CoreMemory, HbmBytes, SharedTensors
 from trnsim.memory.box import Box
 from trnsim.memory.bytemask import ByteMap, ByteMask
 from trnsim.memory.index import Index, Register, ScalarIndex, SnakeIndex, VectorIndex
@@ -15,6 +15,7 @@ __all__ = [
     "ByteMap",
     "ByteMask",
     "CoreMemory",
+    "HbmBytes",
     "Index",
     "Layout",
     "Memory",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,21 @@ if TYPE_CHECKING:
     from trnsim.dtypes import Array, Dtype
 
 _NDARRAY = "nki.language.ndarray"
+
+
+@dataclass(slots=True)
+class HbmBytes:
+    """What a kernel holds in HBM.
+
+    Attributes:
+        tensors: its arguments, and tensors in shared HBM.
+        constants: arrays that are part of the program.
+        scratchpad: tensors in private HBM, each at a place of its own.
+    """
+
+    tensors: int = 0
+    constants: int = 0
+    scratchpad: int = 0
 
 
 class SharedTensors:
@@ -63,6 +79,9 @@ class CoreMemory:
     Tensors without an address get a storage of their own, and `program.liveness` checks afterwards,
     on the recorded program, that they fit together. Tensors with an address share one storage per
     memory, so that tensors at overlapping addresses share bytes.
+
+    Attributes:
+        hbm: what was allocated in HBM so far.
     """
 
     def __init__(
@@ -75,6 +94,7 @@ class CoreMemory:
         self._roots: dict[Memory, Storage] = {}
         self._places = {memory: Places() for memory in Memory}
         self._sizes: dict[tuple[object, ...], tuple[int, int, Layout]] = {}
+        self.hbm = HbmBytes()
 
     def capacity_bytes(self, memory: Memory) -> int:
         """Bytes per partition of an on-chip memory; bytes of the logical core's HBM."""
@@ -114,6 +134,8 @@ class CoreMemory:
         if address is not None and memory.is_on_chip:
             return self._place(shape, dtype, memory, address, name)
         nbytes, pitch, layout = size
+        if memory is Memory.HBM:
+            self.hbm.scratchpad += nbytes
         data = np.empty(nbytes, np.uint8) if self._has_values else None
         line = user_line(above=len(("allocate", "ndarray")))
         storage = Storage(memory, nbytes, pitch, name=name, line=line, data=data)
@@ -140,7 +162,10 @@ class CoreMemory:
         """A tensor in HBM shared by all cores of the launch; on one core an ordinary tensor."""
 
         def make() -> tuple[Storage, Layout]:
-            return self.allocate(shape, dtype, Memory.HBM, name=name)
+            made = self.allocate(shape, dtype, Memory.HBM, name=name)
+            self.hbm.scratchpad -= made[0].nbytes
+            self.hbm.tensors += made[0].nbytes
+            return made
 
         if self._shared is None:
             return make()
@@ -148,8 +173,17 @@ class CoreMemory:
         self._shared_count += 1
         return self._shared.take(number, shape, dtype, make)
 
-    def adopt(self, array: Array, name: str, dtype: Dtype) -> tuple[Storage, AccessPattern]:
-        """An HBM storage backed by the user's own contiguous array of `dtype`, fully written."""
+    def adopt(
+        self, array: Array, name: str, dtype: Dtype, *, is_constant: bool = False
+    ) -> tuple[Storage, AccessPattern]:
+        """An HBM storage backed by the user's own contiguous array of `dtype`, fully written.
+
+        It is an argument of the kernel, or a constant of its program.
+        """
+        if is_constant:
+            self.hbm.constants += array.nbytes
+        else:
+            self.hbm.tensors += array.nbytes
         data = array.reshape(-1).view(np.uint8) if self._has_values else None
         shape = array.shape or (1,)
         storage = Storage(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from trnsim.memory import SharedTensors
+from trnsim.memory import HbmBytes, SharedTensors
 from trnsim.program.context import CoreContext, LoopObserver, Peer, issuing_to
 from trnsim.program.lockstep import Lockstep, Meetings, Mirror
 from trnsim.program.ranks import Member, Wait
@@ -100,6 +100,16 @@ class Team:
                 ranks=self._link(member, rank),
             )
             self.contexts.append(context)
+
+    @property
+    def hbm(self) -> HbmBytes:
+        """What its cores hold in HBM so far, without spills."""
+        parts = [context.memory.hbm for context in self.contexts]
+        return HbmBytes(
+            sum(one.tensors for one in parts),
+            sum(one.constants for one in parts),
+            sum(one.scratchpad for one in parts),
+        )
 
     def run(self, body: Callable[[], object], inputs: Sequence[Storage] = ()) -> list[object]:
         """Run `body` on every core, in lockstep if there are several; returns the results by rank.

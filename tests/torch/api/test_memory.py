@@ -86,6 +86,8 @@ def test_the_figures_that_programs_log():
     tensor = torch.empty(1000, device="neuron")
     stats = torch.neuron.memory_stats()
     assert stats["allocated_bytes.all.current"] == torch.neuron.memory_allocated() >= 4000
+    assert stats["tensors_bytes.all.current"] == stats["allocated_bytes.all.current"]
+    assert stats["model_code_bytes.all.current"] == 2 * 96 << 20
     assert torch.neuron.memory_reserved() == torch.neuron.memory_allocated()
     assert torch.neuron.max_memory_reserved() == torch.neuron.max_memory_allocated()
     free, total = torch.neuron.mem_get_info()

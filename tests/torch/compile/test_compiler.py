@@ -1,10 +1,12 @@
+from collections import defaultdict
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from torch import nn
 
-from trnsim.device import compiled_graph, device_core
+from trnsim.device import compiled_graph, device_core, hbm_use
 from trnsim.device.hbm import device_memory
 from trnsim.device.step_time import step_time
 from trnsim.torch.call_recording import recording
@@ -51,6 +53,25 @@ def test_a_compiled_model_trains_as_on_the_cpu():
     assert found == pytest.approx(losses(block(), "cpu"), rel=1e-4)
     assert [one.name for one in compiled_graph.graphs()] == ["forward-0", "backward-0"]
     assert all(not one.missing for one in compiled_graph.graphs())
+
+
+def test_a_compiled_graph_is_loaded_where_it_runs(monkeypatch):
+    monkeypatch.setattr(hbm_use, "_loaded", defaultdict(dict))
+
+    def scaled(x):
+        scale = torch.tensor([1.0, 2.0, 3.0, 4.0]).to(x.device)
+        return (x @ x + scale).relu() @ x
+
+    x = torch.ones(4, 4, device="neuron")
+    fast = compiled(scaled)
+    fast(x)
+    fast(x)
+    (one,) = compiled_graph.graphs()
+    assert one.constant_bytes == 4 * 4
+    assert one.scratchpad_bytes == one.plan.arena.nbytes > 0
+    used = hbm_use.by_category(0, 2)
+    assert (used["constants"], used["model_shared_scratchpad"]) == (4 * 4, 64 << 20)
+    assert used["tensors"] == device_memory(0).live_bytes
 
 
 def test_a_compiled_step_has_one_time_a_graph_and_fewer_launches():

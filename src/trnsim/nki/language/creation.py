@@ -235,5 +235,5 @@ def _constant(array: Array) -> NkiTensor:
     dense = np.ascontiguousarray(array, kind.dtype)
     if dense is array:
         dense = array.copy()
-    storage, pattern = current_core().memory.adopt(dense, "", kind)
+    storage, pattern = current_core().memory.adopt(dense, "", kind, is_constant=True)
     return NkiTensor(storage, kind, pattern, shared_hbm)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from trnsim.device.device_core import logical_config
 from trnsim.device.hbm import device_memory
+from trnsim.device.hbm_use import by_category
 from trnsim.device.program_line import program_line
 from trnsim.torch.api.core_index import Device, core_index
 from trnsim.torch.device_errors import OperatorNotModelled, OutOfDeviceMemory
@@ -98,12 +100,19 @@ def mem_get_info(device: Device = None) -> tuple[int, int]:
 
 
 def memory_stats(device: Device = None) -> dict[str, int]:
-    """The figures that training programs log, under `torch.cuda`'s names."""
-    memory = device_memory(core_index(device))
+    """The figures that training programs log, under `torch.cuda`'s names.
+
+    What HBM holds beside tensors stands under neuron-monitor's: "constants_bytes.all.current",
+    "model_code_bytes.all.current" and so on (`trnsim.device.hbm_use`).
+    """
+    core = core_index(device)
+    memory = device_memory(core)
     stats = {"num_alloc_retries": 0, "num_ooms": memory.refusals}
     for kind in ("allocated_bytes", "active_bytes", "reserved_bytes"):
         stats[f"{kind}.all.current"] = memory.live_bytes
         stats[f"{kind}.all.peak"] = memory.peak_bytes
+    for category, nbytes in by_category(core, logical_config()).items():
+        stats[f"{category}_bytes.all.current"] = int(nbytes)
     return stats
 
 

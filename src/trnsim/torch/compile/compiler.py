@@ -11,6 +11,7 @@ was timed: see `program_run`.
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -145,6 +146,13 @@ def _runner(
     return run
 
 
+def _constant_bytes(module: fx.GraphModule) -> int:
+    """The bytes of tensors that a graph keeps and that are not on the device already."""
+    names = {str(node.target) for node in module.graph.nodes if node.op == "get_attr"}
+    kept = [operator.attrgetter(name)(module) for name in names]
+    return sum(one.nbytes for one in kept if isinstance(one, Tensor) and one.is_cpu)
+
+
 def _made(
     module: fx.GraphModule, kind: str, flags: Flags, constant: Sequence[int] = ()
 ) -> ProgramRun:
@@ -156,5 +164,15 @@ def _made(
     numbers = list(imported.names)
     weights = frozenset(numbers[place] for place in constant if place < len(numbers))
     operators, missing = imported.operators, imported.missing
-    one = compiled(kind, imported.inputs, graph, plan, operators, missing, flags, weights)
+    one = compiled(
+        kind,
+        imported.inputs,
+        graph,
+        plan,
+        operators,
+        missing,
+        flags,
+        weights,
+        constants=_constant_bytes(module),
+    )
     return ProgramRun(one, module, imported)

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from trnsim.device.call_log import note
 from trnsim.device.device_core import target
 from trnsim.device.faults import pending, strike
+from trnsim.device.hbm_use import load
 from trnsim.device.kernel_call import KernelCall, Outline
 from trnsim.device.numerics import mode
 from trnsim.device.program_line import program_line
@@ -86,6 +87,7 @@ def _run(call: KernelCall, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]
     with pytorch.profiler_scope(call.name):
         results, outline = _computed(call, tensors, core)
         note(call, core, scope_tracker.scope)
+    load(core, call, outline)
     written = [tensors[position] for position in outline.written]
     for tensor in written:
         torch.autograd.graph.increment_version(tensor)

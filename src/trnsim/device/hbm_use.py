@@ -1,0 +1,99 @@
+"""What each device's HBM is used for, in neuron-monitor's categories.
+
+- tensors: those of the framework; while a kernel runs by `trnsim.run` or a plain call, its
+  arguments and tensors in shared HBM.
+- constants: arrays that are part of a program.
+- model_code: the runtime's micro-code. AWS states no size of instructions, so they are left out.
+- model_shared_scratchpad: the most that any loaded program needs, in whole pages: one program runs
+  at a time, and all share one scratchpad.
+- runtime_memory: 0, as AWS states no size.
+
+A framework's program stays loaded until its process ends, a kernel without one until it has run.
+
+Source: aws-neuron-sdk neuron-runtime/explore/device-memory.rst.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from threading import get_ident
+from typing import TYPE_CHECKING, Final, Protocol
+
+from trnsim.arch import makes_pairs
+from trnsim.device import hbm
+from trnsim.device.device_core import target
+from trnsim.facts import count
+from trnsim.instance.state.record import MEMORY
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from trnsim.program import Team
+
+_MIB: Final = 1 << 20
+MICROCODE_BYTES: Final = count(
+    96 * _MIB, "aws-neuron-sdk device-memory.rst, Overview: 96MB of a physical NeuronCore"
+)
+PAGE_BYTES: Final = count(
+    64 * _MIB, "aws-neuron-sdk device-memory.rst, Contiguous shared scratchpad"
+)
+APART_PAGE_BYTES: Final = count(
+    512 * _MIB,
+    "aws-neuron-sdk device-memory.rst, Non-contiguous page allocations: the default at LNC=1 of "
+    "chips with logical cores",
+)
+
+
+class Loadable(Protocol):
+    """What a program needs of HBM beside the caller's tensors."""
+
+    @property
+    def constant_bytes(self) -> int:
+        """Arrays that are part of it."""
+        ...
+
+    @property
+    def scratchpad_bytes(self) -> int:
+        """Room for tensors that live and die inside it."""
+        ...
+
+
+_loaded: Final[defaultdict[int, dict[Hashable, Loadable]]] = defaultdict(dict)
+"""By device, its programs by what they are known by."""
+_running: Final[dict[tuple[int, int], Team]] = {}
+"""By thread and rank, the cores on which a kernel runs that is of no framework."""
+
+
+def load(core: int, known_by: Hashable, program: Loadable) -> None:
+    """A program runs on neuron:`core`, and stays loaded."""
+    _loaded[core][known_by] = program
+
+
+def runs(team: Team, rank: int) -> None:
+    """This thread begins to run a kernel on the device of a rank."""
+    _running[get_ident(), rank] = team
+
+
+def has_run() -> None:
+    """The kernels that this thread began to run are over."""
+    own = get_ident()
+    for key in [key for key in list(_running) if key[0] == own]:
+        _running.pop(key, None)
+
+
+def by_category(core: int, lnc: int) -> dict[str, float]:
+    """The bytes of each category of `MEMORY` on neuron:`core`, of `lnc` physical cores."""
+    known = hbm.known()
+    teams = [team.hbm for (_, rank), team in list(_running.items()) if rank == core]
+    programs = list(_loaded[core].values()) if core in _loaded else []
+    tensors = known[core].live_bytes if core < len(known) else 0
+    constants = sum(one.constant_bytes for one in programs) + sum(one.constants for one in teams)
+    needs = [one.scratchpad_bytes for one in programs] + [one.scratchpad for one in teams]
+    page = APART_PAGE_BYTES if lnc == 1 and makes_pairs(target().core) else PAGE_BYTES
+    found = {
+        "tensors": tensors + sum(one.tensors for one in teams),
+        "constants": constants,
+        "model_code": lnc * MICROCODE_BYTES,
+        "model_shared_scratchpad": -(-max(needs, default=0) // page) * page,
+    }
+    return {name: float(found.get(name, 0)) for name in MEMORY}
