@@ -58,12 +58,12 @@ class CompiledGraph:
         """Its name."""
         return self.name
 
-    @cached_property
+    @property
     def constant_bytes(self) -> int:
         """Arrays that are part of it, those of kernels that it calls among them."""
         return self.own_constant_bytes + sum(one.constant_bytes for one in self._kernels)
 
-    @cached_property
+    @property
     def scratchpad_bytes(self) -> int:
         """The arena of its plan, and room for the kernel that needs most, as one runs at a time."""
         inside = max((one.scratchpad_bytes for one in self._kernels), default=0)
