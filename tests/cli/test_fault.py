@@ -46,6 +46,15 @@ def test_a_fault_is_injected_and_ended(place):
     assert hardware.injected(place) == []
 
 
+def test_the_log_names_the_device_by_the_serial_number_that_sysfs_has(place):
+    """aws-neuron-sdk nrt-troubleshoot.rst, serial-num; the sysfs page, info/serial_number."""
+    call("dma", "--device", "5")
+    model = instance_model("trn2.48xlarge")
+    shown = sysfs.device_files(model, model.devices[5])["neuron5/info/serial_number"].strip()
+    assert re.fullmatch("[0-9a-f]{16}", shown)
+    assert f" nd-id=5 serial-num={shown}\n" in (place / hardware.LOG).read_text()
+
+
 @pytest.mark.parametrize(
     ("text", "for_s"), [("500ms", 0.5), ("2m", 120.0), ("1h", 3600.0), ("3", 3)]
 )

@@ -71,8 +71,15 @@ def fault(
             f"core {core} does not exist: a device of {model.name} at LNC={model.lnc} has cores 0 "
             f"to {cores - 1}"
         )
-    for_s = _seconds(lasts)
-    made = hardware.inject(folder, hardware.Injected(kind, device, core, time.time(), for_s))
+    asked = hardware.Injected(
+        kind,
+        device,
+        core,
+        time.time(),
+        _seconds(lasts),
+        serial_number=model.devices[device].serial_number,
+    )
+    made = hardware.inject(folder, asked)
     typer.echo(hardware.log_line(made))
 
 

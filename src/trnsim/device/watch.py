@@ -193,7 +193,8 @@ class _Watch:
         if request is None and self._folder is not None:
             device, core = self._place(self.cores[0])
             with suppress(EmulatorError):
-                once = hardware.Injected(kind, device, core, time.time(), 0.0)
+                serial = self.instance.devices[device].serial_number
+                once = hardware.Injected(kind, device, core, time.time(), 0.0, serial_number=serial)
                 hardware.inject(self._folder, once)
         if known.status:  # others strike each call: those of a second are written together
             self.writer.write()

@@ -9,6 +9,7 @@ neuron-runtime/explore/runtime-performance-tips.rst (three instances, device by 
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -41,6 +42,7 @@ class Device:
         cpu_affinity: the processors of that node, as ranges.
         connected: devices joined to it, in neuron-ls's order.
         first_core: the number of its first logical core on the instance.
+        serial_number: 16 hexadecimal digits, the same on every instance of its type.
     """
 
     index: int
@@ -51,6 +53,7 @@ class Device:
     cpu_affinity: str
     connected: tuple[int, ...]
     first_core: int
+    serial_number: str
 
     @property
     def core_ids(self) -> range:
@@ -254,6 +257,11 @@ def _devices(row: Instance, chip: Accelerator, lnc: int) -> tuple[Device, ...]:
             places.cpu_affinity(index),
             topology.neighbours(index) if row.count > 1 else (),
             index * cores,
+            _serial_number(row.name, index),
         )
         for index in range(row.count)
     )
+
+
+def _serial_number(instance: str, device: int) -> str:
+    return hashlib.blake2b(f"trnsim {instance} {device}".encode(), digest_size=8).hexdigest()

@@ -8,7 +8,6 @@ physical core at every LNC, ECC counts as plain files, modes, and the names of a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -111,7 +110,7 @@ def device_files(model: InstanceModel, device: Device) -> dict[str, str]:
         f"{top}/reset": _ZERO,
         **{f"{top}/power/{name}": f"{text}\n" for name, text in _POWER.items()},
         f"{top}/info/notify_delay": "-1\n",
-        f"{top}/info/serial_number": f"{_serial_number(model, device)}\n",
+        f"{top}/info/serial_number": f"{device.serial_number}\n",
         f"{top}/info/architecture/arch_type": f"ND{suffix}\n",
         f"{top}/info/architecture/device_name": f"{device_name}\n",
         f"{top}/info/architecture/instance_type": f"{instance_type}\n",
@@ -143,9 +142,3 @@ def _counter(folder: str, names: tuple[str, ...]) -> dict[str, str]:
 def counter_folders(files: dict[str, str]) -> Iterator[str]:
     """The folders of counters among `files`: those that a program may set to 0 by writing."""
     return (path.removesuffix("/total") for path in files if path.endswith("/total"))
-
-
-def _serial_number(model: InstanceModel, device: Device) -> str:
-    """16 hexadecimal digits: the same for the same device of the same instance type."""
-    named = f"trnsim {model.name} {device.index}".encode()
-    return hashlib.blake2b(named, digest_size=8).hexdigest()

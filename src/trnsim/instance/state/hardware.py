@@ -99,6 +99,7 @@ class Injected:
         for_s: how long it lasts; None until it is cleared, 0 where it struck once.
         is_cleared: whether it was ended by hand.
         name: of its file.
+        serial_number: the device's, as sysfs has it.
     """
 
     kind: str
@@ -108,6 +109,7 @@ class Injected:
     for_s: float | None
     is_cleared: bool = False
     name: str = ""
+    serial_number: str = ""
 
     def is_active(self) -> bool:
         """Whether it strikes now; one with an end is over once the clock went back before it."""
@@ -139,7 +141,7 @@ def log_line(fault: Injected) -> str:
     action = " action=TERMINATE_INSTANCE" if kind.counter else ""
     return (
         f"{fault.at:.6f} trnsim: emulated: NEURON_HW_ERR={kind.logged} instance-id={_INSTANCE_ID} "
-        f"hostname=emulated nd-id={fault.device}{core} serial-num={fault.device:016x}{action}"
+        f"hostname=emulated nd-id={fault.device}{core} serial-num={fault.serial_number}{action}"
     )
 
 
