@@ -12,9 +12,10 @@ from trnsim.instance.model import instance_model
 from trnsim.instance.state.hardware import counters
 from trnsim.tools.monitor.config import EVERYTHING
 from trnsim.tools.monitor.dashboard import dashboard
+from trnsim.tools.monitor.metrics import METRICS
 from trnsim.tools.monitor.prometheus import Exporter
 from trnsim.tools.monitor.reports import Monitor
-from trnsim.tools.monitor.series import METRICS, Collected
+from trnsim.tools.monitor.series import Collected
 
 pytest.importorskip("prometheus_client", reason="extra platform not installed")
 SUFFIX = {"counter": "_total", "info": "_info", "gauge": ""}

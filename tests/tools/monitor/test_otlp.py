@@ -7,9 +7,10 @@ from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
 from trnsim.instance.state.hardware import counters
 from trnsim.tools.monitor.config import EVERYTHING
+from trnsim.tools.monitor.metrics import METRICS
 from trnsim.tools.monitor.otlp import export
 from trnsim.tools.monitor.reports import Monitor
-from trnsim.tools.monitor.series import METRICS, Collected
+from trnsim.tools.monitor.series import Collected
 
 memory = pytest.importorskip(
     "opentelemetry.sdk.metrics.export", reason="the extra platform is not installed"

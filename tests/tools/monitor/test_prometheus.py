@@ -9,9 +9,10 @@ from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
 from trnsim.instance.state.hardware import counters
 from trnsim.tools.monitor.config import EVERYTHING
+from trnsim.tools.monitor.metrics import METRICS
 from trnsim.tools.monitor.prometheus import serve
 from trnsim.tools.monitor.reports import Monitor
-from trnsim.tools.monitor.series import METRICS, Collected
+from trnsim.tools.monitor.series import Collected
 
 parser = pytest.importorskip("prometheus_client.parser", reason="extra platform not installed")
 

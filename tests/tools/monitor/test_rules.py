@@ -5,8 +5,8 @@ import re
 import pytest
 
 from promtool import needs_promtool, promtool, run_rules
+from trnsim.tools.monitor.metrics import METRICS
 from trnsim.tools.monitor.rules import alerts, rules
-from trnsim.tools.monitor.series import METRICS
 
 NAMES = [one.name for one in alerts()]
 MINUTES = 120

@@ -6,8 +6,9 @@ from monitored import record
 
 from trnsim.instance.model import instance_model
 from trnsim.tools.monitor.config import EVERYTHING
+from trnsim.tools.monitor.metrics import METRICS
 from trnsim.tools.monitor.reports import Monitor
-from trnsim.tools.monitor.series import METRICS, Collected
+from trnsim.tools.monitor.series import Collected
 
 MODEL = instance_model("trn2.48xlarge", 2)
 
@@ -98,6 +99,25 @@ def test_latencies_stay_while_nothing_is_executed_and_counters_never_fall(report
     found = collected(reports[0], idle)
     assert values(found, "execution_latency_seconds", percentile="p50") == [0.02]
     assert values(found, "execution_status", status_type="completed") == [10]
+
+
+def test_programs_with_one_tag_are_one_series():
+    """Eight ranks of a job have one NEURON_PROCESS_TAG; Prometheus takes no sample twice."""
+    ranks = [
+        record(2, pid=7, tag="job", total_latency_s={"p50": 0.02}),
+        record(4, pid=8, tag="job", total_latency_s={"p50": 0.05}, cores=(1,)),
+    ]
+    monitor = Monitor(EVERYTHING, lambda: ranks, lambda _: MODEL, lambda n: [{}] * n, lambda: 0.0)
+    found = collected(monitor.report())
+    keys = [(one.metric.name, *sorted(one.labels.items())) for one in found.series]
+    assert len(keys) == len(set(keys))
+    assert values(found, "execution_status", status_type="completed") == [20 + 40]
+    assert values(found, "execution_errors", error_type="hardware") == [1 + 3]
+    assert values(found, "execution_latency_seconds") == [0.05]
+    assert values(found, "neuron_runtime_memory_used_bytes", memory_location="host") == [10 + 10]
+    cores = [one.labels["neuroncore"] for one in found.series if "neuroncore" in one.labels
+             and one.metric.name == "neuroncore_utilization_ratio"]  # fmt: skip
+    assert sorted(cores) == ["0", "1", "5"]
 
 
 def test_memory_has_its_categories(reports):

@@ -10,12 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.errors import BadInput
-from trnsim.tools.monitor.series import METRICS
+from trnsim.tools.monitor.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trnsim.tools.monitor.series import Collected, Metric
+    from trnsim.tools.monitor.metrics import Metric
+    from trnsim.tools.monitor.series import Collected
 
 _NEEDS: Final = "pip install 'trnsim[platform]'"
 

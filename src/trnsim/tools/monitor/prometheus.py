@@ -18,7 +18,8 @@ from trnsim.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trnsim.tools.monitor.series import Collected, Metric, Series
+    from trnsim.tools.monitor.metrics import Metric, Series
+    from trnsim.tools.monitor.series import Collected
 
 _NEEDS = "pip install 'trnsim[platform]'"
 

@@ -1,0 +1,94 @@
+"""Executions, errors and latencies of programs, from one report of neuron-monitor to the next.
+
+A report counts its period; these are sums of such counts, for each tag. They grow as long as a
+program with the tag runs, whichever of several ends before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trnsim.tools.monitor.metrics import METRICS, Series, gauge, joined
+
+
+@dataclass
+class _Tag:
+    """What the programs of a tag have done.
+
+    Attributes:
+        since_s: when the first of them was seen, seconds since 1970.
+        measured: by pid, the group that was added last.
+        latency_s: by pid, the last latencies.
+    """
+
+    since_s: float
+    by_status: Counter[str] = field(default_factory=Counter[str])
+    by_error: Counter[str] = field(default_factory=Counter[str])
+    measured: dict[int, Mapping[str, Any]] = field(default_factory=dict[int, Mapping[str, Any]])
+    latency_s: dict[int, Mapping[str, float]] = field(
+        default_factory=dict[int, Mapping[str, float]]
+    )
+
+    def add(self, pid: int, group: Mapping[str, Any]) -> None:
+        """Take a program's group in; one that a report repeats counts once."""
+        # The period of a group, in nanoseconds, tells a new measurement from a repeated one.
+        if self.measured.get(pid) != group:
+            self.measured[pid] = group
+            self.by_status.update(group["execution_summary"])
+            self.by_error.update(group["error_summary"])
+        # As with AWS's script, the last latencies stay while nothing is executed.
+        self.latency_s[pid] = (
+            group["latency_stats"]["total_latency"] or self.latency_s.get(pid) or {}
+        )
+
+    def keep(self, pids: set[int]) -> None:
+        """Forget the latencies of programs that have ended; their counts stay."""
+        self.measured = {pid: one for pid, one in self.measured.items() if pid in pids}
+        self.latency_s = {pid: one for pid, one in self.latency_s.items() if pid in pids}
+
+
+@dataclass
+class Executions:
+    """The executions of all tags."""
+
+    _tags: dict[str, _Tag] = field(default_factory=dict[str, _Tag])
+
+    def add(self, programs: Sequence[Mapping[str, Any]], now_s: float) -> None:
+        """Take the programs of a report in; a tag that has none any more is forgotten.
+
+        Args:
+            programs: entries of ``neuron_runtime_data``.
+            now_s: the host's clock, seconds since 1970.
+        """
+        pids: dict[str, set[int]] = {}
+        for one in programs:
+            pids.setdefault(one["neuron_runtime_tag"], set()).add(one["pid"])
+        self._tags = {tag: one for tag, one in self._tags.items() if tag in pids}
+        for tag, known in self._tags.items():
+            known.keep(pids[tag])
+        for one in programs:
+            group = one["report"].get("execution_stats", {})
+            if "execution_summary" in group:
+                tag = one["neuron_runtime_tag"]
+                self._tags.setdefault(tag, _Tag(now_s)).add(one["pid"], group)
+
+    def series(self) -> Iterator[Series]:
+        """Counts and latencies of each tag."""
+        for tag, one in self._tags.items():
+            yield from _counter("execution_status", "status_type", one.by_status, tag, one.since_s)
+            yield from _counter("execution_errors", "error_type", one.by_error, tag, one.since_s)
+            yield from joined(
+                gauge("execution_latency_seconds", {"percentile": name, "runtime_tag": tag}, value)
+                for percentiles in one.latency_s.values()
+                for name, value in percentiles.items()
+            )
+
+
+def _counter(
+    name: str, label: str, counts: Mapping[str, int], tag: str, since_s: float
+) -> Iterator[Series]:
+    for kind, count in counts.items():
+        yield Series(METRICS[name], {label: kind, "runtime_tag": tag}, count, since_s)

@@ -1,0 +1,89 @@
+"""The names of the series of neuron-monitor, with their kinds and units, and values of them.
+
+Names and labels are those of neuron-monitor-prometheus.py, as AWS's Grafana page
+(aws-neuron-sdk src/examples/neuron-monitor) and Datadog's integration ask for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from operator import add
+from typing import Final, Literal
+
+Kind = Literal["gauge", "counter", "info"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One name.
+
+    Attributes:
+        unit: in OpenTelemetry's (UCUM) notation.
+        joined: what programs with the same labels have together.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    unit: str = ""
+    joined: Callable[[float, float], float] = add
+
+
+METRICS: Final = {
+    one.name: one
+    for one in (
+        Metric("neuroncore_utilization_ratio", "gauge", "Busy part of a core's time", "1", max),
+        Metric("execution_status", "counter", "Executions by outcome", "{execution}"),
+        Metric("execution_errors", "counter", "Errors of executions by kind", "{error}"),
+        Metric("execution_latency_seconds", "gauge", "Latency by percentile", "s", max),
+        Metric("neuron_runtime_memory_used_bytes", "gauge", "Memory that a program uses", "By"),
+        *(
+            Metric(f"neuroncore_memory_usage_{kind}", "gauge", f"Memory of a core: {kind}", "By")
+            for kind in (
+                "constants", "model_code", "model_shared_scratchpad", "runtime_memory", "tensors",
+            )
+        ),
+        Metric("neuron_runtime_vcpu_usage_ratio", "gauge", "A program's part of the vCPUs", "1"),
+        Metric("system_vcpu_count", "gauge", "vCPUs of the host", "{cpu}"),
+        Metric("system_vcpu_usage_ratio", "gauge", "Used part of the vCPUs", "1"),
+        Metric("system_memory_total_bytes", "gauge", "Memory of the host", "By"),
+        Metric("system_memory_used_bytes", "gauge", "Used memory of the host", "By"),
+        Metric("system_swap_total_bytes", "gauge", "Swap of the host", "By"),
+        Metric("system_swap_used_bytes", "gauge", "Used swap of the host", "By"),
+        Metric("hardware_ecc_events", "counter", "Memory errors of a device", "{event}"),
+        Metric("instance", "info", "The instance"),
+        Metric("neuron_hardware", "info", "The instance's devices"),
+    )
+}  # fmt: skip
+"""By name; Prometheus adds ``_total`` to a counter's and ``_info`` to an info's."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One value.
+
+    Attributes:
+        labels: without those of the instance.
+        since_s: when a counter began, seconds since 1970.
+    """
+
+    metric: Metric
+    labels: Mapping[str, str]
+    value: float
+    since_s: float = 0.0
+
+
+def gauge(name: str, labels: Mapping[str, str], value: float) -> Series:
+    """A value of the gauge called `name`."""
+    return Series(METRICS[name], labels, value)
+
+
+def joined(several: Iterable[Series]) -> list[Series]:
+    """`several` gauges with one of each name and labels: what their programs have together."""
+    found: dict[tuple[str, tuple[tuple[str, str], ...]], Series] = {}
+    for one in several:
+        key = one.metric.name, tuple(sorted(one.labels.items()))
+        value = one.metric.joined(found[key].value, one.value) if key in found else one.value
+        found[key] = Series(one.metric, one.labels, value)
+    return list(found.values())
