@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench compiled layers graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients platform models compiled-models compiling claims fabric collectives pilots foldings serving jax-suite jax-versions launch-suite opinfo mutants size state clean
+.PHONY: help run test check check-types check-more-types check-source tiny bench compiled layers graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients platform models compiled-models compiling claims fabric collectives pilots foldings serving jax-suite jax-versions launch-suite opinfo mutants size state clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -31,10 +31,18 @@ test: .venv/.test check ## install what tests need, run every check and every te
 	$(BIN)/python bench/system/run.py --rows bench/system/rows.json --against bench/system/limits.json
 
 check: .venv/.test ## format, lint, types, layers, spelling, and the tests a newcomer runs first
+	@$(MAKE) --no-print-directory --jobs=2 check-types check-more-types check-source
+
+# The two checkers of types are most of a check, and each runs on one core.
+check-types:
+	$(BIN)/mypy
+
+check-more-types:
+	$(BIN)/basedpyright --level error
+
+check-source:
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
-	$(BIN)/mypy
-	$(BIN)/basedpyright --level error
 	$(BIN)/lint-imports --no-cache >.venv/lint-imports.txt || (cat .venv/lint-imports.txt; false)
 	$(BIN)/codespell src tests docs examples README.md CHANGELOG.md
 	$(BIN)/python -m pytest -q tests/test_tiny.py tests/profile/page/test_types.py::test_the_scripts_are_typed
