@@ -152,7 +152,9 @@ def append(path: Path | str, line: str) -> None:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(descriptor, f"{line}\n".encode())
+            stored = f"{line}\n".encode()
+            if os.write(descriptor, stored) < len(stored):  # which is no error to the system
+                raise _os_error(errno.ENOSPC)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -225,7 +227,12 @@ def check_folder(path: Path | str) -> None:
         BadInput: `path`, or a folder on the way to it, is a file or may not be written to.
     """
     path = Path(path)
-    missing = [place for place in (path, *path.parents) if not place.exists()]
+    try:
+        missing = [place for place in (path, *path.parents) if not place.exists()]
+    except OSError as error:  # a name that is too long, or a folder that hides what is in it
+        raise BadInput(
+            f"cannot write to the folder {path}: {_reason(error)}", fix=_FOLDER
+        ) from error
     first = path if not missing else missing[-1].parent
     if not first.is_dir():
         what = "it is a file" if first == path else f"{first} is a file"

@@ -56,7 +56,7 @@ def test_reports_that_are_piped_in_are_scraped(tmp_path):
         exporter.stderr.close()
 
 
-def test_a_port_that_is_taken_is_an_error_of_the_command():
+def test_a_port_that_is_taken_is_an_error_of_the_command(tmp_path):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -64,6 +64,7 @@ def test_a_port_that_is_taken_is_an_error_of_the_command():
             [sys.executable, "-m", "trnsim", "neuron-monitor-prometheus", "--port",
              str(other.getsockname()[1])],
             capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL,
+            env=os.environ | {"TRNSIM_STATE": str(tmp_path / "state")},
         )  # fmt: skip
     assert ran.returncode == 2
     assert "another program has it" in ran.stderr

@@ -4,6 +4,7 @@ import shlex
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from dataclasses import dataclass
 
@@ -316,3 +317,15 @@ def test_memory_of_pytorch_is_what_pytorch_says(tmp_path):
     assert found["flop"] == 5 * 2 * 1024**3
     assert 0 < found["busy"]["pe"] < found["elapsed"]
     assert not list((tmp_path / "state").glob("*.json"))
+
+
+def test_a_program_goes_on_where_there_are_no_more_threads(tmp_path, monkeypatch, capsys):
+    def refused(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    watch.begin("kernel")
+    watch.end()
+    said = "trnsim: the state of this process is not kept: can't start new thread\n"
+    assert capsys.readouterr().err == said

@@ -51,10 +51,10 @@ def neuron_monitor_prometheus(
                 typer.echo(f"wrote {path}")
         return
     collected = Collected()
+    source = reports(sys.stdin, _complain) if is_fed(sys.stdin) else own_reports()
     serving = serve(collected, port, address)
     where = f"{address} port {serving.port}"
     print(f"emulated by trnsim; listening on {where}", file=sys.stderr, flush=True)
-    source = reports(sys.stdin, _complain) if is_fed(sys.stdin) else own_reports()
     try:
         for report in source:
             collected.add(report)

@@ -28,7 +28,7 @@ from trnsim.instance.model import instance_model
 from trnsim.instance.state import hardware, identity
 from trnsim.instance.state.folder import OFF, STATE_VARIABLE
 from trnsim.instance.state.record import Record, percentiles
-from trnsim.instance.state.writer import Writer
+from trnsim.instance.state.writer import Writer, say_not_kept
 from trnsim.nki.environment import instance_target
 from trnsim.runs import Run, listeners
 
@@ -257,7 +257,7 @@ def command() -> str:
 def _resident_bytes() -> int:
     """The host's memory that this process holds; 0 where the system does not say."""
     try:
-        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123  once a second
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  once a second
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
         return 0
@@ -282,8 +282,8 @@ def begin(tool: str = "") -> None:
         _watching[pid] = made
         faults.struck[:] = [made.struck]
         made.writer.start()
-    except EmulatorError as error:
-        sys.stderr.write(f"trnsim: the state of this process is not kept: {error.reason}\n")
+    except (EmulatorError, RuntimeError) as error:  # RuntimeError: there may be no more threads
+        say_not_kept(error.reason if isinstance(error, EmulatorError) else str(error))
         os.environ[STATE_VARIABLE] = OFF
 
 

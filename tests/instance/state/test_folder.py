@@ -1,6 +1,5 @@
 import os
 import stat
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,8 +9,6 @@ import pytest
 from trnsim import files
 from trnsim.errors import BadInput
 from trnsim.instance.state import folder as module
-
-IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 @pytest.fixture
@@ -83,16 +80,29 @@ def test_a_folder_that_cannot_be_written_to_is_refused(place, monkeypatch):
         module.opened()
 
 
-@pytest.mark.skipif(not IS_ROOT, reason="only root can become another user")
-def test_two_users_do_not_see_each_other_s_state(place):
-    """As the user nobody, the folder cannot even be listed."""
-    (module.opened() / "1-1.json").write_text("{}")
-    place.parent.chmod(0o755)
-    listed = subprocess.run(
-        [sys.executable, "-c", f"import os; os.setuid(65534); os.listdir({str(place)!r})"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert "PermissionError" in listed.stderr
+def test_a_relative_folder_stays_where_the_program_began(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRNSIM_STATE", "a/state")
+    monkeypatch.chdir(tmp_path)
+    assert module.opened() == tmp_path / "a" / "state"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the variable is of Linux")
+def test_a_relative_state_home_is_left_out(monkeypatch):
+    """The XDG Base Directory Specification: relative paths are to be ignored."""
+    monkeypatch.delenv("TRNSIM_STATE", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    assert module.folder() == Path.home() / ".local" / "state" / "trnsim"
+
+
+def test_a_user_without_a_home_is_told_so(monkeypatch):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("TRNSIM_STATE", "XDG_STATE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.raises(BadInput, match="there is no home in which a state could be kept"):
+        module.opened()
 
 
 def test_nobody_listens_until_a_reader_asks(place):

@@ -68,17 +68,29 @@ def test_who_counts_is_told_when_readers_come_and_go(place):
     assert told == [True, False]
 
 
-def test_a_disk_that_is_full_ends_the_writing_and_not_the_program(kept, monkeypatch, capsys):
+def test_a_disk_that_is_full_is_said_once_and_tried_again(kept, monkeypatch, capsys):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Path, "write_bytes", full)
-    kept.write()
-    kept.write()
+    for _ in range(2):
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "write_bytes", full)
+            kept.write()
+            kept.write()
+        assert "No space left on device" in kept.problem
+        kept.write()
+        assert not kept.problem
+        assert kept.path.exists()
     said = capsys.readouterr().err
     assert said.count("the state of this process is not kept: cannot write") == 1
-    assert "No space left on device" in said
-    assert kept.problem
+
+
+@pytest.mark.parametrize("output", [None, "closed"])
+def test_without_a_standard_error_nothing_is_said(monkeypatch, output):
+    closed = Path(os.devnull).open("w")  # noqa: SIM115
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed if output else None)
+    writer.say_not_kept("no room")
 
 
 def test_the_end_of_a_program_removes_its_file(place):

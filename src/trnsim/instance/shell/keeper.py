@@ -66,10 +66,9 @@ class Keeper:
 
     def refresh(self) -> None:
         """Show what the processes of this user have done, and have."""
-        folder = state.folder()
-        if not folder.is_dir():  # nothing has run yet
-            return
-        with suppress(BadInput):  # it is not usable, as every process that runs says too
+        with suppress(BadInput, OSError):  # it is not usable, as every process that runs says too
+            if not state.folder().is_dir():  # nothing has run yet
+                return
             found = state.opened()
             for counter in self._counters.update(read_all(found), hardware.injected(found)):
                 self._show(counter)

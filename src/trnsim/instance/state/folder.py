@@ -20,6 +20,7 @@ from trnsim.files import check_folder, write
 STATE_VARIABLE: Final = "TRNSIM_STATE"
 OFF: Final = "off"
 """Its value where no state is to be kept."""
+_FIX: Final = f"name a folder of your own: {STATE_VARIABLE}=DIR"
 _LISTENING: Final = "listening"
 _OTHERS: Final = 0o077
 _OWN: Final = 0o700
@@ -28,38 +29,57 @@ LONGEST_S: Final = 3600.0
 
 
 def folder() -> Path:
-    """Where the state lies: TRNSIM_STATE, else the user's state folder; it need not exist."""
+    """Where the state lies: TRNSIM_STATE, else the user's state folder; it need not exist.
+
+    Raises:
+        BadInput: there is no state, as TRNSIM_STATE says, or as the user has no home.
+    """
     named = os.environ.get(STATE_VARIABLE)
-    if named:
-        return Path(named)
+    if named == OFF:
+        raise BadInput(f"{STATE_VARIABLE}={OFF}: no state is kept", fix=_FIX)
+    try:
+        # A program may change its working directory, and its state stays where it began.
+        return Path(named).absolute() if named else _of_user()
+    except OSError as error:  # the working directory is gone
+        raise _unusable(named or "", error) from error
+    except RuntimeError as error:  # of Path.home: neither a variable nor the system names one
+        raise BadInput("there is no home in which a state could be kept", fix=_FIX) from error
+
+
+def _of_user() -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "trnsim" / "state"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "trnsim" / "state"
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "trnsim"
+    named = Path(os.environ.get("XDG_STATE_HOME", ""))
+    known = named if named.is_absolute() else Path.home() / ".local" / "state"
+    return known.absolute() / "trnsim"
+
+
+def _unusable(path: Path | str, error: OSError) -> BadInput:
+    return BadInput(f"cannot use the state folder {path}: {error.strerror}", fix=_FIX)
 
 
 def opened() -> Path:
     """The folder of the state, made if it is missing.
 
     Raises:
-        BadInput: it is a link, another user's, open to others, or cannot be written to.
+        BadInput: there is none, or it is a link, another user's, open to others, or cannot be
+            written to.
     """
     path = folder()
-    fix = f"name a folder of your own: {STATE_VARIABLE}=DIR"
-    if str(path) == OFF:
-        raise BadInput(f"{STATE_VARIABLE}={OFF}: no state is kept", fix=fix)
-    if not path.exists() and not path.is_symlink():
-        check_folder(path)
-        with suppress(FileExistsError):  # of another process that began just now
+    try:
+        with suppress(FileExistsError):  # perhaps of another process that began just now
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=_OWN)
-    if path.is_symlink():
-        raise BadInput(f"the state folder {path} is a link", fix=fix)
-    if path.is_dir() and sys.platform != "win32":
-        found = path.stat()
+        found = path.lstat()
+    except OSError as error:
+        raise _unusable(path, error) from error
+    if stat.S_ISLNK(found.st_mode):
+        raise BadInput(f"the state folder {path} is a link", fix=_FIX)
+    if stat.S_ISDIR(found.st_mode) and sys.platform != "win32":
         if found.st_uid != os.getuid():
-            raise BadInput(f"the state folder {path} belongs to another user", fix=fix)
+            raise BadInput(f"the state folder {path} belongs to another user", fix=_FIX)
         if stat.S_IMODE(found.st_mode) & _OTHERS:
             raise BadInput(f"others may look into the state folder {path}", fix=f"chmod 700 {path}")
     check_folder(path)

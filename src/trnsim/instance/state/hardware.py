@@ -129,8 +129,13 @@ def inject(folder: Path, fault: Injected) -> Injected:
         BadInput: the folder cannot be written to.
     """
     made = replace(fault, name=f"{time.time_ns()}-{secrets.token_hex(4)}.json")
-    write(folder / FOLDER / made.name, json.dumps(asdict(made)) + "\n", parents=True)
-    append(folder / LOG, log_line(made))
+    path = folder / FOLDER / made.name
+    write(path, json.dumps(asdict(made)) + "\n", parents=True)
+    try:
+        append(folder / LOG, log_line(made))
+    except BadInput:
+        path.unlink(missing_ok=True)  # what is refused strikes nobody
+        raise
     return made
 
 

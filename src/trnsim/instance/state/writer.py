@@ -24,12 +24,18 @@ from trnsim.instance.state.record import Record, to_json
 PERIOD_S: Final = 1.0
 
 
+def say_not_kept(reason: str) -> None:
+    """Say on the standard error why this process has no state, where it has such an output."""
+    with suppress(OSError, ValueError, AttributeError):  # closed, or None as in a daemon
+        sys.stderr.write(f"trnsim: the state of this process is not kept: {reason}\n")
+
+
 class Writer:
     """The file of this process.
 
     Attributes:
         path: the file.
-        problem: why nothing is written any more, or "".
+        problem: why nothing can be written now, or "".
     """
 
     def __init__(
@@ -54,6 +60,7 @@ class Writer:
         self._pid, started = own()
         self.path: Path = self._folder / f"{self._pid}-{started}.json"
         self.problem = ""
+        self._is_said = False
         self._listened = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="trnsim-state", daemon=True)
@@ -74,18 +81,20 @@ class Writer:
                 self.path.unlink(missing_ok=True)
 
     def write(self) -> None:
-        """Replace the file by the record of now."""
-        if self.problem:
-            return
+        """Replace the file by the record of now; the first time that it fails, say so."""
         try:
             write(self.path, to_json(self._observe()))
         except BadInput as error:
             # A program must not fail because nobody can be told how it does.
             self.problem = error.reason
-            sys.stderr.write(f"trnsim: the state of this process is not kept: {error.reason}\n")
+            if not self._is_said:
+                self._is_said = True
+                say_not_kept(error.reason)
+        else:
+            self.problem = ""
 
     def _watch(self) -> None:
-        while not self._ended.wait(self._period_s) and not self.problem:
+        while not self._ended.wait(self._period_s):
             self.look()
 
     def look(self) -> None:
