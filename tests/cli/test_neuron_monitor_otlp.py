@@ -17,12 +17,6 @@ def test_a_period_is_above_zero_and_at_most_an_hour(period):
 
 
 def test_an_empty_pipe_is_refused(monkeypatch):
-    monkeypatch.setattr(command, "is_fed", lambda _: True)
-    monkeypatch.setattr(command, "reports", lambda *_: iter(()))
+    monkeypatch.setattr(command, "source", lambda: iter(()))
     with pytest.raises(BadInput, match="no report was read"):
         run()
-
-
-def test_a_line_that_is_left_out_is_said(capsys):
-    command._complain("line 3 is no JSON")
-    assert capsys.readouterr().err == "trnsim: line 3 is no JSON; left out\n"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from trnsim.instance import INSTANCE_ID
 from trnsim.instance.model import instance_model
 from trnsim.instance.state.observers import Observer
 from trnsim.instance.state.record import Record
@@ -46,8 +47,8 @@ def examples():
 
 def shown(table):
     """What is printed, with the page's number of the instance."""
-    head = tool.head(MODEL, has_pairs=True)
-    return f"{head.replace(tool.INSTANCE_ID, 'i-aabbccdd123456789')}\n{table}"
+    head = tool.head(MODEL)
+    return f"{head.replace(INSTANCE_ID, 'i-aabbccdd123456789')}\n{table}"
 
 
 def test_the_overview_is_the_pages(examples):
@@ -72,7 +73,7 @@ def test_the_topology_is_the_pages(examples):
 def test_the_json_is_the_pages(examples):
     text = examples["neuron-ls -j"]
     first, last = (json.loads(part) for part in _objects(text))
-    found = json.loads(tool.as_json(MODEL, on_all_devices(113985), has_pairs=True))
+    found = json.loads(tool.as_json(MODEL, on_all_devices(113985)))
     assert (found[0], found[-1]) == (first, last)
     assert list(found[0]) == list(first)
 
@@ -92,7 +93,7 @@ def test_a_command_is_cut_to_the_width_of_its_table():
 def test_a_process_stands_at_the_devices_of_its_cores():
     (found,) = tool.processes([record(7, [3, 4, 63])], MODEL, "1")
     assert found.devices == {0, 1, 15}
-    rows = json.loads(tool.as_json(MODEL, [found], has_pairs=True))
+    rows = json.loads(tool.as_json(MODEL, [found]))
     assert [bool(row["neuron_processes"]) for row in rows] == [
         index in (0, 1, 15) for index in range(16)
     ]
@@ -125,12 +126,13 @@ def test_two_processes_of_a_device_have_a_row_each():
 def test_every_generation_has_the_same_layout(name, lnc, devices, cores):
     model = instance_model(name, lnc)
     has_pairs = model.generation > 2
-    rows = json.loads(tool.as_json(model, [], has_pairs=has_pairs))
+    assert model.has_pairs is has_pairs
+    rows = json.loads(tool.as_json(model, []))
     assert len(rows) == devices
     assert {row["nc_count"] for row in rows} == {cores}
     assert [core for row in rows for core in row["neuroncore_ids"]] == list(range(devices * cores))
     assert all(("logical_neuroncore_config" in row) is has_pairs for row in rows)
-    assert ("logical-neuroncore-config" in tool.head(model, has_pairs=has_pairs)) is has_pairs
+    assert ("logical-neuroncore-config" in tool.head(model)) is has_pairs
     tables = (tool.overview(model), tool.wide(model, []), tool.all_processes(model, []))
     assert all(len({len(line) for line in table.splitlines()}) == 1 for table in tables)
 
@@ -176,7 +178,7 @@ def test_a_device_without_a_process_says_so():
 
 
 def test_one_device_is_joined_to_none():
-    (row,) = json.loads(tool.as_json(instance_model("trn1.2xlarge"), [], has_pairs=False))
+    (row,) = json.loads(tool.as_json(instance_model("trn1.2xlarge"), []))
     assert row["connected_to"] is None
 
 

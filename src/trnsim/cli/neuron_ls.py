@@ -8,9 +8,7 @@ from typing import Annotated
 
 import typer
 
-from trnsim.arch import makes_pairs
 from trnsim.cli.options import parser
-from trnsim.instance.model import runs_on
 from trnsim.instance.state import folder
 from trnsim.instance.state.observers import Observer, observers, own_command
 from trnsim.instance.state.reader import instance_of, read_all
@@ -40,14 +38,12 @@ def neuron_ls(
     state = folder.opened()
     records = read_all(state)
     model = instance_of(records)
-    runs = runs_on(model.chip)
-    has_pairs = runs is not None and makes_pairs(runs.core)
     found = tool.processes(records, model, version("trnsim"))
     typer.echo("emulated by trnsim", err=True)
     if as_json:
-        typer.echo(tool.as_json(model, found, has_pairs=has_pairs))
+        typer.echo(tool.as_json(model, found))
         return
-    typer.echo(tool.head(model, has_pairs=has_pairs))
+    typer.echo(tool.head(model))
     if show_all_procs:
         itself = Observer(os.getpid(), own_command())
         tools = tool.tools([*observers(state), itself], model)

@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
+from trnsim.cli.monitor_reports import source
 from trnsim.cli.options import as_number, parser
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_number
-from trnsim.tools.monitor.lines import is_fed, reports
 from trnsim.tools.monitor.otlp import export
-from trnsim.tools.monitor.own import own_reports
 from trnsim.tools.monitor.series import Collected
 
 app = parser()
@@ -39,9 +38,9 @@ def neuron_monitor_otlp(
     """
     if not 0 < period <= 3600:  # noqa: PLR2004
         raise BadInput(f"--period is {period:g}; legal: above 0, up to 3600 seconds")
-    source = reports(sys.stdin, _complain) if is_fed(sys.stdin) else own_reports()
+    reports = source()
     collected = Collected()
-    for first in source:
+    for first in reports:
         collected.add(first)
         break
     else:
@@ -49,13 +48,9 @@ def neuron_monitor_otlp(
     end = export(collected, endpoint, period)
     print(f"emulated by trnsim; sending to {endpoint}", file=sys.stderr, flush=True)
     try:
-        for report in source:
+        for report in reports:
             collected.add(report)
     except KeyboardInterrupt:
         pass
     finally:
         end()
-
-
-def _complain(what: str) -> None:
-    print(f"trnsim: {what}; left out", file=sys.stderr)

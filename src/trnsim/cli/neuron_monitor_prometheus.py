@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
+from trnsim.cli.monitor_reports import source
 from trnsim.cli.options import parser
 from trnsim.files import write
 from trnsim.tools.monitor.dashboard import dashboard as page
-from trnsim.tools.monitor.lines import is_fed, reports
-from trnsim.tools.monitor.own import own_reports
 from trnsim.tools.monitor.prometheus import serve
 from trnsim.tools.monitor.rules import rules as rule_file
 from trnsim.tools.monitor.series import Collected
@@ -51,18 +50,14 @@ def neuron_monitor_prometheus(
                 typer.echo(f"wrote {path}")
         return
     collected = Collected()
-    source = reports(sys.stdin, _complain) if is_fed(sys.stdin) else own_reports()
+    reports = source()
     serving = serve(collected, port, address)
     where = f"{address} port {serving.port}"
     print(f"emulated by trnsim; listening on {where}", file=sys.stderr, flush=True)
     try:
-        for report in source:
+        for report in reports:
             collected.add(report)
     except KeyboardInterrupt:
         pass
     finally:
         serving.end()
-
-
-def _complain(what: str) -> None:
-    print(f"trnsim: {what}; left out", file=sys.stderr)

@@ -25,7 +25,7 @@ COUNT: Final = "NEURON_RT_NUM_CORES"
 PROCESS_CORES: Final = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
 """The number of cores of each process, between commas."""
 PROCESS_INDEX: Final = "NEURON_PJRT_PROCESS_INDEX"
-SOURCE: Final = "aws-neuron-sdk neuron-runtime/nrt-configurable-parameters.rst"
+SOURCE: Final = "aws-neuron-sdk neuron-runtime/guides/configuration-guide.rst"
 PROCESS_SOURCE: Final = "aws-neuron-sdk frameworks/jax/api-reference-guide/neuron-envvars.rst"
 _CONTIGUOUS: Final = "aws-neuron-sdk neuron-runtime/guides/nrt-developer-guide.rst"
 _MOST: Final = 1 << 20

@@ -93,6 +93,11 @@ class InstanceModel:
         return sum(device.cores for device in self.devices)
 
     @property
+    def has_pairs(self) -> bool:
+        """Whether its chip has logical cores of two."""
+        return _has_pairs(self.chip)
+
+    @property
     def core_version(self) -> str:
         """The version of its cores in neuron-monitor's words: "v2", "v3", or "v3d" at LNC=2.
 
@@ -200,8 +205,7 @@ def logical_config(chip: str, lnc: int | None = None) -> int:
     Raises:
         BadInput: the chip lacks it.
     """
-    runs = runs_on(chip)
-    has_pairs = runs is not None and makes_pairs(runs.core)
+    runs, has_pairs = runs_on(chip), _has_pairs(chip)
     given = str(lnc) if lnc is not None else os.environ.get(CORES_VARIABLE)
     value = given or ("2" if has_pairs else "1")
     if value == "1" or (value == "2" and has_pairs):
@@ -212,6 +216,11 @@ def logical_config(chip: str, lnc: int | None = None) -> int:
         fix="LNC 1" if lnc is not None else f"{CORES_VARIABLE}=1",
         source=_LOGICAL,
     )
+
+
+def _has_pairs(chip: str) -> bool:
+    runs = runs_on(chip)
+    return runs is not None and makes_pairs(runs.core)
 
 
 def runs_on(chip: str) -> Target | None:

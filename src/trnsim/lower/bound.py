@@ -91,7 +91,7 @@ def hbm_rate(target: str, lnc: int = 1) -> float:
     where that is more: a core whose neighbour is idle takes a little of its share (368 of 362.5
     GB/s on Trn2). No core takes more than the stack gives.
 
-    Source: the catalogue's bandwidth of a chip; nki/guides/performance/nki-dma-bandwidth-guide.rst.
+    Source: the catalogue's bandwidth of a chip; nki/deep-dives/nki-dma-bandwidth-guide.rst.
     """
     core = arch.target(target).core
     stack = float(hbm_stack_bytes_per_s(core))

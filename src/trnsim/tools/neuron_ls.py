@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.instance import INSTANCE_ID
 from trnsim.tools.box import Row, box
 from trnsim.tools.columns import BRIEF, WHOLE, Column, of, short
 from trnsim.tools.drawing import drawing
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from trnsim.instance.state.observers import Observer
     from trnsim.instance.state.record import Record
 
-INSTANCE_ID: Final = "i-00000000emulated"
-"""No instance has it: an emulated one has no number at EC2."""
 SHORT: Final = 40
 WIDE: Final = 80
 """Characters of a command, in a narrow and in a wide table."""
@@ -65,10 +64,10 @@ def tools(observers: Iterable[Observer], model: InstanceModel) -> list[Process]:
     return [Process(one.pid, one.command, _NONE, devices) for one in observers]
 
 
-def head(model: InstanceModel, *, has_pairs: bool) -> str:
-    """The lines above a table; `has_pairs`: the chip has logical cores of two."""
+def head(model: InstanceModel) -> str:
+    """The lines above a table."""
     lines = [f"instance-type: {model.name}", f"instance-id: {INSTANCE_ID}"]
-    if has_pairs:
+    if model.has_pairs:
         lines.append(f"logical-neuroncore-config: {model.lnc}")
     return "\n".join(lines)
 
@@ -95,15 +94,13 @@ def topology(model: InstanceModel) -> str:
     return f"{table}\n\n\n{drawn}" if drawn else table
 
 
-def as_json(model: InstanceModel, found: Sequence[Process], *, has_pairs: bool) -> str:
+def as_json(model: InstanceModel, found: Sequence[Process]) -> str:
     """The devices as JSON."""
-    return json.dumps([_plain(one, model, found, has_pairs) for one in model.devices], indent=4)
+    return json.dumps([_plain(one, model, found) for one in model.devices], indent=4)
 
 
-def _plain(
-    device: Device, model: InstanceModel, found: Sequence[Process], has_pairs: bool
-) -> dict[str, Any]:
-    config = {"logical_neuroncore_config": model.lnc} if has_pairs else {}
+def _plain(device: Device, model: InstanceModel, found: Sequence[Process]) -> dict[str, Any]:
+    config = {"logical_neuroncore_config": model.lnc} if model.has_pairs else {}
     return {
         "neuron_device": device.index,
         "bdf": short(device.bdf),

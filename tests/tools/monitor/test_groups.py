@@ -64,7 +64,7 @@ def test_memory_is_summed_over_categories_and_cores():
 
 def test_the_hardware_is_the_pages_for_its_instance():
     page = instance_model("trn2n.48xlarge", 2)
-    assert groups.hardware_info(page, has_pairs=True) == {
+    assert groups.hardware_info(page) == {
         "neuron_device_type": "trainium2",
         "neuron_device_version": "v4",
         "neuroncore_version": "v3d",
@@ -74,7 +74,7 @@ def test_the_hardware_is_the_pages_for_its_instance():
         "logical_neuroncore_config": 2,
         "error": "",
     }
-    inf1 = groups.hardware_info(instance_model("inf1.6xlarge"), has_pairs=False)
+    inf1 = groups.hardware_info(instance_model("inf1.6xlarge"))
     assert inf1["neuron_device_type"] == "inferentia1"
     assert "logical_neuroncore_config" not in inf1
 

@@ -22,10 +22,10 @@ from typing import Final
 
 from trnsim.errors import BadInput
 from trnsim.files import append, write
+from trnsim.instance import INSTANCE_ID
 
 FOLDER: Final = "faults"
 LOG: Final = "neuron.log"
-_INSTANCE_ID: Final = "i-00000000emulated"
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def log_line(fault: Injected) -> str:
     core = "" if fault.core is None else f" nc-id={fault.core}"
     action = " action=TERMINATE_INSTANCE" if kind.counter else ""
     return (
-        f"{fault.at:.6f} trnsim: emulated: NEURON_HW_ERR={kind.logged} instance-id={_INSTANCE_ID} "
+        f"{fault.at:.6f} trnsim: emulated: NEURON_HW_ERR={kind.logged} instance-id={INSTANCE_ID} "
         f"hostname=emulated nd-id={fault.device}{core} serial-num={fault.serial_number}{action}"
     )
 

@@ -87,13 +87,13 @@ def memory_used(record: Record) -> Any:
     return {"neuron_runtime_used_bytes": used, "loaded_models": []}
 
 
-def hardware_info(model: InstanceModel, *, has_pairs: bool) -> Any:
+def hardware_info(model: InstanceModel) -> Any:
     """The devices of the instance.
 
     The version of a device is one above that of its cores, as in the page's example, which is of
     Trainium2; for other chips that is assumed.
     """
-    pairs = {"logical_neuroncore_config": model.lnc} if has_pairs else {}
+    pairs = {"logical_neuroncore_config": model.lnc} if model.has_pairs else {}
     return {
         "neuron_device_type": model.chip,
         "neuron_device_version": f"v{model.generation + 1}",

@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.arch import makes_pairs
-from trnsim.instance.model import runs_on
+from trnsim.instance import INSTANCE_ID
 from trnsim.tools.monitor import groups, host
 from trnsim.tools.monitor.periods import early_s, end_s
-from trnsim.tools.neuron_ls import INSTANCE_ID
 
 if TYPE_CHECKING:
     from trnsim.instance.model import InstanceModel
@@ -83,13 +81,11 @@ class Monitor:
         shown = [self._program(one, model, now_s) for one in records]
         system = self._system_data(model, now_s)
         self._looked_s = now_s
-        runs = runs_on(model.chip)
-        has_pairs = runs is not None and makes_pairs(runs.core)
         return {
             "neuron_runtime_data": [one for one in shown if one],
             "system_data": system,
             "instance_info": groups.instance_info(model, INSTANCE_ID),
-            "neuron_hardware_info": groups.hardware_info(model, has_pairs=has_pairs),
+            "neuron_hardware_info": groups.hardware_info(model),
         }
 
     def stream(

@@ -1,0 +1,25 @@
+"""The reports that exporters of neuron-monitor repeat: those piped into them, else their own."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from trnsim.tools.monitor.lines import is_fed, reports
+from trnsim.tools.monitor.own import own_reports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def source() -> Iterator[dict[str, Any]]:
+    """Reports of the standard input where something is piped into it, else of the user's programs.
+
+    Raises:
+        BadInput: nothing is piped in, and the state folder cannot be used.
+    """
+    return reports(sys.stdin, _complain) if is_fed(sys.stdin) else own_reports()
+
+
+def _complain(what: str) -> None:
+    print(f"trnsim: {what}; left out", file=sys.stderr)
