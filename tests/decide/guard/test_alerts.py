@@ -1,13 +1,15 @@
 """Rules are checked, and run against made-up series, by Prometheus's own promtool."""
 
+import re
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 import yaml
 from guarded import CANDIDATE, CHAT
 
 from promtool import needs_promtool, promtool, run_rules
-from trnsim.decide.guard.alerts import alerts, busy_of, rate_of, rules
+from trnsim.decide.guard.alerts import COUNTERS, alerts, busy_of, rate_of, rules
 from trnsim.decide.guard.limits import limits
 
 NAMES = (
@@ -56,13 +58,16 @@ def test_each_workload_has_a_group():
     assert {rule["alert"] for one in groups for rule in one["rules"]} == set(NAMES)
 
 
-def series(*, per_s, busy, failed=0, ecc="0"):
+COLON, PLAIN = (f"vllm{mark}generation_tokens_total" for mark in ":_")
+
+
+def series(*, per_s, busy, failed=0, ecc="0", counters=(COLON,)):
     """Series of one instance for two hours, a sample a minute."""
     each_minute = f"0+{per_s * 60}x{MINUTES}"
     flat = f"x{MINUTES}"
     return [
         {"series": 'instance_info{workload="chat"}', "values": f"1+0{flat}"},
-        {"series": 'vllm:generation_tokens_total{workload="chat"}', "values": each_minute},
+        *({"series": f'{one}{{workload="chat"}}', "values": each_minute} for one in counters),
         {"series": 'neuroncore_utilization_ratio{workload="chat"}', "values": f"{busy}+0{flat}"},
         {
             "series": 'execution_status_total{workload="chat",status_type="completed"}',
@@ -88,6 +93,10 @@ def series(*, per_s, busy, failed=0, ecc="0"):
         (series(per_s=801, busy=0.9), set()),
         (series(per_s=799, busy=0.9), {"ThroughputBelowPrediction"}),
         (series(per_s=799, busy=0.79), set()),
+        (series(per_s=801, busy=0.9, counters=[PLAIN]), set()),
+        (series(per_s=799, busy=0.9, counters=[PLAIN]), {"ThroughputBelowPrediction"}),
+        # Both count the same: a server that is scraped by both names counts once.
+        (series(per_s=799, busy=0.9, counters=[COLON, PLAIN]), {"ThroughputBelowPrediction"}),
         (series(per_s=599, busy=0.9), {"ThroughputBelowPrediction", "CostAboveGpu"}),
         (series(per_s=1000, busy=0.9, failed=2), {"ExecutionErrors"}),
         (series(per_s=1000, busy=0.9, failed=1), set()),
@@ -115,9 +124,30 @@ def _alert(name):
 
 def test_queries_choose_the_series_of_the_workload():
     assert rate_of(limits(CHAT)) == (
-        'sum(rate(vllm:generation_tokens_total{workload="chat"}[15m])) / '
+        'sum(rate(vllm:generation_tokens_total{workload="chat"}[15m]) or '
+        'rate(vllm_generation_tokens_total{workload="chat"}[15m])) / '
         'count(instance_info{workload="chat"})'
     )
+    assert rate_of(limits(replace(CHAT, kind="train"))) == (
+        'sum(rate(training_tokens_total{workload="chat"}[15m])) / '
+        'count(instance_info{workload="chat"})'
+    )
+
+
+def test_the_names_of_the_counter_are_those_that_its_client_writes():
+    client = pytest.importorskip("prometheus_client", reason="pip install 'trnsim[platform]'")
+    exposition = import_module("prometheus_client.exposition")
+    registry = client.CollectorRegistry()
+    client.Counter(COLON.removesuffix("_total"), "tokens", registry=registry)
+    written = set()
+    for asked in ("text/plain;version=0.0.4", "application/openmetrics-text;version=1.0.0"):
+        encode, _ = exposition.choose_encoder(asked)
+        text = encode(registry).decode()
+        written |= set(re.findall(r"^(vllm\S+_total) ", text, re.MULTILINE))
+    assert written == set(COUNTERS["serve"]) == {COLON, PLAIN}
+
+
+def test_a_name_in_a_query_is_quoted():
     assert busy_of(limits(replace(CHAT, name='a"b'))) == (
         'avg(neuroncore_utilization_ratio{workload="a\\"b"})'
     )

@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     from trnsim.decide.guard.limits import Limits
 
 COUNTERS: Final = {
-    "serve": "vllm:generation_tokens_total",
-    "train": "training_tokens_total",
-    "infer": "inference_items_total",
+    "serve": ("vllm:generation_tokens_total", "vllm_generation_tokens_total"),
+    "train": ("training_tokens_total",),
+    "infer": ("inference_items_total",),
 }
-"""What counts the work of each kind."""
+"""What counts the work of each kind, by each of its names: the first that there is counts.
+
+prometheus_client writes a colon as an underscore where a scrape asks for OpenMetrics, as Prometheus
+does by default, and not for names of UTF-8.
+"""
 
 BUSY: Final = 0.8
 """Utilisation from which a rate is what the chips can do, not what is asked for; a choice."""
@@ -34,8 +38,9 @@ ERRORS: Final = 0.01
 
 def rate_of(limits: Limits) -> str:
     """PromQL of units a second of one instance of the workload."""
-    counter, chosen = COUNTERS[limits.workload.kind], selector(limits)
-    return f"sum(rate({counter}{chosen}[15m])) / count(instance_info{chosen})"
+    chosen = selector(limits)
+    rates = [f"rate({one}{chosen}[15m])" for one in COUNTERS[limits.workload.kind]]
+    return f"sum({' or '.join(rates)}) / count(instance_info{chosen})"
 
 
 def busy_of(limits: Limits) -> str:
