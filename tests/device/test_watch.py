@@ -114,6 +114,23 @@ def test_a_run_of_a_kernel_is_seen_from_outside(place):
     assert record.device_latency_s["p100"] == run.timeline.device_time_s
 
 
+def test_latencies_are_of_the_executions_since_the_last_record(place):
+    watch.watch_runs()
+    folder.listen(place, 30)
+    few, many = (np.ones((128, columns), np.float32) for columns in (8, 4096))
+    trnsim.run(doubled, many)  # the reader is heard after it
+    found = watch.present()
+    found.writer.look()
+    found.writer.stop()  # whose thread makes records too
+    times_s = []
+    for arrays in ([many, few], [few]):
+        runs_s = [trnsim.run(doubled, one).total_time_s for one in arrays]
+        latency_s = found.record().total_latency_s
+        times_s.append((latency_s["p0"], latency_s["p100"]) == (min(runs_s), max(runs_s)))
+        assert found.record().total_latency_s == latency_s  # until there are others
+    assert times_s == [True, True]
+
+
 @nki.jit
 def reduced(x, groups):
     """The sum of `x` over the ranks."""

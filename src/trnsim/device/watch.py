@@ -57,6 +57,7 @@ class Work(Recording):
     Attributes:
         executions: executions by status.
         errors: errors by kind.
+        is_told: whether a record has its latencies: the next execution begins new ones.
     """
 
     def __init__(self) -> None:
@@ -70,6 +71,7 @@ class Work(Recording):
         self.device_s: Counter[float] = Counter()
         self._new: Counter[tuple[int, DeviceCall]] = Counter()
         self._exchanges: Counter[CollectiveCall] = Counter()
+        self.is_told = False
         self._times: dict[DeviceCall, CallTime] = {}
 
     def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
@@ -95,7 +97,7 @@ class Work(Recording):
         self._add(core, 1, timeline.device_time_s, timeline.launch_s, busy_s(timeline))
 
     def settle(self) -> None:
-        """Turn what was counted into times; percentiles are those since the last call."""
+        """Turn what was counted into times."""
         new, self._new = self._new, Counter()
         exchanges, self._exchanges = self._exchanges, Counter()
         if not (new or exchanges):
@@ -105,8 +107,6 @@ class Work(Recording):
         from trnsim.device.places import placed_time  # noqa: PLC0415
         from trnsim.lower.lowering import added  # noqa: PLC0415
 
-        if new:
-            self.total_s, self.device_s = Counter(), Counter()
         for (core, call), number in [*new.items()]:  # a call may be under way in another thread
             found = self._times.get(call)
             if found is None:
@@ -123,6 +123,8 @@ class Work(Recording):
     def _add(
         self, core: int, number: int, device_s: float, launch_s: float, busy: dict[str, float]
     ) -> None:
+        if self.is_told:
+            self.total_s, self.device_s, self.is_told = Counter(), Counter(), False
         self.executions["completed"] += number
         self.elapsed_s[core] += number * (device_s + launch_s)
         self.total_s[device_s + launch_s] += number
@@ -210,7 +212,7 @@ class _Watch:
         except (EmulatorError, RuntimeError):
             self.work.errors["runtime"] += 1
         pid, started = identity.own()
-        return Record(
+        found = Record(
             pid,
             started,
             command(),
@@ -233,6 +235,8 @@ class _Watch:
             total_latency_s=percentiles(self.work.total_s),
             device_latency_s=percentiles(self.work.device_s),
         )
+        self.work.is_told = True
+        return found
 
 
 def own_cores() -> tuple[int, ...]:
