@@ -23,7 +23,7 @@ from generate import generate
 from runner import compiled
 
 import trnsim
-from trnsim.arch import together
+from trnsim.arch.draws import together
 from trnsim.facts import Rate, assumed
 from trnsim.program import Program
 from trnsim.timing import choose, replay

@@ -3,11 +3,9 @@
 import copy
 from dataclasses import FrozenInstanceError, asdict
 
-import numpy as np
 import pytest
 
-from trnsim.arch import together
-from trnsim.facts import Count, Evidence, Rate
+from trnsim.facts import Count, Evidence
 
 KIB = 1024
 # Figures from the architecture guides, the three generations side by side.
@@ -79,22 +77,3 @@ def test_sampling_moves_rates_and_leaves_counts_and_what_no_rate_differs_by(core
         is_none = name.endswith(("_speedup", "_slowdown")) and fact == 1
         assert (other == fact) is (is_none or isinstance(fact, Count)), name
         assert other > 0
-
-
-def test_many_samples_drawn_at_once_are_those_drawn_one_by_one(core):
-    at_once, each = core.drawn(5), together([core.sampled(draw) for draw in range(5)])
-    for name, fact in core.facts().items():
-        found = getattr(at_once, name)
-        if isinstance(fact, Count):
-            assert found is fact
-        else:
-            assert found.tolist() == getattr(each, name).tolist(), name
-
-
-def test_sampling_is_reproducible_and_spread_as_the_kind_says(core_v2, core_v3):
-    draws = np.log([core_v2.sampled(draw).launch_s / core_v2.launch_s for draw in range(400)])
-    assert draws.std() == pytest.approx(Evidence.ASSUMED.spread, rel=0.15)
-    assert abs(draws.mean()) < 0.06
-    first, second = (core_v3.sampled(3) for _ in range(2))
-    assert first == second
-    assert all(isinstance(f, Count | Rate) for f in first.facts().values())

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trnsim.arch import together
+from trnsim.arch.draws import together
 from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3, FLOAT32
 from trnsim.errors import EmulatorError
 from trnsim.isa import Instruction

@@ -28,7 +28,7 @@ from random_programs import (
 )
 
 import trnsim
-from trnsim.arch import together
+from trnsim.arch.draws import together
 from trnsim.facts import assumed
 from trnsim.isa import Activation, Engine, Memset, TensorCopy
 from trnsim.memory import Memory

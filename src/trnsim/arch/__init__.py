@@ -2,6 +2,7 @@
 
 from trnsim.arch.availability import (
     CORES_VARIABLE,
+    INSTANCE_VARIABLE,
     Has,
     advised,
     has_dtype,
@@ -11,7 +12,7 @@ from trnsim.arch.availability import (
     where,
 )
 from trnsim.arch.features import Features
-from trnsim.arch.neuroncore import NeuronCore, together
+from trnsim.arch.neuroncore import NeuronCore
 from trnsim.arch.targets import (
     NEURONCORE_V2,
     NEURONCORE_V3,
@@ -24,6 +25,7 @@ from trnsim.arch.targets import (
 
 __all__ = [
     "CORES_VARIABLE",
+    "INSTANCE_VARIABLE",
     "NEURONCORE_V2",
     "NEURONCORE_V3",
     "NEURONCORE_V4",
@@ -39,6 +41,5 @@ __all__ = [
     "makes_pairs",
     "paired",
     "target",
-    "together",
     "where",
 ]

@@ -15,6 +15,8 @@ Has = Callable[[NeuronCore], object]
 _PAIR = 2
 CORES_VARIABLE = "NEURON_LOGICAL_NC_CONFIG"
 """AWS's variable for the physical cores in a logical one."""
+INSTANCE_VARIABLE = "TRNSIM_INSTANCE"
+"""The variable that names the emulated instance."""
 
 
 def having(has: Has) -> tuple[Target, ...]:

@@ -6,20 +6,11 @@ estimate. `trnsim.arch.targets` has the values.
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, fields, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, Final
 
 from trnsim.arch.features import Features
 from trnsim.facts import Count, Fact, Rate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 _RATIOS: Final = ("_speedup", "_slowdown")
 
@@ -126,10 +117,12 @@ class NeuronCore:
 
     def drawn(self, draws: int) -> NeuronCore:
         """`together` of the cores `sampled` by the first `draws` numbers."""
+        from trnsim.arch.draws import factors  # noqa: PLC0415  tools of an instance need no numpy
+
         rates = {name: fact for name, fact in self.facts().items() if isinstance(fact, Rate)}
         arrays: dict[str, Any] = {
             name: fact
-            * _factors(draws, name, 0.0 if self._is_none(name) else fact.provenance.spread)
+            * factors(draws, name, 0.0 if self._is_none(name) else fact.provenance.spread)
             for name, fact in rates.items()
         }
         return replace(self, **arrays)
@@ -144,27 +137,11 @@ class NeuronCore:
         A fact's factor depends only on its name and on `draw`: adding a fact changes no other. A
         speedup or slowdown of 1 says that there is none, and stays.
         """
+        from trnsim.arch.draws import factor  # noqa: PLC0415  tools of an instance need no numpy
+
         drawn: dict[str, Any] = {
-            name: Rate(fact * _factor(draw, name, fact.provenance.spread), fact.provenance)
+            name: Rate(fact * factor(draw, name, fact.provenance.spread), fact.provenance)
             for name, fact in self.facts().items()
             if isinstance(fact, Rate) and not self._is_none(name)
         }
         return replace(self, **drawn)
-
-
-def together(cores: Sequence[NeuronCore]) -> NeuronCore:
-    """Cores that differ in rates alone as one, whose rates are arrays of theirs."""
-    names = [name for name, fact in cores[0].facts().items() if isinstance(fact, Rate)]
-    arrays: dict[str, Any] = {n: np.array([getattr(c, n) for c in cores]) for n in names}
-    return replace(cores[0], **arrays)
-
-
-@cache
-def _factors(draws: int, name: str, spread: float) -> npt.NDArray[np.float64]:
-    return np.array([_factor(draw, name, spread) for draw in range(draws)])
-
-
-@cache
-def _factor(draw: int, name: str, spread: float) -> float:
-    rng = np.random.default_rng([draw, zlib.crc32(name.encode())])
-    return float(rng.lognormal(0.0, spread))

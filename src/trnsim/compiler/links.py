@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trnsim import arch
-from trnsim.fabric.collective_time import INSTANCE_VARIABLE, fabric_for
+from trnsim.arch import INSTANCE_VARIABLE
+from trnsim.fabric.collective_time import fabric_for
 from trnsim.fabric.constants import has_described_algorithms
 from trnsim.graph.ops import collectives as ops
 from trnsim.isa import Collective, Engine

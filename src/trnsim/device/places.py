@@ -6,15 +6,10 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from trnsim.arch import TARGETS
+from trnsim.arch import INSTANCE_VARIABLE, TARGETS
 from trnsim.device import faults
 from trnsim.device.device_core import device_core, visible_cores
-from trnsim.fabric.collective_time import (
-    INSTANCE_VARIABLE,
-    CollectiveTime,
-    fabric_for,
-    time_on,
-)
+from trnsim.fabric.collective_time import CollectiveTime, fabric_for, time_on
 from trnsim.fabric.fabric import Fabric
 
 if TYPE_CHECKING:

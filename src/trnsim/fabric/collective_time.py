@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from trnsim.arch import TARGETS
+from trnsim.arch import INSTANCE_VARIABLE, TARGETS
 from trnsim.arch.catalogue import Instance, catalogue
 from trnsim.errors import BadInput
 from trnsim.fabric.constants import EFA_HOP_S, hop_s, rank_bytes_per_s, start_s
@@ -17,8 +17,6 @@ from trnsim.fabric.fabric import Fabric
 
 if TYPE_CHECKING:
     from trnsim.facts import Provenance, Rate
-
-INSTANCE_VARIABLE: Final = "TRNSIM_INSTANCE"
 
 
 @dataclass(frozen=True)

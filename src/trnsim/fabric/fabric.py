@@ -18,7 +18,7 @@ import numpy.typing as npt
 from trnsim.arch.catalogue import Accelerator, Instance, catalogue
 from trnsim.errors import BadInput
 from trnsim.fabric.constants import EFA_HOP_S, hop_s, rank_bytes_per_s, start_s
-from trnsim.fabric.topology import Grid, Racks, Topology
+from trnsim.fabric.topology import DIRECTIONS, Topology, topology_of
 from trnsim.fabric.ways import Ways, adapters_of_chips
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from trnsim.fabric.transfers import Phase, Ranks
 
-_DIRECTIONS: Final = 2
-"""A connection's published bandwidth counts both."""
 _OWN: Final = 3
 """Resources of every transfer: both chips' HBM and the sender's DMA engines."""
 _NEAR: Final = 3
@@ -159,7 +157,7 @@ class Fabric:
         one = [link.bytes_per_s for link in self.topology.links]
         one += [float(chip.memory_bytes_per_s)] * count
         one += [float(engines)] * (count * self.cores_per_chip)
-        one += [efa / max(adapters, 1)] * (_DIRECTIONS * adapters)
+        one += [efa / max(adapters, 1)] * (DIRECTIONS * adapters)
         return np.tile(np.array(one), self.nodes) * self._left
 
     def uses(self, phase: Phase) -> Uses:
@@ -230,7 +228,7 @@ class Fabric:
             route = self._ways[here][sends, receives] if sends != receives else ()
             return tuple(first + link for link in route)
         adapters = self._adapters
-        out = size - _DIRECTIONS * adapters
+        out = size - DIRECTIONS * adapters
         sent = self._adapters_of_chips[here][0][sends]
         received = self._adapters_of_chips[there][1][receives]
         return first + out + sent, other + out + adapters + received
@@ -262,7 +260,7 @@ class Fabric:
         found: dict[str, list[int]] = {}
         names = self._of_a_node
         size, links = len(names), len(self.topology.links)
-        places = (*range(links), *range(size - _DIRECTIONS * self._adapters, size))
+        places = (*range(links), *range(size - DIRECTIONS * self._adapters, size))
         for node, place in product(range(self.nodes), places):
             both = [names[place]] if place < links else [names[place], names[place].split(",")[0]]
             for name in (*both, *(f"instance {node}, {one}" for one in both)):
@@ -287,7 +285,7 @@ class Fabric:
         """For each instance the adapter of each chip, to send and to receive."""
         found = []
         count, adapters = self.instance.count, self._adapters
-        out = len(self._of_a_node) - _DIRECTIONS * adapters
+        out = len(self._of_a_node) - DIRECTIONS * adapters
         for node in range(self.nodes):
             dead = self._dead(node)
             sends, receives = (
@@ -346,27 +344,3 @@ def fabric(
         BadInput: for a type that is not in the catalogue, or more ranks than logical cores.
     """
     return Fabric(catalogue().instance(instance), nodes, lnc, ranks_per_node, first)
-
-
-def topology_of(instance: Instance, chip: Accelerator) -> Topology:
-    """How the chips of an instance are joined.
-
-    Raises:
-        BadInput: for an instance whose links the catalogue does not describe.
-    """
-    kind, _, text = instance.shape.partition(" ")
-    sizes = tuple(int(size) for size in text.split("x") if size)
-    inside = instance.link_bytes_per_s or chip.server_link_bytes_per_s or chip.link_bytes_per_s or 0
-    between = chip.between_servers_bytes_per_s or 0.0
-    if kind == "single":
-        return Grid((1,), (0.0,))
-    if kind == "racks":
-        across = chip.between_racks_bytes_per_s or 0.0
-        racks, servers, per_server = sizes
-        return Racks(racks, servers, per_server, inside, between, across)
-    if kind not in ("torus", "chain"):
-        raise BadInput(f"the links of {instance.name} are not modelled")
-    in_server = min(len(sizes), 2)  # a third dimension joins the servers of an UltraServer
-    planar = inside / (2 * in_server) / _DIRECTIONS
-    rates = (between / 2 / _DIRECTIONS,) * (len(sizes) - in_server) + (planar,) * in_server
-    return Grid(sizes, rates, is_closed=kind == "torus")

@@ -14,14 +14,20 @@ from itertools import pairwise, product
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from trnsim.errors import BadInput
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from trnsim.arch.catalogue import Accelerator, Instance
 
 Route = tuple[int, ...]
 """The numbers of the links from one chip to another, in order; empty on one chip."""
 Cycle = tuple[int, ...]
 """Chips in the order of a ring, which the last one closes."""
 
+DIRECTIONS: Final = 2
+"""A connection's published bandwidth counts both."""
 _SEARCHED: Final = 20_000
 """Steps after which a search for a ring of neighbours gives up."""
 _PAIR: Final = 2
@@ -342,3 +348,27 @@ class Racks:
 
 Topology: TypeAlias = Grid | Racks
 """The chips of an instance, which count from 0, and the links between them."""
+
+
+def topology_of(instance: Instance, chip: Accelerator) -> Topology:
+    """How the chips of an instance are joined.
+
+    Raises:
+        BadInput: for an instance whose links the catalogue does not describe.
+    """
+    kind, _, text = instance.shape.partition(" ")
+    sizes = tuple(int(size) for size in text.split("x") if size)
+    inside = instance.link_bytes_per_s or chip.server_link_bytes_per_s or chip.link_bytes_per_s or 0
+    between = chip.between_servers_bytes_per_s or 0.0
+    if kind == "single":
+        return Grid((1,), (0.0,))
+    if kind == "racks":
+        across = chip.between_racks_bytes_per_s or 0.0
+        racks, servers, per_server = sizes
+        return Racks(racks, servers, per_server, inside, between, across)
+    if kind not in ("torus", "chain"):
+        raise BadInput(f"the links of {instance.name} are not modelled")
+    in_server = min(len(sizes), 2)  # a third dimension joins the servers of an UltraServer
+    planar = inside / (2 * in_server) / DIRECTIONS
+    rates = (between / 2 / DIRECTIONS,) * (len(sizes) - in_server) + (planar,) * in_server
+    return Grid(sizes, rates, is_closed=kind == "torus")

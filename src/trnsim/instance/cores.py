@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from trnsim.arch import INSTANCE_VARIABLE
 from trnsim.errors import BadInput
-from trnsim.fabric.collective_time import INSTANCE_VARIABLE
 from trnsim.instance.model import InstanceModel, instance_model, named
 
 if TYPE_CHECKING:

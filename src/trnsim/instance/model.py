@@ -16,12 +16,11 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Final
 
-from trnsim.arch import CORES_VARIABLE, TARGETS, Target, makes_pairs, target
+from trnsim.arch import CORES_VARIABLE, INSTANCE_VARIABLE, TARGETS, Target, makes_pairs, target
 from trnsim.arch.catalogue import Accelerator, Instance, catalogue
 from trnsim.arch.slots import slots
 from trnsim.errors import BadInput
-from trnsim.fabric.collective_time import INSTANCE_VARIABLE
-from trnsim.fabric.fabric import topology_of
+from trnsim.fabric.topology import topology_of
 from trnsim.facts import Evidence
 
 _NEAR: Final = 3

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trnsim.arch import CORES_VARIABLE, TARGETS
+from trnsim.arch import CORES_VARIABLE, INSTANCE_VARIABLE, TARGETS
 from trnsim.arch.catalogue import catalogue
 from trnsim.device import faults
 from trnsim.device.device_core import device_core
 from trnsim.device.faults import Fault
 from trnsim.device.rank_figures import FOLDER_VARIABLE
 from trnsim.errors import BadInput
-from trnsim.fabric.collective_time import INSTANCE_VARIABLE
 from trnsim.fabric.fabric import Fabric
 from trnsim.nki.environment import TARGET_VARIABLE
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 
-from trnsim.arch import CORES_VARIABLE, TARGETS, target
+from trnsim.arch import CORES_VARIABLE, INSTANCE_VARIABLE, TARGETS, target
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
-from trnsim.fabric.collective_time import INSTANCE_VARIABLE
 
 TARGET_VARIABLE = "NEURON_PLATFORM_TARGET_OVERRIDE"
 GENERATION_VARIABLE = "NKI_NC_VERSION"  # of nki_cpu_simulator, which nki-library's harness sets

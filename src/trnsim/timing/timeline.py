@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from trnsim.arch import together
+from trnsim.arch.draws import together
 from trnsim.fabric.collective_time import constants_of
 from trnsim.facts import Evidence, Interval
 from trnsim.isa import Collective, Engine

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from trnsim.arch import INSTANCE_VARIABLE
 from trnsim.errors import BadInput
-from trnsim.fabric.collective_time import INSTANCE_VARIABLE
 from trnsim.instance.model import InstanceModel, instance_model
 from trnsim.instance.state.folder import listen
 from trnsim.instance.state.identity import is_alive
