@@ -285,6 +285,27 @@ def test_a_rank_has_the_core_of_its_place(monkeypatch, variables, cores):
     assert watch.own_cores() == cores
 
 
+def test_a_number_of_cores_is_of_those_that_are_free(place, monkeypatch):
+    """configuration-guide.rst: programs with NEURON_RT_NUM_CORES=3 that begin at once."""
+    monkeypatch.setenv("TRNSIM_INSTANCE", "trn1.32xlarge")
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn1")
+    monkeypatch.setenv("NEURON_RT_NUM_CORES", "3")
+    program = (
+        "import sys; from trnsim.device import watch\n"
+        "watch.begin('kernel'); print(*watch.present().cores, flush=True); sys.stdin.read()"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen([sys.executable, "-c", program], **pipes) for _ in range(3)]
+    try:
+        said = sorted(one.stdout.readline() for one in started)
+        assert said == ["0 1 2\n", "3 4 5\n", "6 7 8\n"]
+        assert [len(one.cores) for one in read_all(place)] == [3, 3, 3]
+    finally:
+        for one in started:
+            one.communicate()
+    assert read_all(place) == []
+
+
 def test_a_process_is_named_by_its_tag_and_its_command(place, monkeypatch):
     monkeypatch.setenv("NEURON_PROCESS_TAG", "t" * 300)
     watch.begin("kernel")

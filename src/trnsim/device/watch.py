@@ -15,7 +15,7 @@ import shlex
 import sys
 import time
 from collections import Counter, defaultdict
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Final
 
 from trnsim.device import call_log, faults, hbm_use
@@ -26,7 +26,9 @@ from trnsim.errors import EmulatorError
 from trnsim.instance.cores import COUNT, VISIBLE, process_instance
 from trnsim.instance.model import instance_model
 from trnsim.instance.state import hardware, identity
-from trnsim.instance.state.folder import OFF, STATE_VARIABLE
+from trnsim.instance.state.folder import OFF, STATE_VARIABLE, opened
+from trnsim.instance.state.free_cores import choosing, free_cores
+from trnsim.instance.state.reader import read_all
 from trnsim.instance.state.record import Record, percentiles
 from trnsim.instance.state.writer import Writer, say_not_kept
 from trnsim.nki.environment import instance_target
@@ -149,6 +151,10 @@ class _Watch:
         self.cores = own_cores()
         needed = max(max(self.cores) + 1, _number(_LOCAL_WORLD))
         self.instance = process_instance(target(), logical_config(), needed)
+        if _counts_cores():
+            running = read_all(opened(), listen_s=0)
+            found = free_cores(running, len(self.cores), self.instance)
+            self.cores = found or self.cores
         self._faults_ns = 0
         self._folder: Path | None = None
         self.writer = Writer(self.record, self.listen, self.look_for_faults)
@@ -239,6 +245,11 @@ class _Watch:
         return found
 
 
+def _counts_cores() -> bool:
+    """Whether this process says how many cores it needs, and not which."""
+    return COUNT in os.environ and VISIBLE not in os.environ
+
+
 def own_cores() -> tuple[int, ...]:
     """The cores of this process on its instance: those named, else the one of its local rank."""
     found = visible_cores()
@@ -281,11 +292,12 @@ def begin(tool: str = "") -> None:
         return
     call_log.recordings[:] = [one for one in call_log.recordings if not isinstance(one, Work)]
     try:
-        made = _Watch(tool or _tool())
-        _watching.clear()
-        _watching[pid] = made
-        faults.struck[:] = [made.struck]
-        made.writer.start()
+        with choosing(opened()) if _counts_cores() else nullcontext():
+            made = _Watch(tool or _tool())
+            _watching.clear()
+            _watching[pid] = made
+            faults.struck[:] = [made.struck]
+            made.writer.start()
     except (EmulatorError, RuntimeError) as error:  # RuntimeError: there may be no more threads
         say_not_kept(error.reason if isinstance(error, EmulatorError) else str(error))
         os.environ[STATE_VARIABLE] = OFF

@@ -1,0 +1,67 @@
+"""Cores that no process uses, for one that asks for a number of them.
+
+AWS's runtime selects free cores where NEURON_RT_NUM_CORES counts them; source: aws-neuron-sdk
+neuron-runtime/guides/configuration-guide.rst, Using NEURON_RT_NUM_CORES.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from trnsim.instance.model import InstanceModel
+    from trnsim.instance.state.record import Record
+
+_LONGEST_S: Final = 2.0
+"""After which a process chooses beside another that is stopped while it chooses."""
+_AGAIN_S: Final = 0.01
+
+
+def free_cores(
+    records: Iterable[Record], number: int, model: InstanceModel
+) -> tuple[int, ...] | None:
+    """The first `number` cores in a row that no process uses; None where there are none.
+
+    Args:
+        records: of the processes that run, on any instance.
+        number: cores that are needed.
+        model: the instance.
+    """
+    here = (one for one in records if (one.instance, one.lnc) == (model.name, model.lnc))
+    taken = {core for one in here for core in one.cores}
+    for first in range(model.cores - number + 1):
+        found = range(first, first + number)
+        if taken.isdisjoint(found):
+            return tuple(found)
+    return None
+
+
+@contextmanager
+def choosing(folder: Path) -> Iterator[None]:
+    """While one process chooses its cores, others that want to wait, for 2 s at most.
+
+    Systems without flock(2), such as Windows, do without.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    from fcntl import LOCK_EX, LOCK_NB, flock  # noqa: PLC0415  not on Windows
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        until_s = time.monotonic() + _LONGEST_S
+        while time.monotonic() < until_s:
+            try:
+                flock(descriptor, LOCK_EX | LOCK_NB)
+                break
+            except OSError:
+                time.sleep(_AGAIN_S)
+        yield
+    finally:
+        os.close(descriptor)
