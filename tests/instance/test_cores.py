@@ -73,7 +73,15 @@ def test_names_come_before_numbers_and_those_before_shares(monkeypatch):
     assert visible() == (8, 9)
 
 
-@pytest.mark.parametrize("value", ["none", "0", "-1", "1.5", ""])
+def test_no_number_of_cores_is_all_of_the_instance(monkeypatch):
+    """aws-neuron-sdk configuration-guide.rst: 0, which is interpreted as "all"."""
+    monkeypatch.setenv(cores.COUNT, "0")
+    assert visible() == (0, 1, 2, 3)  # of trn2.3xlarge, the smallest
+    monkeypatch.setenv("TRNSIM_INSTANCE", "trn2.48xlarge")
+    assert visible() == tuple(range(64))
+
+
+@pytest.mark.parametrize("value", ["none", "-1", "1.5", ""])
 def test_what_is_no_number_of_cores_is_refused(monkeypatch, value):
     monkeypatch.setenv(cores.COUNT, value)
     with pytest.raises(BadInput, match=f"NEURON_RT_NUM_CORES='{value}' is not a number of cores"):

@@ -35,9 +35,10 @@ _MOST: Final = 1 << 20
 def visible_cores(chip: Target, lnc: int) -> tuple[int, ...]:
     """Numbers of the cores that this process may use; neuron:0 is the first of them.
 
-    NEURON_RT_VISIBLE_CORES names them ("3", "0-3", "0,1"); else NEURON_RT_NUM_CORES counts them;
-    else they are this process's share of NEURON_PJRT_PROCESSES_NUM_DEVICES, behind the others';
-    else there is one. They are cores of TRNSIM_INSTANCE, else of the chip's largest instance.
+    NEURON_RT_VISIBLE_CORES names them ("3", "0-3", "0,1"); else NEURON_RT_NUM_CORES counts them,
+    with 0 for all of the instance; else they are this process's share of
+    NEURON_PJRT_PROCESSES_NUM_DEVICES, behind the others'; else there is one. They are cores of
+    TRNSIM_INSTANCE, else of the smallest instance of the chip that has them.
 
     Raises:
         BadInput: for a value that is none of these, or cores that the instance lacks.
@@ -54,10 +55,11 @@ def visible_cores(chip: Target, lnc: int) -> tuple[int, ...]:
         _check(f"{PROCESS_CORES}={os.environ[PROCESS_CORES]}", sum(shares), chip, lnc)
         return tuple(range(first, first + shares[index]))
     counted = os.environ.get(COUNT, "1")
-    if not counted.isdecimal() or not int(counted):
+    if not counted.isdecimal():
         raise BadInput(f"{COUNT}={counted!r} is not a number of cores", source=SOURCE)
-    _check(f"{COUNT}={counted}", int(counted), chip, lnc)
-    return tuple(range(int(counted)))
+    number = int(counted) or process_instance(chip, lnc).cores
+    _check(f"{COUNT}={counted}", number, chip, lnc)
+    return tuple(range(number))
 
 
 def parse_cores(text: str) -> tuple[int, ...]:

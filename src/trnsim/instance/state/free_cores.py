@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -43,7 +43,7 @@ def free_cores(
 
 
 @contextmanager
-def choosing(folder: Path) -> Iterator[None]:
+def choosing(folder: Path) -> Generator[None]:
     """While one process chooses its cores, others that want to wait, for 2 s at most.
 
     Systems without flock(2), such as Windows, do without.
