@@ -212,8 +212,8 @@ class RunListener(Protocol):
         """A run is about to begin, on `ranks` of a fabric; an error raised here is the run's."""
         ...
 
-    def issues(self, team: Team, rank: int = 0) -> None:
-        """The cores of a rank are about to issue the kernel's instructions."""
+    def issues(self, team: Team, title: str, rank: int = 0) -> None:
+        """The cores of a rank are about to issue the instructions of a kernel of this title."""
         ...
 
     def ended(self, run: Run, rank: int = 0) -> None:
@@ -240,7 +240,7 @@ class _FirstRun:
             if one not in known:
                 one.begins(fabric, ranks)
 
-    def issues(self, team: Team, rank: int = 0) -> None:
+    def issues(self, team: Team, title: str, rank: int = 0) -> None:
         """Nothing: a run that issues has begun."""
 
     def ended(self, run: Run, rank: int = 0) -> None:
@@ -280,9 +280,9 @@ def _begun(start: Callable[[], Run]) -> Run:
     return found
 
 
-def _tell_of_team(team: Team) -> None:
+def _tell_of_team(team: Team, title: str) -> None:
     for one in listeners:
-        one.issues(team)
+        one.issues(team, title)
 
 
 def _on_ranks(kernel: Launchable, *args: Any, **how: Any) -> World:
@@ -308,11 +308,11 @@ def launch(
     capture: Capture | None = None,
     order: str | None = None,
     is_mirrored: bool = False,
-    told: Callable[[Team], None] = lambda _: None,
+    told: Callable[[Team, str], None] = lambda _team, _title: None,
 ) -> Run:
     """As `run`, on a `Target`; a `capture` keeps the instructions so that they can run again.
 
-    `told` is called with the cores before they issue anything.
+    `told` is called with the cores and the kernel's title before anything is issued.
 
     A kernel of one core that `is_mirrored` runs on both cores of a logical core, which do the same
     at the same time. It has no values: what the other core sends is not computed.
@@ -338,7 +338,7 @@ def launch(
     )
     team.contexts[0].capture = capture
     team.contexts[0].tell = _progress(f"{kernel.title} on {chip.name}")
-    told(team)
+    told(team, kernel.title)
     with seldom_collected():
         outputs = kernel.launch(team, args, kwargs)
         carried = carried_of(loops)

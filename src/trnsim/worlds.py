@@ -337,7 +337,7 @@ def _launched(
     for listener in listeners:
         for one, like in zip(launches, classes, strict=True):
             for rank in like:
-                listener.issues(one.team, rank)
+                listener.issues(one.team, what.kernel.title, rank)
     bodies = [one.body(*given[rank]) for rank, one in zip(ranks, launches, strict=True)]
     for one, outputs in zip(launches, world.run(bodies), strict=True):
         one.outputs = outputs

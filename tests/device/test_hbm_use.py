@@ -9,9 +9,9 @@ from trnsim import nki
 from trnsim.device import device_core, hbm_use, watch
 from trnsim.device.hbm import device_memory
 from trnsim.instance.model import instance_model
-from trnsim.instance.shell.figures import levels_of
+from trnsim.instance.shell.figures import counts_of, levels_of
 from trnsim.instance.state import folder
-from trnsim.instance.state.record import MEMORY
+from trnsim.instance.state.record import MEMORY, LoadedModel
 from trnsim.memory.allocation import HbmBytes
 from trnsim.nki import collectives, isa
 from trnsim.nki import language as nl
@@ -27,6 +27,7 @@ MIB = 1 << 20
 class Loaded:
     """A program."""
 
+    name: str = "forward-0"
     constant_bytes: int = 0
     scratchpad_bytes: int = 0
 
@@ -43,6 +44,9 @@ def nothing(monkeypatch):
     """No program is loaded."""
     monkeypatch.setattr(hbm_use, "_loaded", hbm_use.defaultdict(dict))
     monkeypatch.setattr(hbm_use, "_running", {})
+    monkeypatch.setattr(hbm_use, "_numbers", {})
+    monkeypatch.setattr(hbm_use, "_loads", hbm_use.Counter())
+    monkeypatch.setattr(hbm_use, "_next_number", hbm_use.count_from(1))
 
 
 def used(core=0, lnc=2):
@@ -58,12 +62,12 @@ def test_a_device_in_use_has_the_micro_code_of_its_physical_cores(lnc):
 
 def test_constants_add_up_and_the_scratchpad_is_the_largest_in_pages():
     for name, found in {
-        "one": Loaded(100, 65 * MIB),
-        "other": Loaded(11, 64 * MIB),
-        "again": Loaded(1000, 1),
+        "one": Loaded("one", 100, 65 * MIB),
+        "other": Loaded("other", 11, 64 * MIB),
+        "again": Loaded("again", 1000, 1),
     }.items():
         hbm_use.load(0, name, found)
-    hbm_use.load(0, "again", Loaded(0, 0))  # in the place of the one before
+    hbm_use.load(0, "again", Loaded("again", 0, 0))  # in the place of the one before
     assert (used()["constants"], used()["model_shared_scratchpad"]) == (111, 128 * MIB)
     assert used(1)["constants"] == 0
 
@@ -80,31 +84,49 @@ def test_constants_add_up_and_the_scratchpad_is_the_largest_in_pages():
     ],
 )
 def test_pages_of_the_scratchpad(lnc, need_bytes, pages_bytes):
-    hbm_use.load(0, "program", Loaded(0, need_bytes))
+    hbm_use.load(0, "program", Loaded("a", 0, need_bytes))
     assert used(lnc=lnc)["model_shared_scratchpad"] == pages_bytes
 
 
 def test_a_chip_without_logical_cores_has_small_pages(monkeypatch):
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn1")
     device_core.target.cache_clear()
-    hbm_use.load(0, "program", Loaded(0, 1))
+    hbm_use.load(0, "program", Loaded("a", 0, 1))
     found = used(lnc=1)["model_shared_scratchpad"]
     device_core.target.cache_clear()
     assert found == 64 * MIB
 
 
 def test_what_runs_counts_until_its_thread_has_run_it():
-    hbm_use.runs(Cores(HbmBytes(10, 20, 30)), 0)
-    other = threading.Thread(target=hbm_use.runs, args=(Cores(HbmBytes(1, 2, 3)), 0))
+    hbm_use.runs(Cores(HbmBytes(10, 20, 30)), "mm", 0)
+    other = threading.Thread(target=hbm_use.runs, args=(Cores(HbmBytes(1, 2, 3)), "mm", 0))
     other.start()
     other.join()
-    hbm_use.load(0, "program", Loaded(300, 0))
+    hbm_use.load(0, "program", Loaded("a", 300, 0))
     held = device_memory(0).live_bytes
     assert (used()["tensors"], used()["constants"]) == (held + 11, 322)
     assert used()["model_shared_scratchpad"] == 64 * MIB
     assert used(1)["constants"] == 0
     hbm_use.has_run()
     assert (used()["tensors"], used()["constants"]) == (held + 1, 302)
+
+
+def test_programs_are_numbered_as_they_were_loaded_and_counted():
+    hbm_use.load(0, "one", Loaded("one", 7))
+    hbm_use.load(1, "one", Loaded("one", 7))
+    hbm_use.runs(Cores(HbmBytes(constants=5)), "mm", 0)
+    assert hbm_use.models(0, 20) == [
+        LoadedModel(1, "one", 20, 7, is_running=False),
+        LoadedModel(3, "mm", 20, 5, is_running=True),
+    ]
+    hbm_use.has_run()
+    hbm_use.load(0, "one", Loaded("one", 8))
+    hbm_use.runs(Cores(HbmBytes()), "mm", 0)
+    hbm_use.has_run()
+    assert hbm_use.models(0, 20) == [LoadedModel(1, "one", 20, 8, is_running=False)]
+    assert hbm_use.models(1, 21) == [LoadedModel(2, "one", 21, 7, is_running=False)]
+    assert hbm_use.models(2, 22) == []
+    assert [hbm_use.loads(core) for core in range(3)] == [3, 1, 0]
 
 
 @pytest.fixture
@@ -170,6 +192,10 @@ def test_every_reader_shows_the_same_bytes():
     found = {one.metric.name: one.value for one in collected.series if one.labels.get("neuroncore")}
     shown = figures(report, ALL)
     levels = levels_of([record], model)
+    (loaded,) = report["neuron_runtime_data"][0]["report"]["memory_used"]["loaded_models"]
+    assert (loaded["name"], loaded["is_running"]) == ("held", True)
+    counts = counts_of(record, model)
+    assert counts["neuron0/neuron_core0/stats/other_info/model_load_count"] == 1
     for kind, count in held_bytes.items():
         assert found[f"neuroncore_memory_usage_{kind}"] == count
         assert shown.device_bytes(kind) == count

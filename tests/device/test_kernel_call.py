@@ -97,6 +97,7 @@ def crowded(source):
 
 def test_an_outline_says_what_the_kernel_holds_beside_tensors():
     outline = call(with_parts, Spec((8, 4))).outline("trn2")
+    assert outline.name == "with_parts"
     assert (outline.constant_bytes, outline.scratchpad_bytes) == (4 * 6 * 4, 8 * 16 * 2)
     outline = call(halves, Spec((8, 4)), Spec((8, 4))).outline("trn2")
     assert (outline.constant_bytes, outline.scratchpad_bytes) == (0, 0)

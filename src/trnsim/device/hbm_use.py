@@ -15,7 +15,9 @@ Source: aws-neuron-sdk neuron-runtime/explore/device-memory.rst.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from itertools import count as count_from
 from threading import get_ident
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -23,12 +25,28 @@ from trnsim.arch import makes_pairs
 from trnsim.device import hbm
 from trnsim.device.device_core import target
 from trnsim.facts import count
-from trnsim.instance.state.record import MEMORY
+from trnsim.instance.state.record import MEMORY, LoadedModel
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from trnsim.program import Team
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A kernel that runs.
+
+    Attributes:
+        team: its cores.
+        title: its name.
+        number: its number among the programs of the process.
+    """
+
+    team: Team
+    title: str
+    number: int
+
 
 _MIB: Final = 1 << 20
 MICROCODE_BYTES: Final = count(
@@ -45,7 +63,12 @@ APART_PAGE_BYTES: Final = count(
 
 
 class Loadable(Protocol):
-    """What a program needs of HBM beside the caller's tensors."""
+    """A program, and what it needs of HBM beside the caller's tensors."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
 
     @property
     def constant_bytes(self) -> int:
@@ -60,18 +83,27 @@ class Loadable(Protocol):
 
 _loaded: Final[defaultdict[int, dict[Hashable, Loadable]]] = defaultdict(dict)
 """By device, its programs by what they are known by."""
-_running: Final[dict[tuple[int, int], Team]] = {}
-"""By thread and rank, the cores on which a kernel runs that is of no framework."""
+_running: Final[dict[tuple[int, int], _Running]] = {}
+"""By thread and rank, the kernel of no framework that runs there."""
+_numbers: Final[dict[tuple[int, Hashable], int]] = {}
+"""By device and what it is known by, the number of a program."""
+_next_number: Final = count_from(1)
+_loads: Final[Counter[int]] = Counter()
 
 
 def load(core: int, known_by: Hashable, program: Loadable) -> None:
     """A program runs on neuron:`core`, and stays loaded."""
-    _loaded[core][known_by] = program
+    known = _loaded[core]
+    if known_by not in known:
+        _numbers[core, known_by] = next(_next_number)
+        _loads[core] += 1
+    known[known_by] = program
 
 
-def runs(team: Team, rank: int) -> None:
+def runs(team: Team, title: str, rank: int) -> None:
     """This thread begins to run a kernel on the device of a rank."""
-    _running[get_ident(), rank] = team
+    _running[get_ident(), rank] = _Running(team, title, next(_next_number))
+    _loads[rank] += 1
 
 
 def has_run() -> None:
@@ -84,7 +116,7 @@ def has_run() -> None:
 def by_category(core: int, lnc: int) -> dict[str, float]:
     """The bytes of each category of `MEMORY` on neuron:`core`, of `lnc` physical cores."""
     known = hbm.known()
-    teams = [team.hbm for (_, rank), team in list(_running.items()) if rank == core]
+    teams = [one.team.hbm for (_, rank), one in list(_running.items()) if rank == core]
     programs = list(_loaded[core].values()) if core in _loaded else []
     tensors = known[core].live_bytes if core < len(known) else 0
     constants = sum(one.constant_bytes for one in programs) + sum(one.constants for one in teams)
@@ -97,3 +129,24 @@ def by_category(core: int, lnc: int) -> dict[str, float]:
         "model_shared_scratchpad": -(-max(needs, default=0) // page) * page,
     }
     return {name: float(found.get(name, 0)) for name in MEMORY}
+
+
+def models(core: int, number: int) -> list[LoadedModel]:
+    """The programs that are loaded on neuron:`core`, the `number`-th core of the instance."""
+    programs = list(_loaded[core].items()) if core in _loaded else []
+    found = [
+        LoadedModel(
+            _numbers[core, known_by], one.name, number, one.constant_bytes, is_running=False
+        )
+        for known_by, one in programs
+    ]
+    return found + [
+        LoadedModel(one.number, one.title, number, one.team.hbm.constants, is_running=True)
+        for (_, rank), one in list(_running.items())
+        if rank == core
+    ]
+
+
+def loads(core: int) -> int:
+    """How many programs were loaded on neuron:`core` so far."""
+    return _loads[core]

@@ -80,6 +80,11 @@ class Outline:
     scratchpad_bytes: int = 0
 
     @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.cost.name
+
+    @property
     def specs(self) -> list[ResultSpec]:
         """The tensors that it returns, in a row."""
         return results_in(self.results, self.results)

@@ -240,6 +240,10 @@ class _Watch:
             errors=dict(self.work.errors),
             total_latency_s=percentiles(self.work.total_s),
             device_latency_s=percentiles(self.work.device_s),
+            models=tuple(
+                model for at, core in enumerate(self.cores) for model in hbm_use.models(at, core)
+            ),
+            loads={core: hbm_use.loads(at) for at, core in enumerate(self.cores)},
         )
         self.work.is_told = True
         return found
@@ -342,9 +346,9 @@ class _Runs:
             for core in range(ranks):
                 faults.strike(core)
 
-    def issues(self, team: Team, rank: int = 0) -> None:
+    def issues(self, team: Team, title: str, rank: int = 0) -> None:
         """The rank's cores hold what the kernel allocates, until it has run."""
-        hbm_use.runs(team, rank)
+        hbm_use.runs(team, title, rank)
 
     def left(self) -> None:
         """Nothing is held any more."""

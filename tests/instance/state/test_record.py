@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trnsim.instance.state import record as module
-from trnsim.instance.state.record import PERCENTILES, Record, from_json, percentiles, to_json
+from trnsim.instance.state.record import (
+    PERCENTILES,
+    LoadedModel,
+    Record,
+    from_json,
+    percentiles,
+    to_json,
+)
 
 RECORD = Record(
     pid=7,
@@ -28,6 +35,8 @@ RECORD = Record(
     errors={"hardware": 1},
     total_latency_s={"p50": 0.2},
     device_latency_s={"p50": 0.1},
+    models=(LoadedModel(3, "forward-0", 4, 16, is_running=False),),
+    loads={4: 2},
 )
 
 
@@ -50,7 +59,9 @@ def test_every_part_of_a_file_that_was_cut_is_refused():
         ("cores", ["a"]), ("updated_at", None), ("updated_at", "now"), ("memory_bytes", []),
         ("memory_bytes", {"x": {}}), ("memory_bytes", {"0": 3}), ("busy_s", {"0": {"pe": None}}),
         ("executions", 3), ("flop", {"0": "1"}), ("elapsed_s", {"0": float("nan")}),
-        ("elapsed_s", {"0": float("inf")}),
+        ("elapsed_s", {"0": float("inf")}), ("models", 3), ("models", [{}]), ("models", [3]),
+        ("models", [{"number": -1, "name": "a", "core": 0, "constant_bytes": 0, "is_running": 1}]),
+        ("loads", {"0": None}),
     ],
 )  # fmt: skip
 def test_what_is_no_record_is_refused(field, value):

@@ -1,6 +1,9 @@
+import re
+
 from monitored import record
 
 from trnsim.instance.model import instance_model
+from trnsim.instance.state.record import LoadedModel
 from trnsim.tools.monitor import groups
 
 MODEL = instance_model("trn2.48xlarge", 2)
@@ -52,7 +55,7 @@ def test_a_count_that_went_back_began_anew():
 
 
 def test_memory_is_summed_over_categories_and_cores():
-    used = groups.memory_used(record())["neuron_runtime_used_bytes"]
+    used = groups.memory_used(record(), MODEL)["neuron_runtime_used_bytes"]
     assert (used["host"], used["neuron_device"]) == (10, 123)
     cores = used["usage_breakdown"]["neuroncore_memory_usage"]
     assert cores["0"] == {
@@ -60,6 +63,40 @@ def test_memory_is_summed_over_categories_and_cores():
         "tensors": 100,
     }  # fmt: skip
     assert used["usage_breakdown"]["host"]["dma_buffers"] == 0
+
+
+def test_a_loaded_program_has_the_pages_fields():
+    models = (
+        LoadedModel(5, "forward-0", 49, 20971520, is_running=False),
+        LoadedModel(6, "mm", 0, 0, is_running=True),
+    )
+    first, second = groups.memory_used(record(models=models), MODEL)["loaded_models"]
+    host = {"application_memory": 0, "constants": 0, "dma_buffers": 0, "tensors": 0}
+    device = {"constants": 20971520, "model_code": 0, "runtime_memory": 0, "tensors": 0}
+    memory = {
+        "host": 0,
+        "neuron_device": 20971520,
+        "usage_breakdown": {"host": host, "neuron_device": device},
+    }
+    assert re.fullmatch("[0-9a-f]{32}", first.pop("uuid"))
+    assert first == {
+        "name": "forward-0",
+        "model_id": 10005,
+        "is_running": False,
+        "subgraphs": {
+            "sg_00": {
+                "memory_used_bytes": memory,
+                "neuroncore_index": 1,
+                "neuron_device_index": 12,
+            }
+        },
+    }
+    assert second["is_running"] is True
+    again, other = (
+        groups.memory_used(record(models=models, pid=pid), MODEL)["loaded_models"][1]["uuid"]
+        for pid in (7, 8)
+    )
+    assert second["uuid"] == again != other
 
 
 def test_the_hardware_is_the_pages_for_its_instance():

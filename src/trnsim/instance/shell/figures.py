@@ -46,6 +46,9 @@ def counts_of(record: Record, model: InstanceModel) -> Counter[str]:
     found[f"{first}/stats/other_info/inference_count"] += int(record.executions.get("completed", 0))
     for core, flop in record.flop.items():
         found[f"{_folder(core, record.lnc, model)}/stats/other_info/flop_count"] += int(flop)
+    for core, number in record.loads.items():
+        loads = f"{_folder(core, record.lnc, model)}/stats/other_info/model_load_count"
+        found[loads] += int(number)
     return +found
 
 

@@ -40,6 +40,25 @@ Table = Mapping[str, float]
 
 
 @dataclass(frozen=True)
+class LoadedModel:
+    """A program that is loaded on a core.
+
+    Attributes:
+        number: its number among those that the process has loaded, from 1.
+        name: its name.
+        core: number of the logical core, on the instance.
+        constant_bytes: arrays that are part of it.
+        is_running: whether it runs now, as far as that is known.
+    """
+
+    number: int
+    name: str
+    core: int
+    constant_bytes: int
+    is_running: bool
+
+
+@dataclass(frozen=True)
 class Record:
     """The state of a process.
 
@@ -62,6 +81,8 @@ class Record:
         errors: errors by kind.
         total_latency_s: percentiles of recent executions, launch included; {} where none ran.
         device_latency_s: the same on the device alone.
+        models: the programs that are loaded now.
+        loads: by core, how many were loaded so far.
     """
 
     pid: int
@@ -82,6 +103,8 @@ class Record:
     errors: Table = field(default_factory=dict[str, float])
     total_latency_s: Table = field(default_factory=dict[str, float])
     device_latency_s: Table = field(default_factory=dict[str, float])
+    models: tuple[LoadedModel, ...] = ()
+    loads: Mapping[int, float] = field(default_factory=dict[int, float])
 
     def utilization(self, core: int, engine: str = "", before: Record | None = None) -> float:
         """Estimated busy time over estimated elapsed time of a core, 0 to 1.
@@ -145,6 +168,8 @@ def from_json(text: str | bytes) -> Record:
             errors=_table(row["errors"]),
             total_latency_s=_table(row["total_latency_s"]),
             device_latency_s=_table(row["device_latency_s"]),
+            models=tuple(map(_model, row["models"])),
+            loads=_numbers(row["loads"]),
         )
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"no record: {error!r}") from error
@@ -166,6 +191,16 @@ def _whole(value: Any) -> int:
     if type(value) is int and value >= 0:
         return value
     raise ValueError(f"{value!r} is no whole number")
+
+
+def _model(row: Any) -> LoadedModel:
+    return LoadedModel(
+        _whole(row["number"]),
+        _text(row["name"]),
+        _whole(row["core"]),
+        _whole(row["constant_bytes"]),
+        is_running=row["is_running"] is True,
+    )
 
 
 def _table(row: Any) -> dict[str, float]:

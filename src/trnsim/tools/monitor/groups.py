@@ -9,6 +9,7 @@ Source: aws-neuron-sdk tools/neuron-sys-tools/neuron-monitor-user-guide.rst.
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.instance.state.record import ERRORS, HOST_MEMORY, MEMORY, STATUSES
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trnsim.instance.model import InstanceModel
-    from trnsim.instance.state.record import Record
+    from trnsim.instance.state.record import LoadedModel, Record
 
 _PERCENT: Final = 100
+_MODEL_MEMORY: Final = ("constants", "model_code", "runtime_memory", "tensors")
+_FIRST_MODEL: Final = 10_000
+"""Numbers of models are above it, as in the page's example."""
 
 
 def neuroncore_counters(record: Record, before: Record | None, model: InstanceModel) -> Any:
@@ -71,8 +75,8 @@ def _grown(now: Mapping[str, float], before: Mapping[str, float], names: tuple[s
     return found
 
 
-def memory_used(record: Record) -> Any:
-    """Bytes of the host and of the devices, by category and core."""
+def memory_used(record: Record, model: InstanceModel) -> Any:
+    """Bytes of the host and of the devices, by category and core, and programs that are loaded."""
     host = {name: int(record.host_bytes.get(name, 0)) for name in HOST_MEMORY}
     cores = {
         str(core): {name: int(record.memory_bytes.get(core, {}).get(name, 0))
@@ -84,7 +88,36 @@ def memory_used(record: Record) -> Any:
         "neuron_device": sum(sum(one.values()) for one in cores.values()),
         "usage_breakdown": {"host": host, "neuroncore_memory_usage": cores},
     }
-    return {"neuron_runtime_used_bytes": used, "loaded_models": []}
+    loaded = [_loaded(one, record, model) for one in record.models]
+    return {"neuron_runtime_used_bytes": used, "loaded_models": loaded}
+
+
+def _loaded(one: LoadedModel, record: Record, model: InstanceModel) -> Any:
+    """A program that is loaded; of its memory its constants are known, and none on the host.
+
+    The page's example has core 0 on device 12, so that cores are numbered within their device.
+    """
+    device, core = divmod(one.core, model.devices[0].cores)
+    parts = dict.fromkeys(_MODEL_MEMORY, 0) | {"constants": one.constant_bytes}
+    of_the_process = f"{record.pid} {record.start_time} {one.number}".encode()
+    memory = {
+        "host": 0,
+        "neuron_device": sum(parts.values()),
+        "usage_breakdown": {"host": dict.fromkeys(HOST_MEMORY, 0), "neuron_device": parts},
+    }
+    return {
+        "name": one.name,
+        "uuid": hashlib.blake2b(of_the_process, digest_size=16).hexdigest(),
+        "model_id": _FIRST_MODEL + one.number,
+        "is_running": one.is_running,
+        "subgraphs": {
+            "sg_00": {
+                "memory_used_bytes": memory,
+                "neuroncore_index": core,
+                "neuron_device_index": device,
+            }
+        },
+    }
 
 
 def hardware_info(model: InstanceModel) -> Any:

@@ -205,8 +205,10 @@ def _counters(
     return record, groups.neuroncore_counters(record, before.source if before else None, model)
 
 
-def _memory(record: Record, *_: object) -> tuple[Any, dict[str, Any]]:
-    return record, groups.memory_used(record)
+def _memory(
+    record: Record, _: _Kept | None, model: InstanceModel, __: float
+) -> tuple[Any, dict[str, Any]]:
+    return record, groups.memory_used(record, model)
 
 
 def _executions(record: Record, before: _Kept | None, *_: object) -> tuple[Any, dict[str, Any]]:
