@@ -367,3 +367,23 @@ def test_a_program_goes_on_where_there_are_no_more_threads(tmp_path, monkeypatch
     watch.end()
     said = "trnsim: the state of this process is not kept: can't start new thread\n"
     assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("value", ["0-", "3-1", "1,1", "0-999", "-1", ""])
+def test_a_kernel_does_not_run_on_cores_that_there_are_not(place, monkeypatch, value):  # noqa: ARG001  a state of its own
+    monkeypatch.setenv("NEURON_RT_VISIBLE_CORES", value)
+    with pytest.raises(BadInput, match=rf"^NEURON_RT_VISIBLE_CORES='{value}' "):
+        trnsim.run(doubled, np.ones((2, 2), np.float32))
+
+
+def test_a_fault_within_the_file_system_s_grain_of_time_is_met(place):
+    """Two changes of a folder may have one time."""
+    watch.begin("kernel")
+    hardware.inject(place, hardware.Injected("thermal", 0, 1, time.time(), None))
+    watch.present().look_for_faults(place)
+    found = (place / hardware.FOLDER).stat().st_mtime_ns
+    hardware.inject(place, hardware.Injected("hang", 0, 0, time.time(), None))
+    os.utime(place / hardware.FOLDER, ns=(found, found))
+    watch.present().look_for_faults(place)
+    with pytest.raises(HardwareFault, match="NRT_TIMEOUT"):
+        trnsim.run(doubled, np.ones((2, 2), np.float32))

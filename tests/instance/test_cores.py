@@ -37,6 +37,11 @@ def test_cores_are_read(text, expected):
         ("1-", "does not name cores\n"),
         ("3-1", "does not name cores\n"),
         ("0,,1", "does not name cores\n"),
+        ("1 - 2", "does not name cores\n"),
+        ("0x1", "does not name cores\n"),
+        ("0_1", "does not name cores\n"),
+        ("+1", "does not name cores\n"),
+        ("٣", "does not name cores\n"),
         ("0,0", "its parts overlap"),
         ("0-3,2-5", "its parts overlap"),
         ("3,5,6", "cores must follow each other without a gap"),
@@ -81,7 +86,7 @@ def test_no_number_of_cores_is_all_of_the_instance(monkeypatch):
     assert visible() == tuple(range(64))
 
 
-@pytest.mark.parametrize("value", ["none", "-1", "1.5", ""])
+@pytest.mark.parametrize("value", ["none", "-1", "1.5", "", "٣", "²"])
 def test_what_is_no_number_of_cores_is_refused(monkeypatch, value):
     monkeypatch.setenv(cores.COUNT, value)
     with pytest.raises(BadInput, match=f"NEURON_RT_NUM_CORES='{value}' is not a number of cores"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from math import inf
 from typing import Annotated
 
 import typer
@@ -98,7 +99,8 @@ def _seconds(text: str) -> float | None:
     """
     if not text:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|)", text)
-    if found is None or not float(found[1]):
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|)", text)
+    for_s = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not 0 < for_s < inf:
         raise BadInput(f"--for {text!r} is no duration", fix="write 30s, 500ms, 2m or 1h")
-    return float(found[1]) * _UNITS[found[2]]
+    return for_s

@@ -51,6 +51,7 @@ _LOCAL_WORLD: Final = "LOCAL_WORLD_SIZE"
 _TAG: Final = "NEURON_PROCESS_TAG"
 _TAG_LENGTH: Final = 255
 _COMMAND_LENGTH: Final = 4096
+_SETTLED_NS: Final = 1_000_000_000
 
 
 class Work(Recording):
@@ -182,7 +183,9 @@ class _Watch:
         changed_ns = hardware.changed_ns(folder)
         if changed_ns == self._faults_ns:
             return
-        self._faults_ns = changed_ns
+        # Another within the file system's grain of time changes nothing: one more look finds it.
+        is_settled = abs(time.time_ns() - changed_ns) > _SETTLED_NS
+        self._faults_ns = changed_ns if is_settled else -1
         lasting = [one for one in hardware.injected(folder) if one.is_active()]
         found: dict[int, hardware.Injected] = {}
         for at, core in enumerate(self.cores):
@@ -302,7 +305,7 @@ def begin(tool: str = "") -> None:
             _watching[pid] = made
             faults.struck[:] = [made.struck]
             made.writer.start()
-    except (EmulatorError, RuntimeError) as error:  # RuntimeError: there may be no more threads
+    except (EmulatorError, OSError, RuntimeError) as error:  # RuntimeError: of one thread too many
         say_not_kept(error.reason if isinstance(error, EmulatorError) else str(error))
         os.environ[STATE_VARIABLE] = OFF
 
@@ -334,10 +337,12 @@ class _Runs:
         """The process uses the devices of its ranks from now on.
 
         Raises:
-            BadInput: TRNSIM_INSTANCE names an instance that is not emulated.
+            BadInput: TRNSIM_INSTANCE names an instance that is not emulated, or cores are asked
+                for that there are not.
             HardwareFault: a device has a fault.
         """
         instance_target()
+        visible_cores()
         begin("kernel")
         found = present()
         if found is not None and fabric is not None:

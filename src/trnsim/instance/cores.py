@@ -55,7 +55,7 @@ def visible_cores(chip: Target, lnc: int) -> tuple[int, ...]:
         _check(f"{PROCESS_CORES}={os.environ[PROCESS_CORES]}", sum(shares), chip, lnc)
         return tuple(range(first, first + shares[index]))
     counted = os.environ.get(COUNT, "1")
-    if not counted.isdecimal():
+    if not _is_number(counted):
         raise BadInput(f"{COUNT}={counted!r} is not a number of cores", source=SOURCE)
     number = int(counted) or process_instance(chip, lnc).cores
     _check(f"{COUNT}={counted}", number, chip, lnc)
@@ -71,7 +71,7 @@ def parse_cores(text: str) -> tuple[int, ...]:
     cores: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        if not _is_number(first) or (dash and not _is_number(last)):
             raise _unreadable(text)
         if max(int(first), int(last or 0)) >= _MOST:
             raise _unreadable(text, f"no instance has {_MOST} cores")
@@ -130,7 +130,7 @@ def process_cores() -> tuple[int, ...]:
     """
     value = os.environ.get(PROCESS_CORES, "")
     parts = [part.strip() for part in value.split(",")] if value else []
-    if not all(part.isdecimal() and int(part) for part in parts):
+    if not all(_is_number(part) and int(part) for part in parts):
         raise BadInput(
             f"{PROCESS_CORES}={value!r} is no number of cores for each process",
             fix=f"numbers between commas: {PROCESS_CORES}=2,2",
@@ -152,7 +152,7 @@ def process_index() -> int:
         BadInput: for what is no number.
     """
     value = os.environ.get(PROCESS_INDEX, "0")
-    if not value.isdecimal():
+    if not _is_number(value):
         raise BadInput(f"{PROCESS_INDEX}={value!r} is no number", source=PROCESS_SOURCE)
     return int(value)
 
@@ -170,6 +170,11 @@ def process_instance(chip: Target, lnc: int, cores: int = 1) -> InstanceModel:
             fix=f"name an instance with {chip.chip}, or unset {INSTANCE_VARIABLE}",
         )
     return instance_model(name, lnc, least_cores=cores, chip=chip)
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is digits alone; int() takes those of all scripts, signs and underscores too."""
+    return text.isascii() and text.isdecimal()
 
 
 def _check(setting: str, needed: int, chip: Target, lnc: int) -> None:

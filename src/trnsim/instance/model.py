@@ -171,7 +171,7 @@ def named(name: str) -> Instance:
     found = rows.instances.get(name)
     if found is not None and found.accelerator in rows.chips:
         return found
-    near = get_close_matches(name, legal, _NEAR)
+    near = get_close_matches(name.strip().lower(), legal, _NEAR)
     what = "is not known" if found is None else f"has {found.accelerator}, no Neuron devices"
     raise BadInput(
         f"instance {name!r} {what}; legal: {', '.join(legal)}",

@@ -1,3 +1,4 @@
+import json
 import re
 import time
 from dataclasses import replace
@@ -91,9 +92,29 @@ def test_a_fault_strikes_its_core_or_all_of_its_device():
 
 def test_what_is_no_fault_is_skipped(place):
     hardware.inject(place, fault())
-    for name, text in {"1.json": "{", "2.json": "[]", "3.json": '{"kind": 3}'}.items():
-        (place / hardware.FOLDER / name).write_text(text)
+    (good,) = (place / hardware.FOLDER).glob("*.json")
+    whole = json.loads(good.read_text())
+    wrong = {
+        "at": ["now", None, float("nan")],
+        "for_s": ["30s", float("inf")],
+        "device": ["3", -1, 3.5],
+        "core": ["1", -1],
+        "kind": [["hang"], "fire"],
+        "another": [1],
+    }
+    changed = [whole | {name: value} for name, values in wrong.items() for value in values]
+    texts = ["", "{", "[]", "3", '{"kind": 3}', good.read_text()[:40]]
+    for number, text in enumerate([*texts, *map(json.dumps, changed)]):
+        (place / hardware.FOLDER / f"{number}.json").write_text(text)
     assert len(hardware.injected(place)) == 1
+
+
+def test_a_fault_is_cleared_in_its_own_file(place):
+    """Also one that was copied to another name by hand."""
+    made = hardware.inject(place, fault())
+    (place / hardware.FOLDER / made.name).rename(place / hardware.FOLDER / "copied.json")
+    assert hardware.clear(place) == 1
+    assert [path.name for path in (place / hardware.FOLDER).iterdir()] == ["copied.json"]
 
 
 def test_another_fault_is_seen_by_one_number(place):

@@ -12,7 +12,7 @@ def at_exit(monkeypatch):
     """What would be done at the end of the process."""
     done = []
     monkeypatch.setattr(
-        observers.atexit, "register", lambda call, **named: done.append(lambda: call(**named))
+        observers.atexit, "register", lambda call, *given: done.append(lambda: call(*given))
     )
     return done
 
@@ -35,3 +35,15 @@ def test_one_that_was_killed_is_removed_and_what_is_no_tool_is_skipped(tmp_path)
     (folder / f"1-{started}.txt").write_bytes(b"\xff")
     assert [one.pid for one in observers.observers(tmp_path)] == [pid]
     assert sorted(path.name for path in folder.iterdir()) == [f"{pid}-{started}.txt", "readme.txt"]
+
+
+def test_a_tool_removes_what_others_that_were_killed_have_left(tmp_path, at_exit):
+    folder = tmp_path / observers.FOLDER
+    folder.mkdir()
+    (folder / f"{2**22 + 1}-1.txt").write_text("neuron-monitor")
+    observers.announce(tmp_path)
+    assert len(list(folder.iterdir())) == 1
+    (folder / next(folder.iterdir())).unlink()
+    folder.rmdir()
+    folder.write_text("a file in its place")
+    at_exit[-1]()  # and nothing is said

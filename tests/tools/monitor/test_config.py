@@ -60,6 +60,9 @@ def system(**fields):
         (system(period="-1s"), "period is '-1s'"),
         (system(period=5), "period is 5"),
         (system(period="5"), "period is '5'"),
+        (system(period="٣s"), "period is '٣s'"),
+        (system(period="1e3s"), "period is '1e3s'"),
+        (system(period=f"{'9' * 400}s"), "period is '999"),
         (system(periods="5s"), r"system_metrics\[0\]\.periods is '5s'; legal: type, period alone"),
         ({"system_metrics": {}}, "system_metrics is {}; legal: a list"),
         ({"system_metrics": ["vcpu_usage"]}, "legal: an object"),
@@ -75,6 +78,10 @@ def system(**fields):
         (
             {"neuron_runtimes": [{"tag_filter": 3, "metrics": [{"type": "memory_used"}]}]},
             r"tag_filter is 3",
+        ),
+        (
+            {"neuron_runtimes": [{"tag_filter": f"a{{{10**20}}}", "metrics": []}]},
+            r"tag_filter is 'a{10*}'; legal: a regular expression",
         ),
         ("{", r"monitor\.conf"),
     ],

@@ -17,8 +17,9 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from math import isfinite
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from trnsim.errors import BadInput
 from trnsim.files import append, write
@@ -155,10 +156,19 @@ def injected(folder: Path) -> list[Injected]:
     found = []
     for path in sorted((folder / FOLDER).glob("*.json")):
         with suppress(OSError, ValueError, TypeError):
-            one = Injected(**json.loads(path.read_bytes()))
-            if one.kind in KINDS and int(one.device) >= 0:
-                found.append(one)
+            row = json.loads(path.read_bytes())
+            if _is_one(row):
+                found.append(Injected(**(row | {"name": path.name})))
     return found
+
+
+def _is_one(row: Any) -> bool:
+    """Whether what a file holds is a fault."""
+    if not isinstance(row, dict) or row.get("kind") not in KINDS:
+        return False
+    whole: list[Any] = [row.get("device"), row.get("core") or 0]
+    seconds: list[Any] = [row.get("at"), row.get("for_s") or 0.0]
+    return all(type(one) is int and one >= 0 for one in whole) and all(map(isfinite, seconds))
 
 
 def clear(folder: Path, device: int | None = None) -> int:

@@ -39,10 +39,16 @@ def announce(folder: Path) -> None:
     Raises:
         BadInput: the folder of the state cannot be written to.
     """
+    observers(folder)  # removes those of tools that were killed
     pid, started = own()
     path = folder / FOLDER / f"{pid}-{started}.txt"
     write(path, own_command() + "\n", parents=True)
-    atexit.register(path.unlink, missing_ok=True)
+    atexit.register(_remove, path)
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 def observers(folder: Path) -> list[Observer]:

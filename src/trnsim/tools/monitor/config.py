@@ -120,7 +120,7 @@ class _Reader:
         tag = value.get("tag_filter", "")
         try:
             found = re.compile(tag)
-        except (re.error, TypeError, RecursionError) as error:
+        except (re.error, TypeError, RecursionError, OverflowError) as error:
             raise self._fault(f"{at}.tag_filter", tag, f"a regular expression ({error})") from None
         period_s = self._period(value, at, period_s)
         return Programs(found, self._groups(value, at, "metrics", RUNTIME_GROUPS, period_s))
@@ -146,7 +146,9 @@ class _Reader:
             return otherwise_s
         given = value["period"]
         found = (
-            re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", given) if isinstance(given, str) else None
+            re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", given)
+            if isinstance(given, str)
+            else None
         )
         period_s = float(found[1]) * _UNITS_S[found[2]] if found else 0.0
         if not 0 < period_s <= _LONGEST_S:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from trnsim.errors import BadInput
 from trnsim.instance.state import folder, hardware
 from trnsim.instance.state.observers import announce
 from trnsim.instance.state.reader import LISTEN_S, instance_of, read_all
@@ -21,7 +23,8 @@ def own_monitor(config: Config) -> Monitor:
         BadInput: the state folder cannot be used.
     """
     state, listen_s = folder.opened(), config.longest_s + LISTEN_S
-    announce(state)
+    with suppress(BadInput):  # on a full disk it reports all the same
+        announce(state)
     return Monitor(
         config,
         lambda: read_all(state, listen_s),

@@ -70,7 +70,7 @@ def serve(collected: Collected, port: int, address: str) -> Serving:
         why = "another program has it" if taken else str(error)
         raise BadInput(
             f"cannot listen on {address} port {port}: {why}",
-            fix="name another port with --port, or 0 for any that is free",
+            fix="name another port with --port (0 for any that is free), or another --address",
         ) from error
 
     def end() -> None:
