@@ -111,6 +111,12 @@ def test_the_hardware_is_the_pages_for_its_instance():
         "logical_neuroncore_config": 2,
         "error": "",
     }
+    names = ("inf1.xlarge", "trn1.2xlarge", "inf2.xlarge", "trn2.3xlarge", "Trn3 Gen1 UltraServer")
+    versions = [
+        groups.hardware_info(instance_model(name))["neuron_device_version"] for name in names
+    ]
+    # The driver has NDv1, NDv2 and NDv3 for the first three.
+    assert versions == ["v1", "v2", "v3", "v4", "v5"]
     inf1 = groups.hardware_info(instance_model("inf1.6xlarge"))
     assert inf1["neuron_device_type"] == "inferentia1"
     assert "logical_neuroncore_config" not in inf1

@@ -24,6 +24,9 @@ _PERCENT: Final = 100
 _MODEL_MEMORY: Final = ("constants", "model_code", "runtime_memory", "tensors")
 _FIRST_MODEL: Final = 10_000
 """Numbers of models are above it, as in the page's example."""
+_DEVICE_VERSIONS: Final = {"inferentia1": 1, "trainium1": 2, "inferentia2": 3, "trainium2": 4}
+"""Of each chip: the page's of trainium2; of the others the public driver's (github
+aws-neuron/aws-neuron-driver v*/neuron_dhal_v*.c, names of devices)."""
 
 
 def neuroncore_counters(record: Record, before: Record | None, model: InstanceModel) -> Any:
@@ -121,15 +124,12 @@ def _loaded(one: LoadedModel, record: Record, model: InstanceModel) -> Any:
 
 
 def hardware_info(model: InstanceModel) -> Any:
-    """The devices of the instance.
-
-    The version of a device is one above that of its cores, as in the page's example, which is of
-    Trainium2; for other chips that is assumed.
-    """
+    """The devices of the instance; a later chip's version is assumed to be one above its cores'."""
+    version = _DEVICE_VERSIONS.get(model.chip, model.generation + 1)
     pairs = {"logical_neuroncore_config": model.lnc} if model.has_pairs else {}
     return {
         "neuron_device_type": model.chip,
-        "neuron_device_version": f"v{model.generation + 1}",
+        "neuron_device_version": f"v{version}",
         "neuroncore_version": model.core_version,
         "neuron_device_count": len(model.devices),
         "neuron_device_memory_size": model.devices[0].memory_bytes,
