@@ -19,9 +19,14 @@ app = parser()
 
 @app.command()
 def neuron_ls(
-    wide: Annotated[bool, typer.Option("--wide", "-w", help="Show processes, with room.")] = False,
+    wide: Annotated[
+        bool, typer.Option("--wide", "-w", help="Show programs, with long commands.")
+    ] = False,
     show_all_procs: Annotated[
-        bool, typer.Option("--show-all-procs", "-a", help="Show tools among the processes.")
+        bool,
+        typer.Option(
+            "--show-all-procs", "-a", help="Show programs and tools, such as neuron-monitor."
+        ),
     ] = False,
     topology: Annotated[
         bool, typer.Option("--topology", "-t", help="Draw the links between devices.")
