@@ -20,7 +20,7 @@ app = parser()
 @app.command()
 def neuron_ls(
     wide: Annotated[
-        bool, typer.Option("--wide", "-w", help="Show programs, with long commands.")
+        bool, typer.Option("--wide", "-w", help="Show programs, long commands too.")
     ] = False,
     show_all_procs: Annotated[
         bool,
