@@ -1,6 +1,8 @@
 # Every target makes what it needs; `make help` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
+# Tests start hundreds of interpreters; each would compile the source anew.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .PHONY: help run test check check-types check-more-types check-source tiny bench compiled layers graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients platform models compiled-models compiling claims fabric collectives pilots foldings serving jax-suite jax-versions launch-suite opinfo mutants size state clean
