@@ -1,6 +1,8 @@
+import os
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -57,3 +59,17 @@ def test_the_installed_command_answers():
         [sys.executable, "-c", code, "claims"], capture_output=True, text=True, check=True
     )
     assert "70 claims" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk that Linux has")
+@pytest.mark.parametrize("command", [["--help"], ["neuron-ls", "-j"], ["neuron-monitor"]])
+def test_output_that_cannot_be_written_is_one_line(command, tmp_path):
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "trnsim", *command],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60,
+            env=os.environ | {"TRNSIM_STATE": str(tmp_path), "TRNSIM_INSTANCE": "trn2.3xlarge"},
+        )  # fmt: skip
+    said = ran.stderr.removeprefix("emulated by trnsim\n")
+    assert said == "trnsim: error: cannot write the output: No space left on device\n"
+    assert ran.returncode == 1

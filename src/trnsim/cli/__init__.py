@@ -6,6 +6,7 @@ A command's file, and with it the rooms that it needs, is imported when the comm
 
 from __future__ import annotations
 
+import errno
 import sys
 from importlib import import_module
 from typing import Any, Final
@@ -14,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from trnsim.cli.error_text import message
-from trnsim.cli.options import HELP_OPTIONS, parser
+from trnsim.cli.options import HELP_OPTIONS, leave_output, parser
 from trnsim.errors import EmulatorError
 
 __all__ = ["COMMANDS", "app", "main"]
@@ -79,10 +80,22 @@ def trnsim() -> None:
     """A Trainium you can pip install: run its programs, estimate their time and their cost."""
 
 
+_OUTPUT_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
 def main() -> None:
-    """Run the command line; an error of the user's making goes to stderr with exit status 2."""
+    """Run the command line; an error of the user's making goes to stderr with exit status 2.
+
+    Output that cannot be written, as its disk is full, ends it with 1.
+    """
     try:
         app()
     except EmulatorError as error:
         sys.stderr.write(f"trnsim: error: {message(error)}\n")
         raise SystemExit(2) from None
+    except OSError as error:
+        if error.errno not in _OUTPUT_ERRORS or error.filename is not None:
+            raise
+        leave_output()
+        sys.stderr.write(f"trnsim: error: cannot write the output: {error.strerror}\n")
+        raise SystemExit(1) from None

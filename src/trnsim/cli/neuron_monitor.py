@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from trnsim.cli.options import parser
+from trnsim.cli.options import leave_output, parser
+from trnsim.errors import BadInput
 from trnsim.tools.monitor.config import EVERYTHING, read
 from trnsim.tools.monitor.own import own_monitor
 from trnsim.tools.monitor.verbose import MOST, Verbose
@@ -41,6 +41,8 @@ def neuron_monitor(
 
     Example: trnsim neuron-monitor | head -1
     """
+    if sys.stdout is None:
+        raise BadInput("neuron-monitor has no standard output", fix="redirect it to a file")
     found = own_monitor(read(config) if config else EVERYTHING).stream()
     said = Verbose(verbose)
     print("emulated by trnsim", file=sys.stderr)
@@ -52,5 +54,4 @@ def neuron_monitor(
     except KeyboardInterrupt:
         return
     except BrokenPipeError:
-        # Whoever read has enough; what Python would still write on leaving has no reader either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        leave_output()  # whoever read has enough

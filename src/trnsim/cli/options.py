@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from datetime import date
@@ -27,6 +29,11 @@ parser: Final = partial(
 """A Typer application that prints plain text and passes errors on."""
 
 _Number = TypeVar("_Number", int, float, tuple[int, ...])
+
+
+def leave_output() -> None:
+    """Write nothing more to the standard output, also on leaving Python."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def chip_names() -> str:

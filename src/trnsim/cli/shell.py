@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -54,7 +56,7 @@ def shell(
     entered = session.enter(instance, lnc)
     if entered.notice:
         _say(entered.notice)
-    if not command and sys.stderr.isatty():
+    if not command and os.isatty(2):
         model = entered.model
         _say(f"{model.name}, emulated: {len(model.devices)} devices, {model.cores} logical cores")
     environment = session.variables(entered, lnc)
@@ -62,5 +64,6 @@ def shell(
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"trnsim: {text}\n")
-    sys.stderr.flush()
+    with suppress(AttributeError, OSError):  # None where it was closed
+        sys.stderr.write(f"trnsim: {text}\n")
+        sys.stderr.flush()

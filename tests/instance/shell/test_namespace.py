@@ -1,3 +1,4 @@
+import errno
 import os
 import sys
 from pathlib import Path
@@ -46,6 +47,14 @@ def test_a_child_tries_first_so_that_a_refusal_leaves_this_process_where_it_is(m
     with pytest.raises(namespace.Refused, match="Permission denied"):
         namespace.enter()
     assert (os.readlink("/proc/self/ns/mnt"), os.readlink("/proc/self/ns/user")) == before
+
+
+def test_a_limit_on_namespaces_is_no_full_disk(monkeypatch):
+    """unshare(2): ENOSPC is a limit of /proc/sys/user."""
+    monkeypatch.setattr(namespace.sys, "platform", "linux")
+    monkeypatch.setattr(namespace, "_in_child", lambda: errno.ENOSPC)
+    with pytest.raises(namespace.Refused, match=r"^no more namespaces are allowed$"):
+        namespace.enter()
 
 
 def test_without_proc_nobody_is_inside(monkeypatch):

@@ -1,6 +1,7 @@
 import json
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -158,6 +159,19 @@ def test_a_program_that_does_not_exist_ends_as_in_a_shell(tmp_path):
         done = shell(name)
         assert done.returncode == status
         assert done.stderr.splitlines()[-1] == f"trnsim: cannot run {name}: {reason}"
+
+
+def test_a_program_without_a_name_does_not_exist():
+    done = shell("")
+    assert done.returncode == 127
+    assert done.stderr.splitlines()[-1] == "trnsim: cannot run '': No such file or directory"
+
+
+@pytest.mark.parametrize("closed", ["1", "2", "0 1 2"])
+def test_closed_streams_are_the_program_s_own(closed):
+    closing = "".join(f" {number}>&-" for number in closed.split())
+    words = shlex.join([*COMMAND, "--instance", SMALL, "--", "sh", "-c", "exit 4"])
+    assert subprocess.run(["sh", "-c", f"{words}{closing}"], check=False).returncode == 4
 
 
 FOLLOWS = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -42,7 +43,9 @@ def enter() -> None:
         raise Refused(f"{sys.platform} has none")
     number = _in_child()
     if number:
-        raise Refused(os.strerror(number))
+        # unshare(2) says of a limit on namespaces that no space is left on a device.
+        is_limit = number == errno.ENOSPC
+        raise Refused("no more namespaces are allowed" if is_limit else os.strerror(number))
     _unshare()
 
 

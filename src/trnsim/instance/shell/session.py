@@ -6,6 +6,7 @@ terminal are the program's own. What still runs in the instance when the program
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -106,15 +107,22 @@ def become(
         return _call(given, environment, say)
     if sysfs.ROOT not in session.missing:
         _start_keeper(session.model, environment)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError):  # None where it was closed
+            stream.flush()
     for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores them, and programs inherit that
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     try:
         os.execvpe(given[0], given, environment)  # noqa: S606  the program that was asked for
+    except FileNotFoundError as error:
+        say(f"cannot run {given[0]}: {error.strerror}")
+        return _NOT_FOUND
     except OSError as error:
         say(f"cannot run {given[0]}: {error.strerror}")
-        return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_RUN
+        return _NOT_RUN
+    except ValueError:  # what C's execvp says of it, as shells do
+        say(f"cannot run {given[0]!r}: {os.strerror(errno.ENOENT)}")
+        return _NOT_FOUND
 
 
 def _shell(environment: Mapping[str, str]) -> str:
