@@ -1,6 +1,7 @@
 """neuron-top at a terminal of its own: how it ends, and what it leaves behind."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -69,6 +70,18 @@ def _read_until(keyboard, text, *, is_needed=True):
 def test_without_a_terminal_it_says_what_prints_the_same():
     with pytest.raises(BadInput, match=r"(?s)neuron-top needs a terminal.*neuron-monitor prints"):
         CliRunner().invoke(app, ["neuron-top"], catch_exceptions=False)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell closes it")
+@pytest.mark.parametrize("closed", ["<&-", "2>&-"])
+def test_without_an_open_stream_it_is_the_same_error(closed, tmp_path):
+    command = f"{shlex.join([sys.executable, '-m', 'trnsim', 'neuron-top'])} {closed}"
+    environment = os.environ | {"TRNSIM_STATE": str(tmp_path)}
+    ran = subprocess.run(
+        ["/bin/sh", "-c", command], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 2
+    assert ran.stderr == "" or ran.stderr.startswith("trnsim: error: neuron-top needs a terminal")
 
 
 def test_without_textual_its_extra_is_named(monkeypatch):

@@ -62,7 +62,7 @@ def test_a_line_says_which_contact_points_are_missing(became, capsys):
 
 @pytest.mark.usefixtures("became")
 def test_a_shell_is_greeted_and_a_program_is_not(capsys, monkeypatch):
-    monkeypatch.setattr(command.sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(command.os, "isatty", lambda number: number == 2)
     assert ran("--instance", "trn2.48xlarge", "--lnc", "2") == 5
     greeting = "trnsim: trn2.48xlarge, emulated: 16 devices, 64 logical cores\n"
     assert capsys.readouterr().err == greeting

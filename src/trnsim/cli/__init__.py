@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
 
@@ -91,11 +92,16 @@ def main() -> None:
     try:
         app()
     except EmulatorError as error:
-        sys.stderr.write(f"trnsim: error: {message(error)}\n")
+        _complain(message(error))
         raise SystemExit(2) from None
     except OSError as error:
         if error.errno not in _OUTPUT_ERRORS or error.filename is not None:
             raise
         leave_output()
-        sys.stderr.write(f"trnsim: error: cannot write the output: {error.strerror}\n")
+        _complain(f"cannot write the output: {error.strerror}")
         raise SystemExit(1) from None
+
+
+def _complain(text: str) -> None:
+    with suppress(AttributeError, OSError):  # None where it was closed
+        sys.stderr.write(f"trnsim: error: {text}\n")

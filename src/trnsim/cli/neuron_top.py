@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
@@ -27,7 +26,7 @@ def neuron_top() -> None:
     """
     screen = _screen()
     # Textual reads keys from stdin and draws on stderr.
-    if not (sys.stdin.isatty() and sys.stderr.isatty()) or os.environ.get("TERM") == "dumb":
+    if not (os.isatty(0) and os.isatty(2)) or os.environ.get("TERM") == "dumb":
         raise BadInput(
             "neuron-top needs a terminal that it can draw on",
             fix="trnsim neuron-monitor prints the same figures as JSON",
