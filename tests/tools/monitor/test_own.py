@@ -4,7 +4,7 @@ from itertools import islice
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.instance.state import folder, hardware
+from trnsim.instance.state import folder, hardware, observers
 from trnsim.tools.monitor.config import EVERYTHING
 from trnsim.tools.monitor.own import own_monitor, own_reports
 
@@ -20,6 +20,12 @@ def test_everything_of_the_users_folder_is_measured_every_second(tmp_path, monke
         0, 0, 0, 1, *[0] * 12,
     ]  # fmt: skip
     assert folder.is_listening(tmp_path / "state")
+
+
+def test_a_tool_that_cannot_be_listed_measures_all_the_same(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
+    (folder.opened() / observers.FOLDER).write_text("no folder")
+    assert own_monitor(EVERYTHING).report()["neuron_runtime_data"] == []
 
 
 def test_a_folder_that_cannot_be_used_is_refused_before_anything_is_measured(monkeypatch):
