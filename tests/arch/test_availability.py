@@ -2,12 +2,33 @@
 
 import pytest
 
-from trnsim.arch import TARGETS, advised, has_dtype, having, makes_pairs, paired, where
+from trnsim.arch import (
+    TARGETS,
+    advised,
+    configured_cores,
+    has_dtype,
+    having,
+    makes_pairs,
+    paired,
+    where,
+)
 from trnsim.errors import BadInput
 
 
 def named(*generations):
     return lambda core: core.generation in generations
+
+
+def test_the_variable_of_logical_cores_has_an_older_name(monkeypatch):
+    monkeypatch.delenv("NEURON_LOGICAL_NC_CONFIG", raising=False)
+    monkeypatch.delenv("NEURON_RT_VIRTUAL_CORE_SIZE", raising=False)
+    assert configured_cores() is None
+    monkeypatch.setenv("NEURON_RT_VIRTUAL_CORE_SIZE", "1")
+    assert configured_cores() == ("NEURON_RT_VIRTUAL_CORE_SIZE", "1")
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "2")
+    assert configured_cores() == ("NEURON_LOGICAL_NC_CONFIG", "2")
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "")
+    assert configured_cores() == ("NEURON_RT_VIRTUAL_CORE_SIZE", "1")
 
 
 def test_targets_that_have_it_come_in_the_order_of_the_table():

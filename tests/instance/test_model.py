@@ -146,6 +146,15 @@ def test_an_lnc_that_the_chip_lacks_is_refused(name, lnc, message):
         instance_model(name, lnc)
 
 
+def test_logical_cores_have_an_older_name(monkeypatch):
+    """As in aws-neuron-sdk libraries/nxd-inference/tutorials/trn2-llama3.3-70b-tutorial.rst."""
+    monkeypatch.setenv("NEURON_RT_VIRTUAL_CORE_SIZE", "1")
+    assert instance_model("trn2.48xlarge").cores == 128
+    monkeypatch.setenv("NEURON_RT_VIRTUAL_CORE_SIZE", "4")
+    with pytest.raises(BadInput, match=r"(?s)VIRTUAL_CORE_SIZE='4' on trn2.*VIRTUAL_CORE_SIZE=1"):
+        instance_model("trn2.48xlarge")
+
+
 def test_an_lnc_of_the_environment_is_refused_by_its_variable(monkeypatch):
     monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "2")
     with pytest.raises(BadInput, match="NEURON_LOGICAL_NC_CONFIG='2' on inf2; legal: 1\n"):

@@ -111,3 +111,10 @@ def test_a_fault_of_an_adapter_has_the_name_that_the_report_prints():
     assert found.fabric.factors == {"instance 1, EFA 0, in": 0.5, "EFA 3": 0.0}
     assert "instance 1, EFA 0, in" in found.fabric.names
     assert found.variables()["TRNSIM_FAULTS"] == ";".join(texts)
+
+
+@pytest.mark.parametrize(("instance", "value"), [("trn2.48xlarge", "x"), ("trn1.32xlarge", "2")])
+def test_an_lnc_that_the_instance_lacks_is_refused(monkeypatch, instance, value):
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", value)
+    with pytest.raises(BadInput, match=f"NEURON_LOGICAL_NC_CONFIG='{value}' on trn"):
+        job(COMMAND, instance, FOLDER)

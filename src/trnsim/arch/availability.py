@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from trnsim.arch.neuroncore import NeuronCore
@@ -15,8 +16,16 @@ Has = Callable[[NeuronCore], object]
 _PAIR = 2
 CORES_VARIABLE = "NEURON_LOGICAL_NC_CONFIG"
 """AWS's variable for the physical cores in a logical one."""
+_OLDER = "NEURON_RT_VIRTUAL_CORE_SIZE"
+"""Its name in aws-neuron-sdk libraries/nxd-inference/tutorials/trn2-*.rst."""
 INSTANCE_VARIABLE = "TRNSIM_INSTANCE"
 """The variable that names the emulated instance."""
+
+
+def configured_cores() -> tuple[str, str] | None:
+    """The variable that says how many physical cores are in a logical one, and its value."""
+    names = (CORES_VARIABLE, _OLDER)
+    return next(((name, os.environ[name]) for name in names if os.environ.get(name)), None)
 
 
 def having(has: Has) -> tuple[Target, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from trnsim.arch import CORES_VARIABLE, makes_pairs
+from trnsim.arch import CORES_VARIABLE, configured_cores, makes_pairs
 from trnsim.arch import target as target_named
 from trnsim.arch.catalogue import catalogue
 from trnsim.device.program_line import program_line
@@ -106,10 +106,10 @@ def compiled_cores(chip: Target, flags: Flags, cores: int | None = None) -> int:
     Raises:
         BadInput: for flags that contradict NEURON_LOGICAL_NC_CONFIG, or `cores`.
     """
-    flagged, configured = flags.logical_nc_config, os.environ.get(CORES_VARIABLE) or None
+    flagged, configured = flags.logical_nc_config, configured_cores()
     asked = cores or (None if configured is None else device_core(chip).physical_cores)
     if flagged is not None and asked not in (None, flagged):
-        said = f"--lnc {cores}" if cores else f"{CORES_VARIABLE}={configured}"
+        said = f"--lnc {cores}" if cores else "=".join(configured or ())
         raise BadInput(
             f"--logical-nc-config={flagged} and {said} on {chip.name}; legal: the same number",
             fix="leave one of the two out: the compiler's and the runtime's must agree",

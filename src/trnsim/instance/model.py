@@ -16,7 +16,15 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Final
 
-from trnsim.arch import CORES_VARIABLE, INSTANCE_VARIABLE, TARGETS, Target, makes_pairs, target
+from trnsim.arch import (
+    CORES_VARIABLE,
+    INSTANCE_VARIABLE,
+    TARGETS,
+    Target,
+    configured_cores,
+    makes_pairs,
+    target,
+)
 from trnsim.arch.catalogue import Accelerator, Instance, catalogue
 from trnsim.arch.slots import slots
 from trnsim.errors import BadInput
@@ -199,20 +207,21 @@ def _count(one: Instance) -> int:
 def logical_config(chip: str, lnc: int | None = None) -> int:
     """Physical cores in a logical one: `lnc`, else NEURON_LOGICAL_NC_CONFIG, else the chip's own.
 
-    That is 2 where a chip has logical cores.
+    That is 2 where a chip has logical cores. NEURON_RT_VIRTUAL_CORE_SIZE is another name of the
+    variable.
 
     Raises:
         BadInput: the chip lacks it.
     """
     runs, has_pairs = runs_on(chip), _has_pairs(chip)
-    given = str(lnc) if lnc is not None else os.environ.get(CORES_VARIABLE)
-    value = given or ("2" if has_pairs else "1")
+    own = (CORES_VARIABLE, "2" if has_pairs else "1")
+    name, value = ("LNC", str(lnc)) if lnc is not None else configured_cores() or own
     if value == "1" or (value == "2" and has_pairs):
         return int(value)
-    said = f"LNC {lnc}" if lnc is not None else f"{CORES_VARIABLE}={value!r}"
+    said = f"LNC {lnc}" if lnc is not None else f"{name}={value!r}"
     raise BadInput(
         f"{said} on {runs.name if runs else chip}; legal: {'1 or 2' if has_pairs else '1'}",
-        fix="LNC 1" if lnc is not None else f"{CORES_VARIABLE}=1",
+        fix="LNC 1" if lnc is not None else f"{name}=1",
         source=_LOGICAL,
     )
 

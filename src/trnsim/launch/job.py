@@ -13,11 +13,11 @@ from typing import Any, Final
 from trnsim.arch import CORES_VARIABLE, INSTANCE_VARIABLE, TARGETS
 from trnsim.arch.catalogue import catalogue
 from trnsim.device import faults
-from trnsim.device.device_core import device_core
 from trnsim.device.faults import Fault
 from trnsim.device.rank_figures import FOLDER_VARIABLE
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import Fabric
+from trnsim.instance.model import logical_config
 from trnsim.nki.environment import TARGET_VARIABLE
 
 LOOPBACK: Final = "127.0.0.1"
@@ -137,7 +137,7 @@ def job(
             f"{instance} has {row.accelerator}, which is not emulated",
             fix="name an instance with one of " + ", ".join(one.chip for one in TARGETS.values()),
         )
-    lnc = int(os.environ.get(CORES_VARIABLE) or device_core(target).physical_cores)
+    lnc = logical_config(target.chip)
     first, number = _visible()
     fabric = Fabric(row, nodes, lnc, ranks_per_node or number, first, faults.link_factors(found))
     if number and fabric.ranks_per_node > number:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from trnsim.arch import CORES_VARIABLE, INSTANCE_VARIABLE, TARGETS, target
+from trnsim.arch import INSTANCE_VARIABLE, TARGETS, configured_cores, target
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 
@@ -128,11 +128,11 @@ def check_logical_cores(title: str, cores: int) -> None:
     Raises:
         BadInput: where they differ, which is an error of the runtime too.
     """
-    configured = os.environ.get(CORES_VARIABLE)
+    name, configured = configured_cores() or ("", "")
     if configured and configured != str(cores):
         raise BadInput(
-            f"{title} is launched on {cores} cores, but {CORES_VARIABLE} is {configured}",
-            fix=f"launch it as {title}[{configured}](...), or unset {CORES_VARIABLE}",
+            f"{title} is launched on {cores} cores, but {name} is {configured}",
+            fix=f"launch it as {title}[{configured}](...), or unset {name}",
             source="nki.jit",
         )
 

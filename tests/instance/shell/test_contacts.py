@@ -56,6 +56,19 @@ def test_a_cautious_umask_hides_nothing():
         os.umask(before)
 
 
+@pytest.mark.parametrize(("lnc", "text"), [(1, "NEURON_LOGICAL_NC_CONFIG=1\n"), (2, None)])
+def test_an_lnc_that_is_not_the_chips_own_stands_beside_the_tools(lnc, text):
+    """aws-neuron-sdk deploy/eks/prerequisites.rst: /opt/aws/neuron/logical_nc_config."""
+
+    def run():
+        assert contacts.make(instance_model("trn2.3xlarge", lnc)) == {}
+        file = Path("/opt/aws/neuron/logical_nc_config")
+        assert (file.read_text() if file.exists() else None) == text
+        assert Path("/opt/aws/neuron/bin/neuron-ls").exists()
+
+    assert in_namespace(run) == 0
+
+
 def test_the_product_is_found_under_both_of_its_names():
     def check():
         for top in ("/sys/devices/virtual/dmi/id", "/sys/class/dmi/id"):

@@ -26,6 +26,8 @@ _MAJOR: Final = 0
 _DEVICES: Final = "/proc/devices"
 _CHARACTER: Final = "Character devices:\n"
 _VIRTUAL: Final = "/sys/devices/virtual"
+_LNC_FILE: Final = "logical_nc_config"
+"""Source: aws-neuron-sdk deploy/eks/prerequisites.rst, which writes LNC 1 into it."""
 _DMI: Final = {"product_name": "", "sys_vendor": "Amazon EC2"}
 
 
@@ -130,9 +132,11 @@ def _add_product(cover: Cover, model: InstanceModel) -> None:
 
 
 def _add_tools(cover: Cover, model: InstanceModel) -> None:
-    """/opt/aws/neuron/bin."""
-    del model
+    """/opt/aws/neuron/bin, and the instance's own LNC beside it where it is not the chip's."""
     top, _, below = tools.FOLDER[1:].partition("/")
+    above = cover.reach(f"/{top}", below.rpartition("/")[0], without=[_LNC_FILE])
+    if model.has_pairs and model.lnc == 1:
+        cover.write(above, {_LNC_FILE: f"NEURON_LOGICAL_NC_CONFIG={model.lnc}\n"})
     folder = cover.reach(f"/{top}", below, without=tools.TOOLS)
     cover.write(folder, tools.scripts(), 0o755)
 
