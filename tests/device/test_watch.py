@@ -112,6 +112,8 @@ def test_a_run_of_a_kernel_is_seen_from_outside(place):
     assert 0 < record.utilization(0, "vector") < record.utilization(0) <= 1
     assert record.total_latency_s["p50"] == run.total_time_s
     assert record.device_latency_s["p100"] == run.timeline.device_time_s
+    assert sum(count for _, _, count in record.latencies) == record.executions["completed"]
+    assert record.latencies[0][0] == pytest.approx(run.total_time_s, rel=0.005)
 
 
 def test_latencies_are_of_the_executions_since_the_last_record(place):

@@ -72,6 +72,7 @@ class Work(Recording):
         self.flop: defaultdict[int, float] = defaultdict(float)
         self.total_s: Counter[float] = Counter()
         self.device_s: Counter[float] = Counter()
+        self.latencies: Counter[tuple[float, float]] = Counter()
         self._new: Counter[tuple[int, DeviceCall]] = Counter()
         self._exchanges: Counter[CollectiveCall] = Counter()
         self.is_told = False
@@ -132,6 +133,7 @@ class Work(Recording):
         self.elapsed_s[core] += number * (device_s + launch_s)
         self.total_s[device_s + launch_s] += number
         self.device_s[device_s] += number
+        self.latencies[_shortened(device_s + launch_s), _shortened(device_s)] += number
         known = self.busy_s[core]
         for engine, time_s in busy.items():
             name = _NAMES.get(engine, engine)
@@ -243,6 +245,7 @@ class _Watch:
             errors=dict(self.work.errors),
             total_latency_s=percentiles(self.work.total_s),
             device_latency_s=percentiles(self.work.device_s),
+            latencies=tuple((*key, count) for key, count in [*self.work.latencies.items()]),
             models=tuple(
                 model for at, core in enumerate(self.cores) for model in hbm_use.models(at, core)
             ),
@@ -250,6 +253,11 @@ class _Watch:
         )
         self.work.is_told = True
         return found
+
+
+def _shortened(time_s: float) -> float:
+    """A time to three digits: a program of any shapes has few of these."""
+    return float(f"{time_s:.3g}")
 
 
 def _counts_cores() -> bool:

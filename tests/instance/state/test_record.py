@@ -12,6 +12,7 @@ from trnsim.instance.state.record import (
     LoadedModel,
     Record,
     from_json,
+    latency_percentiles,
     percentiles,
     to_json,
 )
@@ -35,6 +36,7 @@ RECORD = Record(
     errors={"hardware": 1},
     total_latency_s={"p50": 0.2},
     device_latency_s={"p50": 0.1},
+    latencies=((0.2, 0.1, 3), (0.4, 0.1, 1)),
     models=(LoadedModel(3, "forward-0", 4, 16, is_running=False),),
     loads={4: 2},
 )
@@ -43,6 +45,27 @@ RECORD = Record(
 def test_a_record_is_written_and_read_back():
     assert from_json(to_json(RECORD)) == RECORD
     assert to_json(RECORD).endswith("\n")
+
+
+TIMES_S = st.lists(st.tuples(st.sampled_from([1e-6, 2e-6, 0.5]), st.sampled_from([1e-6, 0.25])))
+
+
+def counted(pairs):
+    return tuple((*pair, pairs.count(pair)) for pair in dict.fromkeys(pairs))
+
+
+@given(TIMES_S, TIMES_S)
+def test_latencies_of_a_period_are_those_of_its_executions_alone(earlier, later):
+    """The oracle sorts them one by one."""
+    before = replace(RECORD, latencies=counted(earlier))
+    now = replace(RECORD, latencies=counted(earlier + later))
+    for found, own in zip(latency_percentiles(now, before), zip(*later, strict=True), strict=False):
+        assert found == {
+            name: sorted(own)[round(share * (len(own) - 1))] for name, share in PERCENTILES.items()
+        }
+    if not later:
+        assert latency_percentiles(now, before) == ({}, {})
+    assert latency_percentiles(now) == latency_percentiles(now, replace(RECORD, latencies=()))
 
 
 def test_every_part_of_a_file_that_was_cut_is_refused():
@@ -55,6 +78,7 @@ def test_every_part_of_a_file_that_was_cut_is_refused():
 @pytest.mark.parametrize(
     ("field", "value"),
     [
+        ("latencies", [[1, 2]]), ("latencies", [[1, 2, "3"]]), ("latencies", 3),
         ("pid", -1), ("pid", True), ("pid", "7"), ("pid", 1.5), ("start_time", 1), ("cores", 3),
         ("cores", ["a"]), ("updated_at", None), ("updated_at", "now"), ("memory_bytes", []),
         ("memory_bytes", {"x": {}}), ("memory_bytes", {"0": 3}), ("busy_s", {"0": {"pe": None}}),

@@ -99,6 +99,17 @@ def test_a_loaded_program_has_the_pages_fields():
     assert second["uuid"] == again != other
 
 
+def test_latencies_are_those_of_the_whole_period():
+    """The page: percentiles for the data captured during the period; the last second is slow."""
+    before = record(1, latencies=((0.5, 0.4, 90),))
+    now = record(6, latencies=((0.5, 0.4, 90), (0.01, 0.005, 49), (0.1, 0.09, 1)))
+    found = groups.execution_stats(now, before)["latency_stats"]
+    assert (found["total_latency"]["p50"], found["total_latency"]["p100"]) == (0.01, 0.1)
+    assert (found["device_latency"]["p0"], found["device_latency"]["p100"]) == (0.005, 0.09)
+    ordered = list(found["total_latency"].values())
+    assert ordered == sorted(ordered)
+
+
 def test_the_hardware_is_the_pages_for_its_instance():
     page = instance_model("trn2n.48xlarge", 2)
     assert groups.hardware_info(page) == {

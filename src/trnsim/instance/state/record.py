@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import accumulate
@@ -81,6 +82,8 @@ class Record:
         errors: errors by kind.
         total_latency_s: percentiles of recent executions, launch included; {} where none ran.
         device_latency_s: the same on the device alone.
+        latencies: of all executions, those of each length: seconds with the launch, on the device
+            alone, and how many; seconds to three digits.
         models: the programs that are loaded now.
         loads: by core, how many were loaded so far.
     """
@@ -103,6 +106,7 @@ class Record:
     errors: Table = field(default_factory=dict[str, float])
     total_latency_s: Table = field(default_factory=dict[str, float])
     device_latency_s: Table = field(default_factory=dict[str, float])
+    latencies: tuple[tuple[float, float, float], ...] = ()
     models: tuple[LoadedModel, ...] = ()
     loads: Mapping[int, float] = field(default_factory=dict[int, float])
 
@@ -134,6 +138,25 @@ def percentiles(counts: Mapping[float, int]) -> dict[str, float]:
         for name, share in PERCENTILES.items()
         if ends
     }
+
+
+def latency_percentiles(
+    record: Record, before: Record | None = None
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Percentiles of latencies with the launch, and on the device alone; {} where nothing ran.
+
+    Args:
+        record: of a process.
+        before: an earlier one of it; executions since then count.
+    """
+    counts = Counter({(total_s, device_s): count for total_s, device_s, count in record.latencies})
+    if before is not None:
+        counts.subtract({(total_s, own_s): count for total_s, own_s, count in before.latencies})
+    total, device = Counter[float](), Counter[float]()
+    for (total_s, device_s), count in (+counts).items():
+        total[total_s] += int(count)
+        device[device_s] += int(count)
+    return percentiles(total), percentiles(device)
 
 
 def to_json(record: Record) -> str:
@@ -168,6 +191,7 @@ def from_json(text: str | bytes) -> Record:
             errors=_table(row["errors"]),
             total_latency_s=_table(row["total_latency_s"]),
             device_latency_s=_table(row["device_latency_s"]),
+            latencies=tuple(map(_latency, row["latencies"])),
             models=tuple(map(_model, row["models"])),
             loads=_numbers(row["loads"]),
         )
@@ -191,6 +215,11 @@ def _whole(value: Any) -> int:
     if type(value) is int and value >= 0:
         return value
     raise ValueError(f"{value!r} is no whole number")
+
+
+def _latency(row: Any) -> tuple[float, float, float]:
+    total_s, device_s, count = map(_number, row)
+    return total_s, device_s, count
 
 
 def _model(row: Any) -> LoadedModel:

@@ -12,7 +12,13 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.instance.state.record import ERRORS, HOST_MEMORY, MEMORY, STATUSES
+from trnsim.instance.state.record import (
+    ERRORS,
+    HOST_MEMORY,
+    MEMORY,
+    STATUSES,
+    latency_percentiles,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,12 +65,13 @@ def execution_stats(record: Record, before: Record | None) -> Any:
     """Executions and errors of the period, and latencies of the executions in it."""
     executed = _grown(record.executions, before.executions if before else {}, STATUSES)
     has_run = any(executed.values())
+    total, device = latency_percentiles(record, before)
     return {
         "error_summary": _grown(record.errors, before.errors if before else {}, ERRORS),
         "execution_summary": executed,
         "latency_stats": {
-            "total_latency": dict(record.total_latency_s) or None if has_run else None,
-            "device_latency": dict(record.device_latency_s) or None if has_run else None,
+            "total_latency": total or dict(record.total_latency_s) or None if has_run else None,
+            "device_latency": device or dict(record.device_latency_s) or None if has_run else None,
         },
     }
 
