@@ -2,24 +2,13 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked import trnsim
 
 ROOT = Path(__file__).parents[2]
 STEPS = ROOT / "examples" / "matmul_steps.py"
-
-
-def trnsim(*arguments, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "trnsim", *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")

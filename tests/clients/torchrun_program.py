@@ -1,6 +1,6 @@
-"""A training script for torchrun, for whatever accelerator there is: DDP, or FSDP2 with DCP.
+"""A training script for torchrun, for whatever accelerator there is: DDP, then FSDP2, with DCP.
 
-Each process prints its losses; a model that goes on from a checkpoint prints them too.
+The first process prints the losses of each, and those of a model that goes on from a checkpoint.
 """
 
 import json
@@ -44,10 +44,8 @@ def losses_of(model, optimizer, batches):
     return found
 
 
-def main(way, folder):
-    dist.init_process_group()
-    own = torch.Generator().manual_seed(dist.get_rank())
-    batches = torch.randn(6, 4, 8, generator=own)
+def trained(way, batches, folder):
+    """Six losses, and the last three again from what was saved after the third."""
     model, optimizer = made(way, 0)
     losses = losses_of(model, optimizer, batches[:3])
     weights, moments = get_state_dict(model, optimizer)
@@ -60,10 +58,16 @@ def main(way, folder):
     set_state_dict(
         other, its_optimizer, model_state_dict=weights, optim_state_dict=state["optimizer"]
     )
-    resumed = losses_of(other, its_optimizer, batches[3:])
+    return {"losses": losses + after, "resumed": losses_of(other, its_optimizer, batches[3:])}
+
+
+def main(folder):
+    dist.init_process_group()
+    own = torch.Generator().manual_seed(dist.get_rank())
+    batches = torch.randn(6, 4, 8, generator=own)
+    answer = {way: trained(way, batches, f"{folder}/{way}") for way in ("ddp", "fsdp")}
     if dist.get_rank() == 0:
-        answer = {"device": device().type, "losses": losses + after, "resumed": resumed}
-        print("ANSWER", json.dumps(answer), flush=True)
+        print("ANSWER", json.dumps({"device": device().type, **answer}), flush=True)
     dist.barrier()  # gloo ends a process whose peer has gone while its threads still run
     dist.destroy_process_group()
 

@@ -19,13 +19,13 @@ def fresh(tmp_path, monkeypatch):
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
 
 
-def wide(rows=4096, width=2048):
-    """An MLP whose states find no room in SBUF."""
+def wide(rows=1024, width=256, between=16384):
+    """An MLP whose states find no room in SBUF, and whose weights wait for one another."""
     graph = Graph()
     x = graph.input((rows, width), "bfloat16")
     up, down = (
-        graph.input((2 * width, width), "bfloat16"),
-        graph.input((width, 2 * width), "bfloat16"),
+        graph.input((between, width), "bfloat16"),
+        graph.input((width, between), "bfloat16"),
     )
     made = graph.elementwise("gelu", graph.dot_general(x, up, (1, 1)))
     graph.outputs = [graph.elementwise("add", x, graph.dot_general(made, down, (1, 1)))]

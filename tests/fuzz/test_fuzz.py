@@ -48,6 +48,10 @@ def test_random_kernels_called_again_on_other_inputs_do_what_fresh_ones_do(first
         assert failure is None, f"seed {seed}: {failure.kind}: {failure.text}"
 
 
+def begins_without_tensor(kernel):
+    return "ndarray" not in kernel.source().split("\n")[2]
+
+
 @pytest.mark.parametrize("trusted", ["line", "tensors"])
 def test_a_record_that_is_followed_too_far_is_found(trusted, monkeypatch):
     agrees = records.Follower.agrees
@@ -61,14 +65,17 @@ def test_a_record_that_is_followed_too_far_is_found(trusted, monkeypatch):
                 return True
         return agrees(follower, info, line, reads, writes, named, awaited)
 
-    def is_found(seed):
+    def is_found(kernel):
         try:
-            return check_again(generate(seed)) is not None
+            return check_again(kernel) is not None
         except IndexError:  # of a tensor that was never compared
             return trusted == "tensors"
 
     monkeypatch.setattr(records.Follower, "agrees", trusting)
-    assert any(map(is_found, range(400)))
+    # A tensor has a line of its own, by which the record is left: what stands before all tensors.
+    kernels = (generate(seed) for seed in range(400))
+    asked = (one for one in kernels if trusted == "tensors" or begins_without_tensor(one))
+    assert any(map(is_found, asked))
 
 
 @pytest.mark.parametrize("first", SEEDS[::GROUP])

@@ -91,8 +91,9 @@ class Product(Pending):
             count = min(inner - at % inner, span.start + span.columns - at)
             number, first = at // inner if self.batch else 0, at - span.start
             dst = sums[:, 0, first : first + count]
+            panel = self._stays.panel(number, span)
             for k in range(self._passes.blocks):
-                stationary = self._stays.stationary(number, k, span)
+                stationary = self._stays.stationary(panel, k, span)
                 moving = self._passes.moving(k, at, count)
                 nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving)
             at += count
@@ -224,16 +225,16 @@ class _Side:
 
     # The side that stays
 
-    def stationary(self, number: int, k: int, span: Span) -> Tensor:
+    def stationary(self, panel: tuple[Tensor, int], k: int, span: Span) -> Tensor:
         """A block of the contraction and the columns that are the partitions of a span."""
         rows = min(P, self.frame.rows - k * P)
-        first = span.block * P
-        panel, start = self._panel_of(number, first)
-        at = first - start
-        return panel[:rows, k, at : at + span.partitions]
+        tile, start = panel
+        at = span.block * P - start
+        return tile[:rows, k, at : at + span.partitions]
 
-    def _panel_of(self, number: int, first: int) -> tuple[Tensor, int]:
-        """Columns of the whole contraction in SBUF, and the first of them."""
+    def panel(self, number: int, span: Span) -> tuple[Tensor, int]:
+        """Columns of the whole contraction in SBUF, a span's among them, and the first of them."""
+        first = span.block * P
         ready = self._ready()
         if ready is not None:
             offset = number * self.length
