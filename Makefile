@@ -26,6 +26,12 @@ help: ## list the targets
 run: .venv/.run ## install without torch or jax, and print the demo
 	@$(BIN)/trnsim demo
 
+# Two processes of tests keep two cores busy: threads of numpy and PyTorch would wait for each other.
+test: export OPENBLAS_NUM_THREADS = 1
+test: export OMP_NUM_THREADS = 1
+# Each process that a test starts, and each of the two, would compile the source and the tests anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 test: .venv/.test check ## install what tests need, run every check and every test
 	$(BIN)/python -m pytest --numprocesses=2
 	JAX_PLATFORMS=cpu $(BIN)/python -m pytest --numprocesses=2 tests/graph/test_oracle.py tests/jax/stablehlo
