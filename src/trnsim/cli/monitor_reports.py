@@ -11,6 +11,8 @@ from trnsim.tools.monitor.own import own_reports
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from trnsim.tools.monitor.series import Collected
+
 
 def source() -> Iterator[dict[str, Any]]:
     """Reports of the standard input where something is piped into it, else of the user's programs.
@@ -19,6 +21,17 @@ def source() -> Iterator[dict[str, Any]]:
         BadInput: nothing is piped in, and the state folder cannot be used.
     """
     return reports(sys.stdin, _complain) if is_fed(sys.stdin) else own_reports()
+
+
+def collect(reports: Iterator[dict[str, Any]], collected: Collected) -> Iterator[None]:
+    """Take reports in, one at each step; one that is not understood is named and left out."""
+    for report in reports:
+        try:
+            collected.add(report)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            _complain(f"a report is not understood ({type(error).__name__}: {error})")
+        else:
+            yield
 
 
 def _complain(what: str) -> None:

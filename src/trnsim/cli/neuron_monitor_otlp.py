@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from trnsim.cli.monitor_reports import source
+from trnsim.cli.monitor_reports import collect, source
 from trnsim.cli.options import as_number, parser
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_number
@@ -38,18 +38,17 @@ def neuron_monitor_otlp(
     """
     if not 0 < period <= 3600:  # noqa: PLR2004
         raise BadInput(f"--period is {period:g}; legal: above 0, up to 3600 seconds")
-    reports = source()
     collected = Collected()
-    for first in reports:
-        collected.add(first)
+    taken = collect(source(), collected)
+    for _ in taken:
         break
     else:
         raise BadInput("no report was read", fix="pipe `trnsim neuron-monitor` into it")
     end = export(collected, endpoint, period)
     print(f"emulated by trnsim; sending to {endpoint}", file=sys.stderr, flush=True)
     try:
-        for report in reports:
-            collected.add(report)
+        for _ in taken:
+            pass
     except KeyboardInterrupt:
         pass
     finally:

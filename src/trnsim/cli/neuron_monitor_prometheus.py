@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from trnsim.cli.monitor_reports import source
+from trnsim.cli.monitor_reports import collect, source
 from trnsim.cli.options import parser
 from trnsim.files import write
 from trnsim.tools.monitor.dashboard import dashboard as page
@@ -55,8 +55,8 @@ def neuron_monitor_prometheus(
     where = f"{address} port {serving.port}"
     print(f"emulated by trnsim; listening on {where}", file=sys.stderr, flush=True)
     try:
-        for report in reports:
-            collected.add(report)
+        for _ in collect(reports, collected):
+            pass
     except KeyboardInterrupt:
         pass
     finally:

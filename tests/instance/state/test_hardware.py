@@ -103,7 +103,7 @@ def test_what_is_no_fault_is_skipped(place):
         "another": [1],
     }
     changed = [whole | {name: value} for name, values in wrong.items() for value in values]
-    texts = ["", "{", "[]", "3", '{"kind": 3}', good.read_text()[:40]]
+    texts = ["", "{", "[]", "3", "[" * 100_000, '{"kind": 3}', good.read_text()[:40]]
     for number, text in enumerate([*texts, *map(json.dumps, changed)]):
         (place / hardware.FOLDER / f"{number}.json").write_text(text)
     assert len(hardware.injected(place)) == 1

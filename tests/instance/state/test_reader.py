@@ -70,6 +70,26 @@ def test_a_file_cut_in_half_is_skipped_and_stays(place):
     assert path.exists()
 
 
+@pytest.mark.parametrize("text", [b"", b"\xff", b"null", b"[" * 100_000, b'{"pid": 1}', b"\0" * 99])
+def test_what_is_no_record_is_skipped(place, text):
+    put(place, record()).write_bytes(text)
+    assert read_all(place) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes and links of POSIX")
+def test_what_is_no_file_is_skipped(place):
+    """A folder, a pipe and a link to itself, by the names of processes that live and do not."""
+    alive = "-".join(map(str, own()))
+    for name in (alive, "1-1"):
+        path = place / f"{name}.json"
+        for make in (Path.mkdir, os.mkfifo, lambda path: path.symlink_to(path.name)):
+            make(path)
+            assert read_all(place) == []
+            if path.is_dir():
+                path.rmdir()
+            path.unlink(missing_ok=True)
+
+
 def test_a_record_under_another_name_is_skipped(place):
     one = record()
     put(place, replace(one, pid=one.pid + 1), f"{one.pid}-{one.start_time}.json")

@@ -68,6 +68,12 @@ def test_latencies_of_a_period_are_those_of_its_executions_alone(earlier, later)
     assert latency_percentiles(now) == latency_percentiles(now, replace(RECORD, latencies=()))
 
 
+def test_text_that_is_no_unicode_is_replaced():
+    """A tag or a command in bytes that are no UTF-8, which Python reads as half pairs."""
+    found = from_json(to_json(replace(RECORD, tag="a\udcff", command="\udcfe")))
+    assert (found.tag, found.command) == ("a?", "?")
+
+
 def test_every_part_of_a_file_that_was_cut_is_refused():
     text = to_json(RECORD).rstrip()
     for length in range(len(text)):

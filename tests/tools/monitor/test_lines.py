@@ -12,12 +12,15 @@ REPORT = {
 
 def test_lines_that_are_no_reports_are_named_and_left_out():
     said = []
-    text = "\n".join([json.dumps(REPORT), "", "{", "[]", '{"system_data": {}}', json.dumps(REPORT)])
+    lines = ["", "{", "[]", '{"system_data": {}}', '"\\udcff"', "[" * 100_000, json.dumps(REPORT)]
+    text = "\n".join([json.dumps(REPORT), *lines])
     assert list(reports(io.StringIO(text), said.append)) == [REPORT, REPORT]
     assert [one.split(":")[0] for one in said] == [
         "line 3 is no JSON",
         "line 4 is no report of neuron-monitor",
         "line 5 is no report of neuron-monitor",
+        "line 6 has text that is no Unicode",
+        "line 7 is no JSON",
     ]
 
 

@@ -155,7 +155,7 @@ def injected(folder: Path) -> list[Injected]:
     """All faults so far, in order; what is no fault is skipped."""
     found = []
     for path in sorted((folder / FOLDER).glob("*.json")):
-        with suppress(OSError, ValueError, TypeError):
+        with suppress(OSError, ValueError, TypeError, RecursionError):
             row = json.loads(path.read_bytes())
             if _is_one(row):
                 found.append(Injected(**(row | {"name": path.name})))

@@ -65,8 +65,9 @@ def _sweep(folder: Path) -> None:
 
 def _read(path: Path) -> Record | None:
     try:
-        return from_json(path.read_bytes())
-    except (OSError, ValueError):  # UnicodeDecodeError and JSONDecodeError are ValueErrors
+        # A pipe by this name would be waited for.
+        return from_json(path.read_bytes()) if path.is_file() else None
+    except (OSError, ValueError, RecursionError):  # what JSON and UTF-8 raise are ValueErrors
         return None
 
 

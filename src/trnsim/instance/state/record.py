@@ -201,7 +201,8 @@ def from_json(text: str | bytes) -> Record:
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
-        return value
+        # What was no UTF-8 in a command line or a tag, no exporter could send.
+        return value.encode("utf-8", "replace").decode("utf-8")
     raise ValueError(f"{value!r} is no text")
 
 

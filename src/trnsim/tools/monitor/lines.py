@@ -29,7 +29,11 @@ def reports(stream: IO[str], complain: Callable[[str], None]) -> Iterator[dict[s
             continue
         try:
             found = json.loads(line)
-        except ValueError as error:
+            json.dumps(found, ensure_ascii=False).encode()
+        except UnicodeEncodeError:  # half a pair of UTF-16, which no exporter could send
+            complain(f"line {number} has text that is no Unicode")
+            continue
+        except (ValueError, RecursionError) as error:
             complain(f"line {number} is no JSON: {error}")
             continue
         if isinstance(found, dict) and found.keys() >= _FIELDS:

@@ -75,8 +75,12 @@ class Series:
 
 
 def gauge(name: str, labels: Mapping[str, str], value: float) -> Series:
-    """A value of the gauge called `name`."""
-    return Series(METRICS[name], labels, value)
+    """A value of the gauge called `name`.
+
+    Raises:
+        TypeError, ValueError: it is no number, as in another version's report.
+    """
+    return Series(METRICS[name], labels, float(value))
 
 
 def joined(several: Iterable[Series]) -> list[Series]:

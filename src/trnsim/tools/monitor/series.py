@@ -54,10 +54,15 @@ class Collected:
     )
 
     def add(self, report: Mapping[str, Any]) -> None:
-        """Take a report in."""
+        """Take a report in.
+
+        Raises:
+            AttributeError, IndexError, KeyError, TypeError, ValueError: a part of it is missing or
+                of another kind; what was taken in before stays.
+        """
         self._began_s = self._began_s or self.now_s()
         info = report["instance_info"]
-        self.instance = {label: str(info.get(name, "")) for label, name in INSTANCE_LABELS.items()}
+        instance = {label: str(info.get(name, "")) for label, name in INSTANCE_LABELS.items()}
         programs = report["neuron_runtime_data"]
         found = joined(each for one in programs for each in _program(one))
         self._executions.add(programs, self.now_s())
@@ -68,7 +73,7 @@ class Collected:
         names = ("neuron_device_count", "neuroncore_per_device_count", "neuron_device_memory_size")
         labels = {name: str(hardware[name]) for name in names}
         found.append(Series(METRICS["neuron_hardware"], labels, 1))
-        self.series = tuple(found)
+        self.instance, self.series = instance, tuple(found)
 
     def _system(self, groups: Mapping[str, Any]) -> Iterator[Series]:
         usage = groups.get("vcpu_usage", {})
