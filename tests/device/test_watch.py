@@ -21,9 +21,9 @@ from trnsim.device.faults import HardwareFault
 from trnsim.device.places import placed_time
 from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
-from trnsim.instance.state import folder, hardware
+from trnsim.instance.state import folder, hardware, identity
 from trnsim.instance.state.reader import read_all
-from trnsim.instance.state.record import MEMORY
+from trnsim.instance.state.record import MEMORY, Record, to_json
 from trnsim.lower import Cost
 from trnsim.nki import collectives, isa
 from trnsim.nki import language as nl
@@ -288,24 +288,16 @@ def test_a_rank_has_the_core_of_its_place(monkeypatch, variables, cores):
 
 
 def test_a_number_of_cores_is_of_those_that_are_free(place, monkeypatch):
-    """configuration-guide.rst: programs with NEURON_RT_NUM_CORES=3 that begin at once."""
-    monkeypatch.setenv("TRNSIM_INSTANCE", "trn1.32xlarge")
-    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn1")
+    """configuration-guide.rst: a second program with NEURON_RT_NUM_CORES=3 has other cores."""
+    parent, started = os.getppid(), identity.start_time(os.getppid())
+    first = Record(parent, started, "a.py", "torch", "a", "trn2.48xlarge", 2, (0, 1, 2), 0.0)
+    (place / f"{parent}-{started}.json").write_text(to_json(first))
+    monkeypatch.setenv("TRNSIM_INSTANCE", "trn2.48xlarge")
     monkeypatch.setenv("NEURON_RT_NUM_CORES", "3")
-    program = (
-        "import sys; from trnsim.device import watch\n"
-        "watch.begin('kernel'); print(*watch.present().cores, flush=True); sys.stdin.read()"
-    )
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    started = [subprocess.Popen([sys.executable, "-c", program], **pipes) for _ in range(3)]
-    try:
-        said = sorted(one.stdout.readline() for one in started)
-        assert said == ["0 1 2\n", "3 4 5\n", "6 7 8\n"]
-        assert [len(one.cores) for one in read_all(place)] == [3, 3, 3]
-    finally:
-        for one in started:
-            one.communicate()
-    assert read_all(place) == []
+    device_core.visible_cores.cache_clear()
+    watch.begin("kernel")
+    assert watch.present().cores == (3, 4, 5)
+    assert sorted(one.cores for one in read_all(place)) == [(0, 1, 2), (3, 4, 5)]
 
 
 def test_a_process_is_named_by_its_tag_and_its_command(place, monkeypatch):
