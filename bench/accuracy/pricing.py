@@ -18,6 +18,7 @@ import recording as recordings
 from published import is_single, kernel_of, published_s
 from variants import VARIANTS
 
+from trnsim.arch.draws import sampled
 from trnsim.facts import assumed
 from trnsim.files import write
 from trnsim.profile.analysis.summary import summarize
@@ -205,7 +206,7 @@ def timed(programs, core, order):
 def _shipped(row, recording):
     core, order = recordings.core_of(recording), policy_of("compiler")
     if is_single(row):
-        drawn = [work_s(row, recording, core.sampled(draw), order) for draw in range(DRAWS)]
+        drawn = [work_s(row, recording, sampled(core, draw), order) for draw in range(DRAWS)]
         p10, p90 = np.percentile(drawn, [10, 90])
         return Shipped(work_s(row, recording, core, order), float(p10), float(p90))
     longest = max(timed(recording.runs[0], core, order), key=lambda timeline: timeline.total_time_s)

@@ -3,16 +3,24 @@
 import numpy as np
 import pytest
 
-from trnsim.arch.draws import factor, together
+from trnsim.arch.draws import drawn, sampled, together
 from trnsim.facts import Count, Evidence, Rate
 
 
-def test_a_fact_of_no_spread_stays():
-    assert factor(3, "launch_s", 0.0) == 1.0
+def test_sampling_moves_rates_and_leaves_counts_and_what_no_rate_differs_by(core):
+    other_core = sampled(core, 1)
+    assert other_core.name == core.name
+    for name, fact in core.facts().items():
+        other = getattr(other_core, name)
+        assert other.provenance == fact.provenance
+        assert type(other) is type(fact)
+        is_none = name.endswith(("_speedup", "_slowdown")) and fact == 1
+        assert (other == fact) is (is_none or isinstance(fact, Count)), name
+        assert other > 0
 
 
 def test_many_samples_drawn_at_once_are_those_drawn_one_by_one(core):
-    at_once, each = core.drawn(5), together([core.sampled(draw) for draw in range(5)])
+    at_once, each = drawn(core, 5), together([sampled(core, draw) for draw in range(5)])
     for name, fact in core.facts().items():
         found = getattr(at_once, name)
         if isinstance(fact, Count):
@@ -22,9 +30,9 @@ def test_many_samples_drawn_at_once_are_those_drawn_one_by_one(core):
 
 
 def test_sampling_is_reproducible_and_spread_as_the_kind_says(core_v2, core_v3):
-    draws = np.log([core_v2.sampled(draw).launch_s / core_v2.launch_s for draw in range(400)])
+    draws = np.log([sampled(core_v2, draw).launch_s / core_v2.launch_s for draw in range(400)])
     assert draws.std() == pytest.approx(Evidence.ASSUMED.spread, rel=0.15)
     assert abs(draws.mean()) < 0.06
-    first, second = (core_v3.sampled(3) for _ in range(2))
+    first, second = (sampled(core_v3, 3) for _ in range(2))
     assert first == second
     assert all(isinstance(f, Count | Rate) for f in first.facts().values())

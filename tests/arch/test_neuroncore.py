@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError, asdict
 
 import pytest
 
-from trnsim.facts import Count, Evidence
+from trnsim.facts import Evidence
 
 KIB = 1024
 # Figures from the architecture guides, the three generations side by side.
@@ -65,15 +65,3 @@ def test_a_core_is_frozen(core):
 
 def test_a_core_can_be_copied(core):
     assert copy.deepcopy(core) == core
-
-
-def test_sampling_moves_rates_and_leaves_counts_and_what_no_rate_differs_by(core):
-    drawn = core.sampled(1)
-    assert drawn.name == core.name
-    for name, fact in core.facts().items():
-        other = getattr(drawn, name)
-        assert other.provenance == fact.provenance
-        assert type(other) is type(fact)
-        is_none = name.endswith(("_speedup", "_slowdown")) and fact == 1
-        assert (other == fact) is (is_none or isinstance(fact, Count)), name
-        assert other > 0

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trnsim.arch.draws import together
+from trnsim.arch.draws import sampled, together
 from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3, FLOAT32
 from trnsim.errors import EmulatorError
 from trnsim.isa import Instruction
@@ -27,7 +27,7 @@ def core(request, name):
 
 def many(core):
     """Cores with other rates; with more than one, a choice by a rate is ambiguous and fails."""
-    return [core, *(core.sampled(draw) for draw in range(6))]
+    return [core, *(sampled(core, draw) for draw in range(6))]
 
 
 def check_priced(instruction, core):

@@ -28,7 +28,7 @@ from random_programs import (
 )
 
 import trnsim
-from trnsim.arch.draws import together
+from trnsim.arch.draws import sampled, together
 from trnsim.facts import assumed
 from trnsim.isa import Activation, Engine, Memset, TensorCopy
 from trnsim.memory import Memory
@@ -298,7 +298,7 @@ def test_no_result_comes_later_without_one_of_the_dependences(launch, data):
 def cores_of(core):
     """The nominal constants, each change, and some that are drawn."""
     faster = [changed(core, name, factor) for name, factor in FASTER.items()]
-    return [core, *faster, *(core.sampled(draw) for draw in range(3))]
+    return [core, *faster, *(sampled(core, draw) for draw in range(3))]
 
 
 @settings(max_examples=60)

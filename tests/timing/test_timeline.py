@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trnsim.arch.draws import sampled
 from trnsim.dtypes import BFLOAT16
 from trnsim.facts import Evidence
 from trnsim.isa import DmaCopy, Engine, Memset, NcMatmul, TensorCopy
@@ -144,7 +145,7 @@ def test_a_long_program_is_drawn_fewer_times_and_five_at_least(
 
 def test_several_sets_of_constants_give_the_times_of_replays(bench, core_v3):
     timeline = matmul_kernel(bench())
-    draws = [core_v3, core_v3.sampled(1), core_v3.sampled(2)]
+    draws = [core_v3, sampled(core_v3, 1), sampled(core_v3, 2)]
     times_s = timeline.device_times_on_s(draws).tolist()
     assert times_s[0] == timeline.device_time_s
     each = [replay([timeline.program], core, timeline.order)[0].device_time_s for core in draws]

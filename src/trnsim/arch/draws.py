@@ -19,6 +19,29 @@ if TYPE_CHECKING:
     from trnsim.arch.neuroncore import NeuronCore
 
 
+def sampled(core: NeuronCore, draw: int) -> NeuronCore:
+    """The same core with every varying rate drawn from a lognormal around its value.
+
+    A fact's factor depends only on its name and on `draw`: adding a fact changes no other.
+    """
+    rates: dict[str, Any] = {
+        name: Rate(rate * _factor(draw, name, rate.provenance.spread), rate.provenance)
+        for name, rate in core.varying().items()
+    }
+    return replace(core, **rates)
+
+
+def drawn(core: NeuronCore, draws: int) -> NeuronCore:
+    """`together` of the cores `sampled` by the first `draws` numbers."""
+    varying = core.varying()
+    arrays: dict[str, Any] = {
+        name: rate * _factors(draws, name, rate.provenance.spread if name in varying else 0.0)
+        for name, rate in core.facts().items()
+        if isinstance(rate, Rate)
+    }
+    return replace(core, **arrays)
+
+
 def together(cores: Sequence[NeuronCore]) -> NeuronCore:
     """Cores that differ in rates alone as one, whose rates are arrays of theirs."""
     names = [name for name, fact in cores[0].facts().items() if isinstance(fact, Rate)]
@@ -27,13 +50,11 @@ def together(cores: Sequence[NeuronCore]) -> NeuronCore:
 
 
 @cache
-def factors(draws: int, name: str, spread: float) -> npt.NDArray[np.float64]:
-    """The `factor` of a fact in each of the first draws, shaped [draws]."""
-    return np.array([factor(draw, name, spread) for draw in range(draws)])
+def _factors(draws: int, name: str, spread: float) -> npt.NDArray[np.float64]:
+    return np.array([_factor(draw, name, spread) for draw in range(draws)])
 
 
 @cache
-def factor(draw: int, name: str, spread: float) -> float:
-    """What a draw multiplies a fact by: lognormal, of its number and the fact's name alone."""
+def _factor(draw: int, name: str, spread: float) -> float:
     rng = np.random.default_rng([draw, zlib.crc32(name.encode())])
     return float(rng.lognormal(0.0, spread))

@@ -7,7 +7,7 @@ estimate. `trnsim.arch.targets` has the values.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Final
 
 from trnsim.arch.features import Features
 from trnsim.facts import Count, Fact, Rate
@@ -115,33 +115,11 @@ class NeuronCore:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, Count | Rate)}
 
-    def drawn(self, draws: int) -> NeuronCore:
-        """`together` of the cores `sampled` by the first `draws` numbers."""
-        from trnsim.arch.draws import factors  # noqa: PLC0415  tools of an instance need no numpy
-
+    def varying(self) -> dict[str, Rate]:
+        """The rates that draws differ in: all but speedups and slowdowns of 1, which say none."""
         rates = {name: fact for name, fact in self.facts().items() if isinstance(fact, Rate)}
-        arrays: dict[str, Any] = {
-            name: fact
-            * factors(draws, name, 0.0 if self._is_none(name) else fact.provenance.spread)
-            for name, fact in rates.items()
+        return {
+            name: rate
+            for name, rate in rates.items()
+            if not (name.endswith(_RATIOS) and float(rate) == 1.0)
         }
-        return replace(self, **arrays)
-
-    def _is_none(self, name: str) -> bool:
-        """Whether a rate says by a 1 that there is no speedup or slowdown."""
-        return name.endswith(_RATIOS) and float(getattr(self, name)) == 1.0
-
-    def sampled(self, draw: int) -> NeuronCore:
-        """The same core with every rate drawn from a lognormal around its value.
-
-        A fact's factor depends only on its name and on `draw`: adding a fact changes no other. A
-        speedup or slowdown of 1 says that there is none, and stays.
-        """
-        from trnsim.arch.draws import factor  # noqa: PLC0415  tools of an instance need no numpy
-
-        drawn: dict[str, Any] = {
-            name: Rate(fact * factor(draw, name, fact.provenance.spread), fact.provenance)
-            for name, fact in self.facts().items()
-            if isinstance(fact, Rate) and not self._is_none(name)
-        }
-        return replace(self, **drawn)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from trnsim.arch.draws import together
+from trnsim.arch.draws import drawn, together
 from trnsim.fabric.collective_time import constants_of
 from trnsim.facts import Evidence, Interval
 from trnsim.isa import Collective, Engine
@@ -171,7 +171,7 @@ class Timeline:
         core's `unmodelled_factor` adds the spread due to what the model leaves out.
         """
         samples = max(5, min(_SAMPLES, _MAX_SAMPLED_INSTRUCTIONS // max(len(self), 1)))
-        cores = self.program.core.drawn(samples)
+        cores = drawn(self.program.core, samples)
         device_s = device_times_s(self._programs, cores, self.order, self._rank)
         times_s = cores.launch_s + device_s * cores.unmodelled_factor
         p10, p50, p90 = np.percentile(times_s, [10, 50, 90])
