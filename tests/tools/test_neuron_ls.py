@@ -99,6 +99,13 @@ def test_a_process_stands_at_the_devices_of_its_cores():
     ]
 
 
+def test_cores_of_another_lnc_are_those_of_their_physical_ones():
+    """Core 10 is on device 1 at LNC=1, where a device has 8, and on device 2 at LNC=2."""
+    one = Record(7, "1", COMMAND, "torch", "7", MODEL.name, 1, (10, 127), 0.0)
+    (found,) = tool.processes([one], MODEL, "1")
+    assert found.devices == {1, 15}
+
+
 def test_cores_that_the_instance_lacks_are_left_out():
     (found,) = tool.processes([record(7, [63, 64, 1000])], MODEL, "1")
     assert found.devices == {15}

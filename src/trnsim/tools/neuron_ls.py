@@ -47,15 +47,14 @@ class Process:
 
 def processes(records: Sequence[Record], model: InstanceModel, version: str) -> list[Process]:
     """The emulated programs of `records`, each with the devices of its cores."""
-    return [
-        Process(
-            one.pid,
-            one.command,
-            version,
-            frozenset(model.device_of(core).index for core in one.cores if core < model.cores),
-        )
-        for one in records
-    ]
+    return [Process(one.pid, one.command, version, _devices_of(one, model)) for one in records]
+
+
+def _devices_of(record: Record, model: InstanceModel) -> frozenset[int]:
+    """The devices of a program's cores, which may be of another LNC than the instance's."""
+    whole = model.devices[0].cores * model.lnc
+    indices = {core * record.lnc // whole for core in record.cores}
+    return frozenset(index for index in indices if index < len(model.devices))
 
 
 def tools(observers: Iterable[Observer], model: InstanceModel) -> list[Process]:
