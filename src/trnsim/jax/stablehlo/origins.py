@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from trnsim.device.program_line import is_program
@@ -16,8 +17,8 @@ from trnsim.errors import SourceLine
 from trnsim.graph import Origin
 from trnsim.jax.stablehlo.mlir import Op
 
-_NAME: Final = re.compile(r'loc\("(?P<name>(?:[^"\\]|\\.)*)"(?!:)')
-_LINE: Final = re.compile(r'"(?P<file>(?:[^"\\]|\\.)+)":(?P<line>\d+)')
+_NAME: Final = re.compile(r'loc\("(?P<name>[^"\\]*(?:\\.[^"\\]*)*)"(?!:)')
+_LINE: Final = re.compile(r'"(?!")(?P<file>[^"\\]*(?:\\.[^"\\]*)*)":(?P<line>\d+)')
 _WRAPPED: Final = re.compile(r"(?:jvp|transpose|vmap|pmap|shard_map|remat|custom_\w+)\((.*)\)")
 _CALL: Final = re.compile(r"(?:jit|pjit|xla_call|core_call)(?:\(.*\))?:?")
 _STRUCTURE: Final = (
@@ -60,33 +61,31 @@ class Path:
 
     def in_call(self, op: Op) -> Path:
         """Within a function that an operation calls."""
-        scopes, primitive = self._scopes(op)
+        location = str(op.location)
+        scopes, primitive = self._scopes(location)
         names = (*scopes, *_program_names([primitive], ()))
-        return Path(names, (), line_of(op) or self.line)
+        return Path(names, (), line_in(location) or self.line)
 
     def origin(self, op: Op) -> Origin:
         """The origin of an operation."""
-        scopes, primitive = self._scopes(op)
+        location = str(op.location)  # MLIR writes it anew each time
+        scopes, primitive = self._scopes(location)
         operator = primitive.rstrip(":") or op.name.partition(".")[2]
-        return Origin(".".join(scopes), f"jax::{operator}", line_of(op) or self.line)
+        return Origin(".".join(scopes), f"jax::{operator}", line_in(location) or self.line)
 
-    def _scopes(self, op: Op) -> tuple[tuple[str, ...], str]:
+    def _scopes(self, location: str) -> tuple[tuple[str, ...], str]:
         """The program's scopes around an operation, and the name of its primitive."""
-        found = _NAME.match(str(op.location))
-        parts = _split(found["name"]) if found else []
-        *scopes, primitive = parts or [""]
+        found = _NAME.match(location)
+        *scopes, primitive = _split(found["name"]) if found else [""]
         return (*self.names, *_program_names(scopes, self.trips)), primitive
-
-
-def line_of(op: Op) -> SourceLine | None:
-    """The innermost line of the user's program that an operation came from."""
-    return line_in(str(op.location))
 
 
 def line_in(location: str) -> SourceLine | None:
     """The innermost line of the user's program in a location, as MLIR writes it."""
-    lines = _LINE.findall(location)
-    return next((SourceLine(file, int(at)) for file, at in lines if is_program(file)), None)
+    for found in _LINE.finditer(location):
+        if is_program(found["file"]):
+            return SourceLine(found["file"], int(found["line"]))
+    return None
 
 
 def _program_names(parts: Sequence[str], trips: Sequence[Trip]) -> list[str]:
@@ -117,7 +116,8 @@ def _bare(part: str) -> str:
     return _bare(found[1]) if found else part
 
 
-def _split(name: str) -> list[str]:
+@lru_cache(maxsize=1024)
+def _split(name: str) -> tuple[str, ...]:
     """The parts of a name between slashes; a slash within parentheses parts nothing."""
     parts, depth = [""], 0
     for letter in name:
@@ -126,4 +126,4 @@ def _split(name: str) -> list[str]:
             parts.append("")
         else:
             parts[-1] += letter
-    return parts
+    return tuple(parts)
