@@ -1,3 +1,4 @@
+import shutil
 import time
 from itertools import islice
 
@@ -32,3 +33,15 @@ def test_a_folder_that_cannot_be_used_is_refused_before_anything_is_measured(mon
     monkeypatch.setenv("TRNSIM_STATE", "off")
     with pytest.raises(BadInput, match="no state is kept"):
         own_monitor(EVERYTHING)
+
+
+def test_a_folder_that_is_removed_is_made_again(monkeypatch, tmp_path):
+    """Processes that go on are asked anew, as the wish of before went with it."""
+    state = tmp_path / "state"
+    monkeypatch.setenv("TRNSIM_STATE", str(state))
+    monkeypatch.setenv("TRNSIM_INSTANCE", "trn2.3xlarge")
+    monitor = own_monitor(EVERYTHING)
+    monitor.report()
+    shutil.rmtree(state)
+    assert monitor.report()["neuron_runtime_data"] == []
+    assert folder.is_listening(state)

@@ -27,7 +27,7 @@ def own_monitor(config: Config) -> Monitor:
         announce(state)
     return Monitor(
         config,
-        lambda: read_all(state, listen_s),
+        lambda: read_all(folder.opened(), listen_s),  # made again where it was removed
         instance_of,
         lambda devices: hardware.counters(hardware.injected(state), devices),
     )
