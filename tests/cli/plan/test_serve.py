@@ -33,23 +33,20 @@ def test_every_platform_is_compared_when_none_is_named():
         assert f"\n{name} " in output
 
 
+DRAWN = ("--request-rate", "30")
+GUESSED = ("--num-speculative-tokens", "3", "--speculative-acceptance", "0.7")
+
+
 @pytest.mark.parametrize(
-    "load",
+    ("on", "load"),
     [
-        ("--concurrency", "6"),
-        ("--request-rate", "30", "--burstiness", "0.3"),
-        ("--request-rate", "30", "--prefix-len", "64", "--num-prefixes", "2"),
-        (
-            "--request-rate",
-            "30",
-            "--num-speculative-tokens",
-            "3",
-            "--speculative-acceptance",
-            "0.7",
-        ),
+        ("trn1", ("--concurrency", "6")),
+        ("p5en", ("--concurrency", "6")),
+        ("trn1", (*DRAWN, "--burstiness", "0.3")),
+        ("p5en", (*DRAWN, "--prefix-len", "64", "--num-prefixes", "2")),
+        ("trn1", (*DRAWN, *GUESSED)),
     ],
 )
-@pytest.mark.parametrize("on", ["trn1", "p5en"])
 def test_a_run_and_the_replay_of_its_trace_print_the_same(tmp_path, on, load):
     lengths = ("--input-len", "lognormal:100:0.8", "--output-len", "uniform:1:60")
     speculation = load[2:] if "--num-speculative-tokens" in load else ()

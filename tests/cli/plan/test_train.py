@@ -14,6 +14,8 @@ FIXED = (
     *("--recompute", "selective", "--sequence", "4096", "--global-batch", "256"),
     *("--micro-batch", "1", "--vp", "1", "--cp", "1", "--sp"),
 )
+FEW = ("--zero", "1", "--recompute", "full", "--micro-batch", "1")
+"""What leaves a search a few layouts."""
 
 
 def run(*arguments):
@@ -34,7 +36,7 @@ def tables(output):
 
 
 def test_runs_layouts_and_shares_of_the_step_have_a_row_a_platform():
-    made = tables(run(CONFIG, "--on", "trn2,p5en", "--budget", "2"))
+    made = tables(run(CONFIG, "--on", "trn2,p5en", *FEW, "--budget", "2"))
     assert [table[0][0] for table in made] == ["platform", "platform", "share of the step"]
     for table in made:
         assert [row[0] for row in table[1:]] == ["trn2", "p5en"]
@@ -55,7 +57,7 @@ def test_one_platform_is_one_object_with_figures_in_si_units():
     assert found["sequences_per_s"]["p50"] == pytest.approx(256 / found["step_s"]["p50"])
     assert sum(found["parts_s"].values()) == pytest.approx(found["step_s"]["p50"])
     assert (found["chips"], found["layout"]["tensor"], found["searched"]["layouts"]) == (64, 8, 1)
-    both = plain("--on", "trn1,trn2", "--budget", "1")
+    both = plain("--on", "trn1,trn2", *FEW, "--budget", "1")
     assert [one["platform"] for one in both] == ["trn1", "trn2"]
 
 
@@ -99,19 +101,19 @@ def test_what_is_not_given_is_searched_and_the_front_is_printed():
     assert "trn2: no other is as fast, as cheap and as small:" in output
     assert re.search(r"  1 instances, 16 chips: .* USD; ", output)
     assert re.search(r"trn2: [\d,]+ layouts, [\d,]+ with room, 4 timed", output)
-    found = plain("--on", "trn2", "--instances", "4", "--budget", "4")
+    found = plain("--on", "trn2", "--instances", "4", *FEW, "--budget", "4")
     assert [one["instances"] for one in found["pareto"]] == [4, 2, 1]
 
 
 def test_provenance_ends_the_output():
-    output = run(CONFIG, "--on", "trn1,trn2", "--budget", "1")
+    output = run(CONFIG, "--on", "trn1,trn2", *FEW, "--budget", "1")
     assert "trn1: validated; inputs: " in output
     assert "trn2: unvalidated; inputs: " in output
     assert "\nassumed:\n  " in output
 
 
 def test_another_purchase_kind_is_asked_for_by_name():
-    output = run(CONFIG, "--price", "on_demand", "--on", "trn2,p5en", "--budget", "1")
+    output = run(CONFIG, "--price", "on_demand", "--on", "trn2,p5en", *FEW, "--budget", "1")
     assert "no public price (on_demand)" in output
     assert "63.30 USD/h on_demand us-east-1 2025-06-23..2026-07-20" in output
 
@@ -182,7 +184,8 @@ def test_chips_without_work_are_refused():
 
 
 def test_many_chips_all_have_work():
-    found = plain("--on", "trn2", "--instances", "1024", "--global-batch", "512", "--budget", "2")
+    asked = ("--on", "trn2", "--instances", "1024", "--global-batch", "512", *FEW, "--budget", "2")
+    found = plain(*asked)
     layout = found["layout"]
     assert layout["data"] <= 512
     assert layout["tensor"] * layout["pipeline"] * layout["data"] * layout["context"] == 1024 * 64
@@ -254,7 +257,7 @@ def test_own_prices_and_credits_and_two_kinds_on_purpose(tmp_path):
     output = run(CONFIG, *FIXED, "--price", "private", "--prices", str(own))
     assert "20.50 USD/h private any 2026-11-01 (own price)" in output
     assert output.endswith("credit: 50,000.00 USD until 2027-01-31 (activate)\n")
-    two = ("--on", "trn2:capacity_block,p5en:on_demand", "--budget", "1")
+    two = ("--on", "trn2:capacity_block,p5en:on_demand", *FEW, "--budget", "1")
     with pytest.raises(BadInput) as caught:
         run(CONFIG, *two)
     assert str(caught.value).startswith(

@@ -153,6 +153,7 @@ def test_a_load_at_a_rate_comes_at_that_rate(load):
     assert arrivals == sorted(arrivals)
     assert len(made) / arrivals[-1] == pytest.approx(3.0, rel=0.1)
     assert {one.tokens for one in made} == {one.tokens for one in load}
+    assert at_rate(load, 3.0, 3000, seed=0, every=7) == made[::7]
 
 
 def test_a_sequence_longer_than_the_longest_is_named():

@@ -305,8 +305,9 @@ class Search:
             drawn = replace(drawn, count=_MEASURED, burstiness=count * drawn.burstiness)
             load = drawn.requests(deployment.engine.max_model_len)
         else:
-            load = at_rate(self.given, rate_per_s, _MEASURED * count, self.demand.drawn.seed)
-            load, _ = part(load, count, _MEASURED)
+            seed = self.demand.drawn.seed
+            load = at_rate(self.given, rate_per_s, _MEASURED * count, seed, every=count)
+            load = load[:_MEASURED]
         return self.slo.is_met(self._run(deployment, load))
 
 

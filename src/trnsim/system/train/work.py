@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.system.train.memory import WEIGHT_BYTES, has_dropout
 from trnsim.system.train.stages import a_pass, is_fused
-from trnsim.system.workload.gradients import Recompute, backward, recomputed
+from trnsim.system.workload.gradients import Recompute, recomputed, turned
 from trnsim.system.workload.operators import Axis, Block
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def passes(part: Part, layout: Layout, times: LayerTimes, exchanges: Exchanges) 
     if layout.recompute != Recompute.FULL:
         again_s = max(again_s - ahead.parts_s.get("fixed", 0.0), 0.0)  # no launch of its own
     forward = _with_exchanges(ahead.time_s, block.exchanges, layout, exchanges)
-    gradients = _with_exchanges(back.time_s + again_s, backward(block).exchanges, layout, exchanges)
+    gradients = _with_exchanges(back.time_s + again_s, turned(block.exchanges), layout, exchanges)
     gradients += _with_exchanges(0.0, again.exchanges, layout, exchanges)
     moved = _moved(part, layout, exchanges)
     return Passes(

@@ -62,10 +62,18 @@ def backward(block: Block) -> Block:
         replace(one, name=f"{one.name} gradient", elements=2 * one.elements)
         for one in block.elementwise
     )
-    exchanges = tuple(_turned(one) for one in block.exchanges)
     return replace(
-        block, products=products, elementwise=elementwise, exchanges=exchanges, cache=Cache(0, 0)
+        block,
+        products=products,
+        elementwise=elementwise,
+        exchanges=turned(block.exchanges),
+        cache=Cache(0, 0),
     )
+
+
+def turned(exchanges: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
+    """The exchanges of gradients that belong to those of a forward block."""
+    return tuple(_turned(one) for one in exchanges)
 
 
 def _both(one: Product) -> tuple[Product, Product]:
