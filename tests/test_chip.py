@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -375,12 +376,14 @@ def test_an_older_chip_with_a_newer_feature_is_named_among_those_that_have_it(ad
     assert reason == "on NeuronCore-v2; legal from NeuronCore-v2m on"
 
 
-OUTSIDE = [
-    (path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text(encoding="utf-8")))
-    for path in sorted(SOURCE.rglob("*.py"))
-    if not {"arch", "claims"}.intersection(path.relative_to(SOURCE).parts)
-]
-"""The source but the table, and but `system/claims`: what somebody said of certain chips."""
+@cache
+def outside():
+    """The source but the table, and but `system/claims`: what somebody said of certain chips."""
+    return [
+        (path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text(encoding="utf-8")))
+        for path in sorted(SOURCE.rglob("*.py"))
+        if not {"arch", "claims"}.intersection(path.relative_to(SOURCE).parts)
+    ]
 
 
 def literals(node):
@@ -392,7 +395,7 @@ def literals(node):
 def test_no_rule_compares_generations():
     found = [
         f"{file}:{node.lineno}"
-        for file, tree in OUTSIDE
+        for file, tree in outside()
         for node in ast.walk(tree)
         if isinstance(node, ast.Compare)
         for part in ast.walk(node)
@@ -405,7 +408,7 @@ def test_no_rule_compares_names_of_chips():
     chips = {name for chip in TARGETS.values() for name in (chip.name, chip.chip, chip.core.name)}
     found = [
         f"{file}:{node.lineno}"
-        for file, tree in OUTSIDE
+        for file, tree in outside()
         for node in ast.walk(tree)
         if isinstance(node, ast.Compare)
         for part in [node.left, *node.comparators]
@@ -417,7 +420,7 @@ def test_no_rule_compares_names_of_chips():
 def test_no_other_place_lists_the_chips():
     found = [
         f"{file}:{node.lineno}"
-        for file, tree in OUTSIDE
+        for file, tree in outside()
         for node in ast.walk(tree)
         if len(set(re.findall(r"\b(?:trn\d|inf\d)\b", " ".join(literals(node))))) > 2
     ]
@@ -427,7 +430,7 @@ def test_no_other_place_lists_the_chips():
 def test_no_error_spells_who_has_a_feature():
     found = [
         f"{file}:{node.lineno}: {text}"
-        for file, tree in OUTSIDE
+        for file, tree in outside()
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant)
         for text in literals(node)
@@ -441,7 +444,7 @@ def test_no_error_spells_who_has_a_feature():
 def test_every_feature_is_read_by_some_rule():
     read = {
         node.attr
-        for _, tree in OUTSIDE
+        for _, tree in outside()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         and "features" in (getattr(node.value, "attr", ""), getattr(node.value, "id", ""))
