@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -34,13 +35,12 @@ def asked(code, plain_environment, **variables):
     )  # fmt: skip
 
 
+READ = ("JAX_", "NEURON_", "SLURM_", "TRNSIM_")
+
+
 @pytest.fixture
 def plain_environment():
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("JAX_", "NEURON_", "SLURM_", "TRNSIM_"))
-    }
+    return {name: value for name, value in os.environ.items() if not name.startswith(READ)}
 
 
 def test_processes_that_awss_variables_name_join_without_an_argument(plain_environment):
@@ -59,11 +59,18 @@ def test_processes_that_awss_variables_name_join_without_an_argument(plain_envir
 
 
 DETECTED = """
+import json, os
 from jax._src.clusters import ClusterEnv as env
-found = next((one for one in env._cluster_types if one.is_env_present()), None)
-print(found and (
-    found.name, found.get_coordinator_address(timeout_secs=1, override_coordinator_port=None),
-    found.get_process_count(), found.get_process_id(), found.get_local_process_id()))
+for variables, port in {cases}:
+    for name in [one for one in os.environ if one.startswith({read})]:
+        del os.environ[name]
+    os.environ.update(variables)
+    found = next((one for one in env._cluster_types if one.is_env_present()), None)
+    print(json.dumps(found and [
+        found.name,
+        found.get_coordinator_address(timeout_secs=1, override_coordinator_port=port),
+        found.get_process_count(), found.get_process_id(), found.get_local_process_id(),
+    ]))
 """
 AWSS = {
     "NEURON_PJRT_PROCESS_INDEX": "1",
@@ -72,23 +79,32 @@ AWSS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("variables", "found"),
-    [
-        (AWSS, "('neuron', '[::1]:4000', 2, 1, None)"),
-        ({}, "None"),
-        (AWSS | {"NEURON_RT_ROOT_COMM_ID": ""}, "None"),
-        ({"NEURON_PJRT_PROCESSES_NUM_DEVICES": "2,2"}, "None"),
-        # A batch system's own cluster comes first, but not for what was launched within it.
-        (AWSS | SLURM, "('slurm', 'localhost:"),
-        (AWSS | SLURM | {"TRNSIM_RESTART": "0"}, "('neuron', '[::1]:4000', 2, 1, None)"),
-    ],
-)
-def test_the_cluster_is_there_where_its_variables_are(plain_environment, variables, found):
-    done = asked(DETECTED, plain_environment, **variables)
-    assert done.stdout.startswith(found), done.stderr
+OURS = ["neuron", "[::1]:4000", 2, 1, None]
+CASES = [
+    (AWSS, None, OURS),
+    ({}, None, None),
+    (AWSS | {"NEURON_RT_ROOT_COMM_ID": ""}, None, None),
+    ({"NEURON_PJRT_PROCESSES_NUM_DEVICES": "2,2"}, None, None),
+    # A batch system's own cluster comes first.
+    (AWSS | SLURM, "9", ["slurm", "localhost:9", 1, 0, 0]),
+    (AWSS, "77", ["neuron", "[::1]:77", 2, 1, None]),
+]
+"""Variables, a port that the program names, and what JAX finds."""
 
 
-def test_the_port_may_be_another(plain_environment):
-    code = DETECTED.replace("port=None", "port='77'")
-    assert "'[::1]:77'" in asked(code, plain_environment, **AWSS).stdout
+def found_of(cases, plain_environment, variables):
+    """What JAX finds in each case, in a process that began with some variables."""
+    code = DETECTED.format(cases=[(one, port) for one, port, _ in cases], read=READ)
+    done = asked(code, plain_environment, **variables)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_the_cluster_is_there_where_its_variables_are(plain_environment):
+    found = found_of(CASES, plain_environment, AWSS)
+    assert found == [wanted for _, _, wanted in CASES]
+
+
+def test_what_was_launched_within_a_batch_system_is_no_job_of_its(plain_environment):
+    launched = AWSS | SLURM | {"TRNSIM_RESTART": "0"}
+    assert found_of([(launched, None, OURS)], plain_environment, launched) == [OURS]

@@ -10,33 +10,39 @@ import pytest
 EXAMPLE = Path(__file__).parents[2] / "examples" / "train_jax.py"
 
 
-def test_it_trains_on_the_device_as_on_the_cpu(ran):
-    program = EXAMPLE.read_text()
-    on_neuron, on_cpu = (ran(program, JAX_PLATFORMS=name).stdout for name in ("neuron", "cpu"))
-    assert on_neuron.endswith("on neuron\n")
-    assert on_neuron.removesuffix("neuron\n") == on_cpu.removesuffix("cpu\n")
-    first, last = map(float, re.findall(r"\d\.\d+", on_cpu))
-    assert last < first / 2
-
-
-def test_its_step_is_reported_by_scope_and_operation(tmp_path):
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory):
+    """What `trnsim run` says of the example, and the page of its step."""
     pytest.importorskip("typer")
+    folder = tmp_path_factory.mktemp("reported")
     done = subprocess.run(
         [Path(sys.executable).parent / "trnsim", "run", EXAMPLE, "--report", "here"],
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    modules = done.stdout.partition("by module on trn2")[2].partition("by operation")[0]
+    return done.stdout, (folder / "here" / "step.html").read_text()
+
+
+def test_it_trains_on_the_device_as_on_the_cpu(ran, reported):
+    (on_neuron,) = re.findall("^(loss .* on) neuron$", reported[0], re.MULTILINE)
+    on_cpu = ran(EXAMPLE.read_text(), JAX_PLATFORMS="cpu").stdout
+    assert on_cpu == f"{on_neuron} cpu\n"
+    first, last = map(float, re.findall(r"\d\.\d+", on_cpu))
+    assert last < first / 2
+
+
+def test_its_step_is_reported_by_scope_and_operation(reported):
+    said, page = reported
+    modules = said.partition("by module on trn2")[2].partition("by operation")[0]
     assert {"layer0", "layer1"} <= set(modules.split())
-    assert "jit_step-0" in done.stdout
+    assert "jit_step-0" in said
     product = next(n for n, line in enumerate(EXAMPLE.read_text().splitlines(), 1) if "@" in line)
-    assert f"train_jax.py:{product} " in done.stdout.partition("by line on trn2")[2]
-    assert re.search(r"^trn3 +\d", done.stdout, re.MULTILINE)
-    page = (tmp_path / "here" / "step.html").read_text()
+    assert f"train_jax.py:{product} " in said.partition("by line on trn2")[2]
+    assert re.search(r"^trn3 +\d", said, re.MULTILINE)
     assert "jit_step-0" in page
 
 
