@@ -4,6 +4,7 @@ import linecache
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,14 @@ def test_the_examples_of_a_wheel_are_programs_of_the_user(folder, is_user):
     namespace = {"user_line": user_line}
     exec(compile("line = user_line()", file, "exec"), namespace)  # noqa: S102
     assert (namespace["line"].file == file) is is_user
+
+
+def test_the_user_line_is_none_of_the_standard_library():
+    found, stack = [], ExitStack()
+    stack.callback(lambda: found.append(user_line(2)))  # without the lambda: contextlib calls it
+    stack.close()
+    assert found[0].file == __file__
+    assert "stack.close()" in _source(found[0])
 
 
 def test_the_user_line_is_the_innermost_line_outside_trnsim():

@@ -27,6 +27,9 @@ from typing import NamedTuple
 _PACKAGE = str(Path(__file__).parent) + os.sep
 _EXAMPLES = _PACKAGE + "examples" + os.sep
 """Where a wheel has the examples, which are read, copied and corrected as programs of the user."""
+_STANDARD = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120  as frames spell it
+_INSTALLED = ("site-packages", "dist-packages")
+"""Folders of installed packages, which may lie inside that of the standard library."""
 
 
 class SourceLine(NamedTuple):
@@ -40,7 +43,7 @@ class SourceLine(NamedTuple):
 
 
 def user_line(above: int = 1) -> SourceLine | None:
-    """The innermost line on the call stack that is not part of trnsim.
+    """The innermost line on the call stack that is part of neither trnsim nor Python's own library.
 
     Args:
         above: number of innermost frames, the caller's included, that are known to be trnsim's and
@@ -51,9 +54,7 @@ def user_line(above: int = 1) -> SourceLine | None:
         file = frame.f_code.co_filename
         is_user = _is_user_file.get(file)
         if is_user is None:
-            is_own = file.startswith(_PACKAGE) and not file.startswith(_EXAMPLES)
-            is_user = not is_own and not file.startswith("<")
-            _is_user_file[file] = is_user
+            is_user = _is_user_file[file] = _is_of_user(file)
         if is_user:
             place = file, frame.f_lineno
             line = _lines.get(place)
@@ -62,6 +63,14 @@ def user_line(above: int = 1) -> SourceLine | None:
             return line
         frame = frame.f_back
     return None
+
+
+def _is_of_user(file: str) -> bool:
+    if file.startswith(_PACKAGE):
+        return file.startswith(_EXAMPLES)
+    if file.startswith(_STANDARD):
+        return file.removeprefix(_STANDARD).startswith(_INSTALLED)
+    return not file.startswith("<")
 
 
 _is_user_file: dict[str, bool] = {}
