@@ -32,6 +32,9 @@ test: export OMP_NUM_THREADS = 1
 # Each process that a test starts, and each of the two, would compile the source and the tests anew.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Two workers on two cores: threads of BLAS and PyTorch would wait for each other, at work all along.
+test: export OPENBLAS_NUM_THREADS := 1
+test: export OMP_NUM_THREADS := 1
 test: .venv/.test check ## install what tests need, run every check and every test
 	$(BIN)/python -m pytest --numprocesses=2
 	JAX_PLATFORMS=cpu $(BIN)/python -m pytest --numprocesses=2 tests/graph/test_oracle.py tests/jax/stablehlo
