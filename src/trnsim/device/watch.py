@@ -209,7 +209,8 @@ class _Watch:
                 serial = self.instance.devices[device].serial_number
                 once = hardware.Injected(kind, device, core, time.time(), 0.0, serial_number=serial)
                 hardware.inject(self._folder, once)
-        if known.status:  # others strike each call: those of a second are written together
+        # One that lasts and ends no program strikes each call: a second's are written as one.
+        if known.status or request is None:
             self.writer.write()
 
     def _place(self, core: int) -> tuple[int, int]:
