@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from trnsim import arch
 from trnsim.errors import BadInput
 from trnsim.instance import cores
-from trnsim.instance.model import instance_model
 
 VARIABLES = (cores.VISIBLE, cores.COUNT, cores.PROCESS_CORES, cores.PROCESS_INDEX)
 
@@ -55,15 +54,9 @@ def test_what_names_no_cores_is_refused(text, why):
 
 
 @given(st.integers(0, 200), st.integers(1, 200))
-def test_what_is_written_is_read_back(first, number):
+def test_a_range_is_all_its_cores(first, number):
     found = tuple(range(first, first + number))
-    assert cores.parse_cores(cores.ranges(found)) == found
-
-
-def test_ranges_show_gaps():
-    assert cores.ranges([0, 1, 2, 3]) == "0-3"
-    assert cores.ranges([7, 0, 2, 3]) == "0,2-3,7"
-    assert cores.ranges([]) == ""
+    assert cores.parse_cores(f"{first}-{found[-1]}") == found
 
 
 def test_names_come_before_numbers_and_those_before_shares(monkeypatch):
@@ -121,17 +114,6 @@ def test_the_instance_of_a_process_is_the_smallest_with_its_cores():
     assert cores.process_instance(chip, 2, 4).name == "trn2.3xlarge"
     assert cores.process_instance(chip, 2, 8).name == "trn2.48xlarge"
     assert cores.process_instance(chip, 1, 8).name == "trn2.3xlarge"
-
-
-def test_whole_devices_are_found_and_parts_are_refused():
-    model = instance_model("trn2.48xlarge", 2)
-    assert cores.whole_devices(range(4, 12), model) == (1, 2)
-    assert cores.whole_devices((), model) == ()
-    with pytest.raises(BadInput, match="cores 2-5 are not whole devices") as caught:
-        cores.whole_devices(range(2, 6), model)
-    assert "NEURON_RT_VISIBLE_CORES=0-7" in str(caught.value)
-    with pytest.raises(BadInput, match="core 64 does not exist"):
-        cores.whole_devices((63, 64), model)
 
 
 @pytest.mark.parametrize(

@@ -161,13 +161,10 @@ def test_an_lnc_of_the_environment_is_refused_by_its_variable(monkeypatch):
         instance_model("inf2.xlarge")
 
 
-def test_a_core_and_a_device_are_found_or_refused():
+def test_a_device_is_found_or_refused():
     model = instance_model("trn2.48xlarge")
     assert isinstance(model, InstanceModel)
-    assert [model.device_of(core).index for core in (0, 3, 4, 63)] == [0, 0, 1, 15]
     assert model.device(15).index == 15
-    with pytest.raises(BadInput, match=r"core 64 does not exist: trn2.48xlarge at LNC=2 has cores"):
-        model.device_of(64)
     with pytest.raises(BadInput, match=r"device 16 does not exist: trn2.48xlarge has devices 0 to"):
         model.device(16)
     with pytest.raises(BadInput, match=r"trn2.3xlarge has device 0 alone"):

@@ -16,8 +16,6 @@ from trnsim.errors import BadInput
 from trnsim.instance.model import InstanceModel, instance_model, named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from trnsim.arch import Target
 
 VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
@@ -91,35 +89,6 @@ def _unreadable(text: str, why: str = "", source: str = SOURCE) -> BadInput:
         fix=f"write a core, a list or a range, each core once: {VISIBLE}=0-3",
         source=source,
     )
-
-
-def whole_devices(cores: Sequence[int], model: InstanceModel) -> tuple[int, ...]:
-    """The devices that `cores` are all the cores of.
-
-    Raises:
-        BadInput: the instance lacks a core, or a device has others besides.
-    """
-    devices = tuple(dict.fromkeys(model.device_of(core).index for core in cores))
-    whole = [core for index in devices for core in model.devices[index].core_ids]
-    if sorted(cores) != sorted(whole):
-        per_device = model.devices[0].cores
-        raise BadInput(
-            f"cores {ranges(cores)} are not whole devices: a device of {model.name} at "
-            f"LNC={model.lnc} has {per_device} cores",
-            fix=f"all cores of these devices: {VISIBLE}={ranges(whole)}",
-        )
-    return devices
-
-
-def ranges(cores: Sequence[int]) -> str:
-    """Numbers as neuron-ls prints them: "0-3", "0,2"."""
-    parts: list[list[int]] = []
-    for core in sorted(cores):
-        if parts and core == parts[-1][-1] + 1:
-            parts[-1].append(core)
-        else:
-            parts.append([core])
-    return ",".join(str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in parts)
 
 
 def process_cores() -> tuple[int, ...]:

@@ -112,19 +112,6 @@ class InstanceModel:
         """
         return f"v{self.generation}{'d' if self.lnc > 1 else ''}"
 
-    def device_of(self, core: int) -> Device:
-        """The device that has a logical core.
-
-        Raises:
-            BadInput: no device has it.
-        """
-        if not 0 <= core < self.cores:
-            raise BadInput(
-                f"core {core} does not exist: {self.name} at LNC={self.lnc} has cores 0 to "
-                f"{self.cores - 1}"
-            )
-        return self.devices[core // self.devices[0].cores]
-
     def device(self, index: int) -> Device:
         """The device numbered `index`.
 
