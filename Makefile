@@ -36,9 +36,9 @@ unexport PYTHONDONTWRITEBYTECODE
 test: export OPENBLAS_NUM_THREADS := 1
 test: export OMP_NUM_THREADS := 1
 test: .venv/.test check ## install what tests need, run every check and every test
-	$(BIN)/python -m pytest --numprocesses=2
-	JAX_PLATFORMS=cpu $(BIN)/python -m pytest --numprocesses=2 tests/graph/test_oracle.py tests/jax/stablehlo
-	$(BIN)/python -m pytest --numprocesses=2 tests/jax tests/jax_versions --ignore=tests/jax/stablehlo
+	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
+	JAX_PLATFORMS=cpu $(BIN)/python -m pytest --numprocesses=2 --dist=worksteal tests/graph/test_oracle.py tests/jax/stablehlo
+	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal tests/jax tests/jax_versions --ignore=tests/jax/stablehlo
 	$(BIN)/python bench/system/run.py --rows bench/system/rows.json --against bench/system/limits.json
 
 check: .venv/.test ## format, lint, types, layers, spelling, and the tests a newcomer runs first
