@@ -5,7 +5,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check check-types check-more-types check-source tiny bench compiled layers graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients platform models compiled-models compiling claims fabric collectives pilots foldings serving jax-suite jax-versions launch-suite opinfo mutants size state clean
+.PHONY: help run test nightly check check-types check-more-types check-source tiny bench compiled layers graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients platform models compiled-models compiling claims fabric collectives pilots foldings serving jax-suite jax-versions launch-suite opinfo mutants size state clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -26,37 +26,43 @@ help: ## list the targets
 run: .venv/.run ## install without torch or jax, and print the demo
 	@$(BIN)/trnsim demo
 
-# Two processes of tests keep two cores busy: threads of numpy and PyTorch would wait for each other.
-test: export OPENBLAS_NUM_THREADS = 1
-test: export OMP_NUM_THREADS = 1
-# Each process that a test starts, and each of the two, would compile the source and the tests anew.
-unexport PYTHONDONTWRITEBYTECODE
-
 # Two workers on two cores: threads of BLAS and PyTorch would wait for each other, at work all along.
 test: export OPENBLAS_NUM_THREADS := 1
 test: export OMP_NUM_THREADS := 1
-test: .venv/.test check ## install what tests need, run every check and every test
-	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
-	JAX_PLATFORMS=cpu $(BIN)/python -m pytest --numprocesses=2 --dist=worksteal tests/graph/test_oracle.py tests/jax/stablehlo
-	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal tests/jax tests/jax_versions --ignore=tests/jax/stablehlo
-	$(BIN)/python bench/system/run.py --rows bench/system/rows.json --against bench/system/limits.json
+test: export TRNSIM_TEST_COSTS := build/test-costs
+FAST := -m pytest --quiet --numprocesses=2 --dist=worksteal -m "not slow"
+test: .venv/.test ## install what tests need, run every check and every test but the slow ones: six minutes on two cores
+	@rm -rf $(TRNSIM_TEST_COSTS)
+	@$(MAKE) --no-print-directory check
+	$(BIN)/python $(FAST)
+	JAX_PLATFORMS=cpu $(BIN)/python $(FAST) tests/graph/test_oracle.py tests/jax/stablehlo
+	$(BIN)/python $(FAST) tests/jax tests/jax_versions --ignore=tests/jax/stablehlo
+	$(BIN)/python tests/suite/costs.py build/test-costs build/test-costs.md
 
-check: .venv/.test ## format, lint, types, layers, spelling, and the tests a newcomer runs first
+# At most 100 minutes on two idle cores; what passed stands in build/nightly.
+nightly: .venv/.test ## every test, slow ones too, then mutants, random kernels and other long checks; a stopped run goes on
+	$(BIN)/python tests/suite/nightly.py
+
+check: .venv/.test ## format, lint, types, layers, spelling, the shape of the house, and the tests a newcomer runs first
 	@$(MAKE) --no-print-directory --jobs=2 check-types check-more-types check-source
 
 # The two checkers of types are most of a check, and each runs on one core.
 check-types:
 	$(BIN)/mypy
 
-check-more-types:
+check-more-types: build/checked/basedpyright
+
+# This checker keeps no cache of its own.
+build/checked/basedpyright: $(shell find src -name '*.py') pyproject.toml .venv/.test
 	$(BIN)/basedpyright --level error
+	@mkdir -p $(@D) && touch $@
 
 check-source:
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/lint-imports --no-cache >.venv/lint-imports.txt || (cat .venv/lint-imports.txt; false)
 	$(BIN)/codespell src tests docs examples README.md CHANGELOG.md
-	$(BIN)/python -m pytest -q tests/test_tiny.py tests/profile/page/test_types.py::test_the_scripts_are_typed
+	$(BIN)/python -m pytest -q tests/test_tiny.py tests/test_layout.py tests/test_chip.py tests/profile/page/test_types.py::test_the_scripts_are_typed
 
 tiny: .venv/.test ## the tests that a newcomer runs first, under 10 s
 	$(BIN)/python -m pytest tests/test_tiny.py

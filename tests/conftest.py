@@ -1,5 +1,6 @@
 """NeuronCores, and a bench on which instructions are issued to one of them."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -20,6 +21,8 @@ os.environ["TRNSIM_CACHE"] = "off"
 os.environ["TRNSIM_STATE"] = "off"
 
 sys.path.append(str(Path(__file__).parent / "processes"))  # forked.py is a module by its name
+sys.path.append(str(Path(__file__).parent / "suite"))  # likewise the plugins
+pytest_plugins = ["costs", "going_on"]
 
 # JAX starts threads, beside which other tests may not fork: `make test` runs its oracle by itself,
 # and the tests of its device. `make platform` has what released programs need.
@@ -27,6 +30,24 @@ collect_ignore = ["graph/test_oracle.py", "jax", "jax_versions", "platform"]
 
 settings.register_profile("trnsim", max_examples=40, deadline=None)
 settings.load_profile("trnsim")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collects without Python's search for cycles, which later passes over what was collected."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_itemcollected(item):
+    """Marks the cases that a parametrized test names as slow."""
+    for marker in item.iter_markers("slow_cases"):
+        if item.callspec.id in marker.args:
+            item.add_marker(pytest.mark.slow)
 
 
 class Bench:

@@ -7,6 +7,8 @@ a new family and a test.
 import subprocess
 import sys
 
+import pytest
+
 ONE_INSTRUCTION = '''
 import numpy as np
 from trnsim.isa.language.declaration import reads, writes
@@ -96,5 +98,6 @@ def test_an_instruction_is_one_class():
     check(ONE_INSTRUCTION)
 
 
+@pytest.mark.slow
 def test_an_operation_is_one_class():
     check(ONE_OPERATION)

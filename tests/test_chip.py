@@ -392,6 +392,7 @@ def literals(node):
     return [m.value for m in members if isinstance(m, ast.Constant) and isinstance(m.value, str)]
 
 
+@pytest.mark.slow
 def test_no_rule_compares_generations():
     found = [
         f"{file}:{node.lineno}"
@@ -404,6 +405,7 @@ def test_no_rule_compares_generations():
     assert not found
 
 
+@pytest.mark.slow
 def test_no_rule_compares_names_of_chips():
     chips = {name for chip in TARGETS.values() for name in (chip.name, chip.chip, chip.core.name)}
     found = [
@@ -417,6 +419,7 @@ def test_no_rule_compares_names_of_chips():
     assert not found
 
 
+@pytest.mark.slow
 def test_no_other_place_lists_the_chips():
     found = [
         f"{file}:{node.lineno}"
@@ -427,6 +430,7 @@ def test_no_other_place_lists_the_chips():
     assert not found
 
 
+@pytest.mark.slow
 def test_no_error_spells_who_has_a_feature():
     found = [
         f"{file}:{node.lineno}: {text}"
@@ -441,6 +445,7 @@ def test_no_error_spells_who_has_a_feature():
     assert not found
 
 
+@pytest.mark.slow
 def test_every_feature_is_read_by_some_rule():
     read = {
         node.attr

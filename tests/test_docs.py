@@ -57,6 +57,7 @@ def sections():
     ]
 
 
+@pytest.mark.slow
 def test_readme_shows_what_make_run_prints(printed, monkeypatch):
     monkeypatch.chdir(ROOT)
     (shown,) = blocks("text")
@@ -112,6 +113,7 @@ def outputs(text, folder):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "number"),
     [

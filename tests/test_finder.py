@@ -30,6 +30,7 @@ def test_import_nki_gives_the_very_module():
     )
 
 
+@pytest.mark.slow
 def test_whichever_name_comes_first_no_class_exists_twice():
     for first, second in (("nki.tensor", "trnsim.nki.tensor"), ("trnsim.nki.tensor", "nki.tensor")):
         assert python(

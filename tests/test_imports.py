@@ -70,6 +70,7 @@ def test_the_command_line_loads_its_parser_and_no_room(program):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_loads_no_other_command_and_no_framework(command):
     modules = loaded(HELP.replace("'--help'", f"{command!r}, '--help'"))

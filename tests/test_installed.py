@@ -101,6 +101,7 @@ def folder(wheel, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_wheel_has_the_package_the_examples_and_the_finder(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     examples = {path.name for path in (ROOT / "examples").iterdir() if path.is_file()}
@@ -117,6 +118,7 @@ def test_the_source_distribution_has_what_make_needs(source):
         assert (source / name).is_file(), name
 
 
+@pytest.mark.slow
 def test_outside_the_repository_the_demo_runs_without_torch(folder, tmp_path):
     command = folder / ".venv" / "bin" / "trnsim"
     shown = done([command, "demo"], tmp_path).splitlines()
@@ -129,6 +131,7 @@ def test_outside_the_repository_the_demo_runs_without_torch(folder, tmp_path):
     assert re.search(r"examples/mistake\.py:\d+ ", shown[mistake])
 
 
+@pytest.mark.slow
 def test_outside_the_repository_a_missing_script_names_an_example_that_is_there(folder, tmp_path):
     command = [folder / ".venv" / "bin" / "trnsim", "run", "examples/attention.py"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -138,6 +141,7 @@ def test_outside_the_repository_a_missing_script_names_an_example_that_is_there(
     assert "\nattention [1024, 128]: error against" in done([*command[:2], named], tmp_path)
 
 
+@pytest.mark.slow
 def test_a_program_that_needs_torch_is_told_what_to_install(folder):
     command = [folder / ".venv" / "bin" / "trnsim", "run", "examples/train_loop.py"]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -159,6 +163,7 @@ def test_readmes_first_block_names_targets_of_the_makefile():
         assert re.search(rf"^{command}:", makefile, re.MULTILINE), command
 
 
+@pytest.mark.slow
 def test_readmes_commands_run_as_printed_after_make_run(folder):
     printed = done(["bash", "-ec", BLOCKS[1]], folder)
     assert (folder / "out.npy").is_file()
@@ -166,6 +171,7 @@ def test_readmes_commands_run_as_printed_after_make_run(folder):
     assert {path.name for path in (folder / "before").iterdir()} >= {"step1.html", "step1.json"}
 
 
+@pytest.mark.slow
 def test_readmes_commands_for_pytorch_run_once_it_is_installed(folder):
     pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
     install, *commands = BLOCKS[2].splitlines()

@@ -4,6 +4,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE, TESTS = ROOT / "src" / "trnsim", ROOT / "tests"
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
@@ -110,6 +112,7 @@ def test_no_source_file_is_longer_than_five_hundred_lines():
     assert {file: lines for file, lines in counted.items() if lines > MAX_FILE_LINES} == {}
 
 
+@pytest.mark.slow
 def test_no_function_is_longer_than_sixty_lines_of_code():
     counted = dict(one for file in FILES for one in lengths(file))
     assert len(counted) > len(FILES)

@@ -268,6 +268,7 @@ def reference(arrays, program):
     return now
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.lists(
@@ -342,6 +343,7 @@ def interrupted():
     signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [True, False])
 @pytest.mark.parametrize("lnc", [1, 2])
 @pytest.mark.parametrize(("error", "kind"), [(wrong, ValueError), (interrupted, KeyboardInterrupt)])

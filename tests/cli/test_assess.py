@@ -42,6 +42,7 @@ def test_the_file_is_what_json_prints(tmp_path):
     assert read(path).workload("addresses").best == "inf2.xlarge"
 
 
+@pytest.mark.slow
 def test_programs_are_scanned():
     output = run(PROTEINS, "--on", "trn1.32xlarge", "--as-of", "2026-11-21")
     assert output.startswith("folding: NO-GO. CUDA-only: ")

@@ -53,6 +53,7 @@ def test_text_is_escaped():
         assert f"&lt;{word}&gt;" in body
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 def test_a_browser_draws_a_row_for_each_claim(judged, tmp_path):
     path = tmp_path / "claims.html"

@@ -26,6 +26,7 @@ def program(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_a_program_is_compiled_for_every_chip_that_is_named(program, tmp_path):
     done = run(program, "--on", "trn1,trn2", "--report", tmp_path / "out")
     assert done.exit_code == 0, done.output
@@ -100,6 +101,7 @@ def test_a_configuration_without_transformers_says_what_to_install(tmp_path, mon
     assert error.fix == "pip install 'trnsim[models]'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pt2", "py"])
 def test_a_graph_is_split_over_as_many_cores_as_asked(program, tmp_path, monkeypatch, kind):
     path = tmp_path / "net.py"

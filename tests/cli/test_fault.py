@@ -141,6 +141,7 @@ def sysfs_of_device_3(tmp_path):
     os.close(keeper.files.descriptor)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="counters of Linux's sysfs")
 def test_a_memory_that_fails_is_the_same_to_everybody(place, struck, sysfs_of_device_3):
     """The program's error, neuron-monitor, Prometheus, sysfs and the log tell of one fault."""

@@ -53,6 +53,7 @@ def test_a_misspelled_command_is_answered_with_those_like_it():
     assert "No such command 'claimz'. Did you mean 'claims'?" in result.output
 
 
+@pytest.mark.slow
 def test_the_installed_command_answers():
     code = "from trnsim.cli import main; main()"
     done = subprocess.run(

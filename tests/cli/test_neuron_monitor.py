@@ -31,6 +31,7 @@ def stream(tmp_path):
     process.communicate()
 
 
+@pytest.mark.slow
 def test_a_line_is_a_report_and_interrupting_ends_it_quietly(stream):
     reports = [json.loads(stream.stdout.readline()) for _ in range(3)]
     assert {one["instance_info"]["instance_type"] for one in reports} == {"trn1.32xlarge"}

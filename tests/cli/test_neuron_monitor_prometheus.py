@@ -56,6 +56,7 @@ def test_reports_that_are_piped_in_are_scraped(tmp_path):
         exporter.stderr.close()
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_an_error_of_the_command(tmp_path):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -15,6 +15,7 @@ from trnsim.cli import app, neuron_top
 from trnsim.errors import BadInput
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are of Unix")
 @pytest.mark.parametrize("ending", ["q", "SIGTERM"])
 def test_it_ends_cleanly_and_leaves_the_terminal_as_it_was(ending, tmp_path):
@@ -72,6 +73,7 @@ def test_without_a_terminal_it_says_what_prints_the_same():
         CliRunner().invoke(app, ["neuron-top"], catch_exceptions=False)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell closes it")
 @pytest.mark.parametrize("closed", ["<&-", "2>&-"])
 def test_without_an_open_stream_it_is_the_same_error(closed, tmp_path):

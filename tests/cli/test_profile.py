@@ -35,6 +35,7 @@ def failure(*arguments, cwd):
     return done.stderr
 
 
+@pytest.mark.slow
 def test_view_writes_the_page_and_prints_its_path(stored):
     page = stored / "v1" / "step1.html"
     page.unlink()
@@ -123,6 +124,7 @@ def models(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_two_flags_of_a_model_are_compared_by_module(models):
     text = printed("diff", "plain.json", "cast.json", cwd=models)
     assert "before   net.py, LNC=2 on trn2" in text

@@ -14,6 +14,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 ATTENTION = EXAMPLES / "attention.py"
 
 
+@pytest.mark.slow
 def test_a_training_script_is_reported_by_module_and_operator(tmp_path):
     pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
     done = trnsim("run", EXAMPLES / "train_loop.py", "--report", "here", cwd=tmp_path)
@@ -264,6 +265,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_program_and_a_kernel_run_on_ranks(tmp_path):
     (tmp_path / "k.py").write_text(ON_RANKS)
     np.save(tmp_path / "x.npy", np.ones((4, 4), np.float32))

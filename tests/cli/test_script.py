@@ -145,6 +145,7 @@ def test_however_a_program_ends_its_kernels_are_reported(ending, status, said, t
     assert frames == (['  File "prog.py", line 14, in <module>'] if is_users else [])
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_program_and_keeps_its_reports(tmp_path):
     sleep = "import time\nprint('ready', flush=True)\ntime.sleep(60)\n"
     (tmp_path / "prog.py").write_text(PROGRAM + sleep)
@@ -242,6 +243,7 @@ def test_what_is_no_python_is_refused(content, reason, tmp_path):
         script.checked(tmp_path / "p.py")
 
 
+@pytest.mark.slow
 def test_a_training_step_is_shown_though_its_report_cannot_be_written(tmp_path):
     pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
     step = "import torch, torch_neuron\ny = torch.ones(3).to('neuron') + 1\n"

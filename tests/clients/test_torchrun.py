@@ -30,6 +30,7 @@ def alone():
     return found
 
 
+@pytest.mark.slow
 def test_a_program_of_two_processes_trains_and_resumes_as_one_does_on_the_cpu(tmp_path):
     said = torchrun(RANKS, PROGRAM, str(tmp_path / "saved"), folder=tmp_path)
     (line,) = [line for line in said.splitlines() if line.startswith("ANSWER")]

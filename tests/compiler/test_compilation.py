@@ -157,6 +157,7 @@ def test_the_flag_of_the_compiler_says_how_many_cores_and_is_not_contradicted():
         compile_graph(graph, lnc=1, flags=flags)
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(st.randoms(use_true_random=False), st.integers(4, 12))
 def test_two_cores_are_never_slower_than_one_nor_faster_than_the_bound(random, operations):

@@ -66,6 +66,7 @@ def test_the_sum_of_parts_is_the_product(dtype, places):
     assert np.abs(found.astype(np.float64) - wanted.astype(np.float64)).max() <= near * largest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_weight", [True, False])
 def test_a_program_of_a_long_contraction_has_its_values(is_weight):
     made = Made("bfloat16")

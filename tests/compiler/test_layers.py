@@ -133,6 +133,7 @@ def test_runs_that_do_not_read_each_other_are_shortened_apart():
     assert len(found.nodes) == len(graph.nodes) - 3 * 3 - 4 * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 128, 600])
 def test_a_few_layers_forward_and_backward_give_the_time_of_all_within_a_hundredth(rows):
     graph, weights = trained(9, rows=rows)

@@ -25,6 +25,7 @@ MANY = int(os.environ.get("TRNSIM_GRAPHS", "0"))
 """Graphs by chance: the same 30 each time, or with TRNSIM_GRAPHS=200 as many new ones."""
 
 
+@pytest.mark.slow
 @settings(max_examples=MANY or 30, derandomize=not MANY)
 @given(st.randoms(use_true_random=False), st.sampled_from(CHIPS), st.integers(1, 10))
 def test_a_graph_by_chance_gives_what_its_reference_says(random, chip, operations):

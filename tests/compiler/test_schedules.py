@@ -68,6 +68,7 @@ def test_the_first_of_the_fastest_is_kept(times, wanted):
     ]
 
 
+@pytest.mark.slow
 def test_an_interrupted_search_goes_on_where_it_was_and_more_search_is_no_slower(monkeypatch):
     """Levels share what was tried: each after the first pays for what it tries besides."""
     graph, weights = wide()
@@ -98,6 +99,7 @@ def test_an_interrupted_search_goes_on_where_it_was_and_more_search_is_no_slower
     assert found.device_time_s < first_s
 
 
+@pytest.mark.slow
 def test_the_layers_of_a_model_have_the_schedule_of_the_fewest(monkeypatch):
     graph, weights = stack(8, width=2048, rows=2048)
     whole, calls = pricing.trace, []

@@ -45,6 +45,7 @@ def decided(name, predictor, asked=ASKED, **changes):
     return decide(replace(workload, **changes), ON, places, asked)
 
 
+@pytest.mark.slow_cases("games")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_decision_is_the_one_expected(name, predictor):
     (found,) = assess(inventory(name), ASKED, predictor=predictor).workloads

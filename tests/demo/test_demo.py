@@ -73,6 +73,7 @@ def test_a_kernel_without_a_mistake_is_called_legal():
     assert demo.mistake_lines(kernel=legal) == ["2 Mistake   none: the kernel is legal"]
 
 
+@pytest.mark.slow
 def test_other_seeds_and_steps_give_other_losses():
     pytest.importorskip("torch")
     first, again, other, longer = (
@@ -94,6 +95,7 @@ def test_where_torch_is_absent_the_line_says_how_to_enable_it(monkeypatch):
     ]
 
 
+@pytest.mark.slow
 def test_cost_has_a_line_for_each_platform_with_its_price_or_none():
     lines = demo.cost_lines(as_of=DAY)
     table = {line.split()[0]: line for line in lines[2:]}
@@ -104,6 +106,7 @@ def test_cost_has_a_line_for_each_platform_with_its_price_or_none():
     assert "2026-10-09" in table["trn2"]
 
 
+@pytest.mark.slow
 def test_more_tokens_cost_more_time_and_money():
     def hours(lines):
         return [re.findall(r"[\d.,]+ (?:d|h|min)\b", line)[0] for line in lines[2:]]

@@ -105,6 +105,7 @@ os.wait()
 """
 
 
+@pytest.mark.slow
 def test_a_rank_writes_them_at_its_end(tmp_path):
     given = os.environ | {"TRNSIM_RANK_FIGURES": str(tmp_path / "ranks"), "RANK": "2"}
     subprocess.run([sys.executable, "-c", PROGRAM], env=given, check=True)

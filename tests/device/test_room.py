@@ -2,11 +2,14 @@ import pkgutil
 import subprocess
 import sys
 
+import pytest
+
 from trnsim import device
 
 FRAMEWORKS = ("torch", "jax")
 
 
+@pytest.mark.slow
 def test_no_module_of_the_room_imports_a_framework():
     modules = [found.name for found in pkgutil.iter_modules(device.__path__)]
     assert {"call_log", "hbm", "kernel_call", "step_report"} <= set(modules)

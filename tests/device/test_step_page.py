@@ -46,6 +46,7 @@ def test_kernels_and_launches_lie_one_after_the_other_within_the_drawing(steps):
     assert all(x + width <= 1162 for x, width in spans)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 def test_a_browser_draws_it(steps, tmp_path):
     path = tmp_path / "step.html"

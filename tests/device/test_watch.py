@@ -333,6 +333,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.slow
 def test_memory_of_pytorch_is_what_pytorch_says(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(PROGRAM)],

@@ -82,6 +82,7 @@ def test_every_pattern_decodes_as_ml_dtypes_decodes_it(dtype):
     assert_same(got, expected)
 
 
+@pytest.mark.slow
 def test_ten_million_float32_encode_as_ml_dtypes_encodes_them():
     for chunk in range(CHUNKS):
         values = random_float32(chunk)

@@ -22,6 +22,7 @@ def test_a_crossover_is_where_both_take_the_same():
     assert found == pytest.approx(3 * 1.5e-6 / (mesh - doubling), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_slopes_of_large_messages_are_as_published():
     large = [one for one in PUBLISHED if one.nbytes >= 1 << 24]
     assert len(large) == 3
@@ -35,6 +36,7 @@ def test_slopes_of_large_messages_are_as_published():
         assert abs(int(cells[7])) <= 25
 
 
+@pytest.mark.slow
 def test_the_page_has_every_row():
     lines = page().splitlines()
     assert sum(line.startswith("| all_") for line in lines) >= len(PUBLISHED) + 4

@@ -33,6 +33,7 @@ def opcodes(steps):
             yield step.opcode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", SEEDS[::GROUP])
 def test_random_legal_kernels_hold_what_the_oracle_says(first):
     for seed in range(first, first + GROUP):
@@ -41,6 +42,7 @@ def test_random_legal_kernels_hold_what_the_oracle_says(first):
         assert tally.exact + tally.bounded > tally.unknown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", SEEDS[::GROUP])
 def test_random_kernels_called_again_on_other_inputs_do_what_fresh_ones_do(first):
     for seed in range(first, first + GROUP, 2):
@@ -52,6 +54,7 @@ def begins_without_tensor(kernel):
     return "ndarray" not in kernel.source().split("\n")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trusted", ["line", "tensors"])
 def test_a_record_that_is_followed_too_far_is_found(trusted, monkeypatch):
     agrees = records.Follower.agrees
@@ -78,6 +81,7 @@ def test_a_record_that_is_followed_too_far_is_found(trusted, monkeypatch):
     assert any(map(is_found, asked))
 
 
+@pytest.mark.slow_cases("80")
 @pytest.mark.parametrize("first", SEEDS[::GROUP])
 def test_random_mistakes_end_in_a_named_error_with_its_line_and_a_fix(first):
     for seed in range(first, first + GROUP):
@@ -91,6 +95,7 @@ def test_a_seed_is_a_kernel():
     assert generate(7).source() != generate(8).source()
 
 
+@pytest.mark.slow
 def test_the_seeds_cover_every_instruction_that_the_oracle_knows():
     found = {code for seed in SEEDS for code in opcodes(generate(seed).steps)}
     assert sorted(found) == sorted(MEANINGS)
@@ -144,6 +149,7 @@ def halve_the_scales(monkeypatch):
     monkeypatch.setattr(matmul_mx, "mx_dequantize", lambda x, scale: genuine(x, scale) / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "break_it",
     [

@@ -9,12 +9,14 @@ SAID = (
 )
 
 
+@pytest.mark.slow
 def test_a_program_that_asks_for_nothing_gets_the_device_and_is_told_once(ran):
     done = ran(f"{SHOWS}\nimport jax.numpy as jnp; print(jnp.ones(3).sum())")
     assert done.stdout == "neuron\n3.0\n"
     assert done.stderr.count(SAID) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variables", "backend"),
     [
@@ -31,6 +33,7 @@ def test_a_program_that_says_what_it_wants_gets_it_and_is_told_nothing(ran, vari
     assert SAID not in done.stderr
 
 
+@pytest.mark.slow
 def test_it_stays_away_from_an_accelerator(ran):
     program = "from jax._src import hardware_utils\n"
     program += "hardware_utils.num_available_tpu_chips_and_device_id = lambda: (4, 'id')\n"
@@ -39,6 +42,7 @@ def test_it_stays_away_from_an_accelerator(ran):
     assert ran(program, JAX_PLATFORMS="neuron").stdout == "False\n"
 
 
+@pytest.mark.slow
 def test_the_real_plugin_wins(ran, tmp_path):
     folder = tmp_path / "jax_neuronx-0.7.0.dist-info"
     folder.mkdir()
@@ -63,6 +67,7 @@ except RuntimeError as error:
 """
 
 
+@pytest.mark.slow
 def test_outside_the_tested_versions_nothing_happens_until_the_platform_is_asked_for(ran):
     printed = ran(OLD).stdout
     assert printed.startswith("cpu\n")

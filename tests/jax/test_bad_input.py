@@ -128,6 +128,7 @@ def printed():
     return dict(line.split("| ", 1) for line in done.stdout.splitlines() if "| " in line)
 
 
+@pytest.mark.slow_cases("temporaries")
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_mistake_is_an_error_and_the_process_goes_on(printed, name):
     assert EXPECTED[name] in printed[name]

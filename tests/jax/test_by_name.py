@@ -1,6 +1,7 @@
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["jax_neuronx", "libneuronxla"])
 def test_importing_awss_package_asks_for_the_platform(ran, package):
     program = f"import {package}, jax; print(jax.default_backend())"

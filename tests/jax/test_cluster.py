@@ -43,6 +43,7 @@ def plain_environment():
     return {name: value for name, value in os.environ.items() if not name.startswith(READ)}
 
 
+@pytest.mark.slow
 def test_processes_that_awss_variables_name_join_without_an_argument(plain_environment):
     root = f"127.0.0.1:{free_port()}"
 
@@ -100,11 +101,13 @@ def found_of(cases, plain_environment, variables):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_the_cluster_is_there_where_its_variables_are(plain_environment):
     found = found_of(CASES, plain_environment, AWSS)
     assert found == [wanted for _, _, wanted in CASES]
 
 
+@pytest.mark.slow
 def test_what_was_launched_within_a_batch_system_is_no_job_of_its(plain_environment):
     launched = AWSS | SLURM | {"TRNSIM_RESTART": "0"}
     assert found_of([(launched, None, OURS)], plain_environment, launched) == [OURS]

@@ -27,6 +27,7 @@ def reported(tmp_path_factory):
     return done.stdout, (folder / "here" / "step.html").read_text()
 
 
+@pytest.mark.slow
 def test_it_trains_on_the_device_as_on_the_cpu(ran, reported):
     (on_neuron,) = re.findall("^(loss .* on) neuron$", reported[0], re.MULTILINE)
     on_cpu = ran(EXAMPLE.read_text(), JAX_PLATFORMS="cpu").stdout
@@ -50,6 +51,7 @@ KERNEL = EXAMPLE.with_name("kernel_jax.py")
 PAGE = Path(__file__).parents[2] / "docs" / "kernels-in-jax.md"
 
 
+@pytest.mark.slow
 def test_the_page_on_kernels_shows_its_example_and_what_it_prints(tmp_path):
     """Run by trnsim, which times the kernels within the step and apart."""
     pytest.importorskip("typer")

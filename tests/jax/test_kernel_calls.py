@@ -85,6 +85,7 @@ print(float((jnp.ones(3) + 1).sum()))
 """
 
 
+@pytest.mark.slow
 def test_an_exported_program_runs_where_its_kernels_are_and_says_so_elsewhere(ran, tmp_path):
     pytest.importorskip("flatbuffers", reason="jax.export writes files with flatbuffers")
     from pathlib import Path  # noqa: PLC0415

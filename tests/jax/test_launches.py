@@ -138,6 +138,7 @@ def test_a_launch_grid_is_the_cores_of_a_logical_one():
         halves[3](jnp.asarray(given))
 
 
+@pytest.mark.slow
 def test_in_a_loop_and_in_a_branch():
     loop = jax.jit(lambda x: jax.lax.scan(lambda c, _: (double(c) + 1, None), x, length=4)[0])
     expected = X
@@ -159,6 +160,7 @@ def sum_of(a, b):
 sum_of.defvjp(lambda a, b: (sum_of(a, b), None), lambda _, grown: (double(grown) / 2, grown))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transformed", [lambda f: f, jax.jit, jax.checkpoint])
 def test_a_gradient_by_custom_vjp_is_that_of_the_same_function(transformed):
     def gradient(function):
@@ -245,6 +247,7 @@ def test_its_time_is_that_of_its_own_program_with_scope_and_line(neuron):
     assert (node.origin.module, node.origin.line.file) == ("mlp", __file__)
 
 
+@pytest.mark.slow
 def test_exact_numerics_compute_the_program_kernel_by_kernel():
     program = jax.jit(lambda x: double(jnp.tanh(x)) + 1)
     loop = jax.jit(lambda x: jax.lax.scan(lambda c, _: (double(c) / 2, None), x, length=40)[0])

@@ -267,6 +267,7 @@ def test_numerics_are_those_of_every_framework():
     assert mode.kind == "fast"
 
 
+@pytest.mark.slow
 def test_exact_values_of_loops_and_branches_are_those_of_their_kernels(recorded):
     def program(x):
         def trip(carried, _):

@@ -28,6 +28,7 @@ grown_kib(lambda: jax.device_put(x))
 MOST_KIB = 20 << 10
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="Linux says the peak there")
 def test_ten_thousand_calls_and_copies_keep_within_twenty_mebibytes(ran):
     grown = [int(line) for line in ran(PROGRAM, JAX_PLATFORMS="neuron").stdout.split()]

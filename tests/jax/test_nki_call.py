@@ -31,6 +31,7 @@ def like(array, dtype=None):
     return jax.ShapeDtypeStruct(array.shape, dtype or array.dtype)
 
 
+@pytest.mark.slow
 def test_the_name_is_that_of_awss_package(ran):
     said = ran(
         "import jax_neuronx; print(jax_neuronx.nki_call.__module__, hasattr(jax_neuronx, 'x'))"

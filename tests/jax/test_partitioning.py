@@ -62,6 +62,7 @@ def table(found):
     return {row: rows.count(row) for row in rows}
 
 
+@pytest.mark.slow
 def test_a_llama_over_eight_cores(ran):
     found = measured(ran, 4, 2, is_exact=True)
     assert found["fast"] < 1e-5
@@ -83,6 +84,7 @@ def test_a_llama_over_eight_cores(ran):
     assert shown["all_reduce", 4, fsdp] == 1  # the loss
 
 
+@pytest.mark.slow
 def test_axes_that_are_four_and_six_long(ran):
     found = measured(ran, 4, 6, smaller="llama.LAYERS, llama.TOKENS = 1, 5")
     assert found["fast"] < 1e-5

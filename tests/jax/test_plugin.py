@@ -1,5 +1,7 @@
 """The life of a process with the plugin: its end, and clients one after the other."""
 
+import pytest
+
 ENDS = """
 import jax, jax.numpy as jnp, atexit
 kept = [jnp.ones(3) + at for at in range(5)]
@@ -13,6 +15,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_a_process_ends_with_arrays_alive_and_a_computation_under_way(ran):
     done = ran(ENDS, JAX_PLATFORMS="neuron")
     assert done.stdout == "done\n"
@@ -28,6 +31,7 @@ print(float(jnp.ones(4).sum()), jax.devices()[0].platform)
 """
 
 
+@pytest.mark.slow
 def test_backends_can_be_cleared_and_made_again(ran):
     assert ran(AGAIN, JAX_PLATFORMS="neuron").stdout == "3.0\n4.0 neuron\n"
 

@@ -83,6 +83,7 @@ def test_a_result_varies_over_the_mesh_as_its_operands_do(neuron):
     assert (seen[2].shape, seen[2].dtype, seen[2].weak_type) == ((7, 2), np.int32, False)
 
 
+@pytest.mark.slow
 def test_decompositions_of_a_host_are_the_hosts(neuron):
     given = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
     square = given @ given.T
@@ -105,6 +106,7 @@ def test_a_chip_refuses_them_by_name(neuron, monkeypatch):
         jax.jit(lambda a: jax.lax.linalg.eigh(a)[1])(x)
 
 
+@pytest.mark.slow
 def test_an_inverse_within_shard_map(neuron):
     mesh = jax.sharding.Mesh(np.array(neuron[:2]), "x")
     split = jax.sharding.PartitionSpec("x")

@@ -115,6 +115,7 @@ multihost_utils.sync_global_devices("end")
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("platforms", ["neuron", "neuron,cpu"])
 def test_two_processes_compute_on_one_mesh(platforms):
     one, other = together(COMPUTES, 2, JAX_PLATFORMS=platforms, **{COUNTS: "2,2"})
@@ -142,6 +143,7 @@ except Exception as error:
 )
 
 
+@pytest.mark.slow
 def test_when_a_process_is_killed_the_other_gets_an_error():
     one, other = together(DIES, 2, JAX_PLATFORMS="neuron", **{COUNTS: "1,1"})
     assert other.returncode == -signal.SIGKILL
@@ -164,6 +166,7 @@ np.asarray(half(b).addressable_data(0))
 )
 
 
+@pytest.mark.slow
 def test_each_process_tells_of_its_own_groups_by_numbers_of_all(tmp_path, monkeypatch):
     monkeypatch.setenv("TRNSIM_RANK_FIGURES", str(tmp_path))
     ranks = [{"RANK": str(rank)} for rank in range(4)]

@@ -109,6 +109,7 @@ print(np.unique(np.asarray(jax.jit(lambda x: x.astype(jnp.bfloat16))(x)).astype(
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "size"), [("1", 2), ("0", 1)])
 def test_the_environment_asks_for_it(ran, asked, size):
     found = ran(PROGRAM, JAX_PLATFORMS="neuron", NEURON_RT_STOCHASTIC_ROUNDING_EN=asked)

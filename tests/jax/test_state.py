@@ -34,6 +34,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.slow
 def test_a_jitted_program_appears_with_its_cores_executions_and_memory(ran, tmp_path):
     done = ran(
         FED,
@@ -89,6 +90,7 @@ print(np.asarray(product(kept))[0, 0])
 """
 
 
+@pytest.mark.slow
 def test_a_program_and_its_copies_meet_a_fault_as_the_runtimes_error(ran, tmp_path):
     done = ran(
         MEETS,
@@ -99,6 +101,7 @@ def test_a_program_and_its_copies_meet_a_fault_as_the_runtimes_error(ran, tmp_pa
     assert done.stdout == "[True, True, True] 3 3\n64.0\n"
 
 
+@pytest.mark.slow
 def test_an_instance_that_is_not_emulated_is_named(ran):
     program = "import jax; jax.devices('neuron')"
     done = ran(program, expected=1, JAX_PLATFORMS="neuron", TRNSIM_INSTANCE="inf1.xlarge")

@@ -35,6 +35,7 @@ def same_bits(ours, theirs):
         assert one.tobytes() == other.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 def test_a_model_of_scanned_layers_trains_as_on_the_cpu(on_both, dtype):
     step, given, params = (
@@ -72,6 +73,7 @@ def drawn(implementation, names, numbers):
     return {name: SAMPLES[name](jax.random.fold_in(key, 1)) for name in names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("implementation", "words", "names"),
     [("threefry2x32", 2, SAMPLES), ("rbg", 4, ["bits", "split"]), ("unsafe_rbg", 4, ["bits"])],

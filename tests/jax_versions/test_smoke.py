@@ -58,6 +58,7 @@ def test_a_step_with_gradients():
     np.testing.assert_allclose(step(W, X), stepped(W, X), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_random_numbers_are_those_of_the_cpu():
     with jax.default_device(jax.devices("cpu")[0]):
         wanted = np.asarray(jax.random.normal(jax.random.key(7), (3, 5)))
@@ -140,6 +141,7 @@ def ran(program):
     )
 
 
+@pytest.mark.slow
 def test_a_process_ends_well():
     done = ran("import jax.numpy as jnp; x = jnp.ones(3) + 1; print(x.sum(), x.device)")
     assert (done.returncode, done.stdout.split()[0]) == (0, "6.0")
@@ -147,6 +149,7 @@ def test_a_process_ends_well():
     assert "Error" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["0.7.2", "0.11.0"])
 def test_a_version_that_is_not_tested_is_refused_and_named(version):
     done = ran(

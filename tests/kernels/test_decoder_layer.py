@@ -50,12 +50,14 @@ def expected(layer):
     return state + (gate / (1 + np.exp(-gate)) * (x @ given["w_up"])) @ given["w_down"]
 
 
+@pytest.mark.slow
 def test_the_angles_are_those_of_the_last_position(layer):
     cos, sin = (layer.layer()[name][0] for name in ("cos", "sin"))
     np.testing.assert_allclose(cos**2 + sin**2, 1, rtol=1e-6)
     np.testing.assert_allclose(sin[:, 0], np.sin(layer.CONTEXT - 1), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lnc", "parts"), [(1, 1), (1, 2), (2, 2)])
 def test_eight_ranks_have_what_one_has_and_what_numpy_says(layer, world, lnc, parts):
     (alone,) = world(ranks=1).outputs
@@ -66,6 +68,7 @@ def test_eight_ranks_have_what_one_has_and_what_numpy_says(layer, world, lnc, pa
         np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_part_is_exchanged_behind_the_products_of_the_next(world, hidden_s):
     whole, split = (world(lnc=1, parts=parts) for parts in (1, 2))
     assert hidden_s(whole.runs[0], "all_reduce") == [0, 0]
@@ -86,6 +89,7 @@ def narrow(example):
     return found
 
 
+@pytest.mark.slow_cases("inner")
 @pytest.mark.parametrize("tensor", ["heads", "attention0", "inner", "mlp0", "mlp1"])
 def test_without_a_barrier_there_is_a_race(narrow, tensor, without_barrier):
     met = without_barrier(tensor)

@@ -27,6 +27,7 @@ def world(layer):
     return ran
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "lnc"), [(4, 1), (8, 1), (8, 2)])
 def test_each_rank_has_its_tokens_from_all_experts(world, ranks, lnc):
     assert not world(ranks=ranks, lnc=lnc).warnings
@@ -55,6 +56,7 @@ def test_places_and_order_of_tokens_by_hand(layer):
     np.testing.assert_array_equal(metadata, np.array(wanted) * layer.HIDDEN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lnc", [1, 2])
 def test_the_shared_expert_works_while_tokens_travel(world, lnc, hidden_s):
     worlds = world(ranks=8, lnc=lnc, has_shared=False), world(ranks=8, lnc=lnc)
@@ -73,6 +75,7 @@ def test_the_shared_expert_works_while_tokens_travel(world, lnc, hidden_s):
     assert added_s < 0.7 * (with_s - without_s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tensor", ["sent", "received", "results", "returned"])
 def test_without_a_barrier_there_is_a_race(layer, tensor, without_barrier):
     met = without_barrier(tensor)

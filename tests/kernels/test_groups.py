@@ -115,6 +115,7 @@ def costs():
     return cost.pop("memset"), cost
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(events=events())
 def test_each_group_waits_for_its_own_cores_alone(costs, events):

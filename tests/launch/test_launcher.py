@@ -65,6 +65,7 @@ sys.exit(5)
 """
 
 
+@pytest.mark.slow
 def test_a_rank_that_ends_because_of_another_is_not_the_one_that_is_named(tmp_path):
     ended, said, _, took_s = launched(tmp_path, FOLLOWS)
     assert ended.status == 5
@@ -98,6 +99,7 @@ def test_a_lost_rank_is_named_and_the_others_end_with_it(tmp_path, end, status, 
     assert running(str(tmp_path)) == []
 
 
+@pytest.mark.slow
 def test_all_ranks_start_again_as_often_as_allowed(tmp_path):
     code = (
         "print('start', os.environ['TRNSIM_RESTART'], flush=True); time.sleep(0.2)\n"
@@ -142,6 +144,7 @@ sys.exit(launch(job, print, lambda text: print(text, end="", flush=True)).status
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_passes_through_and_leaves_no_process(tmp_path, number):
     code = f"marker = {str(tmp_path)!r}\nprint('up', flush=True); time.sleep(60)"
@@ -159,6 +162,7 @@ def test_a_signal_passes_through_and_leaves_no_process(tmp_path, number):
     assert running(str(tmp_path)) == []
 
 
+@pytest.mark.slow
 def test_a_fault_that_found_no_step_is_said(tmp_path):
     code = "from trnsim.device.steps import steps\nsteps.optimizer_begins()"
     ended, said, *_ = launched(tmp_path, code, fault_texts=("rank=2,step=2",))

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(
 PROGRAM = Path(__file__).parents[2] / "examples" / "train_ranks_jax.py"
 
 
+@pytest.mark.slow
 def test_a_killed_process_of_jax_is_named_and_all_go_on_from_the_checkpoint(tmp_path):
     launched = subprocess.run(
         [

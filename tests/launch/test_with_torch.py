@@ -16,6 +16,7 @@ CATCHES = Path(__file__).parent / "catches_faults.py"
 PROGRAM = Path(__file__).parents[2] / "examples" / "train_ranks.py"
 
 
+@pytest.mark.slow
 def test_a_rank_whose_memory_fails_is_named_and_all_go_on_from_the_checkpoint(tmp_path, capfd):
     options = ["--instance", "trn2.48xlarge", "--nodes", "2", "--ranks-per-node", "1"]
     options += ["--fault", "hbm-ecc=rank:1,step=3", "--max-restarts", "1"]
@@ -47,6 +48,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 def test_each_kind_of_fault_appears_in_the_state(tmp_path, capfd, monkeypatch):
     """Of a rank that catches the error and goes on; the faults stay counted after it."""
     monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))

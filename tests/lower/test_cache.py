@@ -50,6 +50,7 @@ def test_off_keeps_nothing_and_a_folder_that_cannot_be_made_is_no_error(tmp_path
     assert cache.read(KEY) is None
 
 
+@pytest.mark.slow
 def test_a_kernel_that_another_process_timed_is_not_run_again(folder, monkeypatch):
     code = (
         "from trnsim.graph import Graph\nfrom trnsim.lower import costs\n"

@@ -146,6 +146,7 @@ def test_equal_faults_of_a_function_are_told_apart():
     assert sums[1].applied(source) == "def f(x):\n    x = x + 1\n    x = (x - 1)\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_fault_of_a_room_is_another_program(room):
     for by_kind in faults_of(room).values():

@@ -65,6 +65,7 @@ def test_what_is_caught_is_kept_and_what_survives_is_not(monkeypatch, tmp_path):
     assert verdict(None, "hazards", some_fault(), mutants.kept()) == "caught by tests/a.py::test"
 
 
+@pytest.mark.slow
 def test_a_fault_is_put_in_a_copy_that_tests_import(tmp_path):
     test = tmp_path / "test_of_the_copy.py"
     test.write_text(
@@ -81,6 +82,7 @@ def test_a_fault_is_put_in_a_copy_that_tests_import(tmp_path):
     assert mutants.source_of("formatting.py") == source
 
 
+@pytest.mark.slow
 def test_a_test_that_never_ends_has_noticed(tmp_path, monkeypatch):
     test = tmp_path / "test_of_the_copy.py"
     test.write_text("import time\n\n\ndef test_it():\n    time.sleep(600)\n")

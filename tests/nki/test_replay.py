@@ -280,6 +280,7 @@ def test_a_replay_is_collected_and_the_recording_is_not():
     assert len(runs) == 2
 
 
+@pytest.mark.slow
 def test_arrays_are_let_go():
     x = X.copy()
     replay = trnsim.record(scaled, x)

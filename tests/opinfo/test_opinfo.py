@@ -24,6 +24,7 @@ SAMPLE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLE)
 @pytest.mark.parametrize("kind", ["forward", "gradient", "chip"])
 def test_an_entry_is_as_the_page_says(kind, name):
@@ -33,6 +34,7 @@ def test_an_entry_is_as_the_page_says(kind, name):
     assert bool(outcome.failure) == (name in REMAINS[kind]), outcome.failure
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", ["add", "sgn", "index_put", "nn.functional.layer_norm", "cumsum"])
 def test_an_entry_is_the_same_compiled(name):

@@ -30,7 +30,10 @@ FLAGS = [
     "--window-size=1280,800",
     "--dump-dom",
 ]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH"),
+]
 
 
 def rendered(path, tmp_path, fragment="", script=""):

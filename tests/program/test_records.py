@@ -209,6 +209,7 @@ def by_trace(box):
 WAYS = [value for name, value in list(globals().items()) if name.startswith("by_")]
 
 
+@pytest.mark.slow_cases("by_subclasses")
 @pytest.mark.parametrize("way", WAYS)
 def test_what_the_kernel_reads_anew_counts(way, random):
     box = [2.0]
@@ -508,6 +509,7 @@ def test_the_record_used_least_recently_goes(traced, monkeypatch, random):
     assert counts == [3, 3, 3, 3, 3, 3, 0, 3]
 
 
+@pytest.mark.slow
 def test_arrays_are_let_go(random):
     x, kernel = random((128, 512)), jit(scaled)
     results = [weakref.ref(run.outputs.base) for run in called(kernel, x, times=4)]

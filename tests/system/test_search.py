@@ -32,6 +32,7 @@ def test_results_are_in_the_order_of_the_points():
     assert search.map(half, []) == []
 
 
+@pytest.mark.slow
 def test_processes_find_what_one_finds():
     assert search.map(half, POINTS, processes=2) == [one / 2 for one in POINTS]
 
@@ -63,6 +64,7 @@ def test_another_function_or_argument_is_another_search():
     assert search.map(half, [1], processes=1) == [0.5]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system kills no process")
 def test_the_points_of_a_process_that_died_are_done_again(folder):
     function = partial(die_once, file=str(folder / "died"))

@@ -22,6 +22,7 @@ def recorded(program, core, policy):
     return schedule
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(streams(), CORES, POLICIES)
 def test_a_program_that_is_not_changed_takes_as_long(stream, core, policy):
@@ -31,6 +32,7 @@ def test_a_program_that_is_not_changed_takes_as_long(stream, core, policy):
     assert (found.start_s, found.end_s) == (before.start_s, before.end_s)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(streams(), CORES, POLICIES, st.data())
 def test_a_changed_program_runs_like_one_recorded_so(stream, core, policy, data):
@@ -85,6 +87,7 @@ def test_what_the_first_half_leaves_for_much_later_is_waited_for():
     assert halves_at_once(program, COMPILER).device_time_s == before.device_time_s
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(streams(), CORES, POLICIES)
 def test_halves_at_once_start_every_instruction(stream, core, policy):

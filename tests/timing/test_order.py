@@ -13,6 +13,7 @@ from trnsim.timing import Policy, choose, replay
 V, S, G, T = Engine.vector, Engine.scalar, Engine.gpsimd, Engine.tensor
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(launches(), launches(engines=(V, S, DMA, DMA), among=[("v2", 1), ("v3", 2)]))
 def test_a_plain_scheduler_with_the_same_rules_gives_the_same_times(launch, of_transfers):
@@ -40,6 +41,7 @@ def places(order, rank):
     return {index: place for place, (core, index) in enumerate(steps) if core == rank}
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(launches())
 def test_an_order_has_every_instruction_once_and_none_before_what_it_comes_after(launch):
@@ -53,6 +55,7 @@ def test_an_order_has_every_instruction_once_and_none_before_what_it_comes_after
                 assert place[earlier] < place[index]
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(launches(most=30))
 def test_no_instruction_of_a_compute_engine_is_farther_ahead_than_the_window(launch):

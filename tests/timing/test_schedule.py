@@ -123,6 +123,7 @@ def test_a_transfer_that_is_ready_does_not_wait_for_one_that_is_not(core_v3):
     assert list(placed.waited_for) == [-1, 0, -1, 2]
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(launches())
 def test_nothing_starts_before_its_causes_or_on_a_busy_engine(launch):
@@ -146,6 +147,7 @@ def test_nothing_starts_before_its_causes_or_on_a_busy_engine(launch):
             assert all(end <= start for (_, end), (start, _) in pairwise(sorted(intervals)))
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(launches())
 def test_members_of_a_meeting_start_together_and_meetings_of_a_core_in_turn(launch):
@@ -254,6 +256,7 @@ def test_the_same_launch_gives_the_same_schedule(launch):
 # Other constants, in the same order
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(launches(), st.sampled_from(sorted(FASTER)))
 def test_no_result_comes_later_on_a_faster_core(launch, name):
@@ -263,6 +266,7 @@ def test_no_result_comes_later_on_a_faster_core(launch, name):
         assert all(a <= b for a, b in zip(fast.end_s, slow.end_s, strict=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(launches(), st.lists(st.floats(0.1, 10), min_size=len(FASTER), max_size=len(FASTER)))
 def test_no_result_comes_later_where_each_constant_is_better(launch, factors):
@@ -275,6 +279,7 @@ def test_no_result_comes_later_where_each_constant_is_better(launch, factors):
         assert all(a <= b for a, b in zip(fast.end_s, slow.end_s, strict=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(launches(), st.data())
 def test_no_result_comes_later_without_one_of_the_dependences(launch, data):
@@ -301,6 +306,7 @@ def cores_of(core):
     return [core, *faster, *(sampled(core, draw) for draw in range(3))]
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(launches())
 def test_many_sets_of_constants_at_once_give_the_times_of_each_alone(launch):
@@ -327,6 +333,7 @@ def test_many_sets_at_once_keep_a_cores_meetings_in_turn(engines):
         assert found_s == placed.device_time_s
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(launches())
 def test_a_core_whose_neighbours_keep_step_is_never_later(launch):
@@ -348,6 +355,7 @@ def test_what_is_moved_to_another_engine_waits_for_what_it_followed(core_v3):
     assert found.waited_for[1] == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(launches(), st.data())
 def test_wherever_instructions_are_placed_each_comes_after_what_it_came_after(launch, data):

@@ -29,6 +29,7 @@ def python(program, **environment):
     return forked.python(program, *STRICT, **environment)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "autoload"),
     [
@@ -43,6 +44,7 @@ def test_every_way_to_import_it(program, autoload):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("autoload", ["1", "0"])
 def test_it_is_imported_after_pytorch(autoload):
     program = "import torch, torch_neuron; torch.ones(2, device='neuron')"
@@ -97,6 +99,7 @@ def test_another_backend_is_named(monkeypatch):
         backend.register()
 
 
+@pytest.mark.slow
 def test_trnsim_autoload_registers_nothing():
     program = """
 import torch
@@ -114,6 +117,7 @@ SAID = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "said"),
     [
@@ -136,6 +140,7 @@ def test_a_program_that_never_named_the_device_is_told_once(program, said):
     assert (done.returncode, done.stderr) == (0, said)
 
 
+@pytest.mark.slow
 def test_a_program_that_imports_the_device_first_has_named_it():
     done = anew("import torch_neuronx, torch; torch.accelerator.current_accelerator()")
     assert (done.returncode, done.stderr) == (0, "")
@@ -150,6 +155,7 @@ print(dict(dynamo.counters["frames"]), dict(dynamo.counters["graph_break"]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("autoload", ["1", "0"])
 def test_a_program_of_the_host_is_compiled_as_if_the_device_were_not_there(autoload):
     done = python(
@@ -175,6 +181,7 @@ print(library.is_neuron_available())
 """
 
 
+@pytest.mark.slow
 def test_another_accelerator_stays_the_default():
     done = python(ANOTHER)
     assert done.stdout == "cuda 3\n[1] neuron:0 True\nFalse\n"
@@ -184,6 +191,7 @@ def test_another_accelerator_stays_the_default():
     )
 
 
+@pytest.mark.slow
 def test_unknown_numerics_are_refused_with_the_legal_ones():
     for program in ("import torch_neuronx", "import torch; torch.device('neuron')"):
         done = python(program, TRNSIM_NUMERICS="exactly")

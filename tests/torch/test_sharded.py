@@ -84,6 +84,7 @@ class Resume:
         return first, losses_of(model, optimizer), losses_of(other, its_optimizer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["save", "async"])
 def test_a_sharded_model_goes_on_from_its_checkpoint(tmp_path, way):
     expected = apart(data_parallel)
@@ -110,6 +111,7 @@ class Offloaded:
         return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_pinned", [True, False])
 def test_parameters_on_the_host_train(is_pinned):
     for mine, expected in zip(apart(Offloaded(is_pinned)), apart(data_parallel), strict=True):
@@ -144,6 +146,7 @@ def in_flat_parameters(rank):
     return found
 
 
+@pytest.mark.slow
 def test_models_in_flat_parameters_train_as_the_cpu_does():
     for found, expected in zip(apart(in_flat_parameters), apart(data_parallel), strict=True):
         for options, mine in zip(FSDP1, found, strict=True):
@@ -204,6 +207,7 @@ def spread_attention(rank):
     return found
 
 
+@pytest.mark.slow
 def test_attention_of_tensors_over_processes_is_that_of_the_whole():
     for found in apart(spread_attention):
         for (_, is_causal, kind), answer in zip(CASES, found, strict=True):
@@ -230,6 +234,7 @@ def long_sequences(rank):
         return [t.cpu() for t in context_parallel_unshard(mesh, answer, [2] * 4)]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_attention_of_a_sequence_over_processes_is_that_of_the_whole():
     expected = attended(attention_data(), is_causal=True)

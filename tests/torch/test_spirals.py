@@ -5,6 +5,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 from trnsim.torch import spirals
 
 
+@pytest.mark.slow
 def test_the_demo_trains_like_the_cpu():
     result = spirals.train(seed=1, steps=10)
     assert result.steps == 10
@@ -13,6 +14,7 @@ def test_the_demo_trains_like_the_cpu():
     assert "MLP" in result.model
 
 
+@pytest.mark.slow
 def test_the_demo_runs_compiled_graphs_whose_time_is_of_the_chip():
     times = {chip: spirals.train(steps=1, target=chip) for chip in ("trn1", "trn2")}
     for result in times.values():

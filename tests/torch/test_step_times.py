@@ -29,6 +29,7 @@ def step():
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["trn1", "inf2", "trn2", "trn3"])
 def test_every_call_of_a_transformers_training_step_has_a_time(step, target):
     time = step_time(step, target)
@@ -37,6 +38,7 @@ def test_every_call_of_a_transformers_training_step_has_a_time(step, target):
     assert time.launch_s > 0
 
 
+@pytest.mark.slow
 def test_parts_add_up_to_the_whole(step):
     time = step_time(step, "trn2")
     for key in ("operation", "module", "phase"):
@@ -71,6 +73,7 @@ def small_model():
     ).to("neuron")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Using `torch.compile.module.`")
 @pytest.mark.parametrize("is_compiled", [False, True])
 def test_a_step_takes_the_same_time_however_its_values_are_computed(is_compiled):

@@ -26,6 +26,7 @@ def laps():
     return clock()._laps
 
 
+@pytest.mark.slow
 def test_a_clock_keeps_no_more_than_the_events_that_are_held():
     x = torch.ones(64, device="neuron")
     first = timed()

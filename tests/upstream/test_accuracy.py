@@ -62,6 +62,7 @@ def test_a_rewritten_kernel_computes_what_its_name_says(name):
     np.testing.assert_allclose(run.outputs, exact, rtol=2e-3, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_the_rewritten_matmul_reads_the_bytes_that_were_counted():
     """At 1/8 of the rows: w is loaded anew for each 128 rows, x for each 1,024 columns."""
     m, k, n = 512, 5120, 12288

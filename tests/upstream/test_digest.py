@@ -284,6 +284,7 @@ def test_many_differences_are_counted_and_a_few_shown(capsys):
     assert "and 3 more" in text
 
 
+@pytest.mark.slow
 def test_the_exit_status_says_whether_they_differ(tmp_path):
     head = {"clones": {}, "parts": ["s"], "failed": {}, "commit": "c"}
     one, other = tmp_path / "one.json", tmp_path / "other.json"
@@ -295,6 +296,7 @@ def test_the_exit_status_says_whether_they_differ(tmp_path):
         assert (done.returncode, done.stderr) == (status, b"")
 
 
+@pytest.mark.slow
 def test_a_part_that_breaks_is_said_to_have_failed(tmp_path):
     variables = digest.environment(tmp_path, tmp_path / "rows.jsonl")
     assert digest.run_part("nothing", tmp_path, variables) == "status 1: KeyError: 'nothing'"

@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from ledger import read, sample
 
 CASES = """
@@ -47,6 +48,7 @@ def run(folder, *arguments):
     return read(ledger)
 
 
+@pytest.mark.slow
 def test_a_ledger_has_each_case_with_its_outcome_reason_and_warnings(tmp_path):
     first, *cases, last = run(tmp_path)
     assert (first, last) == ({"population": 7, "chosen": 7}, {"finished": True})
@@ -58,6 +60,7 @@ def test_a_ledger_has_each_case_with_its_outcome_reason_and_warnings(tmp_path):
     assert found["test_warns"]["warnings"] == [["TrnsimWarning", "careful"]]
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_the_last_one_stopped(tmp_path):
     stopped = run(tmp_path, "-x")
     assert "finished" not in stopped[-1]

@@ -123,6 +123,7 @@ def of_a_latency(latency_s, models):
     ]
 
 
+@pytest.mark.slow
 def test_the_constant_is_found_again():
     assert model_fit.latency(of_a_latency(42e-6, 2)) == pytest.approx(42e-6)
 
@@ -131,6 +132,7 @@ def test_without_decode_rows_there_is_no_constant():
     assert model_fit.latency([]) is None
 
 
+@pytest.mark.slow
 def test_a_row_has_the_constant_of_the_other_models():
     rows = [*of_a_latency(42e-6, 2), exchanging(60, 1e-3, 1.0, "an odd one")]
     results = model_fit.leave_one_out(rows)
@@ -176,6 +178,7 @@ def test_no_estimate_is_below_its_bound():
     assert Estimate(**json.loads(json.dumps(found.as_dict()))).as_dict() == found.as_dict()
 
 
+@pytest.mark.slow
 def test_the_page_has_every_row_and_why_others_are_not_run():
     cases = list(CASES.values())
     row = exchanging(10, 1e-3, 2e-3)
@@ -192,6 +195,7 @@ def test_the_page_has_every_row_and_why_others_are_not_run():
         assert model_page._pair(target) in line
 
 
+@pytest.mark.slow
 def test_many_prompts_take_what_one_and_a_second_one_take():
     def made(rows):
         graph = Graph()

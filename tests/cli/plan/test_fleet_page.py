@@ -129,6 +129,7 @@ def test_the_table_has_a_row_for_each_hour_and_name(made):
     assert cells["tokens_p50"] == ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 def test_a_browser_draws_the_day_as_figures_json_says(made, tmp_path):
     seen = looked_at(fleet_page(made), tmp_path)

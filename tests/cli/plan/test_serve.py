@@ -37,6 +37,7 @@ DRAWN = ("--request-rate", "30")
 GUESSED = ("--num-speculative-tokens", "3", "--speculative-acceptance", "0.7")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("on", "load"),
     [

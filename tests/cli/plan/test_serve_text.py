@@ -21,6 +21,7 @@ def tables(output):
     return [[re.split(r"\s{2,}", line.strip()) for line in part.splitlines()] for part in parts]
 
 
+@pytest.mark.slow
 def test_tables_of_layout_latency_use_and_parts_have_a_row_for_each_platform():
     found = tables(run("--output-len", "16", "--slo-tpot", "0.05"))
     for header, *rows in found:
@@ -34,6 +35,7 @@ def test_tables_of_layout_latency_use_and_parts_have_a_row_for_each_platform():
     assert re.fullmatch(r"[\d.]+/s", found[2][1][-2])
 
 
+@pytest.mark.slow
 def test_no_line_is_longer_than_a_hundred_columns():
     output = run("--output-len", "2000", "--concurrency", "100", "--slo-tpot", "0.01")
     assert max(map(len, output.splitlines())) <= 100

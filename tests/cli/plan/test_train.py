@@ -96,6 +96,7 @@ def test_what_happens_to_a_run_moves_its_time_and_not_the_step(changed):
     assert one["time_s"] != other["time_s"]
 
 
+@pytest.mark.slow
 def test_what_is_not_given_is_searched_and_the_front_is_printed():
     output = run(CONFIG, "--on", "trn2", "--instances", "4", "--budget", "4")
     assert "trn2: no other is as fast, as cheap and as small:" in output
@@ -217,6 +218,7 @@ def test_measured_layers_are_named_by_phase(tmp_path):
         run(CONFIG, "--on", "trn1,trn2", "--measured", str(file))
 
 
+@pytest.mark.slow
 def test_a_trace_and_a_file_that_starts_it_are_written(tmp_path):
     made = tmp_path / "step.pftrace"
     output = run(CONFIG, *FIXED, "--trace", str(made), "--emit", "torchrun")

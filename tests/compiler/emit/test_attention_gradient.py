@@ -101,6 +101,7 @@ def test_any_result_and_logarithms_are_taken_as_they_are_given():
     made.check(*made.graph.apply_to_all(AttentionBackward(0.2, is_causal=True), operands))
 
 
+@pytest.mark.slow_cases("trn2")
 @pytest.mark.parametrize("chip", CHIPS)
 def test_nothing_but_operands_and_results_goes_to_hbm(chip):
     made = Made("bfloat16")

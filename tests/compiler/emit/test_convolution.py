@@ -450,6 +450,7 @@ def test_a_part_of_images_on_the_chip_is_read_where_it_lies(kernel, starts, stri
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gaps", [0, 1])
 def test_kernels_that_are_no_weights_may_be_larger_than_sbuf_holds(gaps):
     operation = attributes(1, 1, 4, gaps=gaps)

@@ -19,6 +19,7 @@ def test_one_group_or_many_queries_stand_alone():
     assert packs([[(0,), (1,)], [(2,), (3,)]], 17) is None
 
 
+@pytest.mark.slow_cases("16-1-1-2600-1-128")
 @pytest.mark.parametrize(
     ("batch", "shared", "group", "past", "new", "width"),
     [
@@ -51,6 +52,7 @@ def test_queries_of_all_heads_are_one_pass_of_the_vector_engine():
     assert names.count("activation_reduce") == 1
 
 
+@pytest.mark.slow
 def test_keys_that_do_not_fit_on_the_chip_pass_through_it():
     # 8 heads of 16,384 keys are 512 KiB of a partition that has 192.
     made = Made("bfloat16")

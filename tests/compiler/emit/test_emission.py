@@ -122,6 +122,7 @@ def test_rows_that_blocks_repeat_are_loaded_once(period):
     made.check(made.of("add", x, wide), made.of("multiply", made.of("tanh", x), wide))
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_computed_in_parts():
     made = Made()
     x = y = made.given(4, 32)

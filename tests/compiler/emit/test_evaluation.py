@@ -33,6 +33,7 @@ def leaves(made, shape):
     yield made.of("add", half, made.of("exponential", half))
 
 
+@pytest.mark.slow_cases("bfloat16-shape4", "float32-shape4")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_each_pair_of_leaves_meets(shape, dtype):
@@ -100,6 +101,7 @@ def test_chains_of_residuals(chip):
     made.check(x, chip=chip)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(1, 150, 170), (3, 75, 90)])
 def test_images_in_hbm_are_read_and_written_in_long_runs(size):
     """A residual beyond SBUF, in float32, beside convolutions that are converted."""

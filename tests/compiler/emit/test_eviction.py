@@ -22,6 +22,7 @@ def kept_for_later(made, layers, rows=1536, width=512):
     return y, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_values_that_go_and_come_back_are_right(dtype):
     made = Made(dtype)
@@ -29,6 +30,7 @@ def test_values_that_go_and_come_back_are_right(dtype):
     made.check(y, found[2], chip=CHIPS[len(dtype) % 4])
 
 
+@pytest.mark.slow
 def test_what_is_read_soon_stays_on_the_chip(monkeypatch):
     made = Made("float32")
     y, _ = kept_for_later(made, 8)
@@ -38,6 +40,7 @@ def test_what_is_read_soon_stays_on_the_chip(monkeypatch):
     assert ours.device_time_s < theirs.device_time_s
 
 
+@pytest.mark.slow
 def test_an_output_that_leaves_is_returned_as_it_left():
     made = Made("float32")
     y, found = kept_for_later(made, 6)

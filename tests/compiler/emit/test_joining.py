@@ -55,6 +55,7 @@ def test_parts_that_are_converted_are_converted_on_their_way():
     made.check(made.graph.apply(operation, joined, kernel, dtype="float32"), skip, near=2e-2)
 
 
+@pytest.mark.slow
 def test_images_beyond_sbuf_are_joined_in_hbm():
     made = Made()
     x = made.given(1, 3, 200, 210)
@@ -64,6 +65,7 @@ def test_images_beyond_sbuf_are_joined_in_hbm():
     made.check(convolved(made, joined, 2), chip="trn1")
 
 
+@pytest.mark.slow
 def test_channels_of_other_kinds_are_joined_by_a_kernel():
     made = Made()
     x, y = made.given(2, 5, 6), made.given(2, 3, 6)

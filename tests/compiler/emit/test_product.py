@@ -87,6 +87,7 @@ def test_results_stay_on_the_chip_between_products():
     assert sum(use.written_bytes for use in hbm) == 100 * 128 * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chip", ["trn1", "trn2"])
 def test_what_does_not_fit_goes_to_hbm_in_its_frames_order(chip, monkeypatch):
     monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda *_: 16 * 1024)

@@ -125,6 +125,7 @@ def test_a_dimension_of_one_is_reduced_with_others_or_stays(op, shape):
     made.check(*(made.graph.reduce(op, one, dims) for dims in sides for one in (x, both)))
 
 
+@pytest.mark.slow
 def test_sums_that_no_partition_has_room_for_go_by_a_kernel():
     """A norm of so many rows that a number to each of them would fill SBUF."""
     made = Made()
@@ -141,6 +142,7 @@ def test_rows_longer_than_the_chip_holds(width, op):
     made.check(found, chip=CHIPS[width % 4])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_loss_of_scores_of_a_large_vocabulary(dtype):
     made = Made(dtype)

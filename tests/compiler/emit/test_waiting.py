@@ -48,6 +48,7 @@ def sum_of_products(rows, width):
 
 
 # A panel is [128, width / 128, up to 512 columns] in bfloat16: two of 64 KiB have room together.
+@pytest.mark.slow_cases("2000-8192-True")
 @pytest.mark.parametrize(
     ("rows", "width", "together"),
     [(512, 1 << 13, True), (512, (1 << 13) + 1, False), (2000, 1 << 13, True), (1, 1 << 16, True)],

@@ -30,10 +30,12 @@ def mlp(tokens, width=4096, hidden=8192):
     return made
 
 
+@pytest.mark.slow
 def test_few_tokens_split_the_weights_with_one_exchange():
     assert gives(mlp(1)) == [1, SUM]
 
 
+@pytest.mark.slow
 def test_many_tokens_are_split_themselves_as_no_exchange_is_needed():
     assert gives(mlp(2048)) == [0, 0]
 
@@ -54,6 +56,7 @@ def test_heads_are_split_where_a_single_sequence_decodes():
     assert gives(made)[0] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [3, 129])
 def test_odd_numbers_of_tokens_are_split_another_way(tokens):
     assert 0 not in gives(mlp(tokens))

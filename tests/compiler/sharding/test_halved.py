@@ -35,6 +35,7 @@ def check(made, rules=None):
 RANDOM = st.randoms(use_true_random=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=MANY)
 @given(RANDOM, st.integers(1, 12))
 def test_any_ways_of_a_graph_by_chance_give_what_its_reference_says(random, operations):

@@ -103,6 +103,7 @@ OPTIONAL = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(more=OPTIONAL, name=st.text("ab ,;\"'#-:", min_size=1).filter(str.strip))
 def test_csv_and_yaml_say_the_same(tmp_path_factory, more, name):
     folder = tmp_path_factory.mktemp("both")

@@ -151,6 +151,7 @@ def test_a_workload_without_candidates_or_prices_has_a_page(without):
     assert "No candidate has a price of the same kind." in shown.text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 @pytest.mark.parametrize("size", ["1280,900", "500,900"])
 def test_a_browser_draws_its_charts_as_figures_json_says(assessed, values, tmp_path, size):

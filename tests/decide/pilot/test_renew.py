@@ -71,6 +71,7 @@ def case(request, tmp_path_factory, laws):
     return laws if request.param == "laws" else Case("recipes", tmp_path_factory.mktemp("pilot"))
 
 
+@pytest.mark.slow
 def test_hidden_factors_come_back_and_the_decision_is_that_of_the_truth(case):
     drawn = np.random.default_rng(19).uniform(0.7, 1.5, (CASES, 2))
     right, verdicts = 0, set()

@@ -106,6 +106,7 @@ def seen():
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @needs_namespace
 def test_a_program_finds_every_contact_point(seen):
     check_what_is_seen(seen, 16, 8, "trn2.48xlarge")
@@ -149,6 +150,7 @@ def test_the_exit_status_is_the_programs(program, status):
     assert shell("sh", "-c", program).returncode == status
 
 
+@pytest.mark.slow
 def test_a_program_that_does_not_exist_ends_as_in_a_shell(tmp_path):
     file = tmp_path / "text"
     file.write_text("no program")
@@ -309,6 +311,7 @@ def gone(*texts):
     return not any(running(text) for text in texts)
 
 
+@pytest.mark.slow
 @needs_namespace
 @pytest.mark.parametrize("number", [signal.SIGKILL, None])
 def test_nothing_is_left_of_a_shell_that_ends_or_is_killed(number):
@@ -330,6 +333,7 @@ def test_nothing_is_left_of_a_shell_that_ends_or_is_killed(number):
     assert outside() == before
 
 
+@pytest.mark.slow
 @needs_namespace
 def test_a_shell_in_a_shell_is_refused_by_name():
     done = shell(*COMMAND, "--instance", "trn2.48xlarge")

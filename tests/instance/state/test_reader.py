@@ -123,6 +123,7 @@ def test_the_instance_is_the_largest_in_use_unless_it_is_named(monkeypatch):
     assert instance_of([record()]).name == "trn2.3xlarge"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_sixty_four_processes_that_are_killed_at_random():
     done = subprocess.run(

@@ -118,6 +118,7 @@ def test_what_a_parent_wrote_is_not_removed_by_its_fork(kept):
     kept._pid -= 1
 
 
+@pytest.mark.slow
 def test_a_reader_sees_whole_records_while_they_are_replaced(kept, place):
     kept.start()
     folder.listen(place, 10)

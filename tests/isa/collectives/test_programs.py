@@ -6,6 +6,7 @@ Programs of several collectives and computations give the same in whatever order
 import os
 
 import numpy as np
+import pytest
 from drawn_collectives import plans, sequences
 from expected import check, raw
 from hypothesis import given, settings
@@ -19,6 +20,7 @@ DRAWN = settings(max_examples=PROGRAMS, deadline=None, derandomize=True, databas
 SOME = settings(DRAWN, max_examples=max(PROGRAMS // 5, 1))
 
 
+@pytest.mark.slow
 @DRAWN
 @given(plans())
 def test_a_collective_leaves_what_numpy_says(plan):
@@ -39,6 +41,7 @@ def spans(world):
     ]
 
 
+@pytest.mark.slow
 @SOME
 @given(sequences(), st.data())
 def test_values_and_times_do_not_depend_on_the_order_in_which_ranks_take_turns(some, data):
@@ -62,6 +65,7 @@ def outcome(some, delays):
         return type(error), str(error)
 
 
+@pytest.mark.slow
 @SOME
 @given(sequences(), st.data())
 def test_an_error_does_not_depend_on_the_order_in_which_ranks_take_turns(some, data):

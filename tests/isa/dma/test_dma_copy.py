@@ -234,6 +234,7 @@ def column(*indices):
     return np.array(indices, np.int32).reshape(-1, 1)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=16), st.sampled_from([FLOAT32, BFLOAT16]))
 def test_a_gather_reads_the_row_of_each_index(bench, random, indices, dtype):
     work = bench()

@@ -36,6 +36,7 @@ print(float(jnp.ones(3).sum()))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("numerics", "total"), [("exact", 3), ("shapes", 0)])
 def test_numerics_are_those_that_the_environment_asks_for(ran, numerics, total):
     printed = ran(SUMS, JAX_PLATFORMS="neuron", TRNSIM_NUMERICS=numerics).stdout

@@ -16,6 +16,7 @@ def test_a_device_is_a_logical_core_of_the_chip(neuron):
     assert first.physical_cores == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("chip", "cores", "kind"),
     [

@@ -74,6 +74,7 @@ def test_a_call_returns_before_its_computation_ends(neuron):
     assert made.is_ready()
 
 
+@pytest.mark.slow
 def test_eight_threads_compute_at_once(neuron):
     f = jax.jit(lambda a, b: (a @ b).sum())
     found = {}

@@ -132,6 +132,7 @@ def test_results_that_do_not_fit_are_refused_with_a_table(neuron):
     assert float((kept + 1)[0]) == 1, "the device goes on"
 
 
+@pytest.mark.slow
 def test_programs_that_jax_has_forgotten_go(neuron):
     x = jax.device_put(np.float32(2), neuron[0])
     kept = jax.jit(lambda a: a * 3)

@@ -1,5 +1,7 @@
 """Ctrl-C in slots; the process is one of its own, as signals go to the main thread."""
 
+import pytest
+
 PROGRAM = """
 import os, signal, threading, time
 import jax, jax.numpy as jnp
@@ -22,6 +24,7 @@ print(caught, float(jnp.ones(3).sum()))
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_long_step_arrives_in_the_program_and_the_process_goes_on(ran):
     # JAX runs Python of its own in garbage collections, where Python itself loses an interrupt.
     assert ran(PROGRAM, JAX_PLATFORMS="neuron").stdout == "3 3.0\n"

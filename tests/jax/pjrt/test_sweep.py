@@ -8,6 +8,7 @@ import weakref
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from trnsim.jax import private
 from trnsim.jax.pjrt import sweep as tested
@@ -27,6 +28,7 @@ def test_dead_buffers_go_and_live_ones_stay(neuron):
     assert [float(one[0]) for one in kept] == list(range(20))
 
 
+@pytest.mark.slow
 def test_ten_thousand_calls_leave_nothing_behind(neuron):
     f = jax.jit(lambda a: a + 1)
     x = jax.device_put(np.ones(4, np.float32), neuron[0])
@@ -39,6 +41,7 @@ def test_ten_thousand_calls_leave_nothing_behind(neuron):
     assert len(buffers) < 300 + 8 * len(jax.live_arrays())
 
 
+@pytest.mark.slow
 def test_arrays_that_are_put_at_one_place_again_and_again_are_freed(neuron):
     """JAX puts each from a new frame, at the address of the last one's."""
     both = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(neuron[:2]), "x"), SPLIT)
@@ -87,6 +90,7 @@ def test_the_shards_of_a_call_that_still_runs_are_kept(neuron, monkeypatch):
     np.testing.assert_array_equal(np.asarray(numbers), given + given * given)
 
 
+@pytest.mark.slow
 def test_a_loop_over_large_arrays_does_not_fill_the_memory(neuron):
     limit = neuron[4].memory_stats()["bytes_limit"]
     one = jax.device_put(np.ones(1 << 20, np.float32), neuron[4])
@@ -107,6 +111,7 @@ def test_a_sweep_keeps_nothing_that_its_callers_hold(neuron):
     assert calls()() is None
 
 
+@pytest.mark.slow
 def test_results_that_no_array_holds_yet_are_kept_wherever_jax_is(neuron):
     x = jax.device_put(np.arange(4, dtype=np.float32), neuron[0])
 
@@ -132,6 +137,7 @@ def test_results_that_no_array_holds_yet_are_kept_wherever_jax_is(neuron):
     assert z.tolist() == [0, 3, 6, 9]
 
 
+@pytest.mark.slow
 def test_threads_that_sweep_free_nothing_of_each_other(neuron, monkeypatch):
     monkeypatch.setattr(tested, "_EVERY_BUFFERS", 3)
     f = jax.jit(lambda a, b: (a + b, a * b))

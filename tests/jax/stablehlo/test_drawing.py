@@ -13,6 +13,7 @@ from trnsim.jax.stablehlo import graph_of
 KEY = np.array([0, 4], np.uint32)
 
 
+@pytest.mark.slow
 def test_random_numbers_of_jax_are_the_same():
     agree(
         lambda key: (
@@ -26,6 +27,7 @@ def test_random_numbers_of_jax_are_the_same():
     )
 
 
+@pytest.mark.slow
 def test_distributions_of_jax():
     agree(
         lambda key: (

@@ -43,6 +43,7 @@ def test_powers_and_angles():
     agree(lax.atan2, ROUND, EDGES)
 
 
+@pytest.mark.slow_cases("int32")
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_bits(dtype):
     given = WHOLE.astype(dtype), WHOLE[:, ::-1].astype(dtype)

@@ -46,6 +46,7 @@ def test_a_constant_that_is_read_twice_is_one_input():
     np.testing.assert_array_equal(given[1], table)
 
 
+@pytest.mark.slow
 def test_the_graph_keeps_nothing_of_the_module():
     module = module_of(jnp.sin, BLOCK)
     found = graph_of(module)

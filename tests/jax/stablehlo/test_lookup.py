@@ -100,6 +100,7 @@ def test_another_update_is_refused():
         graph_of(module)
 
 
+@pytest.mark.slow_cases("fill-bfloat16")
 @pytest.mark.parametrize("dtype", [np.float32, BFLOAT16])
 @pytest.mark.parametrize("mode", ["fill", "clip"])
 def test_one_number_of_each_row_is_put_back_by_a_comparison(dtype, mode):

@@ -50,6 +50,7 @@ ACTIVATIONS = (
 )
 
 
+@pytest.mark.slow_cases("log_softmax")
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_functions_of_networks(name):
     function = getattr(jax.nn, name)
@@ -92,6 +93,7 @@ def instruction_by_instruction(imported, function, given, tolerance):
 STEP = (llama.parameters(), llama.tokens())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_remat", [False, True])
 def test_a_step_of_a_model(is_remat):
     function = partial(llama.step, is_remat=is_remat)
@@ -108,6 +110,7 @@ def test_a_step_of_a_model(is_remat):
     assert compiled.device_time_s > 0
 
 
+@pytest.mark.slow
 def test_a_step_in_bfloat16():
     params, given = llama.parameters(BFLOAT16), llama.tokens()
     module = module_of(partial(llama.step, is_remat=True), params, given)
@@ -135,6 +138,7 @@ def flop(graph):
     return sum(node.operation.flop(*node.given) for node in graph.nodes)
 
 
+@pytest.mark.slow
 def test_the_products_are_those_of_the_same_step_in_pytorch():
     given = llama.tokens()
     ours = graph_of(module_of(llama.step, llama.parameters(), given)).graph
@@ -173,6 +177,7 @@ def differences(ours, theirs):
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.usefixtures("softmax_of_pytorch")
 def test_the_gradients_of_a_model_cost_what_they_cost_in_pytorch(cores):
@@ -244,6 +249,7 @@ EXACT = {
 }
 
 
+@pytest.mark.slow_cases("places", "windows")
 @pytest.mark.parametrize("name", EXACT)
 def test_instruction_by_instruction(name):
     function, given = EXACT[name]

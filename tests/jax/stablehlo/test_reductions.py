@@ -39,6 +39,7 @@ def test_where_a_reduction_begins():
     agree(lambda x: lax.reduce(x, 0.0, lax.max, (0, 2)), BLOCK - 9)
 
 
+@pytest.mark.slow
 def test_places_of_extremes():
     """The first of equal ones, and NaN before all numbers."""
     for given in (EDGES, WHOLE, WHOLE.astype(np.uint8), EDGES > 0, np.ones((2, 6), np.float32)):

@@ -157,6 +157,13 @@ LONGER = (
 """Programs that are also run where axes are 4 and 3 long."""
 
 
+@pytest.mark.slow_cases(
+    "gradient of a cross entropy-lengths16",
+    "gradient of a scan-lengths19",
+    "heads of attention-lengths20",
+    "scan over layers that are split-lengths18",
+    "scan over layers-lengths17",
+)
 @pytest.mark.parametrize(
     ("name", "lengths"),
     [*((name, (2, 4)) for name in PROGRAMS), *((name, (4, 3)) for name in LONGER)],

@@ -66,6 +66,7 @@ def test_each_row_is_gathered_from_by_indices_of_its_own(dtype, target):
     np.testing.assert_array_equal(found, np.take_along_axis(values, places, -1))
 
 
+@pytest.mark.slow
 def test_rows_of_a_long_table_are_told_apart():
     rows = 2**24 + 2  # float32 takes the last two for one another
     g = Graph()

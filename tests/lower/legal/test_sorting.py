@@ -84,6 +84,7 @@ def test_long_rows_are_ordered_by_counting(values, dtype, is_descending, monkeyp
     assert places.tolist() == [in_order(row, is_descending=is_descending) for row in wide]
 
 
+@pytest.mark.slow
 def test_the_longest_rows_of_both_kinds(agree):
     for length in (sorting._LONGEST, sorting._LONGEST + 1):
         agree(Sort(0), np.random.default_rng(0).integers(0, 99, length).astype(np.int8))

@@ -19,6 +19,7 @@ def test_a_negative_number_takes_ten_bytes():
     assert protobuf.varint(-1) == b"\xff" * 9 + b"\x01"
 
 
+@pytest.mark.slow
 @given(st.integers(-(2**63), 2**63 - 1), st.text(), st.floats(allow_nan=False))
 def test_every_kind_of_field_reads_back(whole, words, real):
     event = published.TrackEvent.FromString(

@@ -42,6 +42,7 @@ def scripts():
     return "".join((PAGE / name).read_text(encoding="utf-8") for name in html._SCRIPTS)
 
 
+@pytest.mark.slow
 def test_the_scripts_are_typed(complaints):
     assert complaints(scripts()) == ""
 
@@ -54,6 +55,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("right", MISTAKES)
 def test_a_mistake_is_found(right, complaints):
     wrong, said = MISTAKES[right]
@@ -61,6 +63,7 @@ def test_a_mistake_is_found(right, complaints):
     assert said in complaints(scripts().replace(right, wrong))
 
 
+@pytest.mark.slow
 def test_a_report_is_what_its_types_say(complaints, timeline, ran):
     given = json.dumps(report_of([ran(timeline)]))
     assert complaints(f"const given = {given};\nconst report: Report = given;\n", "a.ts") == ""

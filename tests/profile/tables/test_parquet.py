@@ -63,6 +63,7 @@ def test_a_folder_that_cannot_be_made_is_named(found, tmp_path):
         parquet.write_tables(found, tmp_path / "file" / "tables")
 
 
+@pytest.mark.slow
 def test_no_draft_is_left(found, tmp_path):
     parquet.write_tables(found, tmp_path)
     assert not list(tmp_path.glob(".*"))

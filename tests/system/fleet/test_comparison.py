@@ -126,6 +126,7 @@ def curves(tmp_path_factory):
     return [(one, compare(one, both, draws=1)) for one in found]
 
 
+@pytest.mark.slow
 def test_the_solvers_plan_costs_at_most_the_thresholds_at_no_more_misses(curves):
     gains = []
     for _, found in curves:

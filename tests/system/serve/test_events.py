@@ -146,6 +146,7 @@ def test_a_dynamic_step_fills_its_budget_with_a_chunk_beside_the_decodes():
     assert chunked.end_s[0] != whole.end_s[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rho", [0.3, 0.6, 0.8])
 @pytest.mark.parametrize("is_compiled", [True, False])
 def test_the_queue_of_a_replica_that_takes_one_at_a_time_is_that_of_m_d_1(rho, is_compiled):

@@ -62,6 +62,7 @@ def test_what_a_busy_deployment_gives_is_near_its_closed_form():
     assert figures(found)["output_tokens_per_s"] == pytest.approx(guess, rel=0.2)
 
 
+@pytest.mark.slow
 def test_a_promise_is_kept_by_the_layout_and_the_load_that_are_found():
     slo = Slo(ttft_s=0.5, tpot_s=0.02)
     found = plan(LLAMA, machine("trn1"), Options(), kept_busy(512, 64), slo=slo)
@@ -79,6 +80,7 @@ def test_a_promise_is_kept_by_the_layout_and_the_load_that_are_found():
     assert beyond.most_per_s == pytest.approx(found.most_per_s, rel=0.2)
 
 
+@pytest.mark.slow
 def test_a_looser_promise_allows_more():
     rates = [
         plan(LLAMA, machine("trn1"), Options(tensor=8), kept_busy(512, 64), slo=slo).most_per_s
@@ -88,6 +90,7 @@ def test_a_looser_promise_allows_more():
     assert rates[0] < rates[-1]
 
 
+@pytest.mark.slow
 def test_a_promise_that_one_request_misses_is_said_to_be_missed():
     found = plan(LLAMA, machine("trn1"), Options(), kept_busy(), slo=Slo(tpot_s=1e-4))
     assert found.most_per_s == 0

@@ -15,6 +15,7 @@ SMALL = {"hidden_size": 1024, "num_hidden_layers": 4, "intermediate_size": 4096}
 EXPERTS = {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "on", "instances", "context"),
     [(SMALL, "trn1", 1, None), (SMALL | EXPERTS, "p5en", 4, 1)],
@@ -82,6 +83,7 @@ def test_fewer_instances_are_looked_at_beside_those_that_were_asked_for(make_lla
     assert all(step.layout.global_batch == 16 for _, step in found.others)
 
 
+@pytest.mark.slow
 def test_a_deadline_that_is_over_takes_the_most_promising_one(llama):
     asked = Asked(256, 4096, virtual=1, context=1)
     found = best(llama, "trn2", 4, asked, Effort(deadline_s=1e-9, processes=1))
@@ -122,6 +124,7 @@ def test_of_layouts_that_are_as_good_the_plainest_is_taken(llama, monkeypatch):
     assert looking._timed(machine("trn2"), made) == made[1]
 
 
+@pytest.mark.slow
 def test_more_instances_are_looked_at_where_they_can_exchange(llama):
     asked, effort = Asked(256, 4096), Effort(budget=2, processes=1, doublings=2)
     found = best(llama, "trn2", None, asked, effort)

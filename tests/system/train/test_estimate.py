@@ -22,6 +22,7 @@ def of(model, on, tokens=1e9, **given):
     return estimate(model, on, tokens, effort=QUICK, as_of=DAY, **given)
 
 
+@pytest.mark.slow_cases("trn3")
 @pytest.mark.parametrize("on", ["trn1", "trn2", "trn3", "p5en"])
 def test_percentiles_are_ordered_and_add_up_to_money(on, llama):
     found = of(llama, on)
@@ -34,6 +35,7 @@ def test_percentiles_are_ordered_and_add_up_to_money(on, llama):
     assert found.chip_hours == pytest.approx(found.time_s.p50 * found.chips / 3600)
 
 
+@pytest.mark.slow
 def test_a_run_is_its_steps_and_what_is_lost(llama):
     found = of(llama, "trn2", instances=4)
     layout = found.step.layout
@@ -49,6 +51,7 @@ def test_twice_the_tokens_take_twice_as_long(llama):
     assert of(llama, "trn2", 2e9).time_s.p50 == pytest.approx(2 * of(llama, "trn2").time_s.p50)
 
 
+@pytest.mark.slow
 def test_only_chips_that_were_measured_are_validated(llama):
     assert of(llama, "trn1").validated
     found = of(llama, "trn3")
@@ -81,6 +84,7 @@ def test_the_usual_sequence_is_one_that_the_model_knows(make_llama):
     assert usual(make_llama(), machine("trn2")) == Asked(512, 8192)
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(
     hidden=st.sampled_from([1024, 2048]),

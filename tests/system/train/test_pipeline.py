@@ -138,6 +138,7 @@ def test_a_long_step_is_folded_to_what_the_whole_takes():
         assert step_s("1f1b", stages, parts, micro_batches, costs) == pytest.approx(whole, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_many_stages_are_folded_after_few_rounds():
     layers = [1.0] * 63 + [1.2]
     costs = Costs(layers, [2 * one for one in layers], [0.0] * 64, 0.02)

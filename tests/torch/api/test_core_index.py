@@ -75,6 +75,7 @@ def test_a_launched_process_calls_its_one_core_by_its_rank(monkeypatch):
         core_index(3)
 
 
+@pytest.mark.slow
 def test_two_cores_in_one_process(monkeypatch):
     monkeypatch.setenv("NEURON_RT_VISIBLE_CORES", "4-5")
     done = forked.python(TWO_CORES, check=True)
@@ -100,6 +101,7 @@ print(found.description)
 """
 
 
+@pytest.mark.slow
 def test_two_cores_have_the_memory_the_peak_and_the_time_of_two(monkeypatch):
     said = []
     for config in ("1", "2"):

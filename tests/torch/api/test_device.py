@@ -82,6 +82,7 @@ def loading(program, index, **environment):
     return forked.python(program, check=True, **environment).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("environment", "index", "found"),
     [
@@ -104,6 +105,7 @@ def test_a_file_is_loaded_to_the_core_that_tensors_are_made_on(environment, inde
     assert loading(program, index, **environment).splitlines() == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("environment", "index"),
     [({"LOCAL_RANK": "1"}, 2), ({"LOCAL_RANK": "0"}, 1), ({}, 1), ({"LOCAL_RANK": "3"}, 1)],

@@ -124,6 +124,7 @@ def sharded_numbers(rank):
     return whole | {"next": torch.rand(3, device="neuron").cpu(), "rank": rank}
 
 
+@pytest.mark.slow
 def test_a_tensor_over_processes_has_random_numbers_that_all_agree_on():
     first, second = together(sharded_numbers)
     for name in set(first) - {"rank"}:

@@ -120,6 +120,7 @@ except RuntimeError as error:
 """
 
 
+@pytest.mark.slow
 def test_storages_move_to_every_core():
     done = forked.python(CORES, "-W", "error", check=True, NEURON_RT_VISIBLE_CORES="4-5")
     assert done.stdout.splitlines() == [

@@ -75,6 +75,7 @@ def test_a_compiled_graph_is_loaded_where_it_runs(monkeypatch):
     assert [(one.name, one.constant_bytes) for one in hbm_use.models(0, 0)] == [("forward-0", 16)]
 
 
+@pytest.mark.slow
 def test_a_compiled_step_has_one_time_a_graph_and_fewer_launches():
     model, x = block().to("neuron"), torch.randn(16, 32).to("neuron")
     with recording() as eager:
@@ -91,6 +92,7 @@ def test_a_compiled_step_has_one_time_a_graph_and_fewer_launches():
     assert times[1].flop == pytest.approx(times[0].flop)
 
 
+@pytest.mark.slow
 def test_a_new_shape_is_compiled_anew_and_the_report_says_why():
     model = compiled(block().to("neuron"))
     for rows in (16, 8):
@@ -100,6 +102,7 @@ def test_a_new_shape_is_compiled_anew_and_the_report_says_why():
     assert "the first of its kind" in compiler.report()
 
 
+@pytest.mark.slow
 def test_a_graph_of_symbolic_sizes_has_a_time_for_each_size():
     model = torch.compile(block().to("neuron"), backend="neuron", dynamic=True)
     times = []

@@ -72,6 +72,7 @@ def test_a_model_elsewhere_is_compiled_by_inductor_in_the_same_process(monkeypat
     assert len(compiled_graph.graphs()) == 1
 
 
+@pytest.mark.slow
 def test_the_tracer_is_not_loaded_with_the_device():
     code = (
         "import torch, sys; torch.ones(1, device='neuron'); print('torch._dynamo' in sys.modules)"

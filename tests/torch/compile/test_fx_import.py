@@ -106,6 +106,7 @@ def names_of(function, *args):
     return [node.name for node in found.graph.nodes]
 
 
+@pytest.mark.slow
 def test_maxima_whose_places_nobody_reads_are_one_operation():
     x = torch.randn(2, 3, 7, 9)
     pool = torch.nn.functional.max_pool2d
@@ -114,6 +115,7 @@ def test_maxima_whose_places_nobody_reads_are_one_operation():
     assert "reduce_window" not in places
 
 
+@pytest.mark.slow
 def test_averages_over_windows_of_as_many_elements_are_one_operation():
     x = torch.randn(2, 3, 7, 9)
     pool = torch.nn.functional.avg_pool2d
@@ -138,6 +140,7 @@ def test_a_convolution_is_one_operation():
     ]
 
 
+@pytest.mark.slow
 def test_elements_that_are_copied_a_whole_number_of_times_are_repeated():
     x = torch.randn(1, 2, 3, 4)
     grow = torch.nn.functional.interpolate

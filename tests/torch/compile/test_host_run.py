@@ -117,6 +117,7 @@ def test_attention_trains_in_a_graph_as_on_the_cpu(is_causal):
         assert torch.allclose(one.grad.cpu(), other.grad, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_transformer_layer_trains_in_a_graph_as_on_the_cpu():
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
@@ -263,6 +264,7 @@ def kept_attention(context, operator, *args, **kwargs):
 
 
 # PyTorch's compiler looks at the gradient of every argument, which warns of those between.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
 def test_who_keeps_results_sees_none_of_the_hosts():
     from functools import partial  # noqa: PLC0415  of this test alone

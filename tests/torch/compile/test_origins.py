@@ -88,6 +88,7 @@ def test_a_call_without_a_lowering_has_the_reason():
     ]
 
 
+@pytest.mark.slow
 def test_tensors_without_a_size_are_found():
     class Places(torch.nn.Module):
         def forward(self, x):

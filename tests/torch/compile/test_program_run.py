@@ -74,6 +74,9 @@ MODELS = {
 }
 
 
+@pytest.mark.slow_cases(
+    "attention-bfloat16", "attention-float32", "convolutions-bfloat16", "convolutions-float32"
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_computes_and_trains_by_the_programs_that_were_timed(name, dtype, runs):
@@ -144,6 +147,7 @@ def test_integers_and_truth_values_are_whole(runs):
         assert torch.equal(one, other)
 
 
+@pytest.mark.slow
 def test_inputs_of_any_strides_are_read_as_they_lie(runs):
     x = torch.randn(6, 8, 10)
     given = [x.permute(2, 0, 1), x[:, 1::2, :], x[:1].expand(4, 8, 10), x[0, 0]]

@@ -64,6 +64,7 @@ def test_no_values_are_computed_where_shapes_are_asked_for():
     assert ONE in [event.call.name for event in found.events]
 
 
+@pytest.mark.slow
 def test_flex_attention_with_a_block_mask_is_that_of_a_masked_one():
     from torch.nn.attention.flex_attention import (  # noqa: PLC0415  imports much
         create_block_mask,

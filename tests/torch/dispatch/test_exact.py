@@ -115,6 +115,7 @@ def losses(kind):
     return found, on_host
 
 
+@pytest.mark.slow
 def test_a_model_trains_alike_in_both_numerics():
     fast, _ = losses("fast")
     exact, on_host = losses("exact")

@@ -20,6 +20,7 @@ def step(kind):
     return found
 
 
+@pytest.mark.slow
 def test_a_step_without_values_makes_the_same_calls_in_the_same_time():
     fast, shapes = step("fast"), step("shapes")
     assert [e.call.name for e in fast.events] == [e.call.name for e in shapes.events]

@@ -15,6 +15,7 @@ def stochastic():
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stochastic")
 def test_small_steps_add_up_as_awss_page_shows():
     # rounding-modes.rst, Quick Tests: to nearest it stays 1024, by chance it is about 2048.

@@ -162,6 +162,7 @@ def lines_of(way):
     )
 
 
+@pytest.mark.slow
 def test_messages_that_do_not_fit_are_named():
     ranks = together(refused_one_after_the_other)
     kind, message, _ = ranks[0].pop("ended")  # a process takes a while to end
@@ -182,6 +183,7 @@ def wrong_peer(rank):
     return refusing(call)
 
 
+@pytest.mark.slow
 def test_a_wrong_peer_is_named_with_who_waits_for_whom():
     for kind, message, is_soon in together(wrong_peer, 3):
         assert (kind, is_soon) == ("CollectiveBroken", True)
@@ -204,6 +206,7 @@ def limited(rank):
     return None
 
 
+@pytest.mark.slow
 def test_a_wait_with_a_limit_ends_with_the_transports_error():
     kind, took_s = together(limited)[0]
     assert kind in ("CollectiveBroken", "PeerLost")

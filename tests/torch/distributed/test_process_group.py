@@ -82,6 +82,7 @@ def with_unused_parameters(rank):
     return seen, [p.grad.cpu() for p in model.parameters()]
 
 
+@pytest.mark.slow
 def test_parameters_that_a_process_does_not_use_are_found():
     found = together(with_unused_parameters)
     torch.manual_seed(0)
@@ -119,6 +120,7 @@ def test_collectives_exchange_values_and_are_written_down():
         assert (nbytes_of["gather"], nbytes_of["scatter"], nbytes_of["reduce"]) == (32, 16, 16)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 4, 8])
 def test_parallel_models_train_as_one_process_on_the_cpu(processes):
     found = together(every_way, processes)
@@ -193,6 +195,7 @@ def killed_peer(rank, port, results):
         results.put((rank, str(error), (torch.ones(3, device="neuron") + 1).tolist()))
 
 
+@pytest.mark.slow
 def test_a_killed_peer_is_named_where_others_wait_for_it_and_these_go_on():
     context = multiprocessing.get_context("spawn")
     results, port = context.Queue(), free_port()

@@ -32,6 +32,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_of_a_loader_send_tensors_of_the_device(tmp_path, method):
     script = tmp_path / "loading.py"

@@ -31,6 +31,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_two_processes_normalize_over_both_batches(tmp_path):
     folder = tmp_path / "meeting"
     running = [

@@ -48,6 +48,7 @@ def rows(ranks, way, kind):
     return {one.nbytes: one.calls for one in found.exchanged if one.kind == kind}
 
 
+@pytest.mark.slow
 def test_data_parallelism_sums_every_gradient_once_a_step(ranks):
     assert rows(ranks, "data_parallel", "allreduce") == {F32 * PARAMETERS: STEPS}
 
@@ -130,6 +131,7 @@ def hidden_by_compute(rank):
     return found
 
 
+@pytest.mark.slow
 def test_what_is_computed_before_the_wait_hides_the_exchange():
     given = together(hidden_by_compute, 2)
     on = fabric("trn2.48xlarge", lnc=2, ranks_per_node=2)

@@ -105,6 +105,7 @@ def all_moves(rank):
     return {dtype: moved(rank, dtype) for dtype in DTYPES}
 
 
+@pytest.mark.slow
 def test_reductions_are_those_of_numpy_or_are_refused():
     for rank, found in enumerate(together(all_reductions)):
         for (name, dtype), answer in found.items():

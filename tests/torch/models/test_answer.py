@@ -74,6 +74,7 @@ def test_the_run_that_a_report_shows_has_the_users_lines(tmp_path):
     assert sum(one >= 0 for one in program.line_of) > 0
 
 
+@pytest.mark.slow
 def test_a_logical_core_of_two_has_two_shares_of_everything(tmp_path):
     one, two = (answer(tmp_path, 2048, 2048, "meta", 2048, lnc=lnc) for lnc in (1, 2))
     assert two.text().splitlines()[0] == "net.py on trn2 (LNC=2)"

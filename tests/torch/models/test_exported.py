@@ -107,6 +107,7 @@ def test_a_program_without_sizes_is_refused_under_either_policy(
         compile_program(path, "trn2")
 
 
+@pytest.mark.slow
 def test_a_cast_changes_kernels_and_time(program):
     plain = compile_program(program, "trn2")
     cast = compile_program(program, "trn2", Flags.parse("--auto-cast=all --no-cache"))
@@ -116,6 +117,7 @@ def test_a_cast_changes_kernels_and_time(program):
     assert [one.split()[0] for one in cast.said] == ["--no-cache"]
 
 
+@pytest.mark.slow
 def test_a_program_has_a_limited_number_of_instructions(program, monkeypatch):
     number = sum(kernel.instructions for kernel in compile_program(program, "trn2").program.costs())
     monkeypatch.setattr(limits, "INSTRUCTIONS_MAX", number)
@@ -165,6 +167,7 @@ pytree.register_pytree_node(
 """
 
 
+@pytest.mark.slow
 def test_classes_that_a_program_returns_are_imported(tmp_path, monkeypatch):
     (tmp_path / "answers.py").write_text(DEFINITION)
     path = tmp_path / "model.pt2"
@@ -195,6 +198,7 @@ twice.register_fake(torch.empty_like)
 """
 
 
+@pytest.mark.slow
 def test_a_module_that_registers_operators_is_imported_where_it_is_named(tmp_path, monkeypatch):
     (tmp_path / "own_operators.py").write_text(OPERATOR)
     path = tmp_path / "model.pt2"

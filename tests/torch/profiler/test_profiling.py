@@ -63,6 +63,7 @@ def trace_of(found, path, **options):
     return json.loads(gzip.decompress(stored) if path.suffix == ".gz" else stored)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"with_stack": True, "record_shapes": True}])
 def test_a_steps_device_time_is_the_recorded_one(options):
     step = a_step()
@@ -242,6 +243,7 @@ def test_nothing_is_noted_after_an_error():
     assert not watching()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
 @pytest.mark.parametrize("by_python", [False, True])
 def test_the_trace_has_the_devices_kernels_after_their_calls(tmp_path, name, by_python):
