@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from functools import cache
 from importlib import import_module
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 from torch._ops import OpOverload
@@ -482,3 +482,19 @@ def watch_through_kineto(profile: Any) -> None:
     if profile.profiler_kind == _profiler.ProfilerState.KINETO_PRIVATEUSE1_FALLBACK:
         profile.profiler_kind = _profiler.ProfilerState.KINETO_PRIVATEUSE1
         profile.kineto_activities.add(PROFILED_ACTIVITY)
+
+
+def exported_program(
+    program: object, weights: dict[str, Tensor], constants: dict[str, Tensor]
+) -> torch.export.ExportedProgram:
+    """The program in the JSON of an archive, which is trusted, on tensors that are given."""
+    serde: Any = import_module("torch._export.serde.serialize")  # few programs are exported
+    stated = serde._dict_to_dataclass(serde.ExportedProgram, program)
+    reader = serde.ExportedProgramDeserializer()
+    return cast("torch.export.ExportedProgram", reader.deserialize(stated, weights, constants, b""))
+
+
+def serialized_dtype(number: int) -> torch.dtype:
+    """The element type that an archive of an exported program states by a number."""
+    serde: Any = import_module("torch._export.serde.serialize")
+    return cast("torch.dtype", serde._SERIALIZE_TO_TORCH_DTYPE[number])

@@ -31,7 +31,7 @@ def read_export(file: str, path: Path, root: Path) -> Program:
     if find_spec("torch") is None:
         return unreadable(file, 1, _EXTRA)
     try:
-        graph: ModelGraph = import_module(_ROOM).exported_graph(path, may_import=False)
+        graph: ModelGraph = import_module(_ROOM).exported_graph(path)
     except BadInput as error:
         return unreadable(file, 1, error.reason)
     except EmulatorError as error:  # AWS's compiler refuses sizes that change from call to call

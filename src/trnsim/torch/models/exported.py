@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import warnings
-from importlib import import_module
 from pathlib import Path
 from typing import Final
-from zipfile import is_zipfile
 
 import torch
 
@@ -17,6 +15,7 @@ from trnsim.files import check_readable
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import import_graph, is_lowered
 from trnsim.torch.compile.refused import refused_as_dynamic
+from trnsim.torch.models.archive import read_program
 from trnsim.torch.models.model_graph import ModelGraph
 
 _UNKNOWN_CLASS: Final = re.compile(r"(?P<module>[\w.]+)\.\w+(?= in pytree is not registered)")
@@ -24,18 +23,14 @@ _UNKNOWN_OPERATOR: Final = re.compile(r"(?<=failed to resolve )torch\.ops\.[\w.]
 _EXPORT: Final = "write one: torch.export.save(torch.export.export(model, args), 'model.pt2')"
 
 
-def exported_graph(path: Path, *, may_import: bool = True) -> ModelGraph:
-    """The graph of the exported program in a file.
-
-    Args:
-        path: the file.
-        may_import: whether modules are imported that define the classes of its results.
+def exported_graph(path: Path) -> ModelGraph:
+    """The graph of the exported program in a file; nothing that the file holds is run or imported.
 
     Raises:
         BadInput: for a file that is not an exported program.
         CompilerRefusal: for a program with dimensions without a size.
     """
-    program = _loaded(path, may_import=may_import)
+    program = _loaded(path)
     module = program.graph_module
     for dynamic in refused_as_dynamic(module):
         raise dynamic.error()
@@ -52,33 +47,26 @@ def weight_names(program: torch.export.ExportedProgram) -> set[str]:
     }
 
 
-def _loaded(path: Path, *, may_import: bool) -> torch.export.ExportedProgram:
+def _loaded(path: Path) -> torch.export.ExportedProgram:
     check_readable(path, fix=_EXPORT)
-    if not is_zipfile(path):
-        raise BadInput(f"{path} is no exported program", fix=_EXPORT)
     with warnings.catch_warnings():
         # PyTorch's own export uses a class that it has deprecated.
         warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)
-        program = _read(path, frozenset(), may_import=may_import)
-        lowered: torch.export.ExportedProgram = program.run_decompositions(
+        lowered: torch.export.ExportedProgram = _read(path).run_decompositions(
             pytorch.decompositions(is_lowered)
         )
         return lowered
 
 
-def _read(
-    path: Path, imported: frozenset[str], *, may_import: bool
-) -> torch.export.ExportedProgram:
-    """The program in a file, after importing modules that define the classes of its results.
-
-    PyTorch names such a class only in its log, and only if it was not imported yet.
-    """
+def _read(path: Path) -> torch.export.ExportedProgram:
+    """The program in a file, or an error that says what it needs."""
     log, said = logging.getLogger("torch.export"), _Said()
     log.addFilter(said)
     try:
-        with path.open("rb") as stream:  # given a path, PyTorch loads only names in .pt2
-            return torch.export.load(stream)
-    except (RuntimeError, ValueError, KeyError) as error:
+        return read_program(path, _EXPORT)
+    except BadInput:
+        raise
+    except Exception as error:  # PyTorch's reader takes the file's fields to be of their types
         told = "\n".join([str(error), *said.errors])
         unknown, operator = _UNKNOWN_CLASS.search(told), _UNKNOWN_OPERATOR.search(told)
         if operator is not None:
@@ -86,25 +74,16 @@ def _read(
                 f"{path} calls {operator[0]}, which nothing here registers",
                 fix="name the module that does: trnsim compile --import MODULE ...",
             ) from error
-        if unknown is None or unknown["module"] in imported:
-            reason = str(error).splitlines()[0]
-            raise BadInput(f"{path} is no exported program: {reason}", fix=_EXPORT) from error
-        module = unknown["module"]
-        if not may_import:
+        if unknown is not None:
             raise BadInput(
-                f"{path} returns an object of {unknown[0]}, which is not imported here",
-                fix="export a model that returns tensors",
+                f"{path} takes or returns an object of {unknown[0]}, which is not imported here",
+                fix="if you trust that module: trnsim compile --import "
+                f"{unknown['module'].partition('.')[0]} ...; or export a model of tensors",
             ) from error
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BadInput(f"{path} is no exported program: {reason}", fix=_EXPORT) from error
     finally:
         log.removeFilter(said)
-    try:
-        import_module(module)
-    except ImportError as error:
-        raise BadInput(
-            f"{path} returns an object of {unknown[0]}, and {error}",
-            fix=f"install {module.partition('.')[0]} as it was where the program was made",
-        ) from error
-    return _read(path, imported | {module}, may_import=may_import)
 
 
 class _Said(logging.Filter):

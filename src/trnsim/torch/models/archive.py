@@ -1,0 +1,215 @@
+"""The archive of an exported program, of which nothing runs and nothing is imported.
+
+PyTorch's own reader unpickles what lies in an archive, looks targets up by any name below `torch`,
+evaluates expressions of sizes, imports the modules of enumerations and executes code that it writes
+with the names of values in it. So the program's JSON is checked here before PyTorch sees it, with
+what it may hold written down; tensors are read as shapes alone, and no other member is read.
+
+Sources: torch/export/pt2_archive/constants.py (members), torch/_export/serde/schema.py (JSON).
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from trnsim.errors import BadInput
+from trnsim.torch import pytorch
+
+__all__ = ["read_program"]
+
+_MODEL: Final = "models/model.json"
+_WEIGHTS: Final = "data/weights/model_weights_config.json"
+_CONSTANTS: Final = "data/constants/model_constants_config.json"
+_JSON_BYTES_MAX: Final = 1 << 30
+"""The JSON of a program of 100,000 operators takes about 100 MB."""
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_TARGET: Final = re.compile(
+    r"torch\.ops\.(?P<library>[A-Za-z]\w*)\.(?P<name>[A-Za-z_]\w*)(\.[A-Za-z]\w*)?"
+    r"|_operator\.[a-z]+_?|math\.[a-z]+|torch\._?sym_[a-z]+"
+)
+"""Operators of PyTorch's registry, and functions of numbers."""
+_SYMBOL: Final = r"[suz]+f?\d{1,9}"
+_NUMBER: Final = r"\d{1,20}(?:\.\d{0,20})?(?:e[+-]?\d{1,3})?"
+_FUNCTIONS: Final = (
+    r"Symbol|Integer|Float|Rational|Add|Mul|Max|Min|Mod|PythonMod|Where|Identity|FloorDiv|CleanDiv"
+    r"|CeilDiv|CeilToInt|FloorToInt|TruncToInt|TruncToFloat|RoundToInt|RoundDecimal|ToFloat"
+    r"|ModularIndexing|FloatTrueDiv|IntTrueDiv"
+    r"|IsNonOverlappingAndDenseIndicator|Equality|Unequality|LessThan|GreaterThan|StrictLessThan"
+    r"|StrictGreaterThan|Eq|Ne|Le|Lt|Ge|Gt|And|Or|Not"
+)
+_ASSUMPTIONS: Final = "integer|positive|negative|nonnegative|real|precision|True|False|oo|int_oo"
+_EXPRESSION: Final = re.compile(
+    rf"(?:Pow\(Symbol\('{_SYMBOL}'[a-zA-Z=, ]*\), Integer\(-?\d\d?\)\)|'(?:{_SYMBOL}|-?{_NUMBER})'"
+    rf"|\b(?:{_SYMBOL}|{_FUNCTIONS}|{_ASSUMPTIONS})\b|{_NUMBER}|[-+*/%(),=<>&|~ ])*+"
+)
+"""Expressions of sizes as PyTorch writes them, without powers and shifts that may never end."""
+_NOT_READ: Final = frozenset({"source_fn_stack", "from_node", "custom"})
+"""What a program keeps of its nodes and nothing here asks for."""
+_FACTORIES: Final = frozenset({"dict", "float", "int", "list", "set", "str", "tuple"})
+
+
+def read_program(path: Path, fix: str) -> torch.export.ExportedProgram:
+    """The exported program in a file, whose weights are tensors without values.
+
+    Raises:
+        BadInput: for a file that is no archive, lacks a member, or holds what a program does not.
+        Exception: any, for what PyTorch cannot make a program of.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            program = _json(path, archive, _MODEL, fix)
+            weights = _json(path, archive, _WEIGHTS, fix)
+            constants = _json(path, archive, _CONSTANTS, fix)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise BadInput(f"{path} is no exported program: {error}", fix=fix) from error
+    try:
+        _check(program)
+    except _Unexpected as found:
+        raise BadInput(
+            f"{path} holds {found}, which is not read: it could run code",
+            fix="do not trust the file; or " + fix,
+        ) from None
+    # Code that PyTorch keeps to check inputs at a call, of which there is none.
+    program["guards_code"] = []
+    return pytorch.exported_program(program, _tensors(weights), _tensors(constants))
+
+
+def _json(path: Path, archive: zipfile.ZipFile, member: str, fix: str) -> Any:
+    """The JSON of a member, which lies below one folder of any name."""
+    for name in archive.namelist():
+        if name.partition("/")[2] == member:
+            with archive.open(name) as stream:
+                text = stream.read(_JSON_BYTES_MAX + 1)
+            if len(text) > _JSON_BYTES_MAX:
+                raise BadInput(
+                    f"{path}: {member} is longer than {_JSON_BYTES_MAX:,} bytes", fix=fix
+                )
+            try:
+                return json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise BadInput(f"{path}: {member} is not JSON: {error}", fix=fix) from error
+    raise BadInput(f"{path} is no exported program: it has no {member}", fix=fix)
+
+
+class _Unexpected(Exception):
+    """Something that PyTorch's exporter does not write."""
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    """Each object within JSON, with no recursion, as JSON may be deep."""
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            yield value
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+
+
+def _check(program: Any) -> None:
+    """Raise `_Unexpected` for what could run code; what is not read of nodes is removed."""
+    if not isinstance(program, dict):
+        raise _Unexpected(f"a program that is a {type(program).__name__}")
+    for item in _objects(program):
+        for key, value in item.items():
+            _check_field(key, value)
+        metadata = item.get("metadata")
+        if isinstance(metadata, dict):
+            item["metadata"] = {key: text for key, text in metadata.items() if key not in _NOT_READ}
+        if "target" in item and "inputs" in item:
+            _check_target(item["target"])
+
+
+def _check_field(key: str, value: Any) -> None:
+    """Check one entry of an object by its key; values of other types are PyTorch's to refuse."""
+    if key in ("name", "as_name") and isinstance(value, str) and value:
+        if not _NAME.fullmatch(value) or any(map(keyword.iskeyword, value.split("."))):
+            raise _Unexpected(f"a value called {value!r}")
+    elif key == "as_operator":
+        _check_target(value)
+    elif key == "expr_str" and isinstance(value, str):
+        if not _EXPRESSION.fullmatch(value) or "**" in value:
+            raise _Unexpected(f"a size {value!r}")
+    elif key in ("in_spec", "out_spec") and isinstance(value, str):
+        _check_structure(value)
+    elif key in ("as_custom_obj", "as_graph_module"):
+        raise _Unexpected("an object of Python")
+
+
+def _check_target(target: Any) -> None:
+    """A target is an operator that is registered, or a function of numbers."""
+    called = _TARGET.fullmatch(target) if isinstance(target, str) else None
+    if called is None or any(
+        name is not None and hasattr(type(registry), name)
+        for registry, name in ((torch.ops, called["library"]), (torch.ops.aten, called["name"]))
+    ):
+        raise _Unexpected(f"a call of {target!r}")
+
+
+def _check_structure(text: str) -> None:
+    """The structure of inputs or outputs names no class to be imported."""
+    try:
+        structure = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _Unexpected(f"a structure {text[:80]!r}") from error
+    for item in _objects(structure):
+        _check_context(item)
+        context = item.get("context")
+        if isinstance(context, str):  # JSON within JSON
+            try:
+                within = json.loads(context)
+            except (ValueError, RecursionError):
+                continue
+            for inner in _objects(within):
+                _check_context(inner)
+
+
+def _check_context(item: dict[str, Any]) -> None:
+    """A container's keys are no enumeration, and its default is one of Python's own types."""
+    if "__enum__" in item:
+        raise _Unexpected(f"a member of the enumeration {item.get('fqn')!r}")
+    if "default_factory_module" in item and (
+        item["default_factory_module"] != "builtins"
+        or item.get("default_factory_name") not in _FACTORIES
+    ):
+        name = f"{item['default_factory_module']}.{item.get('default_factory_name')}"
+        raise _Unexpected(f"a default made by {name!r}")
+
+
+def _tensors(configuration: Any) -> dict[str, torch.Tensor]:
+    """Tensors of the shapes and types that a configuration of weights names, without values.
+
+    Memory that nobody writes is not taken from the machine.
+    """
+    rows = configuration.get("config") if isinstance(configuration, dict) else None
+    if not isinstance(rows, dict):
+        raise TypeError("a configuration of weights is missing")
+    found: dict[str, torch.Tensor] = {}
+    for name, row in rows.items():
+        meta = row.get("tensor_meta") if isinstance(row, dict) else None
+        if not isinstance(meta, dict):
+            raise TypeError(f"{name} is no tensor; export a model whose weights are tensors")
+        tensor = torch.empty_strided(
+            _sizes(meta["sizes"]),
+            _sizes(meta["strides"]),
+            dtype=pytorch.serialized_dtype(meta["dtype"]),
+            device="meta" if meta["device"]["type"] == "meta" else "cpu",
+        )
+        found[name] = torch.nn.Parameter(tensor, requires_grad=False) if row["is_param"] else tensor
+    return found
+
+
+def _sizes(sizes: Any) -> list[int]:
+    """Whole numbers, each within an object of its own."""
+    return [int(size["as_int"]) for size in sizes]
