@@ -323,3 +323,34 @@ def test_no_other_file_of_the_project_writes_by_itself():
     logs = {"launch/supervisor.py", "launch/launcher.py"}  # what a program prints, as it prints it
     locks = {"device/alive.py"}  # a file that is held, not read
     assert found == {"files.py"} | drafts | logs | locks
+
+
+READERS = [
+    files.read_bytes,
+    files.read_text,
+    files.read_json,
+    files.read_array,
+    files.check_readable,
+]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
+@pytest.mark.parametrize("read", READERS)
+def test_a_pipe_is_refused_and_not_waited_for(read, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    told = refusal(read, tmp_path / "pipe")
+    assert "it is a pipe, which may never end; legal: a regular file" in told.reason
+    assert told.fix == "write what it gives to a file, and name that"
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a device that never ends")
+@pytest.mark.parametrize("read", READERS)
+def test_a_device_is_refused(read, tmp_path):
+    (tmp_path / "link").symlink_to("/dev/zero")
+    assert "it is a device" in refusal(read, tmp_path / "link").reason
+
+
+def test_what_the_shell_redirects_from_a_file_is_read(tmp_path):
+    (tmp_path / "note").write_text("text")
+    (tmp_path / "link").symlink_to(tmp_path / "note")
+    assert files.read_text(tmp_path / "link") == "text"

@@ -67,6 +67,7 @@ def test_the_command_line_loads_its_parser_and_no_room(program):
         "trnsim.cli.error_text",
         "trnsim.cli.options",
         "trnsim.errors",
+        "trnsim.foreign_text",
     }
 
 

@@ -9,7 +9,7 @@ import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import IO, Any, Final, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ __all__ = [
 ]
 
 _ARCHIVE: Final = b"PK"
+_KINDS: Final = {stat.S_IFIFO: "pipe", stat.S_IFCHR: "device", stat.S_IFSOCK: "socket"}
+_READING: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""Without the second flag, to open a pipe waits for who writes to it."""
 _ROOM: Final = "make room on that disk, or name a file on another"
 _FOLDER: Final = "name another folder"
 _WRITABLE: Final = "name a file in a folder that exists and that you may write to"
@@ -43,8 +46,9 @@ def read_bytes(path: Path | str, fix: str = "") -> bytes:
         BadInput: it does not exist, is a folder, or may not be read.
     """
     try:
-        return Path(path).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
+        with _opened(path, fix) as stream:
+            return stream.read()
+    except (OSError, MemoryError) as error:
         raise BadInput(f"cannot read {path}: {_reason(error)}", fix=fix) from error
 
 
@@ -54,11 +58,33 @@ def check_readable(path: Path | str, fix: str = "") -> None:
     Raises:
         BadInput: it does not exist, is a folder, or may not be read.
     """
+    _opened(path, fix).close()
+
+
+def _opened(path: Path | str, fix: str) -> IO[bytes]:
+    """The regular file at `path`, open for reading; nothing waits for a pipe or reads a device.
+
+    Raises:
+        BadInput: it does not exist, is no regular file, or may not be read.
+    """
     try:
-        with Path(path).open("rb"):
-            return
-    except (OSError, ValueError) as error:
+        # Without this flag, to open a pipe waits for who writes to it.
+        handle = os.open(
+            path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        )
+    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
         raise BadInput(f"cannot read {path}: {_reason(error)}", fix=fix) from error
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    if stat.S_ISDIR(mode):
+        raise BadInput(f"cannot read {path}: {os.strerror(errno.EISDIR)}", fix=fix)
+    raise BadInput(
+        f"cannot read {path}: it is a {_KINDS.get(stat.S_IFMT(mode), 'special file')}, which may "
+        "never end; legal: a regular file",
+        fix="write what it gives to a file, and name that",
+    )
 
 
 def read_text(path: Path | str, fix: str = "") -> str:
@@ -114,7 +140,7 @@ def read_array(path: Path | str) -> npt.NDArray[Any]:
     """
     fix = "give a file that numpy.save wrote, of numbers"
     try:
-        with Path(path).open("rb") as stream:
+        with _opened(path, fix) as stream:
             start = stream.read(len(_ARCHIVE))
         if start in (b"", _ARCHIVE):
             what = "an archive of arrays (.npz)" if start else "the file is empty"

@@ -119,14 +119,17 @@ def test_a_file_in_place_of_a_folder_is_named(reader, refused):
 def test_a_file_without_permission_is_named(reader, refused, monkeypatch):
     _, command, path = reader
     path.write_text("{}")
-    opened = Path.open
 
-    def closed(self, *arguments, **keywords):
-        if self.name == "FILE":
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        return opened(self, *arguments, **keywords)
+    def closing(opened):
+        def closed(path, *arguments, **keywords):
+            if Path(path).name == "FILE":
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return opened(path, *arguments, **keywords)
 
-    monkeypatch.setattr(Path, "open", closed)
+        return closed
+
+    monkeypatch.setattr(Path, "open", closing(Path.open))
+    monkeypatch.setattr(os, "open", closing(os.open))
     assert "Permission denied" in refused(command)
 
 

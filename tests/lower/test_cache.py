@@ -35,7 +35,26 @@ def test_other_sources_have_other_files(folder, monkeypatch):
 def test_a_file_that_was_cut_off_is_not_there(folder):
     cache.write(KEY, {"time": 0.1})
     (file,) = (folder / cache.version()).iterdir()
-    file.write_text('{"time": ')
+    file.write_text(file.read_text()[:-2])
+    assert cache.read(KEY) is None
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"time": "0.1"}', "null", "\x00", "digest\n{}", "0" * 32 + "\n{}"]
+)
+def test_a_file_that_holds_something_else_is_not_there_and_is_written_anew(folder, content):
+    cache.write(KEY, {"time": 0.1})
+    (file,) = (folder / cache.version()).iterdir()
+    file.write_text(content)
+    assert cache.read(KEY) is None
+    cache.write(KEY, {"time": 0.1})
+    assert cache.read(KEY) == {"time": 0.1}
+
+
+def test_what_was_changed_within_a_file_is_not_read(folder):
+    cache.write(KEY, {"time": 0.1})
+    (file,) = (folder / cache.version()).iterdir()
+    file.write_text(file.read_text().replace("0.1", "0.2"))
     assert cache.read(KEY) is None
 
 
@@ -60,7 +79,7 @@ def test_a_kernel_that_another_process_timed_is_not_run_again(folder, monkeypatc
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     (file,) = (folder / cache.version()).iterdir()
-    assert json.loads(file.read_text())["device_time_s"] == float(done.stdout)
+    assert json.loads(file.read_text().partition("\n")[2])["device_time_s"] == float(done.stdout)
     monkeypatch.setattr(lowering, "launch", None)
     g = Graph()
     g.outputs = [g.elementwise("tanh", g.input((64, 65), "float32"))]

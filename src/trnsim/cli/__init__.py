@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from trnsim.cli.error_text import message
 from trnsim.cli.options import HELP_OPTIONS, leave_output, parser
 from trnsim.errors import EmulatorError
+from trnsim.foreign_text import terminal_text
 
 __all__ = ["COMMANDS", "app", "main"]
 
@@ -104,4 +105,4 @@ def main() -> None:
 
 def _complain(text: str) -> None:
     with suppress(AttributeError, OSError):  # None where it was closed
-        sys.stderr.write(f"trnsim: error: {text}\n")
+        sys.stderr.write(terminal_text(f"trnsim: error: {text}\n"))

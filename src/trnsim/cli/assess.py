@@ -15,6 +15,7 @@ from trnsim.cli.assess_text import text
 from trnsim.cli.options import AsJson, as_number, command, own_rows, parser
 from trnsim.cli.progress import progress
 from trnsim.cli.report_files import Report
+from trnsim.cli.terminal import echo
 from trnsim.decide.assess import assess as assess_inventory
 from trnsim.decide.inventory.template import template as inventory_template
 from trnsim.decide.page.decision_page import decision_page
@@ -61,7 +62,7 @@ def assess(given: AssessOptions) -> None:
     Example: trnsim assess examples/inventory.csv --on trn1 --on inf2 --out decision.json
     """
     if given.template:
-        print(inventory_template(), end="")
+        echo(inventory_template(), ends_line=False)
         return
     if given.inventory is None:
         raise BadInput("no INVENTORY is given", fix="trnsim assess --template > inventory.yaml")
@@ -76,12 +77,12 @@ def assess(given: AssessOptions) -> None:
         found = assess_inventory(
             given.inventory, asked, rows=rows, predictor=Predictor(rows, tell), scan=scanned
         )
-    print(found.text() if given.as_json else text(found), end="" if given.as_json else "\n")
+    echo(found.text() if given.as_json else text(found), ends_line=not given.as_json)
     if given.out is not None:
         found.write(given.out)
         if not given.as_json:
-            print(f"wrote {given.out}")
+            echo(f"wrote {given.out}")
     if given.report is not None:
         report_files.write(given.report, decision_page(found), figures(found), rows_of(found))
         if not given.as_json:
-            print(f"wrote {given.report / report_files.PAGE}")
+            echo(f"wrote {given.report / report_files.PAGE}")

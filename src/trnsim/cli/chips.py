@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trnsim.arch.catalogue import catalogue
 from trnsim.cli.hardware_text import GIB, GIGA, TERA, announced_card, contradictions, tera
 from trnsim.cli.options import AsJson, parser
+from trnsim.cli.terminal import echo
 from trnsim.formatting import text_table
 
 if TYPE_CHECKING:
@@ -39,13 +40,13 @@ def chips(*, as_json: AsJson = False) -> None:
         print(json.dumps(listed, indent=1))
         return
     header = ("chip", "year", "bf16", "clock", "fp8", "fp4", "GiB", "TB/s", "link GB/s", "W")
-    print(text_table(header, [_row(chip) for chip in known]))
-    print("\nbf16, fp8, fp4: published dense TFLOP/s; clock: bf16 as array x clock.")
-    print("fp8 of Trainium1 and Inferentia2 is cFP8, of Trainium3 MXFP8; of TPU v5e INT8.\n")
+    echo(text_table(header, [_row(chip) for chip in known]))
+    echo("\nbf16, fp8, fp4: published dense TFLOP/s; clock: bf16 as array x clock.")
+    echo("fp8 of Trainium1 and Inferentia2 is cFP8, of Trainium3 MXFP8; of TPU v5e INT8.\n")
     for chip in rows.announced.values():
-        print("\n".join(announced_card(chip)))
-    print()
-    print("\n".join(contradictions(rows)))
+        echo("\n".join(announced_card(chip)))
+    echo()
+    echo("\n".join(contradictions(rows)))
 
 
 def _row(chip: Accelerator) -> tuple[str, ...]:

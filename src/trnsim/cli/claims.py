@@ -13,6 +13,7 @@ from trnsim import files
 from trnsim.cli.claim_page import claim_page
 from trnsim.cli.claim_text import lines_of, table_of
 from trnsim.cli.options import parser
+from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.system.claims import claims as all_claims
 from trnsim.system.claims import counts
@@ -48,19 +49,19 @@ def claims(
     """
     judged = _chosen(id_)
     if html is not None:
-        print(f"wrote {files.write(html, claim_page(judged))}")
+        echo(f"wrote {files.write(html, claim_page(judged))}")
     elif as_json:
         plain = [_plain(claim) for claim in judged]
         print(json.dumps(plain[0] if id_ else plain, indent=1, ensure_ascii=False))
     elif id_:
-        print("\n".join(lines_of(judged[0])))
+        echo("\n".join(lines_of(judged[0])))
     else:
-        print("\n".join(table_of(judged)))
+        echo("\n".join(table_of(judged)))
         summary = ", ".join(f"{count} {verdict.value}" for verdict, count in counts(judged).items())
-        print(f"\n{len(judged)} claims: {summary}.")
-        print(f"A figure agrees within {TOLERANCE:.0%} of a number, and inside a range.")
-        print("~ stands in for what was claimed; ? has an assumed input, or two kinds of purchase.")
-        print("trnsim claims C07 shows what one rests on.")
+        echo(f"\n{len(judged)} claims: {summary}.")
+        echo(f"A figure agrees within {TOLERANCE:.0%} of a number, and inside a range.")
+        echo("~ stands in for what was claimed; ? has an assumed input, or two kinds of purchase.")
+        echo("trnsim claims C07 shows what one rests on.")
 
 
 def _chosen(id_: str) -> list[Claim]:

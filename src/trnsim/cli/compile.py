@@ -12,6 +12,7 @@ import typer
 from trnsim import arch
 from trnsim.cli.options import chip_names, parser
 from trnsim.cli.progress import progress
+from trnsim.cli.terminal import echo
 from trnsim.compiler import Flags
 from trnsim.errors import BadInput
 from trnsim.files import check_folder, read_bytes, write
@@ -122,7 +123,7 @@ def compile_model(
             tell(where)
             searching = partial(_tell_of, tell, where)
             found.append(answer(subject, chip, asked, lnc, searching))
-            typer.echo(f"{found[-1].text()}\n")
+            echo(f"{found[-1].text()}\n")
         if folder is not None:
             _write(found, folder, name, tell)
 
@@ -186,12 +187,12 @@ def _write(found: list[Any], folder: Path, name: str, tell: Callable[[str], None
     tell(f"{name}: report")
     runs = [answer.run() for answer in found]
     page = write_report(runs, folder, name, [answer.whole for answer in found])
-    typer.echo(f"  report  {page}\n  stored  {page.with_suffix('.json')}")
+    echo(f"  report  {page}\n  stored  {page.with_suffix('.json')}")
     for answer, run in zip(found, runs, strict=True):
         chip = run.target.name
         text = write(folder / f"{name}-{chip}.txt", f"{answer.long_text()}\n", parents=True)
         files = {"text": text, **write_traces(run, folder, f"{name}-{chip}", tell)}
-        typer.echo("\n".join(f"  {kind:<8}{path}" for kind, path in files.items()))
+        echo("\n".join(f"  {kind:<8}{path}" for kind, path in files.items()))
 
 
 def _answers() -> Any:

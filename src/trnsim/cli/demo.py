@@ -9,6 +9,7 @@ import typer
 
 from trnsim import arch, demo, files
 from trnsim.cli.options import as_number, chip_names, parser
+from trnsim.cli.terminal import echo
 from trnsim.demo import examples
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_whole
@@ -41,7 +42,7 @@ def show(
             fix=f"the example works on blocks of {_ROWS} keys: --sequence 1024",
         )
     files.check_folder(report.parent)
-    typer.echo(f"trnsim: a Trainium you can pip install      emulated {chip.name}, nothing rented")
+    echo(f"trnsim: a Trainium you can pip install      emulated {chip.name}, nothing rented")
     kernel = demo.show_kernel(sequence=sequence, target=chip.name)
     sections = (
         kernel.lines,
@@ -51,6 +52,6 @@ def show(
         demo.claims_lines,
     )
     for section in sections:
-        typer.echo("\n".join(section()))
+        echo("\n".join(section()))
     page = kernel.run.report(report)
-    typer.echo(f"Report      {examples.short(page)}     next: {_NEXT}")
+    echo(f"Report      {examples.short(page)}     next: {_NEXT}")

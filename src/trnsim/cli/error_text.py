@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import trnsim
 from trnsim.errors import EmulatorError
+from trnsim.foreign_text import terminal_text
 
 if TYPE_CHECKING:
     from trnsim.errors import SourceLine
@@ -36,9 +37,9 @@ def message(error: EmulatorError) -> str:
 def show(error: BaseException, script: Path, place: str = "") -> int:
     """Print the error that ended `script` to stderr; its exit status."""
     if isinstance(error, EmulatorError):
-        sys.stderr.write(f"trnsim: error: {place}{message(error)}\n")
+        sys.stderr.write(terminal_text(f"trnsim: error: {place}{message(error)}\n"))
         return 2
-    sys.stderr.write(users_traceback(error, script))
+    sys.stderr.write(terminal_text(users_traceback(error, script)))
     if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
         sys.stderr.write(f"trnsim: {error.name} is an extra: {_EXTRAS[error.name]}\n")
     return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1

@@ -15,6 +15,7 @@ from trnsim.cli.claim_text import lines_of
 from trnsim.cli.hardware_text import WIDTH, announced_card, chip_card, instance_card
 from trnsim.cli.options import parser
 from trnsim.cli.price_text import in_words, quotes_of, story
+from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.formatting import text_table
 from trnsim.isa import Instruction
@@ -68,13 +69,13 @@ def explain(
     """
     if not name:
         rows = [(opcode, summary(made)) for opcode, made in sorted(Instruction.registry.items())]
-        print(text_table(("instruction", "values"), [(o, " ".join(s.split())) for o, s in rows]))
+        echo(text_table(("instruction", "values"), [(o, " ".join(s.split())) for o, s in rows]))
         return
     instruction = _instruction(name)
     if instruction is not None:
-        print(page(instruction), end="")
+        echo(page(instruction), ends_line=False)
         return
-    print("\n".join(_lines(name)))
+    echo("\n".join(_lines(name)))
 
 
 def _instruction(name: str) -> type[Instruction] | None:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from trnsim.cli.options import parser
+from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.instance.state import hardware
 from trnsim.instance.state.folder import opened
@@ -57,11 +58,11 @@ def fault(
         model.device(device)
     if kind == _CLEAR:
         _refuse(kind, {"--core": core, "--for": lasts or None})
-        typer.echo(f"{hardware.clear(folder, device)} faults ended (emulated)")
+        echo(f"{hardware.clear(folder, device)} faults ended (emulated)")
         return
     if kind == _RESET:
         _refuse(kind, {"--device": device, "--core": core, "--for": lasts or None})
-        typer.echo(f"{hardware.reset(folder)} faults forgotten, counters are at 0 (emulated)")
+        echo(f"{hardware.reset(folder)} faults forgotten, counters are at 0 (emulated)")
         return
     hardware.kind_named(kind)
     if device is None:
@@ -81,7 +82,7 @@ def fault(
         serial_number=model.devices[device].serial_number,
     )
     made = hardware.inject(folder, asked)
-    typer.echo(hardware.log_line(made))
+    echo(hardware.log_line(made))
 
 
 def _refuse(kind: str, options: Mapping[str, object]) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.cli.options import AsJson, parser
+from trnsim.cli.terminal import echo
 from trnsim.decide import decision as decisions
 from trnsim.decide.guard.files import write as write_files
 from trnsim.decide.guard.realised import realised
@@ -39,7 +40,7 @@ def write(
     Example: trnsim guard write decision.json --out guard
     """
     for path in write_files(decisions.read(decision), out, catalogue()):
-        typer.echo(f"wrote {path}")
+        echo(f"wrote {path}")
 
 
 @app.command()
@@ -63,9 +64,9 @@ def bill(
     """
     found = realised(bill, decisions.read(decision), tag)
     if as_json:
-        typer.echo(json.dumps([_plain(one) for one in found], indent=1))
+        echo(json.dumps([_plain(one) for one in found], indent=1))
         return
-    typer.echo("\n\n".join(_text(one) for one in found))
+    echo("\n\n".join(_text(one) for one in found))
 
 
 def _plain(found: Realised) -> dict[str, object]:

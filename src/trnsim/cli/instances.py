@@ -11,6 +11,7 @@ import typer
 from trnsim.cli.hardware_text import GIB, TERA
 from trnsim.cli.options import AsJson, AsOf, OwnPrices, as_number, day_of, own_rows, parser
 from trnsim.cli.price_text import remark
+from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.formatting import clipped, parse_whole, text_table
 from trnsim.price import KINDS, Quote, quote
@@ -87,8 +88,8 @@ def instances(
     if as_json:
         print(json.dumps(held, indent=1))
         return
-    print(_head(model, kept, sequences))
-    print(_held_table(held, priced))
+    echo(_head(model, kept, sequences))
+    echo(_held_table(held, priced))
 
 
 def _chips(rows: Catalogue) -> set[str]:

@@ -13,7 +13,9 @@ from typer.core import TyperCommand
 from trnsim import files
 from trnsim.cli.error_text import message
 from trnsim.cli.options import parser
+from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
+from trnsim.foreign_text import terminal_text
 from trnsim.launch import launcher, report
 from trnsim.launch.job import Job, job
 
@@ -79,11 +81,11 @@ def launch(
         max_restarts=max_restarts,
     )
     _prepare(made)
-    typer.echo(report.title(made.fabric))
+    echo(report.title(made.fabric))
     ended = launcher.launch(made, launcher.stderr_line, _show)
     unwritten = _report(made, ended)
     if unwritten is not None:
-        sys.stderr.write(f"trnsim: error: {message(unwritten)}\n")
+        sys.stderr.write(terminal_text(f"trnsim: error: {message(unwritten)}\n"))
     raise SystemExit(ended.status or (2 if unwritten else 0))
 
 
@@ -114,7 +116,7 @@ def _show(text: str) -> None:
 def _report(made: Job, ended: launcher.Ended) -> BadInput | None:
     """Print and write the report; the error where it could not be written."""
     text, error = report.unwritten(report.joined(made, ended), made.folder)
-    typer.echo(f"\n{text}")
+    echo(f"\n{text}")
     if error is None:
-        typer.echo(f"  report  {made.folder / 'world.html'}\n  logs    {made.logs}")
+        echo(f"  report  {made.folder / 'world.html'}\n  logs    {made.logs}")
     return error

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from trnsim.cli.options import parser
+from trnsim.cli.terminal import echo
 from trnsim.instance.state import folder
 from trnsim.instance.state.observers import Observer, observers, own_command
 from trnsim.instance.state.reader import instance_of, read_all
@@ -44,18 +45,18 @@ def neuron_ls(
     records = read_all(state)
     model = instance_of(records)
     found = tool.processes(records, model, version("trnsim"))
-    typer.echo("emulated by trnsim", err=True)
+    echo("emulated by trnsim", is_error=True)
     if as_json:
-        typer.echo(tool.as_json(model, found))
+        echo(tool.as_json(model, found))
         return
-    typer.echo(tool.head(model))
+    echo(tool.head(model))
     if show_all_procs:
         itself = Observer(os.getpid(), own_command())
         tools = tool.tools([*observers(state), itself], model)
-        typer.echo(tool.all_processes(model, [*found, *tools]))
+        echo(tool.all_processes(model, [*found, *tools]))
     elif topology:
-        typer.echo(tool.topology(model))
+        echo(tool.topology(model))
     elif wide:
-        typer.echo(tool.wide(model, found))
+        echo(tool.wide(model, found))
     else:
-        typer.echo(tool.overview(model))
+        echo(tool.overview(model))

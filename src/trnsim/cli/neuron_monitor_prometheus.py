@@ -10,6 +10,7 @@ import typer
 
 from trnsim.cli.monitor_reports import collect, source
 from trnsim.cli.options import parser
+from trnsim.cli.terminal import echo
 from trnsim.files import write
 from trnsim.tools.monitor.dashboard import dashboard as page
 from trnsim.tools.monitor.prometheus import serve
@@ -47,7 +48,7 @@ def neuron_monitor_prometheus(
         for path, text in ((dashboard, page), (rules, rule_file)):
             if path:
                 write(path, text())
-                typer.echo(f"wrote {path}")
+                echo(f"wrote {path}")
         return
     collected = Collected()
     reports = source()

@@ -13,6 +13,7 @@ import typer
 from trnsim.cli.asked import AskedOptions, check_seed
 from trnsim.cli.options import AsJson, as_number, command, own_rows, parser
 from trnsim.cli.progress import progress
+from trnsim.cli.terminal import echo
 from trnsim.decide.pilot import document
 from trnsim.decide.pilot import files as folders
 from trnsim.decide.pilot.choose import Wanted
@@ -89,9 +90,9 @@ def write(given: WriteOptions) -> None:
         )
     folders.clear(given.out)
     paths = folders.write(made, launch, given.out)
-    typer.echo(_written(made))
+    echo(_written(made))
     for path in paths:
-        typer.echo(f"wrote {path}")
+        echo(f"wrote {path}")
 
 
 @app.command()
@@ -119,11 +120,11 @@ def read(
         )
     paths = document.write(pilot, made, folder)
     if as_json:
-        typer.echo(json.dumps(asdict(made), indent=1, allow_nan=False))
+        echo(json.dumps(asdict(made), indent=1, allow_nan=False))
         return
-    typer.echo(_text(pilot, made))
+    echo(_text(pilot, made))
     for path in paths:
-        typer.echo(f"wrote {path}")
+        echo(f"wrote {path}")
 
 
 def _written(pilot: Pilot) -> str:

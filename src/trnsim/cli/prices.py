@@ -20,6 +20,7 @@ from trnsim.cli.price_text import (
     sold,
     story,
 )
+from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_number, parse_whole, text_table
 from trnsim.price import KINDS, Quote, caveats, quote, relative_cost
@@ -85,12 +86,12 @@ def show(
         print(json.dumps([plain(one) for one in found], indent=1))
         return
     if not instance:
-        print(overview(found))
+        echo(overview(found))
         return
-    print(f"{instance} on {day}")
-    print(story(instance, found, day, rows))
-    print()
-    print("\n".join([*sold(found, days, instances), *credits_told(rows)]))
+    echo(f"{instance} on {day}")
+    echo(story(instance, found, day, rows))
+    echo()
+    echo("\n".join([*sold(found, days, instances), *credits_told(rows)]))
 
 
 def _kind(kind: str) -> str:
@@ -158,7 +159,7 @@ def compare(
     if as_json:
         print(json.dumps([{**line, "caveats": said} for line in table], indent=1))
         return
-    print(_comparison(table, found, said))
+    echo(_comparison(table, found, said))
 
 
 def _compared(ours: Quote, first: Quote, rows: Catalogue) -> dict[str, Any]:
@@ -249,7 +250,7 @@ def refresh(
     found = read_from_aws(region, list(instances or known))
     table = as_table(found)
     if out is None:
-        print(table, end="")
+        echo(table, ends_line=False)
         return
     files.write(out, table)
-    print(f"wrote {out}: {len(found)} prices")
+    echo(f"wrote {out}: {len(found)} prices")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trnsim.cli.options import parser
+from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.formatting import text_table
 from trnsim.profile import compare, load, summary_of, write_page
@@ -44,7 +45,7 @@ def view(
     """
     stored = load(report)
     page = write_page(stored, output or _beside(report))
-    typer.echo(page)
+    echo(str(page))
     if open_it:
         webbrowser.open(page.resolve().as_uri())
 
@@ -62,10 +63,10 @@ def summary(
     """
     stored = load(report)
     for profile in stored["profiles"]:
-        typer.echo(f"{profile['title']}\n{_described(profile, all_figures=all_figures)}\n")
+        echo(f"{profile['title']}\n{_described(profile, all_figures=all_figures)}\n")
     if len(stored["profiles"]) > 1:
         found = {profile["target"]: summary_of(profile) for profile in stored["profiles"]}
-        typer.echo(side_by_side(found))
+        echo(side_by_side(found))
 
 
 @app.command()
@@ -87,9 +88,9 @@ def diff(
     old, new = load(before)["profiles"], load(after)["profiles"]
     found = [compare(first, second) for first, second in _pairs(old, new)]
     if as_json:
-        typer.echo(json.dumps([one.as_dict() for one in found], ensure_ascii=False, indent=1))
+        echo(json.dumps([one.as_dict() for one in found], ensure_ascii=False, indent=1))
     else:
-        typer.echo("\n\n".join(one.text() for one in found))
+        echo("\n\n".join(one.text() for one in found))
 
 
 def side_by_side(summaries: dict[str, Summary]) -> str:

@@ -7,6 +7,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from trnsim.foreign_text import terminal_text
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
@@ -28,7 +30,7 @@ def progress() -> Generator[Callable[[str], None]]:
         now_s = time.monotonic()
         if now_s - last_s >= _PAUSE_S:
             last_s = now_s
-            sys.stderr.write(f"{_CLEAR}{message}")
+            sys.stderr.write(f"{_CLEAR}{terminal_text(message)}")
             sys.stderr.flush()
 
     try:

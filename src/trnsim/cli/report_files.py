@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trnsim import files
+from trnsim.foreign_text import table_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,7 @@ def write(folder: Path, page: str, figures: Any, rows: Sequence[Sequence[str]]) 
         BadInput: one cannot be written.
     """
     table = io.StringIO()
-    csv.writer(table, lineterminator="\n").writerows(rows)
+    csv.writer(table, lineterminator="\n").writerows(map(table_row, rows))
     contents = {
         PAGE: page,
         FIGURES: json.dumps(figures, indent=1, allow_nan=False) + "\n",

@@ -21,7 +21,9 @@ from trnsim.cli.options import chip_names, parser
 from trnsim.cli.profile import side_by_side
 from trnsim.cli.progress import progress
 from trnsim.cli.script import Ending
+from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput, EmulatorError
+from trnsim.foreign_text import file_name, terminal_text
 from trnsim.nki.environment import chosen_target
 from trnsim.profile import advise, write_report, write_traces
 from trnsim.profile.tables.parquet import EXTRA
@@ -135,7 +137,7 @@ def run_script(
     if output is not None:
         files.check_writable(output)
     files.check_folder(report or _FOLDER)
-    typer.echo(f"chip: {', '.join(chip.name for chip in chips)} ({why})")
+    echo(f"chip: {', '.join(chip.name for chip in chips)} ({why})")
     with progress() as tell:
         with watching(tell), ordered(order), on_ranks(ranks, instance), collecting_worlds() as made:
             endings = _endings(path, kernel, inputs, arguments or [], chips)
@@ -181,8 +183,9 @@ def _reported(
     # Runs of one kernel on several chips share a report.
     kernels = [[run for run in group if run is not None] for group in zip_longest(*runs)]
     for number, group in enumerate(kernels):
-        name = group[0].title if len(kernels) == 1 else f"{group[0].title}-{number}"
-        typer.echo("\n".join([*map(_describe, group), *_compared(group)]))
+        title = file_name(group[0].title)
+        name = title if len(kernels) == 1 else f"{title}-{number}"
+        echo("\n".join([*map(_describe, group), *_compared(group)]))
         yield from _tried(lambda: _write(group, report, name, tell))  # noqa: B023  called at once
 
 
@@ -217,7 +220,7 @@ def _end(
         elif ending.error is not None:
             codes.append(show(ending.error, path, f"{chip.name}: " if len(chips) > 1 else ""))
     for text in dict.fromkeys(map(message, unwritten)):
-        sys.stderr.write(f"trnsim: error: {text}\n")
+        sys.stderr.write(terminal_text(f"trnsim: error: {text}\n"))
         codes.append(2)
     if not any(ending.runs for ending in endings) and _recording() is None and not codes:
         codes += _launched_nothing(path, is_exit=bool(exits))
@@ -236,7 +239,7 @@ def _launched_nothing(path: Path, *, is_exit: bool) -> list[int]:
         "--input a.npy b.npy",
     )
     if is_exit:
-        sys.stderr.write(f"trnsim: {path} launched no kernel\n")
+        sys.stderr.write(terminal_text(f"trnsim: {path} launched no kernel\n"))
         return []
     raise error
 
@@ -257,26 +260,26 @@ def _report_device(
         return
     tell("step: device time")
     write_step: Any = importlib.import_module("trnsim.device.step_report").write_step
-    write_step(recording, folder or _FOLDER, chip.name, why, typer.echo)
-    typer.echo(f"  report  {(folder or _FOLDER) / 'step.html'}")
+    write_step(recording, folder or _FOLDER, chip.name, why, echo)
+    echo(f"  report  {(folder or _FOLDER) / 'step.html'}")
 
 
 def _write(runs: list[Run], folder: Path | None, name: str, tell: Callable[[str], None]) -> None:
     """Write the reports of one kernel, and print a line for each file."""
     tell(f"{name}: report")
     page = write_report(runs, folder or _FOLDER, name)
-    typer.echo(f"  report  {page}\n  stored  {page.with_suffix('.json')}")
+    echo(f"  report  {page}\n  stored  {page.with_suffix('.json')}")
     for run in runs if folder is not None else ():
         found = write_traces(run, folder or _FOLDER, f"{name}-{run.target.name}", tell)
         lines = [f"  {kind:<8}{path}" for kind, path in found.items()]
         if "tables" not in found:
             lines.append(f"  tables  not written: {EXTRA}")
-        typer.echo("\n".join(lines))
+        echo("\n".join(lines))
 
 
 def _write_world(world: World, folder: Path | None, number: int) -> None:
     """Print a run on ranks in a few lines; write its page and figures, in `folder` its trace."""
-    base = (folder or _FOLDER) / f"{world.runs[0].title}-ranks-{number}"
+    base = (folder or _FOLDER) / f"{file_name(world.runs[0].title)}-ranks-{number}"
     page = world.report(base.with_suffix(".html"))
     stored = files.write(
         base.with_suffix(".world.json"), f"{json.dumps(world.summary.as_dict())}\n"
@@ -284,7 +287,7 @@ def _write_world(world: World, folder: Path | None, number: int) -> None:
     lines = [world.summary.text(), f"  report  {page}", f"  figures {stored}"]
     if folder is not None:
         lines.append(f"  trace   {world.trace(base.with_suffix('.perfetto-trace'))}")
-    typer.echo("\n".join(lines))
+    echo("\n".join(lines))
 
 
 def _compared(runs: list[Run]) -> list[str]:

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from trnsim.cli.options import parser
+from trnsim.foreign_text import terminal_text
 from trnsim.instance.shell import session
 
 app = parser()
@@ -65,5 +66,5 @@ def shell(
 
 def _say(text: str) -> None:
     with suppress(AttributeError, OSError):  # None where it was closed
-        sys.stderr.write(f"trnsim: {text}\n")
+        sys.stderr.write(terminal_text(f"trnsim: {text}\n"))
         sys.stderr.flush()

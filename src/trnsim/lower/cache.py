@@ -2,7 +2,8 @@
 
 One small file for each (operations, shapes, dtypes, chip), in a folder for each version of the
 sources that decide a time, so that an estimate is never older than the model that it comes from. A
-file is written under another name and moved into place: processes may share the folder.
+file is written under another name and moved into place: processes may share the folder. It begins
+with a digest of what follows: a file that was cut off or changed is as if it were not there.
 
 TRNSIM_CACHE names another folder than ~/.cache/trnsim; `off` keeps nothing.
 """
@@ -51,10 +52,13 @@ def read(key: Hashable) -> dict[str, Any] | None:
     if file is None:
         return None
     try:
-        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # not there, or cut off by a full disk
+        digest, _, content = file.read_text(encoding="utf-8").partition("\n")
+    except (OSError, ValueError):  # not there, or no text
         return None
-    return found
+    if digest != _digest(content):
+        return None
+    stored: dict[str, Any] = json.loads(content)
+    return stored
 
 
 def write(key: Hashable, value: dict[str, Any]) -> None:
@@ -62,8 +66,9 @@ def write(key: Hashable, value: dict[str, Any]) -> None:
     file = _file(key)
     if file is None:
         return
+    content = json.dumps(value)
     with suppress(BadInput):
-        files.write(file, json.dumps(value), parents=True)
+        files.write(file, f"{_digest(content)}\n{content}", parents=True)
 
 
 def _file(key: Hashable) -> Path | None:
@@ -71,8 +76,11 @@ def _file(key: Hashable) -> Path | None:
     if named == "off":
         return None
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trnsim"
-    name = hashlib.sha256(repr(key).encode()).hexdigest()[:_DIGITS]
-    return (Path(named) if named else default) / version() / f"{name}.json"
+    return (Path(named) if named else default) / version() / f"{_digest(repr(key))}.json"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 @cache

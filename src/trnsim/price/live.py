@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.errors import BadInput
+from trnsim.foreign_text import table_row
 
 Connect = Callable[[str, str | None], Any]
 """A client of a service ("ec2", "pricing") in a region, as ``boto3.client`` makes it."""
@@ -63,7 +64,7 @@ def as_table(found: Sequence[Found]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([field.name for field in fields(Found)])
-    writer.writerows(astuple(row) for row in found)
+    writer.writerows(table_row(astuple(row)) for row in found)
     return text.getvalue()
 
 

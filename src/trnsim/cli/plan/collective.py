@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trnsim.cli.plan.shared import AsJson, On, platform_names, whole
+from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.fabric.choice import KINDS
 from trnsim.facts import Interval
@@ -68,8 +69,8 @@ def collective(
     if as_json:
         print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=1))
         return
-    print(f"{kind} of {amount(nbytes)} bytes\n")
-    print(_table(rows))
+    echo(f"{kind} of {amount(nbytes)} bytes\n")
+    echo(_table(rows))
 
 
 def _row(

@@ -11,6 +11,7 @@ import typer
 
 from trnsim import files
 from trnsim.cli.plan.shared import AsJson
+from trnsim.cli.terminal import echo
 from trnsim.decide.difference import compare
 from trnsim.formatting import amount, clipped, text_table
 
@@ -37,12 +38,12 @@ def diff(
     """
     found = compare(files.read_json(old), files.read_json(new), (str(old), str(new)))
     if as_json:
-        typer.echo(json.dumps(_plain(found), indent=1))
+        echo(json.dumps(_plain(found), indent=1))
         return
     parts = [_one(each) for each in found.differences]
     alone = ((old, found.only_old), (new, found.only_new))
     parts += [f"only in {path}: {', '.join(names)}" for path, names in alone if names]
-    typer.echo("\n\n".join(parts))
+    echo("\n\n".join(parts))
 
 
 def _plain(found: Comparison) -> dict[str, object]:

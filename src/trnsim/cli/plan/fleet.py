@@ -15,6 +15,7 @@ from trnsim.cli.plan.fleet_page import fleet_page, table_of
 from trnsim.cli.plan.fleet_text import text
 from trnsim.cli.progress import progress
 from trnsim.cli.report_files import Report
+from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_whole
 from trnsim.system.fleet.comparison import DRAWS, POLICIES, compare
@@ -66,7 +67,7 @@ def fleet(
     if report is not None:
         report_files.write(report, fleet_page(made), made, table_of(made))
         if not as_json:
-            print(f"wrote {report / report_files.PAGE}")
+            echo(f"wrote {report / report_files.PAGE}")
 
 
 def _policies(policy: str, draws: int, seed: int) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from trnsim.cli.plan.shared import (
     purchased,
     whole,
 )
+from trnsim.cli.terminal import echo
 from trnsim.formatting import amounts, durations, seconds, text_table
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
 from trnsim.system.infer.parts import Asked
@@ -86,9 +87,9 @@ def infer(given: Options) -> None:
         plain = [_plain(one) | said.plain for one in found]
         print(json.dumps(plain[0] if len(plain) == 1 else plain, indent=1))
         return
-    print(f"{given.config}: batch {given.batch} a copy, {found[0].item}s\n")
-    print(_table(found, said.mark))
-    print("\n".join([*_details(found), *said.lines]))
+    echo(f"{given.config}: batch {given.batch} a copy, {found[0].item}s\n")
+    echo(_table(found, said.mark))
+    echo("\n".join([*_details(found), *said.lines]))
 
 
 def _estimates(given: Options, rows: Catalogue) -> list[InferenceEstimate]:

@@ -12,6 +12,7 @@ import typer
 from trnsim.arch import TARGETS
 from trnsim.cli.plan.shared import AsJson, Config, whole
 from trnsim.cli.progress import progress
+from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
 from trnsim.profile.units import time_text
@@ -62,10 +63,10 @@ def layer(
     answers = found[:1] if found[0] == found[1] else found
     if as_json:
         made = {"layer": signature(block, given), "answers": [asdict(one) for one in answers]}
-        typer.echo(json.dumps(made, indent=2))
+        echo(json.dumps(made, indent=2))
         return
     for one in answers:
-        typer.echo(_words(one))
+        echo(_words(one))
 
 
 def _pass(phase: str, batch: int, sequence: int) -> Pass:

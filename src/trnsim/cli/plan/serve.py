@@ -28,6 +28,7 @@ from trnsim.cli.plan.shared import (
     whole,
 )
 from trnsim.cli.progress import progress
+from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_whole
 from trnsim.system.machine import machine
@@ -236,9 +237,9 @@ def serve(asked: Asked) -> None:
     said = beside([one.quote for one in found], rows)
     _save(found, asked.save_trace)
     if asked.emit:
-        print("\n\n".join(launch.vllm(one.deployment, _served(asked.config)) for one in found))
+        echo("\n\n".join(launch.vllm(one.deployment, _served(asked.config)) for one in found))
     else:
-        print(_json(found, said) if asked.as_json else text(model, found, demand, said))
+        echo(_json(found, said) if asked.as_json else text(model, found, demand, said))
 
 
 def _check_load(asked: Asked) -> None:

@@ -27,6 +27,7 @@ from trnsim.cli.plan.shared import (
     whole,
 )
 from trnsim.cli.progress import progress
+from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.formatting import (
     amount,
@@ -217,10 +218,10 @@ def train(given: Options) -> None:
         found = [one for on in kinds for one in _sizes(given, model, *on, known)]
     _written(found, given.trace_file, table)
     if given.emit is not None:
-        print("\n".join(launch.text(given.emit, e.best.machine, e.step.layout) for e in found))
+        echo("\n".join(launch.text(given.emit, e.best.machine, e.step.layout) for e in found))
         return
     said = beside([one.quote for one in found], rows)
-    print(_json(found, said) if given.as_json else _text(model, found, said))
+    echo(_json(found, said) if given.as_json else _text(model, found, said))
 
 
 def _sizes(

@@ -110,7 +110,11 @@ def read(path: str | Path) -> Measured:
     Raises:
         BadInput: the file cannot be read, or a line of it, which is named, holds what cannot be.
     """
-    rows = tuple(_rows(str(path), csv.reader(StringIO(files.read_text(path, fix=_FIX)))))
+    lines = csv.reader(StringIO(files.read_text(path, fix=_FIX)))
+    try:
+        rows = tuple(_rows(str(path), lines))
+    except csv.Error as error:
+        raise BadInput(f"{path}, line {lines.line_num}: no CSV: {error}", fix=_FIX) from error
     if not rows:
         raise BadInput(f"{path} has no rows of times", fix=_FIX)
     points: dict[tuple[str, str, str, str], list[Point]] = {}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from trnsim.errors import BadInput
-from trnsim.files import check_readable
+from trnsim.files import read_json
 
 _FIX: Final = "give the config.json of a model of transformers, as it lies beside its weights"
 
@@ -34,12 +33,7 @@ def read_config(path: Path) -> Any:
     Raises:
         BadInput: for what is not a file, not a configuration, or of no known architecture.
     """
-    check_readable(path, fix=_FIX)
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise BadInput(f"{path} is no JSON: {error}", fix=_FIX) from error
-    return config_of(found, str(path))
+    return config_of(read_json(path, _FIX), str(path))
 
 
 def config_of(values: Any, origin: str = "the configuration") -> Any:

@@ -1,0 +1,53 @@
+"""Text of others in what commands print and write."""
+
+import csv
+
+import pytest
+from typer.testing import CliRunner
+
+from trnsim.cli import app
+from trnsim.cli.terminal import echo
+
+NAMED = """
+import numpy as np
+import nki, nki.isa as nisa, nki.language as nl
+
+def copy(a):
+    tile = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=a)
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+copy.__name__ = copy.__qualname__ = {name!r}
+nki.jit(copy)(np.ones((2, 3), np.float32))
+"""
+
+
+def test_lines_end_where_asked(capsys):
+    echo("a", ends_line=False)
+    echo("b\x1b[2J", is_error=True)
+    assert capsys.readouterr() == ("a", "b\\x1b[2J\n")
+
+
+@pytest.mark.parametrize("name", ["../../outside", "/absolute/name", "a\x1b[2Jb", "..", ""])
+def test_a_kernels_name_stays_in_the_reports_folder(name, tmp_path, monkeypatch):
+    place = tmp_path / "deep" / "deeper"
+    place.mkdir(parents=True)
+    (place / "kernel.py").write_text(NAMED.format(name=name))
+    monkeypatch.chdir(place)
+    run = CliRunner().invoke(app, ["run", "kernel.py", "--report", "here"])
+    assert run.exit_code == 0, run.output
+    assert "\x1b" not in run.output
+    written = {path for path in tmp_path.rglob("*") if path.is_file()} - {place / "kernel.py"}
+    assert written
+    assert all(path.is_relative_to(place / "here") for path in written), written
+    assert not any("\x1b" in path.name for path in written)
+
+
+def test_a_cell_of_a_report_is_no_formula(tmp_path):
+    from trnsim.cli import report_files  # noqa: PLC0415
+
+    report_files.write(tmp_path, "", {}, [["workload", "usd"], ["=cmd|'/C calc'!A0", "-1.5"]])
+    with (tmp_path / "table.csv").open() as stream:
+        assert list(csv.reader(stream))[1] == ["'=cmd|'/C calc'!A0", "-1.5"]
