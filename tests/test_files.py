@@ -325,6 +325,27 @@ def test_no_other_file_of_the_project_writes_by_itself():
     assert found == {"files.py"} | drafts | logs | locks
 
 
+def test_files_are_written_together_or_not_at_all(tmp_path, monkeypatch):
+    (tmp_path / "a").write_text("old")
+    assert files.write_together(tmp_path, {"a": "new", "b/c": b"\xff"}) == [
+        *(tmp_path / "a", tmp_path / "b" / "c"),
+    ]
+    written, wrote = Path.write_bytes, []
+
+    def fills(path, content):
+        wrote.append(path)
+        if len(wrote) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return written(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", fills)
+    told = refusal(files.write_together, tmp_path, {"a": "newer", "b/c": "more", "d": "most"})
+    assert f"cannot write {tmp_path / 'b' / 'c'}: No space left on device" in told.reason
+    assert (tmp_path / "a").read_text() == "new"
+    assert (tmp_path / "b" / "c").read_bytes() == b"\xff"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "b", "c"]
+
+
 READERS = [
     files.read_bytes,
     files.read_text,

@@ -1,5 +1,18 @@
-"""`python -m trnsim` is the command `trnsim`."""
+"""The command `trnsim`, and `python -m trnsim`."""
 
-from trnsim.cli import main
+INTERRUPTED = 130
+"""The exit status that a shell gives a program that Ctrl-C ended."""
 
-main()
+
+def main() -> None:
+    """Run the command line; Ctrl-C while it is still being imported ends it without a traceback."""
+    try:
+        from trnsim.cli import main as run  # noqa: PLC0415  most of a command's first tenth second
+
+        run()
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+
+
+if __name__ == "__main__":
+    main()

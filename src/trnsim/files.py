@@ -7,7 +7,8 @@ import json
 import os
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn
 
@@ -28,6 +29,7 @@ __all__ = [
     "read_json",
     "read_text",
     "write",
+    "write_together",
 ]
 
 _ARCHIVE: Final = b"PK"
@@ -167,6 +169,20 @@ def write(path: Path | str, content: str | bytes, *, parents: bool = False) -> P
     with Draft(path, parents=parents) as unfinished:
         unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
     return Path(path)
+
+
+def write_together(folder: Path | str, contents: Mapping[str, str | bytes]) -> list[Path]:
+    """Write files to `folder`, which is made, all of them or none; their paths.
+
+    Raises:
+        BadInput: one of them cannot be written.
+    """
+    paths = [Path(folder) / name for name in contents]
+    with ExitStack() as drafts:
+        for path, content in zip(paths, contents.values(), strict=True):
+            unfinished = drafts.enter_context(Draft(path, parents=True))
+            unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
+    return paths
 
 
 def append(path: Path | str, line: str) -> None:

@@ -2,12 +2,14 @@ import os
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+import trnsim
 from trnsim.cli import COMMANDS, app, main, module_of
 
 
@@ -74,3 +76,27 @@ def test_output_that_cannot_be_written_is_one_line(command, tmp_path):
     said = ran.stderr.removeprefix("emulated by trnsim\n")
     assert said == "trnsim: error: cannot write the output: No space left on device\n"
     assert ran.returncode == 1
+
+
+STARTS = [[sys.executable, "-m", "trnsim"], [Path(sys.executable).with_name("trnsim")]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", STARTS, ids=["module", "script"])
+def test_ctrl_c_while_the_command_line_is_imported_is_no_traceback(command, tmp_path):
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
+    ran = subprocess.run(
+        [*command, "chips"], env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
+
+
+def test_the_version_is_that_of_the_distribution():
+    assert trnsim.__version__ == version("trnsim")
+
+
+def test_no_module_asks_for_an_installed_distribution_of_trnsim():
+    package = Path(trnsim.__file__).parent
+    asking = [file for file in package.rglob("*.py") if 'version("trnsim")' in file.read_text()]
+    assert asking == []

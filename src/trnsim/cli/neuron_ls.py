@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
+from trnsim import __version__
 from trnsim.cli.options import parser
 from trnsim.cli.terminal import echo
 from trnsim.instance.state import folder
@@ -44,7 +44,7 @@ def neuron_ls(
     state = folder.opened()
     records = read_all(state)
     model = instance_of(records)
-    found = tool.processes(records, model, version("trnsim"))
+    found = tool.processes(records, model, __version__)
     echo("emulated by trnsim", is_error=True)
     if as_json:
         echo(tool.as_json(model, found))

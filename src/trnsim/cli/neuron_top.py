@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any
 
+from trnsim import __version__
 from trnsim.cli.options import parser
 from trnsim.errors import BadInput
 from trnsim.tools.monitor.config import everything
@@ -32,7 +32,7 @@ def neuron_top() -> None:
             fix="trnsim neuron-monitor prints the same figures as JSON",
         )
     # Each look is longer after the last than the period of a group, so it measures all of them.
-    screen.run(own_monitor(everything(period_s=1.0)).report, version("trnsim"))
+    screen.run(own_monitor(everything(period_s=1.0)).report, __version__)
 
 
 def _screen() -> Any:

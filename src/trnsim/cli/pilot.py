@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trnsim import __version__
 from trnsim.cli.asked import AskedOptions, check_seed
 from trnsim.cli.options import AsJson, as_number, command, own_rows, parser
 from trnsim.cli.progress import progress
@@ -111,7 +111,7 @@ def read(
     Example: trnsim pilot read pilot today.log there.log
     """
     pilot = read_pilot(folder)
-    check_unchanged(pilot, folder, version("trnsim"))
+    check_unchanged(pilot, folder, __version__)
     found = read_logs(pilot, logs)
     rows = own_rows(None if pilot.prices is None else folder / pilot.prices)
     with progress() as tell:

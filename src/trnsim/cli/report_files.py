@@ -41,7 +41,7 @@ def check(folder: Path) -> None:
 
 
 def write(folder: Path, page: str, figures: Any, rows: Sequence[Sequence[str]]) -> list[Path]:
-    """Write a report; each file replaces an old one whole.
+    """Write a report, all of its files or none.
 
     Raises:
         BadInput: one cannot be written.
@@ -53,4 +53,4 @@ def write(folder: Path, page: str, figures: Any, rows: Sequence[Sequence[str]]) 
         FIGURES: json.dumps(figures, indent=1, allow_nan=False) + "\n",
         TABLE: table.getvalue(),
     }
-    return [files.write(folder / name, made, parents=True) for name, made in contents.items()]
+    return files.write_together(folder, contents)

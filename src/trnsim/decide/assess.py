@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from trnsim import __version__
 from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.decide import verdict
 from trnsim.decide.candidates import COMMITTED, Places, names
@@ -102,7 +102,7 @@ def assess(
         for one in read(path, rows)
     ]
     return Decision(
-        version=version("trnsim"),
+        version=__version__,
         as_of=str(asked.as_of or today(rows)),
         seed=asked.seed,
         draws=asked.draws,

@@ -18,7 +18,7 @@ from trnsim.device.collective_log import collectives_text
 from trnsim.device.device_core import device_core
 from trnsim.device.step_page import step_page
 from trnsim.device.step_time import ROWS, StepTime, step_time
-from trnsim.files import write
+from trnsim.files import write_together
 from trnsim.profile.formats import trace_events
 from trnsim.profile.formats.trace_events import Point, counter, span
 
@@ -95,8 +95,7 @@ def write_step(
         "step.json": json.dumps([_as_dict(step) for step in steps], indent=1),
         f"step-{target}.trace.json": trace_events.as_json(_trace(steps[0])),
     }
-    for name, content in contents.items():
-        write(folder / name, content, parents=True)
+    write_together(folder, contents)
     return text
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import Fabric
-from trnsim.files import read_json, write
+from trnsim.files import read_json, write_together
 from trnsim.formatting import text_table
 from trnsim.launch.job import Job
 from trnsim.launch.launcher import Ended
@@ -45,8 +45,7 @@ def write_report(found: World, folder: Path) -> str:
         "world.json": json.dumps(as_dict(found), indent=1),
         "world.html": world_page(found),
     }
-    for name, content in contents.items():
-        write(folder / name, content, parents=True)
+    write_together(folder, contents)
     return text
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trnsim.files import write
+from trnsim.files import write, write_together
 from trnsim.profile.formats.chrome import chrome
 from trnsim.profile.formats.perfetto import perfetto
 from trnsim.profile.formats.stored import as_text, report_of
@@ -44,8 +44,8 @@ def write_report(
         BadInput: the folder cannot be written.
     """
     report = report_of(runs, wholes)
-    write(Path(folder) / f"{name}.json", as_text(report), parents=True)
-    return write_page(report, Path(folder) / f"{name}.html")
+    contents = {f"{name}.json": as_text(report), f"{name}.html": html(report)}
+    return write_together(folder, contents)[-1]
 
 
 def write_traces(

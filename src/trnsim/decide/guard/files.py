@@ -44,10 +44,7 @@ def write(decision: Decision, folder: Path, rows: Catalogue) -> list[Path]:
         dashboard(found),
         figures(decision, found, splits),
     )
-    return [
-        files.write(folder / name, content, parents=True)
-        for name, content in zip(FILES, contents, strict=True)
-    ]
+    return files.write_together(folder, dict(zip(FILES, contents, strict=True)))
 
 
 def fallback(

@@ -45,7 +45,7 @@ def write(pilot: Pilot, found: Result, folder: Path) -> list[Path]:
         DOCUMENT: document(pilot, found),
         NAME: replace(pilot, result=found).text(),
     }
-    return [files.write(folder / name, content) for name, content in contents.items()]
+    return files.write_together(folder, contents)
 
 
 def document(pilot: Pilot, found: Result) -> str:

@@ -75,7 +75,7 @@ def write(pilot: Pilot, launch: Mapping[str, str], folder: Path) -> list[Path]:
         README: readme(pilot, launch),
         NAME: pilot.text(),
     }
-    return [files.write(folder / name, content, parents=True) for name, content in contents.items()]
+    return files.write_together(folder, contents)
 
 
 def readme(pilot: Pilot, launch: Mapping[str, str]) -> str:

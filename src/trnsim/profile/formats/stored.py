@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from importlib.metadata import version
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, cast
 
-from trnsim import files
+from trnsim import __version__, files
 from trnsim.errors import BadInput
 from trnsim.profile.analysis.data import Data, Profiled, profile_data
 from trnsim.profile.analysis.summary import EngineUse, Summary
@@ -44,7 +43,7 @@ def report_of(runs: Sequence[Profiled], wholes: Sequence[Whole] = ()) -> Data:
     return {
         "format": FORMAT,
         "version": VERSION,
-        "trnsim": version("trnsim"),
+        "trnsim": __version__,
         "title": runs[0].title if len(runs) > 1 else f"{runs[0].title} on {runs[0].target.name}",
         "profiles": [
             profile_data(run) | ({"model": whole.as_data()} if whole is not None else {})
