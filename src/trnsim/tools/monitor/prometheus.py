@@ -7,6 +7,7 @@ process stand beside them (``process_*``, ``python_*``), as with AWS's script.
 from __future__ import annotations
 
 import errno
+import threading
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from trnsim.errors import BadInput
+from trnsim.tools.monitor.scrape_server import ScrapeServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +66,7 @@ def serve(collected: Collected, port: int, address: str) -> Serving:
         registry.register(collector)
     registry.register(Exporter(collected))
     try:
-        server, thread = client.start_http_server(port, address, registry)
+        server = ScrapeServer(address, port, client.make_wsgi_app(registry))
     except (OSError, OverflowError) as error:
         taken = getattr(error, "errno", None) == errno.EADDRINUSE
         why = "another program has it" if taken else str(error)
@@ -72,6 +74,8 @@ def serve(collected: Collected, port: int, address: str) -> Serving:
             f"cannot listen on {address} port {port}: {why}",
             fix="name another port with --port (0 for any that is free), or another --address",
         ) from error
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
 
     def end() -> None:
         server.shutdown()

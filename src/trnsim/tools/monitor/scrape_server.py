@@ -1,0 +1,110 @@
+"""An HTTP server for scrapes: a bounded number of connections, time-outs, and a check of Host.
+
+The library's own server takes a thread for each connection for as long as it stays open, and
+answers a page of a browser whose name was pointed at this machine (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+"""An application of WSGI (PEP 3333)."""
+
+CONNECTIONS_MAX: Final = 32
+"""Of one Prometheus there is one connection at a time, and a browser opens six."""
+TIMEOUT_S: Final = 10.0
+"""How long a connection may say nothing; Prometheus's own limit of a scrape."""
+
+
+class ScrapeServer(WSGIServer):
+    """Answers an application's requests in threads of which there are few.
+
+    A connection beyond the most takes the place of the oldest, so that connections which say
+    nothing keep nobody out.
+    """
+
+    request_queue_size = CONNECTIONS_MAX
+
+    def __init__(self, address: str, port: int, application: Application) -> None:
+        family, _, _, _, place = socket.getaddrinfo(
+            address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        self.address_family = family
+        self._lock = threading.Lock()
+        self._open: OrderedDict[int, socket.socket] = OrderedDict()
+        super().__init__((str(place[0]), int(place[1])), _Handler)
+        is_local = ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback
+        self.set_app(guarded(application) if is_local else application)
+
+    def server_bind(self) -> None:
+        """Bind without looking up this machine's name, which may take seconds."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+        self.setup_environ()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own, in the place of the oldest where there are enough."""
+        with self._lock:
+            if len(self._open) >= CONNECTIONS_MAX:
+                _, oldest = self._open.popitem(last=False)
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._open[id(request)] = request
+        threading.Thread(target=self._answer, args=(request, client_address), daemon=True).start()
+
+    def _answer(self, request: socket.socket, client_address: Any) -> None:
+        try:
+            # A connection that ends is not this server's error.
+            with suppress(OSError):
+                self.finish_request(request, client_address)
+        finally:
+            with self._lock:
+                self._open.pop(id(request), None)
+            self.shutdown_request(request)
+
+
+class _Handler(WSGIRequestHandler):
+    """A request, which is not logged, as with AWS's script."""
+
+    timeout = TIMEOUT_S
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the library's name
+        """Nothing."""
+
+
+def guarded(application: Application) -> Application:
+    """The application, for requests by an address or by this machine's own name alone."""
+
+    def answer(environment: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        host = str(environment.get("HTTP_HOST", ""))
+        if is_own_host(host):
+            return application(environment, start)
+        start("403 Forbidden", [("Content-Type", "text/plain; charset=utf-8")])
+        told = (
+            f"Host {host!r} is not this machine; legal: an address, localhost or "
+            f"{socket.gethostname()}. To be scraped by other names, listen with --address 0.0.0.0\n"
+        )
+        return [told.encode()]
+
+    return answer
+
+
+def is_own_host(host: str) -> bool:
+    """Whether a Host header is empty, an address, or a name of this machine."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    name = name.strip("[]").rstrip(".").lower()
+    with suppress(ValueError):
+        ipaddress.ip_address(name)
+        return True
+    own = socket.gethostname().lower()
+    return name in ("", "localhost", own, own.partition(".")[0]) or name.endswith(".localhost")
