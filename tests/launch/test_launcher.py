@@ -179,3 +179,21 @@ def test_agents_that_start_no_ranks_are_refused(tmp_path, monkeypatch):
     with pytest.raises(BadInput, match="node-0 ended with status 3 before all ranks had started"):
         launched(tmp_path, "", through_torch=True)
     assert (tmp_path / "logs" / "node-0.log").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="proc(5)")
+def test_a_stopped_rank_is_named_and_the_job_goes_on_with_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("trnsim.launch.heartbeat.STOPPED_S", 0.1)
+    said = []
+
+    def say(text):
+        said.append(text)
+        if "kill -CONT" in text:
+            os.kill(int(text.partition("-CONT ")[2].split()[0]), signal.SIGCONT)
+
+    code = "import signal\nif rank == '2': os.kill(os.getpid(), signal.SIGSTOP); time.sleep(1.5)\n"
+    ended = launch(job_of(tmp_path, code), say, lambda _: None)
+    assert ended.status == 0
+    assert "rank 2 (node 1, local rank 0) has been stopped by a signal" in said[0]
+    assert said[1:] == ["rank 2 (node 1, local rank 0) goes on"]

@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trnsim.device import alive
+from trnsim.device.steps import tell_of_waiting
 
 if TYPE_CHECKING:
     from trnsim.device.store import Store
@@ -266,11 +267,14 @@ class Agreement:
             group, ranks, number, passed = place
             content = json.dumps([group, ranks, number, list(asdict(passed).values())])
             self._store.set(self._waits(self.rank), content)
+            if not self._has_told:
+                tell_of_waiting(is_waiting=True)
             self._has_told = True
 
     def _wait_no_more(self) -> None:
         if self._has_told:
             self._store.set(self._waits(self.rank), "")
+            tell_of_waiting(is_waiting=False)
             self._has_told = False
 
     def _hopeless(self, place: Place, found: Mapping[int, Passed]) -> Finding | None:

@@ -16,7 +16,8 @@ from typing import Final
 from trnsim.device import faults
 
 STEP_VARIABLE: Final = "TRNSIM_STEP_FILE"
-"""A file for whoever watches this process: the number of the step, and 1 once a peer is lost."""
+"""A file for whoever watches this process: the number of the step, 1 once a peer is lost, and 1
+while this process waits for others."""
 _NUMBER: Final = struct.Struct("<q")
 
 
@@ -101,6 +102,11 @@ def tell(number: int) -> None:
 def tell_that_a_peer_is_lost() -> None:
     """Write that this process ends, if it does, because another has."""
     _tell(1, at=_NUMBER.size)
+
+
+def tell_of_waiting(*, is_waiting: bool) -> None:
+    """Write whether this process waits for other ranks."""
+    _tell(int(is_waiting), at=2 * _NUMBER.size)
 
 
 def _tell(number: int, at: int) -> None:

@@ -24,6 +24,7 @@ from typing import IO, Any, Final
 
 from trnsim.device.faults import RESTART_VARIABLE, parse
 from trnsim.errors import BadInput
+from trnsim.launch.heartbeat import Heartbeats, beat_of
 from trnsim.launch.job import LOOPBACK, Job
 
 _GRACE_S: Final = 5.0
@@ -81,10 +82,15 @@ class Rank:
         return f"ended with status {status}"
 
     @property
+    def place(self) -> str:
+        """The rank and its place, in words."""
+        return f"rank {self.rank} (node {self.node}, local rank {self.local_rank})"
+
+    @property
     def end(self) -> str:
         """The rank, its place and its end, in a sentence."""
         step = f" at step {self.step}" if self.step else ""
-        return f"rank {self.rank} (node {self.node}, local rank {self.local_rank}) {self.how}{step}"
+        return f"{self.place} {self.how}{step}"
 
 
 @dataclass
@@ -158,6 +164,7 @@ class _Attempt:
         self._ranks: dict[int, Rank] = {}
         self._agents: dict[str, subprocess.Popen[bytes]] = {}
         self._strangers: dict[socket.socket, bytes] = {}
+        self._heartbeats = Heartbeats(say)
         self.lost: Rank | None = None
 
     def run(self) -> int:
@@ -214,6 +221,7 @@ class _Attempt:
         """Until all ranks have ended well, one is lost, or a signal came."""
         while not self._came and not self._is_over():
             self._look()
+            self._heartbeats.look(time.monotonic())
             lost = self._first_lost()
             is_late = lost is not None and time.monotonic() - lost.ended_s > _FOLLOWED_S
             if lost is not None and (is_late or not lost.follows):
@@ -248,6 +256,7 @@ class _Attempt:
             line.close()
             self._strangers.pop(line, None)
             if rank is not None:
+                self._heartbeats.forget(rank.rank)
                 rank.line = None
                 rank.ended_s = rank.ended_s or time.monotonic()
             return
@@ -269,7 +278,11 @@ class _Attempt:
             self._ranks[rank.rank] = rank
         elif "says" in what:
             self._show(what["says"])
+        elif "beat" in what:
+            beat = beat_of(what["beat"], time.monotonic())
+            self._heartbeats.hear(rank.rank, rank.place, beat)
         else:
+            self._heartbeats.forget(rank.rank)
             for name, value in what.items():
                 setattr(rank, name, value)
             if rank.log_problem:

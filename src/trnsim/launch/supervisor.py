@@ -33,6 +33,10 @@ _GRACE_S = 5.0
 _SIGNALLED = 128
 """What shells add to the number of a signal that ended a program."""
 _PDEATHSIG = 1
+_BEAT_S = 1.0
+"""The pause between two words on how the program is."""
+_STEP_FILE = struct.Struct("<qqq")
+"""The step, whether a peer is lost, whether the rank waits for others: trnsim.device.steps."""
 
 
 def variables(environment: dict[str, str], launch: dict[str, Any]) -> dict[str, str]:
@@ -139,9 +143,12 @@ class Supervisor:
         with selectors.DefaultSelector() as selector:
             for one in (output, self._line, ended):
                 selector.register(one, selectors.EVENT_READ)
-            is_over = False
+            is_over, beat_s = False, time.monotonic()
             while not is_over:
-                for key, _ in selector.select():
+                if time.monotonic() - beat_s >= _BEAT_S:
+                    beat_s = time.monotonic()
+                    self._beat()
+                for key, _ in selector.select(_BEAT_S):
                     if key.fileobj is output:
                         if not self._pass_on(output):
                             selector.unregister(output)
@@ -187,10 +194,25 @@ class Supervisor:
         with contextlib.suppress(OSError):
             os.killpg(self._process.pid, number)
 
-    def _end(self, status: int) -> None:
-        step, follows = 0, 0
+    def _beat(self) -> None:
+        """Tell how the program is."""
+        step, _, waits = self._step()
+        state, cpu_s = state_of(self._process.pid)
+        self._tell(
+            beat={"pid": self._process.pid, "state": state, "cpu_s": cpu_s, "step": step,
+                  "is_waiting": bool(waits)}
+        )  # fmt: skip
+
+    def _step(self) -> tuple[int, int, int]:
+        """What the program last told of its steps."""
         with contextlib.suppress(OSError, struct.error):
-            step, follows = struct.unpack("<qq", Path(self._steps).read_bytes())
+            step, follows, waits = _STEP_FILE.unpack(Path(self._steps).read_bytes())
+            return step, follows, waits
+        return 0, 0, 0
+
+    def _end(self, status: int) -> None:
+        step, follows, _ = self._step()
+        with contextlib.suppress(OSError):
             Path(self._steps).unlink()
         with contextlib.suppress(OSError, AttributeError):  # a killed rank leaves its lock behind
             for path in Path(tempfile.gettempdir()).glob(f"trnsim-alive-{self._process.pid}-*"):
@@ -205,7 +227,7 @@ class Supervisor:
     def _step_file(self) -> str:
         try:
             handle, path = tempfile.mkstemp(prefix="trnsim-step-")
-            os.write(handle, bytes(16))
+            os.write(handle, bytes(_STEP_FILE.size))
             os.close(handle)
         except OSError:
             return ""
@@ -214,6 +236,16 @@ class Supervisor:
     def _tell(self, **what: Any) -> None:
         with contextlib.suppress(OSError):
             self._line.sendall(json.dumps(what).encode() + b"\n")
+
+
+def state_of(pid: int) -> tuple[str, float]:
+    """The state of a process in a letter, and its CPU seconds; "" and 0 where nothing says so."""
+    try:
+        # The name before the parenthesis may hold anything (proc(5)).
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return "", 0.0
 
 
 def _as_a_program() -> None:
