@@ -19,6 +19,7 @@ from trnsim.isa.control.register import (
     RegisterLoad,
     RegisterMove,
     RegisterStore,
+    UnsupportedOperator,
     VirtualRegister,
 )
 from trnsim.isa.dma.dma_compute import DmaCompute
@@ -136,6 +137,7 @@ __all__ = [
     "TensorTensor",
     "TensorTensorScan",
     "Topk",
+    "UnsupportedOperator",
     "VirtualRegister",
     "nc_matmul_sparse",
 ]

@@ -45,7 +45,7 @@ def lengths(what: str, values: Any, source: str = SOURCE) -> tuple[int, ...]:
     Raises:
         IllegalInstruction: for anything else.
     """
-    if not isinstance(values, Iterable):
+    if not isinstance(values, Iterable) or isinstance(values, Tile):
         _refuse_sequence(what, values, source)
     return integers(what, *values, source=source)
 

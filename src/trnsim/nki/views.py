@@ -19,19 +19,19 @@ from trnsim.memory import (
     Memory,
     SnakeIndex,
     Storage,
-    Tile,
     VectorIndex,
 )
 from trnsim.nki.arguments import SOURCE, integers, lengths
 from trnsim.nki.indexing import MemoryRegion
 from trnsim.nki.precision import reinterpreted
 from trnsim.nki.rearrange import Group, names, order, split_lengths
+from trnsim.nki.values import Valueless
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class TensorViews(Tile):
+class TensorViews(Valueless):
     """A tile with NKI's static view methods."""
 
     __slots__ = ("buffer",)

@@ -30,7 +30,8 @@ def test_a_register_reads_as_an_integer():
     assert (int(register), list(range(10))[register], bool(register)) == (7, 7, True)
     assert not VirtualRegister(0)
     assert register == 7
-    assert register != VirtualRegister(7)
+    with pytest.raises(IllegalInstruction, match="== of two registers"):
+        bool(register == VirtualRegister(7))
     assert repr(register) == "VirtualRegister(7)"
     assert {register: 1}[register] == 1
 

@@ -34,7 +34,7 @@ _LARGEST = int(np.iinfo(np.uint32).max)
 
 
 class UnsupportedOperator(IllegalInstruction, TypeError):
-    """An operator that registers lack; also the TypeError that Python would raise."""
+    """An operator that registers and tensors lack; also the TypeError that Python would raise."""
 
 
 class VirtualRegister:
@@ -125,7 +125,11 @@ class VirtualRegister:
         return self.value != 0
 
     def __eq__(self, other: object) -> bool:
-        return self.value == other if isinstance(other, int) else self is other
+        if isinstance(other, int):
+            return self.value == other
+        if isinstance(other, VirtualRegister) and other is not self:
+            _refuse("== of two registers")
+        return self is other or NotImplemented
 
     def __hash__(self) -> int:
         return id(self)
@@ -164,15 +168,18 @@ for _name in ("add", "sub", "mul", "floordiv", "mod"):
         setattr(VirtualRegister, f"{_side}{_name}__", _operator(f"{_side}{_name}__"))
 
 
+def _refuse(what: str) -> NoReturn:
+    raise UnsupportedOperator(
+        f"{what}; legal: + - * // % and == with integers, and the register itself as a condition",
+        fix="compare tiles, and load the result with nisa.register_load",
+        source=_SOURCE,
+    )
+
+
 def _refusing(name: str) -> Callable[[VirtualRegister, Any], NoReturn]:
     def refuse(self: VirtualRegister, other: Any = None) -> NoReturn:
         del self, other
-        raise UnsupportedOperator(
-            f"{name} of a register; legal: + - * // % and == with integers, and the "
-            "register itself as a condition",
-            fix="compare tiles, and load the result with nisa.register_load",
-            source=_SOURCE,
-        )
+        _refuse(f"{name} of a register")
 
     return refuse
 

@@ -117,7 +117,8 @@ def _fits(value: object, hint: Any) -> bool:
     if isinstance(hint, type):
         return isinstance(value, hint)
     if get_origin(hint) is tuple:
-        return isinstance(value, Iterable) and all(_fits(x, get_args(hint)[0]) for x in value)
+        is_sequence = isinstance(value, Iterable) and not isinstance(value, Tile)
+        return is_sequence and all(_fits(x, get_args(hint)[0]) for x in cast("Any", value))
     return any(_fits(value, option) for option in get_args(hint))
 
 

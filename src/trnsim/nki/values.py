@@ -1,0 +1,147 @@
+"""Refusals where Python asks a tensor for its elements while a kernel is compiled.
+
+Tensors are memory on the device: Python's conditions, comparisons, loops and numbers see their
+shapes and dtypes, never their elements. Identity stays Python's: `is`, keys of dictionaries and
+sets, and a tensor is equal to itself.
+
+Source: nki-language-guide.rst, Tensor Values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from trnsim.isa import UnsupportedOperator, VirtualRegister
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_HAVE_VALUES = (Tile, VirtualRegister, int, float, complex, np.generic, np.ndarray, list, tuple)
+"""What a tensor could be equal to element by element; None, text and dtypes are not."""
+
+_CONDITION = (
+    "as a condition (if, while, assert, and, or, not)",
+    "numbers, shapes, dtypes, and `tensor is None`",
+    "choose with nl.where(condition, a, b); on the device loop: nisa.register_load, nl.while_loop",
+)
+_SEQUENCE = (
+    "as a sequence (for, unpacking, list(), sum())",
+    "loops over numbers, lists and tuples",
+    "loop over a length, and slice: for i in range(tensor.shape[1]): tensor[:, i : i + 1]",
+)
+_MEMBERS = (
+    "behind `in`",
+    "lists, tuples and dictionaries",
+    "compare with nl.equal(tensor, value), and reduce the result with nl.max",
+)
+_LENGTH = ("by len()", "tensor.shape, tensor.size, tensor.ndim", "write tensor.shape[0]")
+_NUMPY = (
+    "by numpy",
+    "arrays that enter the kernel as arguments, and those that it returns",
+    "use a function of nki.language, such as nl.add or nl.max; print with nl.device_print",
+)
+_NUMBER = (
+    "as a number (int(), float(), range(), an index)",
+    "integers",
+    "load one element into a register: nisa.register_load(register, tensor[0:1, 0:1])",
+)
+_QUESTIONS = {
+    "bool": _CONDITION,
+    "iter": _SEQUENCE,
+    "contains": _MEMBERS,
+    "len": _LENGTH,
+    "array": _NUMPY,
+    "array_function": _NUMPY,
+    **dict.fromkeys(("int", "float", "complex", "index"), _NUMBER),
+}
+"""Python's methods: how the tensor is used, what is legal, what to write instead."""
+_EQUALITY = {
+    "eq": ("==", "nl.equal", "; `is` asks for the same tensor"),
+    "ne": ("!=", "nl.not_equal", "; `is not` asks for another tensor"),
+}
+_ORDER = {
+    "lt": ("<", "nl.less"),
+    "le": ("<=", "nl.less_equal"),
+    "gt": (">", "nl.greater"),
+    "ge": (">=", "nl.greater_equal"),
+}
+_OPERATORS = {
+    "add": ("+", "nl.add"),
+    "sub": ("-", "nl.subtract"),
+    "mul": ("*", "nl.multiply"),
+    "truediv": ("/", "nl.reciprocal and nl.multiply"),
+    "floordiv": ("//", "nl.reciprocal, nl.multiply and nl.floor"),
+    "mod": ("%", "nl.mod"),
+    "pow": ("**", "nl.power"),
+    "matmul": ("@", "nl.matmul"),
+    "and": ("&", "nl.bitwise_and"),
+    "or": ("|", "nl.bitwise_or"),
+    "xor": ("^", "nl.bitwise_xor"),
+    "lshift": ("<<", "nl.left_shift"),
+    "rshift": (">>", "nl.right_shift"),
+}
+_UNARY = {
+    "neg": ("-", "nl.negative"),
+    "pos": ("+", "nl.copy"),
+    "abs": ("abs()", "nl.abs"),
+    "invert": ("~", "nl.invert"),
+}
+
+
+class Valueless(Tile):
+    """A tile whose elements Python's own conditions, loops and operators cannot see.
+
+    Each of them is refused, as Python's own TypeError too.
+    """
+
+    __slots__ = ()
+
+    __hash__ = object.__hash__
+    __array_ufunc__ = None
+    """numpy leaves operators with a tensor on the right to this class."""
+
+
+def _refuse(tensor: Tile, how: str, legal: str, fix: str) -> NoReturn:
+    raise UnsupportedOperator(
+        f"{tensor} is used {how}: its elements are not known when the kernel is compiled; "
+        f"legal: {legal}",
+        fix=fix,
+        source="nki-language-guide.rst, Tensor Values",
+    )
+
+
+def _refusing(how: str, legal: str, fix: str) -> Callable[..., NoReturn]:
+    def refuse(self: Valueless, *_: Any, **__: Any) -> NoReturn:
+        _refuse(self, how, legal, fix)
+
+    return refuse
+
+
+def _comparing(sign: str, function: str, identity: str) -> Callable[[Valueless, object], Any]:
+    legal = f"numbers, shapes and dtypes{identity}"
+    fix = f"{function}(a, b) gives a tile of ones and zeros, for nl.where(tile, x, y)"
+
+    def compare(self: Valueless, other: object) -> Any:
+        if isinstance(other, _HAVE_VALUES) and other is not self:
+            _refuse(self, f"with `{sign}`", legal, fix)
+        return NotImplemented  # Python then compares identity
+
+    return compare
+
+
+for _name, _words in _QUESTIONS.items():
+    setattr(Valueless, f"__{_name}__", _refusing(*_words))
+for _name, _compared in _EQUALITY.items():
+    setattr(Valueless, f"__{_name}__", _comparing(*_compared))
+for _name, (_sign, _function) in _ORDER.items():
+    _fix = f"{_function}(a, b) gives a tile of ones and zeros, for nl.where(tile, x, y)"
+    setattr(Valueless, f"__{_name}__", _refusing(f"with `{_sign}`", "numbers", _fix))
+for _name, (_sign, _function) in {**_OPERATORS, **_UNARY}.items():
+    for _side in ("",) if _name in _UNARY else ("", "r", "i"):
+        _refused = _refusing(
+            f"with `{_sign}`", "the functions of nki.language and nki.isa", f"write {_function}"
+        )
+        setattr(Valueless, f"__{_side}{_name}__", _refused)
