@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import trnsim
-from trnsim.errors import IllegalInstruction, UndefinedBehavior
+from trnsim.errors import IllegalInstruction, NotModelled, UndefinedBehavior
 from trnsim.isa import VirtualRegister
+from trnsim.isa.control import register
 from trnsim.nki import isa as nisa
 from trnsim.nki import jit
 from trnsim.nki import language as nl
@@ -142,6 +143,57 @@ def test_while_tests_the_register_at_the_head_of_the_loop(count):
     x = np.full((1, 1), 1.5, np.float32)
     found = trnsim.run(running_sum, x, np.full((1, 1), count, np.int32)).outputs
     assert found == 1.5 * count
+
+
+@jit
+def never_ending(x, how):
+    flag = nl.full((1, 1), 3, nl.int32)
+    condition = nisa.register_alloc()
+    nisa.register_load(condition, flag)
+
+    def body(again):
+        nisa.register_load(again, flag)
+        return again
+
+    if how == "while_loop":
+        nl.while_loop(condition, body)
+    while condition:
+        body(condition)
+    return x
+
+
+@pytest.mark.parametrize(("how", "loop"), [("while_loop", "nl.while_loop"), ("while", "a loop")])
+def test_a_loop_that_never_ends_is_told_of_at_its_line(monkeypatch, how, loop):
+    monkeypatch.setattr(register, "LONGEST_LOOP", 50)
+    with pytest.raises(NotModelled) as caught:
+        trnsim.run(never_ending, np.zeros((1, 1), np.float32), how)
+    error, first = caught.value, never_ending.__wrapped__.__code__.co_firstlineno
+    assert error.reason.startswith(loop)
+    assert error.reason.endswith(
+        "has run its body 50 times, and its condition is still 3; emulated: device loops of up to "
+        "50 turns"
+    )
+    assert "let the flag become 0" in error.fix
+    assert error.line.line == first + {"while_loop": 11, "while": 12}[how]
+
+
+def test_a_loop_may_have_as_many_turns_as_are_emulated(monkeypatch):
+    monkeypatch.setattr(register, "LONGEST_LOOP", 5)
+    test_while_tests_the_register_at_the_head_of_the_loop(5)
+
+    def counted(r):
+        r.put(int(r) - 1)
+        return r
+
+    nl.while_loop(VirtualRegister(5), counted)
+    assert len(list(nl.dynamic_range(5))) == 5
+    with pytest.raises(NotModelled, match=r"a device loop over range\(2, 8\); emulated: up to 5 t"):
+        nl.fori_loop(2, VirtualRegister(8), print)
+
+
+def test_a_bound_of_garbage_is_told_of_at_once():
+    with pytest.raises(NotModelled, match=r"range\(0, 2147483647\); .*\n.*registers of its bounds"):
+        nl.dynamic_range(VirtualRegister(2**31 - 1))
 
 
 @jit

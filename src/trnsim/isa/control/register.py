@@ -31,6 +31,8 @@ _SOURCE = "nki.isa.VirtualRegister"
 _ONE = 1
 _SMALLEST = int(np.iinfo(np.int32).min)
 _LARGEST = int(np.iinfo(np.uint32).max)
+LONGEST_LOOP = 100_000
+"""Turns of a device loop that are emulated: seconds to minutes, where an endless one never stops."""
 
 
 class UnsupportedOperator(IllegalInstruction, TypeError):
@@ -49,6 +51,7 @@ class VirtualRegister:
         self._frozen = frozen
         self._is_unknown = False
         self._tell: Callable[[], None] | None = None
+        self._turns = 0  # how often running it was true as a condition
         self.origins: tuple[tuple[int, int], ...] = ()
 
     def __deepcopy__(self, memo: object) -> VirtualRegister:
@@ -122,7 +125,11 @@ class VirtualRegister:
         return self.value
 
     def __bool__(self) -> bool:
-        return self.value != 0
+        is_true = self.value != 0
+        self._turns = self._turns + 1 if is_true else 0
+        if self._turns > LONGEST_LOOP:
+            refuse_endless("a loop `while register`", self)
+        return is_true
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, int):
@@ -166,6 +173,16 @@ def _operator(name: str) -> Callable[[VirtualRegister, Any], VirtualRegister]:
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
     for _side in ("__", "__r"):
         setattr(VirtualRegister, f"{_side}{_name}__", _operator(f"{_side}{_name}__"))
+
+
+def refuse_endless(loop: str, condition: VirtualRegister) -> NoReturn:
+    """Refuse a loop that has not ended after the turns that are emulated."""
+    raise NotModelled(
+        f"{loop} has run its body {LONGEST_LOOP:,} times, and its condition is still "
+        f"{condition.value}; emulated: device loops of up to {LONGEST_LOOP:,} turns",
+        fix="end the body with nisa.register_load(register, flag), and let the flag become 0",
+        source="nki.language.while_loop",
+    )
 
 
 def _refuse(what: str) -> NoReturn:

@@ -12,8 +12,9 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
-from trnsim.errors import IllegalInstruction
+from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import VirtualRegister
+from trnsim.isa.control import register
 from trnsim.nki.arguments import integers
 from trnsim.program import current_core, has_current_core
 
@@ -61,6 +62,7 @@ def dynamic_range(
 
     Raises:
         IllegalInstruction: for a step that is not a positive integer.
+        NotModelled: for more turns than `register.LONGEST_LOOP`.
     """
     first, last = (0, start) if stop is None else (start, stop)
     if not hasattr(step, "__index__") or isinstance(step, VirtualRegister) or step < 1:
@@ -73,9 +75,14 @@ def dynamic_range(
     bounds = (
         bound.value if isinstance(bound, VirtualRegister) else bound for bound in (first, last)
     )
-    return _registers(
-        *integers("a device loop", *bounds, step, source="nki.language.dynamic_range")
-    )
+    turns = range(*integers("a device loop", *bounds, step, source="nki.language.dynamic_range"))
+    if turns[register.LONGEST_LOOP :]:
+        raise NotModelled(
+            f"a device loop over {turns}; emulated: up to {register.LONGEST_LOOP:,} turns",
+            fix="check what was loaded into the registers of its bounds, or run fewer turns",
+            source="nki.language.fori_loop",
+        )
+    return _registers(turns)
 
 
 def fori_loop(
@@ -86,8 +93,8 @@ def fori_loop(
     The register is passed by value: what the body writes there has no effect on the loop.
     """
     _check_body("fori_loop", body_fun)
-    for register in dynamic_range(lower, upper, step):
-        body_fun(VirtualRegister(register.value))
+    for turn in dynamic_range(lower, upper, step):
+        body_fun(VirtualRegister(turn.value))
 
 
 def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], object]) -> None:
@@ -97,21 +104,17 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], obje
 
     Raises:
         IllegalInstruction: where the body returns something else.
+        NotModelled: where it does not end (`register.LONGEST_LOOP`).
     """
     _refuse_reordering("a device loop")
     _check_body("while_loop", body_fun)
-    condition: object = init
-    while True:
-        if not isinstance(condition, VirtualRegister):
-            raise IllegalInstruction(
-                f"while_loop with a condition of type {type(condition).__name__}; legal: a "
-                "register, and a body that returns the next one",
-                fix="end the body with: nisa.register_load(r, flag); return r",
-                source="nki.language.while_loop",
-            )
+    condition = _condition(init)
+    for _ in range(register.LONGEST_LOOP):
         if not condition:
             return
-        condition = body_fun(condition.copied())
+        condition = _condition(body_fun(condition.copied()))
+    if condition:
+        register.refuse_endless("nl.while_loop", condition)
 
 
 @contextmanager
@@ -128,6 +131,17 @@ def no_reorder() -> Generator[None]:
         _is_ordered.reset(token)
 
 
+def _condition(value: object) -> VirtualRegister:
+    if not isinstance(value, VirtualRegister):
+        raise IllegalInstruction(
+            f"while_loop with a condition of type {type(value).__name__}; legal: a "
+            "register, and a body that returns the next one",
+            fix="end the body with: nisa.register_load(r, flag); return r",
+            source="nki.language.while_loop",
+        )
+    return value
+
+
 def _check_body(loop: str, body: object) -> None:
     if not callable(body):
         raise IllegalInstruction(
@@ -137,8 +151,8 @@ def _check_body(loop: str, body: object) -> None:
         )
 
 
-def _registers(first: int, last: int, step: int) -> Generator[VirtualRegister]:
-    for value in range(first, last, step):
+def _registers(turns: range) -> Generator[VirtualRegister]:
+    for value in turns:
         yield VirtualRegister(value, frozen=True)
 
 
