@@ -32,7 +32,7 @@ _ONE = 1
 _SMALLEST = int(np.iinfo(np.int32).min)
 _LARGEST = int(np.iinfo(np.uint32).max)
 LONGEST_LOOP = 100_000
-"""Turns of a device loop that are emulated: seconds to minutes, where an endless one never stops."""
+"""Turns of a device loop that are emulated, which takes seconds; an endless one takes for ever."""
 
 
 class UnsupportedOperator(IllegalInstruction, TypeError):
