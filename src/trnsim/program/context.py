@@ -19,6 +19,7 @@ from trnsim.errors import BadInput, InternalError, UninitializedRead, user_line
 from trnsim.isa import Engine, Instruction
 from trnsim.isa.language.fields import canonical
 from trnsim.isa.language.machine import Machine
+from trnsim.isa.language.overlap import refuse_overlap
 from trnsim.memory import CoreMemory, Tile
 from trnsim.program.capture import Capture, refuse
 from trnsim.program.dependencies import DependencyTable
@@ -240,6 +241,11 @@ class CoreContext:
         after: tuple[int, ...],
     ) -> None:
         """Execute and record a checked instruction whose operands have fixed addresses."""
+        if info.streams:
+            for dst in writes:
+                for src in reads:
+                    if src.storage is dst.storage:
+                        refuse_overlap(instruction, dst, src)
         if self.has_values:
             self._execute(instruction, info, reads, writes)
         elif instruction.runs_without_values:

@@ -30,6 +30,7 @@ class SignatureInfo:
         reads_registers: whether the instructions may read registers.
         writes_registers: whether they fill any.
         states: the state of their engine that they use.
+        streams: whether they read and write element by element, so that places matter.
     """
 
     signature: tuple[object, ...]
@@ -43,6 +44,7 @@ class SignatureInfo:
     reads_registers: bool
     writes_registers: bool
     states: tuple[State, ...]
+    streams: bool
 
     def accesses(self, instruction: Instruction) -> tuple[list[Tile], list[Tile]]:
         """The tiles that `instruction`, which has this signature, reads and writes."""
@@ -78,4 +80,5 @@ def signature_info(
         reads_registers=has_index or "read" in made.registers.values(),
         writes_registers="write" in made.registers.values(),
         states=instruction.private_state(),
+        streams=made.spread in ("elements", "prefixes") or instruction.movement() is not None,
     )

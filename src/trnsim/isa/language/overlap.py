@@ -1,0 +1,62 @@
+"""Results that lie over an operand, element by element but shifted.
+
+In place is well defined: each element is read before it is written. Where dst covers other elements
+of src, the values depend on how far an engine has read when it writes, which AWS does not say.
+
+Source: trainium_inferentia2_arch.rst, Vector Engine and Scalar Engine: lanes "stream data from a
+SBUF/PSUM partition, perform mathematical operations, and write data back to each SBUF/PSUM
+partition in a deeply pipelined fashion".
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from trnsim.errors import UndefinedBehavior
+from trnsim.isa.language.definedness import as_it_is
+from trnsim.memory import ByteMask
+
+if TYPE_CHECKING:
+    from trnsim.isa.language.instruction import Instruction
+    from trnsim.memory import AccessPattern, Tile
+
+_KEPT = 1 << 12
+
+
+def refuse_overlap(instruction: Instruction, dst: Tile, src: Tile) -> None:
+    """Raise where elements of `dst` are bytes of other elements of `src`, in the same storage.
+
+    Operands of another size, such as a bias for each partition, are read as a whole.
+
+    Raises:
+        UndefinedBehavior: names both tiles.
+    """
+    movement = instruction.movement()
+    stays = movement is None or movement.arrange is as_it_is
+    first, second = dst.layout, src.layout
+    if stays and (first is second or first.runs == second.runs or dst.pattern == src.pattern):
+        return
+    if dst.index is not None or src.index is not None:
+        return
+    if dst.pattern.elements != src.pattern.elements or not first.box.overlaps(second.box):
+        return
+    if share_bytes(dst.storage.nbytes, first.runs, second.runs):
+        raise UndefinedBehavior(
+            f"{instruction.opcode} writes {dst} over other elements of {src}, both of the tensor "
+            f"allocated at {dst.storage.line}: AWS does not say which are read before",
+            fix="write to a tensor of its own and copy it back, or write in place: dst and "
+            "operand the same view",
+            source="trainium_inferentia2_arch.rst, Vector Engine: engines read and write in a "
+            "deeply pipelined fashion",
+        )
+
+
+@lru_cache(maxsize=_KEPT)
+def share_bytes(
+    nbytes: int, first: tuple[AccessPattern, int], second: tuple[AccessPattern, int]
+) -> bool:
+    """Whether two patterns of a storage of `nbytes`, with the bytes of their runs, meet."""
+    mask = ByteMask(nbytes)
+    mask.add(*first)
+    return not mask.is_disjoint(*second)
