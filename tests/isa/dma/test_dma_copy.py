@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import trnsim
+from trnsim import nki
 from trnsim.arch import NEURONCORE_V2, has_dtype
 from trnsim.dtypes import (
     ALL,
@@ -21,6 +23,8 @@ from trnsim.dtypes import (
 from trnsim.errors import IllegalInstruction, NotModelled, UninitializedRead
 from trnsim.isa import DgeMode, DmaCopy, Engine, OobMode, Reciprocal, TensorPartitionReduce
 from trnsim.memory import Memory, ScalarIndex, Tile, VectorIndex
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
 
 HBM, SBUF, PSUM = Memory.HBM, Memory.SBUF, Memory.PSUM
 DTYPES = [d for d in ALL if has_dtype(d.name)(NEURONCORE_V2)]
@@ -95,23 +99,25 @@ def test_priorities_come_with_v4_and_go_from_0_to_3(bench, core_v3, core_v4, pri
         DmaCopy(tile, tile, priority=-1).verify(core_v4)
 
 
-def test_descriptors_are_made_by_sync_or_scalar_or_in_software_by_gpsimd(bench, core_v3):
-    tile = bench().empty((4, 4))
-    for engine in (Engine.unknown, Engine.sync, Engine.scalar):
-        DmaCopy(tile, tile, dge_mode=DgeMode.hwdge, engine=engine).verify(core_v3)
-    DmaCopy(tile, tile, engine=Engine.gpsimd).verify(core_v3)
-    for engine, mode in (
-        (Engine.gpsimd, DgeMode.hwdge),
-        (Engine.vector, DgeMode.unknown),
-        (Engine.tensor, DgeMode.hwdge),
-    ):
-        with pytest.raises(IllegalInstruction, match=f"engine {engine.name}; legal: nisa.engine.s"):
-            DmaCopy(tile, tile, dge_mode=mode, engine=engine).verify(core_v3)
+@pytest.mark.parametrize("priority", [True, False, np.True_])
+def test_a_priority_is_a_number_not_whether_it_has_one(priority):
+    """nki.isa.dma_copy: "DMA quality-of-service priority level 0-3"."""
+
+    @nki.jit
+    def kernel(a):
+        nisa.dma_copy(a, nl.load(a), priority=priority)
+
+    with pytest.raises(IllegalInstruction) as caught:
+        trnsim.run(kernel, np.zeros((4, 4), np.float32), target="trn3")
+    assert caught.value.reason == (
+        f"dma_copy: `priority` is {bool(priority)}; legal: a whole number or None"
+    )
 
 
 def test_the_dma_engines_do_it_whoever_makes_the_descriptors(bench, core_v3):
     tile = bench().empty((4, 4))
-    instruction = DmaCopy(tile, tile, oob_mode=OobMode.skip, engine=Engine.scalar)
+    hardware = {"dge_mode": DgeMode.hwdge, "engine": Engine.scalar}
+    instruction = DmaCopy(tile, tile, oob_mode=OobMode.skip, **hardware)
     assert instruction.chosen_engine(core_v3) is Engine.dma
 
 
@@ -193,20 +199,30 @@ def test_more_bytes_never_take_less_time(bench, rows, columns):
 # Descriptors
 
 
-@pytest.mark.parametrize("mode", list(DgeMode))
-def test_the_sync_and_scalar_engines_drive_hardware_and_gpsimd_software(bench, core_v3, mode):
+@pytest.mark.parametrize("engine", list(Engine))
+def test_the_sync_and_scalar_engines_drive_the_hardware_dge_and_no_other(bench, core_v3, engine):
+    """nki.isa.dma_copy: "Only valid when dge_mode=nisa.dge_mode.hwdge"."""
     tile = bench().empty((4, 4))
-    legal = {
-        DgeMode.hwdge: {Engine.sync, Engine.scalar},
-        DgeMode.unknown: {Engine.sync, Engine.scalar, Engine.gpsimd},
-    }.get(mode, {Engine.gpsimd})
-    for engine in (Engine.sync, Engine.scalar, Engine.gpsimd, Engine.vector, Engine.tensor):
-        instruction = DmaCopy(tile, tile, dge_mode=mode, engine=engine)
-        if engine in legal:
-            instruction.verify(core_v3)
+    driven = DmaCopy(tile, tile, dge_mode=DgeMode.hwdge, engine=engine)
+    if engine in (Engine.unknown, Engine.sync, Engine.scalar):
+        driven.verify(core_v3)
+    else:
+        legal = f"engine {engine.name}; legal: nisa.engine.sync, nisa.engine.scalar"
+        with pytest.raises(IllegalInstruction, match=legal):
+            driven.verify(core_v3)
+    for mode in (DgeMode.unknown, DgeMode.none, DgeMode.swdge):
+        named = DmaCopy(tile, tile, dge_mode=mode, engine=engine)
+        if engine is Engine.unknown:
+            named.verify(core_v3)
             continue
-        with pytest.raises(IllegalInstruction, match=f"engine {engine.name}; legal: nisa.engine"):
-            instruction.verify(core_v3)
+        with pytest.raises(IllegalInstruction) as caught:
+            named.verify(core_v3)
+        assert caught.value.reason == (
+            f"dma_copy: engine {engine.name} with dge_mode {mode.name}; legal: engine only with "
+            "dge_mode=nisa.dge_mode.hwdge"
+        )
+        assert "add dge_mode=nisa.dge_mode.hwdge" in caught.value.fix
+        assert '"Only valid when dge_mode=nisa.dge_mode.hwdge"' in caught.value.source
 
 
 def test_packed_formats_are_moved_not_cast(bench, core_v4):

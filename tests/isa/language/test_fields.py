@@ -46,6 +46,9 @@ def tile(bench):
         (lambda t: TensorReduce(t, "add", t, 1, 2), ("negate", "2", "True or False")),
         (lambda t: TensorScalar(t, t, 1.5), ("op0", "1.5", "an operator such as nl.add or None")),
         (lambda t: DmaCopy(t, t, "x"), ("priority", "'x'", "a whole number or None")),
+        (lambda t: DmaCopy(t, t, True), ("priority", "True", "a whole number or None")),
+        (lambda t: DmaCopy(t, t, np.False_), ("priority", "np.False_", "a whole number or None")),
+        (lambda t: TensorReduce(t, "add", t, True), ("axis", "True", "a whole number or a tuple")),
         (lambda t: DmaTranspose(t, t, 3), ("axes", "3", "a tuple, each of it a whole number")),
         (
             lambda t: TensorReduce(t, "add", t, np.zeros(3)),
@@ -112,8 +115,8 @@ def test_a_defect_of_a_rule_is_no_mistake_of_the_kernel(bench, tile, monkeypatch
 
 
 def test_fields_are_given_their_own_type_where_they_hold_a_legal_value(tile):
-    made = TensorReduce(tile, "add", tile, (np.int64(1), True), 1)
-    assert canonical(made) == {"axis": (1, 1), "negate": True}
+    made = TensorReduce(tile, "add", tile, (np.int64(1), 2), 1)
+    assert canonical(made) == {"axis": (1, 2), "negate": True}
     assert [type(axis) for axis in canonical(made)["axis"]] == [int, int]
     assert canonical(NcMatmul(tile, tile, tile, accumulate=0)) == {"accumulate": False}
     for plain in (

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 
 _PRIORITIES = range(4)
+_DRIVERS = (Engine.sync, Engine.scalar)
 _DGE = "nki-dge.rst, Mode Selection Summary"
 _INDIRECT = "nki.isa.dma_copy, Indirect addressing"
+_ENGINE = 'nki.isa.dma_copy, engine: "Only valid when dge_mode=nisa.dge_mode.hwdge"'
 
 
 class DmaCopy(Instruction, engines=(Engine.dma,)):
@@ -31,9 +33,6 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
 
     A vector index gathers rows of src or scatters to rows of dst; oob_mode=skip leaves the rows
     whose index is out of bounds as they are.
-
-    Note:
-        AWS's page allows `engine` with hwdge alone; public kernels name it without a dge_mode.
     """
 
     dst: Tile = writes("", SBUF, HBM)
@@ -53,8 +52,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
 
         - dge_mode hwdge: from v3 on, and with equal dtypes; packed dtypes are never cast.
         - `priority` is 0 to 3, from v4 on.
-        - `engine` is sync or scalar with hwdge, gpsimd with swdge or none, any of the three with
-          unknown.
+        - `engine` is sync or scalar, with dge_mode hwdge alone.
         - A vector_offset: from v3 on, of a tensor in HBM, by indices in SBUF, as many as rows, with
           dge_mode unknown or swdge.
         - Indices lie within the tensor, unless oob_mode is skip.
@@ -133,18 +131,25 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
             )
 
     def _check_engine(self) -> None:
-        """The Sync and the Scalar Engine drive the hardware DGE, GpSimd the software one."""
+        """The Sync or the Scalar Engine may be named to drive the hardware DGE, and no other.
+
+        Source: nki.isa.dma_copy, engine: "the engine to use for HWDGE descriptor generation:
+        nki.isa.engine.sync or nki.isa.engine.scalar. Only valid when dge_mode=nisa.dge_mode.hwdge."
+        """
         if self.engine is Engine.unknown:
             return
-        legal = {
-            DgeMode.hwdge: (Engine.sync, Engine.scalar),
-            DgeMode.unknown: (Engine.sync, Engine.scalar, Engine.gpsimd),
-        }.get(self.dge_mode, (Engine.gpsimd,))
-        if self.engine not in legal:
+        if self.dge_mode is not DgeMode.hwdge:
             self.refuse(
-                f"engine {self.engine.name}; legal: nisa.engine.sync, nisa.engine.scalar, with "
-                f"dge_mode hwdge (dge_mode is {self.dge_mode.name})",
+                f"engine {self.engine.name} with dge_mode {self.dge_mode.name}; legal: engine "
+                "only with dge_mode=nisa.dge_mode.hwdge",
+                "leave engine out, or add dge_mode=nisa.dge_mode.hwdge",
+                _ENGINE,
+            )
+        if self.engine not in _DRIVERS:
+            self.refuse(
+                f"engine {self.engine.name}; legal: nisa.engine.sync, nisa.engine.scalar",
                 "leave engine out",
+                _ENGINE,
             )
 
 

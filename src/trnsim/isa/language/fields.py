@@ -44,7 +44,7 @@ def canonical(instruction: Instruction) -> dict[str, Any]:
     """Field -> value in the declared type, for fields given as another legal type.
 
     Rules and values then see only False and True where 0, 1 and numpy's booleans are legal too,
-    and only plain integers where True and numpy's are.
+    and only plain integers where numpy's are.
     """
     found: dict[str, Any] = {}
     for name, hint, plain in _hints(type(instruction)):
@@ -110,8 +110,10 @@ def _plain(hint: Any) -> _Plain:
 
 
 def _fits(value: object, hint: Any) -> bool:
-    if hint in {bool, int}:
-        return is_whole(value) and (hint is int or value in {0, 1})
+    if hint is bool:
+        return is_whole(value) and value in {0, 1}
+    if hint is int:
+        return is_whole(value) and not isinstance(value, bool | np.bool_)
     if hint is float:
         return isinstance(value, int | float)
     if isinstance(hint, type):
