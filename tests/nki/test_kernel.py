@@ -17,6 +17,7 @@ from trnsim.nki import Kernel, jit, simulate
 from trnsim.nki import isa as nisa
 from trnsim.nki import kernel as kernels
 from trnsim.nki import language as nl
+from trnsim.nki.notices import SimulatorOnlyWarning
 
 
 @jit
@@ -191,6 +192,34 @@ def test_an_output_that_the_caller_cannot_have_is_refused(what, random):
         jit(BAD_OUTPUTS[what])(random((4, 8)))
     assert caught.value.fix
     assert caught.value.source
+
+
+@jit
+def giving_back(x, what):
+    on_chip = nl.load(x)
+    private = nl.ndarray(x.shape, x.dtype, buffer=nl.private_hbm)
+    unwritten = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    return (
+        {"on chip": on_chip, "private": private[0:1], "unwritten": [unwritten], "set": {1}}[what],
+    )
+
+
+@pytest.mark.parametrize("run", [giving_back, functools.partial(trnsim.run, giving_back)])
+@pytest.mark.parametrize(
+    ("what", "below"), [("set", 0), ("on chip", 2), ("private", 3), ("unwritten", 4)]
+)
+def test_a_refused_output_names_the_line_of_the_kernel_that_made_it(run, what, below, random):
+    with pytest.raises(IllegalInstruction, match="the kernel returned") as caught:
+        run(random((4, 8)), what)
+    first = giving_back.__wrapped__.__code__.co_firstlineno
+    assert caught.value.line == (__file__, first + below)
+
+
+def test_awss_simulator_warns_of_an_unwritten_output_at_the_kernels_line(random):
+    with pytest.warns(SimulatorOnlyWarning, match="some elements were never written") as caught:
+        simulate(giving_back)(random((4, 8)), "unwritten")
+    first = giving_back.__wrapped__.__code__.co_firstlineno
+    assert (caught[0].filename, caught[0].lineno) == (__file__, first + 4)
 
 
 def test_one_core_is_the_default_grid(random):

@@ -213,7 +213,7 @@ class _ObservedKernel:
 
     def launch(self, team: Team, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Issue the kernel's instructions; outputs as the caller's kind of array."""
-        boundary = Boundary(team.contexts[0])
+        boundary = Boundary(team.contexts[0], self.kernel.line)
         self.returned = self.kernel.issue(team, boundary, args, kwargs)
         self.entered = boundary.entered
         self.hbm = team.hbm

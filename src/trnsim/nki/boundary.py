@@ -26,6 +26,7 @@ from trnsim.nki.precision import stored
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 
 if TYPE_CHECKING:
+    from trnsim.errors import SourceLine
     from trnsim.program import CoreContext
 
 _UNWRITTEN_INTEGER = 4  # nki_simulator.rst, Uninitialized Memory Detection
@@ -80,9 +81,11 @@ class Boundary:
         entered: the arrays that entered, in order, as the kernel's tensors.
     """
 
-    def __init__(self, context: CoreContext) -> None:
+    def __init__(self, context: CoreContext, kernel_line: SourceLine | None = None) -> None:
+        """Give the core and the line of the kernel's definition, which refusals of results name."""
         self.entered: list[NkiTensor] = []
         self._context = context
+        self._kernel_line = kernel_line
         self._copies: dict[Hashable, _Copy] = {}
         self._torch: Any = None
         self._device: Any = None
@@ -125,6 +128,8 @@ class Boundary:
     def leave(self, result: Any) -> Any:
         """`result` with an array in the place of each tensor, also inside containers.
 
+        An error names the line of the kernel that allocated the tensor.
+
         Raises:
             IllegalInstruction: for a tensor that is not in shared HBM, or that has elements never
             written, unless the kernel runs as on AWS's simulator.
@@ -135,29 +140,39 @@ class Boundary:
             return {key: self.leave(item) for key, item in result.items()}
         if isinstance(result, set | frozenset | Iterator):
             _refuse_output(
-                f"returned a {type(result).__name__}", "return tensors, or a tuple, list or dict"
+                f"returned a {type(result).__name__}",
+                "return tensors, or a tuple, list or dict",
+                self._kernel_line,
             )
         if not isinstance(result, NkiTensor):
             return result
+        storage = result.storage
+        line = self._kernel_line if storage.is_argument else storage.line
         if result.memory.is_on_chip:
-            _refuse_output(f"returned {result}, which is on chip", "return a tensor in shared HBM")
+            _refuse_output(
+                f"returned {result}, which is on chip",
+                "copy it with nisa.dma_copy to a tensor in nl.shared_hbm, and return that",
+                line,
+            )
         if result.buffer is not MemoryRegion.shared_hbm:
             _refuse_output(
-                f"returned {result} in {result.buffer.value}", "allocate it in nl.shared_hbm"
+                f"returned {result} in {result.buffer.value}", "allocate it in nl.shared_hbm", line
             )
-        if result.storage.is_exchanged:
+        if storage.is_exchanged:
             _refuse_output(
                 f"returned {result}, which a collective reads or writes",
                 "copy it with nisa.dma_copy to a tensor of its own, and return that: a collective "
                 "cannot access IO tensors (compiler error in checkCollective)",
+                line,
             )
         if not self._context.has_values:
             return None
-        if not result.storage.written.covers(result.pattern, result.dtype.itemsize):
+        if not storage.written.covers(result.pattern, result.dtype.itemsize):
             refuse_or_warn(
                 f"the kernel returned {result}, of which some elements were never written",
                 "write every element before returning the tensor",
                 "nki_simulator.rst, Uninitialized Memory Detection",
+                line,
             )
             _show_unwritten(result)
         return self._as_given(result.array)
@@ -294,5 +309,7 @@ def _show_unwritten(tensor: NkiTensor) -> None:
         array[unwritten] = np.array(_UNWRITTEN_INTEGER).astype(array.dtype)
 
 
-def _refuse_output(what: str, fix: str) -> NoReturn:
-    raise IllegalInstruction(f"the kernel {what}", fix=fix, source="nki/migration/index.rst")
+def _refuse_output(what: str, fix: str, line: SourceLine | None) -> NoReturn:
+    raise IllegalInstruction(
+        f"the kernel {what}", fix=fix, source="nki/migration/index.rst", line=line
+    )

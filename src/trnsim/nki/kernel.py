@@ -80,6 +80,11 @@ class Kernel:
             function = function.func
         return getattr(function, "__name__", type(function).__name__)
 
+    @property
+    def line(self) -> SourceLine | None:
+        """The line of the function's definition."""
+        return _line_of(self._function)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Inside a kernel a plain call; outside, a run on the default target.
 
@@ -120,7 +125,7 @@ class Kernel:
 
     def launch(self, team: Team, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Issue the kernel's instructions to `team`; its result in the caller's kind of array."""
-        boundary = Boundary(team.contexts[0])
+        boundary = Boundary(team.contexts[0], self.line)
         result = self.issue(team, boundary, args, kwargs)
         capture = team.contexts[0].capture
         if capture is not None:
@@ -269,9 +274,16 @@ def _refuse_without_end(function: Callable[..., Any]) -> None:
         what, fix = "a coroutine (async def)", "write it with def"
     else:
         return
-    code = inspect.unwrap(function).__code__
     raise BadInput(
-        f"the kernel {code.co_name} is {what}: a call of it runs none of its instructions",
+        f"the kernel {function.__name__} is {what}: a call of it runs none of its instructions",
         fix=fix,
-        line=SourceLine(code.co_filename, code.co_firstlineno),
+        line=_line_of(function),
     )
+
+
+def _line_of(function: Callable[..., Any]) -> SourceLine | None:
+    """The line of a function's definition; None for what Python cannot show."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return None if code is None else SourceLine(code.co_filename, code.co_firstlineno)

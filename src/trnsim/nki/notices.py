@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from trnsim.errors import IllegalInstruction, user_line
+from trnsim.errors import IllegalInstruction, SourceLine, user_line
 
 
 class RaceWarning(UserWarning):
@@ -51,16 +51,18 @@ def as_simulator(is_lenient: bool) -> Generator[None]:
         _is_lenient.reset(token)
 
 
-def refuse_or_warn(reason: str, fix: str, source: str) -> None:
+def refuse_or_warn(reason: str, fix: str, source: str, line: SourceLine | None = None) -> None:
     """Raise `IllegalInstruction`; on AWS's simulator warn and go on.
+
+    The line is the user's innermost unless `line` names another.
 
     Raises:
         IllegalInstruction: unless the kernel runs as on AWS's simulator.
     """
     if not _is_lenient.get():
-        raise IllegalInstruction(reason, fix=fix, source=source)
+        raise IllegalInstruction(reason, fix=fix, source=source, line=line)
     text = f"{reason}\n  AWS's simulator runs it, the chip does not.\n  fix: {fix}"
-    _warn(f"{text}\n  source: {source}", SimulatorOnlyWarning)
+    _warn(f"{text}\n  source: {source}", SimulatorOnlyWarning, line)
 
 
 def refuse_list(name: str, value: object) -> None:
@@ -93,7 +95,7 @@ def _warn_once(found: tuple[str, ...], category: type[Warning]) -> None:
         _warn(found[0] + more, category)
 
 
-def _warn(message: str, category: type[Warning]) -> None:
-    line = user_line()
+def _warn(message: str, category: type[Warning], line: SourceLine | None = None) -> None:
+    line = line or user_line()
     file, number = (line.file, line.line) if line is not None else (__name__, 1)
     warnings.warn_explicit(message, category, file, number, registry=_shown)
