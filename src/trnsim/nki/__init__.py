@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from trnsim.errors import NotModelled
 from trnsim.nki import isa, language
+from trnsim.nki.absent import Absence, AbsentNames
 from trnsim.nki.entry import cpu_simulate, simulate
 from trnsim.nki.kernel import Kernel, jit
 from trnsim.nki.tensor import NkiTensor
@@ -20,11 +20,18 @@ _GONE = {
 """Names that NKI 0.2 removed, and their replacements here."""
 
 
+def _explain(name: str) -> Absence | None:
+    if name not in _GONE:
+        return None
+    return Absence(
+        f"nki.{name} belongs to NKI 0.1, which is not emulated yet",
+        fix=_GONE[name],
+        source="release notes of NKI 0.2, nki/migration/index.rst",
+    )
+
+
+_ABSENT = AbsentNames(__name__, "nki", _explain)
+
+
 def __getattr__(name: str) -> Any:
-    if name in _GONE:
-        raise NotModelled(
-            f"nki.{name} belongs to NKI 0.1, which is not emulated yet",
-            fix=_GONE[name],
-            source="release notes of NKI 0.2, nki/migration/index.rst",
-        )
-    raise AttributeError(f"module 'nki' has no attribute {name!r}")
+    _ABSENT.refuse(name)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from trnsim.errors import NotModelled
+from trnsim.nki.absent import Absence, AbsentNames
 from trnsim.nki.compiler import frontend
 
 __all__ = ["frontend"]
 
 
-def __getattr__(name: str) -> Any:
+def _explain(name: str) -> Absence | None:
     if name.startswith("__"):
-        raise AttributeError(name)
-    raise NotModelled(
+        return None
+    return Absence(
         f"nki.compiler.{name} belongs to the vendor's compiler and is not emulated",
         fix="run the kernel without it",
         source="nki.compiler",
     )
+
+
+_ABSENT = AbsentNames(__name__, "nki.compiler", _explain)
+
+
+def __getattr__(name: str) -> Any:
+    _ABSENT.refuse(name)

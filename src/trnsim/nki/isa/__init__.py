@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trnsim.dtypes import UINT8
-from trnsim.errors import IllegalInstruction, NotModelled
+from trnsim.errors import IllegalInstruction
 from trnsim.isa import (
     CoreBarrier,
     DgeMode,
@@ -29,6 +29,7 @@ from trnsim.isa import (
 )
 from trnsim.isa import VirtualRegister as VirtualRegister
 from trnsim.isa.tensor.tensor_engine import mark_started
+from trnsim.nki.absent import Absence, AbsentNames
 from trnsim.nki.language_operators import Operator
 from trnsim.nki.notices import is_simulator, refuse_or_warn
 from trnsim.nki.settling import settled
@@ -244,17 +245,6 @@ _FUNCTIONS = {
 globals().update(_FUNCTIONS)
 
 
-def __getattr__(name: str) -> Any:
-    """Refuse names of `nki.isa` that are not emulated yet, with their place in AWS's list."""
-    if name in _PUBLISHED:
-        raise NotModelled(
-            f"nki.isa.{name} is not emulated yet; emulated: {', '.join(sorted(_FUNCTIONS))}",
-            fix="express the kernel with the emulated instructions",
-            source="nki.isa",
-        )
-    raise AttributeError(f"module 'nki.isa' has no attribute {name!r}")
-
-
 _PUBLISHED = frozenset(
     {
         "NkiInstruction",
@@ -310,3 +300,21 @@ _PUBLISHED = frozenset(
         "topk",
     }
 )
+
+
+def _explain(name: str) -> Absence | None:
+    """The place in AWS's list of a name that is not emulated yet."""
+    if name not in _PUBLISHED:
+        return None
+    return Absence(
+        f"nki.isa.{name} is not emulated yet; emulated: {', '.join(sorted(_FUNCTIONS))}",
+        fix="express the kernel with the emulated instructions",
+        source="nki.isa",
+    )
+
+
+_ABSENT = AbsentNames(__name__, "nki.isa", _explain)
+
+
+def __getattr__(name: str) -> Any:
+    _ABSENT.refuse(name)

@@ -5,6 +5,7 @@ Source: nki.language.
 
 from typing import Any
 
+from trnsim.nki.absent import AbsentNames
 from trnsim.nki.language import dtypes as dtypes
 from trnsim.nki.language import legacy, math, reductions
 from trnsim.nki.language.creation import (
@@ -114,7 +115,8 @@ globals().update(reductions.FUNCTIONS)
 globals()["range"] = range  # public kernels write nl.range
 
 
+_ABSENT = AbsentNames(__name__, "nki.language", legacy.explain)
+
+
 def __getattr__(name: str) -> Any:
-    if name in legacy.GONE:
-        legacy.refuse_name(name)
-    raise AttributeError(f"module 'nki.language' has no attribute {name!r}")
+    _ABSENT.refuse(name)

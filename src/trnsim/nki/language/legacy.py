@@ -6,9 +6,10 @@ Source: nki/migration/index.rst.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 from trnsim.errors import NotModelled
+from trnsim.nki.absent import Absence
 from trnsim.nki.arguments import integers, lengths
 
 _NDARRAY = "nki.language.ndarray"
@@ -57,12 +58,9 @@ def check_partition_axis(shape: Any) -> tuple[int, ...]:
     return tuple(map(int, lengths("shape", given or shape, _NDARRAY)))
 
 
-def refuse_name(name: str) -> NoReturn:
-    """Refuse a name of NKI 0.1, and name its replacement.
-
-    Raises:
-        NotModelled: always.
-    """
-    raise NotModelled(
-        f"nl.{name} belongs to NKI 0.1, which is not emulated yet", fix=GONE[name], source=_SOURCE
-    )
+def explain(name: str) -> Absence | None:
+    """What a removed name was, and its replacement."""
+    if name not in GONE:
+        return None
+    reason = f"nl.{name} belongs to NKI 0.1, which is not emulated yet"
+    return Absence(reason, fix=GONE[name], source=_SOURCE)

@@ -2,17 +2,24 @@
 
 from typing import Any
 
-from trnsim.errors import NotModelled
 from trnsim.nki import typing
+from trnsim.nki.absent import Absence, AbsentNames
 
 __all__ = ["typing"]
 
 
-def __getattr__(name: str) -> Any:
+def _explain(name: str) -> Absence | None:
     if name.startswith("__"):
-        raise AttributeError(name)
-    raise NotModelled(
+        return None
+    return Absence(
         f"neuronxcc.nki.{name} belongs to NKI 0.1, the older generation, which is not emulated yet",
         fix="migrate the kernel to `import nki` (0.2 and later)",
         source="nki/migration/index.rst",
     )
+
+
+_ABSENT = AbsentNames(__name__, "neuronxcc.nki", _explain)
+
+
+def __getattr__(name: str) -> Any:
+    _ABSENT.refuse(name)
