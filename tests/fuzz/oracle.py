@@ -100,8 +100,29 @@ class Oracle:
             self.run(step.body, meanings)
             self._narrow(step)
         else:
+            self._need_order(step)
             self._group = _ARRAY_GROUP if step.opcode.startswith("nc_matmul") else _LANE_GROUP
             meanings[step.opcode](self, **step.args)
+
+    def _need_order(self, step):
+        """Refuse a result that lies over other elements of an operand of its size."""
+        views = {name: x for name, x in step.args.items() if isinstance(x, View)}
+        for name in _RESULTS & views.keys():
+            for other in views.keys() - {name}:
+                if views[name].tensor == views[other].tensor:
+                    dst, src = self._bytes(views[name]), self._bytes(views[other])
+                    in_order = "transpose" not in step.opcode and np.array_equal(
+                        dst[:, 0], src[:, 0]
+                    )
+                    self.need(
+                        len(dst) != len(src) or in_order or not np.isin(dst, src).any(),
+                        "which elements are read before they are overwritten nobody says",
+                    )
+
+    def _bytes(self, view):
+        """The bytes of each element of a view, in the order of the view."""
+        itemsize = self.format(view).itemsize
+        return self.places(view).reshape(-1, 1) * itemsize + np.arange(itemsize)
 
     def _repeat(self, step, meanings):
         self.variables[step.variable] = self.variables[step.start]
@@ -261,6 +282,7 @@ class Oracle:
 
 GENERATIONS = {"trn1": 2, "inf2": 2, "trn2": 3, "trn3": 4}
 _CASTS = ("view", "reinterpret_cast")
+_RESULTS = {"dst", "reduce_res"}
 
 
 def _overlap(a, b):

@@ -246,3 +246,15 @@ def test_a_view_just_inside_the_limits_is_legal():
     assert DENSE.expand_dim(3).shape == (2, 3, 4, 1)
     assert DENSE.flatten_dims(1, 1) == DENSE
     assert DENSE.slice(2, 0, 2).reinterpret(4, 8).shape == (2, 3, 1)
+
+
+def test_the_order_is_that_of_the_elements_whatever_the_dimensions():
+    gaps = AccessPattern((4, 32), (256, 8), 16)
+    assert gaps.order == AccessPattern((4, 8, 1, 4), (256, 32, 5, 8), 16).order
+    assert gaps.order == AccessPattern((128,), (8,), 16).order
+    others = (
+        AccessPattern((32, 4), (8, 256), 16),
+        AccessPattern((4, 32), (256, 8), 20),
+        AccessPattern((4, 32), (256, 4), 16),
+    )
+    assert all(gaps.order != other.order for other in others)

@@ -140,3 +140,21 @@ def test_two_registers_are_not_compared():
     with pytest.raises(IllegalInstruction, match="== of two registers; legal") as caught:
         trnsim.run(kernel, A)
     assert caught.value.line.line == kernel.__wrapped__.__code__.co_firstlineno + 6
+
+
+def test_no_rule_of_an_instruction_asks_for_values():
+    """`tensor_copy` between gathered PSUM and a scatter, and a unary operator with a tile."""
+
+    @nki.jit
+    def kernel(a, columns):
+        tile, index = nl.load(a), nl.load(columns)
+        bank = nl.ndarray((32, 16), nl.float32, buffer=nl.psum)
+        nisa.tensor_copy(bank, tile)
+        nisa.tensor_copy(tile.indirect(index, 16), bank.indirect(index, 16))
+        nisa.tensor_scalar(tile, tile, nl.rsqrt, tile[:, 0:1])
+        return a
+
+    given = np.ones((32, 16), np.float32)
+    columns = np.arange(32, dtype=np.uint16).reshape(32, 1) % 16
+    with pytest.raises(IllegalInstruction, match="with the unary operator rsqrt; legal: None or 0"):
+        trnsim.run(kernel, given, columns, target="trn3")

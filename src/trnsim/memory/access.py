@@ -248,6 +248,11 @@ class AccessPattern(NamedTuple):
         runs = AccessPattern(self.shape[:kept], self.strides_bytes[:kept], self.offset_bytes)
         return runs, itemsize
 
+    @property
+    def order(self) -> tuple[int, tuple[tuple[int, int], ...]]:
+        """The start and the merged dimensions: equal where the same elements follow each other."""
+        return self.offset_bytes, tuple(_merge(self.shape, self.strides_bytes))
+
     def is_packed(self, itemsize: int) -> bool:
         """Whether its elements are dense and disjoint in some order of dimensions."""
         step = itemsize

@@ -48,6 +48,10 @@ DEFINED = {
     "in place by another view": lambda t, _: nisa.tensor_copy(
         t.reshape((32, 8, 8)), t[:, 0:64].reshape((32, 8, 8))
     ),
+    "in place by another view, with gaps": lambda t, _: nisa.tensor_copy(
+        t[:, 0:64:2].reshape_dim(1, (8, 4)), t[:, 0:64:2]
+    ),
+    "in place, cast": lambda t, _: nisa.tensor_copy(t.view(nl.int32), t),
     "side by side": lambda t, _: nisa.tensor_copy(t[:, 0:32], t[:, 32:64]),
     "even and odd": lambda t, _: nisa.tensor_copy(t[:, 0:64:2], t[:, 1:64:2]),
     "other rows": lambda _, h: nisa.dma_copy(h[0:16], h[16:32]),

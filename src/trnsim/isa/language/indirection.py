@@ -116,9 +116,13 @@ def _check_partners(
     if gathered is not None:
         for index in gathered.index_tiles():
             _check_same_start(instruction, f"`{read}`", gathered, f"its index {index}", index)
-    if scattered is None or (source.memory is Memory.PSUM and gathered is None):
+    if scattered is None:
         return
-    partner = gathered.index_tiles()[0] if gathered and source.memory is Memory.PSUM else source
+    partner = source
+    if source.memory is Memory.PSUM:
+        if gathered is None:
+            return
+        partner = gathered.index_tiles()[0]
     for index in scattered.index_tiles():
         _check_same_start(instruction, f"the index of `{written}`", index, str(partner), partner)
 

@@ -86,7 +86,7 @@ def check_operand(instruction: Instruction, field: str, operator: AluOperator) -
     """Refuse an operand in `field` that `operator` cannot take."""
     operand: Tile | float | None = getattr(instruction, field)
     if operator.arity == UNARY:
-        if operand not in (None, 0):
+        if isinstance(operand, Tile) or operand not in (None, 0):
             instruction.refuse(
                 f"`{field}` is {operand} with the unary operator {operator.name}; legal: None or 0",
                 f"leave {field} out",

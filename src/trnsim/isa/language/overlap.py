@@ -35,7 +35,7 @@ def refuse_overlap(instruction: Instruction, dst: Tile, src: Tile) -> None:
     movement = instruction.movement()
     stays = movement is None or movement.arrange is as_it_is
     first, second = dst.layout, src.layout
-    if stays and (first is second or first.runs == second.runs or dst.pattern == src.pattern):
+    if stays and (first is second or dst.pattern.order == src.pattern.order):
         return
     if dst.index is not None or src.index is not None:
         return
