@@ -244,7 +244,8 @@ class CoreContext:
         if info.streams:
             for dst in writes:
                 for src in reads:
-                    if src.storage is dst.storage:
+                    is_same = src is dst and info.keeps_order
+                    if src.storage is dst.storage and not is_same:
                         refuse_overlap(instruction, dst, src)
         if self.has_values:
             self._execute(instruction, info, reads, writes)

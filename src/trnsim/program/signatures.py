@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from trnsim.isa import Instruction
+from trnsim.isa.language.overlap import is_streaming, keeps_order
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class SignatureInfo:
         reads_registers: whether the instructions may read registers.
         writes_registers: whether they fill any.
         states: the state of their engine that they use.
-        streams: whether they read and write element by element, so that places matter.
+        streams: whether they read and write element by element (`isa.language.overlap`).
+        keeps_order: whether each element goes to its own place.
     """
 
     signature: tuple[object, ...]
@@ -45,6 +47,7 @@ class SignatureInfo:
     writes_registers: bool
     states: tuple[State, ...]
     streams: bool
+    keeps_order: bool
 
     def accesses(self, instruction: Instruction) -> tuple[list[Tile], list[Tile]]:
         """The tiles that `instruction`, which has this signature, reads and writes."""
@@ -80,5 +83,6 @@ def signature_info(
         reads_registers=has_index or "read" in made.registers.values(),
         writes_registers="write" in made.registers.values(),
         states=instruction.private_state(),
-        streams=made.spread in ("elements", "prefixes") or instruction.movement() is not None,
+        streams=is_streaming(instruction),
+        keeps_order=keeps_order(instruction),
     )

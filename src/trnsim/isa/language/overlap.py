@@ -24,6 +24,17 @@ if TYPE_CHECKING:
 _KEPT = 1 << 12
 
 
+def is_streaming(instruction: Instruction) -> bool:
+    """Whether it reads and writes element by element, so that it matters where a result lies."""
+    return instruction.spread in {"elements", "prefixes"} or instruction.movement() is not None
+
+
+def keeps_order(instruction: Instruction) -> bool:
+    """Whether each element goes to its own place: everything but a transpose."""
+    movement = instruction.movement()
+    return movement is None or movement.arrange is as_it_is
+
+
 def refuse_overlap(instruction: Instruction, dst: Tile, src: Tile) -> None:
     """Raise where elements of `dst` are bytes of other elements of `src`, in the same storage.
 
@@ -32,14 +43,13 @@ def refuse_overlap(instruction: Instruction, dst: Tile, src: Tile) -> None:
     Raises:
         UndefinedBehavior: names both tiles.
     """
-    movement = instruction.movement()
-    stays = movement is None or movement.arrange is as_it_is
     first, second = dst.layout, src.layout
-    if stays and (first is second or dst.pattern.order == src.pattern.order):
+    if not first.box.overlaps(second.box) or dst.index is not None or src.index is not None:
         return
-    if dst.index is not None or src.index is not None:
+    if dst.pattern.elements != src.pattern.elements:
         return
-    if dst.pattern.elements != src.pattern.elements or not first.box.overlaps(second.box):
+    is_in_place = first is second or dst.pattern.order == src.pattern.order
+    if is_in_place and keeps_order(instruction):
         return
     if share_bytes(dst.storage.nbytes, first.runs, second.runs):
         raise UndefinedBehavior(
