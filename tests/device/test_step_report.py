@@ -2,9 +2,10 @@ import json
 
 import pytest
 
-from trnsim.device.call_log import Recording, note, recording
+from trnsim.device.call_log import note, recording
 from trnsim.device.collective_log import CollectiveCall
-from trnsim.device.step_report import last_step, mfu, step_text, write_step
+from trnsim.device.last_step import last_step
+from trnsim.device.step_report import mfu, step_text, write_step
 from trnsim.device.step_time import step_time
 
 
@@ -21,21 +22,8 @@ def training(made_up, at):
     return found
 
 
-def names(events):
-    return [event.call.operation for event in events]
-
-
-def test_the_last_step_is_whole_and_ends_with_the_optimizer(training):
-    assert names(last_step(training)) == ["dot", "grad", "none", "step", "step"]
-
-
-def test_without_an_optimizer_everything_is_the_step(training):
-    assert names(last_step(Recording(training.events[:2]))) == ["dot", "grad"]
-    assert last_step(Recording()) == []
-
-
 def test_the_text_shows_every_chip_and_where_the_time_goes(training):
-    steps = [step_time(last_step(training), name) for name in ("trn2", "trn1")]
+    steps = [step_time(last_step(training, "trn2").events, name) for name in ("trn2", "trn1")]
     lines = step_text(steps).splitlines()
     assert (
         lines[0] == "device: a logical NeuronCore of trn2: two of its 8 NeuronCores, 24 GiB of HBM"
@@ -49,7 +37,7 @@ def test_the_text_shows_every_chip_and_where_the_time_goes(training):
 
 
 def test_mfu_is_of_the_peak_and_zero_for_no_time(training):
-    step = step_time(last_step(training), "trn2")
+    step = step_time(last_step(training, "trn2").events, "trn2")
     assert mfu(step) == pytest.approx(5e6 / (8e-3 * 2 * 128 * 128 * 2 * 2.4e9))
     assert mfu(step_time([], "trn2")) == 0
 

@@ -6,7 +6,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim import arch
-from trnsim.device.step_report import last_step, mfu, step_text, write_step
+from trnsim.device.last_step import last_step
+from trnsim.device.step_report import mfu, step_text, write_step
 from trnsim.device.step_time import step_time
 from trnsim.torch.call_recording import recording
 
@@ -26,7 +27,7 @@ def training():
 
 
 def test_the_last_step_ends_with_the_optimizer(training):
-    events = last_step(training)
+    events = last_step(training, "trn2").events
     assert len(events) < len(training.events) / 2
     assert events[-1].phase.value == "optimizer"
     assert [e.phase.value for e in events if e.call.operation == "addmm"] == ["forward"] * 2
@@ -35,11 +36,13 @@ def test_the_last_step_ends_with_the_optimizer(training):
 def test_without_an_optimizer_everything_is_the_step():
     with recording() as found:
         torch.ones(3, device="neuron").add_(1)
-    assert last_step(found) == found.events
+    assert list(last_step(found, "trn2").events) == found.events
 
 
 def test_the_text_shows_every_chip_and_where_the_time_goes(training):
-    text = step_text([step_time(last_step(training), name) for name in ("trn2", "trn1")])
+    text = step_text(
+        [step_time(last_step(training, "trn2").events, name) for name in ("trn2", "trn1")]
+    )
     lines = text.splitlines()
     assert (
         lines[0] == "device: a logical NeuronCore of trn2: two of its 8 NeuronCores, 24 GiB of HBM"
@@ -75,7 +78,7 @@ def test_files_hold_the_same(training, tmp_path):
     assert (tmp_path / "step.txt").read_text() == text + "\n"
     chips = json.loads((tmp_path / "step.json").read_text())
     assert [chip["target"] for chip in chips] == ["trn1", "inf2", "trn2", "trn3"]
-    step = step_time(last_step(training), "trn1")
+    step = step_time(last_step(training, "trn1").events, "trn1")
     assert chips[0]["device_time_s"] == step.device_time_s
     assert 0 < chips[0]["mfu"] == mfu(step) < 1
     spans = json.loads((tmp_path / "step-trn1.trace.json").read_text())["traceEvents"]

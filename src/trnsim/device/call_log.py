@@ -54,12 +54,14 @@ class CallEvent:
         module: the module that it belongs to ("encoder.layers.0"), or "".
         phase: the part of the step.
         live_bytes: the HBM in use on core 0 when it returned.
+        core: the logical core that it was on.
     """
 
     call: DeviceCall
     module: str
     phase: Phase
     live_bytes: int
+    core: int = 0
 
 
 @dataclass
@@ -100,10 +102,9 @@ class Recording:
 
     def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
         """Record a call on a core; equal calls share one object."""
-        del core
         scope, live_bytes = find_scope(), device_memory(0).live_bytes
         once = self._calls.setdefault(call, call)
-        self.events.append(CallEvent(once, scope.module, scope.phase, live_bytes))
+        self.events.append(CallEvent(once, scope.module, scope.phase, live_bytes, core))
 
     def note_collective(
         self, collective: CollectiveCall, buffers: Iterable[int], is_async: bool

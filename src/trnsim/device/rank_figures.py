@@ -15,7 +15,7 @@ from trnsim.device.call_log import FOLDER_VARIABLE, Phase, Recording, Span, whol
 from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.device_core import target
 from trnsim.device.exposed import moments
-from trnsim.device.step_report import step_span
+from trnsim.device.last_step import step_span
 from trnsim.device.step_time import step_time
 from trnsim.device.steps import steps
 from trnsim.errors import EmulatorError

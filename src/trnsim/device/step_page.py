@@ -38,12 +38,17 @@ i.optimizer { color: var(--scalar) } i.launch { color: var(--sync) }
 """
 
 
-def step_page(steps: Sequence[StepTime], mfu: Sequence[float], further: str = "") -> str:
-    """The page of a step on several chips, the first one drawn; `further` is text below."""
+def step_page(
+    steps: Sequence[StepTime], mfu: Sequence[float], further: str = "", which: str = ""
+) -> str:
+    """The page of a step on several chips, the first one drawn.
+
+    `further` is text below; `which` says which of the program's calls the step is.
+    """
     first = steps[0]
     title = f"Training step on {first.target}"
     body = [
-        f"<header><h1>{escape(title)}</h1></header>\n",
+        f"<header><h1>{escape(title)}</h1>{f'<p>{escape(which)}</p>' if which else ''}</header>\n",
         panel("The step on each chip", _chips(steps, mfu)),
         panel("Kernels, launches, HBM in use", _legend() + _drawing(first)),
         '<div class="columns">',

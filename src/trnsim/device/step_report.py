@@ -7,15 +7,15 @@ listed separately: they are hidden while the host is ahead of the device.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from trnsim import arch
-from trnsim.device.call_log import CallEvent, Phase, Recording
+from trnsim.device.call_log import Recording
 from trnsim.device.collective_log import collectives_text
 from trnsim.device.device_core import device_core
+from trnsim.device.last_step import last_step
 from trnsim.device.step_page import step_page
 from trnsim.device.step_time import ROWS, StepTime, step_time
 from trnsim.files import write_together
@@ -26,24 +26,13 @@ _MS: Final = 1e3
 _US: Final = 1e6
 
 
-def last_step(recording: Recording) -> list[CallEvent]:
-    """The calls of the last complete training step, which the optimizer ends; else all calls."""
-    return recording.events[slice(*step_span(recording.events))]
+def step_text(steps: list[StepTime], which: str = "") -> str:
+    """The step on each chip, then the first chip's time by phase, module, operation and line.
 
-
-def step_span(events: Sequence[CallEvent]) -> tuple[int, int]:
-    """The numbers of the last complete training step's first call, and of the one after it."""
-    runs = [len(list(run)) for _, run in groupby(events, lambda e: e.phase is Phase.optimizer)]
-    if runs and events[-1].phase is not Phase.optimizer:
-        runs.pop()
-    if not runs:
-        return 0, len(events)
-    return sum(runs[:-2]), sum(runs)
-
-
-def step_text(steps: list[StepTime]) -> str:
-    """The step on each chip, then the first chip's time by phase, module, operation and line."""
+    `which` says which of the program's calls the step is.
+    """
     lines = [f"device: {device_core(arch.target(steps[0].target))}"]
+    lines += [f"step: {which}"] if which else []
     lines += [f"{'chip':<6}{'device ms':>11}{'launches ms':>13}{'TFLOP':>9}{'MFU %':>8}"]
     lines += [
         f"{step.target:<6}{step.device_time_s * _MS:>11.3f}{step.launch_s * _MS:>13.3f}"
@@ -82,17 +71,19 @@ def write_step(
     `step.txt`, `step.html` and `step.json` show the step on every chip. The timeline with the HBM
     in use is `step-<target>.trace.json`, in Chrome's format, which Perfetto opens.
     """
-    events = last_step(recording)
+    step = last_step(recording, target)
     names = [target, *(name for name in arch.TARGETS if name != target)]
-    steps = [step_time(events, name) for name in names]
+    steps = [step_time(step.events, name) for name in names]
     exchanged = collectives_text(recording.collectives, target)
-    parts = (f"chip: {target} ({why})\n{step_text(steps)}", exchanged)
+    parts = (f"chip: {target} ({why})\n{step_text(steps, step.text)}", exchanged)
     text = "\n\n".join(part for part in parts if part)
     show(text)
     contents = {
         "step.txt": text + "\n",
-        "step.html": step_page(steps, [mfu(step) for step in steps], exchanged),
-        "step.json": json.dumps([_as_dict(step) for step in steps], indent=1),
+        "step.html": step_page(steps, [mfu(chip) for chip in steps], exchanged, step.text),
+        "step.json": json.dumps(
+            [{**_as_dict(chip), "step": step.text} for chip in steps], indent=1
+        ),
         f"step-{target}.trace.json": trace_events.as_json(_trace(steps[0])),
     }
     write_together(folder, contents)

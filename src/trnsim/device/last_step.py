@@ -1,0 +1,121 @@
+"""Which of a program's calls are its last step, and on which core.
+
+Steps end with an optimizer that the framework names. Where there is none, a step is one run of the
+program that is repeated, with the calls since its run before. Cores work side by side, so a step's
+calls are those of the slowest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from trnsim.device.call_log import CallEvent, Phase, Recording
+from trnsim.device.call_time import CallTime, DeviceCall
+from trnsim.device.step_time import step_time
+
+_OPERATOR = "::"
+"""What names of operators and kernels have ("aten::add.Tensor"), and of programs have not."""
+_FEWEST = 2
+"""Runs of a program that is repeated."""
+
+
+@dataclass(frozen=True)
+class LastStep:
+    """The last step of a program on its slowest core.
+
+    Attributes:
+        events: its calls.
+        core: the core.
+        cores: how many cores have calls in this step.
+        program: the program that is repeated, "" where an optimizer ends the steps, or nothing.
+        runs: how often the program ran on that core.
+    """
+
+    events: tuple[CallEvent, ...]
+    core: int = 0
+    cores: int = 1
+    program: str = ""
+    runs: int = 0
+
+    @property
+    def text(self) -> str:
+        """The step in words, "" where it is all there is to say of one core."""
+        said = [f"run {self.runs} of {self.program}"] if self.program else []
+        if self.cores > 1:
+            said.append(f"on core {self.core}, the slowest of {self.cores}")
+        return ", ".join(said)
+
+
+def last_step(recording: Recording, target: str) -> LastStep:
+    """The last complete step as it is on a chip; all calls where there is none."""
+    events = recording.events
+    times = step_time(events, target).times
+    spans = {0: step_span(events)}
+    program, runs = "", 0
+    if not any(event.phase is Phase.optimizer for event in events):
+        repeated = _repeated(events, times)
+        if repeated is not None:
+            program = repeated.name
+            spans = _runs_of(repeated, events)
+    steps = {core: [*_on(core, events, spans.get(core, spans.get(0)))] for core in _cores(events)}
+    steps = {core: step for core, step in steps.items() if step}
+    if not steps:
+        return LastStep(())
+    slowest = max(steps, key=lambda core: _time_s(steps[core], times))
+    if program:
+        runs = sum(event.call.name == program and event.core == slowest for event in events)
+    return LastStep(tuple(steps[slowest]), slowest, len(steps), program, runs)
+
+
+def step_span(events: Sequence[CallEvent]) -> tuple[int, int]:
+    """The numbers of the first call of the last step that an optimizer ends, and of the one after.
+
+    All calls where no optimizer is named.
+    """
+    runs = [len(list(run)) for _, run in groupby(events, lambda e: e.phase is Phase.optimizer)]
+    if runs and events[-1].phase is not Phase.optimizer:
+        runs.pop()
+    if not runs:
+        return 0, len(events)
+    return sum(runs[:-2]), sum(runs)
+
+
+def _cores(events: Sequence[CallEvent]) -> list[int]:
+    return sorted({event.core for event in events})
+
+
+def _time_s(events: Sequence[CallEvent], times: Mapping[DeviceCall, CallTime]) -> float:
+    return sum(times[event.call].device_time_s for event in events)
+
+
+def _repeated(
+    events: Sequence[CallEvent], times: Mapping[DeviceCall, CallTime]
+) -> DeviceCall | None:
+    """The program of which the runs on one core take longest, of those that a core runs again."""
+    runs = Counter((event.core, event.call) for event in events if _OPERATOR not in event.call.name)
+    taken_s = {
+        call: number * times[call].device_time_s
+        for (_, call), number in runs.items()
+        if number >= _FEWEST
+    }
+    return max(taken_s, key=lambda call: taken_s[call], default=None)
+
+
+def _runs_of(program: DeviceCall, events: Sequence[CallEvent]) -> dict[int, tuple[int, int]]:
+    """By core, the calls after the last run but one of a program, to the end of the last run."""
+    ends: dict[int, list[int]] = {}
+    for number, event in enumerate(events):
+        if event.call.name == program.name:
+            ends.setdefault(event.core, []).append(number + 1)
+    return {core: (found[-2], found[-1]) for core, found in ends.items() if len(found) >= _FEWEST}
+
+
+def _on(
+    core: int, events: Sequence[CallEvent], span: tuple[int, int] | None
+) -> Sequence[CallEvent]:
+    if span is None:
+        return ()
+    return [event for event in events[slice(*span)] if event.core == core]
