@@ -52,6 +52,13 @@ def test_a_program_that_ran_once_is_no_step(made_up, at):
     assert (step.program, step.runs) == ("", 0)
 
 
+def test_what_prepares_a_program_is_no_step_however_often_it_runs(made_up, at):
+    calls = [("seed", 0, 1e-6), ("draw", 0, 1e-5), ("seed", 0, 1e-6), ("draw2", 0, 1e-5)]
+    step = last_step(recorded(made_up, at, *calls, ("model", 0, 1e-3)), "trn2")
+    assert names(step)[-1] == "model"
+    assert step.text == ""
+
+
 @pytest.mark.parametrize("cores", [1, 2, 8])
 def test_a_step_takes_as_long_on_many_cores_as_on_one(made_up, at, cores):
     one = [("step", core, 2e-3) for core in range(cores)]

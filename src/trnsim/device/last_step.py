@@ -94,14 +94,25 @@ def _time_s(events: Sequence[CallEvent], times: Mapping[DeviceCall, CallTime]) -
 def _repeated(
     events: Sequence[CallEvent], times: Mapping[DeviceCall, CallTime]
 ) -> DeviceCall | None:
-    """The program of which the runs on one core take longest, of those that a core runs again."""
+    """The program of which the runs on one core take longest, of those that a core runs again.
+
+    What prepares a program may be repeated too: then a program that runs once comes after it, and
+    takes longer.
+    """
     runs = Counter((event.core, event.call) for event in events if _OPERATOR not in event.call.name)
     taken_s = {
         call: number * times[call].device_time_s
         for (_, call), number in runs.items()
         if number >= _FEWEST
     }
-    return max(taken_s, key=lambda call: taken_s[call], default=None)
+    longest = max(taken_s, key=lambda call: taken_s[call], default=None)
+    if longest is None:
+        return None
+    begun = next(number for number, event in enumerate(events) if event.call == longest)
+    once_s = [
+        times[event.call].device_time_s for event in events[begun:] if event.call not in taken_s
+    ]
+    return longest if taken_s[longest] >= max(once_s, default=0.0) else None
 
 
 def _runs_of(program: DeviceCall, events: Sequence[CallEvent]) -> dict[int, tuple[int, int]]:
