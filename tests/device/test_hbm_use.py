@@ -41,7 +41,8 @@ class Cores:
 
 @pytest.fixture(autouse=True)
 def nothing(monkeypatch):
-    """No program is loaded."""
+    """No program is loaded, and the process has one core."""
+    monkeypatch.setattr(watch, "own_cores", lambda: (0,))
     monkeypatch.setattr(hbm_use, "_loaded", hbm_use.defaultdict(dict))
     monkeypatch.setattr(hbm_use, "_running", {})
     monkeypatch.setattr(hbm_use, "_numbers", {})

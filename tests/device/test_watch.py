@@ -100,7 +100,7 @@ def test_a_run_of_a_kernel_is_seen_from_outside(place):
     trnsim.run(doubled, array)
     (quiet,) = read_all(place)  # the reader now listens
     assert (quiet.pid, quiet.tool, quiet.instance) == (os.getpid(), "kernel", "trn2.3xlarge")
-    assert (quiet.cores, quiet.executions["completed"]) == ((0,), 0)
+    assert (quiet.cores, quiet.executions["completed"]) == ((0, 1, 2, 3), 0)
     found = watch.present()
     found.writer.look()
     run = trnsim.run(doubled, array)
@@ -272,7 +272,7 @@ def test_a_state_that_cannot_be_kept_is_said_once_and_ends_no_program(place, mon
 @pytest.mark.parametrize(
     ("variables", "cores"),
     [
-        ({}, (0,)),
+        ({}, (0, 1, 2, 3)),
         ({"LOCAL_RANK": "5"}, (5,)),
         ({"LOCAL_RANK": "5", "NEURON_RT_VISIBLE_CORES": "9"}, (9,)),
         ({"LOCAL_RANK": "1", "NEURON_RT_VISIBLE_CORES": "4-7"}, (4, 5, 6, 7)),

@@ -60,7 +60,7 @@ def test_a_range_is_all_its_cores(first, number):
 
 
 def test_names_come_before_numbers_and_those_before_shares(monkeypatch):
-    assert visible() == (0,)
+    assert visible() == (0, 1, 2, 3)
     monkeypatch.setenv(cores.PROCESS_CORES, "3, 2")
     assert visible() == (0, 1, 2)
     monkeypatch.setenv(cores.PROCESS_INDEX, "1")
@@ -69,6 +69,13 @@ def test_names_come_before_numbers_and_those_before_shares(monkeypatch):
     assert visible() == (0, 1, 2, 3)
     monkeypatch.setenv(cores.VISIBLE, "8-9")
     assert visible() == (8, 9)
+
+
+def test_a_rank_that_torchrun_started_has_one_core(monkeypatch):
+    monkeypatch.setenv(cores.LOCAL_RANK, "3")
+    assert visible() == (0,)
+    monkeypatch.setenv(cores.COUNT, "2")
+    assert visible() == (0, 1)
 
 
 def test_no_number_of_cores_is_all_of_the_instance(monkeypatch):

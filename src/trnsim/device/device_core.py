@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from trnsim.arch import Target
     from trnsim.compiler import Flags
 
-_LOCAL_RANK: Final = "LOCAL_RANK"  # set by torchrun and accelerate launch
 _LOGICAL: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
 
 
@@ -155,7 +154,7 @@ def core_of(index: int) -> int:
     """
     if 0 <= index < len(visible_cores()):
         return index
-    if len(visible_cores()) == 1 and os.environ.get(_LOCAL_RANK) == str(index):
+    if len(visible_cores()) == 1 and os.environ.get(settings.LOCAL_RANK) == str(index):
         return 0
     raise no_such_core(index)
 

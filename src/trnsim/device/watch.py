@@ -23,7 +23,7 @@ from trnsim.device.call_log import Recording
 from trnsim.device.collective_log import kind_of
 from trnsim.device.device_core import logical_config, target, visible_cores
 from trnsim.errors import EmulatorError
-from trnsim.instance.cores import COUNT, VISIBLE, process_instance
+from trnsim.instance.cores import COUNT, VISIBLE, is_chosen, process_instance
 from trnsim.instance.model import instance_model
 from trnsim.instance.state import hardware, identity
 from trnsim.instance.state.folder import OFF, STATE_VARIABLE, opened
@@ -158,6 +158,7 @@ class _Watch:
             running = read_all(opened(), listen_s=0)
             found = free_cores(running, len(self.cores), self.instance)
             self.cores = found or self.cores
+        self._is_spread = False
         self._faults_ns = 0
         self._folder: Path | None = None
         self.writer = Writer(self.record, self.listen, self.look_for_faults)
@@ -172,7 +173,8 @@ class _Watch:
     def spread(self, fabric: Fabric, ranks: int) -> None:
         """Use the cores of as many ranks, where they are more: those on their first instance."""
         here = min(ranks, fabric.ranks_per_node)
-        if here > len(self.cores):
+        if here > len(self.cores) or not (self._is_spread or is_chosen()):
+            self._is_spread = True
             self.instance = instance_model(fabric.instance.name, fabric.lnc)
             self.cores = tuple(range(fabric.first, fabric.first + here))
             self._faults_ns = 0

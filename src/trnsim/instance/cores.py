@@ -23,6 +23,8 @@ COUNT: Final = "NEURON_RT_NUM_CORES"
 PROCESS_CORES: Final = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
 """The number of cores of each process, between commas."""
 PROCESS_INDEX: Final = "NEURON_PJRT_PROCESS_INDEX"
+LOCAL_RANK: Final = "LOCAL_RANK"
+"""Set by torchrun and accelerate launch, of which each process has a core of its own."""
 SOURCE: Final = "aws-neuron-sdk neuron-runtime/guides/configuration-guide.rst"
 PROCESS_SOURCE: Final = "aws-neuron-sdk frameworks/jax/api-reference-guide/neuron-envvars.rst"
 _CONTIGUOUS: Final = "aws-neuron-sdk neuron-runtime/guides/nrt-developer-guide.rst"
@@ -35,8 +37,9 @@ def visible_cores(chip: Target, lnc: int) -> tuple[int, ...]:
 
     NEURON_RT_VISIBLE_CORES names them ("3", "0-3", "0,1"); else NEURON_RT_NUM_CORES counts them,
     with 0 for all of the instance; else they are this process's share of
-    NEURON_PJRT_PROCESSES_NUM_DEVICES, behind the others'; else there is one. They are cores of
-    TRNSIM_INSTANCE, else of the smallest instance of the chip that has them.
+    NEURON_PJRT_PROCESSES_NUM_DEVICES, behind the others'; else a rank that torchrun started has
+    one, and any other process all. They are cores of TRNSIM_INSTANCE, else of the smallest instance
+    of the chip that has them.
 
     Raises:
         BadInput: for a value that is none of these, or cores that the instance lacks.
@@ -52,7 +55,7 @@ def visible_cores(chip: Target, lnc: int) -> tuple[int, ...]:
         first = sum(shares[:index])
         _check(f"{PROCESS_CORES}={os.environ[PROCESS_CORES]}", sum(shares), chip, lnc)
         return tuple(range(first, first + shares[index]))
-    counted = os.environ.get(COUNT, "1")
+    counted = os.environ.get(COUNT, "1" if LOCAL_RANK in os.environ else "0")
     if not _is_number(counted):
         raise BadInput(f"{COUNT}={counted!r} is not a number of cores", source=SOURCE)
     number = int(counted) or process_instance(chip, lnc).cores
@@ -89,6 +92,11 @@ def _unreadable(text: str, why: str = "", source: str = SOURCE) -> BadInput:
         fix=f"write a core, a list or a range, each core once: {VISIBLE}=0-3",
         source=source,
     )
+
+
+def is_chosen() -> bool:
+    """Whether the environment says which cores, or how many, this process uses."""
+    return any(name in os.environ for name in (VISIBLE, COUNT, PROCESS_CORES, LOCAL_RANK))
 
 
 def process_cores() -> tuple[int, ...]:

@@ -13,7 +13,7 @@ def test_the_accelerator_is_the_device():
     accelerator = torch.accelerator
     assert accelerator.is_available()
     assert accelerator.current_accelerator() == torch.device("neuron")
-    assert (accelerator.device_count(), accelerator.current_device_index()) == (1, 0)
+    assert (accelerator.device_count(), accelerator.current_device_index()) == (4, 0)
     accelerator.set_device_index(0)
     accelerator.synchronize()
     accelerator.empty_cache()

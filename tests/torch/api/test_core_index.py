@@ -56,7 +56,7 @@ def test_an_index_stands_for_a_core():
     ],
 )
 def test_a_core_that_does_not_exist_is_named(use):
-    with pytest.raises(NoSuchCore, match="neuron:7 does not exist: this process has 1") as caught:
+    with pytest.raises(NoSuchCore, match="neuron:7 does not exist: this process has 4") as caught:
         use()
     assert "NEURON_RT_VISIBLE_CORES" in caught.value.fix
     assert isinstance(caught.value, RuntimeError)

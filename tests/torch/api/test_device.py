@@ -20,7 +20,7 @@ def test_what_programs_ask_first():
     assert torch.neuron.is_available()
     assert torch.neuron.is_initialized()
     assert torch.neuron.is_bf16_supported()
-    assert (torch.neuron.device_count(), torch.neuron.current_device()) == (1, 0)
+    assert (torch.neuron.device_count(), torch.neuron.current_device()) == (4, 0)
     torch.neuron.init()
     torch.neuron._lazy_init()
     torch.neuron.set_device(0)

@@ -34,7 +34,7 @@ def test_tensors_saved_on_the_cpu_load_on_the_device():
 
 def test_loading_onto_a_core_that_does_not_exist_fails():
     file = saved(torch.ones(2, device="neuron"))
-    with pytest.raises(RuntimeError, match="neuron:4 does not exist: this process has 1"):
+    with pytest.raises(RuntimeError, match="neuron:4 does not exist: this process has 4"):
         torch.load(file, map_location="neuron:4")
 
 

@@ -130,7 +130,9 @@ def test_another_accelerators_strategy_is_left_alone(connector):
     assert chosen.strategy == "ddp_spawn"
 
 
-@pytest.mark.parametrize(("devices", "expected"), [(1, [0]), ("2", [0, 1]), (-1, [0]), ([0], [0])])
+@pytest.mark.parametrize(
+    ("devices", "expected"), [(1, [0]), ("2", [0, 1]), (-1, [0, 1, 2, 3]), ([0], [0])]
+)
 def test_devices_are_counted_or_listed(devices, expected):
     assert lightning.NeuronAccelerator.parse_devices(devices) == expected
 
