@@ -108,7 +108,7 @@ def test_a_file_is_loaded_to_the_core_that_tensors_are_made_on(environment, inde
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("environment", "index"),
-    [({"LOCAL_RANK": "1"}, 2), ({"LOCAL_RANK": "0"}, 1), ({}, 1), ({"LOCAL_RANK": "3"}, 1)],
+    [({"LOCAL_RANK": "1"}, 2), ({"LOCAL_RANK": "0"}, 1), ({}, 4), ({"LOCAL_RANK": "3"}, 1)],
 )
 def test_a_file_is_not_loaded_to_a_core_that_does_not_exist(environment, index):
     program = (
@@ -117,9 +117,10 @@ def test_a_file_is_not_loaded_to_a_core_that_does_not_exist(environment, index):
         "    except RuntimeError as error:\n"
         "        print(type(error).__name__, str(error).splitlines()[0])"
     )
+    cores = 1 if environment else 4
     absent = (
-        f"NoSuchCore neuron:{index} does not exist: this process has 1 NeuronCore(s), "
-        "neuron:0 to neuron:0"
+        f"NoSuchCore neuron:{index} does not exist: this process has {cores} NeuronCore(s), "
+        f"neuron:0 to neuron:{cores - 1}"
     )
     assert loading(program, index, **environment).splitlines() == [absent] * 4
 

@@ -73,9 +73,9 @@ class Pending:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Placed:
-    """A tensor in its storage.
+    """A tensor in its storage; two are equal where they are the same elements of one storage.
 
     Attributes:
         storage: a `Matrix`, a tensor in HBM, or `Pending`.
@@ -88,6 +88,16 @@ class Placed:
     shape: Shape
     steps: tuple[Step, ...]
     offset: Step
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Placed)
+            and self.storage is other.storage
+            and (self.shape, self.steps, self.offset) == (other.shape, other.steps, other.offset)
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self.storage), self.shape, self.steps, self.offset))
 
     @property
     def is_on_chip(self) -> bool:
