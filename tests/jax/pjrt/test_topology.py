@@ -1,5 +1,6 @@
 import jax
 import numpy as np
+import pytest
 
 from trnsim.jax.pjrt.topology import topologies
 
@@ -17,3 +18,21 @@ def test_a_program_is_lowered_for_the_platform(neuron):
     with jax.default_device(neuron[0]):
         lowered = jax.jit(lambda a: a + 1).lower(np.float32(1))
     assert lowered.compile()(np.float32(1)) == 2
+
+
+def test_devices_that_no_client_has_are_refused_where_compiling_would_never_end():
+    from jax.experimental import topologies as of_jax  # noqa: PLC0415
+
+    with pytest.raises(NotImplementedError, match="no client has are not compiled for") as told:
+        of_jax.get_topology_desc(platform="neuron")
+    assert "TRNSIM_INSTANCE=trn2.48xlarge NEURON_RT_NUM_CORES=64" in str(told.value)
+
+
+def test_devices_of_this_process_are_a_topology_that_is_compiled_for(neuron):
+    from jax.experimental import topologies as of_jax  # noqa: PLC0415
+
+    mesh = of_jax.make_mesh(of_jax.get_attached_topology("neuron"), (len(neuron),), ("x",))
+    split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+    shape = jax.ShapeDtypeStruct((2 * len(neuron), 3), "float32")
+    compiled = jax.jit(lambda x: x * 2, in_shardings=split).lower(shape).compile()
+    assert compiled.output_shardings.is_equivalent_to(split, 2)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import trnsim
 from trnsim.device.device_core import device_core, target
+from trnsim.errors import NotModelled
 from trnsim.jax import private
 from trnsim.jax.pjrt.devices import devices, make_devices
 from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
@@ -47,7 +48,17 @@ def _of_client(args: Any) -> None:
 
 @slot("TopologyDescription_Create")
 def _create(args: Any) -> None:
-    args.topology = _the_one()
+    """Refuse: JAX compiles for such a topology in a thread of its own, which waits for Python.
+
+    The thread that waits for it holds Python's lock, so no answer of this table would arrive.
+    """
+    del args
+    raise NotModelled(
+        "devices of a topology that no client has are not compiled for",
+        fix="give this process the devices: TRNSIM_INSTANCE=trn2.48xlarge NEURON_RT_NUM_CORES=64 "
+        "makes 64 that need no chip; jax.experimental.topologies.get_attached_topology('neuron') "
+        "has them",
+    )
 
 
 @slot("TopologyDescription_PlatformName")
