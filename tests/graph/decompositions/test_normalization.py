@@ -23,6 +23,18 @@ def test_softmax_and_its_gradient(agree, dim):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("dim", [0, -1])
+def test_a_number_is_a_row_of_its_own(agree, dim):
+    x, g = torch.tensor(1.5), torch.tensor(-2.0)
+    agree(lambda x: torch.softmax(x, dim), x)
+    agree(lambda x: torch.log_softmax(x, dim), x)
+    agree(lambda g, y: aten._softmax_backward_data(g, y, dim, torch.float32), g, torch.tensor(1.0))
+    agree(
+        lambda g, y: aten._log_softmax_backward_data(g, y, dim, torch.float32),
+        g, torch.tensor(0.0),
+    )  # fmt: skip
+
+
 def test_a_softmax_too_long_for_the_chip_is_walked_in_pieces(agree):
     agree(lambda x: torch.softmax(x, -1), torch.randn(3, 9001), tolerance=CLOSE)
 

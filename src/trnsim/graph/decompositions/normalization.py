@@ -22,7 +22,9 @@ def _back(b: Build, x: Value, order: list[int]) -> Value:
 
 
 def _by_row(b: Build, op: str, x: Value) -> Value:
-    """A reduction over the last dimension, repeated along it."""
+    """A reduction over the last dimension, repeated along it; a number is a row of its own."""
+    if not x.shape:
+        return x
     rows = range(len(x.shape) - 1)
     return b.graph.broadcast_in_dim(b.graph.reduce(op, x, (len(rows),)), x.shape, rows)
 
