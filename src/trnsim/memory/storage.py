@@ -60,6 +60,7 @@ class Storage:
         is_argument: whether it is an argument of the kernel.
         is_exchanged: whether a collective reads or writes it.
         is_shared: whether several cores see it.
+        has_sentinels: whether what nothing has written may be read, as on AWS's simulator.
         written: the bytes that have been written.
         changed: in a copy of the user's data that is written back, the bytes to write back.
         serial: unique number, in order of allocation.
@@ -76,6 +77,7 @@ class Storage:
         "accesses",
         "changed",
         "data",
+        "has_sentinels",
         "is_argument",
         "is_exchanged",
         "is_shared",
@@ -113,7 +115,7 @@ class Storage:
         self.line = line
         self.data = data
         self.is_argument = self.is_exchanged = False
-        self.is_shared = False
+        self.is_shared = self.has_sentinels = False
         self.start_partition = start_partition
         self.written = ByteMask(nbytes, full=is_written)
         self.changed: ByteMask | None = None

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from trnsim.errors import SourceLine
     from trnsim.program import CoreContext
 
-_UNWRITTEN_INTEGER = 4  # nki_simulator.rst, Uninitialized Memory Detection
 _NO_NUMPY = ("torch.bfloat16", "torch.float8_e4m3fn", "torch.float8_e5m2")
 
 
@@ -174,7 +173,6 @@ class Boundary:
                 "nki_simulator.rst, Uninitialized Memory Detection",
                 line,
             )
-            _show_unwritten(result)
         return self._as_given(result.array)
 
     def _enter_object(self, name: str, value: NKIObject) -> NKIObject:
@@ -297,16 +295,6 @@ def _refuse_kind(array: Array) -> NoReturn:
         if is_masked
         else "pass numpy.asarray(matrix)",
     )
-
-
-def _show_unwritten(tensor: NkiTensor) -> None:
-    """Fill unwritten elements as AWS's simulator does: NaN, or 4 in integers."""
-    array = tensor.array
-    unwritten = ~tensor.written_flags()
-    if tensor.dtype.is_float:
-        array[unwritten] = np.nan
-    else:
-        array[unwritten] = np.array(_UNWRITTEN_INTEGER).astype(array.dtype)
 
 
 def _refuse_output(what: str, fix: str, line: SourceLine | None) -> NoReturn:

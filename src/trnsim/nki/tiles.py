@@ -14,6 +14,7 @@ from trnsim.isa import Engine, Instruction, NcMatmul
 from trnsim.memory import Memory
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.precision import stored
+from trnsim.nki.sentinels import with_sentinels
 from trnsim.nki.settling import in_sbuf, leave_in_psum, settled
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.program import current_core
@@ -39,7 +40,7 @@ def new_tile(
     kind = stored(dtype)
     lengths = tuple(int(length) for length in shape)
     storage, layout = current_core().memory.allocate(lengths, kind, buffer.memory, name=name)
-    return NkiTensor.laid_out(storage, kind, layout, buffer)
+    return with_sentinels(NkiTensor.laid_out(storage, kind, layout, buffer))
 
 
 def issue(opcode: str, *operands: Any, **options: Any) -> None:

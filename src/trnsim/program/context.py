@@ -383,7 +383,7 @@ class CoreContext:
         storage = tile.storage
         if storage.written.is_full and not storage.is_placed:
             return
-        if not tile.is_written():
+        if not (tile.is_written() or storage.has_sentinels):
             error = UninitializedRead(
                 f"{instruction.opcode} reads {tile}, some elements of which no instruction has "
                 f"written (allocated at {tile.storage.line})",

@@ -18,6 +18,7 @@ from trnsim.memory import Memory
 from trnsim.nki.arguments import integers, lengths, tensor
 from trnsim.nki.language.legacy import check_partition_axis
 from trnsim.nki.precision import stored
+from trnsim.nki.sentinels import with_sentinels
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.nki.tiles import issue, new_tile
 from trnsim.program import current_core
@@ -96,7 +97,7 @@ def ndarray(
     else:
         place = None if address is None else _place(address)
         storage, layout = memory.allocate(shape, kind, where.memory, name=name, address=place)
-    return NkiTensor.laid_out(storage, kind, layout, where)
+    return with_sentinels(NkiTensor.laid_out(storage, kind, layout, where))
 
 
 def _place(address: Any) -> tuple[int, int]:

@@ -1,0 +1,31 @@
+"""What memory holds that nothing has written: on AWS's simulator, NaN or 4.
+
+Source: nki_simulator.rst, Uninitialized Memory Detection.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.nki.notices import is_simulator
+
+if TYPE_CHECKING:
+    from trnsim.nki.tensor import NkiTensor
+
+_INTEGER: Final = 4
+
+
+def with_sentinels(tensor: NkiTensor) -> NkiTensor:
+    """A new tensor, which on AWS's simulator may be read where nothing has written it.
+
+    One at an address of its own is left as it is: another tensor may lie there.
+    """
+    storage = tensor.storage
+    if not is_simulator() or storage.data is None or storage.is_placed or storage.has_sentinels:
+        return tensor
+    value = np.nan if tensor.dtype.is_float else _INTEGER
+    tensor.array[...] = np.array(value).astype(tensor.array.dtype)
+    storage.has_sentinels = True
+    return tensor
