@@ -1,5 +1,6 @@
 """What can be bought: the edges of every duration and size that is sold."""
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -22,6 +23,14 @@ def test_a_block_is_sold_up_to_182_days_and_never_all_year_round():
     assert why_not(block(), days=None, instances=1) == (
         "capacity_block is sold for 182 days at most, not for all year round"
     )
+
+
+@pytest.mark.parametrize(("longest", "is_sold"), [(364, False), (365, True), (3650, True)])
+def test_what_is_sold_for_a_year_is_for_all_year_round(longest, is_sold):
+    found = block()
+    terms = replace(found.row.terms, longest_days=longest)
+    long = replace(found, row=replace(found.row, terms=terms))
+    assert (why_not(long, days=None, instances=1) is None) is is_sold
 
 
 def test_a_block_has_64_instances_at_most_and_an_account_256():

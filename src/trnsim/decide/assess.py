@@ -178,7 +178,7 @@ def lengths(workload: Workload) -> tuple[str, ...]:
         usual = {"input_len": INPUT_TOKENS, "output_len": OUTPUT_TOKENS}
         found += [f"{name} is {usual[name]:,} tokens" for name, one in given.items() if one is None]
     if workload.kind == "train" and shape.sequence is None:
-        length = min(SEQUENCE, workload.model.max_positions or SEQUENCE)
+        length = workload.model.usual_length(SEQUENCE)
         found.append(f"sequence is {length:,} tokens")
     is_even = workload.kind == "serve" and workload.peak_ratio is None
     if is_even and workload.volume_unit != "gpu_hours":

@@ -187,6 +187,21 @@ def test_a_mixed_step_multiplies_the_rows_of_both_and_reads_weights_once():
     assert layer.cache.read_bytes == decode.cache.read_bytes + alone.cache.read_bytes
 
 
+@pytest.mark.parametrize("on", ["trn2", "p5en"])
+def test_a_mixed_step_of_an_encoder_and_a_decoder_takes_the_encoder_for_prompts(on):
+    model = from_config(
+        {
+            "model_type": "t5", "d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 6,
+            "num_heads": 8, "vocab_size": 32128,
+        },
+        "t5.json",
+    )  # fmt: skip
+    times = steps(on, model)
+    mixed = times.mixed(1, 512, 0, 8, 256).time_s
+    prefill, decode = times.prefill(1, 512, 0).time_s, times.decode(8, 256).time_s
+    assert max(prefill, decode) < mixed < prefill + decode
+
+
 def test_a_pipeline_gives_each_group_a_pass_and_all_prompts_the_closed_form():
     one, four = steps(), steps(pipeline=4)
     # Eight sequences in four groups: a pass of two, and three hops.

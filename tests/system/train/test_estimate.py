@@ -13,6 +13,7 @@ from trnsim.system.train.best import Effort
 from trnsim.system.train.candidates import Asked
 from trnsim.system.train.estimate import SHAPELESS, estimate, usual, usual_batch
 from trnsim.system.train.run import Reliability, goodput
+from trnsim.system.workload.config import from_config
 
 DAY = date(2026, 10, 15)
 QUICK = Effort(budget=4, processes=1)
@@ -77,6 +78,35 @@ def test_tokens_are_positive_and_finite(tokens, llama):
 @pytest.mark.parametrize(("on", "batch"), [("trn2", 512), ("trn3", 576), ("p5en", 512)])
 def test_the_usual_batch_is_what_ranks_can_share(on, batch):
     assert usual_batch(machine(on), 8192) == batch
+
+
+@pytest.mark.parametrize(
+    ("config", "length"),
+    [
+        ({"model_type": "clip_text_model"}, 77),
+        *(({"model_type": name}, 197) for name in ("vit", "dinov2")),
+        ({"model_type": "deit"}, 198),
+        ({"model_type": "dinov2_with_registers"}, 201),
+        *(({"model_type": name}, 196) for name in ("ijepa", "siglip_vision_model")),
+        ({"model_type": "clip_vision_model"}, 50),
+        ({"model_type": "vit", "image_size": 384}, 577),
+        ({"model_type": "clip", "vision_config": {}, "text_config": {}}, 77),
+        ({"model_type": "siglip", "vision_config": {}, "text_config": {}}, 64),
+    ],
+)
+def test_an_image_is_trained_on_its_patches_and_a_pair_on_its_texts(config, length):
+    model = from_config(config, "model.json")
+    assert usual(model, machine("trn1", 1)).sequence == length
+
+
+def test_an_image_has_no_sequence_of_another_length():
+    model = from_config({"model_type": "vit"}, "vit.json")
+    said = (
+        r"a sequence of 8,192 tokens for vit \(vit\), whose configuration makes 197 tokens of "
+        r"each image; legal: 197"
+    )
+    with pytest.raises(BadInput, match=said):
+        of(model, "trn1", asked=Asked(32, 8192))
 
 
 def test_the_usual_sequence_is_one_that_the_model_knows(make_llama):

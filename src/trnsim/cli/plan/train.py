@@ -94,7 +94,7 @@ class Options:
     ] = None
     tokens: Annotated[float, number("Tokens of the whole run.", "--tokens")] = 1e9
     sequence: Annotated[
-        int | None, whole("Tokens per sequence; 8192, or what the model knows.", "--sequence")
+        int | None, whole("Tokens of a text; 8192, or what the model knows.", "--sequence")
     ] = None
     global_batch: Annotated[
         int | None, whole("Sequences per step; about 4 million tokens.", "--global-batch")

@@ -148,7 +148,9 @@ class Steps:
             decoding = self._decoding(batch, length)
             one = self._blocks(self.model, filling)
             two = self._blocks(self.model, decoding)
-            merged = [_merged(first, second) for first, second in zip(one, two, strict=True)]
+            ahead = len(one) - len(two)  # blocks of an encoder, which decoding does not take
+            both = zip(one[ahead:], two, strict=True)
+            merged = [*one[:ahead], *(_merged(first, second) for first, second in both)]
             found = self._of_blocks(merged, filling)
             self._known[key] = self._whole(found, filling, self._drafted(batch, length))
         return self._known[key]

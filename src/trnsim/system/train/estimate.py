@@ -243,7 +243,7 @@ def together(found: Sequence[TrainingEstimate]) -> list[TrainingEstimate]:
 
 def usual(model: Architecture, where: Machine, sequence: int | None = None) -> Asked:
     """What is trained unless told: sequences of a usual length, a batch of a usual size."""
-    length = sequence or min(SEQUENCE, model.max_positions or SEQUENCE)
+    length = sequence or model.usual_length(SEQUENCE)
     return Asked(usual_batch(where, length), length)
 
 

@@ -389,12 +389,23 @@ class Architecture:
                     return layer.mlp
         return None
 
+    def usual_length(self, tokens: int) -> int:
+        """An image's or a sound's own tokens; of texts `tokens`, or the places that there are."""
+        return self.decoder.tokens or min(tokens, self.max_positions or tokens)
+
     def check_length(self, tokens: int) -> None:
-        """Raise an error for a sequence that is longer than the model knows places for.
+        """Raise an error for a sequence that the model does not have.
 
         Raises:
-            BadInput: `tokens` exceed `max_positions`.
+            BadInput: `tokens` exceed `max_positions`, or are not those of an image.
         """
+        own = self.decoder.tokens
+        if own and tokens != own:
+            raise BadInput(
+                f"a sequence of {tokens:,} tokens for {self.name} ({self.model_type}), whose "
+                f"configuration makes {own:,} tokens of each image; legal: {own:,}",
+                fix="leave the length out, or change image_size or patch_size in the configuration",
+            )
         check_length(self.name, tokens, self.max_positions, self.positions_key)
 
 

@@ -94,8 +94,9 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
 def longest(keys: Keys, model_type: str) -> tuple[int, str]:
     """The longest sequence, and the key that states it."""
     inside = ""
-    if model_type in images.PAIRS:
-        inside, keys = "text_config.", keys.nested("text_config")
+    if model_type in (*images.PAIRS, *images.TEXTS):
+        inside = "text_config." if model_type in images.PAIRS else ""
+        keys = images.texts_of(keys, model_type)
     if model_type in images_and_texts.NAMES:
         inside, keys = "text_config.", images_and_texts.texts_of(keys, model_type)
     name = keys.first(_POSITIONS)

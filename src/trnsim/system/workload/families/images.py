@@ -184,8 +184,7 @@ def text(keys: Keys, model_type: str) -> Tower:
         BadInput: for sizes that do not go together.
     """
     is_clip = model_type.startswith("clip")
-    base = _TEXT if is_clip else {**_BASE, "vocab_size": 32000, "max_position_embeddings": 64}
-    keys = Keys({**base, **keys.config}, keys.file, keys.inside)
+    keys = _texts_of(keys, model_type)
     hidden = keys.whole(*PLAIN_NAMES.hidden)
     heads, dim = heads_of(keys, PLAIN_NAMES, hidden)
     attention = Attention(heads, heads, dim, dim, is_causal=is_clip, biases=4 * hidden)
@@ -208,6 +207,17 @@ def text(keys: Keys, model_type: str) -> Tower:
         behind=behind,
         final=2 * hidden,
     )
+
+
+def texts_of(keys: Keys, model_type: str) -> Keys:
+    """The configuration of a model's texts, with what it leaves out."""
+    return _texts_of(keys.nested("text_config") if model_type in PAIRS else keys, model_type)
+
+
+def _texts_of(keys: Keys, model_type: str) -> Keys:
+    is_clip = model_type.startswith("clip")
+    base = _TEXT if is_clip else {**_BASE, "vocab_size": 32000, "max_position_embeddings": 64}
+    return Keys({**base, **keys.config}, keys.file, keys.inside)
 
 
 def _pair(keys: Keys, model_type: str) -> tuple[Tower, ...]:
