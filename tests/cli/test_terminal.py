@@ -1,6 +1,8 @@
 """Text of others in what commands print and write."""
 
 import csv
+import os
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -51,3 +53,24 @@ def test_a_cell_of_a_report_is_no_formula(tmp_path):
     report_files.write(tmp_path, "", {}, [["workload", "usd"], ["=cmd|'/C calc'!A0", "-1.5"]])
     with (tmp_path / "table.csv").open() as stream:
         assert list(csv.reader(stream))[1] == ["'=cmd|'/C calc'!A0", "-1.5"]
+
+
+def test_a_reader_that_leaves_ends_the_printing_and_not_the_command(monkeypatch):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as output:
+        monkeypatch.setattr("sys.stdout", output)
+        echo("a line\n" * 20_000)
+        echo("another")
+
+
+def test_a_report_is_written_where_its_reader_left(tmp_path, monkeypatch):
+    inventory = str(Path(__file__).parents[2] / "examples" / "two-workloads.csv")
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as output:
+        monkeypatch.setattr("sys.stdout", output)
+        given = ["assess", inventory, "--on", "trn1", "--out", str(tmp_path / "decision.json")]
+        app([*given, "--report", str(tmp_path / "report")], standalone_mode=False)
+    assert (tmp_path / "decision.json").stat().st_size
+    assert (tmp_path / "report" / "page.html").stat().st_size

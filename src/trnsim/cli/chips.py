@@ -37,7 +37,7 @@ def chips(*, as_json: AsJson = False) -> None:
     if as_json:
         listed = [_plain(chip) for chip in known]
         listed += [_plain_announced(chip) for chip in rows.announced.values()]
-        print(json.dumps(listed, indent=1))
+        echo(json.dumps(listed, indent=1))
         return
     header = ("chip", "year", "bf16", "clock", "fp8", "fp4", "GiB", "TB/s", "link GB/s", "W")
     echo(text_table(header, [_row(chip) for chip in known]))

@@ -52,7 +52,7 @@ def claims(
         echo(f"wrote {files.write(html, claim_page(judged))}")
     elif as_json:
         plain = [_plain(claim) for claim in judged]
-        print(json.dumps(plain[0] if id_ else plain, indent=1, ensure_ascii=False))
+        echo(json.dumps(plain[0] if id_ else plain, indent=1, ensure_ascii=False))
     elif id_:
         echo("\n".join(lines_of(judged[0])))
     else:

@@ -80,13 +80,13 @@ def instances(
     priced = {one.name: _price(one.name, kind, day, rows) for one in known}
     if config is None:
         listed = [_plain(one, priced[one.name], rows) for one in known]
-        print(json.dumps(listed, indent=1) if as_json else _table(known, priced, rows))
+        echo(json.dumps(listed, indent=1) if as_json else _table(known, priced, rows))
         return
     model = read(config)
     kept = _tokens(model, tokens)
     held = [_held(one, priced[one.name], model, kept, sequences, rows) for one in known]
     if as_json:
-        print(json.dumps(held, indent=1))
+        echo(json.dumps(held, indent=1))
         return
     echo(_head(model, kept, sequences))
     echo(_held_table(held, priced))

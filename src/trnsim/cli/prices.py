@@ -83,7 +83,7 @@ def show(
         where = "".join([f" of {instance}" if instance else "", f" in {region}" if region else ""])
         raise BadInput(f"no price{where} as {kind or 'any kind'}")
     if as_json:
-        print(json.dumps([plain(one) for one in found], indent=1))
+        echo(json.dumps([plain(one) for one in found], indent=1))
         return
     if not instance:
         echo(overview(found))
@@ -157,7 +157,7 @@ def compare(
         raise BadInput(error.reason, fix="name one kind, or add --mixed-prices") from error
     table = [_compared(one, found[0], rows) for one in found]
     if as_json:
-        print(json.dumps([{**line, "caveats": said} for line in table], indent=1))
+        echo(json.dumps([{**line, "caveats": said} for line in table], indent=1))
         return
     echo(_comparison(table, found, said))
 

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import typer
 
+from trnsim.cli.options import leave_output
 from trnsim.foreign_text import terminal_text
 
 
 def echo(text: str = "", *, is_error: bool = False, ends_line: bool = True) -> None:
-    """Print lines on stdout, or on stderr, with control characters spelled out."""
-    typer.echo(terminal_text(text), err=is_error, nl=ends_line)
+    """Print lines on stdout, or on stderr, with control characters spelled out.
+
+    A reader that leaves, as `head` does, ends the printing and not the command: its files are
+    written all the same.
+    """
+    try:
+        typer.echo(terminal_text(text), err=is_error, nl=ends_line)
+    except BrokenPipeError:
+        if is_error:
+            raise
+        leave_output()

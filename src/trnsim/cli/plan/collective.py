@@ -67,7 +67,7 @@ def collective(
         for name in platform_names(on)
     ]
     if as_json:
-        print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=1))
+        echo(json.dumps(rows[0] if len(rows) == 1 else rows, indent=1))
         return
     echo(f"{kind} of {amount(nbytes)} bytes\n")
     echo(_table(rows))

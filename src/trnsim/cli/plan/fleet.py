@@ -63,7 +63,7 @@ def fleet(
     made = plain(found, results, seed)
     if out is not None:
         files.write(out, json.dumps(made, indent=1) + "\n")
-    print(json.dumps(made, indent=1) if as_json else text(found, made))
+    echo(json.dumps(made, indent=1) if as_json else text(found, made))
     if report is not None:
         report_files.write(report, fleet_page(made), made, table_of(made))
         if not as_json:

@@ -85,7 +85,7 @@ def infer(given: Options) -> None:
     said = beside([one.quote for one in found], rows)
     if given.as_json:
         plain = [_plain(one) | said.plain for one in found]
-        print(json.dumps(plain[0] if len(plain) == 1 else plain, indent=1))
+        echo(json.dumps(plain[0] if len(plain) == 1 else plain, indent=1))
         return
     echo(f"{given.config}: batch {given.batch} a copy, {found[0].item}s\n")
     echo(_table(found, said.mark))
