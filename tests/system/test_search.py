@@ -120,6 +120,24 @@ def test_a_cluster_finds_what_one_process_finds(monkeypatch):
     assert search.map(half, POINTS, ray="auto") == [one / 2 for one in POINTS]
 
 
+def test_what_a_cluster_says_is_not_in_the_output(monkeypatch, capfd):
+    talking = fake_ray()
+    waits = talking.wait
+
+    def wait(running, **given):
+        os.write(1, b"(raylet) a worker died\n")
+        return waits(running, **given)
+
+    talking.wait = wait
+    monkeypatch.setattr(search, "find_spec", lambda _: True)
+    monkeypatch.setattr(search, "import_module", lambda _: talking)
+    search.map(half, POINTS, ray="auto")
+    os.write(1, b"{}")
+    said = capfd.readouterr()
+    assert said.out == "{}"
+    assert "(raylet) a worker died" in said.err
+
+
 def test_a_cluster_that_is_not_there_is_named(monkeypatch):
     monkeypatch.setattr(search, "find_spec", lambda _: True)
     monkeypatch.setattr(search, "import_module", lambda _: fake_ray(connects=False))

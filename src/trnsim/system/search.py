@@ -11,9 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 CHUNK: Final = 16
 """Points that a process does at a time."""
+_STDOUT: Final = 1
+_STDERR: Final = 2
 _FEW: Final = 2 * CHUNK
 """Points that are not worth a process."""
 _TRIES: Final = 3
@@ -146,7 +150,37 @@ def _on_ray(
     """
     if find_spec("ray") is None:
         raise BadInput("--ray needs Ray, which is not installed", fix="pip install 'trnsim[ray]'")
-    ray = import_module("ray")
+    with _output_on_stderr():
+        ray = import_module("ray")
+        yield from _tasks(ray, function, left, address, until_s)
+
+
+@contextmanager
+def _output_on_stderr() -> Iterator[None]:
+    """What is written to descriptor 1, as raylet and its C++ do past Python, goes to stderr.
+
+    Processes that are started meanwhile keep that, so standard output has the answer alone.
+    """
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    try:
+        kept = os.dup(_STDOUT)
+        os.dup2(_STDERR, _STDOUT)
+    except OSError:  # one of them was closed: nothing can be written where it should not be
+        yield
+        return
+    try:
+        yield
+    finally:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        os.dup2(kept, _STDOUT)
+        os.close(kept)
+
+
+def _tasks(
+    ray: Any, function: Function, left: list[Chunk], address: str, until_s: float
+) -> Iterator[tuple[Chunk, list[Any]]]:
     try:
         ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
     except ConnectionError as error:
