@@ -275,3 +275,14 @@ def test_own_prices_and_credits_and_two_kinds_on_purpose(tmp_path):
         run(CONFIG, *FIXED, "--price", "gift")
     with pytest.raises(BadInput, match=r"^--on p5en:gift; legal kinds of purchase: on_demand, "):
         run(CONFIG, "--on", "p5en:gift")
+
+
+def test_a_run_that_never_finishes_says_so_and_what_helps():
+    given = (*FIXED, "--chip-mtbf-hours", "0.01")
+    said = run(CONFIG, *given)
+    assert tables(said)[0][1][3:6] == ["never finishes", "-", "-"]
+    assert "trn2: note: goodput 0.0%: a failure every " in said
+    assert "what helps: --spares" in said
+    found = plain(*given)
+    assert (found["time_s"], found["usd"], found["pareto"]) == (None, None, [])
+    assert "what helps: --spares" in found["note"]

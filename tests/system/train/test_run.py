@@ -112,3 +112,23 @@ def test_a_job_that_fails_all_the_time_gets_nowhere():
 def test_numbers_that_cannot_be_are_named(changed, said):
     with pytest.raises(BadInput, match=said):
         Reliability(**changed)
+
+
+@pytest.mark.parametrize(("chips", "hours"), [(1024, 10), (4096, 1), (100_000, 0.01)])
+def test_a_job_that_only_recovers_never_ends_and_says_why(chips, hours):
+    lost = goodput(chips, chips // 16, Reliability(chip_mtbf_s=3600 * hours))
+    assert not lost.is_ending
+    assert "goodput 0.0%: a failure every " in lost.why
+    assert "1.08 h until training goes on (100% of failures find no spare)" in lost.why
+    assert "what helps: --spares, --instances for fewer, --chip-mtbf-hours for" in lost.why
+
+
+def test_a_job_that_keeps_most_of_its_time_has_nothing_to_explain():
+    assert goodput(1024, 64).is_ending
+    assert not goodput(1024, 64).why
+
+
+def test_spares_that_are_there_already_are_not_named():
+    lost = goodput(1024, 64, Reliability(chip_mtbf_s=3600 * 10, spares=200_000))
+    assert 0 < lost.goodput < 0.5
+    assert "what helps: --instances" in lost.why

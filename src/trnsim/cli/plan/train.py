@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -298,8 +299,8 @@ def _runs(found: Sequence[TrainingEstimate], mark: str) -> str:
             label,
             f"{e.instances} x {e.instance}",
             str(e.chips),
-            durations(e.time_s),
-            amount(e.chip_hours),
+            durations(e.time_s) if e.goodput.is_ending else "never finishes",
+            amount(e.chip_hours) if e.goodput.is_ending else "-",
             amounts(e.usd),
             str(e.quote) + mark,
         )
@@ -355,7 +356,7 @@ def _fronts(found: Sequence[TrainingEstimate], mark: str) -> list[str]:
                 f"{durations(one.time_s)}, {amounts(one.usd)} USD{mark}; {one.step.layout}"
                 for one in points
             ]
-        lines += [f"{label}: note: {_note(e)}"] if e.smaller else []
+        lines += [f"{label}: note: {_note(e)}"] if _note(e) else []
         lines.append(
             f"{label}: {e.best.looked_at:,} layouts, {e.best.fitting:,} with room, "
             f"{e.best.timed} timed"
@@ -364,7 +365,11 @@ def _fronts(found: Sequence[TrainingEstimate], mark: str) -> list[str]:
 
 
 def _note(e: TrainingEstimate) -> str:
-    """That fewer instances do as well, where they do."""
+    """What takes most of the run's time, and that fewer instances do as well, where they do."""
+    return "; ".join(one for one in (e.goodput.why, _fewer(e)) if one)
+
+
+def _fewer(e: TrainingEstimate) -> str:
     fewer = e.smaller
     if fewer is None:
         return ""
@@ -376,7 +381,7 @@ def _note(e: TrainingEstimate) -> str:
 
 def _pareto(e: TrainingEstimate) -> list[Size]:
     """The front of time, USD and chips over numbers of instances, the most first."""
-    sizes = e.sizes[::-1]
+    sizes = [one for one in e.sizes[::-1] if math.isfinite(one.time_s.p50)]
     points = [
         (
             one.time_s.p50,
@@ -416,7 +421,7 @@ def _plain(e: TrainingEstimate) -> dict[str, Any]:
         "chips": e.chips,
         "layout": asdict(e.step.layout),
         **_step(e.step),
-        "time_s": asdict(e.time_s),
+        "time_s": asdict(e.time_s) if e.goodput.is_ending else None,
         "usd": _interval(e.usd),
         "goodput": e.goodput.goodput,
         "checkpoint_interval_s": e.goodput.interval_s,

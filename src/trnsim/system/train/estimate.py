@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput
+from trnsim.facts import Interval
 from trnsim.price import Quote, quote
 from trnsim.system.layers import matching
 from trnsim.system.layers.choice import PRODUCTS
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from trnsim.arch.catalogue import Catalogue
-    from trnsim.facts import Interval, Rate
+    from trnsim.facts import Rate
     from trnsim.system.layers.measured import Measured
     from trnsim.system.machine import Machine
     from trnsim.system.train.step import Step
@@ -120,10 +121,12 @@ class TrainingEstimate:
 
     @property
     def time_s(self) -> Interval:
-        """Seconds of the run: ``steps step / goodput``."""
+        """Seconds of the run: ``steps step / goodput``; infinite where it never finishes."""
         return self._run_s(self.step, self.goodput)
 
     def _run_s(self, step: Step, lost: Goodput) -> Interval:
+        if not lost.is_ending:
+            return Interval(math.inf, math.inf, math.inf)
         layout = step.layout
         steps = self.tokens / (layout.global_batch * layout.sequence)
         return step.step_s.scaled(steps / lost.goodput)
@@ -141,6 +144,8 @@ class TrainingEstimate:
     @property
     def smaller(self) -> Size | None:
         """The fewest instances on which the run is not longer; None where none are."""
+        if not self.goodput.is_ending:
+            return None
         limit_s = _SAME * self.time_s.p50
         fewer = (one for one in self.sizes if one.machine.count < self.instances)
         return next((one for one in fewer if one.time_s.p50 <= limit_s), None)
@@ -151,8 +156,8 @@ class TrainingEstimate:
         return self.usd_of(self.time_s, self.instances)
 
     def usd_of(self, time_s: Interval, instances: int) -> Interval | None:
-        """USD of instances for a time; None without a public price."""
-        if self.quote.usd_per_hour is None:
+        """USD of instances for a time; None without a public price or an end."""
+        if self.quote.usd_per_hour is None or not math.isfinite(time_s.p50):
             return None
         return time_s.scaled(instances * self.quote.usd_per_hour / _HOUR_S)
 

@@ -20,6 +20,7 @@ from typing import Final
 
 from trnsim.errors import BadInput
 from trnsim.facts import assumed, measured
+from trnsim.formatting import seconds
 
 _HOUR_S: Final = 3600.0
 CHIP_MTBF_S: Final = measured(
@@ -36,6 +37,12 @@ REPAIR_S: Final = assumed(24 * _HOUR_S, "until an instance that failed is a spar
 STRAGGLER_SPREAD: Final = assumed(
     0.01, "relative spread of one instance's steps; no vendor publishes it"
 )
+_NEVER: Final = 1e-3
+"""A job that keeps less of its time would take a thousand times as long: it never finishes."""
+_LITTLE: Final = 0.5
+"""A job that loses more of its time than it keeps is told why."""
+_RARE: Final = 0.01
+"""A part of failures without a spare that more spares do not make much smaller."""
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 _ROUNDS: Final = 80
 
@@ -89,17 +96,40 @@ class Goodput:
         interval_s: seconds of work between checkpoints.
         kept: the part of the time that failures, checkpoints and recovery leave.
         straggling: the time of a step, beside that of instances which are all alike.
+        recovery_s: mean seconds from a failure until training goes on.
+        unspared: the part of failures that find no spare.
     """
 
     mtbf_s: float
     interval_s: float
     kept: float
     straggling: float
+    recovery_s: float = 0.0
+    unspared: float = 0.0
 
     @property
     def goodput(self) -> float:
         """The part of the time in which the job moves on at its full speed."""
         return self.kept / self.straggling
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether a run comes to its end in a time that means anything."""
+        return self.goodput >= _NEVER
+
+    @property
+    def why(self) -> str:
+        """Where most of the time is lost, and the options that help; else nothing."""
+        if self.goodput >= _LITTLE:
+            return ""
+        ways = ["--instances for fewer", "--chip-mtbf-hours for chips that fail less often"]
+        if self.unspared > _RARE:
+            ways.insert(0, "--spares")
+        return (
+            f"goodput {self.goodput:.1%}: a failure every {seconds(self.mtbf_s)}, and "
+            f"{seconds(self.recovery_s)} until training goes on ({self.unspared:.0%} of failures "
+            f"find no spare); what helps: {', '.join(ways)}"
+        )
 
 
 def goodput(chips: int, instances: int, given: Reliability | None = None) -> Goodput:
@@ -110,10 +140,12 @@ def goodput(chips: int, instances: int, given: Reliability | None = None) -> Goo
     """
     given = given or Reliability()
     mtbf_s = given.chip_mtbf_s / chips
-    recovery_s = given.recovery_s + given.replacement_s * _without_spare(mtbf_s, given)
+    unspared = _without_spare(mtbf_s, given)
+    recovery_s = given.recovery_s + given.replacement_s * unspared
     interval_s = best_interval_s(mtbf_s, given.checkpoint_s)
     part = kept(mtbf_s, interval_s, given.checkpoint_s, recovery_s)
-    return Goodput(mtbf_s, interval_s, part, straggling(instances, given.straggler_spread))
+    slowest = straggling(instances, given.straggler_spread)
+    return Goodput(mtbf_s, interval_s, part, slowest, recovery_s, unspared)
 
 
 def kept(mtbf_s: float, interval_s: float, checkpoint_s: float, recovery_s: float) -> float:
