@@ -263,3 +263,16 @@ def test_bits_are_those_of_the_file():
     found = of({**DEEPSEEK_V3, "quantization_config": fp8})
     assert (found.other_bits, found.product_bits) == (16, 8)
     assert found.weight_bits == pytest.approx(8.002, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_known"),
+    [({"model_type": "llama4_text"}, True), ({"model_type": "mamba"}, False), ("text", False)],
+)
+def test_a_model_of_several_parts_that_is_not_known_says_how_its_texts_are(texts, is_known):
+    config = {"model_type": "llama4", "text_config": texts}
+    with pytest.raises(NotModelled, match=r"llama4.json: model_type 'llama4' is not ") as error:
+        from_config(config, "llama4.json")
+    assert ("its texts are known (llama4_text): write its text_config" in str(error.value)) is (
+        is_known
+    )

@@ -82,12 +82,25 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
     family = FAMILIES.get(model_type)
     if family is None:
         legal = ", ".join(sorted(FAMILIES))
-        raise NotModelled(f"{file}: model_type {model_type!r} is not modelled; legal: {legal}")
+        message = f"{file}: model_type {model_type!r} is not modelled; legal: {legal}"
+        raise NotModelled(message, fix=_fix_of_whole(keys))
     towers = family(keys, model_type)
     bits = bits_of(keys, towers[-1].depth)
     positions, name = longest(keys, model_type)
     return Architecture(
         Path(file).stem, model_type, towers, positions, **vars(bits), positions_key=name
+    )
+
+
+def _fix_of_whole(keys: Keys) -> str | None:
+    """How to ask for the texts alone of a model that is made of several, where they are known."""
+    texts = keys.config.get("text_config")
+    kind = texts.get("model_type") if isinstance(texts, Mapping) else None
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        return None
+    return (
+        f"its texts are known ({kind}): write its text_config as a config.json of its own; "
+        "weights and time of what reads images or sounds are then not counted"
     )
 
 
