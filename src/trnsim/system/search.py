@@ -27,7 +27,7 @@ from trnsim.errors import BadInput
 from trnsim.lower import cache as disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     Function = Callable[[Any], Any]
     Chunk = tuple[int, list[Any]]
@@ -156,7 +156,7 @@ def _on_ray(
 
 
 @contextmanager
-def _output_on_stderr() -> Iterator[None]:
+def _output_on_stderr() -> Generator[None]:
     """What is written to descriptor 1, as raylet and its C++ do past Python, goes to stderr.
 
     Processes that are started meanwhile keep that, so standard output has the answer alone.

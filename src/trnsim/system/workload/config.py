@@ -92,12 +92,12 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
     )
 
 
-def _fix_of_whole(keys: Keys) -> str | None:
-    """How to ask for the texts alone of a model that is made of several, where they are known."""
+def _fix_of_whole(keys: Keys) -> str:
+    """How to ask for the texts alone of a model of several parts; empty where nothing is known."""
     texts = keys.config.get("text_config")
     kind = texts.get("model_type") if isinstance(texts, Mapping) else None
     if not isinstance(kind, str) or kind not in FAMILIES:
-        return None
+        return ""
     return (
         f"its texts are known ({kind}): write its text_config as a config.json of its own; "
         "weights and time of what reads images or sounds are then not counted"
