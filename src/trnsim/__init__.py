@@ -13,12 +13,14 @@ first of these names that a program uses (PEP 562).
 
 from importlib import import_module
 
+from trnsim.version import VERSION
+
 TYPE_CHECKING = False  # typing itself is not needed, and checkers know the name
 if TYPE_CHECKING:
     from trnsim.nki.replay import Replay, record
     from trnsim.runs import Run, run
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = ["Replay", "Run", "__version__", "record", "run"]
 
 _MODULES = {

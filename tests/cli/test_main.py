@@ -2,7 +2,6 @@ import os
 import subprocess
 import sys
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -90,10 +89,6 @@ def test_ctrl_c_while_the_command_line_is_imported_is_no_traceback(command, tmp_
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
-
-
-def test_the_version_is_that_of_the_distribution():
-    assert trnsim.__version__ == version("trnsim")
 
 
 def test_no_module_asks_for_an_installed_distribution_of_trnsim():

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from trnsim import __version__
 from trnsim.cli.options import parser
 from trnsim.cli.terminal import echo
 from trnsim.instance.state import folder
 from trnsim.instance.state.observers import Observer, observers, own_command
 from trnsim.instance.state.reader import instance_of, read_all
 from trnsim.tools import neuron_ls as tool
+from trnsim.version import VERSION
 
 app = parser()
 
@@ -44,7 +44,7 @@ def neuron_ls(
     state = folder.opened()
     records = read_all(state)
     model = instance_of(records)
-    found = tool.processes(records, model, __version__)
+    found = tool.processes(records, model, VERSION)
     echo("emulated by trnsim", is_error=True)
     if as_json:
         echo(tool.as_json(model, found))

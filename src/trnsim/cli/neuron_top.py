@@ -6,11 +6,11 @@ import os
 from importlib import import_module
 from typing import Any
 
-from trnsim import __version__
 from trnsim.cli.options import parser
 from trnsim.errors import BadInput
 from trnsim.tools.monitor.config import everything
 from trnsim.tools.monitor.own import own_monitor
+from trnsim.version import VERSION
 
 app = parser()
 
@@ -32,7 +32,7 @@ def neuron_top() -> None:
             fix="trnsim neuron-monitor prints the same figures as JSON",
         )
     # Each look is longer after the last than the period of a group, so it measures all of them.
-    screen.run(own_monitor(everything(period_s=1.0)).report, __version__)
+    screen.run(own_monitor(everything(period_s=1.0)).report, VERSION)
 
 
 def _screen() -> Any:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trnsim import __version__
 from trnsim.cli.asked import AskedOptions, check_seed
 from trnsim.cli.options import AsJson, as_number, command, own_rows, parser
 from trnsim.cli.progress import progress
@@ -26,6 +25,7 @@ from trnsim.decide.programs import scanned
 from trnsim.decide.times import Predictor
 from trnsim.errors import BadInput
 from trnsim.formatting import amount, parse_whole, text_table
+from trnsim.version import VERSION
 
 if TYPE_CHECKING:
     from trnsim.decide.pilot.checks import Check, Measurement, Result
@@ -111,7 +111,7 @@ def read(
     Example: trnsim pilot read pilot today.log there.log
     """
     pilot = read_pilot(folder)
-    check_unchanged(pilot, folder, __version__)
+    check_unchanged(pilot, folder, VERSION)
     found = read_logs(pilot, logs)
     rows = own_rows(None if pilot.prices is None else folder / pilot.prices)
     with progress() as tell:

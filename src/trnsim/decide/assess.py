@@ -8,7 +8,6 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
-from trnsim import __version__
 from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.decide import verdict
 from trnsim.decide.candidates import COMMITTED, Places, names
@@ -33,6 +32,7 @@ from trnsim.facts import Rate, assumed
 from trnsim.price import KINDS, today
 from trnsim.price.payback import ENGINEER_WEEKS, PAYBACK_LIMIT_MONTHS, USD_PER_ENGINEER_WEEK
 from trnsim.system.train.estimate import SEQUENCE
+from trnsim.version import VERSION
 
 WEEKS_GPU: Final = assumed(2, "from one GPU to another: the same programs, measured again")
 
@@ -102,7 +102,7 @@ def assess(
         for one in read(path, rows)
     ]
     return Decision(
-        version=__version__,
+        version=VERSION,
         as_of=str(asked.as_of or today(rows)),
         seed=asked.seed,
         draws=asked.draws,

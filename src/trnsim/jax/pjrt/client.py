@@ -6,7 +6,6 @@ import ctypes
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-import trnsim
 from trnsim.device.device_core import target
 from trnsim.errors import BadInput
 from trnsim.jax import autoload, private
@@ -15,6 +14,7 @@ from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
 from trnsim.jax.pjrt.named_values import NamedValues
 from trnsim.jax.pjrt.table import slot
 from trnsim.jax.processes import processes
+from trnsim.version import VERSION
 
 if TYPE_CHECKING:
     from trnsim.jax.pjrt.devices import Device
@@ -30,7 +30,7 @@ class Client(Handle):
     def __init__(self) -> None:
         super().__init__()
         self.name = Text(private.PLATFORM)
-        self.version = Text(f"trnsim {trnsim.__version__} ({target().name})")
+        self.version = Text(f"trnsim {VERSION} ({target().name})")
         self.devices = pointers([device.address for device in make_devices()])
         self.local = pointers([device.address for device in by_core])
         self.memories = pointers(list(memories))

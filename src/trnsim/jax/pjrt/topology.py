@@ -6,7 +6,6 @@ import ctypes
 from hashlib import blake2b
 from typing import Any, Final
 
-import trnsim
 from trnsim.device.device_core import device_core, target
 from trnsim.errors import NotModelled
 from trnsim.jax import private
@@ -14,6 +13,7 @@ from trnsim.jax.pjrt.devices import devices, make_devices
 from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
 from trnsim.jax.pjrt.named_values import NamedValues
 from trnsim.jax.pjrt.table import nothing, slot
+from trnsim.version import VERSION
 
 
 class Topology(Handle):
@@ -22,7 +22,7 @@ class Topology(Handle):
     def __init__(self) -> None:
         super().__init__()
         self.name = Text(private.PLATFORM)
-        self.version = Text(f"trnsim {trnsim.__version__} ({target().name})")
+        self.version = Text(f"trnsim {VERSION} ({target().name})")
         self.devices = pointers([device.address for device in make_devices()])
         self.attributes = NamedValues({})
         self.serialized = Text(f"{target().name} {len(devices)}")

@@ -12,11 +12,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, cast
 
-from trnsim import __version__, files
+from trnsim import files
 from trnsim.errors import BadInput
 from trnsim.profile.analysis.data import Data, Profiled, profile_data
 from trnsim.profile.analysis.summary import EngineUse, Summary
 from trnsim.profile.analysis.whole import Whole
+from trnsim.version import VERSION as TRNSIM_VERSION
 
 FORMAT: Final = "trnsim report"
 VERSION: Final = 2
@@ -43,7 +44,7 @@ def report_of(runs: Sequence[Profiled], wholes: Sequence[Whole] = ()) -> Data:
     return {
         "format": FORMAT,
         "version": VERSION,
-        "trnsim": __version__,
+        "trnsim": TRNSIM_VERSION,
         "title": runs[0].title if len(runs) > 1 else f"{runs[0].title} on {runs[0].target.name}",
         "profiles": [
             profile_data(run) | ({"model": whole.as_data()} if whole is not None else {})
