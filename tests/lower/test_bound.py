@@ -107,7 +107,8 @@ def test_of_what_is_cut_the_part_that_is_needed_crosses_and_is_computed():
     assert read(graph, graph.slice(graph.elementwise("abs", x), (0, 0), (1, 3))) == 4 * 3
     assert read(graph, graph.slice(graph.pad(x, (8, 0), (0, 0)), (0, 0), (8, 100))) == 0
     both = graph.concatenate([x, graph.elementwise("abs", x)], 0)
-    assert read(graph, graph.slice(both, (0, 0), (12, 100))) == 4 * 400
+    assert read(graph, graph.slice(both, (0, 0), (12, 100))) == 4 * 800
+    assert read(graph, graph.slice(both, (8, 0), (3, 100))) == 4 * 300
     product = graph.dot_general(x, graph.input((100, 6), "float32"), (1, 0))
     graph.outputs = [graph.slice(product, (0, 0), (2, 6))]
     assert bound(graph, "trn2").flop == 2 * 2 * 100 * 6
@@ -135,3 +136,20 @@ def test_of_what_has_no_elements_nothing_crosses():
     graph = Graph()
     x, none = graph.input((3, 4), "float32"), graph.input((0, 4), "float32")
     assert read(graph, graph.concatenate([x, none], 0)) == 4 * 12
+
+
+def test_a_row_of_the_last_state_needs_all_keys_and_all_layers_before():
+    """A pooler reads one row: of the last layer one query is needed, and all that it attends to."""
+    graph = Graph()
+    x = graph.input((64, 32), "bfloat16")
+    weights = [graph.input((32, 32), "bfloat16") for _ in range(5)]
+    before = graph.dot_general(x, weights[0], (1, 0))
+    q, k, v = (graph.dot_general(before, one, (1, 0)) for one in weights[1:4])
+    heads = [graph.reshape(one, (1, 64, 32)) for one in (q, k, v)]
+    attended = graph.apply_to_all(Attention(0.25), heads)[0]
+    first = graph.slice(graph.reshape(attended, (64, 32)), (0, 0), (1, 32))
+    graph.outputs = [graph.dot_general(first, weights[4], (1, 0))]
+    product, row = 2 * 64 * 32 * 32, 2 * 32 * 32
+    # All of the layer before, of keys and of values; a row of queries, of scores and of the rest.
+    assert bound(graph, "trn2").flop == 3 * product + row + 2 * 64 * (32 + 32) + row
+    assert bound(graph, "trn2").hbm_bytes == 2 * (64 * 32 + 5 * 32 * 32 + 32)

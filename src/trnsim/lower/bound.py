@@ -7,20 +7,12 @@ the largest of them is the bound.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from fractions import Fraction
-from math import prod
-from typing import Any
-
-import numpy as np
 
 from trnsim import arch
-from trnsim.graph import Graph, Node, Value
-from trnsim.graph.ops.contraction import Convolution
-from trnsim.graph.ops.layout import Concatenate, DynamicSlice, Pad, Slice
-from trnsim.graph.ops.lookup import Gather
-from trnsim.graph.ops.reductions import ReduceWindow
+from trnsim.graph import Graph, Value
+from trnsim.lower.demand import demands, share
 from trnsim.profile.measures.metrics import hbm_stack_bytes_per_s, peak_flop_per_s
 
 
@@ -74,9 +66,10 @@ def bound(
     core = arch.target(target).core
     peak = peak_flop_per_s(core)
     flop, passes = 0.0, 0.0
-    known = shares(graph)
+    known = demands(graph)
     for node in graph.nodes:
-        own = node.operation.flop(*node.given) * float(share_of(node, known))
+        needed = max(share(known.get(value.number), value.shape) for value in node.results)
+        own = node.operation.flop(*node.given) * float(needed)
         slow = not is_cast and bool(own) and {value.dtype for value in node.values} == {"float32"}
         flop += own
         passes += own * (core.fp32_passes if slow else 1)
@@ -104,57 +97,14 @@ def must_cross_bytes(graph: Graph, short: Collection[int] = ()) -> int:
     Matrices of float32 among `short` cross as bfloat16.
     """
     inside = {value.number for node in graph.nodes for value in node.values}
-    known = shares(graph)
+    known = demands(graph)
     outputs = {value.number: value.type.nbytes for value in graph.outputs}
     return sum(outputs.values()) + sum(
-        int(known.get(value.number, 0) * value.type.nbytes) // (1 + _is_cast(value, short))
+        int(share(known.get(value.number), value.shape) * value.type.nbytes)
+        // (1 + _is_cast(value, short))
         for value in graph.inputs
         if value.number in inside
     )
-
-
-def shares(graph: Graph) -> dict[int, Fraction]:
-    """At least which share of each value the outputs need, by its number; none has no entry."""
-    found = {value.number: Fraction(1) for value in graph.outputs}
-    for node in reversed(graph.nodes):
-        share = share_of(node, found)
-        for place, value in enumerate(node.values if share else ()):
-            part = min(Fraction(1), _needed(node, place, share))
-            found[value.number] = max(found.get(value.number, Fraction()), part)
-    return found
-
-
-def share_of(node: Node, found: Mapping[int, Fraction]) -> Fraction:
-    """The largest share of one of a node's results."""
-    return max(found.get(value.number, Fraction()) for value in node.results)
-
-
-def _needed(node: Node, place: int, share: Fraction) -> Fraction:
-    """At least which share of an operand a share of the result needs."""
-    operation, value = node.operation, node.values[place]
-    given, made = value.type.elements, node.result.type.elements
-    if not given:
-        return Fraction()
-    if isinstance(operation, Slice | Gather | DynamicSlice) and place == 0:
-        return share * made / given
-    if isinstance(operation, Pad | Concatenate):  # the others may be all that is needed
-        return max(Fraction(), share * made - (made - given)) / given
-    if isinstance(operation, Convolution) and place == 0:
-        return share * prod(_seen(node, dim) for dim in range(len(operation.strides)))
-    if isinstance(operation, ReduceWindow):
-        return share * min(Fraction(made, given), Fraction(1))
-    return share
-
-
-def _seen(node: Node, dim: int) -> Fraction:
-    """The share of an image's lines along a dimension that windows of a convolution see."""
-    operation: Any = node.operation
-    length, taps = (value.shape[2 + dim] for value in node.values)
-    count, period = node.result.shape[2 + dim], operation.gaps[dim] + 1
-    first = np.arange(count)[:, None] * operation.strides[dim] - operation.low[dim]
-    places = first + np.arange(taps) * operation.dilations[dim]
-    met = places[(places >= 0) & (places < length * period) & (places % period == 0)]
-    return Fraction(len(np.unique(met)), length)
 
 
 def _is_cast(value: Value, short: Collection[int]) -> bool:

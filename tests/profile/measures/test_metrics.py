@@ -87,12 +87,12 @@ def test_inputs_are_what_was_there_before_and_outputs_what_is_never_read(kernel)
 
 
 def test_dma_by_who_made_its_descriptors_needs_to_know_who_did(kernel):
-    def copy(mode, engine):
+    def copy(mode, engine=Engine.unknown):
         tile = kernel.tile(Memory.SBUF, 128, 64)
         kernel.do(DmaCopy(tile, kernel.tile(Memory.HBM, 128, 64), dge_mode=mode, engine=engine))
 
     copy(DgeMode.hwdge, Engine.sync)
-    copy(DgeMode.swdge, Engine.gpsimd)
+    copy(DgeMode.swdge)
     values = measure(kernel.timeline()).values
     assert values["hardware_dynamic_dma_size"] == values["software_dynamic_dma_size"] == 128 * 128
     assert values["dynamic_dma_size_percent"] == 100

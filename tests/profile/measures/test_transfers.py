@@ -21,14 +21,14 @@ def test_descriptors_are_made_by_who_the_kernel_names(kernel):
     for options in (
         {},
         {"dge_mode": DgeMode.hwdge, "engine": Engine.sync},
-        {"dge_mode": DgeMode.swdge, "engine": Engine.gpsimd},
+        {"dge_mode": DgeMode.swdge},
         {"dge_mode": DgeMode.none},
     ):
         copy(kernel, **options)
     found = transfers(kernel.timeline())
     for at, kind in enumerate((UNKNOWN, HARDWARE, SOFTWARE, STATIC)):
         assert found.of_type(kind).tolist() == [at == i for i in range(4)]
-    assert found.queues == ("qDefault", "qSyncDynamicHW", "qGpSimdDynamicSW", "qStatic")
+    assert found.queues == ("qDefault", "qSyncDynamicHW", "qDynamicSW", "qStatic")
 
 
 def test_a_transfer_of_few_partitions_uses_few_engines(kernel):

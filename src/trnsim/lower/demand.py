@@ -1,0 +1,299 @@
+"""Which elements of each value the outputs of a graph need, at least.
+
+A demand is a box: along each dimension, which places are needed. An operation passes on what its
+result needs by what it computes: an element of a product needs a row and a column, one of attention
+a query and all of its keys. Where several boxes meet, or an operation's places depend on values, a
+part of the truth is kept, so a demand is never too large but for places that nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import reduce
+from math import prod
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from trnsim.graph import Graph, Kind, Node
+from trnsim.graph.ops.contraction import Attention, Convolution, DotGeneral
+from trnsim.graph.ops.layout import (
+    BroadcastInDim,
+    Concatenate,
+    DynamicSlice,
+    Pad,
+    Reshape,
+    Reverse,
+    Slice,
+    Transpose,
+)
+from trnsim.graph.ops.lookup import Gather
+from trnsim.graph.ops.reductions import Reduce, ReduceWindow
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Box: TypeAlias = tuple[Mask, ...]
+"""For each dimension, which places are needed: the elements are all combinations of them."""
+
+_FLAT_MOST: Final = 1 << 26
+"""Elements of dimensions that a reshape merges; more are not looked at one by one."""
+
+
+def demands(graph: Graph) -> dict[int, Box]:
+    """What is needed of each value, by its number; what nobody needs has no entry."""
+    found = {value.number: whole(value.shape) for value in graph.outputs}
+    for node in reversed(graph.nodes):
+        boxes = [found.get(value.number) for value in node.results]
+        if not any(box is not None and elements(box) for box in boxes):
+            continue
+        for value, box in zip(node.values, _passed(node, boxes), strict=True):
+            if box is not None and elements(box):
+                before = found.get(value.number)
+                found[value.number] = box if before is None else _union(before, box)
+    return found
+
+
+def whole(shape: Sequence[int]) -> Box:
+    """All of a value."""
+    return tuple(np.ones(length, np.bool_) for length in shape)
+
+
+def elements(box: Box) -> int:
+    """How many elements a box has."""
+    return prod(int(mask.sum()) for mask in box)
+
+
+def share(box: Box | None, shape: Sequence[int]) -> Fraction:
+    """The share of a value that a box is."""
+    return Fraction(elements(box), prod(shape) or 1) if box is not None else Fraction()
+
+
+def _union(one: Box, other: Box) -> Box:
+    """A box within both together: their union where they differ in one dimension, or the larger."""
+    if sum(bool((a != b).any()) for a, b in zip(one, other, strict=True)) <= 1:
+        return tuple(a | b for a, b in zip(one, other, strict=True))
+    return max(one, other, key=elements)
+
+
+def _passed(node: Node, boxes: list[Box | None]) -> list[Box | None]:
+    """What a node needs of each operand, where so much of each of its results is needed."""
+    operation: Any = node.operation
+    if isinstance(operation, Attention):
+        return _of_attention(node, boxes)
+    box = max((box for box in boxes if box is not None), key=elements)
+    if node.kind is Kind.ELEMENTWISE:
+        return [box] * len(node.values)
+    rule = _RULES.get(type(operation))
+    if rule is not None and len(node.results) == 1:
+        return rule(node, box)
+    return [_counted(value.shape, _share_of(node, boxes)) for value in node.values]
+
+
+def _share_of(node: Node, boxes: list[Box | None]) -> Fraction:
+    pairs = zip(boxes, node.results, strict=True)
+    return max(share(box, value.shape) for box, value in pairs)
+
+
+def _counted(shape: Sequence[int], part: Fraction) -> Box:
+    """A box of at most a share of a value, at places that stand for those which nobody knows."""
+    box: list[Mask] = []
+    for length in shape:
+        count = min(int(part * length), length)
+        box.append(np.arange(length) < max(count, 1))
+        if count:
+            box += whole(shape[len(box) :])
+            return tuple(box)
+        part *= length
+    return tuple(box) if part >= 1 else tuple(np.zeros(length, np.bool_) for length in shape)
+
+
+def _of_broadcast(node: Node, box: Box) -> list[Box | None]:
+    operation: Any = node.operation
+    pairs = zip(node.values[0].shape, operation.dims, strict=True)
+    return [tuple(box[dim] if length > 1 else np.ones(1, np.bool_) for length, dim in pairs)]
+
+
+def _of_slice(node: Node, box: Box) -> list[Box | None]:
+    operation: Any = node.operation
+    masks = whole(node.values[0].shape)
+    for mask, needed, start, step in zip(
+        masks, box, operation.starts, operation.strides, strict=True
+    ):
+        mask[:] = False
+        mask[start + np.flatnonzero(needed) * step] = True
+    return [masks]
+
+
+def _of_transpose(node: Node, box: Box) -> list[Box | None]:
+    operation: Any = node.operation
+    return [tuple(box[operation.permutation.index(dim)] for dim in range(len(box)))]
+
+
+def _of_reverse(node: Node, box: Box) -> list[Box | None]:
+    operation: Any = node.operation
+    return [tuple(mask[::-1] if dim in operation.dims else mask for dim, mask in enumerate(box))]
+
+
+def _of_concatenate(node: Node, box: Box) -> list[Box | None]:
+    operation: Any = node.operation
+    found: list[Box | None] = []
+    first = 0
+    for value in node.values:
+        length = value.shape[operation.dim]
+        part = box[operation.dim][first : first + length]
+        found.append((*box[: operation.dim], part, *box[operation.dim + 1 :]))
+        first += length
+    return found
+
+
+def _of_pad(node: Node, box: Box) -> list[Box | None]:
+    """The operand where it is needed; the number beside it is not looked at."""
+    operation: Any = node.operation
+    masks: list[Mask] = []
+    for dim, length in enumerate(node.values[0].shape):
+        gap = operation.interior[dim] if operation.interior else 0
+        places = operation.low[dim] + np.arange(length) * (gap + 1)
+        inside = (places >= 0) & (places < len(box[dim]))
+        mask = np.zeros(length, np.bool_)
+        mask[inside] = box[dim][places[inside]]
+        masks.append(mask)
+    return [tuple(masks), *[None] * (len(node.values) - 1)]
+
+
+def _of_reduce(node: Node, box: Box) -> list[Box | None]:
+    operation: Any = node.operation
+    kept = iter(box)
+    masks = [
+        np.ones(length, np.bool_) if dim in operation.dims else next(kept)
+        for dim, length in enumerate(node.values[0].shape)
+    ]
+    return [tuple(masks), *[None] * (len(node.values) - 1)]
+
+
+def _of_product(node: Node, box: Box) -> list[Box | None]:
+    """Of each side its own rows or columns, and all that is summed over."""
+    operation: Any = node.operation
+    found: list[Box | None] = []
+    for value, contracted, free in zip(node.values, operation.contracting, box[-2:], strict=True):
+        summed = np.ones(value.shape[contracted], np.bool_)
+        is_last = contracted == len(value.shape) - 1
+        found.append((*box[:-2], *((free, summed) if is_last else (summed, free))))
+    return found
+
+
+def _of_attention(node: Node, boxes: list[Box | None]) -> list[Box | None]:
+    """Of each needed query its row, of keys and values all that one of them sees."""
+    operation: Any = node.operation
+    result, sums = boxes
+    query, key = (value.shape for value in node.values[:2])
+    box = max((one for one in (result[:-1] if result else None, sums) if one), key=elements)
+    *batch, rows = box
+    seen = np.ones(key[-2], np.bool_)
+    if operation.is_causal:
+        seen = np.arange(key[-2]) <= np.flatnonzero(rows).max(initial=-1)
+    wide = np.ones(query[-1], np.bool_)
+    values = (*batch, seen, result[-1]) if result else None
+    bias: list[Box | None] = [(*batch, rows, seen)] * (len(node.values) - 3)
+    return [(*batch, rows, wide), (*batch, seen, wide), values, *bias]
+
+
+def _of_convolution(node: Node, box: Box) -> list[Box | None]:
+    """Of the image what windows of needed elements see, of the kernel its needed outputs."""
+    operation: Any = node.operation
+    image, kernel = (value.shape for value in node.values)
+    if operation.groups != 1:
+        part = share(box, node.result.shape)
+        return [_counted(image, part / operation.groups), _counted(kernel, part)]
+    windows = tuple(_seen(node, dim, box[2 + dim]) for dim in range(len(image) - 2))
+    return [(box[0], *whole(image[1:2]), *windows), (box[1], *whole(kernel[1:]))]
+
+
+def _seen(node: Node, dim: int, needed: Mask) -> Mask:
+    """The lines of an image along a dimension that the windows of needed places see."""
+    operation: Any = node.operation
+    length, taps = (value.shape[2 + dim] for value in node.values)
+    period = operation.gaps[dim] + 1
+    first = np.flatnonzero(needed)[:, None] * operation.strides[dim] - operation.low[dim]
+    places = first + np.arange(taps) * operation.dilations[dim]
+    met = places[(places >= 0) & (places < length * period) & (places % period == 0)]
+    mask = np.zeros(length, np.bool_)
+    mask[met // period] = True
+    return mask
+
+
+def _of_lookup(node: Node, box: Box) -> list[Box | None]:
+    """As many elements as are read, at places that only values say."""
+    made = node.result
+    part = share(box, made.shape)
+    first, *places = node.values
+    read = part * Fraction(made.type.elements, first.type.elements or 1)
+    return [_counted(first.shape, read), *(_counted(value.shape, part) for value in places)]
+
+
+def _of_windows(node: Node, box: Box) -> list[Box | None]:
+    first, *others = node.values
+    part = share(box, node.result.shape)
+    least = min(Fraction(node.result.type.elements, first.type.elements or 1), Fraction(1))
+    return [_counted(first.shape, part * least), *[None] * len(others)]
+
+
+def _of_reshape(node: Node, box: Box) -> list[Box | None]:
+    """By groups of dimensions that have as many elements on both sides."""
+    shape, made = node.values[0].shape, node.result.shape
+    if 0 in shape:
+        return [None]
+    masks: list[Mask] = []
+    own = other = 0
+    while own < len(shape) or other < len(made):
+        first, taken = own, other
+        own, other = min(own + 1, len(shape)), min(other + 1, len(made))
+        while (lacking := prod(shape[first:own]) - prod(made[taken:other])) != 0:
+            own, other = (own + 1, other) if lacking < 0 else (own, other + 1)
+        masks += _regrouped(box[taken:other], shape[first:own])
+    return [tuple(masks)]
+
+
+def _regrouped(masks: Box, shape: Sequence[int]) -> Box:
+    """A box of as many elements in another shape, within a box."""
+    if all(mask.all() for mask in masks):
+        return whole(shape)
+    long = [length for length in shape if length > 1]
+    if [len(mask) for mask in masks if len(mask) > 1] == long:
+        kept = iter([mask for mask in masks if len(mask) > 1])
+        return tuple(next(kept) if length > 1 else np.ones(1, np.bool_) for length in shape)
+    if prod(shape) > _FLAT_MOST:
+        return _counted(shape, share(masks, [len(mask) for mask in masks]))
+    flat: Any = reduce(np.logical_and.outer, masks)
+    return _within(flat.reshape(shape))
+
+
+def _within(needed: Any) -> Box:
+    """A box of needed elements: all of them where they are a box, or whole rows, or one row."""
+    others = range(needed.ndim)
+    masks = tuple(needed.any(axis=tuple(dim for dim in others if dim != own)) for own in others)
+    if elements(masks) == int(needed.sum()):
+        return masks
+    rows = needed.reshape(len(needed), -1)
+    full = rows.all(1)
+    if full.any():
+        return (full, *whole(needed.shape[1:]))
+    longest = int(rows.sum(1).argmax())
+    return (np.arange(len(needed)) == longest, *_within(needed[longest]))
+
+
+_RULES: Final[dict[type, Callable[[Node, Box], list[Box | None]]]] = {
+    BroadcastInDim: _of_broadcast,
+    Concatenate: _of_concatenate,
+    Convolution: _of_convolution,
+    DotGeneral: _of_product,
+    DynamicSlice: _of_lookup,
+    Gather: _of_lookup,
+    Pad: _of_pad,
+    Reduce: _of_reduce,
+    ReduceWindow: _of_windows,
+    Reshape: _of_reshape,
+    Reverse: _of_reverse,
+    Slice: _of_slice,
+    Transpose: _of_transpose,
+}

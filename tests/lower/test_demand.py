@@ -1,0 +1,157 @@
+"""What is needed of each input, beside what changes the outputs when it is changed."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trnsim.graph import Graph
+from trnsim.graph.ops.contraction import Attention, Convolution
+from trnsim.graph.ops.layout import Reverse
+from trnsim.lower.demand import demands, elements
+
+
+def needed(graph, value):
+    """The demand on an input, as flags of its elements."""
+    box = demands(graph).get(value.number)
+    flags = np.zeros(value.shape, bool)
+    if box is not None:
+        flags[np.ix_(*box)] = True
+    return flags
+
+
+def felt(graph, value):
+    """Flags of the elements of an input on which an output depends, by changing each."""
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(one.shape).astype(np.float32) for one in graph.inputs]
+    before = graph.reference(inputs)
+    flags = np.zeros(value.shape, bool)
+    at = graph.inputs.index(value)
+    for place in np.ndindex(*value.shape):
+        changed = [array.copy() for array in inputs]
+        changed[at][place] += 3.0
+        after = graph.reference(changed)
+        pairs = zip(before, after, strict=True)
+        flags[place] = any(not np.array_equal(one, other) for one, other in pairs)
+    return flags
+
+
+def check(graph, *, is_exact=True):
+    for value in graph.inputs:
+        own, true = needed(graph, value), felt(graph, value)
+        assert not (own & ~true).any(), "more than the outputs depend on"
+        if is_exact:
+            assert (own == true).all()
+
+
+def cut(graph, value, starts, shape):
+    graph.outputs = [graph.slice(value, starts, shape)]
+
+
+def test_rows_and_columns_of_a_product():
+    graph = Graph()
+    a, b = graph.input((4, 3), "float32"), graph.input((3, 5), "float32")
+    cut(graph, graph.dot_general(a, b, (1, 0)), (1, 2), (2, 1))
+    check(graph)
+
+
+@pytest.mark.parametrize("contracting", [(1, 1), (2, 1), (1, 2), (2, 2)])
+def test_a_batch_of_products_with_sums_on_any_side(contracting):
+    graph = Graph()
+    a = graph.input((2, 3, 4) if contracting[0] == 2 else (2, 4, 3), "float32")
+    b = graph.input((2, 4, 5) if contracting[1] == 1 else (2, 5, 4), "float32")
+    cut(graph, graph.dot_general(a, b, contracting), (1, 0, 2), (1, 2, 3))
+    check(graph)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_one_query_of_attention_sees_its_keys(is_causal):
+    graph = Graph()
+    inputs = [graph.input((2, 5, width), "float32") for width in (4, 4, 3)]
+    attended = graph.apply_to_all(Attention(0.5, is_causal), inputs)
+    cut(graph, attended[0], (0, 2, 0), (1, 1, 3))
+    check(graph)
+    graph.outputs = [graph.slice(attended[1], (1, 0), (1, 2))]
+    check(graph)
+
+
+def test_a_softmax_needs_its_whole_rows():
+    graph = Graph()
+    x = graph.input((3, 4), "float32")
+    largest = graph.broadcast_in_dim(graph.reduce("maximum", x, (1,)), (3, 4), (0,))
+    powers = graph.elementwise("exponential", graph.elementwise("subtract", x, largest))
+    total = graph.broadcast_in_dim(graph.reduce("add", powers, (1,)), (3, 4), (0,))
+    cut(graph, graph.elementwise("divide", powers, total), (1, 0), (1, 1))
+    # Where the sum is the row's, all of the row is felt.
+    assert needed(graph, x).tolist() == felt(graph, x).tolist()
+
+
+@pytest.mark.parametrize(
+    ("shape", "starts", "lengths"),
+    [
+        ((12, 2), (2, 0), (5, 2)),
+        ((6, 4), (1, 1), (2, 3)),
+        ((24,), (3,), (7,)),
+        ((2, 3, 2, 2), (1, 0, 1, 0), (1, 2, 1, 2)),
+    ],
+)
+def test_a_reshape_keeps_places_where_they_are_a_box(shape, starts, lengths):
+    graph = Graph()
+    cut(graph, graph.reshape(graph.input((4, 3, 2), "float32"), shape), starts, lengths)
+    check(graph, is_exact=False)
+
+
+def test_heads_of_a_row_are_that_row():
+    graph = Graph()
+    x = graph.input((5, 6), "float32")
+    heads = graph.transpose(graph.reshape(x, (5, 2, 3)), [1, 0, 2])
+    cut(graph, heads, (0, 3, 0), (2, 1, 3))
+    check(graph)
+
+
+def test_windows_of_an_image():
+    graph = Graph()
+    x, w = graph.input((2, 3, 9), "float32"), graph.input((5, 3, 2), "float32")
+    made = graph.apply(Convolution((2,), (1,), (0,), (0,), (1,), 1), x, w)
+    cut(graph, made, (1, 2, 1), (1, 2, 2))
+    check(graph)
+
+
+OPERATIONS = ["tanh", "transpose", "reverse", "pad", "concatenate", "slice", "reduce", "product"]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.sampled_from(OPERATIONS), min_size=1, max_size=4), st.data())
+def test_no_demand_is_more_than_what_is_felt(names, data):
+    graph = Graph()
+    value = graph.input((3, 4), "float32")
+    for name in names:
+        rows, columns = value.shape
+        if name == "tanh":
+            value = graph.elementwise("tanh", value)
+        elif name == "transpose":
+            value = graph.transpose(value, [1, 0])
+        elif name == "reverse":
+            value = graph.apply(Reverse((1,)), value)
+        elif name == "pad":
+            # Zeros would hide what they are multiplied by.
+            value = graph.elementwise("cosine", graph.pad(value, (1, 0), (0, 1)))
+        elif name == "concatenate":
+            value = graph.concatenate([value, graph.elementwise("abs", value)], 1)
+        elif name == "slice":
+            value = graph.slice(value, (rows // 2, 0), (1, max(columns - 1, 1)))
+        elif name == "reduce":
+            value = graph.broadcast_in_dim(graph.reduce("add", value, (1,)), (rows, 3), (0,))
+        else:
+            value = graph.dot_general(value, graph.input((columns, 2), "float32"), (1, 0))
+    rows = data.draw(st.integers(1, value.shape[0]))
+    cut(graph, value, (0, 0), (rows, 1))
+    check(graph, is_exact=False)
+
+
+def test_what_nobody_needs_has_no_demand():
+    graph = Graph()
+    unread = graph.input((3,), "float32")
+    graph.outputs = [graph.elementwise("abs", graph.input((0, 4), "float32"))]
+    assert unread.number not in demands(graph)
+    assert not any(elements(box) for box in demands(graph).values())
