@@ -37,7 +37,7 @@ def layer(
     tensor_parallel_size: Annotated[int, whole("Ranks that share it.")] = 1,
     measured: Annotated[Path | None, typer.Option(help="A CSV file of your own times.")] = None,
     compile_now: Annotated[
-        bool, typer.Option("--compile", help="Compile it, and keep its time for plans.")
+        bool, typer.Option("--compile", help="Compile it now, and print its time beside.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
