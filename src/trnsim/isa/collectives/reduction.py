@@ -1,7 +1,10 @@
 """Collectives that reduce: all_reduce and reduce_scatter.
 
 Values are added in float32, in the order of the fabric's algorithm (`fabric.reduction`), and are
-rounded to the dtype as often as that algorithm writes them to memory.
+rounded to the dtype as often as that algorithm writes them to memory. Integers too: the collective
+engine "has no native integer reduction datapath", so sums are exact up to 2**24.
+
+Source: compiler/error-codes/EVRF061.rst, Why this happens.
 """
 
 from __future__ import annotations
