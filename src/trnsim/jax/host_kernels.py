@@ -1,4 +1,4 @@
-"""NKI kernels in a program that XLA's CPU client computes: it calls back, and they are emulated.
+"""NKI kernels and callbacks in a program that XLA's CPU client computes: it calls Python back.
 
 The custom call of a kernel becomes a call of a function of Python, which XLA's client makes where
 the value is wanted, also in loops and branches. Such a program is waited for, and no callback
@@ -18,6 +18,7 @@ from trnsim.device.device_core import target
 from trnsim.device.program_line import is_program
 from trnsim.errors import EmulatorError, NotModelled
 from trnsim.jax import private
+from trnsim.jax.host_callbacks import TARGETS, functions
 from trnsim.jax.host_client import error_of
 from trnsim.jax.kernel_calls import TARGET, call_of
 
@@ -40,22 +41,22 @@ class HostKernels:
     """
 
     def __init__(self, code: bytes) -> None:
-        self.are_there = TARGET.encode() in code
+        self.are_there = any(name.encode() in code for name in (TARGET, *TARGETS))
+        self._functions: dict[int, Callable[..., Any]] = {}
         self._lock = Lock()
         self._raised: list[BaseException] = []
         self._context = Context()
 
     def callbacks(self, module: Any) -> list[Callable[..., Arrays]]:
-        """The functions that a module calls from now on in the place of its kernels, in order.
+        """The functions that a module calls from now on, in order: its kernels are in their places.
 
         Raises:
-            NotModelled: for a kernel of another process, with the program's line.
+            NotModelled: for a kernel or a function of another process, with the program's line.
         """
         found: list[Callable[..., Arrays]] = []
         for op in _calls_in(module.body) if self.are_there else ():
-            call = _call_of(op)
-            private.call_python(op, len(found))
-            found.append(self._callback(call, str(op.location)))
+            found.append(self._function_of(op))
+            private.call_python(op, len(found) - 1)
         return found
 
     def run(self, compute: Callable[[], list[list[HostArray]]]) -> list[list[HostArray]]:
@@ -78,28 +79,47 @@ class HostKernels:
             finally:
                 self._raised.clear()
 
-    def _callback(self, call: KernelCall, location: str) -> Callable[..., Arrays]:
-        """The function that computes a kernel; zeros after an error."""
+    def _function_of(self, op: Any) -> Callable[..., Any]:
+        """The function that an operation calls; zeros after an error."""
+        location = str(op.location)
+        if op.attributes["call_target_name"].value in TARGETS:
+            number = private.number_of(op)
+            called = self._functions.setdefault(number, functions.of(number))
+            return self._guarded(called, private.zeros_of(op), location)
+        call = _call_of(op)
 
-        def computed(*operands: npt.NDArray[Any]) -> Arrays:
-            if not self._raised:
-                try:
-                    given = [np.asarray(one) for one in operands]
-                    found = self._context.copy().run(call.values, given, target().name)
-                    return tuple(map(np.ascontiguousarray, found))
-                except BaseException as error:  # noqa: BLE001  `run` raises it
-                    self._raised.append(_at(error, location))
+        def emulated(*operands: npt.NDArray[Any]) -> Arrays:
+            given = [np.asarray(one) for one in operands]
+            return tuple(map(np.ascontiguousarray, call.values(given, target().name)))
+
+        def zeros() -> Arrays:
             specs = call.outline(target().name).specs
             return tuple(np.zeros(one.shape, one.numpy_dtype) for one in specs)
+
+        return self._guarded(emulated, zeros, location)
+
+    def _guarded(
+        self, function: Callable[..., Any], zeros: Callable[[], Any], location: str
+    ) -> Callable[..., Any]:
+        """A function in the caller's context; zeros after an error, which `run` raises."""
+
+        def computed(*operands: Any) -> Any:
+            if not self._raised:
+                try:
+                    return self._context.copy().run(function, *operands)
+                except BaseException as error:  # noqa: BLE001  `run` raises it
+                    self._raised.append(_at(error, location))
+            return zeros()
 
         return computed
 
 
 def _calls_in(block: Any) -> Iterator[Any]:
-    """The calls of kernels in a block and those within it."""
+    """The calls of kernels and of functions in a block and those within it."""
     for one in block.operations:
         op = one.operation
-        if op.name == "stablehlo.custom_call" and op.attributes["call_target_name"].value == TARGET:
+        is_call = op.name == "stablehlo.custom_call"
+        if is_call and op.attributes["call_target_name"].value in (TARGET, *TARGETS):
             yield op
         for region in op.regions:
             for inner in region.blocks:

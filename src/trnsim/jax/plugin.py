@@ -13,6 +13,7 @@ from trnsim.device import rank_figures
 from trnsim.device.call_log import record_whole_program
 from trnsim.device.program_line import leave_out
 from trnsim.jax import private
+from trnsim.jax.host_client import host
 from trnsim.jax.pjrt import events, interrupts
 from trnsim.jax.pjrt.table import Table
 from trnsim.jax.processes import leave
@@ -37,6 +38,7 @@ def register() -> None:
     _tables.append(table)
     private.register(table.capsule(), _PRIORITY)
     private.lower_decompositions()
+    private.lower_callbacks(lambda: host().client)
     interrupts.install()
     atexit.register(_end)
 

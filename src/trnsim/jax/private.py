@@ -5,6 +5,7 @@ Tested with jax 0.8 to 0.10 (`trnsim.jax.versions`).
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cache
 from pathlib import Path
 from socket import socket
@@ -20,9 +21,10 @@ from jax._src.sharding_impls import GSPMDSharding
 from jaxlib import xla_client
 
 from trnsim.jax import wire
+from trnsim.jax.host_callbacks import TARGETS, functions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 PLATFORM: Final = "neuron"
 FOLDER: Final = str(Path(jax.__file__).parent)
@@ -201,13 +203,71 @@ def call_python(op: Any, place: int) -> None:
     with op.context:
         number = ir.IntegerAttr.get(ir.IntegerType.get_unsigned(64), place)
         version = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), _TYPED)
-        op.attributes["call_target_name"] = ir.StringAttr.get(_CALLBACK)
+        if op.attributes["call_target_name"].value not in TARGETS:
+            op.attributes["call_target_name"] = ir.StringAttr.get(TARGETS[0])
         op.attributes["api_version"] = version
         op.attributes["backend_config"] = ir.DictAttr.get({"index": number})
 
 
-_CALLBACK: Final = "xla_ffi_python_cpu_callback"
+def number_of(op: Any) -> int:
+    """The number of the function that a custom call of JAX's names; it names none afterwards."""
+    name = "mhlo.backend_config" if "mhlo.backend_config" in op.attributes else "backend_config"
+    found = int(op.attributes[name]["index"])
+    del op.attributes[name]
+    return found
+
+
+def zeros_of(op: Any) -> Callable[[], tuple[Any, ...]]:
+    """The function that gives zeros for the results of an operation; None for a token."""
+    from trnsim.jax.stablehlo.mlir import element_type, is_tensor, shape_of  # noqa: PLC0415  slow
+
+    known = [
+        (shape_of(one.type), np.dtype(element_type(one.type))) if is_tensor(one.type) else None
+        for one in op.results
+    ]
+    return lambda: tuple(None if one is None else np.zeros(*one) for one in known)
+
+
 _TYPED: Final = 4  # XLA's interface of typed custom calls
+
+
+def lower_callbacks(client_of: Callable[[], Any]) -> None:
+    """Let the platform have JAX's callbacks, lowered as for the CPU whose client is given."""
+    on_cpu = mlir._platform_specific_lowerings["cpu"]  # noqa: SLF001
+    rules = {**mlir._lowerings, **on_cpu}  # noqa: SLF001
+    for primitive, entry in rules.items():
+        if primitive.name in _CALLBACKS:
+            rule = _on_cpu(entry.rule, client_of)
+            mlir.register_lowering(primitive, rule, platform=PLATFORM, cacheable=False)
+
+
+def _on_cpu(rule: Any, client_of: Callable[[], Any]) -> Any:
+    """A lowering rule of callbacks for a CPU, whose functions are numbered in this process."""
+
+    def lowered(ctx: Any, *arguments: Any, **parameters: Any) -> Any:
+        module = copy(ctx.module_context)
+        module.platforms, module.backend = ("cpu",), client_of()
+        module.host_callbacks = _Kept(module.keepalives)
+        on_cpu = ctx.replace(module_context=module)
+        found = rule(on_cpu, *arguments, **parameters)
+        ctx.tokens_out = on_cpu.tokens_out
+        return found
+
+    return lowered
+
+
+class _Kept:
+    """The functions of this process; those of one program live with it."""
+
+    def __init__(self, keepalives: list[Any]) -> None:
+        self._keepalives = keepalives
+
+    def __len__(self) -> int:
+        return len(functions)
+
+    def append(self, function: Callable[..., Any]) -> None:
+        functions.append(function)
+        self._keepalives.append(function)
 
 
 def alike(arrays: Sequence[Any]) -> list[Any]:
@@ -347,8 +407,8 @@ def lower_decompositions() -> None:
             mlir.register_lowering(primitive, rule, platform=PLATFORM, inline=entry.inline)
 
 
-_CALLBACKS: Final = ("debug_callback", "debug_print")
-"""AWS documents that there are none (jax-neuronx-known-issues.rst)."""
+_CALLBACKS: Final = ("debug_callback", "debug_print", "pure_callback", "io_callback")
+"""What has no rule for a CPU alone, or needs its functions numbered (`lower_callbacks`)."""
 
 
 def _of_plain_arrays(rule: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from trnsim.errors import NotModelled
 from trnsim.graph.ops.calls import CustomCall
+from trnsim.jax.host_callbacks import TARGETS
 from trnsim.jax.kernel_calls import TARGET, call_of
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.elementwise import decomposed
@@ -87,6 +88,14 @@ def custom_call(scope: Scope, op: Op) -> Any:
         return decomposed(scope, op, name.removeprefix("mhlo."))
     if name == TARGET:
         return _kernel(scope, op)
+    if name in TARGETS:
+        raise NotModelled(
+            "a callback (jax.debug.print, debug.callback, pure_callback, io_callback): AWS "
+            "documents that host callbacks are not supported",
+            fix="return the value and use it outside the program; or let the host compute it "
+            "with TRNSIM_POLICY=host",
+            source="aws-neuron-sdk jax-neuronx-known-issues.rst, host callbacks",
+        )
     raise NotModelled(
         f"stablehlo.custom_call of {name}: code of the host that a NeuronCore does not have",
         fix="write it in jax.numpy, or compute it outside the program",

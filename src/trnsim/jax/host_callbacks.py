@@ -1,0 +1,58 @@
+"""JAX's callbacks in programs: functions of Python that the host calls, known by number.
+
+JAX lowers them as for a CPU (`debug.print`, `debug.callback`, `pure_callback`, `io_callback`).
+A NeuronCore has none, so they are computed under the policy `host` and refused under `chip`.
+
+Source: frameworks/jax/setup/jax-neuronx-known-issues.rst, host callbacks are not supported.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from trnsim.errors import NotModelled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TARGETS: Final = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
+"""The names of the custom calls; the second is of one that each device makes for itself."""
+
+
+class Functions:
+    """The functions of this process, as JAX keeps a program's: each by how many there were.
+
+    Numbers begin at one that no other process has, for a program may be stored. A function lives
+    as long as the programs that call it.
+    """
+
+    def __init__(self) -> None:
+        self._next = uuid4().int >> 66
+        self._known: WeakValueDictionary[int, Callable[..., Any]] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return self._next
+
+    def append(self, function: Callable[..., Any]) -> None:
+        """Take a function under the next number."""
+        self._known[self._next] = function
+        self._next += 1
+
+    def of(self, number: int) -> Callable[..., Any]:
+        """The function of that number.
+
+        Raises:
+            NotModelled: another process has it.
+        """
+        try:
+            return self._known[number]
+        except KeyError:
+            raise NotModelled(
+                "a program that calls back a function of Python in another process",
+                fix="compile and run it in the process that defines the function",
+            ) from None
+
+
+functions: Final = Functions()
