@@ -29,10 +29,13 @@ def is_installed(name):
         return False
 
 
-pytestmark = pytest.mark.skipif(
-    not (is_installed("pip") and is_installed("hatchling")),
-    reason="builds with pip and hatchling, which make test installs",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (is_installed("pip") and is_installed("hatchling")),
+        reason="builds with pip and hatchling, which make test installs",
+    ),
+]
 
 
 def done(command, cwd, **variables):

@@ -58,6 +58,7 @@ def test_a_layer_that_is_read_after_all_layers_is_not_left_out():
     assert shortened(graph, [(layers, 3)]) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("rows", [1, 64, 600])
 def test_a_few_layers_give_the_time_of_all_within_a_hundredth(rows, cores):

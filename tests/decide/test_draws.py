@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from trnsim.decide.draws import DRAWS, Draws, around, at_quantile, is_close
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**31), st.text(max_size=8), st.floats(0.001, 1))
 def test_one_input_has_no_sampling_error(seed, name, sigma):
     found = np.log(Draws(name, seed).factor({"a": sigma}))

@@ -116,6 +116,7 @@ def test_more_tokens_cost_more_time_and_money():
     assert all(a != b for a, b in zip(hours(few), hours(many), strict=True))
 
 
+@pytest.mark.slow
 def test_another_price_row_gives_another_cost():
     rows = catalogue()
     dearer = tuple(

@@ -139,6 +139,7 @@ def test_events_and_closed_form_agree_without_contention(kind, ranks):
                 assert found.nbytes == pytest.approx(plan_loads(TRN2, plan))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["all_reduce", "all_gather"])
 def test_events_and_closed_form_agree_over_instances(kind):
     made = fabric("trn2.48xlarge", nodes=4, lnc=2)

@@ -36,6 +36,7 @@ def test_it_trains_on_the_device_as_on_the_cpu(ran, reported):
     assert last < first / 2
 
 
+@pytest.mark.slow
 def test_its_step_is_reported_by_scope_and_operation(reported):
     said, page = reported
     modules = said.partition("by module on trn2")[2].partition("by operation")[0]

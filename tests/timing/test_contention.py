@@ -82,6 +82,7 @@ def device_s(*given):
     return ran(*given).device_time_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "lnc"), [("trn2", 1), ("trn2", 2), ("trn1", 1)])
 def test_beside_a_collective_loads_take_longer_and_never_longer_than_one_after_the_other(
     target, lnc

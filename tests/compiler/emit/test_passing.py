@@ -12,7 +12,7 @@ def operands(made, queries, keys, width=16, values=16):
     return made.given(2, queries, width), made.given(2, keys, width), made.given(2, keys, values)
 
 
-@pytest.mark.slow_cases("False-2200-2200")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("queries", "keys"),
     [(129, 129), (300, 2049), (2200, 2200), (257, 2600), (128, 4097), (640, 640), (130, 1)],

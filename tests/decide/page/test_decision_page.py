@@ -172,6 +172,7 @@ def test_a_browser_draws_its_charts_as_figures_json_says(assessed, values, tmp_p
         assert bar["width"] / width == pytest.approx(at(values, bar["of"]) / value, abs=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 def test_a_browser_runs_nothing_of_what_the_user_wrote(tmp_path):
     seen = looked_at(decision_page(hostile()), tmp_path)

@@ -90,11 +90,3 @@ def test_eight_threads_compute_at_once(neuron):
     for thread in threads:
         thread.join()
     assert found == {at: 512.0 * at * at for at in range(8)}
-
-
-def test_a_callback_of_the_users_is_refused_when_it_is_compiled(neuron):
-    def f(a):
-        return jax.pure_callback(lambda x: x, a, a)
-
-    with jax.default_device(neuron[0]), pytest.raises(Exception, match=r"(?i)callback"):
-        jax.jit(f)(np.float32(1))

@@ -50,7 +50,7 @@ ACTIVATIONS = (
 )
 
 
-@pytest.mark.slow_cases("log_softmax")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_functions_of_networks(name):
     function = getattr(jax.nn, name)
@@ -249,7 +249,7 @@ EXACT = {
 }
 
 
-@pytest.mark.slow_cases("places", "windows")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXACT)
 def test_instruction_by_instruction(name):
     function, given = EXACT[name]

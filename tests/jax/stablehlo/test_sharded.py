@@ -157,13 +157,7 @@ LONGER = (
 """Programs that are also run where axes are 4 and 3 long."""
 
 
-@pytest.mark.slow_cases(
-    "gradient of a cross entropy-lengths16",
-    "gradient of a scan-lengths19",
-    "heads of attention-lengths20",
-    "scan over layers that are split-lengths18",
-    "scan over layers-lengths17",
-)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "lengths"),
     [*((name, (2, 4)) for name in PROGRAMS), *((name, (4, 3)) for name in LONGER)],
@@ -178,6 +172,7 @@ def test_each_device_has_its_share(name, lengths):
     agree_sharded(function, mesh, given, specs, results=out, tolerance=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UNEVEN)
 def test_shares_that_are_not_equally_long(name):
     function, given = UNEVEN[name]

@@ -58,6 +58,7 @@ def test_the_peak_is_the_most_at_once(held):
     assert held() == 0
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_refused_with_a_table(held):
     weights = torch.empty(20 * GIB, dtype=torch.uint8, device="neuron")
     with pytest.raises(torch.OutOfMemoryError) as caught:
