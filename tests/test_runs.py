@@ -97,6 +97,7 @@ def test_a_program_that_does_not_fit_is_refused_where_that_is_asked_for(random):
         trnsim.run(too_large, random((4, 8)), capacity="raise")
 
 
+@pytest.mark.filterwarnings("ignore::trnsim.user_warnings.SpillWarning")
 def test_a_program_that_does_not_fit_spills(random):
     x = random((4, 8))
     run = trnsim.run(too_large, x)
@@ -115,6 +116,7 @@ def test_a_program_that_does_not_fit_spills(random):
     assert in_no_time.summary["spill_save_bytes"] == in_no_time.summary["spill_reload_bytes"] == 0
 
 
+@pytest.mark.filterwarnings("ignore::trnsim.user_warnings.SpillWarning")
 def test_each_core_of_a_logical_core_spills(random):
     @jit
     def spread(x):
@@ -139,6 +141,7 @@ def test_each_core_of_a_logical_core_spills(random):
     assert run.timeline.interval().p10 > 0
 
 
+@pytest.mark.filterwarnings("ignore::trnsim.user_warnings.SpillWarning")
 def test_spills_that_take_no_time_are_asked_for(random):
     x = random((4, 8))
     run = trnsim.run(too_large, x, capacity="warn")

@@ -16,6 +16,7 @@ from trnsim.errors import BadInput, InternalError
 from trnsim.hazards import LoopWatcher, RaceDetector
 from trnsim.program import Call, Team, current_core, fitted, has_current_core
 from trnsim.timing import Timeline, policy_of, timelines
+from trnsim.user_warnings import warn_of_spills
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +64,7 @@ class Run:
         races: data races between two cores, with `races="warn"`.
         doubtful: unordered writes of two cores to the same bytes that wrote equal values for these
             inputs, or that a run without values cannot judge.
-        overfull: where SBUF or PSUM was exceeded, and what was spilled from SBUF.
+        overfull: where SBUF or PSUM was exceeded, and what was spilled.
         carried: loop-carried dependences in loops that promise to have none (`nl.affine_range`).
     """
 
@@ -169,10 +170,9 @@ def run(
         target: the chip, a name of `arch.TARGETS`: "trn2".
         numerics: False to get instructions and times without computing values.
         races: "raise" an error on a data race between two cores, or "warn" and go on.
-        capacity: where live tensors exceed SBUF, "spill" to HBM what has no room, as AWS's
-            compiler does (memory-hierarchy-overview.rst; its choice is not public), and warn;
-            where they exceed PSUM, that is an error. "raise" an error for both, or "warn" of both
-            and go on as if spills took no time.
+        capacity: where live tensors exceed SBUF or PSUM, "spill" to the next memory what has no
+            room, as AWS's compiler does (memory-hierarchy-overview.rst; its choice is not public),
+            and warn; "raise" an error; or "warn" and go on as if spills took no time.
         order: "compiler" (the default) to time an engine's instructions in an order that AWS's
             compiler might give them, "issued" in the order of the kernel; values are the same.
         kernel_kwargs: keyword arguments of the kernel whose names clash with those of `run`.
@@ -475,9 +475,14 @@ _collector: ContextVar[list[Run] | None] = ContextVar("trnsim_runs", default=Non
 
 
 def collected(run: Run) -> Run:
-    """`run`, after it has been added to the list of a surrounding `collecting` block."""
+    """`run`, after it has been added to the list of a surrounding `collecting` block.
+
+    Where there is none, nobody else tells the user of spills.
+    """
     collector = _collector.get()
-    if collector is not None:
+    if collector is None:
+        warn_of_spills(run.overfull)
+    else:
         collector.append(run)
     return run
 

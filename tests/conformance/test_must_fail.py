@@ -71,7 +71,8 @@ def test_nine_psum_banks():
         for bank in banks:
             nisa.tensor_copy(dst=tile, src=bank[:, 0:128])
 
-    refused(OutOfMemory, kernel, A, match="PSUM of NeuronCore-v3 holds 16384 bytes")
+    match = "PSUM of NeuronCore-v3 holds 16384 bytes"
+    refused(OutOfMemory, kernel, A, match=match, capacity="raise")
 
 
 def test_sbuf_over_capacity_tells_what_is_live():

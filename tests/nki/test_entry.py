@@ -10,7 +10,8 @@ from trnsim.errors import BadInput, DataRace, IllegalInstruction, OutOfMemory
 from trnsim.nki import cpu_simulate, jit, simulate, simulator
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-from trnsim.nki.notices import RaceWarning, SimulatorOnlyWarning, SpillWarning
+from trnsim.nki.notices import RaceWarning, SimulatorOnlyWarning
+from trnsim.user_warnings import SpillWarning
 
 
 @jit
@@ -114,6 +115,7 @@ def test_what_sbuf_has_no_room_for_is_spilled_and_that_is_told():
         assert warning.filename == __file__
         # AWS's simulator has no notion of time.
         assert ("saved to HBM" in str(warning.message)) == (call is overfull)
-    assert "saved to HBM" in trnsim.run(overfull, X.copy()).overfull[0]
+    with pytest.warns(SpillWarning, match="saved to HBM"):
+        assert "saved to HBM" in trnsim.run(overfull, X.copy()).overfull[0]
     with pytest.raises(OutOfMemory, match="300000 are live at"):
         trnsim.run(overfull, X.copy(), capacity="raise")

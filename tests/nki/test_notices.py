@@ -9,7 +9,7 @@ import trnsim
 from trnsim.errors import IllegalInstruction
 from trnsim.nki import jit, notices, simulate
 from trnsim.nki import language as nl
-from trnsim.nki.notices import RaceWarning, SimulatorOnlyWarning, SpillWarning
+from trnsim.nki.notices import RaceWarning, SimulatorOnlyWarning
 
 
 def test_what_the_compiler_refuses_is_an_error():
@@ -44,12 +44,6 @@ def test_the_races_of_a_run_are_one_warning():
         notices.warn_of_races(("first", "second", "third"))
     with pytest.warns(RaceWarning, match="^alone$"):
         notices.warn_of_races(("alone",))
-
-
-def test_what_a_run_spills_is_one_warning():
-    notices.warn_of_spills(())
-    with pytest.warns(SpillWarning, match="SBUF\n  and 1 more"):
-        notices.warn_of_spills(("SBUF", "PSUM"))
 
 
 def test_a_list_among_the_arguments_of_a_kernel_is_refused_and_one_in_an_object_is_not():

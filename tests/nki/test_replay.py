@@ -306,6 +306,7 @@ def test_threads_may_share_a_replay():
     assert not wrong
 
 
+@pytest.mark.filterwarnings("ignore::trnsim.user_warnings.SpillWarning")
 def test_a_kernel_that_spills_is_executed_as_it_was_issued(random):
     @jit
     def kernel(x):

@@ -70,7 +70,13 @@ def test_a_program_may_fill_a_memory_and_not_one_byte_more(bench, core, memory, 
             fitted([work.program], "raise")
         assert f"{full // 2 + 1} bytes rest from {rest.storage.line}" in str(caught.value)
         assert caught.value.line == rest.storage.line
-        assert ('with capacity="spill" it runs' in caught.value.fix) == (memory is SBUF)
+        assert 'with capacity="spill" it runs' in caught.value.fix
+        assert caught.value.source == capacity_source(core, memory)
+
+
+def capacity_source(core, memory):
+    fact = core.sbuf_partition_bytes if memory is SBUF else core.psum_bank_bytes
+    return fact.provenance.source
 
 
 def slice_of(tile):
@@ -114,9 +120,11 @@ def test_every_memory_that_is_too_small_is_told_where_none_is_refused(bench, cor
     (program,), found = fitted([work.program], "warn")
     assert program is work.program
     assert [str(error).split()[0] for error in found] == ["SBUF", "PSUM"]
-    for capacity, name in (("raise", "SBUF"), ("spill", "PSUM")):
-        with pytest.raises(OutOfMemory, match=f"^{name} of"):
-            fitted([work.program], capacity)
+    with pytest.raises(OutOfMemory, match=r"^PSUM of"):
+        fitted([work.program], "raise")
+    (program,), spills = fitted([work.program], "spill")
+    assert program.issued is work.program
+    assert [str(error).split()[0] for error in spills] == ["PSUM", "SBUF"]
 
 
 def test_what_is_spilled_is_told_with_its_bytes_and_the_line_that_allocated_most(bench, core_v3):
@@ -130,8 +138,8 @@ def test_what_is_spilled_is_told_with_its_bytes_and_the_line_that_allocated_most
     assert f"{2 * half} are live at" in warning.reason
     assert warning.reason.endswith(
         "AWS's compiler spills what has no room. Its choice is not public; estimated: "
-        f"{2 * half:,} bytes saved to HBM and {2 * half:,} reloaded, most of them of a from "
-        f"{a.storage.line}"
+        f"{2 * half:,} bytes saved to HBM and {2 * half:,} reloaded in 2 transfers, "
+        f"most of them of a from {a.storage.line}"
     )
     assert warning.line == a.storage.line
     assert warning.source == "memory-hierarchy-overview.rst, note on capacity"

@@ -20,6 +20,7 @@ from trnsim.nki import jit
 from trnsim.nki import language as nl
 from trnsim.program import records
 from trnsim.runs import collecting, watching
+from trnsim.user_warnings import SpillWarning
 
 BF16 = ml_dtypes.bfloat16
 
@@ -437,7 +438,8 @@ def test_capacity_is_judged_in_every_call(random):
         with pytest.raises(OutOfMemory):
             trnsim.run(full, x, capacity="raise")
     for capacity in ("warn", "spill"):
-        runs = called(full, x, times=4, capacity=capacity)
+        with pytest.warns(SpillWarning):
+            runs = called(full, x, times=4, capacity=capacity)
         assert len({run.overfull for run in runs}) == len({run.total_time_s for run in runs}) == 1
         assert all(run.overfull for run in runs)
     with pytest.raises(OutOfMemory):

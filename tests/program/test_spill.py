@@ -4,15 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.dtypes import UINT8
+from trnsim.dtypes import FLOAT32, UINT8
 from trnsim.errors import OutOfMemory
-from trnsim.isa import DmaCopy, Memset, TensorCopy, TensorScalar, TensorTensor
+from trnsim.isa import DmaCopy, Engine, Memset, TensorCopy, TensorScalar, TensorTensor
 from trnsim.memory import Memory, Tile
-from trnsim.program import peak
-from trnsim.program.spill import spilled
+from trnsim.program import capacity_bytes, fitted, peak
+from trnsim.program.spill import NEXT, spilled
 from trnsim.timing import timelines
+from trnsim.timing.occupancy import occupancy
 
-SBUF, HBM = Memory.SBUF, Memory.HBM
+SBUF, PSUM, HBM = Memory.SBUF, Memory.PSUM, Memory.HBM
 ROWS = 128
 
 
@@ -26,8 +27,9 @@ def moves(program):
     for index in range(len(program)):
         checked = program.instruction(index)
         if checked.is_spill:
-            sign = "-" if checked.instruction.dst.memory is HBM else "+"
-            found.append(sign + checked.instruction.dst.storage.name.removeprefix("spill of "))
+            move = checked.instruction
+            sign = "-" if NEXT.get(move.src.memory) is move.dst.memory else "+"
+            found.append(sign + move.dst.storage.name.removeprefix("spill of "))
     return found
 
 
@@ -365,3 +367,58 @@ def test_whatever_is_accessed_fits_and_waits_for_what_it_waited_for(bench, slice
         assert all(one < index for one in program.waits_for(index))
     (timeline,) = timelines([program])
     assert len(timeline) == len(program)
+
+
+def test_what_exceeds_psum_is_copied_to_sbuf_and_back(bench, core):
+    work = bench(core, has_values=False)
+    half = capacity_bytes(core, PSUM) // 2 // 4
+    a, b, c = (work.empty((ROWS, half), FLOAT32, PSUM, name=name) for name in "abc")
+    kept = work.empty((ROWS, half), FLOAT32)
+    for tile in (a, b, c):
+        work.issue(Memset(tile, 0))
+    for tile in (a, b, c):
+        work.issue(TensorCopy(kept, tile))
+    spill = spilled(work.program, memory=PSUM)
+    program = spill.program
+    assert moves(program) == ["-b", "+b"], "a is needed first, and c was just made"
+    assert spill.saved_bytes == spill.reloaded_bytes == b.nbytes
+    copies = [one for one in program.checked if one.is_spill]
+    assert [one.opcode for one in copies] == ["tensor_copy", "tensor_copy"]
+    assert {one.engine for one in copies} == {Engine.vector}
+    assert peak(program, PSUM).bytes_per_partition <= capacity_bytes(core, PSUM)
+    (room,) = (use for use in program.uses.values() if use.is_spill)
+    assert (room.memory, room.row_bytes, room.nbytes) == (SBUF, 4 * half, b.nbytes)
+    assert (room.first_write, room.last_use) == tuple(
+        index for index in range(len(program)) if program.instruction(index).is_spill
+    )
+
+
+@pytest.mark.parametrize(("columns", "dtype"), [(8, FLOAT32), (7, UINT8), (1, UINT8)])
+def test_copies_out_of_psum_move_as_many_bytes_as_there_are(bench, columns, dtype):
+    work = bench(has_values=False)
+    tiles = [work.empty((3, columns), UINT8, PSUM) for _ in range(2)]
+    tiles.append(work.empty((3, capacity_bytes(work.core, PSUM) - columns), UINT8, PSUM))
+    for tile in (*tiles, *tiles):
+        work.issue(Memset(tile, 0) if tile is tiles[2] else TensorScalar(tile, tile, "add", 1))
+    spill = spilled(work.program, memory=PSUM)
+    moved = {one.instruction.dst.dtype for one in spill.program.checked if one.is_spill}
+    assert spill.saved_bytes in (3 * columns, 6 * columns)
+    assert moved == {dtype}
+
+
+def test_what_is_moved_out_of_psum_may_be_moved_on_to_hbm(bench, core_v3):
+    work = bench(has_values=False)
+    in_psum = [work.empty((ROWS, capacity_bytes(core_v3, PSUM)), UINT8, PSUM) for _ in range(2)]
+    in_sbuf = work.empty((ROWS, capacity_bytes(core_v3, SBUF)), UINT8, name="wide")
+    work.issue(Memset(in_sbuf, 0))
+    for tile in (*in_psum, *in_psum):
+        work.issue(TensorScalar(tile, tile, "add", 1))
+    work.issue(DmaCopy(work.empty(in_sbuf.shape, UINT8, HBM), in_sbuf))
+    (program,), found = fitted([work.program], "spill")
+    assert [str(error).split()[0] for error in found] == ["PSUM", "SBUF"]
+    assert "saved to SBUF" in str(found[0])
+    assert "saved to HBM" in str(found[1])
+    (timeline,) = timelines([program])
+    for memory in (PSUM, SBUF):
+        assert peak(program, memory).bytes_per_partition <= capacity_bytes(core_v3, memory)
+        assert occupancy(timeline, memory).peak_bytes <= capacity_bytes(core_v3, memory)

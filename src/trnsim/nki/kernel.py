@@ -23,7 +23,7 @@ from trnsim.nki.environment import (
     default_target,
     is_precise,
 )
-from trnsim.nki.notices import as_simulator, warn_of_races, warn_of_spills
+from trnsim.nki.notices import as_simulator, warn_of_races
 from trnsim.nki.precision import widening
 from trnsim.program import Records, Team, has_current_core
 from trnsim.runs import Launchable, Run, called
@@ -237,7 +237,6 @@ def emulate(
             kernel_kwargs=kwargs,
         )
     warn_of_races(result.races + result.doubtful)
-    warn_of_spills(result.overfull)
     return result
 
 

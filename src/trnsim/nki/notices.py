@@ -2,29 +2,21 @@
 
 AWS's simulator runs some things that its compiler refuses, and races of two cores, whose results on
 the chip are undefined. `trnsim.run` refuses both. `nki.simulate` and the other entry points, which
-give no times and under which public test suites pass, run them and warn. They also warn where
-tensors exceed SBUF, as `trnsim.run` does in `Run.overfull`, or PSUM.
+give no times and under which public test suites pass, run them and warn.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from trnsim.errors import IllegalInstruction, SourceLine, user_line
+from trnsim.errors import IllegalInstruction, SourceLine
+from trnsim.user_warnings import warn, warn_of_all
 
 
 class RaceWarning(UserWarning):
     """Two cores touched the same bytes of shared HBM, one of them writing, with no barrier."""
-
-
-class SpillWarning(UserWarning):
-    """Live tensors exceed SBUF or PSUM; AWS's compiler moves some to HBM and back.
-
-    Source: memory-hierarchy-overview.rst, the note on the capacity of on-chip memory.
-    """
 
 
 class SimulatorOnlyWarning(UserWarning):
@@ -32,8 +24,6 @@ class SimulatorOnlyWarning(UserWarning):
 
 
 _is_lenient: ContextVar[bool] = ContextVar("trnsim_nki_is_lenient", default=False)
-_shown: dict[str | tuple[str, type[Warning], int], int] = {}
-"""Python's registry of warnings already shown, by message, category and line."""
 
 
 def is_simulator() -> bool:
@@ -62,7 +52,7 @@ def refuse_or_warn(reason: str, fix: str, source: str, line: SourceLine | None =
     if not _is_lenient.get():
         raise IllegalInstruction(reason, fix=fix, source=source, line=line)
     text = f"{reason}\n  AWS's simulator runs it, the chip does not.\n  fix: {fix}"
-    _warn(f"{text}\n  source: {source}", SimulatorOnlyWarning, line)
+    warn(f"{text}\n  source: {source}", SimulatorOnlyWarning, line)
 
 
 def refuse_list(name: str, value: object) -> None:
@@ -81,21 +71,4 @@ def refuse_list(name: str, value: object) -> None:
 
 def warn_of_races(races: tuple[str, ...]) -> None:
     """Warn once of all races that a run found."""
-    _warn_once(races, RaceWarning)
-
-
-def warn_of_spills(overfull: tuple[str, ...]) -> None:
-    """Warn once of all tensors that exceeded SBUF or PSUM in a run."""
-    _warn_once(overfull, SpillWarning)
-
-
-def _warn_once(found: tuple[str, ...], category: type[Warning]) -> None:
-    if len(found) > 0:
-        more = f"\n  and {len(found) - 1} more" if len(found) > 1 else ""
-        _warn(found[0] + more, category)
-
-
-def _warn(message: str, category: type[Warning], line: SourceLine | None = None) -> None:
-    line = line or user_line()
-    file, number = (line.file, line.line) if line is not None else (__name__, 1)
-    warnings.warn_explicit(message, category, file, number, registry=_shown)
+    warn_of_all(races, RaceWarning)

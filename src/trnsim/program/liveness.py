@@ -1,4 +1,4 @@
-"""Capacity check: the tensors of a program that are live at the same time must fit.
+"""Capacity: the tensors of a program that are live at the same time must fit.
 
 A tensor without an address is live from its first write to its last use, as a compiler would
 allocate it; a Python variable that merely refers to a tensor is not a use.
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from trnsim.errors import OutOfMemory
 from trnsim.memory import Memory
-from trnsim.program.spill import Spill, spilled
+from trnsim.program.rooms import capacity_bytes, capacity_source, in_rooms
+from trnsim.program.spill import NEXT, Spill, spilled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,32 +60,38 @@ def fitted(
 ) -> tuple[list[Program], tuple[OutOfMemory, ...]]:
     """The programs of a launch as AWS's compiler makes them fit, and what it had to fit.
 
+    In whatever order their instructions start, what lives in SBUF and in PSUM fits.
+
     Args:
         programs: the programs of all cores.
-        capacity: "spill" to move what exceeds SBUF to HBM and back; "warn" to leave the programs as
-            they are; "raise" to refuse them.
+        capacity: "spill" to move what exceeds SBUF to HBM, and what exceeds PSUM to SBUF, and back;
+            "warn" to leave the programs as they are; "raise" to refuse them.
 
     Raises:
-        OutOfMemory: where SBUF or PSUM is exceeded and may not be.
+        OutOfMemory: where SBUF or PSUM is exceeded and may not be, or one instruction exceeds it.
     """
     made: list[Program] = []
     found: list[OutOfMemory] = []
     for program in programs:
-        errors = check_capacity(program)
-        refused = [e for memory, e in errors.items() if not _may_exceed(memory, capacity)]
-        if refused:
-            raise refused[0]
-        made.append(program)
-        if capacity == "spill" and errors:
-            spill = spilled(program, _changed_by(one for one in programs if one is not program))
-            made[-1] = spill.program
-            errors = {Memory.SBUF: _spill_warning(program, spill)}
-        found += errors.values()
+        if capacity == "warn":
+            made.append(program)
+            found += check_capacity(program).values()
+            continue
+        others = _changed_by(one for one in programs if one is not program)
+        fits, free = program, list[Memory]()
+        for memory in (Memory.PSUM, Memory.SBUF):
+            error = _exceeded(fits, memory)
+            if error is None:
+                free.append(memory)
+                continue
+            if capacity == "raise":
+                raise error
+            spill = spilled(fits, others, memory)
+            found.append(_spill_warning(fits, memory, spill))
+            fits = spill.program
+        fits = in_rooms(fits, free)
+        made.append(fits)
     return made, tuple(found)
-
-
-def _may_exceed(memory: Memory, capacity: str) -> bool:
-    return capacity == "warn" or (capacity == "spill" and memory is Memory.SBUF)
 
 
 def _changed_by(programs: Iterable[Program]) -> set[int]:
@@ -96,28 +103,27 @@ def _changed_by(programs: Iterable[Program]) -> set[int]:
 
 def check_capacity(program: Program) -> dict[Memory, OutOfMemory]:
     """An error for each of SBUF and PSUM that is exceeded: what is live, with its lines."""
+    errors = {memory: _exceeded(program, memory) for memory in (Memory.SBUF, Memory.PSUM)}
+    return {memory: error for memory, error in errors.items() if error is not None}
+
+
+def _exceeded(program: Program, memory: Memory) -> OutOfMemory | None:
+    """The error for a memory that is exceeded, else None."""
     core = program.core
-    capacities = {
-        Memory.SBUF: int(core.sbuf_partition_bytes),
-        Memory.PSUM: core.psum_banks * core.psum_bank_bytes,
-    }
-    found: dict[Memory, OutOfMemory] = {}
-    for memory, capacity in capacities.items():
-        fullest = peak(program, memory)
-        if fullest.bytes_per_partition > capacity:
-            found[memory] = OutOfMemory(
-                _overfull(program, memory, capacity, fullest),
-                fix=_fix(memory, capacity),
-                source=core.sbuf_partition_bytes.provenance.source,
-                line=fullest.live[0].line,
-            )
-    return found
+    capacity, fullest = capacity_bytes(core, memory), peak(program, memory)
+    if fullest.bytes_per_partition <= capacity:
+        return None
+    return OutOfMemory(
+        _overfull(program, memory, capacity, fullest),
+        fix=f'{_tiled(capacity)}; with capacity="spill" it runs, and the time of the spills is '
+        "estimated",
+        source=capacity_source(core, memory),
+        line=fullest.live[0].line,
+    )
 
 
-def _fix(memory: Memory, capacity: int) -> str:
-    tiled = f"tile the kernel so that at most {capacity} bytes a partition live at once"
-    spilled_ = '; with capacity="spill" it runs, and the time of the spills is estimated'
-    return tiled + spilled_ * (memory is Memory.SBUF)
+def _tiled(capacity: int) -> str:
+    return f"tile the kernel so that at most {capacity} bytes a partition live at once"
 
 
 def _overfull(program: Program, memory: Memory, capacity: int, fullest: Peak) -> str:
@@ -133,20 +139,20 @@ def _overfull(program: Program, memory: Memory, capacity: int, fullest: Peak) ->
     )
 
 
-def _spill_warning(program: Program, spill: Spill) -> OutOfMemory:
+def _spill_warning(program: Program, memory: Memory, spill: Spill) -> OutOfMemory:
     """What was spilled; the largest tensor's line."""
-    capacity = int(program.core.sbuf_partition_bytes)
-    fullest = peak(program, Memory.SBUF)
+    capacity, fullest = capacity_bytes(program.core, memory), peak(program, memory)
     text = "nothing, as parts of these tensors suffice at any time"
     if spill.most is not None:
         text = (
-            f"{spill.saved_bytes:,} bytes saved to HBM and {spill.reloaded_bytes:,} reloaded, "
+            f"{spill.saved_bytes:,} bytes saved to {NEXT[memory].value} and "
+            f"{spill.reloaded_bytes:,} reloaded in {spill.transfers:,} transfers, "
             f"most of them of {spill.most.name or 'the tensor'} from {spill.most.line}"
         )
     return OutOfMemory(
-        f"{_overfull(program, Memory.SBUF, capacity, fullest)}\n"
+        f"{_overfull(program, memory, capacity, fullest)}\n"
         f"  AWS's compiler spills what has no room. Its choice is not public; estimated: {text}",
-        fix=f"tile the kernel so that at most {capacity} bytes a partition live at once",
+        fix=_tiled(capacity),
         source="memory-hierarchy-overview.rst, note on capacity",
         line=(spill.most or fullest.live[0]).line,
     )

@@ -1,4 +1,4 @@
-"""Parts: the pieces of a tensor in SBUF that can be spilled on their own, and who accesses them.
+"""Parts: the pieces of a tensor on chip that can be spilled on their own, and who accesses them.
 
 A kernel may keep many tiles in one tensor, so a whole tensor is too much to move at once. A part is
 a range of bytes of every partition, cut where accesses of the program begin and end.
@@ -13,16 +13,20 @@ from enum import Enum, auto
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from trnsim.memory import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
 
+    import numpy.typing as npt
+
     from trnsim.memory import Box, Tile
     from trnsim.memory.layout import Layout
     from trnsim.program.program import Program
 
-_SBUF = Memory.SBUF
+_HBM = Memory.HBM
 
 MIN_PART_BYTES: Final = 512
 """Length of the shortest part on a partition, if its tensor is longer.
@@ -35,7 +39,7 @@ NEVER: Final = 1 << 62
 
 
 class Touches:
-    """The tiles in SBUF that each instruction reads and writes, if the compiler places them."""
+    """The tiles on chip that each instruction reads and writes, if the compiler places them."""
 
     __slots__ = ("_layouts", "_serials", "_start")
 
@@ -49,9 +53,16 @@ class Touches:
         for sign, tiles in ((0, reads), (-1, writes)):
             for tile in tiles:
                 storage = tile.storage
-                if storage.memory is _SBUF and storage.serial in uses:
+                if storage.memory is not _HBM and storage.serial in uses:
                     self._serials.append(storage.serial ^ sign)
                     self._layouts.append(tile.layout)
+        self._start.append(len(self._serials))
+
+    def append(self, touched: Iterable[tuple[int, Layout, bool]]) -> None:
+        """Append an instruction's tiles, as `of` gives them."""
+        for serial, layout, is_written in touched:
+            self._serials.append(~serial if is_written else serial)
+            self._layouts.append(layout)
         self._start.append(len(self._serials))
 
     def of(self, index: int) -> Iterator[tuple[int, Layout, bool]]:
@@ -60,11 +71,25 @@ class Touches:
             serial = self._serials[place]
             yield max(serial, ~serial), self._layouts[place], serial < 0
 
-    def boxes(self) -> dict[int, set[Box]]:
-        """Serial -> the distinct boxes accessed."""
+    def serials(self, index: int) -> list[int]:
+        """The storages of the tiles of instruction `index`."""
+        signed = self._serials[self._start[index] : self._start[index + 1]]
+        return [serial if serial >= 0 else ~serial for serial in signed]
+
+    def columns(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """(serial, instruction) of each access."""
+        serials = np.array(self._serials, np.int64)
+        start: npt.NDArray[np.int64] = np.array(self._start, np.int64)
+        counts = start[1:] - start[:-1]
+        return np.maximum(serials, ~serials), np.repeat(np.arange(len(counts)), counts)
+
+    def boxes(self, among: Container[int]) -> dict[int, set[Box]]:
+        """Serial -> the distinct boxes accessed, of the storages whose serials are in `among`."""
         found: defaultdict[int, set[Box]] = defaultdict(set)
-        for serial, layout in zip(self._serials, self._layouts, strict=True):
-            found[max(serial, ~serial)].add(layout.box)
+        for sign, layout in zip(self._serials, self._layouts, strict=True):
+            serial = max(sign, ~sign)
+            if serial in among:
+                found[serial].add(layout.box)
         return found
 
 
@@ -115,19 +140,20 @@ class Access(NamedTuple):
 
 
 class Division:
-    """The parts of a program's tensors in SBUF.
+    """The parts of a program's tensors in a memory on chip.
 
     Attributes:
         parts: all parts.
         accesses: for each instruction, its accesses, one per part.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, memory: Memory) -> None:
         self.parts: list[Part] = []
         self._cuts: dict[int, list[int]] = {}
         self._first: dict[int, int] = {}
         self._rows: dict[int, tuple[int, int]] = {}
-        for serial, boxes in program.touches.boxes().items():
+        own = {serial for serial, use in program.uses.items() if use.memory is memory}
+        for serial, boxes in program.touches.boxes(own).items():
             self._divide(serial, boxes, program.uses[serial].row_bytes)
         self.accesses: list[list[Access]] = [[] for _ in range(len(program))]
         coming: dict[int, tuple[int, Kind]] = {}
@@ -163,6 +189,8 @@ class Division:
         """Part -> kind of access, of one instruction."""
         kinds: dict[int, Kind] = {}
         for serial, layout, is_written in touched:
+            if serial not in self._cuts:
+                continue
             box, cuts, first = layout.box, self._cuts[serial], self._first[serial]
             low, high = self._rows[serial]
             is_dense = box.first_row == low and box.last_row == high and layout.nbytes == box.nbytes

@@ -8,22 +8,22 @@ core or for another set of constants.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import Cost, Dims, Engine, Instruction
 from trnsim.memory import Memory
 from trnsim.memory.storage import next_serial
+from trnsim.program.dependencies import Before
 from trnsim.program.parts import Touches
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
     from trnsim.arch import NeuronCore
     from trnsim.errors import SourceLine
     from trnsim.memory import Storage, Tile
-    from trnsim.program.dependencies import Before
 
 
 _HBM = Memory.HBM
@@ -100,8 +100,8 @@ class Program:
         uses: serial -> use of each storage whose address the kernel did not fix.
         tensor_of: the serial of the HBM tensor that instruction i moves, or -1.
         first_serial: lower bound of the serials of its own storages.
-        touches: the tiles in SBUF that each instruction accesses, those in `uses`.
-        unspilled: the program as it was issued, where this one has spills; else None.
+        touches: the tiles on chip that each instruction accesses, those in `uses`.
+        as_issued: the program as it was issued, where this one has rooms or spills; else None.
     """
 
     core: NeuronCore
@@ -113,7 +113,7 @@ class Program:
     tensor_of: array[int] = field(default_factory=lambda: array("l"))
     first_serial: int = field(default_factory=next_serial)
     touches: Touches = field(default_factory=Touches)
-    unspilled: Program | None = None
+    as_issued: Program | None = None
     _waits_for: array[int] = field(default_factory=lambda: array("l"))
     _waits_start: array[int] = field(default_factory=lambda: array("l", [0]))
     _follows: array[int] = field(default_factory=lambda: array("l"))
@@ -126,10 +126,7 @@ class Program:
     def append(self, which: int, before: Before, line: SourceLine | None) -> None:
         """Append one instruction."""
         self.which.append(which)
-        self._waits_for.extend(before.waits_for)
-        self._waits_start.append(len(self._waits_for))
-        self._follows.extend(before.follows)
-        self._follows_start.append(len(self._follows))
+        self._extend(before)
         index = -1
         if line is not None:
             index = self._line_index.setdefault(line, len(self.lines))
@@ -137,10 +134,21 @@ class Program:
                 self.lines.append(line)
         self.line_of.append(index)
 
+    def _extend(self, before: Before) -> None:
+        self._waits_for.extend(before.waits_for)
+        self._waits_start.append(len(self._waits_for))
+        self._follows.extend(before.follows)
+        self._follows_start.append(len(self._follows))
+
     @property
     def issued(self) -> Program:
-        """The instructions that the kernel issued, without spills."""
-        return self if self.unspilled is None else self.unspilled
+        """The program as the kernel issued it, without rooms and spills."""
+        return self if self.as_issued is None else self.as_issued
+
+    @property
+    def is_spilled(self) -> bool:
+        """Whether some of its data are moved to another memory and back."""
+        return any(one.is_spill for one in self.checked)
 
     def timing(self) -> Hashable:
         """Equal for programs of one core type that take the same time among the same others."""
@@ -167,6 +175,49 @@ class Program:
     def follows(self, index: int) -> Sequence[int]:
         """Further instructions on its engine that instruction `index` may not overtake."""
         return self._follows[self._follows_start[index] : self._follows_start[index + 1]]
+
+    def waiting(self, after: Mapping[int, Collection[int]]) -> Program:
+        """This program with instructions that come after further ones, by index.
+
+        An instruction waits for those of other engines, and may not overtake those of its own.
+        """
+        if not after:
+            return self
+        made = replace(
+            self,
+            as_issued=self.issued,
+            _waits_for=array("l"),
+            _waits_start=array("l", [0]),
+            _follows=array("l"),
+            _follows_start=array("l", [0]),
+        )
+        done = 0
+        for index in sorted(after):
+            made._copy_before(self, done, index)  # noqa: SLF001  of the same class
+            made._extend(self._before_too(index, after[index]))  # noqa: SLF001  as above
+            done = index + 1
+        made._copy_before(self, done, len(self))  # noqa: SLF001  as above
+        return made
+
+    def _before_too(self, index: int, others: Iterable[int]) -> Before:
+        """What an instruction comes after, others too."""
+        waits_for, follows = set(self.waits_for(index)), set(self.follows(index))
+        engine = self.instruction(index).engine
+        for earlier in others:
+            is_own = engine is not Engine.dma and self.instruction(earlier).engine is engine
+            (follows if is_own else waits_for).add(earlier)
+        return Before(sorted(waits_for), sorted(follows - waits_for))
+
+    def _copy_before(self, other: Program, first: int, last: int) -> None:
+        """Append what the instructions of a range of another program come after."""
+        columns = (
+            (self._waits_for, self._waits_start, other._waits_for, other._waits_start),
+            (self._follows, self._follows_start, other._follows, other._follows_start),
+        )
+        for values, starts, others, other_starts in columns:
+            shift = len(values) - other_starts[first]
+            values.extend(others[other_starts[first] : other_starts[last]])
+            starts.extend(start + shift for start in other_starts[first + 1 : last + 1])
 
     def note_use(self, index: int, reads: Iterable[Tile], writes: Iterable[Tile]) -> None:
         """Extend the live ranges of the storages that instruction `index` accesses."""

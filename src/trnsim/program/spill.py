@@ -1,13 +1,13 @@
-"""Spills: transfers between SBUF and HBM that a program needs whose live data exceed SBUF.
+"""Spills: what a program whose live data exceed SBUF or PSUM moves to another memory and back.
 
 "If the total size of the live data being used by a NKI kernel overflows the capacity of any on-chip
-memory, the Neuron compiler will insert the necessary spills or refills" (Source:
-memory-hierarchy-overview.rst, note on capacity). What it spills is not public. Here, in the order
-of issue, the part whose next use is farthest away gives way (Belady). It is saved unless HBM has
-its data, and reloaded before its next use. A load of an input for which there is no room is put off
-until its data are needed. A part takes the room that was given up first, and waits for the accesses
-to what was there before; a little room is given up in advance, so that transfers need not wait for
-the computation. Fragmentation is not modelled.
+memory, the Neuron compiler will insert the necessary spills or refills between that memory and the
+next-tier memory" (Source: memory-hierarchy-overview.rst, note on capacity): from SBUF to HBM by
+DMA, from PSUM to SBUF by copies of the Vector Engine. What it spills is not public. Here, in the
+order of issue, the part whose next use is farthest away gives way (Belady). It is saved unless HBM
+has its data, and reloaded before its next use. A load of an input for which there is no room is put
+off until its data are needed. A part takes room as `program.rooms` says; a little room is given up
+in advance, so that transfers need not wait for the computation.
 
 The spilled program serves timing alone: values and hazards are those of the issued one.
 """
@@ -15,26 +15,30 @@ The spilled program serves timing alone: values and hazards are those of the iss
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict, deque
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from trnsim.dtypes import UINT8
+from trnsim.dtypes import FLOAT32, UINT8
 from trnsim.errors import OutOfMemory
-from trnsim.isa import DmaCopy, Engine
+from trnsim.isa import DmaCopy, Engine, TensorCopy
 from trnsim.memory import AccessPattern, Memory, Storage, Tile
 from trnsim.memory.storage import next_serial
 from trnsim.program.dependencies import Before
 from trnsim.program.parts import NEVER, Access, Division, Kind, Part
 from trnsim.program.program import Checked, Program, StorageUse
+from trnsim.program.rooms import Room, capacity_bytes, capacity_source
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from trnsim.arch import NeuronCore
     from trnsim.errors import SourceLine
+
+NEXT: Final = {Memory.PSUM: Memory.SBUF, Memory.SBUF: Memory.HBM}
+"""The next tier of the hierarchy, which takes what is spilled."""
 
 _WHOLE_SPEED_BYTES: Final = 4096
 """Bytes of a partition from which on transfers are nearly as fast as DMA engines are.
@@ -45,32 +49,35 @@ Source: nki-dma-overview.rst, Performance Considerations.
 
 @dataclass(frozen=True, slots=True)
 class Spill:
-    """A program with the transfers that keep its data within SBUF.
+    """A program with the transfers that keep its data within a memory on chip.
 
     Attributes:
         program: the instructions with the transfers among them.
-        saved_bytes: bytes moved to HBM.
+        saved_bytes: bytes moved to the next memory.
         reloaded_bytes: bytes moved back.
+        transfers: how many instructions move them.
         most: the tensor of which most bytes were moved; None if none was.
     """
 
     program: Program
     saved_bytes: int
     reloaded_bytes: int
+    transfers: int
     most: StorageUse | None
 
 
-def spilled(program: Program, changed: Collection[int] = ()) -> Spill:
+def spilled(program: Program, changed: Collection[int] = (), memory: Memory = Memory.SBUF) -> Spill:
     """`program` with spills, as AWS's compiler might insert them.
 
     Args:
         program: the issued program.
         changed: serials of the tensors in HBM that other cores write.
+        memory: SBUF or PSUM, whose data are moved.
 
     Raises:
-        OutOfMemory: where one instruction needs more than SBUF holds.
+        OutOfMemory: where one instruction needs more than the memory holds.
     """
-    return _Spiller(program, changed).run()
+    return _Spiller(program, changed, memory).run()
 
 
 @dataclass(slots=True)
@@ -79,12 +86,12 @@ class _Residence:
 
     Attributes:
         next_use: the next issued instruction that needs its data.
-        is_here: whether it is in SBUF.
+        is_here: whether it is in its memory.
         is_filled: whether it has data.
-        is_copied: whether HBM has its data.
+        is_copied: whether the next memory has its data.
         is_loaded: whether its data were copied from tensors in HBM that nothing changes.
         writers: the instructions that gave it its data since it was last saved.
-        users: the instructions that accessed it since it came to SBUF; of a compute engine, which
+        users: the instructions that accessed it since it came there; of a compute engine, which
             works nearly in order, the last one.
         arrived: the first of them.
         saved: the instruction that saved it last, or -1.
@@ -103,51 +110,27 @@ class _Residence:
     reloaded: int = -1
 
 
-class _Room:
-    """The bytes of a partition that are free, in the order in which they were given up."""
-
-    def __init__(self, nbytes: int) -> None:
-        self.free_bytes = nbytes
-        self._pieces: deque[tuple[int, list[int]]] = deque([(nbytes, [])])
-
-    def give(self, nbytes: int, users: list[int]) -> None:
-        """Take back room, which is free once `users` have ended."""
-        self.free_bytes += nbytes
-        self._pieces.append((nbytes, users))
-
-    def take(self, nbytes: int) -> list[int]:
-        """Hand out room; returns the instructions that have to end before it is used."""
-        self.free_bytes -= nbytes
-        after: list[int] = []
-        while nbytes:
-            size, users = self._pieces.popleft()
-            after += users
-            if size > nbytes:
-                self._pieces.appendleft((size - nbytes, users))
-            nbytes -= min(size, nbytes)
-        return after
-
-
 class _Rewriter:
     """Builds the spilled program.
 
     Attributes:
         program: the spilled program so far.
-        moved: serial of a tensor in SBUF -> its bytes saved and reloaded so far.
+        moved: serial of a tensor in the memory -> its bytes saved and reloaded so far.
     """
 
-    def __init__(self, issued: Program) -> None:
+    def __init__(self, issued: Program, memory: Memory) -> None:
         self._issued = issued
+        self._memory = memory
         self.program = Program(
             issued.core,
             checked=list(issued.checked),
             first_serial=issued.first_serial,
-            unspilled=issued,
+            as_issued=issued.issued,
         )
         self.moved: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
         self._place = array("q", [-1]) * len(issued)
-        self._moved: set[Part] = set()
-        self._areas: dict[tuple[str, SourceLine | None], int] = {}
+        self._moved: set[tuple[Part, int]] = set()
+        self._areas: dict[Part | tuple[str, SourceLine | None], int] = {}
         self._transfers: dict[tuple[int, int, int, bool], int] = {}
 
     def copy(self, index: int, after: Iterable[int]) -> int:
@@ -160,20 +143,26 @@ class _Rewriter:
             issued.which[index], Before(sorted(waits_for), follows), issued.line(index)
         )
         self.program.tensor_of.append(issued.tensor_of[index])
+        self.program.touches.append(
+            touch for touch in issued.touches.of(index) if self._is_elsewhere(touch[0])
+        )
         place[index] = now
         return now
 
     def move(self, part: Part, after: Iterable[int], before: int, *, is_save: bool) -> int:
         """Append a transfer of `part`, for issued instruction `before`; returns its place."""
         now, program = len(self.program), self.program
-        area = self._area(part)
+        area = self._area(part, is_save=is_save)
         use = program.uses[area]
         which = self._transfer(part, area, is_save=is_save)
         program.append(which, Before(sorted(set(after)), []), self._issued.line(before))
-        program.tensor_of.append(area)
+        program.tensor_of.append(area if use.memory is Memory.HBM else -1)
+        (read,), (written,) = program.instruction(now).instruction.accesses()
+        layout = (written if is_save else read).layout
+        program.touches.append([(area, layout, is_save)] if use.memory is not Memory.HBM else [])
         use.last_use = now
-        if part not in self._moved:
-            self._moved.add(part)
+        if (part, area) not in self._moved:
+            self._moved.add((part, area))
             use.nbytes += part.nbytes
         if is_save:
             use.first_write = now if use.first_write < 0 else use.first_write
@@ -199,25 +188,32 @@ class _Rewriter:
             kept.arrived = place
 
     def end(self) -> Program:
-        """The spilled program, with the lives of tensors that are not in SBUF."""
+        """The spilled program, with the lives of tensors in other memories."""
         place = self._place
         for serial, use in self._issued.uses.items():
-            if use.memory is not Memory.SBUF:
+            if use.memory is not self._memory:
                 first = place[use.first_write] if use.first_write >= 0 else -1
                 moved = replace(use, first_write=first, last_use=place[use.last_use])
                 self.program.uses[serial] = moved
         return self.program
 
-    def _area(self, part: Part) -> int:
-        """The serial of the room in HBM for what one line allocates."""
-        use = self._issued.uses[part.serial]
-        serial = self._areas.setdefault((use.name, use.line), next_serial())
-        if serial not in self.program.uses:
+    def _is_elsewhere(self, serial: int) -> bool:
+        return self._issued.uses[serial].memory is not self._memory
+
+    def _area(self, part: Part, *, is_save: bool) -> int:
+        """The serial of the room for a part in the next memory.
+
+        In HBM what one line allocates has one; in SBUF each save takes room of its own.
+        """
+        use, memory = self._issued.uses[part.serial], NEXT[self._memory]
+        key = (use.name, use.line) if memory is Memory.HBM else part
+        if key not in self._areas or (is_save and key is part):
+            self._areas[key] = serial = next_serial()
             name = f"spill of {use.name or 'tensor'}"
             self.program.uses[serial] = StorageUse(
-                Memory.HBM, part.row_bytes, 0, name, use.line, -1, -1, is_spill=True
+                memory, part.row_bytes, 0, name, use.line, -1, -1, is_spill=True
             )
-        return serial
+        return self._areas[key]
 
     def _transfer(self, part: Part, area: int, *, is_save: bool) -> int:
         """The number of the distinct instruction that moves `part`."""
@@ -227,52 +223,60 @@ class _Rewriter:
             name = self.program.uses[area].name
             which = self._transfers[key] = len(self.program.checked)
             shape = part.rows, part.row_bytes
-            self.program.checked.append(_copy(self.program.core, shape, name, is_save=is_save))
+            made = _moving(self._memory, self.program.core, shape, name, is_save=is_save)
+            self.program.checked.append(made)
         return which
 
 
-def _copy(core: NeuronCore, shape: tuple[int, int], name: str, *, is_save: bool) -> Checked:
-    """A transfer of `shape` bytes between SBUF and the room in HBM with this name."""
-    nbytes, pattern = shape[0] * shape[1], AccessPattern.dense(shape, 1)
-    on_chip, in_hbm = (
-        Tile(Storage(memory, nbytes, shape[1], name=name), UINT8, pattern)
-        for memory in (Memory.SBUF, Memory.HBM)
+def _moving(
+    memory: Memory, core: NeuronCore, shape: tuple[int, int], name: str, *, is_save: bool
+) -> Checked:
+    """A transfer of `shape` bytes between a memory and the room with this name in the next one."""
+    dtype = UINT8 if memory is Memory.SBUF or shape[1] % FLOAT32.itemsize else FLOAT32
+    pattern = AccessPattern.dense((shape[0], shape[1] // dtype.itemsize), dtype.itemsize)
+    here, there = (
+        Tile(Storage(which, shape[0] * shape[1], shape[1], name=name), dtype, pattern)
+        for which in (memory, NEXT[memory])
     )
-    copy = DmaCopy(in_hbm, on_chip) if is_save else DmaCopy(on_chip, in_hbm)
-    dims = copy.verify(core)
-    return Checked(copy, dims, Engine.dma, copy.price(core, dims), is_spill=True)
+    dst, src = (there, here) if is_save else (here, there)
+    move = DmaCopy(dst, src) if memory is Memory.SBUF else TensorCopy(dst, src)
+    dims = move.verify(core)
+    return Checked(move, dims, move.chosen_engine(core), move.price(core, dims), is_spill=True)
 
 
 def _ahead_bytes(core: NeuronCore) -> int:
-    """Bytes of a partition that are transferred while one transfer is under way."""
-    rows = int(core.partitions)
-    cost = _copy(core, (rows, _WHOLE_SPEED_BYTES), "", is_save=False).cost
+    """Bytes of a partition of SBUF that are transferred while one transfer is under way."""
+    shape = int(core.partitions), _WHOLE_SPEED_BYTES
+    cost = _moving(Memory.SBUF, core, shape, "", is_save=False).cost
     under_way = 1 + ceil(cost.latency_s / cost.interval_s)
     return under_way * _WHOLE_SPEED_BYTES
 
 
 class _Spiller:
-    """Walks through a program in issue order and decides which parts are in SBUF."""
+    """Walks through a program in issue order and decides which parts are in a memory."""
 
-    def __init__(self, program: Program, changed: Collection[int]) -> None:
-        division = Division(program)
+    def __init__(self, program: Program, changed: Collection[int], memory: Memory) -> None:
+        division = Division(program, memory)
         self._issued = program
         self._accesses = division.accesses
         self._parts = division.parts
         self._kept = [_Residence() for _ in division.parts]
-        self._room = _Room(int(program.core.sbuf_partition_bytes))
-        self._out = _Rewriter(program)
+        self._memory = memory
+        self._room = Room(capacity_bytes(program.core, memory))
+        self._out = _Rewriter(program, memory)
         self._farthest: list[tuple[int, int]] = []
         self._put_off: set[int] = set()
         # Parts may fit where whole tensors do not.
-        fits = division.peak_bytes() <= program.core.sbuf_partition_bytes
-        self._ahead_bytes = 0 if fits else _ahead_bytes(program.core)
+        goes_ahead = memory is Memory.SBUF and division.peak_bytes() > self._room.free_bytes
+        self._ahead_bytes = _ahead_bytes(program.core) if goes_ahead else 0
         self._inputs = {
             serial
             for serial, use in program.uses.items()
             if use.memory is Memory.HBM and not use.written_bytes and serial not in changed
         }
-        self._loads = [_loads_alike(checked) for checked in program.checked]
+        self._loads = [
+            memory is Memory.SBUF and _loads_alike(checked) for checked in program.checked
+        ]
 
     def run(self) -> Spill:
         """The spilled program."""
@@ -286,7 +290,9 @@ class _Spiller:
         program, moved = self._out.end(), self._out.moved
         saved, reloaded = (sum(one[way] for one in moved.values()) for way in (0, 1))
         most = max(moved, key=lambda serial: sum(moved[serial]), default=None)
-        return Spill(program, saved, reloaded, None if most is None else self._issued.uses[most])
+        transfers = len(program) - len(self._issued)
+        largest = None if most is None else self._issued.uses[most]
+        return Spill(program, saved, reloaded, transfers, largest)
 
     def _can_wait(self, index: int) -> bool:
         """Whether instruction `index` is a load of an input for which there is no room yet."""
@@ -300,7 +306,7 @@ class _Spiller:
         return is_new and self._room.free_bytes < self._lacking(index) + self._ahead_bytes
 
     def _lacking(self, index: int) -> int:
-        """The bytes of a partition that `index` accesses and that are not in SBUF."""
+        """The bytes of a partition that `index` accesses and that are elsewhere."""
         absent = (one.part for one in self._accesses[index] if not self._kept[one.part].is_here)
         return sum(self._parts[part].row_bytes for part in absent)
 
@@ -332,7 +338,7 @@ class _Spiller:
             self._access(index, place, one)
 
     def _arrive(self, index: int, access: Access) -> list[int]:
-        """Bring a part to SBUF; returns the instructions that its user has to wait for."""
+        """Bring a part back; returns the instructions that its user has to wait for."""
         part, kept = self._parts[access.part], self._kept[access.part]
         after = self._room.take(part.row_bytes)
         kept.is_here = True
@@ -400,7 +406,7 @@ class _Spiller:
         self._leave(number)
 
     def _pop_farthest(self, now: int) -> int | None:
-        """The part in SBUF whose next use is farthest behind `now`; None if all are needed now."""
+        """The part that is here and used farthest behind `now`; None if all are needed now."""
         needed: list[tuple[int, int]] = []
         found = None
         while self._farthest and found is None:
@@ -420,15 +426,16 @@ class _Spiller:
         needed = sum(self._parts[one.part].row_bytes for one in self._accesses[index])
         core = self._issued.core
         return OutOfMemory(
-            f"SBUF of {core.name} holds {int(core.sbuf_partition_bytes)} bytes a partition; "
+            f"{self._memory.value} of {core.name} holds {capacity_bytes(core, self._memory)} bytes "
+            "a partition; "
             f"{self._issued.instruction(index).opcode} alone accesses {needed}",
             fix="give it smaller tiles: what one instruction accesses cannot be spilled",
-            source=core.sbuf_partition_bytes.provenance.source,
+            source=capacity_source(core, self._memory),
             line=self._issued.line(index),
         )
 
     def _leave(self, number: int) -> None:
-        """Take a part out of SBUF; its room is free after all accesses to it."""
+        """Take a part out of its memory; its room is free after all accesses to it."""
         kept, part = self._kept[number], self._parts[number]
         users = list(kept.users.values())
         self._out.live(part, kept.arrived, max(users))

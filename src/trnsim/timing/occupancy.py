@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from trnsim.isa import Engine
+
 if TYPE_CHECKING:
     from trnsim.memory import Memory
+    from trnsim.program import StorageUse
     from trnsim.timing.timeline import Timeline
 
 Seconds = npt.NDArray[np.float64]
@@ -87,26 +90,59 @@ def critical_steps(timeline: Timeline) -> Steps:
 
 
 @dataclass(frozen=True, slots=True)
+class Lives:
+    """When the tensors of a memory that have no fixed address live, one entry a tensor.
+
+    Attributes:
+        uses: the tensors.
+        begin_s: when the first access to each one starts.
+        end_s: when its bytes are free: all transfers that access it have ended, and the compute
+            engines have let go of it.
+    """
+
+    uses: list[StorageUse]
+    begin_s: Seconds
+    end_s: Seconds
+
+
+def lives(timeline: Timeline, memory: Memory) -> Lives:
+    """When each tensor of `memory` lives."""
+    program, spans = timeline.program, columns(timeline)
+    is_transfer = np.array([one.engine is Engine.dma for one in program.checked], np.bool_)
+    free_s = np.where(is_transfer[spans.which], spans.end_s, spans.busy_until_s)
+    places = {serial: n for n, serial in enumerate(program.uses)}
+    uses = list(program.uses.values())
+    begin_s = spans.start_s[[max(use.first_write, 0) for use in uses]] if uses else np.zeros(0)
+    end_s = free_s[[use.last_use for use in uses]] if uses else np.zeros(0)
+    serials, index = program.touches.columns()
+    tensor = np.array([places[serial] for serial in serials.tolist()], np.int64)
+    np.minimum.at(begin_s, tensor, spans.start_s[index])
+    np.maximum.at(end_s, tensor, free_s[index])
+    own = [n for n, use in enumerate(uses) if use.memory is memory]
+    return Lives([uses[n] for n in own], begin_s[own], end_s[own])
+
+
+@dataclass(frozen=True, slots=True)
 class Occupancy:
     """Bytes per partition in use over time: `level_bytes[i]` from `time_s[i]` on."""
 
     time_s: Seconds
     level_bytes: Integers
 
+    @property
+    def peak_bytes(self) -> int:
+        """The most bytes of a partition in use at once."""
+        return int(self.level_bytes.max(initial=0))
+
 
 def occupancy(timeline: Timeline, memory: Memory) -> Occupancy:
     """Bytes per partition in use in `memory` over time.
 
-    A tensor occupies its bytes from the start of its first write to the end of its last use. As
-    engines overlap in time, the maximum may exceed `program.peak`, which follows the issue order.
     Tensors at addresses fixed by the kernel are not counted.
     """
-    spans = columns(timeline)
-    uses = [use for use in timeline.program.uses.values() if use.memory is memory]
-    first = np.array([use.first_write for use in uses], np.int64)
-    last = np.array([use.last_use for use in uses], np.int64)
-    row_bytes = np.array([use.row_bytes for use in uses], np.int64)
-    time_s = np.concatenate([spans.start_s[first], spans.end_s[last]])
+    found = lives(timeline, memory)
+    row_bytes = np.array([use.row_bytes for use in found.uses], np.int64)
+    time_s = np.concatenate([found.begin_s, found.end_s])
     change = np.concatenate([row_bytes, -row_bytes])
     # At equal times, ends come before starts.
     order = np.lexsort((change, time_s))

@@ -186,9 +186,15 @@ class Timeline:
         program = self.program
         return alone(program, program.core, self.order, self._rank, placement).device_time_s
 
-    def device_time_after_s(self, placement: Callable[[int], Placement]) -> float:
-        """`undisturbed_s` with instruction i placed by `placement(i)`, in an order chosen anew."""
-        return changed(self.program, self.order.policy, placement).device_time_s
+    def device_time_after_s(
+        self, placement: Callable[[int], Placement], *, keeps_rooms: bool = True
+    ) -> float:
+        """`undisturbed_s` with instruction i placed by `placement(i)`, in an order chosen anew.
+
+        Where tensors change, the kernel does not keep the rooms that they take (`program.rooms`).
+        """
+        program = self.program if keeps_rooms else self.program.issued
+        return changed(program, self.order.policy, placement).device_time_s
 
     def two_in_flight_s(self) -> float:
         """`undisturbed_s` if the program's second half ran beside its first, independent of it."""

@@ -111,6 +111,6 @@ def test_what_works_on_larger_tiles_already_stays(kernel, factors):
 
 
 def test_a_spilled_program_whose_tiles_are_not_known_gets_none(spilling):
-    assert spilling.program.unspilled is not None
+    assert spilling.program.is_spilled
     assert short_streams(Examination(spilling), 512) is None
     assert part_of_array(Examination(spilling), 0.5) is None

@@ -16,6 +16,7 @@ from trnsim.profile.analysis.gains import gains
 from trnsim.profile.analysis.roofline import roofline
 from trnsim.profile.measures.core import Core
 from trnsim.profile.measures.lines import line_text, time_by_line
+from trnsim.program import capacity_bytes
 from trnsim.timing.occupancy import columns, critical_steps, occupancy
 
 if TYPE_CHECKING:
@@ -183,19 +184,14 @@ def _advice(advice: Advice, numbers: dict[SourceLine, int]) -> Data:
 
 
 def _memories(timeline: Timeline) -> list[Data]:
-    core = timeline.program.core
-    capacities = {
-        Memory.SBUF: int(core.sbuf_partition_bytes),
-        Memory.PSUM: core.psum_banks * core.psum_bank_bytes,
-    }
     rows: list[Data] = []
-    for memory, capacity in capacities.items():
+    for memory in (Memory.SBUF, Memory.PSUM):
         used = occupancy(timeline, memory)
         time_s, level_bytes = _thinned(used.time_s, used.level_bytes)
         rows.append(
             {
                 "name": memory.value,
-                "capacity_bytes": capacity,
+                "capacity_bytes": capacity_bytes(timeline.program.core, memory),
                 "time": _column_ns(time_s),
                 "bytes": level_bytes.tolist(),
             }

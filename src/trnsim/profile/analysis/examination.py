@@ -71,18 +71,24 @@ class Examination:
         return np.flatnonzero(np.isin(self.spans.which, whiches))
 
     def time_after_s(
-        self, changed: dict[int, Placement], one_by_one: dict[int, Placement] | None = None
+        self,
+        changed: dict[int, Placement],
+        one_by_one: dict[int, Placement] | None = None,
+        *,
+        keeps_rooms: bool = True,
     ) -> float:
         """The device time with other placements, ordered anew.
 
         Args:
             changed: placements by distinct instruction.
             one_by_one: placements by issued instruction, which come first.
+            keeps_rooms: whether tensors keep the rooms that they take.
         """
         placements = [changed.get(which, own) for which, own in enumerate(self.recorded)]
         which_of, single = self.program.which, one_by_one or {}
         return self.timeline.device_time_after_s(
-            lambda index: single.get(index) or placements[which_of[index]]
+            lambda index: single.get(index) or placements[which_of[index]],
+            keeps_rooms=keeps_rooms,
         )
 
     def costliest_line(self, indices: Integers) -> SourceLine | None:

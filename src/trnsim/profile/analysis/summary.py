@@ -19,9 +19,9 @@ from trnsim.profile.analysis.faster import faster_gains_s
 from trnsim.profile.measures.metrics import Value, Values, measure
 from trnsim.profile.measures.traffic import Totals
 from trnsim.profile.units import bytes_text, percent_text, rate_text, time_text
-from trnsim.program import peak
+from trnsim.program import capacity_bytes
 from trnsim.timing.expectation import unseen_error
-from trnsim.timing.occupancy import critical_steps
+from trnsim.timing.occupancy import critical_steps, occupancy
 
 if TYPE_CHECKING:
     from trnsim.program import Program
@@ -76,9 +76,9 @@ class Summary:
         engines: the engines that worked, busiest first.
         instructions: number of instructions issued.
         opcodes: instructions by opcode, most frequent first.
-        sbuf_peak_bytes: most bytes in use in a partition of SBUF, by issue order.
+        sbuf_peak_bytes: most bytes in use at once in a partition of SBUF.
         sbuf_bytes: capacity of a partition.
-        psum_peak_bytes: most bytes in use in a partition of PSUM, by issue order.
+        psum_peak_bytes: most bytes in use at once in a partition of PSUM.
         psum_bytes: capacity of a partition.
         facts: number of the core's facts by kind ("documented" ...).
         assumed: names of those that are assumed.
@@ -179,10 +179,10 @@ def summarize(timeline: Timeline) -> Summary:
         engines=engines,
         instructions=len(program),
         opcodes=_opcodes(program),
-        sbuf_peak_bytes=peak(program, Memory.SBUF).bytes_per_partition,
-        sbuf_bytes=int(core.sbuf_partition_bytes),
-        psum_peak_bytes=peak(program, Memory.PSUM).bytes_per_partition,
-        psum_bytes=core.psum_banks * core.psum_bank_bytes,
+        sbuf_peak_bytes=occupancy(timeline, Memory.SBUF).peak_bytes,
+        sbuf_bytes=capacity_bytes(core, Memory.SBUF),
+        psum_peak_bytes=occupancy(timeline, Memory.PSUM).peak_bytes,
+        psum_bytes=capacity_bytes(core, Memory.PSUM),
         facts={kind.value: len(facts[kind]) for kind in Evidence},
         assumed=tuple(name for name, _ in facts[Evidence.ASSUMED]),
         metrics=measured.values,

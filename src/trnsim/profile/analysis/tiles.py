@@ -119,10 +119,10 @@ def _reuse(examined: Examination, kinds: set[int]) -> Reuse:
 
     Those that wait for each other's results are never merged.
     """
-    program = examined.program
+    program = examined.program.issued
     issued = examined.issued(list(kinds)).tolist()
-    inputs = [_inputs(program, index) for index in issued]
-    if not all(inputs):
+    inputs = [] if examined.program.is_spilled else [_inputs(program, index) for index in issued]
+    if not inputs or not all(inputs):
         return Reuse(1, 1, 1)
     products = sum(not _adds(program, index, kinds) for index in issued)
     turns = _turns(program, kinds)
@@ -156,12 +156,11 @@ def _inputs(program: Program, index: int) -> tuple[_Place, ...]:
 
 
 def _touched(program: Program, index: int) -> list[tuple[_Place, tuple[int, ...], bool]]:
-    """(place, shape, whether it is written) of each tile in SBUF, where the program knows them."""
-    if program.unspilled is not None:
-        return []
+    """(place, shape, whether it is written) of each tile in SBUF."""
     return [
         ((serial, layout.box), layout.pattern.shape, is_written)
         for serial, layout, is_written in program.touches.of(index)
+        if program.uses[serial].memory is Memory.SBUF
     ]
 
 
@@ -176,7 +175,7 @@ def _merged(examined: Examination, mergers: dict[int, Merger], **figures: Any) -
     """The repair that merges matmuls with their surroundings; None where there are none."""
     if not mergers:
         return None
-    program = examined.program
+    program = examined.program.issued
     placements = _placed(examined, mergers)
     around = _grown(examined, _feeders(program, mergers), first=True)
     around |= _grown(examined, _readers(program, mergers), first=False)
@@ -186,7 +185,8 @@ def _merged(examined: Examination, mergers: dict[int, Merger], **figures: Any) -
         "opcodes": ", ".join(sorted({program.checked[which].opcode for which in mergers})),
         "around": _around_text(program, around),
     }
-    return Repair(affected, examined.time_after_s({}, placements | around), figures)
+    after_s = examined.time_after_s({}, placements | around, keeps_rooms=False)
+    return Repair(affected, after_s, figures)
 
 
 def _placed(examined: Examination, mergers: dict[int, Merger]) -> dict[int, Placement]:

@@ -133,8 +133,8 @@ function showCards() {
       `${bytes(m.hbm_read_bytes)} in, ${bytes(m.hbm_write_bytes)} out`),
     card("Tensor Engine", `${percent(m.mfu_estimated_percent / 100)} MFU`,
       `${rate(m.hardware_flops, "FLOP")}, ${percent(m.hfu_estimated_percent / 100)} HFU`),
-    card("SBUF peak", bytes(s.sbuf_peak_bytes), `of ${bytes(s.sbuf_bytes)}, issue order`),
-    card("PSUM peak", bytes(s.psum_peak_bytes), `of ${bytes(s.psum_bytes)}, issue order`));
+    card("SBUF peak", bytes(s.sbuf_peak_bytes), `of ${bytes(s.sbuf_bytes)} a partition`),
+    card("PSUM peak", bytes(s.psum_peak_bytes), `of ${bytes(s.psum_bytes)} a partition`));
 }
 
 /** @param {Gain} advice */

@@ -1,7 +1,7 @@
 """SbufUsage, PsumUsage, SbufAllocation, TensorInfo.
 
-A tensor lives from the start of its first write to the end of its last use. Rows of tensors without
-an address in the kernel have none; they give size, origin and lifetime.
+Tensors live as `timing.occupancy.lives` says. Rows of tensors without an address in the kernel have
+none; they give size, origin and lifetime.
 
 Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the tables of that name.
 """
@@ -16,9 +16,12 @@ from trnsim.isa import Engine
 from trnsim.memory import Memory
 from trnsim.profile.measures.core import Core, ns
 from trnsim.profile.measures.schema import Table
+from trnsim.program import capacity_bytes
+from trnsim.timing.occupancy import lives
 
 if TYPE_CHECKING:
     from trnsim.program import StorageUse
+    from trnsim.timing.occupancy import Lives
 
 _SAMPLED: Final = (0, 32, 64, 96)
 """The partitions that the tables show. Source: SbufAllocation.partition."""
@@ -27,38 +30,32 @@ _PERCENT: Final = 100.0
 
 def sbuf_usage(core: Core) -> Table:
     """The share of SBUF in use, on average and in four partitions: one row per change."""
-    uses = _uses(core, Memory.SBUF)
-    capacity = int(core.program.core.sbuf_partition_bytes)
+    found = lives(core.timeline, Memory.SBUF)
     weights = {
         f"partition_{partition}_util_percent": [
-            use.row_bytes if _rows(use) > partition else 0 for use in uses
+            use.row_bytes if _rows(use) > partition else 0 for use in found.uses
         ]
         for partition in _SAMPLED
     }
-    return _usage(core, uses, capacity, weights)
+    return _usage(core, found, capacity_bytes(core.program.core, Memory.SBUF), weights)
 
 
 def psum_usage(core: Core) -> Table:
     """The share of PSUM in use: one row per change; a tensor without an address has no bank."""
-    psum = core.program.core
-    return _usage(core, _uses(core, Memory.PSUM), psum.psum_banks * psum.psum_bank_bytes, {})
+    found = lives(core.timeline, Memory.PSUM)
+    return _usage(core, found, capacity_bytes(core.program.core, Memory.PSUM), {})
 
 
-def _usage(
-    core: Core, uses: list[StorageUse], capacity: int, weights: dict[str, list[int]]
-) -> Table:
+def _usage(core: Core, found: Lives, capacity: int, weights: dict[str, list[int]]) -> Table:
     """The share of `capacity` bytes per partition that live tensors take, on average.
 
     Each entry of `weights`, bytes by tensor, gives a further column with a share of its own.
     """
-    spans = core.spans
-    first = np.array([use.first_write for use in uses], np.int64)
-    last = np.array([use.last_use for use in uses], np.int64)
-    times_s = np.concatenate([spans.start_s[first], spans.end_s[last]])
+    times_s = np.concatenate([found.begin_s, found.end_s])
     time_s, place = np.unique(times_s, return_inverse=True)
     whole = int(core.program.core.partitions) * capacity
     table: Table = {"timestamp": ns(time_s), "pcore_idx": core.ranks(len(time_s))}
-    columns = {"avg_util_percent": ([use.nbytes for use in uses], whole)}
+    columns = {"avg_util_percent": ([use.nbytes for use in found.uses], whole)}
     columns |= {name: (weight, capacity) for name, weight in weights.items()}
     for name, (weight, available) in columns.items():
         taken = np.array(weight, np.int64)
@@ -70,9 +67,16 @@ def _usage(
 
 def sbuf_allocations(core: Core) -> Table:
     """One row per tensor and sampled partition: its lifetime, and its first write."""
+    found = lives(core.timeline, Memory.SBUF)
+    begin, end = ns(found.begin_s), ns(found.end_s)
     rows = [
-        {"partition": partition, **_allocation(core, use)}
-        for use in _uses(core, Memory.SBUF)
+        {
+            "partition": partition,
+            "start_ts": int(begin[place]),
+            "end_ts": int(end[place]),
+            **_allocation(core, use),
+        }
+        for place, use in enumerate(found.uses)
         for partition in _SAMPLED
         if _rows(use) > partition
     ]
@@ -82,10 +86,7 @@ def sbuf_allocations(core: Core) -> Table:
 
 def _allocation(core: Core, use: StorageUse) -> dict[str, Any]:
     checked = core.program.instruction(use.first_write)
-    start, end = ns(np.array([core.spans.start_s[use.first_write], core.spans.end_s[use.last_use]]))
     found: dict[str, Any] = {
-        "start_ts": int(start),
-        "end_ts": int(end),
         "op_source_type": "instruction",
         "opcode": checked.opcode,
         "operands": checked.describe(),

@@ -1,0 +1,135 @@
+"""Rooms: bytes of an on-chip memory that the tensors of a program hand on to each other.
+
+A compiler gives each tensor an address for as long as it lives, so a tensor that needs the room of
+another one begins after all accesses to that one, in whatever order the instructions start. Which
+tensor takes whose room is not public. Here, in the order of issue, it takes what was given up
+first. Fragmentation is not modelled.
+
+Source: memory-hierarchy-overview.rst, note on capacity.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING
+
+from trnsim.isa import Engine
+from trnsim.memory import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trnsim.arch import NeuronCore
+    from trnsim.program.program import Program
+
+_DMA = Engine.dma
+
+
+def capacity_bytes(core: NeuronCore, memory: Memory) -> int:
+    """Bytes of a partition of an on-chip memory."""
+    if memory is Memory.SBUF:
+        return int(core.sbuf_partition_bytes)
+    return core.psum_banks * core.psum_bank_bytes
+
+
+def capacity_source(core: NeuronCore, memory: Memory) -> str:
+    """The source of `capacity_bytes`."""
+    fact = core.sbuf_partition_bytes if memory is Memory.SBUF else core.psum_bank_bytes
+    return fact.provenance.source
+
+
+class Room:
+    """The bytes of a partition that are free, in the order in which they were given up."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.free_bytes = nbytes
+        self._pieces: deque[tuple[int, list[int]]] = deque([(nbytes, [])])
+
+    def give(self, nbytes: int, users: list[int]) -> None:
+        """Take back room, which is free once `users` have ended."""
+        self.free_bytes += nbytes
+        self._pieces.append((nbytes, users))
+
+    def take(self, nbytes: int) -> list[int]:
+        """Hand out room; returns the instructions that have to end before it is used."""
+        self.free_bytes -= nbytes
+        after: list[int] = []
+        while nbytes:
+            size, users = self._pieces.popleft()
+            after += users
+            if size > nbytes:
+                self._pieces.appendleft((size - nbytes, users))
+            nbytes -= min(size, nbytes)
+        return after
+
+
+class _Life:
+    """A tensor that lives: what has to end before it, and who accesses it."""
+
+    __slots__ = ("_accesses", "_last", "_transfers", "after")
+
+    def __init__(self, after: list[int]) -> None:
+        self.after = after
+        self._accesses: set[int] = set()
+        # DMA transfers that no later access waits for; of each compute engine, which works nearly
+        # in order, the last access.
+        self._transfers: set[int] = set()
+        self._last: dict[Engine, int] = {}
+
+    def access(self, index: int, engine: Engine, program: Program) -> bool:
+        """Note an access; returns whether it comes after none of the earlier ones."""
+        is_first = not self._accesses
+        if self._transfers or (self.after and not is_first):
+            waits_for = program.waits_for(index)
+            self._transfers.difference_update(waits_for)
+            is_first = self._accesses.isdisjoint(waits_for)
+            is_first = is_first and self._accesses.isdisjoint(program.follows(index))
+        self._accesses.add(index)
+        if engine is _DMA:
+            self._transfers.add(index)
+        else:
+            self._last[engine] = index
+        return is_first
+
+    @property
+    def users(self) -> list[int]:
+        """The instructions after whose ends nothing accesses it any more."""
+        return [*self._transfers, *self._last.values()]
+
+
+def in_rooms(program: Program, memories: Iterable[Memory]) -> Program:
+    """`program`, where what lives in `memories` begins after the tensors whose room it takes.
+
+    Its tensors must fit in the order of issue.
+    """
+    rooms = {memory: Room(capacity_bytes(program.core, memory)) for memory in memories}
+    for memory, room in tuple(rooms.items()):
+        own = (use.row_bytes for use in program.uses.values() if use.memory is memory)
+        if sum(own) <= room.free_bytes:
+            del rooms[memory]
+    return program.waiting(_waits(program, rooms)) if rooms else program
+
+
+def _waits(program: Program, rooms: dict[Memory, Room]) -> dict[int, list[int]]:
+    """By instruction, what it has to come after so that its tensors have room."""
+    uses = {serial: use for serial, use in program.uses.items() if use.memory in rooms}
+    engines = [checked.engine for checked in program.checked]
+    lives: dict[int, _Life] = {}
+    after: defaultdict[int, list[int]] = defaultdict(list)
+    for index, which in enumerate(program.which):
+        engine = engines[which]
+        ended: list[int] = []
+        for serial in program.touches.serials(index):
+            use = uses.get(serial)
+            if use is None:
+                continue
+            life = lives.get(serial)
+            if life is None:
+                life = lives[serial] = _Life(rooms[use.memory].take(use.row_bytes))
+            if life.access(index, engine, program) and life.after:
+                after[index] += life.after
+            if use.last_use == index and serial not in ended:
+                ended.append(serial)
+        for serial in ended:
+            rooms[uses[serial].memory].give(uses[serial].row_bytes, lives.pop(serial).users)
+    return after

@@ -1,0 +1,41 @@
+"""Warnings of Python at the user's line, each shown once.
+
+Errors of `trnsim.errors` stop a program; these tell of what a program may do and may not mean.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+from trnsim.errors import SourceLine, user_line
+
+
+class SpillWarning(UserWarning):
+    """Live tensors exceed SBUF or PSUM; AWS's compiler moves some to the next memory and back.
+
+    Source: memory-hierarchy-overview.rst, the note on the capacity of on-chip memory.
+    """
+
+
+_shown: dict[str | tuple[str, type[Warning], int], int] = {}
+"""Python's registry of warnings already shown, by message, category and line."""
+
+
+def warn(message: str, category: type[Warning], line: SourceLine | None = None) -> None:
+    """Show a warning at `line`, by default the user's innermost, unless it was shown before."""
+    line = line or user_line()
+    file, number = (line.file, line.line) if line is not None else (__name__, 1)
+    warnings.warn_explicit(message, category, file, number, registry=_shown)
+
+
+def warn_of_all(found: Sequence[str], category: type[Warning]) -> None:
+    """Show the first of several texts and how many more there are; nothing where there are none."""
+    if found:
+        more = f"\n  and {len(found) - 1} more" if len(found) > 1 else ""
+        warn(found[0] + more, category)
+
+
+def warn_of_spills(overfull: Sequence[str]) -> None:
+    """Warn of the tensors that exceeded SBUF or PSUM in a run."""
+    warn_of_all(overfull, SpillWarning)
