@@ -15,7 +15,7 @@ from trnsim.program.rooms import capacity_bytes, capacity_source, in_rooms
 from trnsim.program.spill import NEXT, Spill, spilled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from trnsim.program.program import Program, StorageUse
 
@@ -70,28 +70,37 @@ def fitted(
     Raises:
         OutOfMemory: where SBUF or PSUM is exceeded and may not be, or one instruction exceeds it.
     """
+    if capacity == "warn":
+        return list(programs), tuple(
+            error for program in programs for error in check_capacity(program).values()
+        )
     made: list[Program] = []
     found: list[OutOfMemory] = []
     for program in programs:
-        if capacity == "warn":
-            made.append(program)
-            found += check_capacity(program).values()
-            continue
-        others = _changed_by(one for one in programs if one is not program)
-        fits, free = program, list[Memory]()
-        for memory in (Memory.PSUM, Memory.SBUF):
-            error = _exceeded(fits, memory)
-            if error is None:
-                free.append(memory)
-                continue
-            if capacity == "raise":
-                raise error
-            spill = spilled(fits, others, memory)
-            found.append(_spill_warning(fits, memory, spill))
-            fits = spill.program
-        fits = in_rooms(fits, free)
+        changed = _changed_by(one for one in programs if one is not program)
+        fits, spills = _fit(program, changed, may_spill=capacity == "spill")
         made.append(fits)
+        found += spills
     return made, tuple(found)
+
+
+def _fit(
+    program: Program, changed: Collection[int], *, may_spill: bool
+) -> tuple[Program, list[OutOfMemory]]:
+    """A program whose data fit in every order, and what was spilled of each memory."""
+    within: list[Memory] = []
+    spills: list[OutOfMemory] = []
+    for memory in (Memory.PSUM, Memory.SBUF):  # what leaves PSUM needs room in SBUF
+        error = _exceeded(program, memory)
+        if error is None:
+            within.append(memory)
+            continue
+        if not may_spill:
+            raise error
+        spill = spilled(program, changed, memory)
+        spills.append(_spill_warning(program, memory, spill))
+        program = spill.program
+    return in_rooms(program, within), spills
 
 
 def _changed_by(programs: Iterable[Program]) -> set[int]:
