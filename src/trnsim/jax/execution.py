@@ -21,6 +21,7 @@ from trnsim.jax import private, rounding
 from trnsim.jax.host_client import as_numpy, host
 from trnsim.jax.host_kernels import HostKernels
 from trnsim.jax.lowered import Arrays, ArraySpec, Lowered
+from trnsim.jax.memory_kinds import forget_kinds, is_placed, kinds_of
 from trnsim.jax.partitioning import Override, program_of_a_device
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Program:
         donors: the arguments whose memory it may take.
         arguments: what each device takes.
         results: what each device gives.
+        argument_kinds: the memory of each argument.
+        result_kinds: the memory of each result.
     """
 
     def __init__(self, code: bytes, options: bytes) -> None:
@@ -78,6 +81,8 @@ class Program:
         self.lowered = Lowered(self.name, self._module, split, self._specs, devices)
         types = private.program_shape(self.loaded.hlo_modules()[0])
         self.arguments, self.results = ([ArrayType(*one) for one in listed] for listed in types)
+        counts = len(self.arguments), len(self.results)
+        self.argument_kinds, self.result_kinds = kinds_of(module, *counts)
         if len(self.cores) < len(self.numbers):
             self.lowered.why_not = "its devices are of several processes"
         if state.policy == "chip":
@@ -115,6 +120,9 @@ class Program:
         ids = np.array([one.id for one in devices], np.int32)
         private.assign(options, ids.reshape(assignment.shape))
         options.env_option_overrides = [*options.env_option_overrides, _NO_EXCESS, *overrides]
+        if is_placed(self.code):
+            module = self._module()  # without kinds: the caller's keeps them
+            forget_kinds(module)
         callbacks = self._kernels.callbacks(module)
         return private.load(host().client, module, devices, options, callbacks)
 

@@ -12,14 +12,16 @@ from jax.extend.backend import clear_backends
 from trnsim.device import rank_figures
 from trnsim.device.call_log import record_whole_program
 from trnsim.device.program_line import leave_out
-from trnsim.jax import private
+from trnsim.jax import dlpack, private
 from trnsim.jax.host_client import host
 from trnsim.jax.pjrt import events, interrupts
 from trnsim.jax.pjrt.table import Table
 from trnsim.jax.processes import leave
 
 _PRIORITY: Final = 500
-_FAMILIES: Final = ("buffers", "client", "devices", "errors", "events", "executables", "topology")
+_FAMILIES: Final = (
+    *("buffers", "client", "devices", "errors", "events", "executables", "memories", "topology"),
+)
 """The modules that declare slots."""
 _tables: Final[list[Table]] = []
 """The table, which must live as long as the process."""
@@ -38,6 +40,8 @@ def register() -> None:
     _tables.append(table)
     private.register(table.capsule(), _PRIORITY)
     private.lower_decompositions()
+    private.lower_placements()
+    private.export_by(dlpack.exported, dlpack.device)
     private.lower_callbacks(lambda: host().client)
     interrupts.install()
     atexit.register(_end)

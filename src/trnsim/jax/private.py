@@ -6,7 +6,7 @@ Tested with jax 0.8 to 0.10 (`trnsim.jax.versions`).
 from __future__ import annotations
 
 from copy import copy
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Any, Final
@@ -390,6 +390,37 @@ def shards(array: Any) -> list[Any]:
     return array._arrays  # type: ignore[no-any-return]  # noqa: SLF001
 
 
+def capsule_of(array: Any) -> Any:
+    """A capsule of DLPack over the memory of an array on a CPU."""
+    return _xla.buffer_to_dlpack_managed_tensor(array, stream=None)
+
+
+def export_by(exported: Callable[..., Any], device: Callable[[], tuple[int, int]]) -> None:
+    """Let other frameworks take neuron arrays: `exported` makes a capsule, `device` says where."""
+    kind: Any = xla_client.ArrayImpl
+    of_others, device_of_others = kind.__dlpack__, kind.__dlpack_device__
+
+    @wraps(of_others)
+    def __dlpack__(  # noqa: N807  the protocol's name
+        self: Any, *, dl_device: Any = None, copy: bool | None = None, **others: Any
+    ) -> Any:
+        if _is_on_one(self):
+            return exported(self, dl_device, copy)
+        return of_others(self, dl_device=dl_device, copy=copy, **others)
+
+    @wraps(device_of_others)
+    def __dlpack_device__(self: Any) -> Any:  # noqa: N807
+        return device() if _is_on_one(self) else device_of_others(self)
+
+    kind.__dlpack__, kind.__dlpack_device__ = __dlpack__, __dlpack_device__
+
+
+def _is_on_one(array: Any) -> bool:
+    """Whether an array lies on a single neuron device."""
+    devices = array.sharding.device_set
+    return len(devices) == 1 and next(iter(devices)).platform == PLATFORM
+
+
 def lower_decompositions() -> None:
     """Let the platform have JAX's decompositions of matrices that only a CPU has a rule for.
 
@@ -409,6 +440,14 @@ def lower_decompositions() -> None:
 
 _CALLBACKS: Final = ("debug_callback", "debug_print", "pure_callback", "io_callback")
 """What has no rule for a CPU alone, or needs its functions numbered (`lower_callbacks`)."""
+
+
+def lower_placements() -> None:
+    """Let the platform's programs say where an array changes memory, as a GPU's and a TPU's do."""
+    rules: dict[Any, Any] = mlir._platform_specific_lowerings["tpu"]  # noqa: SLF001
+    for primitive, entry in list(rules.items()):
+        if primitive.name == "device_put":
+            mlir.register_lowering(primitive, entry.rule, platform=PLATFORM, inline=entry.inline)
 
 
 def _of_plain_arrays(rule: Any) -> Any:

@@ -7,9 +7,13 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from jax.sharding import SingleDeviceSharding
 
+from trnsim.device.call_log import recording
 from trnsim.device.hbm import device_memory
 from trnsim.device.steps import steps
+from trnsim.jax import private
+from trnsim.jax.memory_kinds import KINDS
 from trnsim.jax.pjrt.buffers import buffers
 from trnsim.jax.pjrt.sweep import sweep
 
@@ -110,8 +114,42 @@ def test_a_deleted_array_is_refused_and_the_others_stay(neuron):
 
 def test_memory_of_the_device_is_not_shared(neuron):
     array = jax.device_put(np.ones(3, np.float32), neuron[0])
-    with pytest.raises(Exception, match=r"(?i)dlpack|not supported|shared|platform"):
-        array.__dlpack__()
+    with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+        private.capsule_of(array)
+    assert str(caught.value).startswith(
+        "UNIMPLEMENTED: memory of a neuron device cannot be shared with another framework\n"
+        "  fix: take a copy: np.asarray(x), np.from_dlpack(x) or torch.from_dlpack(x)\n"
+        "  source: aws-neuron-sdk jax-neuronx-known-issues.rst: jax.dlpack is not supported"
+    )
+
+
+def in_hbm(device):
+    gc.collect()
+    return device.memory_stats()["bytes_in_use"]
+
+
+def test_an_array_in_the_hosts_memory_takes_no_hbm(neuron):
+    before = in_hbm(neuron[4])
+    hbm, host = (SingleDeviceSharding(neuron[4], memory_kind=kind) for kind in KINDS)
+    with recording() as seen:
+        first = jax.device_put(np.arange(1000, dtype=np.float32), host)
+        assert first.sharding.memory_kind == "pinned_host"
+        assert in_hbm(neuron[4]) == before
+        second = jax.device_put(first, hbm)
+        assert (second.sharding.memory_kind, in_hbm(neuron[4])) == ("device", before + 4000)
+        third = jax.device_put(second, host)
+        second.delete()
+        assert (third.sharding.memory_kind, in_hbm(neuron[4])) == ("pinned_host", before)
+        np.testing.assert_array_equal(third, np.arange(1000))
+    assert (seen.from_host_bytes, seen.to_host_bytes) == (4000, 4000)
+
+
+def test_hbm_that_is_full_leaves_the_hosts_memory(neuron, monkeypatch):
+    monkeypatch.setattr(device_memory(3), "capacity_bytes", device_memory(3).live_bytes)
+    given = np.zeros(1000, np.float32)
+    kept = jax.device_put(given, SingleDeviceSharding(neuron[3], memory_kind="pinned_host"))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
+        jax.device_put(kept, SingleDeviceSharding(neuron[3], memory_kind="device"))
 
 
 def test_a_buffer_says_its_size_and_its_pointer_is_its_handle(neuron):

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 from trnsim.device.device_core import device_core
-from trnsim.jax.pjrt.devices import core_at, device_kind, devices, memories
+from trnsim.jax.pjrt.devices import device_kind, devices, memory_at
+from trnsim.jax.pjrt.memories import memories
 
 
 def test_a_device_is_a_logical_core_of_the_chip(neuron):
@@ -39,7 +40,7 @@ def test_memory_is_the_cores_part_of_the_chips_hbm(neuron):
     assert stats["bytes_in_use"] <= stats["peak_bytes_in_use"]
     assert stats["pool_bytes"] == -1 if "pool_bytes" in stats else True
     assert neuron[6].default_memory().kind == "device"
-    assert [one.kind for one in neuron[6].addressable_memories()] == ["device"]
+    assert [one.kind for one in neuron[6].addressable_memories()] == ["device", "pinned_host"]
 
 
 def test_the_largest_allocation_is_known(neuron):
@@ -47,8 +48,10 @@ def test_the_largest_allocation_is_known(neuron):
     assert neuron[6].memory_stats()["largest_alloc_size"] == kept.nbytes
 
 
-def test_a_call_names_its_core_by_device_or_memory(neuron):
+def test_a_call_names_its_memory_or_a_device_whose_hbm_is_meant(neuron):
     device = list(devices.values())[len(neuron) - 1]
-    assert core_at(device.address, None) == core_at(None, device.memory.address) == 7
-    assert core_at(None, None) == 0
+    assert memory_at(device.address, None) is device.memory
+    assert memory_at(None, device.host_memory.address) is device.host_memory
+    assert memory_at(None, None).core == 0
     assert memories[device.memory.address].owner is device
+    assert [device.of_kind(kind).core for kind in ("device", "pinned_host")] == [7, 7]

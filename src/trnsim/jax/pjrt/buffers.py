@@ -1,4 +1,4 @@
-"""Buffers: arrays on a device, from and to the host, and between devices.
+"""Buffers: arrays in a memory of a device, from and to the host, and between memories.
 
 A buffer's elements are an array of the private client (`trnsim.jax.host_client`). What enters is
 copied at once, as to a chip: a program may change its numpy array afterwards. What leaves is copied
@@ -18,8 +18,9 @@ from trnsim.device.faults import pending, strike
 from trnsim.device.hbm import device_memory
 from trnsim.device.steps import steps
 from trnsim.errors import BadInput, NotModelled
+from trnsim.jax.dlpack import SOURCE
 from trnsim.jax.host_client import HostArray, as_numpy, host
-from trnsim.jax.pjrt.devices import by_core, core_at
+from trnsim.jax.pjrt.devices import memory_at
 from trnsim.jax.pjrt.element_types import dtype_of, hbm_bytes, type_of
 from trnsim.jax.pjrt.events import READY, event_of, failed
 from trnsim.jax.pjrt.handles import Handle, Numbers, numbers_at
@@ -28,14 +29,14 @@ from trnsim.jax.pjrt.sweep import Place, buffers, made, place_above, sweep
 from trnsim.jax.pjrt.table import slot
 
 if TYPE_CHECKING:
-    from trnsim.device.hbm import DeviceMemory
+    from trnsim.jax.pjrt.memories import Memory
 
 _STRIDES: Final = enumeration("Buffer_MemoryLayout_Type")["Strides"]
 _TILED: Final = enumeration("Buffer_MemoryLayout_Type")["Tiled"]
 
 
 class Storage:
-    """The elements of a buffer; as long as it lives, they count in HBM."""
+    """The elements of a buffer; as long as it lives, they count in HBM if they lie there."""
 
     __slots__ = ("__weakref__", "array")
 
@@ -44,28 +45,29 @@ class Storage:
 
 
 class Buffer(Handle):
-    """An array on a device.
+    """An array in a memory of a device.
 
     Attributes:
-        core: the number of its device.
+        memory: where it lies.
         shape: its sides.
         dtype: the dtype of its elements, or None for a token.
-        nbytes: the bytes that it takes in HBM.
+        nbytes: the bytes that it takes there.
         storage: its elements, or None once it is deleted or donated.
     """
 
-    __slots__ = ("_dims", "_order", "core", "dtype", "nbytes", "shape", "storage")
+    __slots__ = ("_dims", "_order", "dtype", "memory", "nbytes", "shape", "storage")
 
-    def __init__(self, array: HostArray, core: int, *, is_token: bool = False) -> None:
+    def __init__(self, array: HostArray, memory: Memory, *, is_token: bool = False) -> None:
         super().__init__()
-        self.core = core
+        self.memory = memory
         self.shape: tuple[int, ...] = () if is_token else array.shape
         self.dtype: np.dtype[Any] | None = None if is_token else array.dtype
         self.nbytes = hbm_bytes(self.shape, self.dtype)
         self.storage: Storage | None = Storage(array)
         self._dims: Numbers | None = None
         self._order: Numbers | None = None
-        device_memory(core).hold(self.storage, self.nbytes, self.shape, self.dtype)
+        if memory.is_hbm:
+            device_memory(memory.core).hold(self.storage, self.nbytes, self.shape, self.dtype)
 
     @property
     def array(self) -> HostArray:
@@ -98,22 +100,23 @@ class Buffer(Handle):
             self.storage = None
 
 
-def require(nbytes: int, core: int) -> DeviceMemory:
-    """Refuse an allocation that does not fit in a core's HBM.
+def require(nbytes: int, memory: Memory) -> None:
+    """Refuse an allocation that does not fit in a core's HBM; the host's memory is not counted.
 
     Raises:
         OutOfMemory: with a table of the arrays in memory.
     """
-    hbm = device_memory(core)
+    if not memory.is_hbm:
+        return
+    hbm = device_memory(memory.core)
     if hbm.live_bytes + nbytes > hbm.capacity_bytes:
         sweep()
         hbm.require(nbytes)
-    return hbm
 
 
-def new_buffer(array: HostArray, core: int, place: Place, *, is_token: bool = False) -> int:
+def new_buffer(array: HostArray, memory: Memory, place: Place, *, is_token: bool = False) -> int:
     """The handle of an array that a call at `place` has made."""
-    found = Buffer(array, core, is_token=is_token)
+    found = Buffer(array, memory, is_token=is_token)
     made(found, place)
     return found.address
 
@@ -156,16 +159,17 @@ def _from_host(args: Any) -> None:
     place = place_above(2)
     dims = numbers_at(args.dims, args.num_dims)
     dtype = dtype_of(args.type)
-    core = core_at(args.device, args.memory)
+    memory = memory_at(args.device, args.memory)
     if pending:
-        strike(core)
+        strike(memory.core)
     nbytes = hbm_bytes(tuple(dims), dtype)
-    require(nbytes, core)
+    require(nbytes, memory)
     strides = numbers_at(args.byte_strides, args.num_byte_strides)
-    array = host().put(_host_view(args.data, dims, strides, dtype), core)
-    args.buffer = new_buffer(array, core, place)
+    array = host().put(_host_view(args.data, dims, strides, dtype), memory.core)
+    args.buffer = new_buffer(array, memory, place)
     args.done_with_host_buffer = READY
-    note_from_host(nbytes)
+    if memory.is_hbm:
+        note_from_host(nbytes)
 
 
 @slot("Buffer_ToHostBuffer")
@@ -184,7 +188,7 @@ def _to_host(args: Any) -> None:
     if args.dst_size < nbytes:
         raise BadInput(f"{nbytes} bytes do not fit into {args.dst_size}")
     if pending:
-        strike(buffer.core)
+        strike(buffer.memory.core)
     steps.waits()
     try:
         array = as_numpy(buffer.array)
@@ -193,7 +197,8 @@ def _to_host(args: Any) -> None:
         return
     _write(args.dst, args.host_layout, array)
     args.event = READY
-    note_to_host(buffer.nbytes)
+    if buffer.memory.is_hbm:
+        note_to_host(buffer.nbytes)
 
 
 def _write(address: int, layout: int | None, array: npt.NDArray[Any]) -> None:
@@ -250,17 +255,12 @@ def _size(args: Any) -> None:
 
 @slot("Buffer_Device")
 def _device(args: Any) -> None:
-    args.device = _owner(args).address
+    args.device = _buffer(args).memory.owner.address
 
 
 @slot("Buffer_Memory")
 def _memory(args: Any) -> None:
-    args.memory = _owner(args).memory.address
-
-
-def _owner(args: Any) -> Any:
-    """The device of a buffer."""
-    return by_core[_buffer(args).core]
+    args.memory = _buffer(args).memory.address
 
 
 @slot("Buffer_Delete")
@@ -295,34 +295,39 @@ def _unsafe_pointer(args: Any) -> None:
 
 @slot("Buffer_CopyToDevice")
 def _to_device(args: Any) -> None:
-    args.dst_buffer = _copied(args, core_at(args.dst_device, None), place_above(2))
+    args.dst_buffer = _copied(args, memory_at(args.dst_device, None), place_above(2))
 
 
 @slot("Buffer_CopyToMemory")
 def _to_memory(args: Any) -> None:
-    args.dst_buffer = _copied(args, core_at(None, args.dst_memory), place_above(2))
+    args.dst_buffer = _copied(args, memory_at(None, args.dst_memory), place_above(2))
 
 
-def _copied(args: Any, core: int, place: Place) -> int:
-    """The handle of a copy on another device."""
+def _copied(args: Any, memory: Memory, place: Place) -> int:
+    """The handle of a copy in another memory."""
     source = _buffer(args)
     if pending:
-        for one in {source.core, core}:
+        for one in {source.memory.core, memory.core}:
             strike(one)
-    require(source.nbytes, core)
-    return new_buffer(host().copy(source.array, core), core, place)
+    require(source.nbytes, memory)
+    found = new_buffer(host().copy(source.array, memory.core), memory, place)
+    if source.memory.is_hbm and not memory.is_hbm:
+        note_to_host(source.nbytes)
+    elif memory.is_hbm and not source.memory.is_hbm:
+        note_from_host(source.nbytes)
+    return found
 
 
 @slot("Buffer_IncreaseExternalReferenceCount")
 def _no_pointers(args: Any) -> None:
-    """No memory of a device can be shared: AWS documents that dlpack is not supported.
+    """No memory of a device can be shared: what `x.__dlpack__()` gives is a copy.
 
     Raises:
         NotModelled: always.
     """
     del args
     raise NotModelled(
-        "memory of a neuron device cannot be shared with another framework (dlpack)",
-        fix="go through numpy: np.asarray(x)",
-        source="aws-neuron-sdk frameworks/jax/setup/jax-neuronx-known-issues.rst",
+        "memory of a neuron device cannot be shared with another framework",
+        fix="take a copy: np.asarray(x), np.from_dlpack(x) or torch.from_dlpack(x)",
+        source=SOURCE,
     )

@@ -1,4 +1,4 @@
-"""Devices and their memories: one logical NeuronCore each, with its share of the chip's HBM.
+"""Devices: one logical NeuronCore each, with its share of the chip's HBM.
 
 Those of other processes are known by number and kind only.
 
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.device.device_core import device_core, target
 from trnsim.device.hbm import DeviceMemory, device_memory
 from trnsim.jax.host_client import host
+from trnsim.jax.memory_kinds import HBM, KINDS
 from trnsim.jax.pjrt.handles import Handle, Text, pointers
+from trnsim.jax.pjrt.memories import Memory, memories
 from trnsim.jax.pjrt.named_values import NamedValues
 from trnsim.jax.pjrt.structs import fill
 from trnsim.jax.pjrt.sweep import sweep
@@ -24,7 +26,6 @@ from trnsim.jax.processes import cores
 if TYPE_CHECKING:
     from trnsim.jax.pjrt.named_values import Value
 
-MEMORY_KIND: Final = "device"
 _PAIR: Final = 2
 _IS_SET: Final = "_is_set"
 
@@ -37,7 +38,7 @@ def device_kind() -> str:
 
 
 class Device(Handle):
-    """A device, its description and its memory, which share one handle each.
+    """A device, which is its own description too.
 
     Attributes:
         number: by which JAX knows it, in all processes.
@@ -46,21 +47,25 @@ class Device(Handle):
         is_local: whether that is this process.
         kind: the kind of its core.
         text: its name.
-        memory: the handle of its HBM.
+        memory: its HBM.
+        host_memory: the host's memory that it reaches.
     """
 
     __slots__ = (
-        *("_attributes", "core", "is_local", "kind", "memories", "memory", "number", "owners"),
-        *("process", "text"),
+        *("_attributes", "core", "host_memory", "is_local", "kind", "memories", "memory"),
+        *("number", "owners", "process", "text"),
     )
 
-    def __init__(self, number: int, process: int, core: int, *, is_local: bool = True) -> None:
+    def __init__(
+        self, number: int, process: int, core: int, count: int, *, is_local: bool = True
+    ) -> None:
+        """`count` is how many devices all processes have."""
         super().__init__()
         self.number, self.process, self.core, self.is_local = number, process, core, is_local
         self.kind = Text(device_kind())
         self.text = Text(f"NeuronDevice(id={number})")
-        self.memory = Memory(self)
-        self.memories = pointers([self.memory.address])
+        self.memory, self.host_memory = (Memory(self, kind, count) for kind in KINDS)
+        self.memories = pointers([self.memory.address, self.host_memory.address])
         self.owners = pointers([self.address])
         self._attributes = NamedValues(self._facts())
 
@@ -78,31 +83,20 @@ class Device(Handle):
         """What is held of its HBM."""
         return device_memory(self.core)
 
+    def of_kind(self, kind: str) -> Memory:
+        """Its memory of a kind."""
+        return self.memory if kind == HBM else self.host_memory
+
     @property
     def attributes(self) -> NamedValues:
         """Its facts, as C reads them."""
         return self._attributes
 
 
-class Memory(Handle):
-    """The HBM of a device."""
-
-    __slots__ = ("core", "kind", "owner", "text")
-
-    def __init__(self, owner: Device) -> None:
-        super().__init__()
-        self.owner = owner
-        self.core = owner.core
-        self.kind = Text(MEMORY_KIND)
-        self.text = Text(f"HBM of NeuronDevice(id={owner.number})")
-
-
 devices: Final[dict[int, Device]] = {}
 """Devices of all processes by their handles, in order."""
 by_core: Final[list[Device]] = []
 """Devices of this process, in order."""
-memories: Final[dict[int, Memory]] = {}
-"""Memories of this process's devices by their handles, in order."""
 
 
 def make_devices() -> list[Device]:
@@ -111,20 +105,20 @@ def make_devices() -> list[Device]:
         count = Counter[int]()
         for number, one in enumerate(host().devices):
             process, is_local = one.process_index, one in host().local
-            made = Device(number, process, count[process], is_local=is_local)
+            made = Device(number, process, count[process], len(host().devices), is_local=is_local)
             count[process] += 1
             devices[made.address] = made
             if is_local:
                 by_core.append(made)
-                memories[made.memory.address] = made.memory
+                memories.update({one.address: one for one in (made.memory, made.host_memory)})
     return list(devices.values())
 
 
-def core_at(device: int | None, memory: int | None) -> int:
-    """The core that a call names by its device or by its memory."""
+def memory_at(device: int | None, memory: int | None) -> Memory:
+    """The memory that a call names, or the HBM of the device that it names."""
     if memory:
-        return memories[memory].core
-    return devices[device].core if device else 0
+        return memories[memory]
+    return devices[device].memory if device else by_core[0].memory
 
 
 @slot("Device_GetDescription")
@@ -215,37 +209,3 @@ def _memory_stats(args: Any) -> None:
 def _clear_memory_stats(args: Any) -> None:
     sweep()
     devices[args.device].hbm.reset_peak()
-
-
-@slot("Memory_Id")
-def _memory_id(args: Any) -> None:
-    args.id = memories[args.memory].owner.number
-
-
-@slot("Memory_Kind")
-def _memory_kind(args: Any) -> None:
-    kind = memories[args.memory].kind
-    args.kind, args.kind_size = kind.address, kind.size
-
-
-@slot("Memory_Kind_Id")
-def _memory_kind_id(args: Any) -> None:
-    args.kind_id = 0
-
-
-@slot("Memory_DebugString")
-def _memory_debug_text(args: Any) -> None:
-    text = memories[args.memory].text
-    args.debug_string, args.debug_string_size = text.address, text.size
-
-
-@slot("Memory_ToString")
-def _memory_text(args: Any) -> None:
-    text = memories[args.memory].text
-    args.to_string, args.to_string_size = text.address, text.size
-
-
-@slot("Memory_AddressableByDevices")
-def _addressable_by(args: Any) -> None:
-    owners = memories[args.memory].owner.owners
-    args.devices, args.num_devices = owners.address, owners.size

@@ -15,8 +15,9 @@ from trnsim.errors import BadInput
 from trnsim.jax import private, wire
 from trnsim.jax.execution import Program
 from trnsim.jax.host_client import host
+from trnsim.jax.memory_kinds import HBM
 from trnsim.jax.pjrt.buffers import Buffer, new_buffer, require
-from trnsim.jax.pjrt.devices import MEMORY_KIND, by_core, devices
+from trnsim.jax.pjrt.devices import by_core, devices
 from trnsim.jax.pjrt.element_types import hbm_bytes, type_of
 from trnsim.jax.pjrt.events import event_of
 from trnsim.jax.pjrt.handles import (
@@ -55,7 +56,11 @@ class Executable(Handle):
         self.made_s = time.monotonic()
         self.is_deleted = False
         self.devices = pointers([by_core[core].address for core in program.cores])
-        self.output_bytes = sum(hbm_bytes(one.shape, one.dtype) for one in program.results)
+        self.output_bytes = sum(
+            hbm_bytes(one.shape, one.dtype)
+            for one, kind in zip(program.results, program.result_kinds, strict=True)
+            if kind == HBM
+        )
 
     @cached_property
     def output_types(self) -> Numbers:
@@ -72,12 +77,12 @@ class Executable(Handle):
     @cached_property
     def output_kinds(self) -> Texts:
         """The memory of each output."""
-        return Texts([MEMORY_KIND] * len(self.program.results))
+        return Texts(self.program.result_kinds)
 
     @cached_property
     def parameter_kinds(self) -> Texts:
         """The memory of each argument."""
-        return Texts([MEMORY_KIND] * len(self.program.arguments))
+        return Texts(self.program.argument_kinds)
 
     @cached_property
     def shardings(self) -> dict[str, Texts | None]:
@@ -348,8 +353,9 @@ def _require_room(executable: Executable, cores: list[int], given: list[list[Buf
         OutOfMemory: with a table of the arrays in memory.
     """
     for core, listed in zip(cores, given, strict=False):
-        taken = sum(listed[at].nbytes for at in executable.program.donors)
-        require(max(executable.output_bytes - taken, 0), core)
+        donated = [listed[at] for at in executable.program.donors]
+        taken = sum(one.nbytes for one in donated if one.memory.is_hbm)
+        require(max(executable.output_bytes - taken, 0), by_core[core].memory)
 
 
 def _arrays(args: Any, program: Program, given: list[list[Buffer]]) -> list[list[HostArray]]:
@@ -362,7 +368,7 @@ def _arrays(args: Any, program: Program, given: list[list[Buffer]]) -> list[list
         )
         for at in program.donors.intersection(spared):
             for listed, found in zip(arrays, given, strict=True):
-                listed[at] = host().copy(listed[at], found[at].core)
+                listed[at] = host().copy(listed[at], found[at].memory.core)
     return arrays
 
 
@@ -374,9 +380,12 @@ def _hand_out(
         lists = numbers_at(args.output_lists, args.num_devices, ctypes.c_size_t)
         for address, core, arrays in zip(lists, cores, results, strict=True):
             if arrays:
+                of_kind = by_core[core].of_kind
                 handles = [
-                    new_buffer(array, core, place, is_token=kind.dtype is None)
-                    for array, kind in zip(arrays, program.results, strict=True)
+                    new_buffer(array, of_kind(kind), place, is_token=one.dtype is None)
+                    for array, one, kind in zip(
+                        arrays, program.results, program.result_kinds, strict=True
+                    )
                 ]
                 write_pointers(address, handles)
     if args.device_complete_events:

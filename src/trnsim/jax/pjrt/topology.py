@@ -9,6 +9,7 @@ from typing import Any, Final
 from trnsim.device.device_core import device_core, target
 from trnsim.errors import NotModelled
 from trnsim.jax import private
+from trnsim.jax.memory_kinds import KINDS
 from trnsim.jax.pjrt.devices import devices, make_devices
 from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
 from trnsim.jax.pjrt.named_values import NamedValues
@@ -26,7 +27,7 @@ class Topology(Handle):
         self.devices = pointers([device.address for device in make_devices()])
         self.attributes = NamedValues({})
         self.serialized = Text(f"{target().name} {len(devices)}")
-        self.kinds = Numbers(ctypes.c_int32, [0])
+        self.kinds = Numbers(ctypes.c_int32, range(len(KINDS)))
 
 
 topologies: Final[dict[int, Topology]] = {}

@@ -9,6 +9,7 @@ from trnsim.errors import NotModelled
 from trnsim.graph.ops.calls import CustomCall
 from trnsim.jax.host_callbacks import TARGETS
 from trnsim.jax.kernel_calls import TARGET, call_of
+from trnsim.jax.memory_kinds import PLACEMENT
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.elementwise import decomposed
 from trnsim.jax.stablehlo.mlir import Op
@@ -18,7 +19,7 @@ from trnsim.jax.stablehlo.scope import Scope
 
 _NOTES: Final = (
     *("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"),
-    *("annotate_device_placement", "xla.sdy.FuncResultSharding", "MoveToHost", "MoveToDevice"),
+    *(PLACEMENT, "xla.sdy.FuncResultSharding", "MoveToHost", "MoveToDevice"),
 )
 """Calls that say where a tensor is to lie, and compute nothing."""
 _FUNCTIONS: Final = tuple(

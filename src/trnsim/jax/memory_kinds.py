@@ -1,0 +1,96 @@
+"""Kinds of memory in a program: which of its arrays are HBM's, and which are the host's.
+
+JAX writes the kinds of arguments and results beside them, and a call where an array changes from
+one to the other. Values do not depend on them, so the host's client computes a program without.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+HBM: Final = "device"
+PINNED_HOST: Final = "pinned_host"
+KINDS: Final = (HBM, PINNED_HOST)
+"""The default first."""
+
+PLACEMENT: Final = "annotate_device_placement"
+"""The name of JAX's call whose result is its operand, in the memory that it names."""
+_KIND: Final = "mhlo.memory_kind"
+
+
+def kinds_of(module: Any, arguments: int, results: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The kinds of a module's arguments and results; HBM where none is written.
+
+    Raises:
+        BadInput: for a kind that there is not.
+    """
+    main = _main(module)
+    return _listed(main, "arg_attrs", arguments), _listed(main, "res_attrs", results)
+
+
+def _listed(main: Any, name: str, count: int) -> tuple[str, ...]:
+    """The kinds in a function's attributes."""
+    if main is None or name not in main.attributes:
+        return (HBM,) * count
+    found = [one[_KIND].value if _KIND in one else HBM for one in main.attributes[name]]
+    for kind in found:
+        if kind not in KINDS:
+            raise BadInput(
+                f"memory_kind={kind!r} of an argument or result; legal: {', '.join(KINDS)}",
+                fix=f"memory_kind={PINNED_HOST!r}",
+            )
+    return tuple(found)
+
+
+def _main(module: Any) -> Any:
+    """The main function of a module, or None."""
+    for operation in module.body.operations:
+        attributes = operation.attributes
+        if "sym_name" in attributes and attributes["sym_name"].value == "main":
+            return operation
+    return None
+
+
+def is_placed(code: bytes) -> bool:
+    """Whether a module in bytes may name a memory."""
+    return _KIND.encode() in code or PLACEMENT.encode() in code
+
+
+def forget_kinds(module: Any) -> None:
+    """Take the kinds out of a module: calls give way to their operands."""
+    main = _main(module)
+    if main is not None:
+        for name in ("arg_attrs", "res_attrs"):
+            if name in main.attributes:
+                main.attributes[name] = _without_kinds(main, main.attributes[name])
+    for op in [*_placements(module.body)]:
+        op.result.replace_all_uses_with(op.operands[0])
+        op.erase()
+
+
+def _without_kinds(main: Any, listed: Sequence[Any]) -> Any:
+    """The attributes of arguments or results but their kinds."""
+    from jaxlib.mlir import ir  # noqa: PLC0415  slow to import, and only compiling needs it
+
+    with main.context:
+        kept = [{one.name: one.attr for one in named if one.name != _KIND} for named in listed]
+        return ir.ArrayAttr.get([ir.DictAttr.get(one) for one in kept])
+
+
+def _placements(block: Any) -> Iterator[Any]:
+    """The calls that name a memory, in a block and those within it."""
+    for one in block.operations:
+        op = one.operation
+        if (
+            op.name == "stablehlo.custom_call"
+            and op.attributes["call_target_name"].value == PLACEMENT
+        ):
+            yield op
+        for region in op.regions:
+            for inner in region.blocks:
+                yield from _placements(inner)

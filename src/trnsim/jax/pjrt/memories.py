@@ -1,0 +1,99 @@
+"""Memories that a device reaches: its HBM, and its host's memory that DMA engines reach.
+
+Their kinds have JAX's names: "device", the default, and "pinned_host". An array in the host's
+memory takes no HBM; programs read and write it as any other.
+
+Source: docs.jax.dev, JAX Memories and Host Offloading (the two kinds). AWS documents neither of
+them for JAX; of transfers with the host's memory, aws-neuron-sdk nki/guides/architecture, DMA.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.jax.memory_kinds import HBM, KINDS
+from trnsim.jax.pjrt.handles import Handle, Text
+from trnsim.jax.pjrt.table import slot
+
+if TYPE_CHECKING:
+    from trnsim.jax.pjrt.devices import Device
+
+_NAMES: Final = ("HBM of {}", "host memory that {} reaches")
+
+
+class Memory(Handle):
+    """A memory of a device.
+
+    Attributes:
+        owner: the device that reaches it.
+        core: its place among the devices of its process.
+        number: by which JAX knows it, among all memories of all processes.
+        kind_number: the place of its kind in `KINDS`.
+        is_hbm: whether what it holds takes HBM.
+        kind: its kind, as C reads it.
+        text: its name.
+    """
+
+    __slots__ = ("core", "is_hbm", "kind", "kind_number", "number", "owner", "text")
+
+    def __init__(self, owner: Device, kind: str, devices: int) -> None:
+        """`devices` is how many there are in all processes."""
+        super().__init__()
+        self.owner = owner
+        self.core = owner.core
+        self.kind_number = KINDS.index(kind)
+        self.number = owner.number + self.kind_number * devices
+        self.is_hbm = kind == HBM
+        self.kind = Text(kind)
+        self.text = Text(_NAMES[self.kind_number].format(f"NeuronDevice(id={owner.number})"))
+
+
+memories: Final[dict[int, Memory]] = {}
+"""Memories of this process's devices by their handles, in order."""
+
+
+def _of(args: Any) -> Memory:
+    """The memory of a call.
+
+    Raises:
+        BadInput: it is another process's.
+    """
+    found = memories.get(args.memory)
+    if found is None:
+        raise BadInput("a memory of another process's device is asked for its properties")
+    return found
+
+
+@slot("Memory_Id")
+def _id(args: Any) -> None:
+    args.id = _of(args).number
+
+
+@slot("Memory_Kind")
+def _kind(args: Any) -> None:
+    kind = _of(args).kind
+    args.kind, args.kind_size = kind.address, kind.size
+
+
+@slot("Memory_Kind_Id")
+def _kind_id(args: Any) -> None:
+    args.kind_id = _of(args).kind_number
+
+
+@slot("Memory_DebugString")
+def _debug_text(args: Any) -> None:
+    text = _of(args).text
+    args.debug_string, args.debug_string_size = text.address, text.size
+
+
+@slot("Memory_ToString")
+def _text(args: Any) -> None:
+    text = _of(args).text
+    args.to_string, args.to_string_size = text.address, text.size
+
+
+@slot("Memory_AddressableByDevices")
+def _addressable_by(args: Any) -> None:
+    owners = _of(args).owner.owners
+    args.devices, args.num_devices = owners.address, owners.size
