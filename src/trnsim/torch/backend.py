@@ -15,6 +15,7 @@ from trnsim.torch.compile import default_compiler
 from trnsim.torch.dispatch import (
     attention,
     factories,
+    flash,
     host_kernels,
     launches,
     recurrent,
@@ -53,6 +54,7 @@ def register() -> None:
     factories.register(_aten)
     recurrent.register(_aten)
     attention.register(_aten)
+    flash.register(_aten)
     sync_batch_norm.register(_aten)
     host_kernels.register(_aten)
     _every_namespace.fallback(host_kernels.fallback, "PrivateUse1")

@@ -21,13 +21,13 @@ from trnsim.torch import pytorch
 from trnsim.torch.api.memory import hold, place
 from trnsim.torch.api.rng import drawing_from
 from trnsim.torch.compile.host_graph import callable_of
-from trnsim.torch.dispatch import attention, factories
+from trnsim.torch.dispatch import attention, factories, flash
 from trnsim.torch.dispatch.alias import host_alias, neuron_alias
 from trnsim.torch.dispatch.contracts import read_contract
 from trnsim.torch.dispatch.fallback_policy import LACKING, admit
 from trnsim.torch.pytorch import DEVICE_TYPE
 
-_HOST_FORMS: Final = attention.HOST_FORMS | factories.HOST_FORMS
+_HOST_FORMS: Final = attention.HOST_FORMS | factories.HOST_FORMS | flash.HOST_FORMS
 _CPU: Final = torch.device("cpu")
 _NOTHING: Final = nullcontext()
 _ON_HOST: Final = -1

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trnsim.torch.pytorch import Kernel, Library
 
 _aten: Final[Any] = torch.ops.aten
-_FORWARD: Final = "_scaled_dot_product_fused_attention_overrideable"
+FUSED: Final = "_scaled_dot_product_fused_attention_overrideable"
 _FLASH: Final = "_scaled_dot_product_flash_attention"
 _EFFICIENT: Final = "_scaled_dot_product_efficient_attention"
 
@@ -40,7 +40,7 @@ def register(library: Library) -> None:
     """Register the choice of a form, and the forms."""
     for key in ("AutogradPrivateUse1", "PrivateUse1"):
         library.impl("scaled_dot_product_attention", attend, key)
-    for name, kernel in {_FORWARD: attention, f"{_FORWARD}_backward": attention_backward}.items():
+    for name, kernel in {FUSED: attention, f"{FUSED}_backward": attention_backward}.items():
         library.impl(name, _noted(name, kernel), "PrivateUse1")
     for name, kernel in _FORMS_TO_SPLIT.items():
         library.impl(name, kernel, "PrivateUse1")
@@ -102,7 +102,7 @@ def _fused(
     scale: float | None,
 ) -> tuple[Any, ...]:
     """The fused form, without dropout."""
-    found: tuple[Any, ...] = getattr(_aten, _FORWARD)(
+    found: tuple[Any, ...] = getattr(_aten, FUSED)(
         query, key, value, bias, 0.0, is_causal, scale=scale
     )
     return found
@@ -165,7 +165,7 @@ def flash_backward(
 ) -> tuple[Any, ...]:
     """The gradients of queries, keys and values."""
     del cum_seq_q, cum_seq_k
-    backward = getattr(_aten, f"{_FORWARD}_backward")
+    backward = getattr(_aten, f"{FUSED}_backward")
     found: tuple[Any, ...] = backward(
         grad, query, key, value, None, [True, True, True, False], out, logsumexp,
         philox_seed, philox_seed, max_q, max_k, dropout_p, is_causal, philox_seed, philox_offset,
@@ -213,7 +213,7 @@ def efficient_backward(
     scale: float | None = None,
 ) -> tuple[Any, ...]:
     """The gradients of queries, keys and values; a mask has none."""
-    backward = getattr(_aten, f"{_FORWARD}_backward")
+    backward = getattr(_aten, f"{FUSED}_backward")
     sizes = query.shape[-2], key.shape[-2]
     found: tuple[Any, ...] = backward(
         grad, query, key, value, attn_bias, list(grad_input_mask), out, logsumexp,
@@ -334,7 +334,7 @@ _FORMS_TO_SPLIT: Final[dict[str, Kernel]] = {
 }
 
 HOST_FORMS: Final = {
-    f"aten::{_FORWARD}": host_attention,
-    f"aten::{_FORWARD}_backward": host_attention_backward,
+    f"aten::{FUSED}": host_attention,
+    f"aten::{FUSED}_backward": host_attention_backward,
 }
 """Functions for operators without a CPU kernel, in graphs that the host runs."""

@@ -1,0 +1,402 @@
+"""Attention of `torch.nn.attention.varlen` and its neighbours: windows, shared keys, sequences.
+
+aten::_flash_attention_forward and aten::_efficient_attention_forward are what GPUs compute, and
+models call them by name. Each sequence is one fused attention here (`attention`), with its values
+and its time; sequences of one length are one. Results of all sequences lie in one tensor: that a
+kernel writes them there takes no time of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import Tensor
+
+from trnsim.errors import BadInput, NotModelled
+from trnsim.torch.api.memory import place
+from trnsim.torch.dispatch.alias import host_alias
+from trnsim.torch.dispatch.attention import FUSED, host_attention, host_attention_backward
+from trnsim.torch.dispatch.packed import Piece, Window, even_shape, pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trnsim.torch.pytorch import Kernel, Library
+
+_aten: Final[Any] = torch.ops.aten
+_ROUNDED: Final = 32
+"""An efficient attention's logarithms have a multiple of so many queries. Source: PyTorch,
+torch/_meta_registrations.py, meta__efficient_attention_forward."""
+_DIAGONALS: Final = {0: Window(), 1: Window(right=0, is_from_start=True), 2: Window(right=0)}
+"""By custom_mask_type. Source: PyTorch, ATen/native/transformers/cuda/mem_eff_attention,
+kernel_forward.h, CustomMaskType."""
+
+
+def register(library: Library) -> None:
+    """Register the operators, which call those of `attention`."""
+    for name, kernel in KERNELS.items():
+        library.impl(name, kernel, "PrivateUse1")
+
+
+def _on_host(tensor: Tensor) -> Tensor:
+    return tensor if tensor.is_cpu else host_alias(tensor)
+
+
+def _beside(like: Tensor, made: Tensor) -> Tensor:
+    """A tensor made on the host, on the device of another."""
+    return made if like.is_cpu else place(made, like.get_device())
+
+
+def _write(target: Tensor, part: Tensor) -> None:
+    _on_host(target).copy_(_on_host(part))
+
+
+def _refuse(what: str, fix: str) -> None:
+    """Refuse what no kernel here has.
+
+    Raises:
+        NotModelled: always.
+    """
+    raise NotModelled(f"{what} in a fused attention", fix=fix)
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, dropout_p: float) -> None:
+    """Refuse what the fused attention of the host does not compute.
+
+    Raises:
+        NotModelled: dropout, or values whose width is not that of the keys.
+        BadInput: heads of queries that are no multiple of those of keys.
+    """
+    if dropout_p:
+        _refuse(f"dropout_p={dropout_p}", "dropout_p=0, or F.scaled_dot_product_attention")
+    if value.shape[-1] != query.shape[-1]:
+        _refuse(
+            f"values {value.shape[-1]} wide of keys {query.shape[-1]} wide",
+            "pad the values, or F.scaled_dot_product_attention",
+        )
+    heads, shared = query.shape[-2], key.shape[-2]
+    if heads % shared:
+        raise BadInput(f"{heads} heads of queries share {shared} of keys; legal: a multiple")
+
+
+def _spread(tensor: Tensor, heads: int) -> Tensor:
+    """``[B, L, heads, D]`` as ``[B, heads, L, D]``, each head as often as queries share it."""
+    turned = tensor.transpose(1, 2)
+    group = heads // turned.shape[1]
+    return turned if group == 1 else turned.repeat_interleave(group, 1)
+
+
+class _Case:
+    """How a batch of equal sequences is computed: the window's bias, the diagonal, the scale."""
+
+    def __init__(self, query: Tensor, key: Tensor, window: Window, bias: Tensor | None) -> None:
+        queries, keys = query.shape[1], key.shape[1]
+        self.skipped = window.hidden(queries, keys)
+        self.is_causal = bias is None and window.is_causal(queries, keys)
+        self.bias = bias if bias is None else bias[..., self.skipped :, :]
+        if not self.is_causal:
+            made = window.bias(queries, keys, self.skipped)
+            if made is not None:
+                mask = _beside(query, made.to(query.dtype))
+                self.bias = mask if self.bias is None else self.bias + mask
+
+
+def _forward(
+    query: Tensor, key: Tensor, value: Tensor, window: Window, bias: Tensor | None, scale: Any
+) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Queries that see a key, their results ``[B, L, H, D]`` and logarithms ``[B, H, L]``."""
+    case = _Case(query, key, window, bias)
+    seen = slice(case.skipped, query.shape[1])
+    if seen.start == seen.stop:
+        return
+    heads = query.shape[2]
+    compute: Any = host_attention if query.is_cpu else getattr(_aten, FUSED)
+    out, logs, *_ = compute(
+        _spread(query[:, seen], heads), _spread(key, heads), _spread(value, heads),
+        case.bias, 0.0, case.is_causal, scale=scale,
+    )  # fmt: skip
+    yield seen, out.transpose(1, 2), logs
+
+
+def _backward(
+    given: tuple[Tensor, ...], window: Window, bias: Tensor | None, scale: Any
+) -> Iterator[tuple[slice, tuple[Tensor, ...]]]:
+    """Queries that see a key, and gradients of them, of keys and of values, ``[B, L, H, D]``."""
+    grad, query, key, value, out, logs = given
+    case = _Case(query, key, window, bias)
+    seen = slice(case.skipped, query.shape[1])
+    if seen.start == seen.stop:
+        return
+    heads, shared = query.shape[2], key.shape[2]
+    compute: Any = host_attention_backward if query.is_cpu else getattr(_aten, f"{FUSED}_backward")
+    none = _beside(query, torch.empty(0, dtype=torch.int64))
+    wide = [_spread(one, heads) for one in (grad[:, seen], query[:, seen], key, value)]
+    found = compute(
+        *wide, case.bias, [True, True, True, False], _spread(out[:, seen], heads),
+        logs[..., seen].contiguous(), none, none, seen.stop - seen.start, key.shape[1], 0.0,
+        case.is_causal, none, none, scale=scale,
+    )  # fmt: skip
+    grads = [one.transpose(1, 2) for one in found[:3]]
+    if heads != shared:
+        grads[1:] = [one.unflatten(2, (shared, heads // shared)).sum(3) for one in grads[1:]]
+    yield seen, tuple(grads)
+
+
+def _batches(found: list[Piece] | None) -> list[tuple[Any, ...]]:
+    """Views that make batches ``[B, L, H, D]``: of queries, of keys, of logarithms ``[B, H, L]``.
+
+    Logarithms of sequences laid end to end are ``[H, L]``.
+    """
+    if found is None:
+        return [(lambda t: t,) * 3]
+    even = even_shape(found)
+    if even is not None:
+        count, queries, keys = even
+        return [
+            (
+                lambda t: t[: count * queries].unflatten(0, (count, queries)),
+                lambda t: t[: count * keys].unflatten(0, (count, keys)),
+                lambda t: t[:, : count * queries].unflatten(1, (count, queries)).transpose(0, 1),
+            )
+        ]
+    return [
+        (
+            lambda t, at=one.queries: t[at][None],
+            lambda t, at=one.keys: t[at][None],
+            lambda t, at=one.queries: t[:, at][None],
+        )
+        for one in found
+    ]
+
+
+def _pieces(
+    query: Tensor, key: Tensor, starts_q: Any, starts_k: Any, used: Any = None
+) -> list[Piece] | None:
+    """The sequences of a call; None for a batch."""
+    if starts_q is None:
+        return None
+    ends = _on_host(starts_q), _on_host(starts_q if starts_k is None else starts_k)
+    totals = query.shape[0], key.shape[0]
+    return pieces(*ends, totals, None if used is None else _on_host(used))
+
+
+def _computed(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    found: list[Piece] | None,
+    window: Window,
+    scale: float | None,
+    bias: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The result, and the logarithm of each query's sum: infinity for one that sees no key."""
+    out = _beside(query, torch.zeros_like(_on_host(query)))
+    heads = query.shape[-2]
+    shape = (query.shape[0], heads, query.shape[1]) if found is None else (heads, query.shape[0])
+    logs = _beside(query, torch.full(shape, math.inf))
+    for of_q, of_k, of_logs in _batches(found):
+        for seen, part, sums in _forward(of_q(query), of_k(key), of_k(value), window, bias, scale):
+            _write(of_q(out)[:, seen], part)
+            _write(of_logs(logs)[..., seen], sums)
+    return out, logs
+
+
+def _gradients(
+    given: tuple[Tensor, ...],
+    found: list[Piece] | None,
+    window: Window,
+    scale: float | None,
+    bias: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of queries, keys and values."""
+    grad, query, key, value, out, logs = given
+    made = [_beside(query, torch.zeros_like(_on_host(one))) for one in (query, key, value)]
+    for of_q, of_k, of_logs in _batches(found):
+        parts = (of_q(grad), of_q(query), of_k(key), of_k(value), of_q(out), of_logs(logs))
+        for seen, (of_query, of_key, of_value) in _backward(parts, window, bias, scale):
+            _write(of_q(made[0])[:, seen], of_query)
+            _write(of_k(made[1]), of_key)
+            _write(of_k(made[2]), of_value)
+    return made[0], made[1], made[2]
+
+
+def flash(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cum_seq_q: Tensor | None,
+    cum_seq_k: Tensor | None,
+    max_q: int,
+    max_k: int,
+    dropout_p: float,
+    is_causal: bool,
+    return_debug_mask: bool,
+    *,
+    scale: float | None = None,
+    window_size_left: int | None = None,
+    window_size_right: int | None = None,
+    seqused_k: Tensor | None = None,
+    alibi_slopes: Tensor | None = None,
+    block_table: Tensor | None = None,
+    num_splits: int | None = None,
+) -> tuple[Tensor, ...]:
+    """aten::_flash_attention_forward: the result, logarithms, and what dropout would need."""
+    del max_q, max_k, return_debug_mask, num_splits
+    _check(query, key, value, dropout_p)
+    if alibi_slopes is not None:
+        _refuse("alibi_slopes", "F.scaled_dot_product_attention with the bias as attn_mask")
+    if block_table is not None:
+        _refuse("block_table", "gather the pages first: key[block_table].flatten(0, 2)")
+    window = Window.of(window_size_left, window_size_right, is_causal=is_causal)
+    found = _pieces(query, key, cum_seq_q, cum_seq_k, seqused_k)
+    out, logs = _computed(query, key, value, found, window, scale)
+    empty = torch.empty(0, dtype=query.dtype)
+    # Of int64, which every policy has: nothing reads the state of a dropout that is not there.
+    numbers = [torch.zeros(shape, dtype=torch.int64) for shape in ((2,), ())]
+    return out, logs, *(_beside(query, one) for one in (*numbers, empty))
+
+
+def flash_into(out: Tensor, query: Tensor, *others: Any, **options: Any) -> Tensor:
+    """aten::_flash_attention_forward_no_dropout_inplace: the result in `out`; logarithms."""
+    found, logs, *_ = flash(query, *others, **options)
+    _write(out, found)
+    return logs
+
+
+def flash_backward(
+    grad_out: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    logsumexp: Tensor,
+    cum_seq_q: Tensor | None,
+    cum_seq_k: Tensor | None,
+    max_q: int,
+    max_k: int,
+    dropout_p: float,
+    is_causal: bool,
+    rng_state: Tensor,
+    unused: Tensor,
+    *,
+    scale: float | None = None,
+    window_size_left: int | None = None,
+    window_size_right: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """aten::_flash_attention_backward: gradients of queries, keys and values."""
+    del max_q, max_k, rng_state, unused
+    _check(query, key, value, dropout_p)
+    window = Window.of(window_size_left, window_size_right, is_causal=is_causal)
+    found = _pieces(query, key, cum_seq_q, cum_seq_k)
+    return _gradients((grad_out, query, key, value, out, logsumexp), found, window, scale)
+
+
+def _diagonal(kind: int, window_size: int | None) -> Window:
+    """The window of a custom_mask_type; of a window size, as many keys, the query's own too."""
+    found = _DIAGONALS[kind]
+    return found._replace(left=window_size - 1) if window_size else found
+
+
+def efficient(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    cu_seqlens_q: Tensor | None,
+    cu_seqlens_k: Tensor | None,
+    max_seqlen_q: int | None,
+    max_seqlen_k: int | None,
+    dropout_p: float,
+    custom_mask_type: int,
+    compute_log_sumexp: bool = False,
+    *,
+    scale: float | None = None,
+    seqlen_k: Tensor | None = None,
+    window_size: int | None = None,
+) -> tuple[Any, ...]:
+    """aten::_efficient_attention_forward: result, logarithms, two numbers, the longest lengths."""
+    _check(query, key, value, dropout_p)
+    if window_size and torch.is_grad_enabled() and query.requires_grad:
+        # PyTorch's formula of the gradient does not pass the window on: derivatives.yaml.
+        _refuse("a window_size with a gradient", "torch.nn.attention.varlen.varlen_attn")
+    window = _diagonal(custom_mask_type, window_size)
+    longest = max_seqlen_q or query.shape[1], max_seqlen_k or key.shape[1]
+    if cu_seqlens_q is None:
+        found = None
+        out, sums = _computed(query, key, value, None, window, scale, bias)
+    else:
+        _refuse_bias(bias)
+        found = _pieces(query[0], key[0], cu_seqlens_q, cu_seqlens_k, seqlen_k)
+        out, sums = _computed(query[0], key[0], value[0], found, window, scale)
+        out = out[None]
+    count = query.shape[0] if found is None else len(found)
+    room = -(-longest[0] // _ROUNDED) * _ROUNDED if compute_log_sumexp else 0
+    logs = _beside(query, torch.full((count, query.shape[2], room), math.inf))
+    for at in range(count if room else 0):
+        own = sums[at] if found is None else sums[:, found[at].queries]
+        _write(logs[at, :, : own.shape[1]], own)
+    numbers = [_beside(query, torch.zeros((), dtype=torch.int64)) for _ in range(2)]
+    return out, logs, *numbers, *longest
+
+
+def _refuse_bias(bias: Tensor | None) -> None:
+    if bias is not None:
+        _refuse("a bias of sequences laid end to end", "call it for each sequence")
+
+
+def efficient_backward(
+    grad_out_: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    out: Tensor,
+    cu_seqlens_q: Tensor | None,
+    cu_seqlens_k: Tensor | None,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    logsumexp: Tensor,
+    dropout_p: float,
+    philox_seed: Tensor,
+    philox_offset: Tensor,
+    custom_mask_type: int,
+    bias_requires_grad: bool,
+    *,
+    scale: float | None = None,
+    num_splits_key: int | None = None,
+    window_size: int | None = None,
+    shared_storage_dqdkdv: bool = False,
+) -> tuple[Tensor, ...]:
+    """aten::_efficient_attention_backward: gradients of queries, keys and values."""
+    del max_seqlen_q, max_seqlen_k, philox_seed, philox_offset, num_splits_key
+    _check(query, key, value, dropout_p)
+    if bias_requires_grad:
+        _refuse("a bias with a gradient", "F.scaled_dot_product_attention, which has products")
+    if shared_storage_dqdkdv:
+        _refuse("gradients in one tensor (shared_storage_dqdkdv)", "leave it out")
+    window = _diagonal(custom_mask_type, window_size)
+    none = _beside(query, torch.empty(()))
+    given = (grad_out_, query, key, value, out)
+    if cu_seqlens_q is None:
+        logs = logsumexp[..., : query.shape[1]]
+        return *_gradients((*given, logs), None, window, scale, bias), none
+    found = _pieces(query[0], key[0], cu_seqlens_q, cu_seqlens_k) or []
+    logs = _beside(query, torch.full((query.shape[2], query.shape[1]), math.inf))
+    for at, one in enumerate(found):
+        own = logs[:, one.queries]
+        _write(own, logsumexp[at, :, : own.shape[1]])
+    grads = _gradients((*(one[0] for one in given), logs), found, window, scale)
+    return *(one[None] for one in grads), none
+
+
+KERNELS: Final[dict[str, Kernel]] = {
+    "_flash_attention_forward": flash,
+    "_flash_attention_forward_no_dropout_inplace": flash_into,
+    "_flash_attention_backward": flash_backward,
+    "_efficient_attention_forward": efficient,
+    "_efficient_attention_backward": efficient_backward,
+}
+HOST_FORMS: Final = {f"aten::{name}": kernel for name, kernel in KERNELS.items()}
+"""Functions for operators without a CPU kernel, in graphs that the host runs."""

@@ -1,0 +1,141 @@
+"""Which places attention relates: windows, diagonals, and sequences laid end to end.
+
+Queries are ``[length, heads, width]``, one sequence after the other, or ``[batch, length, heads,
+width]``. Where lengths differ, the last query and the last key stand opposite each other.
+
+Source: PyTorch, torch/nn/attention/varlen.py, `varlen_attn` (`window_size`, `cu_seq_q`); the
+alignment, and what a query without a key gets: flash-attention README, 2.1.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from trnsim.device.numerics import mode
+from trnsim.errors import BadInput
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Window(NamedTuple):
+    """The keys that a query sees: so many places to the left and right of its own.
+
+    Attributes:
+        left: None for all.
+        right: None for all; 0 for none later than its own place.
+        is_from_start: whether the first query stands opposite the first key, not last ones.
+    """
+
+    left: int | None = None
+    right: int | None = None
+    is_from_start: bool = False
+
+    @staticmethod
+    def of(left: int | None, right: int | None, *, is_causal: bool) -> Window:
+        """The window of a call, in which -1 says all."""
+        found = [None if one is None or one < 0 else one for one in (left, right)]
+        return Window(found[0], 0 if is_causal else found[1])
+
+    def _shift(self, queries: int, keys: int) -> int:
+        return 0 if self.is_from_start else keys - queries
+
+    def hidden(self, queries: int, keys: int) -> int:
+        """How many of the first queries see no key."""
+        if not keys:
+            return queries
+        if self.right is None:
+            return 0
+        return min(max(-self._shift(queries, keys) - self.right, 0), queries)
+
+    def is_causal(self, queries: int, keys: int) -> bool:
+        """Whether it hides what comes later than the query's own number, and that alone."""
+        is_all_left = self.left is None or self.left >= keys - 1
+        return self.right == 0 and is_all_left and self._shift(queries, keys) == 0
+
+    def bias(self, queries: int, keys: int, skipped: int) -> Tensor | None:
+        """Scores' bias ``[queries - skipped, keys]``: 0, or minus infinity; None if all see all."""
+        if self.right is None and (self.left is None or self.left >= keys - 1):
+            return None
+        own = torch.arange(skipped, queries)[:, None] + self._shift(queries, keys)
+        place = torch.arange(keys)[None]
+        is_hidden = torch.zeros(queries - skipped, keys, dtype=torch.bool)
+        if self.left is not None:
+            is_hidden |= place < own - self.left
+        if self.right is not None:
+            is_hidden |= place > own + self.right
+        return torch.zeros(is_hidden.shape).masked_fill_(is_hidden, -math.inf)
+
+
+class Piece(NamedTuple):
+    """A sequence: its places among all queries, and among all keys."""
+
+    queries: slice
+    keys: slice
+
+
+def pieces(
+    starts_q: Tensor, starts_k: Tensor, totals: tuple[int, int], used: Tensor | None
+) -> list[Piece]:
+    """The sequences of a call, from the place at which each begins and the last ends.
+
+    Args:
+        starts_q: `[sequences + 1]`, of queries, on the host.
+        starts_k: likewise of keys.
+        totals: how many queries and keys there are.
+        used: how many keys of each sequence count, or None for all.
+
+    Raises:
+        BadInput: for places that do not grow, or beyond the end.
+    """
+    found = [
+        _places(name, starts, total)
+        for name, starts, total in zip(
+            ("queries", "keys"), (starts_q, starts_k), totals, strict=True
+        )
+    ]
+    if len(found[0]) != len(found[1]):
+        raise BadInput(
+            f"{len(found[0]) - 1} sequences of queries and {len(found[1]) - 1} of keys",
+            fix="give cu_seq_q and cu_seq_k one length",
+        )
+    ends = [last for _, last in pairwise(found[1])]
+    if used is not None and mode.kind != "shapes":
+        ends = [start + int(one) for start, one in zip(found[1], used.tolist(), strict=False)]
+    return [
+        Piece(slice(*of_q), slice(start, end))
+        for of_q, start, end in zip(pairwise(found[0]), found[1], ends, strict=False)
+    ]
+
+
+def _places(name: str, starts: Tensor, total: int) -> list[int]:
+    """Where sequences begin; without values they have equal shares."""
+    count = starts.numel() - 1
+    if mode.kind == "shapes":
+        return [total * at // count for at in range(count + 1)]
+    found: list[int] = starts.tolist()
+    if found != sorted(found) or found[0] < 0 or found[-1] > total:
+        raise BadInput(
+            f"sequences of {name} begin at {found}; legal: growing places from 0 to {total}",
+            fix="torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).int()",
+        )
+    return found
+
+
+def even_shape(found: list[Piece]) -> tuple[int, int, int] | None:
+    """Sequences, queries and keys of each, where all are equal and follow each other; or None."""
+    sides = {
+        (one.queries.stop - one.queries.start, one.keys.stop - one.keys.start) for one in found
+    }
+    if len(sides) != 1:
+        return None
+    ((queries, keys),) = sides
+    is_dense = all(
+        (one.queries.start, one.keys.start) == (at * queries, at * keys)
+        for at, one in enumerate(found)
+    )
+    return (len(found), queries, keys) if is_dense and queries and keys else None
