@@ -9,7 +9,7 @@ kernel writes them there takes no time of its own.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -144,31 +144,46 @@ def _backward(
     yield seen, tuple(grads)
 
 
-def _batches(found: list[Piece] | None) -> list[tuple[Any, ...]]:
-    """Views that make batches ``[B, L, H, D]``: of queries, of keys, of logarithms ``[B, H, L]``.
+class _Batch(NamedTuple):
+    """What is computed at once, as views ``[B, L, H, D]`` of a call's tensors.
 
-    Logarithms of sequences laid end to end are ``[H, L]``.
+    Attributes:
+        piece: its places in sequences laid end to end; None where the tensors are a batch.
+        sequences: how many equal ones it is.
     """
+
+    piece: Piece | None = None
+    sequences: int = 1
+
+    def queries(self, tensor: Tensor) -> Tensor:
+        """Its part of queries, of results, or of their gradients."""
+        return tensor if self.piece is None else self._cut(tensor, 0, self.piece.queries)
+
+    def keys(self, tensor: Tensor) -> Tensor:
+        """Its part of keys, of values, or of their gradients."""
+        return tensor if self.piece is None else self._cut(tensor, 0, self.piece.keys)
+
+    def logarithms(self, tensor: Tensor) -> Tensor:
+        """Its part of logarithms, which are ``[H, L]`` of sequences: ``[B, H, L]``."""
+        if self.piece is None:
+            return tensor
+        return self._cut(tensor, 1, self.piece.queries).transpose(0, 1)
+
+    def _cut(self, tensor: Tensor, dim: int, at: slice) -> Tensor:
+        each = (at.stop - at.start) // self.sequences
+        shape = *tensor.shape[:dim], self.sequences, each, *tensor.shape[dim + 1 :]
+        return tensor.narrow(dim, at.start, at.stop - at.start).view(shape)
+
+
+def _batches(found: list[Piece] | None) -> list[_Batch]:
+    """The batches of a call: one, or one for each sequence where lengths differ."""
     if found is None:
-        return [(lambda t: t,) * 3]
+        return [_Batch()]
     even = even_shape(found)
-    if even is not None:
-        count, queries, keys = even
-        return [
-            (
-                lambda t: t[: count * queries].unflatten(0, (count, queries)),
-                lambda t: t[: count * keys].unflatten(0, (count, keys)),
-                lambda t: t[:, : count * queries].unflatten(1, (count, queries)).transpose(0, 1),
-            )
-        ]
-    return [
-        (
-            lambda t, at=one.queries: t[at][None],
-            lambda t, at=one.keys: t[at][None],
-            lambda t, at=one.queries: t[:, at][None],
-        )
-        for one in found
-    ]
+    if even is None:
+        return [_Batch(one) for one in found]
+    count, queries, keys = even
+    return [_Batch(Piece(slice(0, count * queries), slice(0, count * keys)), count)]
 
 
 def _pieces(
@@ -196,10 +211,11 @@ def _computed(
     heads = query.shape[-2]
     shape = (query.shape[0], heads, query.shape[1]) if found is None else (heads, query.shape[0])
     logs = _beside(query, torch.full(shape, math.inf))
-    for of_q, of_k, of_logs in _batches(found):
-        for seen, part, sums in _forward(of_q(query), of_k(key), of_k(value), window, bias, scale):
-            _write(of_q(out)[:, seen], part)
-            _write(of_logs(logs)[..., seen], sums)
+    for batch in _batches(found):
+        given = batch.queries(query), batch.keys(key), batch.keys(value)
+        for seen, part, sums in _forward(*given, window, bias, scale):
+            _write(batch.queries(out)[:, seen], part)
+            _write(batch.logarithms(logs)[..., seen], sums)
     return out, logs
 
 
@@ -213,8 +229,9 @@ def _gradients(
     """Gradients of queries, keys and values."""
     grad, query, key, value, out, logs = given
     made = [_beside(query, torch.zeros_like(_on_host(one))) for one in (query, key, value)]
-    for of_q, of_k, of_logs in _batches(found):
-        parts = (of_q(grad), of_q(query), of_k(key), of_k(value), of_q(out), of_logs(logs))
+    for batch in _batches(found):
+        of_q, of_k = batch.queries, batch.keys
+        parts = of_q(grad), of_q(query), of_k(key), of_k(value), of_q(out), batch.logarithms(logs)
         for seen, (of_query, of_key, of_value) in _backward(parts, window, bias, scale):
             _write(of_q(made[0])[:, seen], of_query)
             _write(of_k(made[1]), of_key)
