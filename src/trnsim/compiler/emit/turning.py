@@ -176,10 +176,11 @@ def written(placed: Placed, value: Value) -> Tensor:
 
 
 def write_all(placed: Placed, value: Value, target: Placed) -> None:
-    """Store a value at a place in HBM."""
+    """Store a value at a place in HBM: as it lies, or turned where its runs there lie across."""
     frame = (frame_of if placed.is_on_chip else frame_in_hbm)(placed, value.shape)
     long = [dim for dim, n in enumerate(value.shape) if n > 1]
-    if long and long[-1] in frame.p_dims and frame.columns > 1:
+    inner = min(reversed(long), key=lambda dim: target.steps[dim], default=-1)
+    if inner in frame.p_dims and frame.columns > 1:
         frame = Frame(value.shape, frame.f_dims, tuple(sorted(frame.p_dims)))
         _turned_out(placed, frame, target)
         return
