@@ -87,6 +87,14 @@ def test_values_of_attention_stand_with_their_rows_along_partitions():
     assert found < set(products)
 
 
+@pytest.mark.parametrize("heads", [1, 4])
+def test_values_of_attention_that_stand_are_computed_for_a_reader_of_their_heads(heads):
+    made = Made("bfloat16")
+    x = made.given(1, 20, 64)
+    sides = [made.heads(made.linear(x, 16 * heads, has_bias=False), heads) for _ in range(3)]
+    made.check(made.attention(*sides))
+
+
 def test_an_operation_without_a_kernel_is_refused_by_name():
     branch = Graph()
     one = branch.input((3,), "float32")

@@ -148,10 +148,13 @@ class Emission:
         return sorted(found, key=lambda one: not one.is_on_chip)
 
     def _computed(self, value: Value) -> list[Placed]:
-        """The places of what was pending; what it was a view of is computed."""
+        """The places of what was pending; what it was a view of is computed.
+
+        A product that stands in batches has no place but that of the reshape which reads it.
+        """
         node = self.maker[value.number]
         (placed,) = self.placed.pop(value.number)
-        if is_view(node):
+        if is_view(node) and node.values[0].number in self.placed:
             self.settled(node.values[0])
             return self.places(value)
         self.placed[value.number] = [Evaluation(self, value, placed).run()]
