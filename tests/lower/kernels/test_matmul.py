@@ -5,10 +5,7 @@ import numpy as np
 import pytest
 
 from trnsim.graph import Graph
-from trnsim.lower import (
-    costs,
-    evaluate,
-)
+from trnsim.lower import bound, costs, evaluate
 from trnsim.lower.kernels.matmul import _Side
 
 
@@ -23,6 +20,34 @@ def test_either_side_may_lie_either_way(random, is_last, target):
     x, y = g.input(left.shape, "float32"), g.input(right.shape, "float32")
     g.outputs = [g.dot_general(x, y, (int(is_last[0]), int(is_last[1])))]
     np.testing.assert_allclose(evaluate(g, [left, right], target)[0], a @ b, atol=1e-3)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 129])
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_few_rows_pass_while_blocks_of_the_other_side_stay(random, rows, is_last, dtype):
+    K, N = 300, 700
+    g = Graph()
+    x = g.input((rows, K), dtype)
+    y = g.input((N, K) if is_last else (K, N), dtype)
+    g.outputs = [g.dot_general(x, y, (1, int(is_last)))]
+    a, b = (
+        random(one.shape, seed=n).astype(one.type.numpy_dtype()) for n, one in enumerate((x, y))
+    )
+    wide = b.astype(np.float64).T if is_last else b.astype(np.float64)
+    found = evaluate(g, [a, b], "trn1")[0].astype(np.float64)
+    near = 2e-5 if dtype == "float32" else 1e-2
+    np.testing.assert_allclose(found, a.astype(np.float64) @ wide, atol=near * abs(found).max())
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize("rows", [1, 128])
+def test_few_rows_take_little_more_than_the_weights_over_hbm(rows, is_last):
+    g = Graph()
+    y = g.input((2048, 1024) if is_last else (1024, 2048), "bfloat16")
+    g.outputs = [g.dot_general(g.input((rows, 1024), "bfloat16"), y, (1, int(is_last)))]
+    (cost,) = costs(g)
+    assert cost.device_time_s < 2 * bound(g, "trn2").seconds + 5e-6  # what the first and last wait
 
 
 def test_batches(random):

@@ -1,15 +1,15 @@
 """Matrix products on the Tensor Engine.
 
 The contraction lies along the partitions on both sides, so a side whose contraction comes last in
-HBM is transposed on the way in, block by block. Operands stay in SBUF while they are used, as far
-as half of it goes.
+HBM is transposed on the way in, block by block. A transfer brings several blocks, as each takes a
+fixed time to be started. Operands stay in SBUF while they are used, as far as half of it goes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import product
-from math import prod
+from math import ceil, prod
 from typing import Any, Final
 
 from trnsim.graph import Node
@@ -23,6 +23,12 @@ from trnsim.nki import language as nl
 
 _SIDE_BYTES: Final = 48 * 1024
 """Bytes of a partition for the stationary side, and as many for the moving one."""
+_LOADED_BYTES: Final = 4 * 1024
+"""Bytes of a partition that a transfer brings: 1 MiB, which all DMA engines share."""
+_BANK_BYTES: Final = 2048
+"""Bytes of a partition of a PSUM bank (trainium_inferentia2_arch.rst)."""
+_FEWEST: Final = 64
+"""Columns that pass in the time of fewer (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
 
 
 @kernel(DotGeneral)
@@ -58,25 +64,48 @@ class _Side:
         return int(_SIDE_BYTES // row_bytes // unit * unit)
 
     def tiles(self, start: int, length: int) -> Iterator[Tensor]:
-        """Columns of the matrix as tiles of 128 rows of K, each loaded when it is asked for."""
-        for k, rows in tiles.pieces(self.K, P):
-            if self.is_k_last:
-                yield self._transposed(k, rows, start, length)
-            else:
-                place = self.offset + k * self.length + start
-                pattern = [(self.length, rows), (1, length)]
-                yield tiles.load(tiles.strided(self.tensor, pattern, place))
+        """Columns of the matrix as tiles of 128 rows of K, some of them loaded at once."""
+        dtype = self.tensor.dtype
+        most = max(_LOADED_BYTES // dtype.itemsize // (P if self.is_k_last else length), 1)
+        for first, blocks in tiles.pieces(ceil(self.K / P), most):
+            k = first * P
+            rows = min(self.K - k, blocks * P)
+            loaded = new((min(rows, P), blocks, length), dtype)
+            fill = self._turn if self.is_k_last else self._bring
+            fill(loaded, k, rows, start)
+            for block, (_, height) in enumerate(tiles.pieces(rows, P)):
+                yield loaded[:height, block]
 
-    def _transposed(self, k: int, rows: int, start: int, length: int) -> Tensor:
-        """Rows [columns, K] of HBM, flipped block by block."""
-        result = new((rows, length), self.tensor.dtype)
-        for first, count in tiles.pieces(length, P):
+    def _bring(self, loaded: Tensor, k: int, rows: int, start: int) -> None:
+        """Rows of K as they lie in HBM: whole blocks by one transfer, the rest by another."""
+        length = loaded.shape[2]
+        for block, blocks, height in _blocks(rows):
+            pattern = [(self.length, height), (P * self.length, blocks), (1, length)]
+            place = self.offset + (k + block * P) * self.length + start
+            source = tiles.strided(self.tensor, pattern, place)
+            nisa.dma_copy(dst=loaded[:height, block : block + blocks], src=source)
+
+    def _turn(self, loaded: Tensor, k: int, rows: int, start: int) -> None:
+        """Lines [columns, K] of HBM, flipped block by block, as many at once as a bank holds."""
+        dtype = loaded.dtype
+        for first, count in tiles.pieces(loaded.shape[2], P):
             place = self.offset + (start + first) * self.K + k
-            block = tiles.load(tiles.strided(self.tensor, [(self.K, count), (1, rows)], place))
-            flipped = new((rows, count), block.dtype, nl.psum)
-            nisa.nc_transpose(dst=flipped, data=block)
-            nisa.tensor_copy(dst=result[:, first : first + count], src=flipped)
-        return result
+            lines = tiles.load(tiles.strided(self.tensor, [(self.K, count), (1, rows)], place))
+            for block, blocks, height in _blocks(rows, _BANK_BYTES // dtype.itemsize // count):
+                flipped = new((height, blocks, count), dtype, nl.psum)
+                for number in range(blocks):
+                    at = (block + number) * P
+                    nisa.nc_transpose(dst=flipped[:, number], data=lines[:, at : at + height])
+                target = loaded[:height, block : block + blocks, first : first + count]
+                nisa.tensor_copy(dst=target, src=flipped)
+
+
+def _blocks(rows: int, most: int = P) -> Iterator[tuple[int, int, int]]:
+    """Blocks of so many rows: the first one, how many of one height, and that height."""
+    whole, rest = divmod(rows, P)
+    yield from ((block, blocks, P) for block, blocks in tiles.pieces(whole, most))
+    if rest:
+        yield whole, 1, rest
 
 
 def _multiply(out: Tensor, offset: int, left: _Side, right: _Side) -> None:
@@ -84,7 +113,8 @@ def _multiply(out: Tensor, offset: int, left: _Side, right: _Side) -> None:
 
     Where K is so long that not even one block of each fits, both sides stream.
     """
-    wide, high = right.block_columns(BANK), left.block_columns(P)
+    wide = right.block_columns(BANK) or right.block_columns(P)
+    high = left.block_columns(P)
     if not (wide and high):
         for (n, width), (m, height) in product(
             tiles.pieces(right.length, BANK), tiles.pieces(left.length, P)
@@ -92,10 +122,15 @@ def _multiply(out: Tensor, offset: int, left: _Side, right: _Side) -> None:
             pairs = zip(left.tiles(m, height), right.tiles(n, width), strict=True)
             _store(out, offset + m * right.length + n, right.length, _sum(pairs, height, width))
         return
+    if high >= left.length and _is_sooner_across(left, right, out):
+        _multiply_across(out, offset, left, right)
+        return
+    stationary: list[Tensor] = []
     for n, width in tiles.pieces(right.length, wide):
         moving = list(right.tiles(n, width))
         for m, height in tiles.pieces(left.length, high):
-            stationary = list(left.tiles(m, height))
+            if not stationary or high < left.length:
+                stationary = list(left.tiles(m, height))
             for (row, rows), (column, columns) in product(
                 tiles.pieces(height, P), tiles.pieces(width, BANK)
             ):
@@ -105,6 +140,45 @@ def _multiply(out: Tensor, offset: int, left: _Side, right: _Side) -> None:
                 )
                 place = offset + (m + row) * right.length + n + column
                 _store(out, place, right.length, _sum(resident, rows, columns))
+
+
+def _is_sooner_across(left: _Side, right: _Side, out: Tensor) -> bool:
+    """Whether few rows that pass take the array less time than the columns of the other side.
+
+    What comes out is turned, a block of 128 columns for each block of rows.
+    """
+    M, N = left.length, right.length
+    if M > BANK or "float" not in out.dtype.name:
+        return False
+    rows, columns, blocks = (ceil(length / P) for length in (M, N, left.K))
+    along = rows * blocks * max(N, _FEWEST)
+    across = columns * blocks * max(M, _FEWEST) + columns * rows * P
+    return across < along
+
+
+def _multiply_across(out: Tensor, offset: int, left: _Side, right: _Side) -> None:
+    """Blocks of the right side stay in the array, and all rows of the left side pass."""
+    M, N = left.length, right.length
+    moving: list[Tensor] = []
+    heights = list(tiles.pieces(M, P))
+    for n, width in tiles.pieces(N, right.block_columns(P)):
+        stationary = list(right.tiles(n, width))
+        moving = moving or list(left.tiles(0, M))
+        lines = [new((rows, width), out.dtype) for _, rows in heights]
+        for column, columns in tiles.pieces(width, P):
+            pairs = (
+                (b[:, column : column + columns], a)
+                for a, b in zip(moving, stationary, strict=True)
+            )
+            across = new((columns, M), out.dtype)
+            nisa.tensor_copy(dst=across, src=_sum(pairs, columns, M))
+            for line, (m, rows) in zip(lines, heights, strict=True):
+                flipped = new((rows, columns), out.dtype, nl.psum)
+                nisa.nc_transpose(dst=flipped, data=across[:, m : m + rows])
+                nisa.tensor_copy(dst=line[:, column : column + columns], src=flipped)
+        for line, (m, rows) in zip(lines, heights, strict=True):
+            place = offset + m * N + n
+            tiles.store(tiles.strided(out, [(N, rows), (1, width)], place), line)
 
 
 def _sum(pairs: Iterable[tuple[Tensor, Tensor]], rows: int, columns: int) -> Tensor:
