@@ -153,6 +153,14 @@ def with_object(program):
         (with_target("_operator.__spec__"), "a call of"),
         (with_target("#triton.kernel"), "a call of"),
         (with_target(["list"]), "a call of"),
+        (with_target("torch.ops.aten.save.default"), "a call of"),
+        (with_target("torch.ops.aten.from_file.default"), "a call of"),
+        (with_target("torch.ops.prim.Print.default"), "a call of"),
+        (with_target("torch.ops.higher_order.print"), "a call of"),
+        (with_target("torch.ops.c10d.barrier.default"), "a call of"),
+        (with_target("_operator.pow"), "a call of"),
+        (with_target("_operator.lshift"), "a call of"),
+        (with_target("math.factorial"), "a call of"),
         (with_operator_argument, "a call of"),
         (with_name, "a value called"),
         (with_size, "a size"),
@@ -168,6 +176,20 @@ def test_what_could_run_code_is_refused_by_name(written, change, told):
     with pytest.raises(BadInput, match=f"holds .*{told}.*could run code") as caught:
         exported_graph(written(**{MODEL: change}))
     assert caught.value.fix.startswith("do not trust the file")
+
+
+@pytest.mark.parametrize("target", ["_operator.neg", "_operator.and_", "torch.sym_not"])
+def test_a_function_of_numbers_of_a_tensor_is_no_program(written, target):
+    with pytest.raises(BadInput, match=r"model\.pt2 is no exported program: "):
+        exported_graph(written(**{MODEL: with_target(target)}))
+
+
+def test_a_program_without_its_modules_is_no_program(written):
+    def change(program):
+        program["graph_module"]["module_call_graph"] = []
+
+    with pytest.raises(BadInput, match=r"model\.pt2 is no exported program: "):
+        exported_graph(written(**{MODEL: change}))
 
 
 def test_code_beside_a_program_is_not_run(written):

@@ -34,10 +34,18 @@ _JSON_BYTES_MAX: Final = 1 << 30
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _TARGET: Final = re.compile(
-    r"torch\.ops\.(?P<library>[A-Za-z]\w*)\.(?P<name>[A-Za-z_]\w*)(\.[A-Za-z]\w*)?"
-    r"|_operator\.[a-z]+_?|math\.[a-z]+|torch\._?sym_[a-z]+"
+    r"torch\.ops\.(?P<library>[A-Za-z_]\w*)\.(?P<name>[A-Za-z_]\w*)(\.[A-Za-z]\w*)?"
+    r"|_operator\.(add|sub|mul|truediv|floordiv|mod|neg|pos|eq|ne|lt|le|gt|ge|and_|or_|getitem)"
+    r"|math\.trunc|torch\.sym_(float|int|max|min|not|ite)|torch\._sym_sqrt"
 )
-"""Operators of PyTorch's registry, and functions of numbers."""
+"""Operators of PyTorch's registry, and functions of numbers: no powers and shifts, which may never
+end."""
+_NOT_COMPUTING: Final = frozenset(
+    {"prim", "c10d", "symm_mem", "profiler", "debugprims", "debug_mode_ops", "static_runtime"}
+)
+"""PyTorch's own libraries whose operators do something else than compute tensors."""
+_OUTSIDE: Final = frozenset({"aten.from_file", "aten._print", "higher_order.print"})
+"""Operators of the other libraries that read files or print."""
 _SYMBOL: Final = r"[suz]+f?\d{1,9}"
 _NUMBER: Final = r"\d{1,20}(?:\.\d{0,20})?(?:e[+-]?\d{1,3})?"
 _FUNCTIONS: Final = (
@@ -150,11 +158,19 @@ def _check_field(key: str, value: Any) -> None:
 def _check_target(target: Any) -> None:
     """A target is an operator that is registered, or a function of numbers."""
     called = _TARGET.fullmatch(target) if isinstance(target, str) else None
-    if called is None or any(
-        name is not None and hasattr(type(registry), name)
-        for registry, name in ((torch.ops, called["library"]), (torch.ops.aten, called["name"]))
-    ):
+    if called is None or (called["name"] is not None and _acts(called["library"], called["name"])):
         raise _Unexpected(f"a call of {target!r}")
+
+
+def _acts(library: str, name: str) -> bool:
+    """Whether a name below `torch.ops` is no operator, or one that may do more than compute."""
+    return (
+        library in _NOT_COMPUTING
+        or f"{library}.{name}" in _OUTSIDE
+        or hasattr(type(torch.ops), library)
+        or hasattr(type(torch.ops.aten), name)
+        or pytorch.is_of_torchscript_alone(f"{library}::{name}")
+    )
 
 
 def _check_structure(text: str) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 import torch
 
-from trnsim.errors import BadInput
+from trnsim.errors import BadInput, EmulatorError
 from trnsim.files import check_readable
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import import_graph, is_lowered
@@ -52,21 +52,22 @@ def _loaded(path: Path) -> torch.export.ExportedProgram:
     with warnings.catch_warnings():
         # PyTorch's own export uses a class that it has deprecated.
         warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)
-        lowered: torch.export.ExportedProgram = _read(path).run_decompositions(
-            pytorch.decompositions(is_lowered)
-        )
-        return lowered
+        return _lowered(path)
 
 
-def _read(path: Path) -> torch.export.ExportedProgram:
-    """The program in a file, or an error that says what it needs."""
+def _lowered(path: Path) -> torch.export.ExportedProgram:
+    """The program in a file, of lowered operators, or an error that says what it needs."""
     log, said = logging.getLogger("torch.export"), _Said()
     log.addFilter(said)
     try:
-        return read_program(path, _EXPORT)
-    except BadInput:
+        program = read_program(path, _EXPORT)
+        lowered: torch.export.ExportedProgram = program.run_decompositions(
+            pytorch.decompositions(is_lowered)
+        )
+        return lowered
+    except EmulatorError:
         raise
-    except Exception as error:  # PyTorch's reader takes the file's fields to be of their types
+    except Exception as error:  # PyTorch takes a file's fields to be of their types and to fit
         told = "\n".join([str(error), *said.errors])
         unknown, operator = _UNKNOWN_CLASS.search(told), _UNKNOWN_OPERATOR.search(told)
         if operator is not None:
