@@ -28,6 +28,14 @@ def test_text_is_utf_8_and_bytes_are_as_they_are(tmp_path):
     assert files.write(tmp_path / "trace", b"\x00\xff").read_bytes() == b"\x00\xff"
 
 
+def test_text_of_others_in_a_file_commands_no_terminal_that_shows_it(tmp_path):
+    text = "µ\x1b[31m\x9b\u202e\ud800\tb\n"
+    files.write(tmp_path / "a.html", text)
+    files.write_together(tmp_path, {"b.md": text, "c.csv": text})
+    shown = "µ\\x1b[31m\\u009b\\u202e\\ud800\tb\n"
+    assert {path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {shown}
+
+
 def test_missing_folders_are_made_only_where_asked_for(tmp_path):
     path = tmp_path / "a" / "b" / "note.txt"
     assert "No such file or directory" in refusal(files.write, path, "text").reason

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from trnsim.foreign_text import file_name, table_cell, table_row, terminal_text
+from trnsim.foreign_text import file_name, markdown_text, table_cell, table_row, terminal_text
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_row_is_read_back_as_it_was_written():
         ("\u202egnp.exe", r"\u202egnp.exe"),
         ("\ud800", r"\ud800"),
         ("\u2028", r"\u2028"),
-        ("\U000e0041", r"\U000e0041"),
+        ("\U000e0041", r"\udb40\udc41"),
     ],
 )
 def test_lines_for_a_terminal_command_nothing(text, shown):
@@ -89,5 +89,20 @@ def test_lines_for_a_terminal_command_nothing(text, shown):
 
 
 def test_json_for_a_terminal_stays_json():
-    value = {"name": "\x1b[2J \x85 \u202e ü"}
+    value = {"name": "\x1b[2J \x85 \u202e ü \U000e0041"}
     assert json.loads(terminal_text(json.dumps(value, ensure_ascii=False))) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("llama_3.1-8b, größer", "llama_3.1-8b, größer"),
+        ("<script>", r"\<script\>"),
+        ("a | b", r"a \| b"),
+        ("[a](http://b)", r"\[a\](http://b)"),
+        ("`a` \\ *b*", r"\`a\` \\ \*b\*"),
+        ("a\n# b\r\n c", "a # b c"),
+    ],
+)
+def test_markdown_makes_nothing_of_a_name(text, shown):
+    assert markdown_text(text) == shown

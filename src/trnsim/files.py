@@ -17,6 +17,7 @@ import numpy.typing as npt
 from numpy.lib.format import open_memmap
 
 from trnsim.errors import BadInput, SourceLine
+from trnsim.foreign_text import terminal_text
 
 __all__ = [
     "Draft",
@@ -70,10 +71,7 @@ def _opened(path: Path | str, fix: str) -> IO[bytes]:
         BadInput: it does not exist, is no regular file, or may not be read.
     """
     try:
-        # Without this flag, to open a pipe waits for who writes to it.
-        handle = os.open(
-            path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        )
+        handle = os.open(path, _READING)
     except (OSError, ValueError) as error:  # ValueError: a path that no file can have
         raise BadInput(f"cannot read {path}: {_reason(error)}", fix=fix) from error
     mode = os.fstat(handle).st_mode
@@ -161,13 +159,14 @@ def read_array(path: Path | str) -> npt.NDArray[Any]:
 def write(path: Path | str, content: str | bytes, *, parents: bool = False) -> Path:
     """Write `content` to `path` atomically: a reader sees the old file or the new, never a part.
 
-    Text is UTF-8; `parents` makes missing folders.
+    Text is UTF-8, and commands no terminal that shows the file (`foreign_text.terminal_text`);
+    `parents` makes missing folders.
 
     Raises:
         BadInput: the path cannot be written.
     """
     with Draft(path, parents=parents) as unfinished:
-        unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
+        unfinished.write_bytes(_stored(content))
     return Path(path)
 
 
@@ -181,8 +180,13 @@ def write_together(folder: Path | str, contents: Mapping[str, str | bytes]) -> l
     with ExitStack() as drafts:
         for path, content in zip(paths, contents.values(), strict=True):
             unfinished = drafts.enter_context(Draft(path, parents=True))
-            unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
+            unfinished.write_bytes(_stored(content))
     return paths
+
+
+def _stored(content: str | bytes) -> bytes:
+    """The bytes of a file's content, of which text has its control characters spelled out."""
+    return terminal_text(content).encode() if isinstance(content, str) else content
 
 
 def append(path: Path | str, line: str) -> None:
@@ -336,4 +340,5 @@ def _new_beside(target: Path) -> Path:
 
 
 def _reason(error: Exception) -> str:
-    return (isinstance(error, OSError) and error.strerror) or str(error)
+    told = (isinstance(error, OSError) and error.strerror) or str(error)
+    return told or "it is larger than this machine's memory"  # a MemoryError says nothing

@@ -1,4 +1,4 @@
-"""Text that others wrote, as part of a file's name, as a cell of a table, as lines on a terminal.
+"""Text that others wrote, as part of a file's name, of a page, as a cell, as lines on a terminal.
 
 Names of kernels and models, and cells of a user's table, may hold separators of folders, formulas
 of spreadsheets and sequences that command a terminal.
@@ -6,12 +6,13 @@ of spreadsheets and sequences that command a terminal.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["file_name", "table_cell", "table_row", "terminal_text"]
+__all__ = ["file_name", "markdown_text", "table_cell", "table_row", "terminal_text"]
 
 _NAME_LENGTH_MAX: Final = 120
 """Characters; file systems allow 255 bytes, and suffixes follow."""
@@ -20,6 +21,10 @@ _DEVICES: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNOREC
 """Names that Windows keeps for devices, with any suffix."""
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 """A cell that begins so is a formula. Source: OWASP, CSV Injection."""
+_MARKED: Final = re.compile(r"[\\`*<>|\[\]]")
+"""What Markdown makes code, emphasis, HTML, cells or links of; ``_`` within a word is none."""
+_UNUSUAL: Final = re.compile("[^\n\t -~\u200c\u200d]")
+"""All but line ends, tabs, ASCII's visible characters and joiners of words."""
 
 
 def file_name(text: str) -> str:
@@ -46,26 +51,28 @@ def table_row(row: Sequence[object]) -> list[object]:
     return [table_cell(cell) if isinstance(cell, str) else cell for cell in row]
 
 
+def markdown_text(text: str) -> str:
+    r"""Text on one line of Markdown, of which no HTML, link, cell or heading is made."""
+    return _MARKED.sub(r"\\\g<0>", " ".join(text.split()))
+
+
 def terminal_text(text: str) -> str:
     r"""Lines for a terminal: control characters are spelled as Python spells them, as in ``\x1b``.
 
     Line ends and tabs stay. So do joiners within words of other scripts; characters that reorder
     what stands beside them do not.
     """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(character if _is_plain(character) else _spelled(character) for character in text)
+    return _UNUSUAL.sub(_shown, text)
 
 
-def _is_plain(character: str) -> bool:
-    if character in "\n\t\u200c\u200d":
-        return True
-    return unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+def _shown(found: re.Match[str]) -> str:
+    """A character as it is, or, where it commands a terminal, its escape.
 
-
-def _spelled(character: str) -> str:
-    """The escape of Python, which above ASCII's own controls is that of JSON too."""
-    number = ord(character)
-    if number < ord(" "):
-        return f"\\x{number:02x}"
-    return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"  # noqa: PLR2004
+    Above ASCII's own controls the escape is that of JSON, which stays JSON.
+    """
+    character = found[0]
+    if unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+        return character
+    if character < " ":
+        return f"\\x{ord(character):02x}"
+    return r"\u007f" if character == "\x7f" else json.dumps(character)[1:-1]

@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 
@@ -49,6 +50,15 @@ def test_a_file_that_holds_something_else_is_not_there_and_is_written_anew(folde
     assert cache.read(KEY) is None
     cache.write(KEY, {"time": 0.1})
     assert cache.read(KEY) == {"time": 0.1}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes")
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(folder):
+    cache.write(KEY, {"time": 0.1})
+    (file,) = (folder / cache.version()).iterdir()
+    file.unlink()
+    os.mkfifo(file)
+    assert cache.read(KEY) is None
 
 
 def test_what_was_changed_within_a_file_is_not_read(folder):

@@ -79,6 +79,11 @@ ASKED = {
     "@": (lambda tile: tile @ tile, "with `@`", "nl.matmul"),
     "-": (lambda tile: -tile, "with `-`", "nl.negative"),
     "abs": (abs, "with `abs()`", "nl.abs"),
+    "round": (round, "with `round()`", "nl.trunc"),
+    "divmod": (lambda tile: divmod(tile, 2), "with `divmod()`", "nl.floor and nl.mod"),
+    "divmod on the right": (lambda tile: divmod(2, tile), "with `divmod()`", "nl.floor and nl.mod"),
+    "math.floor": (math.floor, "with `math.floor()`", "nl.floor"),
+    "math.trunc": (math.trunc, "as a number", "nisa.register_load"),
 }
 
 

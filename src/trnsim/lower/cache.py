@@ -52,8 +52,8 @@ def read(key: Hashable) -> dict[str, Any] | None:
     if file is None:
         return None
     try:
-        digest, _, content = file.read_text(encoding="utf-8").partition("\n")
-    except (OSError, ValueError):  # not there, or no text
+        digest, _, content = files.read_text(file).partition("\n")
+    except BadInput:  # not there, no regular file, or no text
         return None
     if digest != _digest(content):
         return None

@@ -55,7 +55,7 @@ _QUESTIONS = {
     "len": _LENGTH,
     "array": _NUMPY,
     "array_function": _NUMPY,
-    **dict.fromkeys(("int", "float", "complex", "index"), _NUMBER),
+    **dict.fromkeys(("int", "float", "complex", "index", "trunc"), _NUMBER),
 }
 """Python's methods: how the tensor is used, what is legal, what to write instead."""
 _EQUALITY = {
@@ -75,6 +75,7 @@ _OPERATORS = {
     "truediv": ("/", "nl.reciprocal and nl.multiply"),
     "floordiv": ("//", "nl.reciprocal, nl.multiply and nl.floor"),
     "mod": ("%", "nl.mod"),
+    "divmod": ("divmod()", "nl.floor and nl.mod"),
     "pow": ("**", "nl.power"),
     "matmul": ("@", "nl.matmul"),
     "and": ("&", "nl.bitwise_and"),
@@ -87,6 +88,9 @@ _UNARY = {
     "neg": ("-", "nl.negative"),
     "pos": ("+", "nl.copy"),
     "abs": ("abs()", "nl.abs"),
+    "round": ("round()", "nl.trunc, nl.floor or nl.ceil"),
+    "floor": ("math.floor()", "nl.floor"),
+    "ceil": ("math.ceil()", "nl.ceil"),
     "invert": ("~", "nl.invert"),
 }
 

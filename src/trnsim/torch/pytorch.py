@@ -491,8 +491,7 @@ def is_of_torchscript_alone(name: str) -> bool:
     """
     schemas = torch._C._jit_get_schemas_for_operator(name)
     return bool(schemas) and not any(
-        torch._C._dispatch_has_kernel(f"{name}.{one.overload_name}".rstrip("."))
-        for one in schemas
+        torch._C._dispatch_has_kernel(f"{name}.{one.overload_name}".rstrip(".")) for one in schemas
     )
 
 

@@ -16,6 +16,7 @@ from trnsim.decide.guard.dashboard import dashboard
 from trnsim.decide.guard.limits import Limits, moved
 from trnsim.decide.guard.split import PLAIN_BYTES_PER_S, Split, split
 from trnsim.errors import BadInput
+from trnsim.foreign_text import markdown_text
 from trnsim.formatting import amount, markdown_table
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _page(limits: Limits, made: Split | None) -> str:
     workload, now = limits.workload, limits.workload.today
     count = today_count(limits)
     lines = [
-        f"## {workload.name}: {now.instance} to {limits.candidate.instance}",
+        f"## {markdown_text(workload.name)}: {now.instance} to {limits.candidate.instance}",
         "",
         f"Today {count} x {now.instance}, {amount(now.usd_per_month)} USD a month.",
         "",
@@ -97,7 +98,7 @@ def _page(limits: Limits, made: Split | None) -> str:
     ]
     lines += _split_lines(made)
     lines += ["", "Fall back when:", ""]
-    lines += [f"- **{one.name}** ({_after(one)}). {one.summary}. Then {one.action}."
+    lines += [f"- **{one.name}** ({_after(one)}). {markdown_text(one.summary)}. Then {one.action}."
               for one in alerts(limits)]  # fmt: skip
     if limits.candidate.break_even_usd_per_hour is not None:
         lines.append(

@@ -12,6 +12,7 @@ from trnsim import files
 from trnsim.decide.decision import Verdict
 from trnsim.decide.guard.limits import MOVED
 from trnsim.decide.pilot.plan import NAME, Pilot
+from trnsim.foreign_text import markdown_text
 from trnsim.formatting import amount, amounts, markdown_table
 
 if TYPE_CHECKING:
@@ -52,8 +53,9 @@ def document(pilot: Pilot, found: Result) -> str:
     """The page for those who decide and those who move."""
     before, after = pilot.decided, found.renewed
     close = " (a close call)" if after.is_close_call else ""
+    workload = markdown_text(pilot.workload)
     parts = [
-        f"# Migration: {pilot.workload}, {pilot.today.instance} to {pilot.there.instance}",
+        f"# Migration: {workload}, {pilot.today.instance} to {pilot.there.instance}",
         (
             f"**{after.verdict}**{close}. {after.reason}.\n\nBefore the pilot: "
             f"{before.verdict}. {before.reason}."
@@ -166,14 +168,14 @@ def _steps(pilot: Pilot, after: WorkloadDecision) -> str:
     if after.verdict not in MOVED:
         return f"None: stay on {after.today.instance}."
     cost = pilot.migration_usd
-    move = after.migration
+    move, name = after.migration, markdown_text(pilot.workload)
     steps = [
         f"Plan the work: {amount(cost)} USD, at {amount(move.usd_per_week)} USD an engineer-week.",
         f"Keep today's {after.today.instance} until every threshold above is met.",
         *([f"Keep a GPU for what AWS's chips do not run: {', '.join(after.split)}."]
           if after.split else []),
         "Compile ahead, and keep the compile cache where all instances read it.",
-        f"Move a part of {pilot.workload} to {after.best}, and compare results with today's.",
+        f"Move a part of {name} to {after.best}, and compare results with today's.",
         "Move the rest while alerts are quiet for a day.",
         "Give GPUs back as the guard's page says, and check each month's bill.",
     ]  # fmt: skip

@@ -11,6 +11,7 @@ from trnsim.decide.pilot.logs import FORMATS
 from trnsim.decide.pilot.measure import MOST_SIGMA
 from trnsim.decide.pilot.plan import NAME, Pilot
 from trnsim.errors import BadInput
+from trnsim.foreign_text import markdown_text
 from trnsim.formatting import amount, amounts, markdown_table
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def readme(pilot: Pilot, launch: Mapping[str, str]) -> str:
     today, there = pilot.today, pilot.there
     before = pilot.decided
     parts = [
-        f"# Pilot: {pilot.workload}, {today.instance} and {there.instance}",
+        f"# Pilot: {markdown_text(pilot.workload)}, {today.instance} and {there.instance}",
         (
             f"Decision of {pilot.decision.as_of}: **{before.verdict}**. {before.reason}.\n"
             "\n"
@@ -114,7 +115,7 @@ def readme(pilot: Pilot, launch: Mapping[str, str]) -> str:
             ("threshold", "legal", "unit", "from"),
             [
                 (
-                    one.name,
+                    markdown_text(one.name),
                     f"{'>=' if one.is_least else '<='} {amount(one.limit)}",
                     one.unit,
                     one.source,

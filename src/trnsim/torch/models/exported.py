@@ -6,7 +6,7 @@ import logging
 import re
 import warnings
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import torch
 
@@ -61,10 +61,10 @@ def _lowered(path: Path) -> torch.export.ExportedProgram:
     log.addFilter(said)
     try:
         program = read_program(path, _EXPORT)
-        lowered: torch.export.ExportedProgram = program.run_decompositions(
-            pytorch.decompositions(is_lowered)
+        return cast(
+            "torch.export.ExportedProgram",
+            program.run_decompositions(pytorch.decompositions(is_lowered)),
         )
-        return lowered
     except EmulatorError:
         raise
     except Exception as error:  # PyTorch takes a file's fields to be of their types and to fit
