@@ -30,6 +30,7 @@ def test_numpy_takes_a_copy(array):
     np.testing.assert_array_equal(array, GIVEN)
 
 
+@pytest.mark.slow  # torch is slow to import
 @pytest.mark.parametrize("dtype", [np.bool_, np.int32, np.complex64, ml_dtypes.bfloat16])
 def test_torch_takes_a_copy_of_every_dtype_that_it_has(array, dtype):
     torch = pytest.importorskip("torch", reason="pip install 'trnsim[torch]'")
@@ -40,6 +41,7 @@ def test_torch_takes_a_copy_of_every_dtype_that_it_has(array, dtype):
     np.testing.assert_array_equal(array, GIVEN)
 
 
+@pytest.mark.slow
 def test_tensors_of_torch_come_to_the_device(neuron):
     torch = pytest.importorskip("torch", reason="pip install 'trnsim[torch]'")
     found = jax.dlpack.from_dlpack(torch.from_numpy(GIVEN.copy()), device=neuron[2])
