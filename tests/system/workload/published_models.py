@@ -403,6 +403,19 @@ COUNTS = {
         },
         7_063_427_072,
     ),
+    "llama-4-scout-17b-16e": (
+        {
+            "model_type": "llama4",
+            "text_config": {"model_type": "llama4_text"},
+            "vision_config": {
+                "model_type": "llama4_vision_model",
+                "hidden_size": 1408,
+                "image_size": 336,
+                "vision_output_dim": 4096,
+            },
+        },
+        108_641_793_536,
+    ),
     "gemma-3-4b-it": (
         {
             "model_type": "gemma3",

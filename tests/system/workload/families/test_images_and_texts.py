@@ -28,6 +28,23 @@ def test_an_image_becomes_tokens_of_a_text():
     assert read.looked_up == 32064
 
 
+def test_four_neighbours_are_one_token_of_llama_4():
+    seen, read = of(COUNTS["llama-4-scout-17b-16e"][0])
+    assert seen.tokens == 24 * 24 + 1
+    assert [(one.inputs, one.outputs) for one in seen.behind] == [
+        *((5632, 4096), (4096, 4096), (4096, 5120)),
+    ]
+    assert {round(seen.tokens * one.rows) for one in seen.behind} == {144}
+    assert read.looked_up == 202_048
+
+
+@pytest.mark.parametrize("ratio", [0, -0.5, 2, "0.5", True, None])
+def test_a_share_of_patches_is_a_share(ratio):
+    given = {"vision_config": {"pixel_shuffle_ratio": ratio}}
+    with pytest.raises(BadInput, match="pixel_shuffle_ratio is .*; legal: above 0, up to 1"):
+        of(COUNTS["llama-4-scout-17b-16e"][0], **given)
+
+
 def test_what_ties_the_whole_ties_its_texts():
     assert of(GEMMA)[1].is_tied
     assert not of(LLAVA)[1].is_tied

@@ -26,6 +26,18 @@ _BASE: Final[Mapping[str, Any]] = {
     "num_channels": 3,
 }
 """Sizes that the configurations of most towers leave out: those of ViT-B/16."""
+_LLAMA4: Final[Mapping[str, Any]] = {
+    **_BASE,
+    "num_hidden_layers": 34,
+    "num_attention_heads": 16,
+    "intermediate_size": 5632,
+    "image_size": 448,
+    "patch_size": 14,
+}
+_ADAPTED: Final = 4096
+"""The usual width of Llama 4's adapter and of its two results."""
+_SHUFFLED: Final = 0.5
+"""The usual share of the rows, and of the columns, of patches that become tokens of Llama 4."""
 _TEXT: Final[Mapping[str, Any]] = {
     "hidden_size": 512,
     "num_hidden_layers": 12,
@@ -55,6 +67,7 @@ class Row:
         has_ratio: whether the size of its MLP is a ratio.
         has_pooler: whether the plain model has a product on the class token.
         has_probe: whether the plain model ends in attention of one learned query and an MLP.
+        has_adapter: whether neighbouring patches are joined to one token, which an MLP reads.
         parts: hidden vectors that a classifier reads.
     """
 
@@ -69,6 +82,7 @@ class Row:
     has_ratio: bool = False
     has_pooler: bool = False
     has_probe: bool = False
+    has_adapter: bool = False
     parts: int = 1
 
 
@@ -82,6 +96,9 @@ ROWS: Final[dict[str, Row]] = {
         defaults={**_BASE, "patch_size": 32}, patch_bias=False, biases=True, is_normed_first=True
     ),
     "siglip_vision_model": Row(tokens=0, placed=0, biases=True, has_probe=True),
+    "llama4_vision_model": Row(
+        defaults=_LLAMA4, patch_bias=False, biases=True, is_normed_first=True, has_adapter=True
+    ),
 }
 PAIRS: Final = ("clip", "siglip")
 TEXTS: Final = ("clip_text_model", "siglip_text_model")
@@ -151,6 +168,8 @@ def _layer(keys: Keys, row: Row, hidden: int) -> Layer:
 
 def _behind(keys: Keys, row: Row, hidden: int) -> tuple[Matrix, ...]:
     """The products that the named class has behind the layers."""
+    if row.has_adapter:
+        return _adapter(keys)
     named = keys.items("architectures", str, "names of classes")
     if named and named[0].endswith("ForImageClassification") and not row.has_probe:
         labels = keys.labels()
@@ -170,6 +189,28 @@ def _behind(keys: Keys, row: Row, hidden: int) -> tuple[Matrix, ...]:
         Matrix("probe's up", hidden, size, size, is_each_token=False),
         Matrix("probe's down", size, hidden, hidden, is_each_token=False),
     )
+
+
+def _adapter(keys: Keys) -> tuple[Matrix, ...]:
+    """Llama 4's MLP on neighbouring patches that are joined, without the class token."""
+    joined = keys.whole(*PLAIN_NAMES.intermediate)
+    width = keys.whole("projector_input_dim", default=_ADAPTED)
+    result = keys.whole("projector_output_dim", default=_ADAPTED)
+    share = joined_share(keys)
+    return (
+        Matrix("adapter's first", joined, width, rows=share),
+        Matrix("adapter's second", width, result, rows=share),
+    )
+
+
+def joined_share(keys: Keys) -> float:
+    """Tokens that Llama 4's decoder reads, to those of its tower of images."""
+    keys = Keys({**_LLAMA4, **keys.config}, keys.file, keys.inside)
+    patches, _ = _patches(keys)
+    ratio = keys.config.get("pixel_shuffle_ratio", _SHUFFLED)
+    if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio <= 1:
+        raise keys.refuse("pixel_shuffle_ratio", ratio, "above 0, up to 1", "it joins patches")
+    return float(ratio**2 * patches / (patches + 1))
 
 
 def _probe_norms(keys: Keys, row: Row, hidden: int) -> int:

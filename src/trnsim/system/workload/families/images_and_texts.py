@@ -36,11 +36,36 @@ _LLAMA: Final[Mapping[str, Any]] = {
     "vocab_size": 32000,
     "max_position_embeddings": 2048,
 }
-TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {"gemma3": _GEMMA, "llava": _LLAMA}
+_LLAMA4: Final[Mapping[str, Any]] = {
+    "model_type": "llama4_text",
+    "hidden_size": 5120,
+    "intermediate_size": 8192,
+    "intermediate_size_mlp": 16384,
+    "num_hidden_layers": 48,
+    "num_attention_heads": 40,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "num_experts_per_tok": 1,
+    "num_local_experts": 16,
+    "interleave_moe_layer_step": 1,
+    "vocab_size": 202048,
+    "max_position_embeddings": 131072,
+}
+TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "gemma3": _GEMMA,
+    "llama4": _LLAMA4,
+    "llava": _LLAMA,
+}
 """By ``model_type``, sizes that the configuration of texts leaves out."""
 NAMES: Final = tuple(TEXTS)
-_IMAGES: Final = {"gemma3": "siglip_vision_model", "llava": "clip_vision_model"}
+_IMAGES: Final = {
+    "gemma3": "siglip_vision_model",
+    "llama4": "llama4_vision_model",
+    "llava": "clip_vision_model",
+}
 _IMAGE_TOKENS: Final = 256
+_SEEN: Final = 7680
+"""The usual width of what Llama 4's tower of images gives."""
 
 
 def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
@@ -79,6 +104,10 @@ def _projection(keys: Keys, model_type: str, seen: Tower, hidden: int) -> tuple[
         tokens = keys.whole("mm_tokens_per_image", default=_IMAGE_TOKENS)
         share = min(1.0, tokens / seen.tokens)  # means of neighbours, with a norm
         return (Matrix("projection", seen.hidden, hidden, seen.hidden, rows=share),)
+    if model_type == "llama4":
+        told = keys.nested("vision_config")
+        width = told.whole("vision_output_dim", default=_SEEN)
+        return (Matrix("projection", width, hidden, rows=images.joined_share(told)),)
     has_bias = keys.flag("multimodal_projector_bias", default=True)
     share = (seen.tokens - 1) / seen.tokens  # without the class token
     return (
