@@ -45,6 +45,13 @@ def test_a_graph_of_no_framework_is_answered():
     assert found.whole.flop == 2 * 16 * 64 * 32
 
 
+def test_a_limit_that_binds_is_said_beside_the_time(monkeypatch):
+    monkeypatch.setattr("trnsim.compiler.compilation.crowded", lambda *_: "room in SBUF: none")
+    found = answer(Subject("it", product(16, 32)), "trn2", lnc=1)
+    assert found.text().splitlines()[2] == "  limit       room in SBUF: none"
+    assert found.whole.said == ("room in SBUF: none",)
+
+
 def test_what_aws_refuses_is_an_error_under_the_policy_chip(monkeypatch):
     monkeypatch.setattr(state, "policy", "chip")
     with pytest.raises(CompilerRefusal):

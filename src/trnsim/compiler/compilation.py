@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from trnsim import arch
+from trnsim.compiler.crowded import crowded
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.hoist import Hoisted
 from trnsim.compiler.preparation import prepared
@@ -53,6 +54,7 @@ class CompiledProgram:
         bound: the time below which no program can be.
         said: why parts of it are kernels one after another.
         exchanges: those between ranks that take no time in it, and are to be added.
+        limit: what of the chip its results lack room in; nothing where that takes little time.
     """
 
     target: str
@@ -68,6 +70,7 @@ class CompiledProgram:
     bound: Bound
     said: tuple[str, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
+    limit: str = ""
 
     @property
     def exchanged_s(self) -> float:
@@ -143,7 +146,7 @@ class CompiledProgram:
             self.layers,
             self.compiled,
             self.shares,
-            self.said,
+            (*self.said, *([self.limit] if self.limit else [])),
         )
 
     def _used(self, amount: float, rate: float) -> float:
@@ -207,6 +210,7 @@ def compile(  # noqa: A001  the name that compilers have
         bound(step.step, target, lnc=cores),
         found.said,
         tuple(added),
+        crowded([one.figures for one in chosen], target),
     )
 
 

@@ -45,6 +45,7 @@ class Figures:
         schedule: how SBUF is shared.
         lacks: what another schedule may give it.
         is_linked: whether its exchanges between ranks take their time in it.
+        wanted_bytes: of a partition of SBUF for all results that are yet to be read, at the most.
     """
 
     device_time_s: float = 0.0
@@ -56,6 +57,7 @@ class Figures:
     schedule: Schedule = FIRST
     lacks: frozenset[str] = frozenset()
     is_linked: bool = False
+    wanted_bytes: int = 0
 
     def stored(self) -> dict[str, Any]:
         """As JSON."""
@@ -247,6 +249,7 @@ def figures_of(
             schedule=schedule,
             lacks=found.lacks,
             is_linked=links is not None,
+            wanted_bytes=found.wanted_bytes,
         )
     cache.write(key, made.stored())
     return made

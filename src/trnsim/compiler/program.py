@@ -121,6 +121,7 @@ class Traced:
         outputs: serials of what it returns.
         spilled: serials of results in HBM for which SBUF had no room.
         lacks: what another schedule may give it.
+        wanted_bytes: of a partition of SBUF for all results that are yet to be read, at the most.
     """
 
     run: Run
@@ -129,6 +130,7 @@ class Traced:
     outputs: frozenset[int] = frozenset()
     spilled: frozenset[int] = frozenset()
     lacks: frozenset[str] = frozenset()
+    wanted_bytes: int = 0
 
     def stretches(self) -> Integers:
         """The place in `names` of each instruction.
@@ -210,8 +212,8 @@ def trace(
     else:
         found = collect()
     last = emissions[-1]
-    lacks = _lacks(last, found)
-    return Traced(found, last.names, *lying[-1], _serials(last.spilled), lacks)
+    lacks, wanted_bytes = _lacks(last, found), last.crowding.wanted_bytes
+    return Traced(found, last.names, *lying[-1], _serials(last.spilled), lacks, wanted_bytes)
 
 
 def _serials(tensors: Iterable[Tensor]) -> frozenset[int]:

@@ -152,7 +152,7 @@ class Answer:
         return shown(made.graph, self.program, f"{self.subject.title}{cores}", made.weights)
 
     def text(self) -> str:
-        """Ten lines, what is no one program, and what AWS's compiler would say."""
+        """Ten lines, a limit that binds, what is no one program, and what AWS's compiler says."""
         lines = [
             self.title,
             f"  time        {time_text(self.time_s)}{self._rate()}",
@@ -165,6 +165,8 @@ class Answer:
             f"  memory      {self._memory()}",
             f"  missing     {self._missing()}",
         ]
+        if self.program.limit:
+            lines.insert(2, f"  limit       {self.program.limit}")
         lines += [f"  note        {one}" for one in self.program.said]
         if self.said:
             lines += ["neuronx-cc", *(indent(one, "  ") for one in self.said)]

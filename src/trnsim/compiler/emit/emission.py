@@ -14,6 +14,7 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.compiler.emit import turning
+from trnsim.compiler.emit.crowding import Crowding
 from trnsim.compiler.emit.evaluation import Evaluation
 from trnsim.compiler.emit.eviction import evict
 from trnsim.compiler.emit.framing import vectors_of_channels
@@ -97,6 +98,7 @@ class Emission:
         self._asked: set[int] = set()
         self._waiting = Waiting(self)
         self.passing: tuple[Any, Placed] | None = None
+        self.crowding = Crowding(self)
         self.names = [Named(0, "")]
         self.spilled: list[Tensor] = []
         self._returns = {value.number for value in self.graph.outputs}
@@ -148,10 +150,7 @@ class Emission:
         return sorted(found, key=lambda one: not one.is_on_chip)
 
     def _computed(self, value: Value) -> list[Placed]:
-        """The places of what was pending; what it was a view of is computed.
-
-        A product that stands in batches has no place but that of the reshape which reads it.
-        """
+        """The places of what was pending; what it was a view of is computed, if it has a place."""
         node = self.maker[value.number]
         (placed,) = self.placed.pop(value.number)
         if is_view(node) and node.values[0].number in self.placed:
@@ -412,6 +411,7 @@ class Emission:
             return placed
         found = self.in_order(frame, dtype_of(value.dtype))
         self.spilled.append(found.storage)
+        self.crowding.add(value, found.storage, nbytes)
         return found
 
     def in_order(self, frame: Frame, dtype: Any) -> Placed:
@@ -442,6 +442,7 @@ class Emission:
         if placed.is_on_chip:
             tile = placed.storage.tile
             self._held.append((value, prod(tile.shape[1:]) * tile.dtype.itemsize))
+            self.crowding.add(value, tile, self._held[-1][1])
 
     def free_bytes(self) -> int:
         """Bytes of a partition that results may still take."""

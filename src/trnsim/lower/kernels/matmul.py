@@ -58,10 +58,14 @@ class _Side:
         self.tensor, self.offset, self.K, self.length = tensor, offset, K, length
         self.is_k_last = is_k_last
 
-    def block_columns(self, unit: int) -> int:
-        """How many columns of all K fit in this side's part of SBUF: a multiple of `unit`, or 0."""
-        row_bytes = -(-self.K // P) * self.tensor.dtype.itemsize
-        return int(_SIDE_BYTES // row_bytes // unit * unit)
+    @property
+    def column_bytes(self) -> int:
+        """Bytes of a partition of a column of all K."""
+        return int(ceil(self.K / P) * self.tensor.dtype.itemsize)
+
+    def block_columns(self, unit: int, most: int = _SIDE_BYTES) -> int:
+        """How many columns of all K fit in bytes of a partition: a multiple of `unit`, or 0."""
+        return most // self.column_bytes // unit * unit
 
     def tiles(self, start: int, length: int) -> Iterator[Tensor]:
         """Columns of the matrix as tiles of 128 rows of K, some of them loaded at once."""
@@ -113,8 +117,11 @@ def _multiply(out: Tensor, offset: int, left: _Side, right: _Side) -> None:
 
     Where K is so long that not even one block of each fits, both sides stream.
     """
-    wide = right.block_columns(BANK) or right.block_columns(P)
     high = left.block_columns(P)
+    room = _SIDE_BYTES
+    if not right.is_k_last:  # what the left side leaves makes rows of the right one longer
+        room += max(_SIDE_BYTES - left.length * left.column_bytes, 0)
+    wide = right.block_columns(BANK, room) or right.block_columns(P, room)
     if not (wide and high):
         for (n, width), (m, height) in product(
             tiles.pieces(right.length, BANK), tiles.pieces(left.length, P)
@@ -123,7 +130,7 @@ def _multiply(out: Tensor, offset: int, left: _Side, right: _Side) -> None:
             _store(out, offset + m * right.length + n, right.length, _sum(pairs, height, width))
         return
     if high >= left.length and _is_sooner_across(left, right, out):
-        _multiply_across(out, offset, left, right)
+        _multiply_across(out, offset, left, right, right.block_columns(P, room))
         return
     stationary: list[Tensor] = []
     for n, width in tiles.pieces(right.length, wide):
@@ -156,12 +163,12 @@ def _is_sooner_across(left: _Side, right: _Side, out: Tensor) -> bool:
     return across < along
 
 
-def _multiply_across(out: Tensor, offset: int, left: _Side, right: _Side) -> None:
+def _multiply_across(out: Tensor, offset: int, left: _Side, right: _Side, wide: int) -> None:
     """Blocks of the right side stay in the array, and all rows of the left side pass."""
     M, N = left.length, right.length
     moving: list[Tensor] = []
     heights = list(tiles.pieces(M, P))
-    for n, width in tiles.pieces(N, right.block_columns(P)):
+    for n, width in tiles.pieces(N, wide):
         stationary = list(right.tiles(n, width))
         moving = moving or list(left.tiles(0, M))
         lines = [new((rows, width), out.dtype) for _, rows in heights]

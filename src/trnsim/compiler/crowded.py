@@ -1,0 +1,39 @@
+"""What a program lacks where results have no room in SBUF, in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from trnsim import arch
+from trnsim.compiler.pricing import Figures
+from trnsim.profile.units import bytes_text, percent_text, time_text
+
+_TOLD: Final = 0.05
+"""The part of a program's time from which on it is told what crosses HBM for want of room."""
+
+
+def crowded(programs: Sequence[Figures], target: str) -> str:
+    """What does not fit, from which size on, and what helps; nothing where little crosses HBM.
+
+    Results grow with the tokens or images of a step, so the share of them that fits is that of the
+    bytes.
+    """
+    core = arch.target(target).core
+    parts = [part for one in programs for part in one.work.values()]
+    crossing_bytes = sum(part.hbm_bytes.get("spills", 0.0) for part in parts)
+    crossing_s = crossing_bytes / float(core.dma_bytes_per_s)
+    if crossing_s <= _TOLD * sum(one.device_time_s for one in programs):
+        return ""
+    fullest = max(programs, key=lambda one: one.wanted_bytes)
+    room_bytes = core.sbuf_partition_bytes - fullest.schedule.passing_bytes
+    wanted_bytes = max(fullest.wanted_bytes, room_bytes)
+    return (
+        f"room in SBUF: results want {bytes_text(wanted_bytes)} of a partition at once and have "
+        f"{bytes_text(room_bytes)}, so {bytes_text(crossing_bytes)} a core cross HBM "
+        f"({time_text(crossing_s)}); about {percent_text(room_bytes / wanted_bytes)} of the tokens "
+        "or images would fit: give a step fewer, or more ranks"
+    )
+
+
+__all__ = ["crowded"]
