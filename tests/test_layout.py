@@ -1,10 +1,10 @@
 """The shape of the house: a test for every source file, and budgets for files and functions."""
 
 import ast
-from functools import cache
 from pathlib import Path
 
 import pytest
+import trees
 
 pytestmark = pytest.mark.slow  # make check runs it
 
@@ -76,19 +76,25 @@ def mirror(file):
     return TESTS / path.parent / f"test_{path.name}"
 
 
-@cache
-def tree(file):
-    """The syntax tree of a source file, parsed once."""
-    return ast.parse((SOURCE / file).read_text(encoding="utf-8"))
+def nodes(file):
+    """Kind of node -> those of a source file."""
+    return trees.nodes(SOURCE / file)
 
 
 def lengths(file):
     """Each function of a file with its lines of code, less those of its docstring."""
-    for node in ast.walk(tree(file)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+    for kind in (ast.FunctionDef, ast.AsyncFunctionDef):
+        for node in nodes(file).get(kind, ()):
             documented = ast.get_docstring(node) is not None
             first = node.body[0].end_lineno if documented else node.lineno
             yield f"{file}:{node.lineno} {node.name}", node.end_lineno - first
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parsed():
+    """Parses the source before the tests of it."""
+    for file in FILES:
+        nodes(file)
 
 
 def test_every_source_file_has_a_test_that_mirrors_it_or_covers_it():
@@ -114,7 +120,6 @@ def test_no_source_file_is_longer_than_five_hundred_lines():
     assert {file: lines for file, lines in counted.items() if lines > MAX_FILE_LINES} == {}
 
 
-@pytest.mark.slow
 def test_no_function_is_longer_than_sixty_lines_of_code():
     counted = dict(one for file in FILES for one in lengths(file))
     assert len(counted) > len(FILES)
@@ -122,7 +127,7 @@ def test_no_function_is_longer_than_sixty_lines_of_code():
 
 
 def test_every_source_file_says_what_it_is_for():
-    assert [file for file in FILES if not ast.get_docstring(tree(file))] == []
+    assert [file for file in FILES if not ast.get_docstring(trees.tree(SOURCE / file))] == []
 
 
 def test_modules_that_tests_share_have_names_of_their_own():
