@@ -26,18 +26,10 @@ help: ## list the targets
 run: .venv/.run ## install without torch or jax, and print the demo
 	@$(BIN)/trnsim demo
 
-# Two workers on two cores: threads of BLAS and PyTorch would wait for each other, at work all along.
-test: export OPENBLAS_NUM_THREADS := 1
-test: export OMP_NUM_THREADS := 1
-test: export TRNSIM_TEST_COSTS := build/test-costs
-FAST := -m pytest --quiet --numprocesses=2 --dist=worksteal -m "not slow"
 test: .venv/.test ## install what tests need, run every check and every test but the slow ones: six minutes on two cores
-	@rm -rf $(TRNSIM_TEST_COSTS)
-	@$(MAKE) --no-print-directory check
-	$(BIN)/python $(FAST)
-	JAX_PLATFORMS=cpu $(BIN)/python $(FAST) tests/graph/test_oracle.py tests/jax/stablehlo
-	$(BIN)/python $(FAST) tests/jax tests/jax_versions --ignore=tests/jax/stablehlo
-	$(BIN)/python tests/suite/costs.py build/test-costs build/test-costs.md
+	@rm -rf build/test-costs
+	$(BIN)/python tests/suite/fast.py; status=$$?; \
+		$(BIN)/python tests/suite/costs.py build/test-costs build/test-costs.md; exit $$status
 
 # At most 100 minutes on two idle cores; what passed stands in build/nightly.
 nightly: .venv/.test ## every test, slow ones too, then mutants, random kernels and other long checks; a stopped run goes on

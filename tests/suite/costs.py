@@ -84,23 +84,28 @@ def rows_of(folder):
 
 
 def page(folder):
-    """Seconds of a run by part, and of its slowest tests and shared fixtures, as Markdown."""
-    parts, calls, fixtures = defaultdict(list), {}, {}
+    """Seconds of a run by its parts, and of its slowest tests and shared fixtures, as Markdown."""
+    parts, kinds, calls, fixtures = [], defaultdict(list), {}, {}
     for row in rows_of(folder):
-        parts[row["kind"]].append(row["cpu_s"])
+        if row["kind"] == "part":
+            parts.append((row["part"], f"{row['cpu_s']:.1f}", f"{row['wall_s']:.1f}"))
+            continue
+        kinds[row["kind"]].append(row["cpu_s"])
         if row["kind"] == "call":
             calls[row["test"]] = row
         if row["kind"] == "fixture" and row["scope"] != "function":
             fixtures[f"{row['fixture']} for {row['test']}"] = row
     slow = sum(row["cpu_s"] > LIMIT_CPU_S for row in calls.values())
-    totals = ((kind, len(costs), f"{sum(costs):.1f}") for kind, costs in parts.items())
+    totals = ((kind, len(costs), f"{sum(costs):.1f}") for kind, costs in kinds.items())
     lines = [
         "# Seconds of tests",
         "",
         f"{len(calls)} tests, {slow} of them above {LIMIT_CPU_S} s of CPU. CPU seconds are those",
         "of a process of tests and of its children. A process holds its collection and its phases.",
+        "Parts run at once; one takes what it starts as well, and checks are parts too.",
         "",
-        *_table(("part", "number", "CPU s"), totals),
+        *(_table(("part", "CPU s", "wall s"), parts) if parts else ()),
+        *_table(("kind", "number", "CPU s"), totals),
         *_slowest("test", calls),
         *_slowest("fixture", fixtures),
     ]
