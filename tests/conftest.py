@@ -44,10 +44,11 @@ def pytest_collection():
 
 
 def pytest_itemcollected(item):
-    """Marks the cases that a parametrized test names as slow."""
-    for marker in item.iter_markers("slow_cases"):
-        if item.callspec.id in marker.args:
-            item.add_marker(pytest.mark.slow)
+    """Marks the cases that a parametrized test names as slow, and all but those that it keeps."""
+    for name, is_slow in (("slow_cases", True), ("slow_but", False)):
+        for marker in item.iter_markers(name):
+            if (item.callspec.id in marker.args) is is_slow:
+                item.add_marker(pytest.mark.slow)
 
 
 class Bench:

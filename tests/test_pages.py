@@ -35,6 +35,7 @@ def made(name):
     return MAKERS[name]() if name in MAKERS else instructions()[name]
 
 
+@pytest.mark.slow_cases("accuracy-collectives.md")
 @pytest.mark.parametrize("name", [*instructions(), *MAKERS])
 def test_a_page_is_what_the_source_makes_of_it(name):
     assert (DOCS / name).read_text(encoding="utf-8") == made(name), "run `make docs`"

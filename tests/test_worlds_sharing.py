@@ -323,6 +323,7 @@ def test_a_record_too_long_to_keep_is_shared_by_nobody(monkeypatch):
     assert len({id(run.program) for run in world.runs}) == 4
 
 
+@pytest.mark.slow_cases("64-1-False")
 @pytest.mark.slow_cases("64-2-True")
 @pytest.mark.parametrize(("ranks", "lnc", "values"), [(64, 1, True), (64, 1, False), (64, 2, True)])
 def test_a_world_repeats_to_the_byte(tmp_path, ranks, lnc, values):

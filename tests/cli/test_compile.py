@@ -40,6 +40,7 @@ def test_a_program_is_compiled_for_every_chip_that_is_named(program, tmp_path):
     assert "Time by module" in (tmp_path / "out" / "model.html").read_text()
 
 
+@pytest.mark.slow
 def test_flags_reach_the_compiler_after_those_of_the_environment(program, monkeypatch):
     monkeypatch.setenv("NEURON_CC_FLAGS", "--auto-cast=all --no_cache")
     monkeypatch.setenv("COLUMNS", "200")

@@ -63,6 +63,7 @@ def test_the_installed_command_answers():
     assert "70 claims" in done.stdout
 
 
+@pytest.mark.slow_cases("command1", "command2")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk that Linux has")
 @pytest.mark.parametrize("command", [["--help"], ["neuron-ls", "-j"], ["neuron-monitor"]])
 def test_output_that_cannot_be_written_is_one_line(command, tmp_path):

@@ -57,6 +57,7 @@ def damaged(report):
             yield changed
 
 
+@pytest.mark.slow
 def test_a_report_of_another_version_is_left_out_and_the_next_is_taken(
     monkeypatch, tmp_path, capsys
 ):

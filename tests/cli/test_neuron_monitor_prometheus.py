@@ -21,6 +21,7 @@ def free_port():
         return one.getsockname()[1]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a pipe of a POSIX shell")
 def test_reports_that_are_piped_in_are_scraped(tmp_path):
     port = free_port()

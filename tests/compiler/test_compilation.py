@@ -77,6 +77,7 @@ def test_an_exchange_writes_and_reads_hbm():
     assert compile_graph(graph, weights=weights).device_time_s > alone.device_time_s
 
 
+@pytest.mark.slow_cases("trn3")
 @pytest.mark.parametrize("target", ["trn2", "trn3"])
 def test_two_cores_take_little_more_than_half_of_the_time_of_one(target):
     graph, weights = mlp(rows=2048, width=1024)
@@ -89,6 +90,7 @@ def test_two_cores_take_little_more_than_half_of_the_time_of_one(target):
     assert two.said == ()
 
 
+@pytest.mark.slow
 def test_what_one_core_reads_alone_is_read_by_half_the_time():
     graph, weights = mlp(rows=1, width=2048, hidden=8192)
     one, two = (compile_graph(graph, lnc=lnc, weights=weights) for lnc in (1, 2))
@@ -112,6 +114,7 @@ def test_one_core_is_taken_where_two_would_be_slower(monkeypatch):
     assert two.said[0].startswith("one of the two cores does all of: ")
 
 
+@pytest.mark.slow
 def test_what_both_cores_do_alike_is_said():
     graph = Graph()
     x, w = graph.input((1, 3001), "float32"), graph.input((256, 3001), "bfloat16")

@@ -42,6 +42,7 @@ def test_a_graph_by_chance_gives_what_its_reference_says(random, chip, operation
     assert_near(found, wanted, near)
 
 
+@pytest.mark.slow_cases("rng_bit_generator-0", "rng_bit_generator-1")
 @pytest.mark.parametrize(
     ("example", "chip"),
     [
@@ -127,6 +128,7 @@ def test_bytes_are_read_as_another_type_where_they_lie(given, to):
     made.check(bits, own, made.of("and", bits, own))
 
 
+@pytest.mark.slow_cases("bool")
 @pytest.mark.parametrize("dtype", ["float8_e4m3", "float8_e5m2", "int8", "uint8", "int32", "bool"])
 def test_every_type_passes_through_views(dtype):
     for chip in CHIPS:

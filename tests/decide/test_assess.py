@@ -45,6 +45,7 @@ def decided(name, predictor, asked=ASKED, **changes):
     return decide(replace(workload, **changes), ON, places, asked)
 
 
+@pytest.mark.slow_cases("frontier", "helpdesk", "proteins", "recipes", "travel")
 @pytest.mark.slow_cases("games")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_decision_is_the_one_expected(name, predictor):
@@ -55,6 +56,7 @@ def test_the_decision_is_the_one_expected(name, predictor):
     assert chip == said["chip"]
 
 
+@pytest.mark.slow_cases("games")
 @pytest.mark.parametrize("name", NAMES)
 def test_no_decision_changes_over_twenty_seeds(name, predictor):
     found = [decided(name, predictor, replace(ASKED, seed=seed)) for seed in range(20)]
@@ -126,6 +128,7 @@ def test_what_is_paid_for_is_said():
     assert payment("savings_plan_1y", is_steady=True) == payment("on_demand", is_steady=False) == ()
 
 
+@pytest.mark.slow
 def test_a_deadline_is_kept_by_more_instances(predictor):
     found = decided("laws", predictor, deadline_hours=200.0)
     (rule,) = [one for one in found.rules if one.name == "maximum performance"]

@@ -81,6 +81,7 @@ def test_a_record_that_is_followed_too_far_is_found(trusted, monkeypatch):
     assert any(map(is_found, asked))
 
 
+@pytest.mark.slow_cases("0", "40", "60", "100")
 @pytest.mark.slow_cases("80")
 @pytest.mark.parametrize("first", SEEDS[::GROUP])
 def test_random_mistakes_end_in_a_named_error_with_its_line_and_a_fix(first):
@@ -187,6 +188,7 @@ def test_what_is_exact_has_one_legal_value():
     assert interval.is_point
 
 
+@pytest.mark.slow
 def test_a_script_runs_by_itself(tmp_path):
     kernel = doubling()
     failure, _ = check(kernel)

@@ -323,6 +323,24 @@ EXAMPLES = [
     for name in ORACLES
     for one in (*OPERATIONS[name].examples(), *(o for o in OWN if o.operation.name == name))
 ]
+
+
+def cases(examples):
+    """Parameters of a test: of an operation its first, its last and one in eight are not slow."""
+    of_each = {}
+    for number, example in enumerate(examples):
+        of_each.setdefault(example.operation.name, []).append((number, example))
+    return [
+        pytest.param(
+            example,
+            id=f"{name}-{number}",
+            marks=() if at % 8 == 0 or at == len(found) - 1 else pytest.mark.slow,
+        )
+        for name, found in of_each.items()
+        for at, (number, example) in enumerate(found)
+    ]
+
+
 _BITS = ("bitcast_convert", "reinterpret")
 SIGNED = ("sign", "negate", "abs", "divide", "multiply")
 """Operations on which the sign of a zero is compared, besides the exact ones."""
@@ -342,10 +360,7 @@ def assert_same(found, expected, operation):
         np.testing.assert_array_equal(np.signbit(found[zeros]), np.signbit(expected[zeros]))
 
 
-@pytest.mark.parametrize(
-    "example",
-    [pytest.param(e, id=f"{e.operation.name}-{n}") for n, e in enumerate(distinct(EXAMPLES))],
-)
+@pytest.mark.parametrize("example", cases(distinct(EXAMPLES)))
 def test_a_reference_gives_what_jax_gives(example):
     operation, arrays = example.operation, arrays_of(example)
     is_narrow = operation.kind is Kind.CONTROL or operation.name in _BITS

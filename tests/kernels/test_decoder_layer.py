@@ -89,6 +89,7 @@ def narrow(example):
     return found
 
 
+@pytest.mark.slow_cases("attention0", "mlp0", "mlp1")
 @pytest.mark.slow_cases("inner")
 @pytest.mark.parametrize("tensor", ["heads", "attention0", "inner", "mlp0", "mlp1"])
 def test_without_a_barrier_there_is_a_race(narrow, tensor, without_barrier):

@@ -20,6 +20,7 @@ def world(run):
     return cache(run)
 
 
+@pytest.mark.slow_cases("8-2")
 @pytest.mark.slow_cases("16-2")
 @pytest.mark.parametrize(("ranks", "lnc"), [(4, 1), (4, 2), (8, 1), (8, 2), (16, 2)])
 def test_each_rank_has_its_columns_of_the_product(world, ranks, lnc):

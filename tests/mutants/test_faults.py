@@ -156,6 +156,7 @@ def test_every_fault_of_a_room_is_another_program(room):
             assert ast.dump(ast.parse(mutant)) != ast.dump(ast.parse(source))
 
 
+@pytest.mark.slow_cases("graph", "lower")
 @pytest.mark.parametrize("room", ROOMS)
 def test_eight_faults_a_room_are_drawn_of_many_kinds_in_an_order_that_repeats(room):
     faults = drawn()[room]

@@ -22,6 +22,7 @@ def test_the_demo_runs_compiled_graphs_whose_time_is_of_the_chip():
     assert 2 * 13e-6 < times["trn1"].compiled_s != times["trn2"].compiled_s
 
 
+@pytest.mark.slow
 def test_the_demo_repeats_itself_and_leaves_the_seed_alone():
     torch.manual_seed(5)
     expected = torch.rand(1)

@@ -48,6 +48,7 @@ def test_parts_add_up_to_the_whole(step):
         assert [taken for _, _, taken in rows] == sorted((r[2] for r in rows), reverse=True)
 
 
+@pytest.mark.slow
 def test_products_are_counted_forward_and_twice_backward(step):
     time = step_time(step, "trn2")
     forward = sum(time.times[e.call].flop for e in step.events if e.phase.value == "forward")

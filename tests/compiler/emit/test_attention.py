@@ -13,6 +13,7 @@ def projected(made, x, heads, width):
     return made.heads(made.linear(x, heads * width), heads)
 
 
+@pytest.mark.slow_cases("1-float32")
 @pytest.mark.parametrize(
     ("width", "dtype"), [*((width, "float32") for width in WIDTHS), (64, "bfloat16")]
 )

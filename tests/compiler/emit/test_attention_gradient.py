@@ -45,6 +45,7 @@ ANY = [
 ]
 
 
+@pytest.mark.slow_cases("float32-1", "float32-256", "bfloat16-130")
 @pytest.mark.parametrize(("dtype", "width"), ANY)
 def test_heads_of_projections_of_any_width(dtype, width):
     made = Made(dtype)
@@ -55,6 +56,7 @@ def test_heads_of_projections_of_any_width(dtype, width):
     made.check(made.joined(result), *joined, chip=CHIPS[width % 4])
 
 
+@pytest.mark.slow_cases("140")
 @pytest.mark.parametrize("tokens", [1, 43, 128, 140])
 def test_heads_that_share_keys_have_gradients_each(tokens):
     made = Made("float32")
@@ -114,6 +116,7 @@ def test_nothing_but_operands_and_results_goes_to_hbm(chip):
     del result
 
 
+@pytest.mark.slow_cases("False-128-128")
 @pytest.mark.parametrize(("queries", "keys"), [(128, 128), (5, 128), (128, 3), (40, 70), (1, 1)])
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_gradients_that_are_only_returned_go_out_as_rows(queries, keys, is_causal):

@@ -178,6 +178,7 @@ def test_a_convolution_gives_the_sum_over_its_windows(case, dtype):
     np.testing.assert_allclose(found, wanted, atol=2e-5 * np.abs(wanted).max(), rtol=1e-5)
 
 
+@pytest.mark.slow_cases("image1-kernel1-operation1", "image2-kernel2-operation2")
 @pytest.mark.parametrize(
     ("image", "kernel", "operation"),
     [
@@ -218,6 +219,7 @@ def test_of_groups_and_of_three_dimensions_only_some_are_emitted():
     assert not kept(attributes(2), (1, 4, 4, 4), (4, 4, 1, 1), "float8_e4m3fn")
 
 
+@pytest.mark.slow
 def test_what_is_not_emitted_is_still_right():
     operation = attributes(3, 2, 1)
     graph, weights = graph_of(operation, (1, 3, 4, 5, 3), (2, 3, 3, 2, 3), "float32")
@@ -365,6 +367,7 @@ def copied(graph, image, times):
     return graph.reshape(spread, (images, channels, rows * high, columns * wide))
 
 
+@pytest.mark.slow_cases("shape1-times1")
 @pytest.mark.parametrize("times", [(1, 1), (2, 2), (3, 1), (1, 2)])
 @pytest.mark.parametrize("shape", [(2, 20, 3, 5), (1, 140, 40, 50)])
 def test_images_of_which_each_element_is_copied_are_copied_on_the_chip(shape, times):

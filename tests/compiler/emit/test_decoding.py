@@ -65,6 +65,7 @@ def test_keys_that_do_not_fit_on_the_chip_pass_through_it():
     assert sum(span.opcode == "dma_copy" for span in loads) == 8 * 2 * 16384 // 2048
 
 
+@pytest.mark.slow
 def test_keys_lie_where_those_of_two_passes_before_lay(monkeypatch):
     made = Made("bfloat16")
     query = made.given(4, 1, 1, 128)
@@ -76,6 +77,7 @@ def test_keys_lie_where_those_of_two_passes_before_lay(monkeypatch):
     assert shapes.count((128, 16, 128)) == 4 * 2 * 2  # heads, keys and values, passes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chip", ["trn1", "trn2"])
 def test_a_pass_computes_while_keys_of_the_next_come(chip):
     made = Made("bfloat16")

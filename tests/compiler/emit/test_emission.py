@@ -41,6 +41,7 @@ def test_an_activation_never_leaves_the_chip_where_it_fits():
     assert sum(use.written_bytes for use in written) == 128 * 192 * 2
 
 
+@pytest.mark.slow_cases("2000-trn1", "2600-trn2")
 @pytest.mark.parametrize(("tokens", "chip"), [(700, "trn3"), (2000, "trn1"), (2600, "trn2")])
 def test_no_program_needs_more_sbuf_than_there_is(tokens, chip):
     made = Made("bfloat16")
@@ -107,6 +108,7 @@ def test_an_operation_without_a_kernel_is_refused_by_name():
         made.run(found)
 
 
+@pytest.mark.slow_cases("trn1")
 @pytest.mark.parametrize("chip", CHIPS)
 def test_a_row_of_a_bias_is_one_number_to_a_partition(chip):
     # The same row in two layouts, and beside a scalar that every partition holds.

@@ -33,6 +33,7 @@ def leaves(made, shape):
     yield made.of("add", half, made.of("exponential", half))
 
 
+@pytest.mark.slow_cases("float32-shape3", "float32-shape5", "bfloat16-shape3", "bfloat16-shape5")
 @pytest.mark.slow_cases("bfloat16-shape4", "float32-shape4")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

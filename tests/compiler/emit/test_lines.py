@@ -45,6 +45,7 @@ LENGTHS = [1, 1000, (1 << 15) - 1, 1 << 15, 32771, 40000, 3 << 15]
 WAYS = [("float32", False), ("bfloat16", True), ("float32", True), ("bfloat16", False)]
 
 
+@pytest.mark.slow_cases("32767-float32-True", "32767-bfloat16-False")
 @pytest.mark.parametrize(
     ("length", "dtype", "scalar_steps"),
     [

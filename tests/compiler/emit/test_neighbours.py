@@ -53,6 +53,7 @@ def test_what_does_not_lie_in_rows_stays():
     assert (found.storage, first) == (tensor, 0)
 
 
+@pytest.mark.slow_cases("256-60")
 @pytest.mark.parametrize(("rows", "most"), [(128, 40), (256, 60)])
 def test_gradients_of_short_heads_come_and_go_together(rows, most):
     made = Made("bfloat16")
@@ -63,6 +64,7 @@ def test_gradients_of_short_heads_come_and_go_together(rows, most):
     assert made.opcodes(result, *gradients).count("dma_copy") <= most
 
 
+@pytest.mark.slow_cases("33-128-64", "3-512-32")
 @pytest.mark.parametrize("width", [32, 64])
 @pytest.mark.parametrize(("heads", "rows"), [(7, 40), (33, 128), (5, 256), (3, 512)])
 def test_narrow_heads_are_turned_together(heads, rows, width):

@@ -62,6 +62,7 @@ def test_logarithms_are_those_of_the_sums():
     made.check(*made.graph.apply_to_all(Attention(0.25, True), list(given)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("chip", "most"), [("trn2", 2.2), ("trn3", 2.2), ("trn1", 4.5)])
 def test_engines_work_at_once(chip, most):
     """Maxima and exponentials read PSUM once, at one score a lane and cycle; trn1 has one port."""

@@ -9,6 +9,7 @@ DIMS = [dims for count in (1, 2, 3) for dims in combinations(range(3), count)]
 OPERATORS = ["add", "maximum", "minimum", "multiply"]
 
 
+@pytest.mark.slow_cases("maximum-float32-dims1", "minimum-float32-dims1")
 @pytest.mark.parametrize("dims", DIMS)
 @pytest.mark.parametrize(
     ("op", "dtype"), [*((op, "float32") for op in OPERATORS), ("add", "bfloat16")]
@@ -82,6 +83,7 @@ def squares_of(made, x):
     return made.graph.reduce("add", made.of("square", made.of("subtract", x, mean)), [2])
 
 
+@pytest.mark.slow_cases("shape0")
 @pytest.mark.parametrize("shape", [(2, 130, 8193), (1, 5, 12288), (3, 1, 9001)])
 def test_long_rows_that_others_read_are_reduced_in_pieces(shape):
     made = Made()

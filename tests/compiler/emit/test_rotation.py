@@ -10,6 +10,7 @@ def queries(made, width, heads=2, tokens=20):
     return made.heads(made.linear(made.given(2, tokens, 96), heads * width), heads)
 
 
+@pytest.mark.slow_cases("float32-2")
 @pytest.mark.parametrize("width", [2, 32, 64, 80, 96, 128, 130])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_queries_of_any_width_are_turned(width, dtype):

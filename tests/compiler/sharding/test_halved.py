@@ -100,6 +100,12 @@ PARTS = {
 }
 
 
+@pytest.mark.slow_cases(
+    "attention-float32",
+    "attention-bfloat16",
+    "attention of odd lengths-float32",
+    "attention of odd lengths-bfloat16",
+)
 @settings(max_examples=8)
 @given(random=RANDOM)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

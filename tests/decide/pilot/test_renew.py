@@ -137,6 +137,7 @@ def test_all_thresholds_are_met_where_the_model_is_right(laws):
     assert usd.figure == there.usd_per_month.p50
 
 
+@pytest.mark.slow
 def test_a_slow_machine_fails_its_throughput_and_its_dollars(laws):
     found = laws.result(laws.logs(there=2.5))
     failed = {one.name for one in found.failed}

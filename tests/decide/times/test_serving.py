@@ -18,6 +18,7 @@ def small(**slo):
     return workload("serve", path=SMALL, shape=Shape(**LENGTHS), slo=Slo(**slo))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["inf2.xlarge", "g5.xlarge"])
 def test_without_a_promise_the_speed_is_near_the_planners(name):
     planned = plan(

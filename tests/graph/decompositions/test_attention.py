@@ -57,6 +57,7 @@ CALLS = {
 }
 
 
+@pytest.mark.slow_cases("causal", "scaled", "one head")
 @pytest.mark.filterwarnings("ignore:.*LeafSpec")
 @pytest.mark.parametrize("call", CALLS)
 def test_attention_of_an_exported_program_is_one_operation(call):

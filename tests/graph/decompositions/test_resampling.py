@@ -48,6 +48,7 @@ def test_adaptive_pools_share_a_dimension_evenly(agree, rank, size):
     agree(with_gradient(lambda x: pool(x, size)), OF_RANK[rank], tolerance=CLOSE)
 
 
+@pytest.mark.slow_cases("0.5-2-bicubic", "1.7-2-bicubic", "2-2-bicubic")
 @pytest.mark.parametrize(
     ("rank", "mode"),
     [(1, "linear"), (2, "bilinear"), (2, "bicubic"), (3, "trilinear"), (1, "nearest"),

@@ -18,6 +18,7 @@ def test_images_are_sampled_at_any_points(agree, mode, padding, is_aligned):
     )  # fmt: skip
 
 
+@pytest.mark.slow_cases("True-zeros-bilinear")
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
 @pytest.mark.parametrize("padding", ["zeros", "border"])
 @pytest.mark.parametrize("is_aligned", [False, True])

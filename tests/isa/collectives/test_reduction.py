@@ -24,6 +24,7 @@ def bound(arrays, dtype):
     return len(arrays) * steps * sum(np.abs(a.astype(np.float64)) for a in arrays) + 1e-30
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(COUNTS).flatmap(

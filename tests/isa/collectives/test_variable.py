@@ -69,6 +69,7 @@ def arrays_of(rng, ranks):
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from([1, 2, 4, 8]),

@@ -16,6 +16,7 @@ HBM, SBUF, PSUM = Memory.HBM, Memory.SBUF, Memory.PSUM
 AXES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
 
 
+@pytest.mark.slow
 @given(
     shape=st.sampled_from([(1, 1), (3, 5), (512, 128), (6, 2, 4), (5, 2, 3, 7)]),
     dtype=st.sampled_from([FLOAT32, BFLOAT16, FLOAT16, INT32, UINT16]),

@@ -117,6 +117,7 @@ def test_gradients_through_a_loop():
     assert kinds(found) == []
 
 
+@pytest.mark.slow_but("1", "5")
 @pytest.mark.parametrize("index", [-1, 0, 1, 2, 5])
 def test_branches_that_values_choose(index):
     table = np.array([1.0, 5, 2, 3], np.float32)

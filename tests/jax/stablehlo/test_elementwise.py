@@ -21,12 +21,14 @@ INTEGERS = ("int32", "uint32", "int16", "int8", "uint8")
 ROUND = EDGES[:, ::-1].copy()
 
 
+@pytest.mark.slow_but("exp", "neg", "round", "logistic", "tan")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_one_number(name):
     agree(getattr(lax, name), EDGES, tolerance=2e-5)
     agree(getattr(lax, name), EDGES.astype(BFLOAT16), tolerance=2.0**-7)
 
 
+@pytest.mark.slow_but("add", "rem", "max")
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_functions_of_two_numbers(name):
     function = getattr(lax, name)
@@ -43,7 +45,7 @@ def test_powers_and_angles():
     agree(lax.atan2, ROUND, EDGES)
 
 
-@pytest.mark.slow_cases("int32")
+@pytest.mark.slow_but("uint32")
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_bits(dtype):
     given = WHOLE.astype(dtype), WHOLE[:, ::-1].astype(dtype)
@@ -58,6 +60,7 @@ def test_logic_of_truth_values():
     agree(lambda x, y: (x & y, x | y, x ^ y, ~x), *given)
 
 
+@pytest.mark.slow_but("eq", "lt")
 @pytest.mark.parametrize("direction", ["eq", "ne", "lt", "le", "gt", "ge"])
 def test_comparisons(direction):
     function = getattr(lax, direction)
@@ -100,6 +103,7 @@ def test_choices():
     )
 
 
+@pytest.mark.slow_but("int32", "bfloat16", "bool")
 @pytest.mark.parametrize("to", ["int32", "uint8", "int8", "bfloat16", "float16", "bool"])
 def test_conversions(to):
     agree(lambda x: x.astype(to), EDGES)
@@ -158,6 +162,7 @@ def test_what_changes_nothing_is_left_out():
     assert names(found) == ["add"]
 
 
+@pytest.mark.slow_cases("bfloat16")
 @pytest.mark.parametrize("dtype", [np.float32, BFLOAT16])
 def test_a_logistic_that_jax_writes_out_is_one(dtype):
     found = agree(jax.nn.sigmoid, EDGES.astype(dtype), tolerance=2.0**-7)

@@ -10,6 +10,7 @@ from trnsim.errors import NotModelled
 from trnsim.jax.stablehlo import graph_of
 
 
+@pytest.mark.slow_cases("False-bfloat16-0.0625", "True-bfloat16-0.0625")
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (BFLOAT16, 2.0**-4)])
 @pytest.mark.parametrize("is_backward", [False, True])
 def test_running_sums_of_exponentials(dtype, tolerance, is_backward):

@@ -13,6 +13,7 @@ from trnsim.jax.stablehlo import graph_of
 PLACES = np.array([0, 3, -1, 2, 9], np.int32)
 
 
+@pytest.mark.slow_but("float32")
 @pytest.mark.parametrize("dtype", [np.float32, BFLOAT16, np.int32])
 def test_slices_at_indices(dtype):
     agree(
@@ -100,6 +101,7 @@ def test_another_update_is_refused():
         graph_of(module)
 
 
+@pytest.mark.slow
 @pytest.mark.slow_cases("fill-bfloat16")
 @pytest.mark.parametrize("dtype", [np.float32, BFLOAT16])
 @pytest.mark.parametrize("mode", ["fill", "clip"])

@@ -40,6 +40,7 @@ def test_the_gradient_of_batch_normalization():
     agree_text(made, BLOCK, FEATURES, mean, variance, BLOCK[::-1].copy(), tolerance=1e-4)
 
 
+@pytest.mark.slow_but("True-0-True", "False-1-False")
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("trans", [0, 1])
 @pytest.mark.parametrize("unit", [True, False])

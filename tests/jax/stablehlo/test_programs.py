@@ -65,6 +65,7 @@ def test_parts_of_networks(function):
     agree(function, given, tolerance=1e-4)
 
 
+@pytest.mark.slow_cases("attended")
 @pytest.mark.parametrize("function", [normalized, attended])
 def test_gradients_of_parts(function):
     agree(jax.grad(lambda x: (function(x) ** 2).sum()), BLOCK, tolerance=2e-3)

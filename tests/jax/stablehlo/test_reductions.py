@@ -11,6 +11,7 @@ from trnsim.errors import NotModelled
 from trnsim.jax.stablehlo import graph_of
 
 
+@pytest.mark.slow_cases("bfloat16")
 @pytest.mark.parametrize("dtype", [np.float32, BFLOAT16])
 def test_reductions_over_any_dimensions(dtype):
     agree(

@@ -10,6 +10,7 @@ from trnsim.errors import NotModelled
 from trnsim.jax.stablehlo import graph_of
 
 
+@pytest.mark.slow_but("float32")
 @pytest.mark.parametrize("dtype", [np.float32, BFLOAT16, np.int32])
 def test_views_and_moves(dtype):
     agree(

@@ -76,6 +76,7 @@ def timed(is_causal, L=512):
     return cost
 
 
+@pytest.mark.slow
 def test_what_a_causal_mask_hides_costs_nothing():
     whole, half = timed(is_causal=False, L=2048), timed(is_causal=True, L=2048)
     assert half.flop == whole.flop / 2

@@ -10,6 +10,7 @@ from trnsim.lower import evaluate
 PLACES = np.random.default_rng(0).integers(0, 50, 210, np.int32)
 
 
+@pytest.mark.slow_cases("trn1")
 @pytest.mark.parametrize("target", ["trn1", "trn2"])
 def test_rows_are_gathered_and_added_where_indices_repeat(random, target):
     table = random((50, 64))

@@ -65,6 +65,7 @@ def test_a_matrix_times_itself(random):
     np.testing.assert_allclose(evaluate(g, [a])[0], a @ a, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_long_contractions_are_cut_to_what_fits():
     g = Graph()
     x, y = g.input((256, 32768), "bfloat16"), g.input((32768, 1024), "bfloat16")

@@ -131,6 +131,7 @@ def before(place):
 every = pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
 
 
+@pytest.mark.slow_cases("streamed-N=16-trn2")
 @every
 def test_what_follows_the_advice_saves_what_was_promised(promise):
     flawed = before(PROMISES.index(promise))
@@ -145,6 +146,7 @@ def test_what_follows_the_advice_saves_what_was_promised(promise):
 ONE_OF_EACH_KERNEL = {p.kernel.__name__: p for p in reversed(PROMISES) if p.after}.values()
 
 
+@pytest.mark.slow_cases("streamed-N=16-trn2", "sums-width=128,piece=128-trn2")
 @pytest.mark.parametrize("promise", ONE_OF_EACH_KERNEL, ids=lambda promise: promise.name)
 def test_what_follows_the_advice_computes_the_same(promise):
     flawed, after = (

@@ -43,6 +43,7 @@ def test_a_layout_that_is_set_is_taken():
     assert len(found.load) == 64
 
 
+@pytest.mark.slow_cases("p5en")
 @pytest.mark.parametrize("on", ["trn1", "p5en"])
 def test_no_layout_kept_busy_is_cheaper_than_the_one_that_is_found(on):
     where, busy = machine(on), kept_busy(256, 64)

@@ -43,6 +43,7 @@ def test_of_layouts_that_cost_the_same_the_faster_one_is_taken():
     assert found.deployment.options.tensor == 32
 
 
+@pytest.mark.slow
 def test_layouts_that_keep_the_promise_come_first():
     load = open_load(20.0)
     loose = search(given=load)

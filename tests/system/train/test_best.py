@@ -49,6 +49,7 @@ def test_what_was_asked_is_not_searched(llama):
     assert str(found.step.layout) == "TP=8 PP=4 DP=8 ZeRO-1 recompute=full SP micro batch 1"
 
 
+@pytest.mark.slow
 def test_the_smallest_number_that_fits_is_taken(make_llama):
     large = make_llama(hidden_size=8192, num_hidden_layers=80, intermediate_size=28672)
     asked = Asked(64, 4096)

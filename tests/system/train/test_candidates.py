@@ -41,6 +41,7 @@ def test_data_ranks_never_outnumber_sequences(llama):
     assert max(one.data for one in found) <= 16
 
 
+@pytest.mark.slow
 def test_the_formula_over_arrays_is_the_memory_of_the_fuller_end(llama, mixtral, trn2):
     random = np.random.default_rng(1)
     for model in (llama, mixtral):

@@ -23,6 +23,7 @@ def of(model, on, tokens=1e9, **given):
     return estimate(model, on, tokens, effort=QUICK, as_of=DAY, **given)
 
 
+@pytest.mark.slow_cases("trn2")
 @pytest.mark.slow_cases("trn3")
 @pytest.mark.parametrize("on", ["trn1", "trn2", "trn3", "p5en"])
 def test_percentiles_are_ordered_and_add_up_to_money(on, llama):
@@ -62,6 +63,7 @@ def test_only_chips_that_were_measured_are_validated(llama):
     assert found.basis.counts[Evidence.ASSUMED] == 2
 
 
+@pytest.mark.slow_cases("trn3-False")
 @pytest.mark.parametrize(("on", "knows_shapes"), [("trn1", False), ("trn3", False), ("p5en", True)])
 def test_times_that_know_no_shapes_of_products_say_so(on, knows_shapes, llama):
     found = of(llama, on)

@@ -125,6 +125,7 @@ def test_stages_that_wait_for_each_other_are_a_bug():
         run(made, Costs([1.0] * 2, [1.0] * 2, [0.0] * 2))
 
 
+@pytest.mark.slow
 def test_a_long_step_is_folded_to_what_the_whole_takes():
     random = np.random.default_rng(5)
     for _ in range(6):

@@ -115,6 +115,7 @@ def test_an_error_of_one_thread_is_no_other_threads():
     pytorch.taken_aside.errors.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 def test_what_the_compiler_cannot_trace_back_runs_as_it_is():
     def function(x, mask, values):

@@ -48,6 +48,7 @@ def losses(model, device):
     return found
 
 
+@pytest.mark.slow
 def test_a_compiled_model_trains_as_on_the_cpu():
     found = losses(compiled(block().to("neuron")), "neuron")
     assert found == pytest.approx(losses(block(), "cpu"), rel=1e-4)

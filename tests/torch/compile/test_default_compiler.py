@@ -28,6 +28,7 @@ def model():
     return nn.Sequential(nn.Linear(6, 9), nn.GELU(), nn.Linear(9, 1))
 
 
+@pytest.mark.slow_but("{}")
 @pytest.mark.parametrize(
     "options", [{}, {"backend": "inductor"}, {"mode": "max-autotune"}, {"fullgraph": True}], ids=str
 )

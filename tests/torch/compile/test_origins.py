@@ -112,6 +112,13 @@ def test_an_operation_knows_its_module_its_operator_and_its_line():
     assert module_of(layer) == "0.layer"
 
 
+@pytest.mark.slow_cases(
+    "layers.0.fc-layers.0.fc",
+    "L['self'].layers.0.fc-layers.0.fc",
+    "L['self']-",
+    "G['net'].layers[0]-layers.0",
+    "L['self']._modules['layers']._modules['0'].fc-layers.0.fc",
+)
 @pytest.mark.parametrize(
     ("path", "wanted"),
     [

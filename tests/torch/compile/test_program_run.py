@@ -74,6 +74,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow_cases("mlp-float32", "mlp-bfloat16", "root mean square-float32")
 @pytest.mark.slow_cases(
     "attention-bfloat16", "attention-float32", "convolutions-bfloat16", "convolutions-float32"
 )
@@ -223,6 +224,7 @@ def test_what_does_not_fit_as_one_program_says_so_once():
             assert function(x).tolist() == [2, 2, 2]
 
 
+@pytest.mark.slow_cases("attention")
 @pytest.mark.parametrize("name", ["attention", "layer norm"])
 def test_numerics_may_change_between_the_passes(name):
     torch.manual_seed(0)

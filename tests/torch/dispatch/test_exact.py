@@ -176,6 +176,7 @@ def test_a_refused_form_leaves_what_it_would_have_written_as_it_was():
     assert torch.equal(x.cpu(), torch.arange(12.0).reshape(3, 4).t())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("chip")
 def test_the_chip_takes_what_has_a_kernel_and_fast_numerics_refuses_no_operator():
     losses("exact")

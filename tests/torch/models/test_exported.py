@@ -36,6 +36,7 @@ def program(tmp_path_factory):
     return saved(model, torch.randn(16, 32), tmp_path_factory.mktemp("export") / "model.pt2")
 
 
+@pytest.mark.slow_cases("trn2", "trn3")
 @pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
 def test_a_program_has_its_time_and_its_memory(program, target):
     found = compile_program(program, target)
