@@ -28,7 +28,9 @@ pytest_plugins = ["costs", "going_on"]
 # and the tests of its device. `make platform` has what released programs need.
 collect_ignore = ["graph/test_oracle.py", "jax", "jax_versions", "platform"]
 
-settings.register_profile("trnsim", max_examples=40, deadline=None)
+# Unless a test says how many: few for `make test`, and as many as find more for `make nightly`.
+settings.register_profile("trnsim", max_examples=20, deadline=None)
+settings.register_profile("nightly", max_examples=100, deadline=None)
 settings.load_profile("trnsim")
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "build" / "nightly"
-TESTS = ("-m", "pytest", "-q", "--numprocesses=2", "--dist=worksteal")
+WORKERS = ("--numprocesses=2", "--dist=worksteal")
+TESTS = ("-m", "pytest", "-q", "--hypothesis-profile=nightly", *WORKERS)
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
