@@ -484,17 +484,6 @@ def watch_through_kineto(profile: Any) -> None:
         profile.kineto_activities.add(PROFILED_ACTIVITY)
 
 
-def is_of_torchscript_alone(name: str) -> bool:
-    """Whether ``library::name`` is an operator of TorchScript's interpreter alone, as `aten::save`.
-
-    Those write files, print, raise errors and take values from a stack without checks.
-    """
-    schemas = torch._C._jit_get_schemas_for_operator(name)
-    return bool(schemas) and not any(
-        torch._C._dispatch_has_kernel(f"{name}.{one.overload_name}".rstrip(".")) for one in schemas
-    )
-
-
 def exported_program(
     program: object, weights: dict[str, Tensor], constants: dict[str, Tensor]
 ) -> torch.export.ExportedProgram:

@@ -123,6 +123,14 @@ def test_a_broken_archive_is_refused(tmp_path):
         list(bill_rows(path))
 
 
+def test_a_line_without_an_end_is_not_read_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("trnsim.decide.inventory.bill_rows._LINE_MAX", 1000)
+    path = tmp_path / "bill.csv.gz"
+    path.write_bytes(gzip.compress(b"a" * 100_000))
+    with pytest.raises(BadInput, match=r"bill\.csv\.gz:1: .*a line of 1,000 characters or more"):
+        list(bill_rows(path))
+
+
 def test_broken_parquet_is_refused(tmp_path):
     pytest.importorskip("pyarrow")
     path = tmp_path / "october.parquet"

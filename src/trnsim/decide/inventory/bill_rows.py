@@ -57,6 +57,8 @@ _MARKS: Final = (b"line_item_usage_type", b"lineItem/UsageType")
 _HEADER_BYTES: Final = 1 << 16
 _EXTRA: Final = "pip install 'trnsim[parquet]'"
 _BATCH: Final = 10_000
+_LINE_MAX: Final = 1 << 24
+"""Characters; a report of 300 columns with tags has lines of some thousands."""
 
 
 def is_bill(path: Path) -> bool:
@@ -109,7 +111,7 @@ def _csv_rows(path: Path, *, is_gzip: bool) -> Iterator[Cells]:
     line = 1
     try:
         with _opened(path, is_gzip=is_gzip) as stream:
-            reader = csv.reader(stream, strict=True)
+            reader = csv.reader(_lines(path, stream), strict=True)
             names = [_column(name) for name in next(reader, [])]
             _check_columns(path, names)
             for cells in reader:
@@ -122,6 +124,16 @@ def _csv_rows(path: Path, *, is_gzip: bool) -> Iterator[Cells]:
         raise _bad(path, line, f"no CSV in UTF-8: {error}") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise _bad(path, line, f"the compressed file is broken: {error}") from error
+
+
+def _lines(path: Path, stream: IO[str]) -> Iterator[str]:
+    """The lines of a file, of which a compressed one may be longer than the machine's memory."""
+    number = 0
+    while text := stream.readline(_LINE_MAX):
+        number += 1
+        if len(text) == _LINE_MAX:
+            raise _bad(path, number, f"a line of {_LINE_MAX:,} characters or more")
+        yield text
 
 
 def _opened(path: Path, *, is_gzip: bool) -> IO[str]:

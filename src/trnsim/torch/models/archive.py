@@ -16,6 +16,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -169,8 +170,22 @@ def _acts(library: str, name: str) -> bool:
         or f"{library}.{name}" in _OUTSIDE
         or hasattr(type(torch.ops), library)
         or hasattr(type(torch.ops.aten), name)
-        or pytorch.is_of_torchscript_alone(f"{library}::{name}")
+        or (library == "aten" and _is_of_torchscript_alone(name))
     )
+
+
+def _is_of_torchscript_alone(name: str) -> bool:
+    """Whether an operator of `aten` is one of TorchScript's interpreter alone, as `aten::save` is.
+
+    Those write files, print, raise errors and take values from a stack without checks.
+    """
+    return f"aten::{name}" not in _registered() and hasattr(torch.ops.aten, name)
+
+
+@cache
+def _registered() -> frozenset[str]:
+    """Operators that PyTorch's dispatcher knows, without their overloads."""
+    return frozenset(name.partition(".")[0] for name in pytorch.operators())
 
 
 def _check_structure(text: str) -> None:

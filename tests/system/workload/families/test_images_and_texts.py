@@ -41,7 +41,7 @@ def test_four_neighbours_are_one_token_of_llama_4():
 @pytest.mark.parametrize("ratio", [0, -0.5, 2, "0.5", True, None])
 def test_a_share_of_patches_is_a_share(ratio):
     given = {"vision_config": {"pixel_shuffle_ratio": ratio}}
-    with pytest.raises(BadInput, match="pixel_shuffle_ratio is .*; legal: above 0, up to 1"):
+    with pytest.raises(BadInput, match=r"pixel_shuffle_ratio is .*; legal: above 0, up to 1"):
         of(COUNTS["llama-4-scout-17b-16e"][0], **given)
 
 
