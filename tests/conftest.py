@@ -22,7 +22,7 @@ os.environ["TRNSIM_STATE"] = "off"
 
 sys.path.append(str(Path(__file__).parent / "processes"))  # forked.py is a module by its name
 sys.path.append(str(Path(__file__).parent / "suite"))  # likewise the plugins
-pytest_plugins = ["costs", "going_on"]
+pytest_plugins = ["costs", "going_on", "hanging"]
 
 # JAX starts threads, beside which other tests may not fork: `make test` runs its oracle by itself,
 # and the tests of its device. `make platform` has what released programs need.
