@@ -6,7 +6,7 @@ import logging
 import re
 import warnings
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import torch
 
@@ -61,9 +61,8 @@ def _lowered(path: Path) -> torch.export.ExportedProgram:
     log.addFilter(said)
     try:
         program = read_program(path, _EXPORT)
-        return cast(
-            "torch.export.ExportedProgram",
-            program.run_decompositions(pytorch.decompositions(is_lowered)),
+        lowered: torch.export.ExportedProgram = program.run_decompositions(
+            pytorch.decompositions(is_lowered)
         )
     except EmulatorError:
         raise
@@ -83,6 +82,8 @@ def _lowered(path: Path) -> torch.export.ExportedProgram:
             ) from error
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadInput(f"{path} is no exported program: {reason}", fix=_EXPORT) from error
+    else:
+        return lowered
     finally:
         log.removeFilter(said)
 
