@@ -149,3 +149,16 @@ def test_a_run_without_values_takes_the_same_time():
     ]
     assert runs[0].total_time_s == runs[1].total_time_s
     assert runs[1].outputs == (None,) * 8
+
+
+@pytest.mark.parametrize(("base", "is_exact"), [(2**22, True), (2**28, False), (-(2**28), False)])
+def test_integers_are_added_in_float32_as_the_engine_has_no_other_sum(base, is_exact):
+    """EVRF061.rst: the engine "has no native integer reduction datapath"."""
+    arrays = [np.full((1, 3), base + rank, np.int32) for rank in range(4)]
+    groups = groups_of(4, 4)
+    call = lambda srcs, dsts: ncc.all_reduce(srcs, dsts, groups, nl.add)  # noqa: E731
+    found = exchanged(arrays, call, (1, 3), 1, nl.shared_hbm)
+    exact = np.sum(arrays, axis=0, dtype=np.int64)
+    assert (found[0] == exact).all() == is_exact
+    assert (np.abs(found[0] - exact) <= 4 * 2.0**-24 * abs(exact)).all()
+    assert (found[0] == found[0].astype(np.float32)).all(), "each is a float32"
