@@ -1,6 +1,7 @@
 """CPU and wall seconds of tests, in the folder that TRNSIM_TEST_COSTS names, and a page of them.
 
-A pytest plugin writes a line of JSON for each phase of a test, each fixture and each collection.
+A pytest plugin writes a line of JSON for each phase of a test, each shared fixture and each
+collection.
 CPU seconds are those of the process that runs the tests and of the children that it waited for.
 
     python tests/suite/costs.py FOLDER PAGE
@@ -61,6 +62,8 @@ class Recorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef, request):
+        if fixturedef.scope == "function":  # a part of its test's setup
+            return (yield)
         names = {"fixture": fixturedef.argname, "scope": fixturedef.scope}
         return (yield from self._measured(kind="fixture", test=request.node.nodeid, **names))
 
