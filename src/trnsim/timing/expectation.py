@@ -34,9 +34,9 @@ class UnseenError(NamedTuple):
 
 
 UNSEEN: Final = (
-    UnseenError("under 100 us", 100e-6, 80, 14.9, 30.5),
+    UnseenError("under 100 us", 100e-6, 80, 15.8, 30.5),
     UnseenError("of 100 us to 1 ms", 1e-3, 128, 10.5, 28.0),
-    UnseenError("over 1 ms", inf, 55, 6.2, 19.7),
+    UnseenError("over 1 ms", inf, 55, 7.2, 20.1),
 )
 
 
