@@ -76,6 +76,7 @@ def started(kind):
     def end():
         server.stdin.close()
         server.wait()
+        server.stdout.close()
 
     return server
 

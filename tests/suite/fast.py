@@ -41,6 +41,7 @@ def tests(name, *arguments, **environment):
 
 
 FOLDERS = {
+    "commands": ("cli", "instance", "launch", "tools"),
     "compiler": ("compiler",),
     "torch": ("torch", "graph"),
     "lower": ("lower", "isa", "nki"),
@@ -53,13 +54,8 @@ STABLEHLO, ORACLE = "tests/jax/stablehlo", "tests/graph/test_oracle.py"
 PARTS = (
     check("check-source"),
     check("check-more-types"),
-    tests("compiler", *(f"tests/{folder}" for folder in FOLDERS["compiler"])),
+    *(tests(name, *(f"tests/{one}" for one in folders)) for name, folders in FOLDERS.items()),
     tests("rest", "tests", *(f"--ignore=tests/{f}" for part in FOLDERS.values() for f in part)),
-    *(
-        tests(name, *(f"tests/{folder}" for folder in folders))
-        for name, folders in FOLDERS.items()
-        if name != "compiler"
-    ),
     tests("oracle", ORACLE, STABLEHLO, JAX_PLATFORMS="cpu"),
     check("check-types"),
     tests("jax", "tests/jax", "tests/jax_versions", f"--ignore={STABLEHLO}"),
