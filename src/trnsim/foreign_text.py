@@ -6,7 +6,6 @@ of spreadsheets and sequences that command a terminal.
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -75,4 +74,5 @@ def _shown(found: re.Match[str]) -> str:
         return character
     if character < " ":
         return f"\\x{ord(character):02x}"
-    return r"\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
