@@ -17,7 +17,7 @@ from trnsim.system.serve.load import Synthetic, lengths
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.plan import plan
 from trnsim.system.serve.server import deploy
-from trnsim.system.workload.config import read
+from trnsim.workload.config import read
 
 MODEL = read(Path(__file__).parents[1] / "examples" / "llama-3.1-8b.json")
 LONGEST = 4096

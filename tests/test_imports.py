@@ -45,7 +45,17 @@ def test_a_run_loads_no_framework_no_command_line_and_nothing_above_it():
     assert "trnsim.isa" in modules
     assert not modules & LATER
     rooms = {name.split(".")[1] for name in of_ours(modules) if "." in name}
-    assert not rooms & {"cli", "demo", "system", "price", "torch", "lower", "nki", "profile"}
+    assert not rooms & {
+        "cli",
+        "demo",
+        "system",
+        "estimate",
+        "price",
+        "torch",
+        "lower",
+        "nki",
+        "profile",
+    }
 
 
 def test_kernels_load_no_framework_and_no_command_line():
@@ -53,7 +63,7 @@ def test_kernels_load_no_framework_and_no_command_line():
     assert "trnsim.nki.kernel" in modules
     assert not modules & LATER
     rooms = {name.split(".")[1] for name in of_ours(modules) if "." in name}
-    assert not rooms & {"cli", "demo", "system", "price", "torch", "lower"}
+    assert not rooms & {"cli", "demo", "system", "estimate", "price", "torch", "lower"}
 
 
 @pytest.mark.parametrize("program", ["import trnsim.cli", HELP])

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from trnsim.errors import EmulatorError
 from trnsim.system.links import Spread, exchange
-from trnsim.system.workload.config import read
-from trnsim.system.workload.operators import Pass, Phase, Split
-from trnsim.system.workload.passes import blocks
+from trnsim.workload.config import read
+from trnsim.workload.operators import Pass, Phase, Split
+from trnsim.workload.passes import blocks
 
 HERE = Path(__file__).parent
 CONFIGS = HERE / "configs"

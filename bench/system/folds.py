@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trnsim.system.layers.few import elements, halves, repeats, returned, scores
+from trnsim.estimate.few import elements, halves, repeats, returned, scores
 
 PEAK = 95e12
 """BF16 FLOP per second of a NeuronCore-v2: half of 190 TFLOPS."""
@@ -26,7 +26,7 @@ INSIDE = 0.85
 
 @dataclass(frozen=True)
 class Constants:
-    """Constants of one family, as `trnsim.system.layers.constants` has them."""
+    """Constants of one family, as `trnsim.estimate.constants` has them."""
 
     products: float = 0.7
     inf2_products: float = 1.0

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-from trnsim.system.layers.gpu import gpu_times
+from trnsim.estimate.gpu import gpu_times
 from trnsim.system.machine import machine
 from trnsim.system.train import memory
 from trnsim.system.train.layout import Layout
 from trnsim.system.train.step import Steps
-from trnsim.system.workload.config import from_config
+from trnsim.workload.config import from_config
 
 ROWS = Path(__file__).parent / "gpus.json"
 INTERLEAVED = {"175B": 3, "530B": 3}

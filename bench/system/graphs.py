@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from trnsim.errors import EmulatorError
+from trnsim.estimate.choice import layer_times
+from trnsim.estimate.few import elements
 from trnsim.system.infer.fused import fused
 from trnsim.system.infer.parts import Asked, inference
-from trnsim.system.layers.choice import layer_times
-from trnsim.system.layers.few import elements
 from trnsim.system.machine import machine
-from trnsim.system.workload.captured import Captured, blocks_of
+from trnsim.workload.captured import Captured, blocks_of
 
 HERE = Path(__file__).parent
 GROUP = "CNN and diffusion"

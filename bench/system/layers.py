@@ -14,13 +14,13 @@ from itertools import product
 from pathlib import Path
 
 from trnsim.errors import EmulatorError
+from trnsim.estimate.table import PACKAGED, rank_of, signature, write
 from trnsim.lower.cache import version
-from trnsim.system.layers.table import PACKAGED, rank_of, signature, write
-from trnsim.system.workload.config import read
-from trnsim.system.workload.operators import Pass, Phase, Split
-from trnsim.system.workload.passes import blocks
 from trnsim.torch.models.layer import compiled_layer
 from trnsim.torch.models.shape import ModelShape
+from trnsim.workload.config import read
+from trnsim.workload.operators import Pass, Phase, Split
+from trnsim.workload.passes import blocks
 
 CONFIGS = Path(__file__).parent / "configs"
 MODELS = ("Llama-2-7b", "Llama-3-8B", "Llama-2-13b", "Llama-3-70B")

@@ -25,7 +25,7 @@ from trnsim.system.machine import machine
 from trnsim.system.train.best import point
 from trnsim.system.train.candidates import Asked, fitting, layouts
 from trnsim.system.train.step import Steps
-from trnsim.system.workload.config import from_config
+from trnsim.workload.config import from_config
 
 COUNT = 28_000
 BATCH = 4096

@@ -17,10 +17,10 @@ from training import trainings
 from training_fit import judge as judge_training
 
 from trnsim.arch.catalogue import catalogue
+from trnsim.estimate import constants, table
+from trnsim.estimate.choice import layer_times
 from trnsim.lower.cache import version
-from trnsim.system.layers import constants, table
-from trnsim.system.layers.choice import layer_times
-from trnsim.system.workload.operators import Phase
+from trnsim.workload.operators import Phase
 
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy-plans.md"
 TARGETS = {
@@ -116,7 +116,7 @@ then products fitted (30.9 / 61.7) or exchanges (23.5 / 49.9).
 ## Compiled layers
 
 `make layers` compiles one layer of a model at a shape and keeps its time in
-`src/trnsim/system/layers/table.json` with the version of the sources that decide a time
+`src/trnsim/estimate/table.json` with the version of the sources that decide a time
 (`{table_version}`; these sources are
 `{version}`). {points} points of {curves} layers are there; between two
 of them the logarithm of the time is a straight line of the logarithms of batch and length, and

@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 from folds import LANES, PEAK, Judged, sigma
 
-from trnsim.system.layers import constants
-from trnsim.system.layers.few import ByPhase, FewConstants
-from trnsim.system.workload.operators import Phase
+from trnsim.estimate import constants
+from trnsim.estimate.few import ByPhase, FewConstants
+from trnsim.workload.operators import Phase
 
 PASSES = np.exp(np.arange(0.0, 2.75, 0.025))
 """What the constant may be: from once to 15 times."""

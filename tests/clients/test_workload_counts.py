@@ -5,8 +5,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 transformers = pytest.importorskip("transformers", reason="make clients installs transformers")
 
-from trnsim.system.workload.config import FAMILIES, from_config
-from trnsim.system.workload.families import (
+from trnsim.workload.config import FAMILIES, from_config
+from trnsim.workload.families import (
     decoders,
     encoders,
     images,

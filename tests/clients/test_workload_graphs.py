@@ -8,18 +8,18 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 pytest.importorskip("transformers", reason="make clients installs transformers")
 
-sys.path.append(str(Path(__file__).parents[1] / "system" / "workload"))
+sys.path.append(str(Path(__file__).parents[1] / "workload"))
 
 from published_models import COUNTS
 
 from trnsim.errors import BadInput, NotModelled
-from trnsim.system.workload.captured import Captured, blocks_of, workload_of
-from trnsim.system.workload.config import from_config
-from trnsim.system.workload.graph_blocks import graph_blocks
-from trnsim.system.workload.operators import Pass, Phase, Split
-from trnsim.system.workload.passes import blocks
 from trnsim.torch.models import ModelShape, model_graph
 from trnsim.torch.models.config import config_of
+from trnsim.workload.captured import Captured, blocks_of, workload_of
+from trnsim.workload.config import from_config
+from trnsim.workload.graph_blocks import graph_blocks
+from trnsim.workload.operators import Pass, Phase, Split
+from trnsim.workload.passes import blocks
 
 WITHIN = 0.01
 BATCH, TOKENS = 2, 64

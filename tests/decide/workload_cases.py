@@ -5,7 +5,7 @@ from pathlib import Path
 
 from trnsim.decide.inventory.workload import Current, Shape, Slo, Workload
 from trnsim.errors import SourceLine
-from trnsim.system.workload import config
+from trnsim.workload import config
 
 ROOT = Path(__file__).resolve().parents[2]
 LLAMA = ROOT / "examples" / "llama-3.1-8b.json"

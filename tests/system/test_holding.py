@@ -8,8 +8,8 @@ from trnsim.errors import BadInput
 from trnsim.system.holding import holding, weights_bytes
 from trnsim.system.machine import machine
 from trnsim.system.serve import memory
-from trnsim.system.workload.config import from_config
-from trnsim.system.workload.operators import Split
+from trnsim.workload.config import from_config
+from trnsim.workload.operators import Split
 
 LLAMA = from_config(
     {

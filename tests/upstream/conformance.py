@@ -18,7 +18,10 @@ from page import Result, page, with_rows
 from suites import NOT_YET, ROOT, SUITES
 
 KEPT = ROOT / "build" / "conformance"
-ABOVE_KERNELS = ("cli", "graph", "price", "profile", "demo", "system", "torch")
+ABOVE_KERNELS = (
+    *("cli", "graph", "price", "profile", "demo", "system", "torch"),
+    *("workload", "estimate"),
+)
 """Rooms of our src that no kernel of a suite runs through."""
 PAGE = ROOT / "docs" / "conformance.md"
 

@@ -17,14 +17,14 @@ from trnsim.formatting import clipped, parse_whole, text_table
 from trnsim.price import KINDS, Quote, quote
 from trnsim.system.holding import holding, weights_bytes
 from trnsim.system.machine import machine
-from trnsim.system.workload.config import read
-from trnsim.system.workload.resident import cache_bytes
+from trnsim.workload.config import read
+from trnsim.workload.resident import cache_bytes
 
 if TYPE_CHECKING:
     from datetime import date
 
     from trnsim.arch.catalogue import Catalogue, Instance
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.workload.architecture import Architecture
 
 app = parser()
 

@@ -12,7 +12,7 @@ from trnsim.formatting import amounts, durations, text_table
 from trnsim.system.machine import compared
 from trnsim.system.train.best import Effort
 from trnsim.system.train.estimate import estimate as train
-from trnsim.system.workload import config as configs
+from trnsim.workload import config as configs
 
 _EFFORT = Effort(budget=8)
 

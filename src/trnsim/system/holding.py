@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from trnsim.errors import BadInput
 from trnsim.system.infer.estimate import RESERVE
-from trnsim.system.workload.operators import Split
-from trnsim.system.workload.resident import (
+from trnsim.workload.operators import Split
+from trnsim.workload.resident import (
     cache_bytes,
     held_by_head,
     held_by_layer,
@@ -26,7 +26,7 @@ from trnsim.system.workload.resident import (
 
 if TYPE_CHECKING:
     from trnsim.system.machine import Machine
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.workload.architecture import Architecture
 
 
 @dataclass(frozen=True)

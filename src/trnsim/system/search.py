@@ -39,7 +39,7 @@ _STDERR: Final = 2
 _FEW: Final = 2 * CHUNK
 """Points that are not worth a process."""
 _TRIES: Final = 3
-_ROOMS: Final = ("arch", "fabric", "price", "system")
+_ROOMS: Final = ("arch", "estimate", "fabric", "price", "system", "workload")
 
 
 def map(  # noqa: A001  what it is: trnsim.system.search.map

@@ -6,7 +6,7 @@ from guarded import CANDIDATE, CHAT
 
 from trnsim.decide.guard.limits import limits
 from trnsim.decide.guard.split import split
-from trnsim.system.workload.config import read
+from trnsim.workload.config import read
 
 MODEL = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 LAYERS, HIDDEN = 32, 4096

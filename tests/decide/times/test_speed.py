@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.decide.times.speed import GRAPH, Speed, doubts
-from trnsim.system.layers.constants import NEURON
-from trnsim.system.workload.operators import Phase
+from trnsim.estimate.constants import NEURON
+from trnsim.workload.operators import Phase
 
 CHIPS = catalogue().chips
 

@@ -7,16 +7,16 @@ from infer_models import BERT, CLIP, RESNET, UNET, VIT, pipeline, write
 
 from trnsim.arch.catalogue import catalogue, parse, read_rows
 from trnsim.errors import BadInput, OutOfMemory
+from trnsim.estimate.choice import layer_times
 from trnsim.price import quote
 from trnsim.system.infer import estimate as module
 from trnsim.system.infer.estimate import estimate
 from trnsim.system.infer.parts import Asked
-from trnsim.system.layers.choice import layer_times
 from trnsim.system.machine import machine
-from trnsim.system.workload import captured
-from trnsim.system.workload.config import from_config
-from trnsim.system.workload.operators import Block, Elementwise, Pass, Phase, Product
-from trnsim.system.workload.passes import blocks
+from trnsim.workload import captured
+from trnsim.workload.config import from_config
+from trnsim.workload.operators import Block, Elementwise, Pass, Phase, Product
+from trnsim.workload.passes import blocks
 
 EVERYWHERE = (
     *("inf1.xlarge", "inf2.xlarge", "trn1.2xlarge", "trn2.48xlarge", "Trn3 Gen1 UltraServer"),

@@ -1,5 +1,5 @@
 from trnsim.system.infer.fused import fused
-from trnsim.system.workload.operators import Block, Elementwise, Product
+from trnsim.workload.operators import Block, Elementwise, Product
 
 
 def test_biases_and_batch_norms_are_done_by_products():

@@ -5,8 +5,8 @@ from infer_models import BERT, CLIP, GPT2, INDEX, RESNET, TEXT, UNET, VAE, VIT, 
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.system.infer.parts import Asked, inference
-from trnsim.system.workload.captured import Captured
-from trnsim.system.workload.operators import Pass, Phase
+from trnsim.workload.captured import Captured
+from trnsim.workload.operators import Pass, Phase
 
 
 def only(path, asked=None):

@@ -8,7 +8,7 @@ from trnsim.system.serve.figures import Figures
 from trnsim.system.serve.load import Request, Synthetic, lengths
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.server import deploy
-from trnsim.system.workload.config import read
+from trnsim.workload.config import read
 
 LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 

@@ -10,8 +10,8 @@ from trnsim.system.serve.memory import (
     sequence_bytes,
     weights_bytes,
 )
-from trnsim.system.workload.config import from_config, read
-from trnsim.system.workload.operators import WHOLE, Split
+from trnsim.workload.config import from_config, read
+from trnsim.workload.operators import WHOLE, Split
 
 LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 MISTRAL = {

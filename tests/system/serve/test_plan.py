@@ -11,7 +11,7 @@ from trnsim.system.serve.demand import Demand, Slo, kept_busy, request_s
 from trnsim.system.serve.load import Lengths, Request, Synthetic
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.plan import plan
-from trnsim.system.workload.config import from_config, read
+from trnsim.workload.config import from_config, read
 
 LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 LARGE = from_config(

@@ -9,7 +9,7 @@ from trnsim.system.serve.demand import Demand, kept_busy
 from trnsim.system.serve.load import Lengths, Synthetic
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.plan import plan
-from trnsim.system.workload.config import read
+from trnsim.workload.config import read
 
 LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 

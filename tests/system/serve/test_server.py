@@ -16,7 +16,7 @@ from trnsim.system.serve.server import (
     legal_tensors,
     served,
 )
-from trnsim.system.workload.config import from_config, read
+from trnsim.workload.config import from_config, read
 
 LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 MIXTRAL = from_config(

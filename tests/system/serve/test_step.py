@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trnsim.arch.catalogue import parse, read_rows
-from trnsim.system.layers.few import FewConstants
+from trnsim.estimate.few import FewConstants
 from trnsim.system.machine import machine
 from trnsim.system.serve import step
 from trnsim.system.serve.step import (
@@ -18,9 +18,9 @@ from trnsim.system.serve.step import (
     Steps,
     even_imbalance,
 )
-from trnsim.system.workload.config import from_config, read
-from trnsim.system.workload.operators import Pass, Phase, Split
-from trnsim.system.workload.passes import blocks
+from trnsim.workload.config import from_config, read
+from trnsim.workload.operators import Pass, Phase, Split
+from trnsim.workload.passes import blocks
 
 LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 MIXTRAL = from_config(

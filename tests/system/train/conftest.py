@@ -4,7 +4,7 @@ import pytest
 
 from trnsim.system.machine import machine
 from trnsim.system.train.layout import Layout
-from trnsim.system.workload.config import from_config
+from trnsim.workload.config import from_config
 
 LLAMA = {
     "model_type": "llama",

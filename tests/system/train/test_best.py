@@ -94,7 +94,7 @@ def test_a_deadline_that_is_over_takes_the_most_promising_one(llama):
 
 def test_a_point_without_room_is_no_time():
     given = {"tensor": 1, "data": 32, "global_batch": 32, "zero": 0}
-    from trnsim.system.workload.config import from_config  # noqa: PLC0415  a point has all it needs
+    from trnsim.workload.config import from_config  # noqa: PLC0415  a point has all it needs
 
     model = from_config(
         {

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trnsim.errors import BadInput
+from trnsim.estimate.measured import read
 from trnsim.facts import Evidence
-from trnsim.system.layers.measured import read
 from trnsim.system.machine import machine
 from trnsim.system.train.best import Effort
 from trnsim.system.train.candidates import Asked
 from trnsim.system.train.estimate import SHAPELESS, estimate, usual, usual_batch
 from trnsim.system.train.run import Reliability, goodput
-from trnsim.system.workload.config import from_config
+from trnsim.workload.config import from_config
 
 DAY = date(2026, 10, 15)
 QUICK = Effort(budget=4, processes=1)

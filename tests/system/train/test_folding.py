@@ -15,12 +15,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from unfolded import Unfolded
 
-from trnsim.system.layers.few import FewConstants
+from trnsim.estimate.few import FewConstants
 from trnsim.system.machine import machine
 from trnsim.system.train import pipeline
 from trnsim.system.train.layout import Layout, is_legal
 from trnsim.system.train.step import Steps
-from trnsim.system.workload.config import from_config
+from trnsim.workload.config import from_config
 
 COUNT = int(os.environ.get("TRNSIM_FOLDINGS", "200"))
 NODES = int(os.environ.get("TRNSIM_FOLDING_NODES", "4"))

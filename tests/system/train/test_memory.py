@@ -8,7 +8,7 @@ from trnsim.errors import OutOfMemory
 from trnsim.system.machine import machine
 from trnsim.system.train import memory
 from trnsim.system.train.layout import Layout
-from trnsim.system.workload.architecture import PLAIN, Architecture, Attention, Layer, Mlp, Tower
+from trnsim.workload.architecture import PLAIN, Architecture, Attention, Layer, Mlp, Tower
 
 GIB = 2**30
 

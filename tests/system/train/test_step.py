@@ -9,10 +9,10 @@ import pytest
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput, OutOfMemory
+from trnsim.estimate.few import FewConstants
 from trnsim.fabric import exchange as collectives
 from trnsim.fabric import fabric
 from trnsim.facts import Evidence, Provenance, Rate
-from trnsim.system.layers.few import FewConstants
 from trnsim.system.links import neuron
 from trnsim.system.machine import machine
 from trnsim.system.train import exchanges

@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import pytest
 
-from trnsim.system.layers.few import FewConstants
+from trnsim.estimate.few import FewConstants
 from trnsim.system.train.exchanges import exchanges
 from trnsim.system.train.layout import Layout
 from trnsim.system.train.stages import all_parts
 from trnsim.system.train.work import Work, is_one_kernel, passes
-from trnsim.system.workload.config import from_config
+from trnsim.workload.config import from_config
 
 TIMES = FewConstants(1e13, 1e15, 1.0, 0.0, 0.1, "a test")
 """Products alone take time."""

@@ -13,8 +13,8 @@ from trnsim.fabric.fabric import fabric
 from trnsim.system.train.memory import WEIGHT_BYTES
 from trnsim.system.train.pipeline import BACKWARD, FORWARD, orders
 from trnsim.system.train.stages import a_pass, chunks
-from trnsim.system.workload.gradients import Recompute, backward, recomputed
-from trnsim.system.workload.operators import Axis, Block
+from trnsim.workload.gradients import Recompute, backward, recomputed
+from trnsim.workload.operators import Axis, Block
 
 
 class Ranks:

@@ -14,18 +14,18 @@ from trnsim.cli.plan.shared import AsJson, Config, whole
 from trnsim.cli.progress import progress
 from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
+from trnsim.estimate.choice import layer_times
+from trnsim.estimate.compiling import compiled, layer_of
+from trnsim.estimate.measured import read as read_measured
+from trnsim.estimate.table import signature
 from trnsim.formatting import enumerated
 from trnsim.profile.units import time_text
-from trnsim.system.layers.choice import layer_times
-from trnsim.system.layers.compiling import compiled, layer_of
-from trnsim.system.layers.measured import read as read_measured
-from trnsim.system.layers.table import signature
 from trnsim.system.machine import machine
-from trnsim.system.workload.config import read
-from trnsim.system.workload.operators import Pass, Phase
+from trnsim.workload.config import read
+from trnsim.workload.operators import Pass, Phase
 
 if TYPE_CHECKING:
-    from trnsim.system.layers.times import LayerTime
+    from trnsim.estimate.times import LayerTime
 
 
 def layer(

@@ -38,7 +38,7 @@ from trnsim.system.serve.events import Router
 from trnsim.system.serve.load import Synthetic, lengths
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.plan import Plan, plan
-from trnsim.system.workload.config import read
+from trnsim.workload.config import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

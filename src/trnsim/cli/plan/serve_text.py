@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trnsim.facts import Interval
     from trnsim.system.serve.demand import Demand
     from trnsim.system.serve.plan import Plan
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.workload.architecture import Architecture
 
 _COLUMNS: Final = 100
 

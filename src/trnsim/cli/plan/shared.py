@@ -11,17 +11,17 @@ import typer
 from trnsim.cli.options import as_number
 from trnsim.cli.price_text import credits_told
 from trnsim.errors import BadInput
+from trnsim.estimate.measured import read
 from trnsim.formatting import enumerated, parse_number, parse_whole
 from trnsim.price import KINDS, caveats
-from trnsim.system.layers.measured import read
 from trnsim.system.machine import compared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trnsim.arch.catalogue import Catalogue
+    from trnsim.estimate.measured import Measured
     from trnsim.price import Quote
-    from trnsim.system.layers.measured import Measured
 
 Config = Annotated[Path, typer.Argument(help="A Hugging Face config.json.", metavar="CONFIG.json")]
 On = Annotated[

@@ -49,16 +49,16 @@ from trnsim.system.train.estimate import (
     usual,
     usual_batch,
 )
-from trnsim.system.workload.config import read
+from trnsim.workload.config import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from trnsim.cli.plan.shared import Beside
+    from trnsim.estimate.measured import Measured
     from trnsim.facts import Interval
-    from trnsim.system.layers.measured import Measured
     from trnsim.system.train.step import Step
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.workload.architecture import Architecture
 
 _HOUR_S: Final = 3600.0
 _DOUBLINGS: Final = 3

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from trnsim.arch.catalogue import Catalogue
     from trnsim.decide.decision import Decision
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.workload.architecture import Architecture
 
 FILES: Final = ("fallback.md", "alerts.yml", "dashboard.json", "guard.json")
 

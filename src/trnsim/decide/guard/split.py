@@ -18,7 +18,7 @@ from trnsim.facts import assumed, documented
 
 if TYPE_CHECKING:
     from trnsim.decide.guard.limits import Limits
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.workload.architecture import Architecture
 
 HOP_S: Final = documented(
     15e-6, "about 15 us per hop over EFA (aws-neuron-sdk, internode-collective-comm.rst)"

@@ -25,8 +25,8 @@ from trnsim.price.quotes import KINDS as PURCHASE_KINDS
 from trnsim.price.quotes import today
 from trnsim.price.regions import REGION, is_region
 from trnsim.system.machine import platforms
-from trnsim.system.workload import config
-from trnsim.system.workload.architecture import Architecture
+from trnsim.workload import config
+from trnsim.workload.architecture import Architecture
 
 _UNITS_OF: Final[dict[Kind, tuple[VolumeUnit, ...]]] = {
     "train": ("tokens_per_month", "gpu_hours"),

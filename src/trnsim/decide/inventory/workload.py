@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from trnsim.errors import SourceLine
-from trnsim.system.workload.architecture import Architecture
+from trnsim.workload.architecture import Architecture
 
 __all__ = ["KINDS", "VOLUME_UNITS", "Current", "Kind", "Shape", "Slo", "VolumeUnit", "Workload"]
 

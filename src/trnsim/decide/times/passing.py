@@ -11,8 +11,8 @@ from trnsim.errors import EmulatorError, InternalError
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
 from trnsim.system.infer.parts import Asked, inference
 from trnsim.system.machine import machine
-from trnsim.system.workload.captured import Captured
-from trnsim.system.workload.operators import Phase
+from trnsim.workload.captured import Captured
+from trnsim.workload.operators import Phase
 
 if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue

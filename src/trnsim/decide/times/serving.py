@@ -20,7 +20,7 @@ from trnsim.system.serve.demand import Slo as Limits
 from trnsim.system.serve.figures import PERCENTILES, once
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.search import Search
-from trnsim.system.workload.operators import Phase
+from trnsim.workload.operators import Phase
 
 if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue

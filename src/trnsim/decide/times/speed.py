@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from trnsim.system.layers.constants import GRAPHS, NEURON
-from trnsim.system.layers.gpu import FITTED_SPREAD
-from trnsim.system.workload.operators import Phase
+from trnsim.estimate.constants import GRAPHS, NEURON
+from trnsim.estimate.gpu import FITTED_SPREAD
+from trnsim.workload.operators import Phase
 
 if TYPE_CHECKING:
     from trnsim.arch.catalogue import Accelerator

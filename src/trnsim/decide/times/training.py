@@ -13,7 +13,7 @@ from trnsim.system.machine import Machine, machine
 from trnsim.system.train.best import Best, Effort, best, fixed
 from trnsim.system.train.estimate import usual
 from trnsim.system.train.run import goodput
-from trnsim.system.workload.operators import Phase
+from trnsim.workload.operators import Phase
 
 if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue

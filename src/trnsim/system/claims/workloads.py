@@ -10,18 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trnsim.estimate.choice import facts as layer_facts
 from trnsim.facts import Evidence
 from trnsim.system.infer.estimate import estimate as infer
 from trnsim.system.infer.parts import Asked
-from trnsim.system.layers.choice import facts as layer_facts
 from trnsim.system.machine import machine
 from trnsim.system.serve.demand import kept_busy
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.plan import plan
 from trnsim.system.train.best import Effort
 from trnsim.system.train.estimate import estimate as train
-from trnsim.system.workload import config
-from trnsim.system.workload.operators import Phase
+from trnsim.workload import config
+from trnsim.workload.operators import Phase
 
 if TYPE_CHECKING:
     from pathlib import Path

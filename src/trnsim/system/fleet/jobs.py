@@ -17,7 +17,7 @@ from trnsim.system.train.run import (
     Reliability,
     goodput,
 )
-from trnsim.system.workload.config import read as read_config
+from trnsim.workload.config import read as read_config
 
 if TYPE_CHECKING:
     from trnsim.system.fleet.fields import Fields

@@ -10,7 +10,7 @@ from trnsim.system.machine import machine
 from trnsim.system.serve.demand import Slo, kept_busy
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.plan import plan
-from trnsim.system.workload.config import read as read_config
+from trnsim.workload.config import read as read_config
 
 if TYPE_CHECKING:
     from trnsim.system.fleet.demand import Curve

@@ -18,17 +18,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput, OutOfMemory
+from trnsim.estimate import matching
+from trnsim.estimate.choice import graph_times, layer_times
+from trnsim.estimate.times import Sources
 from trnsim.facts import Interval, assumed, derived
 from trnsim.price import Quote, quote, usd_per_million_tokens
 from trnsim.system.infer.fused import fused
 from trnsim.system.infer.parts import inference
-from trnsim.system.layers import matching
-from trnsim.system.layers.choice import graph_times, layer_times
-from trnsim.system.layers.times import Sources
 from trnsim.system.machine import machine
-from trnsim.system.workload.architecture import Architecture
-from trnsim.system.workload.captured import Captured, blocks_of
-from trnsim.system.workload.operators import WHOLE, Phase, bytes_of
+from trnsim.workload.architecture import Architecture
+from trnsim.workload.captured import Captured, blocks_of
+from trnsim.workload.operators import WHOLE, Phase, bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trnsim.arch.catalogue import Catalogue
+    from trnsim.estimate.measured import Measured
+    from trnsim.estimate.times import LayerTimes
     from trnsim.system.infer.parts import Asked, Inference, Part
-    from trnsim.system.layers.measured import Measured
-    from trnsim.system.layers.times import LayerTimes
     from trnsim.system.machine import Machine
-    from trnsim.system.workload.operators import Block
+    from trnsim.workload.operators import Block
 
 RESERVE: Final = assumed(
     0.1, "part of memory for the runtime, programs and fragmentation; no vendor publishes it"

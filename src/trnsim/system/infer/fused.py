@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from trnsim.system.workload.operators import Block
+    from trnsim.workload.operators import Block
 
 _FOLDED: Final = ("native_batch_norm", "_native_batch_norm", "batch_norm", "cudnn_batch_norm")
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.errors import BadInput, NotModelled
-from trnsim.system.workload.architecture import Architecture
-from trnsim.system.workload.captured import workload_of
-from trnsim.system.workload.config import read_values
-from trnsim.system.workload.operators import Pass, Phase
+from trnsim.workload.architecture import Architecture
+from trnsim.workload.captured import workload_of
+from trnsim.workload.config import read_values
+from trnsim.workload.operators import Pass, Phase
 
 if TYPE_CHECKING:
-    from trnsim.system.workload.captured import Captured, Workload
+    from trnsim.workload.captured import Captured, Workload
 
 INDEX: Final = "model_index.json"
 SEQUENCE: Final = 128

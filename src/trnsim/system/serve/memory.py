@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import OutOfMemory
-from trnsim.system.workload.operators import Pass, Phase
-from trnsim.system.workload.passes import blocks
+from trnsim.workload.operators import Pass, Phase
+from trnsim.workload.passes import blocks
 
 if TYPE_CHECKING:
-    from trnsim.system.workload.architecture import Architecture
-    from trnsim.system.workload.operators import Split
+    from trnsim.workload.architecture import Architecture
+    from trnsim.workload.operators import Split
 
 _GIB: Final = 2**30
 _ON_CHIP: Final = ("scores", "values")

@@ -10,7 +10,7 @@ from trnsim.errors import BadInput
 from trnsim.system.serve.constants import UTILIZATION
 
 if TYPE_CHECKING:
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.workload.architecture import Architecture
 
 QUANTIZATIONS: Final[dict[str, tuple[int, str]]] = {
     "int8": (8, "both"),

@@ -6,26 +6,26 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from trnsim.estimate import matching
+from trnsim.estimate.choice import layer_times
 from trnsim.facts import Interval
 from trnsim.price import Quote, quote
-from trnsim.system.layers import matching
-from trnsim.system.layers.choice import layer_times
 from trnsim.system.serve.demand import WAVES, Demand, Slo
 from trnsim.system.serve.figures import Figures, Served, once, serve
 from trnsim.system.serve.load import Load, check_tokens
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.search import Fewer, Found, Search
 from trnsim.system.serve.server import Deployment, check_length, legal_tensors, served
-from trnsim.system.workload.operators import Phase, Split
+from trnsim.workload.operators import Phase, Split
 
 if TYPE_CHECKING:
     from datetime import date
 
     from trnsim.arch.catalogue import Catalogue
-    from trnsim.system.layers.measured import Measured
-    from trnsim.system.layers.times import LayerTimes
+    from trnsim.estimate.measured import Measured
+    from trnsim.estimate.times import LayerTimes
     from trnsim.system.machine import Machine
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.workload.architecture import Architecture
 
 _SHOWN: Final = 1024
 """Requests of the run at the most load within an SLO."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trnsim.estimate.choice import facts as layer_facts
 from trnsim.facts import Evidence, Interval
-from trnsim.system.layers.choice import facts as layer_facts
 from trnsim.system.serve.constants import COMPILE_LAYER_S, LOAD_BYTES_PER_S, host_s
-from trnsim.system.workload.operators import Phase
+from trnsim.workload.operators import Phase
 
 if TYPE_CHECKING:
     from trnsim.facts import Rate

@@ -22,9 +22,9 @@ from trnsim.system.serve.server import (
 )
 
 if TYPE_CHECKING:
-    from trnsim.system.layers.times import LayerTimes
+    from trnsim.estimate.times import LayerTimes
     from trnsim.system.machine import Machine
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.workload.architecture import Architecture
 
 _MOST_SEQUENCES: Final = 256
 _NEAR: Final = 1.25

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput, NotModelled
-from trnsim.system.layers.choice import layer_times
+from trnsim.estimate.choice import layer_times
 from trnsim.system.serve import memory as memories
 from trnsim.system.serve.constants import host_s
 from trnsim.system.serve.engine import (
@@ -23,14 +23,14 @@ from trnsim.system.serve.engine import (
 from trnsim.system.serve.memory import Memory
 from trnsim.system.serve.options import KV_DTYPES, QUANTIZATIONS, Options
 from trnsim.system.serve.step import Speculation, Steps
-from trnsim.system.workload.operators import Split
+from trnsim.workload.operators import Split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trnsim.system.layers.times import LayerTimes
+    from trnsim.estimate.times import LayerTimes
     from trnsim.system.machine import Machine
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.workload.architecture import Architecture
 
 _BLOCK_TOKENS: Final = {True: 32, False: 16}
 """Tokens of a block on Neuron and on GPUs: the defaults of vLLM-Neuron and vLLM."""

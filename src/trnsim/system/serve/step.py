@@ -13,10 +13,10 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from trnsim.estimate.times import Sources
 from trnsim.facts import Evidence
-from trnsim.system.layers.times import Sources
 from trnsim.system.links import Spread, exchange
-from trnsim.system.workload.operators import (
+from trnsim.workload.operators import (
     Axis,
     Block,
     Cache,
@@ -27,14 +27,14 @@ from trnsim.system.workload.operators import (
     Product,
     Split,
 )
-from trnsim.system.workload.passes import blocks
+from trnsim.workload.passes import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trnsim.system.layers.times import LayerTimes
+    from trnsim.estimate.times import LayerTimes
     from trnsim.system.machine import Machine
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.workload.architecture import Architecture
 
 PARTS: Final = ("weights", "KV", "products", "layers' other", "draft", "exchanges", "host")
 """What a step is made of, in the order in which it is told."""

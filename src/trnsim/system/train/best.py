@@ -19,9 +19,9 @@ from trnsim.system.train.step import Step, Steps
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trnsim.system.layers.measured import Measured
+    from trnsim.estimate.measured import Measured
     from trnsim.system.train.candidates import Asked
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.workload.architecture import Architecture
 
 BUDGET: Final = 48
 """Layouts that are timed, unless told."""

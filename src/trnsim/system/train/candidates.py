@@ -17,13 +17,13 @@ import numpy.typing as npt
 from trnsim.system.train import memory
 from trnsim.system.train.layout import RECOMPUTES, Layout, is_legal
 from trnsim.system.train.stages import all_parts
-from trnsim.system.workload.architecture import LatentAttention
+from trnsim.workload.architecture import LatentAttention
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from trnsim.system.machine import Machine
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.workload.architecture import Architecture
 
 _VIRTUAL: Final = (1, 2, 4)
 _LEAST_TOKENS: Final = 1024

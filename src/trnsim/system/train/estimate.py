@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput
+from trnsim.estimate import matching
+from trnsim.estimate.choice import PRODUCTS
+from trnsim.estimate.choice import facts as layer_facts
 from trnsim.facts import Interval
 from trnsim.price import Quote, quote
-from trnsim.system.layers import matching
-from trnsim.system.layers.choice import PRODUCTS
-from trnsim.system.layers.choice import facts as layer_facts
 from trnsim.system.machine import machine
 from trnsim.system.train import memory
 from trnsim.system.train.best import Best, Effort, best
@@ -19,18 +19,18 @@ from trnsim.system.train.candidates import Asked, layouts
 from trnsim.system.train.run import Goodput, Reliability, goodput
 from trnsim.system.train.stages import trained
 from trnsim.system.uncertainty import Basis, Inputs
-from trnsim.system.workload.operators import Phase
+from trnsim.workload.operators import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
     from trnsim.arch.catalogue import Catalogue
+    from trnsim.estimate.measured import Measured
     from trnsim.facts import Rate
-    from trnsim.system.layers.measured import Measured
     from trnsim.system.machine import Machine
     from trnsim.system.train.step import Step
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.workload.architecture import Architecture
 
 BATCH_TOKENS: Final = 4 * 2**20
 """Tokens of a step, unless told: Llama 3's first batch (its paper, 3.4.1)."""

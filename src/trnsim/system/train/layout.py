@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trnsim.errors import BadInput
 from trnsim.system.links import Spread
-from trnsim.system.workload.gradients import OPTIMIZERS, Recompute
-from trnsim.system.workload.operators import Split
+from trnsim.workload.gradients import OPTIMIZERS, Recompute
+from trnsim.workload.operators import Split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trnsim.system.machine import Machine
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.workload.architecture import Architecture
 
 RECOMPUTES: Final = tuple(one.value for one in Recompute)
 SCHEDULES: Final = ("1f1b", "zb-h1", "zb-h2")
@@ -56,7 +56,7 @@ class Layout:
         sequence: tokens of a sequence.
         dtype: of products: one of `DTYPES`.
         schedule: of the pipeline: one of `SCHEDULES`.
-        optimizer: one of `trnsim.system.workload.gradients.OPTIMIZERS`.
+        optimizer: one of `trnsim.workload.gradients.OPTIMIZERS`.
     """
 
     tensor: int = 1

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final
 from trnsim.errors import OutOfMemory
 from trnsim.facts import assumed, documented
 from trnsim.system.train.stages import chunks, is_fused
-from trnsim.system.workload.architecture import GATED, Mlp
-from trnsim.system.workload.gradients import Kept, Recompute, activation_bytes, optimizer
+from trnsim.workload.architecture import GATED, Mlp
+from trnsim.workload.gradients import Kept, Recompute, activation_bytes, optimizer
 
 if TYPE_CHECKING:
     from trnsim.system.machine import Machine
     from trnsim.system.train.layout import Layout
     from trnsim.system.train.stages import Chunk, Part
-    from trnsim.system.workload.architecture import Architecture, Layer
+    from trnsim.workload.architecture import Architecture, Layer
 
 RESERVE: Final = assumed(
     0.08, "part of HBM for the runtime, programs, their rings and fragmentation; none is published"

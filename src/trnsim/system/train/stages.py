@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from trnsim.system.workload.architecture import Experts
-from trnsim.system.workload.operators import Pass, Phase
-from trnsim.system.workload.passes import blocks
+from trnsim.workload.architecture import Experts
+from trnsim.workload.operators import Pass, Phase
+from trnsim.workload.passes import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trnsim.system.train.layout import Layout
-    from trnsim.system.workload.architecture import Architecture, Layer, Tower
-    from trnsim.system.workload.operators import Block
+    from trnsim.workload.architecture import Architecture, Layer, Tower
+    from trnsim.workload.operators import Block
 
 PARAMETER_BITS: Final = {"fp32": 32, "fp16": 16, "bf16": 16, "fp8": 16}
 """Bits of a weight that is trained; products in FP8 keep weights in bfloat16.

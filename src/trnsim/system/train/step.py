@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from trnsim.estimate.choice import bytes_per_s, layer_times
+from trnsim.estimate.times import Sources
 from trnsim.facts import Interval, assumed
-from trnsim.system.layers.choice import bytes_per_s, layer_times
-from trnsim.system.layers.times import Sources
 from trnsim.system.links.exchange import BANDWIDTHS
 from trnsim.system.train import memory, pipeline
 from trnsim.system.train.exchanges import exchanges
@@ -26,19 +26,19 @@ from trnsim.system.train.layout import check
 from trnsim.system.train.memory import WEIGHT_BYTES, StageMemory
 from trnsim.system.train.stages import all_parts, chunks
 from trnsim.system.train.work import GRADIENT_BYTES, Passes, Work, passes, shared_s
-from trnsim.system.workload.gradients import optimizer
-from trnsim.system.workload.operators import Pass, Phase
-from trnsim.system.workload.passes import blocks
+from trnsim.workload.gradients import optimizer
+from trnsim.workload.operators import Pass, Phase
+from trnsim.workload.passes import blocks
 
 if TYPE_CHECKING:
-    from trnsim.system.layers.measured import Measured
-    from trnsim.system.layers.times import LayerTimes
+    from trnsim.estimate.measured import Measured
+    from trnsim.estimate.times import LayerTimes
     from trnsim.system.machine import Machine
     from trnsim.system.train.layout import Layout
     from trnsim.system.train.stages import Chunk, Part
     from trnsim.system.uncertainty import Samples
-    from trnsim.system.workload.architecture import Architecture
-    from trnsim.system.workload.operators import Block
+    from trnsim.workload.architecture import Architecture
+    from trnsim.workload.operators import Block
 
 _HOST_S: Final = assumed(
     2e-3, "the host between steps: loss read, next batch given, programs begun"

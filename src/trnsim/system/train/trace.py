@@ -10,10 +10,10 @@ from trnsim.system.train import pipeline
 from trnsim.system.train.step import Steps
 
 if TYPE_CHECKING:
-    from trnsim.system.layers.measured import Measured
+    from trnsim.estimate.measured import Measured
     from trnsim.system.machine import Machine
     from trnsim.system.train.layout import Layout
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.workload.architecture import Architecture
 
 _MOST_OPERATIONS: Final = 1 << 20
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.system.train.memory import WEIGHT_BYTES, has_dropout
 from trnsim.system.train.stages import a_pass, is_fused
-from trnsim.system.workload.gradients import Recompute, recomputed, turned
-from trnsim.system.workload.operators import Axis, Block
+from trnsim.workload.gradients import Recompute, recomputed, turned
+from trnsim.workload.operators import Axis, Block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from trnsim.system.layers.times import LayerTimes
+    from trnsim.estimate.times import LayerTimes
     from trnsim.system.train.exchanges import Exchanges
     from trnsim.system.train.layout import Layout
     from trnsim.system.train.stages import Part
-    from trnsim.system.workload.architecture import Layer
-    from trnsim.system.workload.operators import Exchange
+    from trnsim.workload.architecture import Layer
+    from trnsim.workload.operators import Exchange
 
 _HALF: Final = 0.5
 

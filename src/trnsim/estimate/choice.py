@@ -1,0 +1,229 @@
+"""Which answer is taken for the time of a layer on a rank of a machine.
+
+A user's measured table comes first, then a compiled layer where compiled answers were the better
+ones (`constants.IS_COMPILED_CHOSEN`) or are asked for, then the few constants, which know every
+layer. The source of each `LayerTime` says which it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from trnsim.arch import TARGETS
+from trnsim.errors import BadInput
+from trnsim.estimate import constants, gpu, table
+from trnsim.estimate.few import ByPhase, FewConstants
+from trnsim.estimate.times import LayerTime
+from trnsim.facts import Rate, assumed
+from trnsim.workload.operators import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trnsim.arch import Target
+    from trnsim.arch.catalogue import Accelerator
+    from trnsim.estimate.measured import Measured
+    from trnsim.estimate.table import Table
+    from trnsim.estimate.times import LayerTimes
+    from trnsim.workload.operators import Block, Pass
+
+PRODUCTS: Final = "part of the peak that products reach"
+_EIGHT_BITS: Final = ("fp8", "fp8_e4", "mxfp8", "cfp8")
+_LANES: Final = 128
+"""Of the Vector Engine: one for each partition (trainium_inferentia2_arch.rst)."""
+_INF2: Final = "inferentia2"
+
+
+class Ranks(Protocol):
+    """What is asked of a machine."""
+
+    @property
+    def chip(self) -> Accelerator:
+        """Its chip or GPU."""
+        ...
+
+    @property
+    def lnc(self) -> int:
+        """NeuronCores of a rank; 0 for a GPU."""
+        ...
+
+    @property
+    def ranks_per_chip(self) -> int:
+        """Ranks of a chip."""
+        ...
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The first of several answers that knows a layer.
+
+    Attributes:
+        few: the few constants, which know every layer.
+        compiled: compiled layers; None where there are none of the machine.
+        takes_compiled: whether a phase takes them where they know a layer.
+        measured: the user's table, or None.
+    """
+
+    few: LayerTimes
+    compiled: Table | None
+    takes_compiled: Mapping[Phase, bool]
+    measured: Measured | None = None
+
+    def of(self, block: Block, given: Pass) -> LayerTime:
+        """The forward time of one of the block's layers."""
+        found = self.measured.of(block, given) if self.measured else None
+        if found is not None:
+            return found
+        takes = self.compiled if self.takes_compiled[given.phase] else None
+        known = takes.at(block, given) if takes else None
+        if known is None:
+            return self.few.of(block, given)
+        time_s, version = known
+        spread = constants.COMPILED_SPREAD[given.phase]
+        told = table.told(version)
+        return LayerTime(time_s, {"compiled": time_s}, spread, told, has_exchanges=True)
+
+    def backward(self, block: Block, given: Pass) -> LayerTime:
+        """The time of both gradients of one of the block's layers."""
+        found = self.measured.backward(block, given) if self.measured else None
+        return found or self.few.backward(block, given)
+
+
+def layer_times(
+    machine: Ranks,
+    family: str = "",
+    dtype: str = "bf16",
+    *,
+    measured: Measured | None = None,
+    takes_compiled: bool | None = None,
+) -> LayerTimes:
+    """What knows the times of layers on a rank of a machine.
+
+    Args:
+        machine: where they run.
+        family: a `Phase` where only its passes are asked for; "" for all phases.
+        dtype: of products: "fp32", "bf16" or "fp8"; of T4, "fp16".
+        measured: the user's table.
+        takes_compiled: whether compiled layers are taken where there are any; None for the better
+            answer of each phase.
+
+    Raises:
+        BadInput: the chip has no published peak in the dtype.
+    """
+    if not machine.lnc:
+        return Chosen(
+            gpu.gpu_times(machine.chip, dtype), None, dict.fromkeys(Phase, False), measured
+        )
+    phases = (Phase(family),) if family else tuple(Phase)
+    forms = {phase: _neuron(machine, constants.NEURON[phase], dtype, phase) for phase in phases}
+    few: LayerTimes = ByPhase(forms)
+    target = _target(machine.chip)
+    compiled = table.packaged(table.rank_of(target.name, machine.lnc)) if target else None
+    takes = constants.IS_COMPILED_CHOSEN
+    if takes_compiled is not None:
+        takes = dict.fromkeys(Phase, takes_compiled)
+    return Chosen(few, compiled, takes, measured)
+
+
+def graph_times(machine: Ranks, dtype: str) -> tuple[LayerTimes, float]:
+    """What knows the times of a graph that was read, and seconds that a call takes besides.
+
+    Raises:
+        BadInput: the chip has no published peak in the dtype.
+    """
+    if not machine.lnc:
+        return layer_times(machine, Phase.ENCODE, dtype), 0.0
+    form = _neuron(machine, constants.GRAPHS, dtype, "graphs")
+    return replace(form, is_beside=True, repeats_keys=False), float(constants.GRAPHS.call_s)
+
+
+def facts(machine: Ranks, phase: Phase) -> dict[str, Rate]:
+    """The constants behind times of a phase's layers; assumed where another chip's are taken."""
+    if not machine.lnc:
+        return {
+            PRODUCTS: gpu.BASES[machine.chip.name],
+            "part of the memory's bandwidth": constants.GPU_MEMORY,
+            "launch of an operator s": gpu.LAUNCH_S,
+        }
+    found, target = constants.NEURON[phase], _target(machine.chip)
+    own = {
+        PRODUCTS: found.products,
+        "HBM bytes/s of a NeuronCore-v2": found.bytes_per_s,
+        "half a layer s": found.half_s,
+    }
+    if target is not None and target.is_fitted:
+        return own
+    why = "extrapolated from Trn1 and Inf2"
+    return {name: assumed(fact, f"{why}: {fact.provenance.source}") for name, fact in own.items()}
+
+
+def bytes_per_s(machine: Ranks) -> float:
+    """Bytes per second of HBM that one rank of a machine reaches."""
+    if not machine.lnc:
+        return float(constants.GPU_MEMORY * machine.chip.memory_bytes_per_s)
+    target = _target(machine.chip)
+    share = float(machine.chip.memory_bytes_per_s) / machine.chip.cores
+    if target is not None and target.is_fitted:
+        return machine.lnc * float(constants.HBM_BYTES_PER_S)
+    if target is None:
+        return machine.lnc * share * constants.V2_MEMORY
+    core = target.core
+    reached = core.dma_paired_bytes_per_s if machine.lnc > 1 else core.dma_bytes_per_s
+    return machine.lnc * min(float(reached), share)
+
+
+def peak(machine: Ranks, dtype: str) -> float:
+    """Published dense FLOP per second of one rank.
+
+    Raises:
+        BadInput: the chip has no published peak in the dtype.
+    """
+    peaks = machine.chip.peak_flop_per_s
+    names = _EIGHT_BITS if dtype == "fp8" else (dtype,)
+    for name in names:
+        if name in peaks:
+            return float(peaks[name]) / machine.ranks_per_chip
+    raise BadInput(
+        f"{machine.chip.name} has no published peak in {dtype}; legal: {', '.join(peaks)}",
+        fix="for example --dtype bf16",
+    )
+
+
+def _neuron(machine: Ranks, found: constants.Constants, dtype: str, family: str) -> FewConstants:
+    target = _target(machine.chip)
+    is_inf2 = machine.chip.name == _INF2
+    is_fitted = target is not None and target.is_fitted
+    more = 0.0 if is_fitted else float(constants.EXTRAPOLATED_SPREAD)
+    half_s = float(found.inf2_half_s if is_inf2 and found.inf2_half_s else found.half_s)
+    products = float(found.products) * (float(found.inf2_products) if is_inf2 else 1.0)
+    vector_hz = float(target.core.vector_clock_hz if target else constants.V1_VECTOR_HZ)
+    once_s = 1 / (machine.lnc * _LANES * vector_hz)
+    told = "fitted to" if is_fitted else "extrapolated from"
+    return FewConstants(
+        flop_per_s=products * peak(machine, dtype),
+        bytes_per_s=bytes_per_s(machine),
+        cache_passes=float(found.cache_passes),
+        fixed_s=2 * half_s,
+        spread=(found.spread**2 + more**2) ** 0.5,
+        source=f"few constants of {family}, {told} {found.rows}",
+        sequence_s=float(found.sequence_s),
+        score_s=_score_s(machine, float(found.score_s), target),
+        element_s=float(found.element_passes) * once_s,
+        softmax_weight=float(found.softmax_weight),
+        kernel_softmax_s=float(constants.KERNEL_PASSES) * once_s,
+        host_bytes_per_s=float(found.host_bytes_per_s),
+        repeats_keys=True,
+    )
+
+
+def _score_s(machine: Ranks, fitted_s: float, target: Target | None) -> float:
+    """Seconds of a score on a rank, where the family's form has it."""
+    if fitted_s and target is not None and not target.is_fitted:
+        return float(constants.KERNEL_SCORE_S) / machine.lnc
+    return fitted_s * constants.V2_PEAK / peak(machine, "bf16")
+
+
+def _target(chip: Accelerator) -> Target | None:
+    """The target whose chip this is; None for a GPU or an Inferentia1."""
+    return next((one for one in TARGETS.values() if one.chip == chip.name), None)

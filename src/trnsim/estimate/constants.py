@@ -1,0 +1,148 @@
+"""The few constants by which layers are priced, of each family of workloads.
+
+Fitted by ``make plans`` to published rows of Trn1 and Inf2 (NeuronCore-v2) alone; a spread is one
+sigma of the logarithm of the errors of rows whose architecture was left out of the fit
+(docs/accuracy-plans.md). Later generations take the same shares of their own peak, clock and
+bandwidth: extrapolated, and said. The forms were chosen with all rows in sight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from trnsim.facts import Rate, assumed, derived, documented, measured
+from trnsim.workload.operators import Phase
+
+_NONE: Final = assumed(0.0, "left out of this family's form")
+_ROWS: Final = "aws-neuron-sdk, about-neuron/benchmarks"
+_ENCODERS: Final = f"fitted to 25 rows of encoders and ViT ({_ROWS}, trn1 and inf2)"
+_STEPS: Final = f"fitted to 56 TPOT rows ({_ROWS}, trn1 and inf2), exchanges taken off"
+_PROMPTS: Final = f"fitted to 56 TTFT rows ({_ROWS}, trn1 and inf2), exchanges taken off"
+_TRAINING: Final = f"fitted to the medians over releases of 28 Trn1 configurations ({_ROWS}/trn1)"
+
+HBM_BYTES_PER_S: Final = measured(
+    294e9, "the best of NKIBench's SiLU kernels on Trn1: bytes read and written by one core"
+)
+HOST_BYTES_PER_S: Final = measured(
+    6e9, f"xlm-roberta-base gives 128 MB of scores a sequence at its throughput ({_ROWS})"
+)
+PRODUCTS: Final = derived(0.690, _ENCODERS)
+INF2_PRODUCTS: Final = derived(0.765, _ENCODERS)
+_GRAPHS: Final = f"fitted to 14 rows of CNNs, Perceivers and diffusion ({_ROWS}/inf2)"
+_ONCE: Final = assumed(1.0, "each element passes once")
+_SAME: Final = assumed(1.0, "an element of a softmax takes what others do")
+_LONGER: Final = documented(
+    2.0,
+    "two tensors of FP32, in which training takes a softmax, are combined at half the rate of two "
+    "of BF16 (tensor_tensor, ISA of SDK 2.26)",
+)
+KERNEL_PASSES: Final = assumed(
+    1.0, "an element of a softmax passes the Vector Engine once in one kernel of attention"
+)
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The constants of a family of workloads.
+
+    Attributes:
+        half_s: seconds of half a layer (an attention, or an MLP) that nothing else explains.
+        spread: one sigma of the logarithm of (true / estimate) of rows left out.
+        rows: what the spread is of.
+        products: part of the BF16 peak that products reach on a NeuronCore.
+        inf2_products: share of that on Inferentia2.
+        bytes_per_s: bytes per second of a NeuronCore-v2's HBM, reached.
+        cache_passes: how often keys and values of a query head cross HBM in a step.
+        inf2_half_s: `half_s` on Inferentia2, where it is another.
+        sequence_s: seconds that a half takes besides for each sequence.
+        score_s: seconds of a score of a query and a key, on a NeuronCore-v2.
+        element_passes: how often norms, residuals, softmax and activations pass the Vector Engine.
+        softmax_weight: times as long that an element of a softmax takes as others.
+        host_bytes_per_s: bytes per second of results to the host; 0 where they stay.
+        call_s: seconds of a call of a program that nothing else explains.
+    """
+
+    half_s: Rate
+    spread: float
+    rows: str
+    products: Rate = PRODUCTS
+    inf2_products: Rate = INF2_PRODUCTS
+    bytes_per_s: Rate = HBM_BYTES_PER_S
+    cache_passes: Rate = _NONE
+    inf2_half_s: Rate = _NONE
+    sequence_s: Rate = _NONE
+    score_s: Rate = _NONE
+    element_passes: Rate = _ONCE
+    softmax_weight: Rate = _SAME
+    host_bytes_per_s: Rate = _NONE
+    call_s: Rate = _NONE
+
+
+NEURON: Final = {
+    Phase.DECODE: Constants(
+        half_s=derived(33.3e-6, _STEPS),
+        cache_passes=derived(1.17, _STEPS),
+        spread=0.07,
+        rows="57 TPOT rows of 4 architectures",
+    ),
+    Phase.PREFILL: Constants(
+        half_s=derived(50.8e-6, _PROMPTS),
+        inf2_half_s=derived(168e-6, _PROMPTS),
+        sequence_s=derived(44e-6, _PROMPTS),
+        score_s=derived(164e-12, _PROMPTS),
+        spread=0.37,
+        rows="57 TTFT rows of 4 architectures",
+    ),
+    Phase.ENCODE: Constants(
+        half_s=derived(5.8e-6, _ENCODERS),
+        host_bytes_per_s=HOST_BYTES_PER_S,
+        spread=0.07,
+        rows="25 rows of encoders and ViT, 3 architectures",
+    ),
+    Phase.TRAIN: Constants(
+        half_s=derived(5.8e-6, _ENCODERS),
+        element_passes=derived(3.96, _TRAINING),
+        softmax_weight=_LONGER,
+        spread=0.14,
+        rows="28 training configurations of 8 architectures",
+    ),
+}
+"""By what a pass is for, on NeuronCore-v2."""
+GRAPHS: Final = Constants(
+    half_s=_NONE,
+    products=derived(0.241, _GRAPHS),
+    inf2_products=assumed(1.0, "all rows are of Inferentia2"),
+    call_s=derived(0.34e-3, _GRAPHS),
+    spread=0.27,
+    rows="14 rows of CNNs, Perceivers and diffusion, 9 networks",
+)
+"""Of models whose graph is read, as no formula is known."""
+
+COMPILED_SPREAD: Final = {
+    Phase.DECODE: 0.12,
+    Phase.PREFILL: 0.60,
+    Phase.ENCODE: 0.40,
+    Phase.TRAIN: 0.60,
+}
+"""One sigma of the logarithm of the errors of compiled programs (docs/accuracy-models.md)."""
+IS_COMPILED_CHOSEN: Final = dict.fromkeys(Phase, False)
+"""Whether a compiled layer is taken where there is one: the answer of least error in every fold."""
+
+V2_PEAK: Final = 95e12
+"""BF16 FLOP per second of a NeuronCore-v2, half of the chip's: `score_s` is of that core."""
+KERNEL_SCORE_S: Final = measured(
+    8.2e-12,
+    "nki-library's attention_cte on one core of a Trn2: causal, 9,216 x 9,216, masked scores "
+    "counted; NxD Inference takes such kernels for prompts on Trainium2 and later",
+)
+"""Seconds of a score on a core of Trainium2 and later."""
+V2_MEMORY: Final = assumed(
+    294 / 440, "part of a core's share of memory that NeuronCore-v2 reaches, taken for Inferentia1"
+)
+V1_VECTOR_HZ: Final = assumed(0.96e9, "no clock of NeuronCore-v1 is published: the slowest known")
+EXTRAPOLATED_SPREAD: Final = assumed(
+    0.30, "one sigma that is added, in squares, on chips without published rows"
+)
+
+GPU_MEMORY: Final = assumed(0.80, "part of a GPU's memory bandwidth that long reads reach")

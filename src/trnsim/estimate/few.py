@@ -1,0 +1,189 @@
+"""The time of a block by few constants.
+
+forward  = max(products at a part of the peak, weights at HBM's rate) + keys and values at HBM's
+           rate, once for each query head + elements at the Vector Engine's rate, those of a
+           softmax at another + scores x a time each + halves x (a fixed time + sequences x a time)
+backward = two such products, weights read once and their gradients written, all else twice
+
+Of a graph that is read operator by operator, weights and elements pass beside the products, and the
+longest of the three is taken.
+
+A half is an attention or an MLP with what is around it; what lies before and behind the layers has
+none. What an encoder gives goes to the host. Exchanges are not in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim.estimate.times import LayerTime
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trnsim.workload.operators import Block, Pass, Phase, Product
+
+_HALVES: Final = 2
+_MET: Final = ("scores", "values")
+_ABSORBED: Final = "keys absorbed"
+_LAST: Final = "head"
+_POOLER: Final = "dense"
+_RESULT_BYTES: Final = 4
+"""Of an element of a result, which is float32."""
+_WEIGHT_PASSES: Final = 2
+"""Of a backward pass: weights are read, their gradients written."""
+_GRADIENTS: Final = 2
+_SOFTMAX: Final = "softmax"
+
+
+@dataclass(frozen=True)
+class FewConstants:
+    """Constants of one family of workloads on one machine.
+
+    Attributes:
+        flop_per_s: FLOP per second of a rank's products, reached.
+        bytes_per_s: bytes per second of a rank's HBM, reached.
+        cache_passes: how often keys and values of each query head cross HBM in a step.
+        fixed_s: seconds of a layer of two halves that nothing else explains.
+        spread: one sigma of the logarithm of (true / estimate), exchanges among them.
+        source: where the constants come from.
+        sequence_s: seconds of half a layer for each sequence.
+        score_s: seconds of a score of a query and a key.
+        element_s: seconds of an element that passes the Vector Engine.
+        softmax_weight: times that an element of a softmax takes, where scores are written to
+            memory.
+        kernel_softmax_s: seconds of an element of a softmax in one kernel of attention.
+        host_bytes_per_s: bytes per second of results to the host; 0 where they stay.
+        repeats_keys: whether keys and values are read once for each query head, not once for the
+            heads that share them.
+        is_beside: whether elements pass beside products.
+    """
+
+    flop_per_s: float
+    bytes_per_s: float
+    cache_passes: float
+    fixed_s: float
+    spread: float
+    source: str
+    sequence_s: float = 0.0
+    score_s: float = 0.0
+    element_s: float = 0.0
+    softmax_weight: float = 1.0
+    kernel_softmax_s: float = 0.0
+    host_bytes_per_s: float = 0.0
+    repeats_keys: bool = False
+    is_beside: bool = False
+
+    def of(self, block: Block, given: Pass) -> LayerTime:
+        """The forward time of one of the block's layers."""
+        cache = block.cache.read_bytes * self.cache_passes
+        if self.repeats_keys:
+            cache *= repeats(block, given)
+        cache += block.cache.written_bytes
+        found = self._time(block, given, block.flop, block.weight_bytes, cache)
+        if not self.host_bytes_per_s or not returned(block):
+            return found
+        host_s = _RESULT_BYTES * returned(block) / self.host_bytes_per_s
+        parts = {**found.parts_s, "host": host_s}
+        return LayerTime(sum(parts.values()), parts, self.spread, self.source, has_exchanges=True)
+
+    def backward(self, block: Block, given: Pass) -> LayerTime:
+        """The time of both gradients of one of the block's layers."""
+        weights = _WEIGHT_PASSES * block.weight_bytes
+        return self._time(block, given, _GRADIENTS * block.flop, weights, 0.0, _GRADIENTS)
+
+    def _elements_s(self, block: Block, given: Pass) -> float:
+        """Seconds of norms, residuals, softmax and activations."""
+        scored = sum(one.elements for one in block.elementwise if one.name == _SOFTMAX)
+        each_s = self.softmax_weight * self.element_s
+        scored_s = scored * (self.kernel_softmax_s if given.is_one_kernel else each_s)
+        return scored_s + (elements(block) - scored) * self.element_s
+
+    def _time(
+        self,
+        block: Block,
+        given: Pass,
+        flop: float,
+        weights: float,
+        cache: float,
+        passes: int = 1,
+    ) -> LayerTime:
+        half_s = self.fixed_s / _HALVES + given.batch * self.sequence_s
+        products_s, weights_s = flop / self.flop_per_s, weights / self.bytes_per_s
+        elements_s = passes * self._elements_s(block, given)
+        if self.is_beside:
+            elements_s = max(elements_s - max(products_s, weights_s), 0.0)
+        parts = {
+            "products": products_s,
+            "weights": max(weights_s - products_s, 0.0),
+            "KV": cache / self.bytes_per_s,
+            "elements": elements_s,
+            "scores": passes * scores(block) * self.score_s,
+            "fixed": passes * halves(block) * half_s,
+        }
+        return LayerTime(sum(parts.values()), parts, self.spread, self.source, has_exchanges=True)
+
+
+@dataclass(frozen=True)
+class ByPhase:
+    """Few constants of each phase.
+
+    Attributes:
+        forms: by what a pass is for.
+    """
+
+    forms: Mapping[Phase, FewConstants]
+
+    def of(self, block: Block, given: Pass) -> LayerTime:
+        """The forward time of one of the block's layers."""
+        return self.forms[given.phase].of(block, given)
+
+    def backward(self, block: Block, given: Pass) -> LayerTime:
+        """The time of both gradients of one of the block's layers."""
+        return self.forms[given.phase].backward(block, given)
+
+
+def halves(block: Block) -> int:
+    """Attentions and MLPs of a block."""
+    names = [one.name for one in block.elementwise]
+    return sum(name == _SOFTMAX or name.endswith("activation") for name in names)
+
+
+def elements(block: Block) -> float:
+    """Elements of norms, residuals, softmax and activations."""
+    return sum(one.elements for one in block.elementwise)
+
+
+def returned(block: Block) -> float:
+    """Elements that a pass gives back: the last product's results, or each token's hidden state.
+
+    A dense product on the first token gives its results besides, which are few.
+    """
+    if block.name != _LAST:
+        return 0.0
+    if block.products and block.products[-1].name != _POOLER:
+        return block.products[-1].m * block.products[-1].n
+    return elements(block) / 2  # a norm reads and writes
+
+
+def scores(block: Block) -> float:
+    """Scores of queries and keys, masked ones too."""
+    return sum(one.m * one.n * one.times for one in block.products if one.name == "scores")
+
+
+def repeats(block: Block, given: Pass) -> float:
+    """Query heads of a KV head on the rank, for each of which keys and values are read.
+
+    Latents are kept once for all heads, and are not repeated.
+    """
+    if any(one.name == _ABSORBED for one in block.products):
+        return 1.0
+    met = [one for one in block.products if one.name in _MET]
+    once = sum(_computed(one) for one in met)
+    each = sum(_computed(one) * one.m / given.tokens for one in met)
+    return each / once if once else 1.0
+
+
+def _computed(one: Product) -> float:
+    return one.k * one.n * one.times

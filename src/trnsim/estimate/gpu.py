@@ -1,0 +1,274 @@
+"""The time of a block on a GPU, by the shape of each of its products.
+
+product  = max(2 m k n / (peak base part), bytes / (HBM reach)) + fixed
+part     = results / (waves SMs tile) x (reuse of the tile / reuse of the largest)^1/2
+operator = bytes / (HBM reach) + fixed
+
+A product's results are tiles, of which each multiprocessor (SM) computes one at a time: tiles that
+the results do not fill and a last wave that the tiles do not fill are lost. Small tiles lose less
+so, but read more for each result. The library is taken to choose the best tile, and to cut sums in
+parts where there are fewer tiles than SMs. Attention is one kernel, which skips masked scores and
+keeps scores on the chip, unless `is_fused` is false.
+
+Source: NVIDIA, Matrix Multiplication Background User's Guide (DU-09799-001), sections 2.3, 3.1 and
+3.2; tiles: cuBLASLt's cublasLtMatmulTile_t; attention: FlashAttention (arXiv:2205.14135).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import BadInput
+from trnsim.estimate.constants import GPU_MEMORY
+from trnsim.estimate.times import LayerTime
+from trnsim.facts import Evidence, assumed, count, derived
+from trnsim.workload.gradients import backward
+from trnsim.workload.operators import Phase, bytes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trnsim.arch.catalogue import Accelerator
+    from trnsim.facts import Count
+    from trnsim.workload.operators import Block, Elementwise, Pass, Product
+
+_TILES: Final = (
+    (256, 128),
+    (128, 256),
+    (128, 128),
+    (256, 64),
+    (64, 256),
+    (128, 64),
+    (64, 128),
+    (64, 64),
+    (32, 128),
+    (128, 32),
+    (32, 64),
+    (64, 32),
+    (16, 64),
+    (64, 16),
+)
+"""Rows and columns of cuBLAS's tiles, the most efficient first."""
+_MOST_PARTS: Final = 16
+"""Parts of a sum that is cut."""
+_FLOAT: Final = 32
+_HALF: Final = 16
+_BYTE: Final = 8
+_EIGHT_BITS: Final = ("fp8", "fp8_e4", "mxfp8")
+
+
+def _sms(value: int, document: str) -> Count:
+    return count(value, document)
+
+
+SMS: Final = {
+    "t4": _sms(40, "NVIDIA Turing Architecture Whitepaper, appendix: T4"),
+    "a10g": count(80, "80 x 128 CUDA cores of GA102; AWS states none", Evidence.ASSUMED),
+    "a100-40": _sms(108, "NVIDIA A100 Architecture Whitepaper, table 1"),
+    "a100-80": _sms(108, "NVIDIA A100 Architecture Whitepaper, table 1"),
+    "l4": _sms(58, "NVIDIA Ada GPU Architecture Whitepaper: 7,424 CUDA cores, 128 each"),
+    "l40s": _sms(142, "NVIDIA L40S datasheet: 18,176 CUDA cores, 128 each"),
+    "h100": _sms(132, "NVIDIA H100 Architecture Whitepaper, table 3: SXM5"),
+    "h200": _sms(132, "NVIDIA H200 datasheet: H100's GPU with other memory"),
+    **dict.fromkeys(
+        ("b200", "gb200", "b300", "gb300"),
+        count(148, "as drivers report of B200; no whitepaper states it", Evidence.ASSUMED),
+    ),
+}
+"""Multiprocessors of each GPU."""
+
+_AMPERE: Final = derived(0.76, "fitted to eight steps of GPTs (Korthikanti et al., table 5)")
+_BLACKWELL: Final = derived(0.46, "fitted to twelve steps of Llama-3-70B's layers (SimuMax 1.2)")
+_BETWEEN: Final = assumed(
+    0.61, "the mean of A100's and B200's: peaks have grown faster than what feeds them"
+)
+_CARRIED: Final = assumed(_AMPERE, "carried over from A100, as an older or smaller chip")
+BASES: Final = {
+    "t4": _CARRIED,
+    "a10g": _CARRIED,
+    "a100-40": _AMPERE,
+    "a100-80": _AMPERE,
+    "l4": _CARRIED,
+    "l40s": _CARRIED,
+    "h100": _BETWEEN,
+    "h200": _BETWEEN,
+    "b200": _BLACKWELL,
+    **dict.fromkeys(("gb200", "b300", "gb300"), assumed(_BLACKWELL, "carried over from B200")),
+}
+"""Part of its peak that a large product reaches on each GPU, power and clocks included."""
+LAUNCH_S: Final = assumed(3e-6, "from one kernel's end to the next one's work in a CUDA graph")
+EAGER_S: Final = derived(
+    40e-6, "of an operator of training, which is several kernels: fitted to the same twenty steps"
+)
+FITTED_SPREAD: Final = 0.08
+"""One sigma of the logarithm of (true / estimate) of steps whose model was left out of the fit."""
+OTHER_SPREAD: Final = 0.30
+"""Of other GPUs and other passes."""
+_SHORT_FLOAT: Final = 2
+"""Products in FP32 as TF32 take as often as long (datasheets of A100 to B200)."""
+_TURING_FLOAT: Final = 8
+"""T4 has no TF32: 8.1 of 65 TFLOPS (its datasheet)."""
+
+
+@dataclass(frozen=True)
+class GpuTimes:
+    """Times of blocks on one GPU.
+
+    Attributes:
+        flop_per_s: published dense FLOP per second, by bits of what is multiplied.
+        base: part of it that a large product reaches.
+        bytes_per_s: bytes per second of memory, reached.
+        sms: multiprocessors.
+        launch_s: seconds of an operator that neither explains.
+        eager_s: the same in training, whose operators a host launches one by one.
+        spread: one sigma of the logarithm of (true / estimate) in training.
+        source: where the constants come from.
+        is_fused: whether attention is one kernel.
+    """
+
+    flop_per_s: Mapping[int, float]
+    base: float
+    bytes_per_s: float
+    sms: int
+    launch_s: float
+    eager_s: float
+    spread: float
+    source: str
+    is_fused: bool = True
+
+    def of(self, block: Block, given: Pass) -> LayerTime:
+        """The forward time of one of the block's layers."""
+        cache_bytes = block.cache.read_bytes + block.cache.written_bytes
+        return self._time(block, cache_bytes, given.phase)
+
+    def backward(self, block: Block, given: Pass) -> LayerTime:
+        """The time of both gradients of one of the block's layers."""
+        return self._time(backward(block), 0.0, given.phase)
+
+    def product_s(self, one: Product, *, has_cached: bool = False) -> tuple[float, float]:
+        """Seconds of a product's multiplications, and of its bytes beyond these.
+
+        Args:
+            one: the product.
+            has_cached: whether keys and values are counted as the cache's.
+        """
+        is_met = is_attention(one)
+        flop = one.useful_flop if is_met and self.is_fused else one.flop
+        rate = self.flop_per_s.get(int(one.bits), self.flop_per_s[_HALF])
+        part = part_of_peak(math.ceil(one.m), one.k, math.ceil(one.n), one.times, self.sms)
+        compute_s = flop / (rate * self.base * part)
+        moved = bytes_of(self._elements(one, has_cached=has_cached and is_met), one.bits)
+        bytes_s = (moved + one.weight_bytes) / self.bytes_per_s
+        return compute_s, max(bytes_s - compute_s, 0.0)
+
+    def _elements(self, one: Product, *, has_cached: bool) -> float:
+        """Elements that cross memory and are no weights; one kernel's scores do not."""
+        if not is_attention(one):
+            return one.activation_elements
+        computed = 0.0 if has_cached else one.k * one.n
+        rows = one.m * (one.k + one.n)
+        if self.is_fused:  # of scores, their queries; of values, their results
+            rows = one.m * min(one.k, one.n)
+        return (rows + computed) * one.times
+
+    def _time(self, block: Block, cache_bytes: float, phase: Phase) -> LayerTime:
+        has_cached, is_training = phase is Phase.DECODE, phase is Phase.TRAIN
+        made = [self.product_s(one, has_cached=has_cached) for one in block.products]
+        met_s = sum(
+            compute_s
+            for one, (compute_s, _) in zip(block.products, made, strict=True)
+            if has_cached and is_attention(one)
+        )
+        cache_s = max(cache_bytes / self.bytes_per_s - met_s, 0.0)  # read while it is multiplied
+        others = [one for one in block.elementwise if self._is_kernel(one)]
+        nbytes = sum(bytes_of(one.elements, _HALF) + one.weight_bytes for one in others)
+        kernels = len(block.products) + len(others)
+        parts = {
+            "products": sum(compute_s for compute_s, _ in made),
+            "HBM": sum(more_s for _, more_s in made) + cache_s,
+            "vector": nbytes / self.bytes_per_s,
+            "fixed": kernels * (self.eager_s if is_training else self.launch_s),
+        }
+        spread = self.spread if is_training else OTHER_SPREAD
+        source = f"few constants ({phase}): {self.source}"
+        return LayerTime(sum(parts.values()), parts, spread, source)
+
+    def _is_kernel(self, one: Elementwise) -> bool:
+        return not (self.is_fused and one.name.startswith("softmax"))
+
+
+def is_attention(one: Product) -> bool:
+    """Whether it multiplies queries with keys or scores with values, or is a gradient of such."""
+    return not one.weight_bits and one.name.startswith(("scores", "values"))
+
+
+@lru_cache(1 << 16)
+def part_of_peak(m: int, k: float, n: int, times: float, sms: int) -> float:
+    """The part of the peak that the best tile of (m, n) leaves on `sms` multiprocessors."""
+    return max(_tiled(m, k, n, times, sms, tile) for tile in _TILES)
+
+
+def _tiled(m: int, k: float, n: int, times: float, sms: int, tile: tuple[int, int]) -> float:
+    rows, columns = tile
+    tiles = math.ceil(times * math.ceil(m / rows) * math.ceil(n / columns))
+    # A part of k shorter than a tile's side takes as long as one of that side, so that a longer k
+    # is never faster: parts are not whole here.
+    parts = max(1.0, min(sms // tiles, k / rows, _MOST_PARTS))
+    waves = math.ceil(tiles * parts / sms)
+    filled = m * n * times / (tiles * rows * columns)
+    reuse = rows * columns / (rows + columns)
+    largest = _TILES[0][0] * _TILES[0][1] / sum(_TILES[0])
+    return filled * tiles * parts / (waves * sms) * math.sqrt(reuse / largest)
+
+
+def gpu_times(chip: Accelerator, dtype: str = "bf16", *, is_fused: bool = True) -> GpuTimes:
+    """What knows the times of blocks on a GPU.
+
+    Args:
+        chip: the GPU.
+        dtype: of products: "bf16" or "fp16", or "fp8" where it multiplies that.
+        is_fused: whether attention is one kernel.
+
+    Raises:
+        BadInput: the GPU is not known, or has no published peak in the dtype.
+    """
+    if chip.name not in SMS:
+        raise BadInput(f"{chip.name}: no times are known; legal GPUs: {', '.join(SMS)}")
+    base = BASES[chip.name]
+    is_fitted = base.provenance.kind is not Evidence.ASSUMED
+    told = f"{base.provenance.kind.value}: {base.provenance.source}"
+    return GpuTimes(
+        flop_per_s=_peaks(chip, dtype),
+        base=float(base),
+        bytes_per_s=float(GPU_MEMORY * chip.memory_bytes_per_s),
+        sms=int(SMS[chip.name]),
+        launch_s=float(LAUNCH_S),
+        eager_s=float(EAGER_S),
+        spread=FITTED_SPREAD if is_fitted else OTHER_SPREAD,
+        source=f"tiles on {SMS[chip.name]} SMs, {base:.0%} of the peak, {told}",
+        is_fused=is_fused,
+    )
+
+
+def _peaks(chip: Accelerator, dtype: str) -> dict[int, float]:
+    """Published dense FLOP per second by bits of what is multiplied.
+
+    Weights of fewer bits alone are made long first; what is multiplied has the bits of `dtype`.
+    """
+    peaks = dict(chip.peak_flop_per_s)
+    if "bf16" in peaks:  # tensor cores that multiply BF16 multiply FP16 as fast
+        peaks.setdefault("fp16", peaks["bf16"])
+    short = next((float(peaks[name]) for name in _EIGHT_BITS if name in peaks), 0.0)
+    if dtype == "fp8" and short:
+        return {_FLOAT: short, _HALF: short, _BYTE: short}
+    if dtype not in peaks:
+        raise BadInput(
+            f"{chip.name} has no published peak in {dtype}; legal: {', '.join(peaks)}",
+            fix=f"for example --dtype {next(iter(peaks))}",
+        )
+    usual = float(peaks[dtype])
+    floats = _SHORT_FLOAT if "bf16" in peaks else _TURING_FLOAT
+    return {_FLOAT: usual / floats, _HALF: usual, _BYTE: short or usual}

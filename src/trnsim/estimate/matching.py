@@ -1,0 +1,154 @@
+"""Whether a user's measured table is of a plan's model, machine and units.
+
+A row is of the model where a layer on one of its ranks has the sizes that the row names. A row that
+names none must leave no choice: one size of a rank. A time is in microseconds where it is not below
+what the chip's published peak and HBM bandwidth allow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from trnsim.errors import BadInput
+from trnsim.estimate.table import signature
+from trnsim.formatting import amount, enumerated
+from trnsim.workload.operators import Pass, Phase
+from trnsim.workload.passes import blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from trnsim.arch.catalogue import Accelerator
+    from trnsim.estimate.measured import Measured, Row
+    from trnsim.workload.architecture import Architecture
+    from trnsim.workload.operators import Block, Split
+
+_GRADIENTS: Final = 2
+_MICROS: Final = 1e6
+_SHOWN: Final = 4
+_FIX: Final = "columns are told in docs/accuracy-plans.md, Measured times"
+
+
+class Ranks(Protocol):
+    """What is asked of a machine."""
+
+    @property
+    def chip(self) -> Accelerator:
+        """Its chip or GPU."""
+        ...
+
+    @property
+    def ranks_per_chip(self) -> int:
+        """Ranks of a chip."""
+        ...
+
+
+def check(
+    table: Measured,
+    machine: Ranks,
+    phases: Sequence[Phase],
+    models: Iterable[tuple[Architecture, Split]],
+) -> None:
+    """Refuse a table that cannot be of these models on this machine.
+
+    Args:
+        table: the user's.
+        machine: whose ranks were measured.
+        phases: of the plan; rows of others are left alone.
+        models: each with a split over ranks that the plan may take.
+
+    Raises:
+        BadInput: no row is of these phases; or naming the line: sizes of no layer, a row that does
+            not say which of several sizes it is of, a time that the chip cannot reach.
+    """
+    rows = [row for row in table.rows if row.phase in phases]
+    if not rows:
+        found = enumerated(list(dict.fromkeys(str(row.phase) for row in table.rows)), "and")
+        asked = enumerated([str(phase) for phase in phases], "or")
+        raise BadInput(f"{table.file} has rows of {found}; this plan has {asked} alone", fix=_FIX)
+    cases = list(models)
+    names = enumerated(list(dict.fromkeys(model.name for model, _ in cases)), "and")
+    for row in rows:
+        _check_row(table.file, row, machine, _by_size(row, cases), names)
+
+
+def check_used(table: Measured, sources: Mapping[str, str], asked: str) -> None:
+    """Refuse a table of which nothing entered a plan.
+
+    Args:
+        table: the user's.
+        sources: of the plan's times, by phase.
+        asked: what the plan asked for, in words.
+
+    Raises:
+        BadInput: saying what was asked for and what the table has.
+    """
+    if any(f"measured: {table.file}" in told for told in sources.values()):
+        return
+    has = sorted(
+        {f"{row.phase} of {row.batch} x {row.tokens} + {row.past} tokens" for row in table.rows}
+    )
+    shown = ", ".join(has[:_SHOWN]) + (", ..." if len(has) > _SHOWN else "")
+    raise BadInput(
+        f"no row of {table.file} is met: this plan asks for {asked}; the file has {shown}",
+        fix="times lie between rows, never beyond: measure at least the smallest and the largest",
+    )
+
+
+def _by_size(
+    row: Row, models: Sequence[tuple[Architecture, Split]]
+) -> dict[tuple[str, str], Block]:
+    """The blocks that a row's part may be, by model and sizes."""
+    given = Pass(row.phase, row.batch, row.tokens, row.past)
+    return {
+        (model.name, signature(block, given)): block
+        for model, split in models
+        for block in blocks(model, given, split)
+        if block.name == row.part
+    }
+
+
+def _check_row(
+    file: str, row: Row, machine: Ranks, known: Mapping[tuple[str, str], Block], names: str
+) -> None:
+    where = f"{file}, line {row.line}"
+    found = {key: one for key, one in known.items() if row.layer in ("", key[1])}
+    sizes = list(dict.fromkeys(size for _, size in known))
+    if not found:
+        shown = " | ".join(sizes[:_SHOWN]) + (" | ..." if len(sizes) > _SHOWN else "")
+        raise BadInput(
+            f"{where}, column 'layer': {row.layer!r} is no {row.part} of {names}; legal: {shown}",
+            fix="trnsim plan layer --json prints the sizes of a layer",
+        )
+    if len(found) > 1 and not row.layer:
+        raise BadInput(
+            f"{where}, column 'layer': empty, and this plan has {len(found)} kinds of {row.part}; "
+            f"legal: {' | '.join(sizes[:_SHOWN])}" + (" | ..." if len(sizes) > _SHOWN else ""),
+            fix="name the sizes, or set the ranks of the layout",
+        )
+    products_s = min(_products_s(one, machine) for one in found.values())
+    weights_s = min(_weights_s(one, machine) for one in found.values())
+    _check_time(where, "time_us", row.forward_s, max(products_s, weights_s), machine)
+    if row.backward_s is not None:
+        _check_time(where, "backward_us", row.backward_s, _GRADIENTS * products_s, machine)
+
+
+def _check_time(where: str, column: str, time_s: float, least_s: float, machine: Ranks) -> None:
+    given, least = time_s * _MICROS, least_s * _MICROS
+    if given < least:
+        raise BadInput(
+            f"{where}, column {column!r}: {amount(given)}; legal: from {amount(least)} us, which "
+            f"{machine.chip.name}'s published peak and HBM bandwidth allow",
+            fix="give microseconds of one layer on one rank",
+        )
+
+
+def _products_s(block: Block, machine: Ranks) -> float:
+    """Seconds of a block's products at the largest published peak."""
+    peak = max(map(float, machine.chip.peak_flop_per_s.values())) / machine.ranks_per_chip
+    return block.useful_flop / peak
+
+
+def _weights_s(block: Block, machine: Ranks) -> float:
+    """Seconds of a block's weights at the published HBM bandwidth."""
+    return block.weight_bytes * machine.ranks_per_chip / float(machine.chip.memory_bytes_per_s)

@@ -1,0 +1,85 @@
+"""The time of a block on one rank, and where it comes from.
+
+Three kinds of source answer: a user's measured table, compiled layers, and a form of few constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from trnsim.workload.operators import Block, Pass
+
+
+@dataclass(frozen=True)
+class LayerTime:
+    """What one block takes one rank, without its exchanges.
+
+    Attributes:
+        time_s: median seconds.
+        parts_s: seconds by cause ("products", "HBM", "vector", "fixed"), which add up to `time_s`.
+        spread: one sigma of the logarithm of (true / `time_s`).
+        source: "measured", "compiled" or "few constants", and of what.
+        has_exchanges: whether the spread is of sums of layers and their exchanges.
+    """
+
+    time_s: float
+    parts_s: Mapping[str, float]
+    spread: float
+    source: str
+    has_exchanges: bool = False
+
+
+class LayerTimes(Protocol):
+    """What knows the time of a block."""
+
+    def of(self, block: Block, given: Pass) -> LayerTime:
+        """The forward time of one of the block's layers in a pass."""
+        ...
+
+    def backward(self, block: Block, given: Pass) -> LayerTime:
+        """The time of both gradients of one of the block's layers."""
+        ...
+
+
+class Sources:
+    """Which answers the times of a plan come from, by phase."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[str, dict[str, dict[str, set[object]]]] = {}
+
+    def add(self, phase: str, part: str, source: str, shape: object = None) -> None:
+        """Note that a part's time in a phase came from a source.
+
+        Args:
+            phase: "prefill", or "forward".
+            part: the block's name.
+            source: that of its `LayerTime`.
+            shape: batch and lengths of the pass.
+        """
+        parts = self._shapes.setdefault(phase, {}).setdefault(source, {})
+        parts.setdefault(part, set()).add(shape)
+
+    def words(self) -> dict[str, str]:
+        """By phase, its sources; where there are several, the parts that come from each."""
+        return {phase: _words(found) for phase, found in self._shapes.items()}
+
+
+def _words(found: Mapping[str, Mapping[str, set[object]]]) -> str:
+    if len(found) == 1:
+        return next(iter(found))
+    totals: dict[str, int] = {}
+    for parts in found.values():
+        for part, shapes in parts.items():
+            totals[part] = totals.get(part, 0) + len(shapes)
+    return "; ".join(f"{source} ({_parts(found[source], totals)})" for source in sorted(found))
+
+
+def _parts(parts: Mapping[str, set[object]], totals: Mapping[str, int]) -> str:
+    """``layer in 3 of 12 shapes, head``: a part that has another source elsewhere has a count."""
+    return ", ".join(
+        part if len(shapes) == totals[part] else f"{part} in {len(shapes)} of {totals[part]} shapes"
+        for part, shapes in parts.items()
+    )

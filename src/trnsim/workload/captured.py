@@ -1,0 +1,211 @@
+"""Any other model: built without weights by transformers or diffusers, and read from its graph.
+
+`workload` gives a formula's `Architecture` where sizes are known and a `Captured` one where not;
+`blocks_of` gives the blocks of either.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.errors import BadInput, NotModelled
+from trnsim.workload import passes
+from trnsim.workload.architecture import Architecture, check_length
+from trnsim.workload.config import FAMILIES, from_config, longest, read_values
+from trnsim.workload.graph_blocks import graph_blocks
+from trnsim.workload.keys import Keys
+from trnsim.workload.operators import WHOLE, Pass, Phase, Split
+from trnsim.workload.quantization import Bits, bits_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trnsim.workload.operators import Block
+
+_CLASS: Final = "_class_name"
+_EXTRA: Final = "pip install 'trnsim[torch,models]'"
+_DTYPES: Final = {32: "float32", 16: "bfloat16"}
+_KEPT: Final = 64
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A model whose blocks come from its graph.
+
+    Attributes:
+        name: the file's.
+        model_type: its architecture, or the class of diffusers.
+        text: its configuration as JSON.
+        file: what errors name.
+    """
+
+    name: str
+    model_type: str
+    text: str
+    file: str
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """Its configuration."""
+        found: dict[str, Any] = json.loads(self.text)
+        return found
+
+    @property
+    def is_of_diffusers(self) -> bool:
+        """Whether diffusers builds it."""
+        return _CLASS in self.values
+
+    @property
+    def max_positions(self) -> int:
+        """The longest sequence that it knows; 0 where no limit is stated."""
+        return longest(Keys(self.values, self.file), self.model_type)[0]
+
+    def check_length(self, tokens: int) -> None:
+        """Raise an error for a sequence that is longer than the model knows places for.
+
+        Raises:
+            BadInput: `tokens` exceed `max_positions`.
+        """
+        known, key = longest(Keys(self.values, self.file), self.model_type)
+        check_length(self.name, tokens, known, key)
+
+    @cached_property
+    def bits(self) -> Bits:
+        """Bits of its weights."""
+        return bits_of(Keys(self.values, self.file), 1)
+
+    @property
+    def dtype(self) -> str:
+        """The element type in which it is built."""
+        return _DTYPES[int(self.bits.other_bits)]
+
+    @cached_property
+    def parameters(self) -> int:
+        """All, counted on the model that is built.
+
+        Raises:
+            BadInput: a package that it needs is not installed, or cannot build it.
+        """
+        return _parameters(self)
+
+    def blocks(self, given: Pass, split: Split = WHOLE) -> tuple[Block, ...]:
+        """The blocks of one forward pass, as one rank has them.
+
+        Raises:
+            BadInput: a package that it needs is not installed, or cannot build it at these sizes.
+            NotModelled: for ranks that share experts or a sequence.
+        """
+        for axis in ("expert", "context"):
+            if getattr(split, axis) > 1:
+                raise NotModelled(
+                    f"{axis} ranks of {self.model_type}, whose graph is captured; legal: 1"
+                )
+        return _blocks(self, given, split)
+
+
+Workload = Architecture | Captured
+
+
+def workload(path: str | Path) -> Workload:
+    """The model that a ``config.json`` describes.
+
+    Raises:
+        BadInput: the file is missing, is no JSON object, or holds what cannot be; or a package
+            that the model needs is not installed.
+    """
+    return workload_of(read_values(path), str(path))
+
+
+def workload_of(config: Mapping[str, Any], file: str) -> Workload:
+    """The model that `config` describes; `file` names it in errors.
+
+    Raises:
+        BadInput: as `workload`.
+    """
+    if _CLASS in config:
+        found = Keys(config, file).text(_CLASS)
+        return Captured(Path(file).stem, found, json.dumps(dict(config)), file)
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str) or model_type in FAMILIES or config.get("auto_map"):
+        return from_config(config, file)  # which refuses what has no model_type
+    return Captured(Path(file).stem, model_type, json.dumps(dict(config)), file)
+
+
+def blocks_of(model: Workload, given: Pass, split: Split = WHOLE) -> tuple[Block, ...]:
+    """The blocks of one forward pass of either kind of model, as one rank has them.
+
+    Raises:
+        BadInput: as `Captured.blocks`.
+        NotModelled: likewise.
+    """
+    if isinstance(model, Captured):
+        return model.blocks(given, split)
+    return passes.blocks(model, given, split)
+
+
+def _models(model: Captured) -> Any:
+    """The room that builds models, imported late: it takes seconds.
+
+    Raises:
+        BadInput: a package is not installed.
+    """
+    builder = "diffusers" if model.is_of_diffusers else "transformers"
+    missing = [name for name in ("torch", builder) if find_spec(name) is None]
+    if missing:
+        raise BadInput(
+            f"{model.file}: no formula is known for {model.model_type!r}, so its model is built "
+            f"and read, which needs {' and '.join(missing)}; formulas: "
+            + ", ".join(sorted(FAMILIES)),
+            fix=_EXTRA + (" diffusers" if "diffusers" in missing else ""),
+        )
+    return import_module("trnsim.torch.models")
+
+
+@lru_cache(_KEPT)
+def _blocks(model: Captured, given: Pass, split: Split) -> tuple[Block, ...]:
+    made = _graph(model, given, split)
+    return graph_blocks(
+        made.graph,
+        made.weights,
+        is_generating=given.phase in (Phase.PREFILL, Phase.DECODE) and not model.is_of_diffusers,
+    )
+
+
+def _graph(model: Captured, given: Pass, split: Split) -> Any:
+    models = _models(model)
+    if model.is_of_diffusers:
+        diffusion = import_module("trnsim.torch.models.diffusion")
+        sizes = given.batch, given.image, given.source
+        return diffusion.diffusion_graph(model.values, *sizes, dtype=model.dtype)
+    if given.phase is Phase.PREFILL and given.past:
+        raise NotModelled(
+            f"a prompt of {model.model_type} behind {given.past} tokens; legal: whole prompts"
+        )
+    # A forward pass of training is one of all tokens at once, without a cache.
+    phase = "encode" if given.phase is Phase.TRAIN else str(given.phase)
+    sizes = (given.batch, given.tokens, given.past if phase == "decode" else 0)
+    shape = models.ModelShape(phase, *sizes, ranks=split.tensor, is_padded=True)
+    return models.model_graph(_config(model, given.image), shape, dtype=model.dtype)
+
+
+def _config(model: Captured, image: int = 0) -> Any:
+    """The configuration, as transformers reads it, for images of `image` pixels a side."""
+    of = import_module("trnsim.torch.models.config").config_of
+    return of({**model.values, **({"image_size": image} if image else {})}, model.file)
+
+
+@lru_cache(_KEPT)
+def _parameters(model: Captured) -> int:
+    models = _models(model)
+    if model.is_of_diffusers:
+        built = import_module("trnsim.torch.models.diffusion").built(model.values, model.dtype)
+    else:
+        build = import_module("trnsim.torch.models.model_graph").build
+        built = build(_config(model), models.ModelShape("encode"), model.dtype)
+    return sum(int(one.numel()) for one in built.parameters())

@@ -1,0 +1,150 @@
+"""A Hugging Face ``config.json`` as an architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim import files
+from trnsim.errors import BadInput, NotModelled
+from trnsim.workload.architecture import Architecture, Tower
+from trnsim.workload.families import (
+    decoders,
+    encoders,
+    images,
+    images_and_texts,
+    texts_to_texts,
+)
+from trnsim.workload.keys import Keys
+from trnsim.workload.quantization import bits_of
+
+_FIX: Final = "give the path of a Hugging Face config.json, e.g. examples/llama-3.1-8b.json"
+
+FAMILIES: Final[dict[str, Callable[[Keys, str], tuple[Tower, ...]]]] = {
+    **dict.fromkeys(decoders.NAMES, decoders.towers),
+    **dict.fromkeys(encoders.NAMES, encoders.towers),
+    **dict.fromkeys(texts_to_texts.NAMES, texts_to_texts.towers),
+    **dict.fromkeys(images.NAMES, images.towers),
+    **dict.fromkeys(images_and_texts.NAMES, images_and_texts.towers),
+}
+"""By ``model_type``, what reads the towers."""
+_POSITIONS: Final = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "max_sequence_length",
+    "max_target_positions",
+    "n_ctx",
+)
+"""Keys of the longest sequence."""
+_MOST: Final = 1e6
+"""No model stretches its places as far."""
+
+
+def read(path: str | Path) -> Architecture:
+    """The architecture that the ``config.json`` at `path` describes.
+
+    Raises:
+        BadInput: the file is missing, is no JSON object, or holds what cannot be.
+        NotModelled: an architecture whose sizes are not known.
+    """
+    return from_config(read_values(path), str(path))
+
+
+def read_values(path: str | Path) -> Mapping[str, Any]:
+    """What the file at `path` holds.
+
+    Raises:
+        BadInput: it is missing, or is no JSON object.
+    """
+    config = files.read_json(path, fix=_FIX)
+    if not isinstance(config, dict):
+        raise BadInput(
+            f"{path}: a config.json holds an object, not a {type(config).__name__}", fix=_FIX
+        )
+    return config
+
+
+def from_config(config: Mapping[str, Any], file: str) -> Architecture:
+    """The architecture that `config` describes; `file` names it in errors.
+
+    Raises:
+        BadInput: a key is missing, or holds what cannot be.
+        NotModelled: an architecture whose sizes are not known.
+    """
+    keys = Keys(config, file)
+    model_type = keys.text("model_type")
+    if not model_type:
+        raise BadInput(f"{file} names no model_type, so it is no model's configuration", fix=_FIX)
+    if config.get("auto_map"):
+        raise _own_code(keys, model_type)
+    family = FAMILIES.get(model_type)
+    if family is None:
+        legal = ", ".join(sorted(FAMILIES))
+        message = f"{file}: model_type {model_type!r} is not modelled; legal: {legal}"
+        raise NotModelled(message, fix=_fix_of_whole(keys))
+    towers = family(keys, model_type)
+    bits = bits_of(keys, towers[-1].depth)
+    positions, name = longest(keys, model_type)
+    return Architecture(
+        Path(file).stem, model_type, towers, positions, **vars(bits), positions_key=name
+    )
+
+
+def _fix_of_whole(keys: Keys) -> str:
+    """How to ask for the texts alone of a model of several parts; empty where nothing is known."""
+    texts = keys.config.get("text_config")
+    kind = texts.get("model_type") if isinstance(texts, Mapping) else None
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        return ""
+    return (
+        f"its texts are known ({kind}): write its text_config as a config.json of its own; "
+        "weights and time of what reads images or sounds are then not counted"
+    )
+
+
+def longest(keys: Keys, model_type: str) -> tuple[int, str]:
+    """The longest sequence, and the key that states it."""
+    inside = ""
+    if model_type in (*images.PAIRS, *images.TEXTS):
+        inside = "text_config." if model_type in images.PAIRS else ""
+        keys = images.texts_of(keys, model_type)
+    if model_type in images_and_texts.NAMES:
+        inside, keys = "text_config.", images_and_texts.texts_of(keys, model_type)
+    name = keys.first(_POSITIONS)
+    if name is None or model_type in texts_to_texts.T5_NAMES:  # which knows distances alone
+        return 0, _POSITIONS[0]
+    reserved = encoders.RESERVED.get(model_type, 0)
+    stated = max(0, keys.whole(name, least=0) - reserved)
+    return max(stated, _stretched(keys)), inside + name
+
+
+def _stretched(keys: Keys) -> int:
+    """The length to which YaRN and its like stretch rotary places; 0 where the file has none.
+
+    Source: transformers 5.23, modeling_rope_utils.py: ``factor`` of the original length.
+    """
+    name = keys.first(("rope_scaling", "rope_parameters"))
+    if name is None:
+        return 0
+    scaling = keys.nested(name)
+    original = scaling.whole("original_max_position_embeddings", default=0, least=0)
+    factor = scaling.config.get("factor")
+    if not original or factor is None:
+        return 0
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < _MOST:
+        raise scaling.refuse("factor", factor, "a positive number", "it stretches places")
+    return int(original * factor)
+
+
+def _own_code(keys: Keys, model_type: str) -> BadInput:
+    """The error for a model whose code lies beside its weights."""
+    known = f"; {model_type} is known without it" if model_type in FAMILIES else ""
+    return keys.refuse(
+        "auto_map",
+        keys.config["auto_map"],
+        "no such key",
+        f"it names code beside the weights, which is not run{known}; take the key out if the "
+        "model is that of transformers, else export it and ask trnsim compile model.pt2",
+    )

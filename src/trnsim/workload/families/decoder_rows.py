@@ -1,0 +1,346 @@
+"""Decoders by ``model_type``: in what each differs from Llama.
+
+Source: configuration_*.py and modeling_*.py of transformers 5.23; parameter counts of each row are
+compared with the model that it builds (tests/clients/test_workload_counts.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from trnsim.workload.families.sizes import GPT, PLAIN_NAMES, Names, Spelling
+from trnsim.workload.keys import Rule
+
+NO_WINDOW: Final = 0
+ALL_LAYERS: Final = 1
+"""A window in all layers."""
+AFTER_FIRST: Final = -1
+"""A window in layers from ``max_window_layers`` on, where ``use_sliding_window`` says so."""
+
+
+@dataclass(frozen=True)
+class ExpertsRow:
+    """Where a family's configuration states its experts.
+
+    Attributes:
+        count: keys of their number.
+        per_token: keys of how many a token takes.
+        intermediate: keys of an expert's size.
+        shared: keys of how many experts every token takes.
+        shared_size: the key of the size of what every token takes, in one piece.
+        has_shared_gate: whether a number for each token weighs the shared part.
+        dense_size: keys of the size of layers without experts.
+        has_biases: whether experts and router have them.
+        has_correction: whether the router has a parameter beside its weights for each expert.
+    """
+
+    count: Names = ("num_local_experts", "num_experts")
+    per_token: Names = ("num_experts_per_tok",)
+    intermediate: Names = ("moe_intermediate_size",)
+    shared: Names = ()
+    shared_size: Names = ()
+    has_shared_gate: bool = False
+    dense_size: Names = ("intermediate_size",)
+    has_biases: bool = False
+    has_correction: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A family of decoders.
+
+    Attributes:
+        names: of its sizes.
+        is_gated: whether its MLP has a gate.
+        biases: of queries, keys and values.
+        output_bias: of the attention's output.
+        mlp_biases: of the MLP.
+        head_bias: of the scores of words.
+        norm: elements of a norm for each hidden one: 0, 1, or 2 with a bias.
+        norms: norms of a layer.
+        head_norm: whether heads of queries and keys have norms.
+        is_head_norm_each: whether each head's has weights of its own.
+        is_parallel: whether attention and MLP are added up at once.
+        parallel_norms: norms of such a layer; 0 for `norms`.
+        is_tied: where the configuration does not say.
+        head_dim: elements of a head where the configuration does not say; 0 for an equal part.
+        kv_heads: likewise, 0 for all.
+        places: rows of learned places beside the longest sequence; None for none.
+        has_table_norm: whether a norm follows the table.
+        window: which layers have one: `NO_WINDOW`, `ALL_LAYERS`, `AFTER_FIRST`, or n for all but
+            each n-th.
+        window_names: keys of its length.
+        extra: other parameters of a layer.
+        has_sinks: whether each head has a score that no key has.
+        experts: where it states experts.
+        is_latent: whether its attention is latent.
+    """
+
+    names: Spelling = PLAIN_NAMES
+    is_gated: bool = True
+    biases: Rule = False
+    output_bias: Rule = False
+    mlp_biases: Rule = False
+    head_bias: Rule = False
+    norm: int = 1
+    norms: int = 2
+    head_norm: Rule = False
+    is_head_norm_each: bool = False
+    is_parallel: Rule = False
+    parallel_norms: int = 0
+    is_tied: bool = False
+    head_dim: int = 0
+    kv_heads: int = 0
+    places: int | None = None
+    has_table_norm: bool = False
+    window: int = NO_WINDOW
+    window_names: Names = ("sliding_window",)
+    extra: int = 0
+    has_sinks: bool = False
+    experts: ExpertsRow | None = None
+    is_latent: bool = False
+
+
+_BIAS: Final = ("attention_bias", False)
+_MLP_BIAS: Final = ("mlp_bias", False)
+_QK_NORM: Final = ("use_qk_norm", False)
+
+
+@dataclass(frozen=True)
+class _Llama(Row):
+    """With Llama's choices of biases."""
+
+    biases: Rule = field(default=_BIAS)
+    output_bias: Rule = field(default=_BIAS)
+    mlp_biases: Rule = field(default=_MLP_BIAS)
+
+
+@dataclass(frozen=True)
+class _Gpt(Row):
+    """With biases everywhere, norms with biases, and an MLP without a gate."""
+
+    is_gated: bool = False
+    biases: Rule = True
+    output_bias: Rule = True
+    mlp_biases: Rule = True
+    norm: int = 2
+
+
+_MPT: Final = Spelling(
+    ("d_model",),
+    ("n_layers",),
+    ("n_heads",),
+    intermediate=("ffn_hidden_size",),
+    positions=("max_seq_len",),
+)
+_BLOOM: Final = Spelling(
+    ("hidden_size", "n_embed"),
+    ("n_layer", "num_hidden_layers"),
+    ("n_head", "num_attention_heads"),
+    positions=("seq_length",),
+)
+_NEO: Final = Spelling(
+    layers=("num_layers", "num_hidden_layers"), heads=("num_heads", "num_attention_heads")
+)
+_OPT: Final = Spelling(intermediate=("ffn_dim",))
+_FALCON: Final = Spelling(
+    layers=("num_hidden_layers", "n_layer"),
+    heads=("num_attention_heads", "n_head"),
+    kv_heads=("num_kv_heads", "n_head_kv"),
+    intermediate=("ffn_hidden_size",),
+)
+_DEEPSEEK: Final = ExpertsRow(
+    count=("n_routed_experts", "num_experts"), shared=("n_shared_experts",)
+)
+
+ROWS: Final[dict[str, Row]] = {
+    "llama": _Llama(),
+    "granite": _Llama(),
+    "helium": _Llama(head_dim=128),
+    "smollm3": _Llama(is_tied=True),
+    "arcee": _Llama(is_gated=False),
+    "ministral": Row(window=ALL_LAYERS, kv_heads=8),
+    "mistral": Row(window=ALL_LAYERS, kv_heads=8),
+    "phi3": Row(window=ALL_LAYERS),
+    "qwen2": Row(biases=True, window=AFTER_FIRST),
+    "qwen3": Row(biases=_BIAS, output_bias=_BIAS, head_norm=True, head_dim=128, window=AFTER_FIRST),
+    "seed_oss": Row(
+        biases=("attention_bias", True),
+        output_bias=("attention_out_bias", False),
+        mlp_biases=_MLP_BIAS,
+        head_dim=128,
+    ),
+    "glm": Row(biases=("attention_bias", True), head_dim=128, kv_heads=2),
+    "glm4": Row(biases=("attention_bias", True), head_dim=128, kv_heads=2, norms=4),
+    "gemma": Row(biases=_BIAS, output_bias=_BIAS, is_tied=True, head_dim=256),
+    "gemma2": Row(
+        biases=_BIAS, output_bias=_BIAS, is_tied=True, head_dim=256, kv_heads=4, norms=4, window=2
+    ),
+    "gemma3_text": Row(
+        biases=_BIAS,
+        output_bias=_BIAS,
+        is_tied=True,
+        head_dim=256,
+        kv_heads=4,
+        norms=4,
+        head_norm=True,
+        window=6,
+    ),
+    "exaone4": Row(head_norm=True, window=4),
+    "ernie4_5": Row(
+        biases=("use_bias", False),
+        output_bias=("use_bias", False),
+        mlp_biases=("use_bias", False),
+        is_tied=True,
+        head_dim=128,
+    ),
+    "apertus": Row(biases=_BIAS, output_bias=_BIAS, is_gated=False, head_norm=True, extra=2),
+    "stablelm": Row(
+        biases=("use_qkv_bias", False),
+        norm=2,
+        head_norm=("qk_layernorm", False),
+        is_head_norm_each=True,
+        is_parallel=("use_parallel_residual", False),
+        parallel_norms=1,
+    ),
+    "cohere": Row(
+        biases=_BIAS,
+        output_bias=_BIAS,
+        norms=1,
+        is_parallel=True,
+        head_norm=_QK_NORM,
+        is_head_norm_each=True,
+        is_tied=True,
+    ),
+    "cohere2": Row(
+        biases=_BIAS, output_bias=_BIAS, norms=1, is_parallel=True, is_tied=True, window=4
+    ),
+    "olmo": Row(biases=_BIAS, output_bias=_BIAS, norm=0),
+    "olmo2": Row(biases=_BIAS, output_bias=_BIAS, head_norm=True, is_head_norm_each=True),
+    "olmo3": Row(biases=_BIAS, output_bias=_BIAS, head_norm=True, is_head_norm_each=True, window=4),
+    "starcoder2": Row(
+        is_gated=False,
+        biases=("use_bias", True),
+        output_bias=("use_bias", True),
+        mlp_biases=("use_bias", True),
+        norm=2,
+        is_tied=True,
+        kv_heads=2,
+        window=ALL_LAYERS,
+    ),
+    "gpt2": _Gpt(names=GPT, is_tied=True, places=0),
+    "gpt_bigcode": _Gpt(names=GPT, is_tied=True, places=0),
+    "gpt_neo": _Gpt(
+        names=_NEO, biases=False, is_tied=True, places=0, window_names=("window_size",)
+    ),
+    "gpt_neox": _Gpt(
+        biases=("attention_bias", True),
+        output_bias=("attention_bias", True),
+        is_parallel=("use_parallel_residual", True),
+    ),
+    **dict.fromkeys(
+        ("gptj", "codegen"),
+        _Gpt(names=GPT, biases=False, output_bias=False, head_bias=True, norms=1, is_parallel=True),
+    ),
+    "opt": _Gpt(
+        names=_OPT,
+        biases=("enable_bias", True),
+        output_bias=("enable_bias", True),
+        mlp_biases=("enable_bias", True),
+        is_tied=True,
+        places=2,
+    ),
+    "biogpt": _Gpt(is_tied=True, places=2),
+    "phi": _Gpt(head_bias=True, norms=1, is_parallel=True, head_norm=("qk_layernorm", False)),
+    "persimmon": _Gpt(head_norm=("qk_layernorm", True)),
+    "bloom": _Gpt(names=_BLOOM, is_tied=True, has_table_norm=True),
+    "mpt": Row(names=_MPT, is_gated=False, is_tied=True),
+    "falcon": _Gpt(
+        names=_FALCON,
+        biases=("bias", False),
+        output_bias=("bias", False),
+        mlp_biases=("bias", False),
+        is_parallel=("parallel_attn", True),
+        is_tied=True,
+    ),
+    "mixtral": Row(
+        window=ALL_LAYERS, kv_heads=8, experts=ExpertsRow(intermediate=("intermediate_size",))
+    ),
+    "phimoe": Row(
+        biases=_BIAS,
+        output_bias=_BIAS,
+        head_bias=("lm_head_bias", False),
+        norm=2,
+        kv_heads=8,
+        window=ALL_LAYERS,
+        experts=ExpertsRow(intermediate=("intermediate_size",)),
+    ),
+    "granitemoe": Row(
+        biases=_BIAS,
+        output_bias=_BIAS,
+        experts=ExpertsRow(intermediate=("intermediate_size",)),
+    ),
+    "olmoe": Row(
+        biases=_BIAS,
+        output_bias=_BIAS,
+        head_norm=True,
+        is_head_norm_each=True,
+        experts=ExpertsRow(intermediate=("intermediate_size",)),
+    ),
+    "qwen2_moe": Row(
+        biases=("qkv_bias", True),
+        window=AFTER_FIRST,
+        experts=ExpertsRow(shared_size=("shared_expert_intermediate_size",), has_shared_gate=True),
+    ),
+    "qwen3_moe": Row(
+        biases=_BIAS, output_bias=_BIAS, head_norm=True, window=AFTER_FIRST, experts=ExpertsRow()
+    ),
+    "glm4_moe": Row(biases=_BIAS, head_norm=_QK_NORM, experts=_DEEPSEEK),
+    "ernie4_5_moe": Row(
+        biases=("use_bias", False),
+        output_bias=("use_bias", False),
+        mlp_biases=("use_bias", False),
+        is_tied=True,
+        experts=ExpertsRow(
+            count=("moe_num_experts",),
+            per_token=("moe_k",),
+            shared=("moe_num_shared_experts",),
+            has_correction=True,
+        ),
+    ),
+    "gpt_oss": Row(
+        biases=("attention_bias", True),
+        output_bias=("attention_bias", True),
+        head_dim=64,
+        kv_heads=8,
+        window=2,
+        has_sinks=True,
+        experts=ExpertsRow(intermediate=("intermediate_size",), has_biases=True),
+    ),
+    "llama4_text": Row(
+        biases=_BIAS,
+        output_bias=_BIAS,
+        head_dim=128,
+        kv_heads=8,
+        window=4,
+        window_names=("attention_chunk_size",),
+        experts=ExpertsRow(
+            intermediate=("intermediate_size",),
+            shared_size=("intermediate_size",),
+            dense_size=("intermediate_size_mlp",),
+        ),
+    ),
+    "dbrx": Row(
+        names=Spelling(
+            ("d_model",), ("n_layers",), ("n_heads",), ("kv_n_heads",), positions=("max_seq_len",)
+        ),
+        experts=ExpertsRow(
+            count=("moe_num_experts",),
+            per_token=("moe_top_k",),
+            intermediate=("ffn_hidden_size",),
+        ),
+    ),
+    "deepseek_v2": Row(biases=_BIAS, is_latent=True, experts=_DEEPSEEK),
+    "deepseek_v3": Row(biases=_BIAS, is_latent=True, experts=_DEEPSEEK),
+}

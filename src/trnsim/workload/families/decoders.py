@@ -1,0 +1,173 @@
+"""Decoders: Llama and what is built like it, by the rows of `decoder_rows`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trnsim.workload.architecture import (
+    Attention,
+    Experts,
+    LatentAttention,
+    Layer,
+    Matrix,
+    Mlp,
+    Tower,
+)
+from trnsim.workload.families.decoder_rows import ROWS, ExpertsRow, Row
+from trnsim.workload.families.dialects import NORMS, plain
+from trnsim.workload.families.layer_kinds import grouped, sparse, windows
+from trnsim.workload.families.sizes import (
+    MOST_LAYERS,
+    has_scores,
+    heads_of,
+    kv_heads_of,
+    mlp_of,
+)
+
+if TYPE_CHECKING:
+    from trnsim.workload.keys import Keys
+
+NAMES: Final = tuple(ROWS)
+_GPT_RATIO: Final = 4
+"""Elements of an MLP for each hidden one, where the configuration does not say."""
+
+
+def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
+    """The one tower of a decoder.
+
+    Raises:
+        BadInput: for sizes that do not go together.
+    """
+    row, keys = ROWS[model_type], plain(keys, model_type)
+    hidden, vocabulary = keys.whole(*row.names.hidden), keys.whole("vocab_size")
+    outputs = vocabulary if has_scores(keys) else 0
+    is_tied = outputs > 0 and keys.flag("tie_word_embeddings", default=row.is_tied)
+    final = 0 if _lacks_last_norm(keys) else row.norm * hidden
+    final += outputs if keys.has(row.head_bias) else 0
+    places, extra = _before(keys, row, hidden)
+    width = keys.whole("word_embed_proj_dim", "embedding_size", default=hidden)
+    is_narrow = width != hidden
+    return (
+        Tower(
+            "decoder",
+            hidden,
+            layers_of(keys, row, hidden),
+            looked_up=vocabulary,
+            table_width=width,
+            before=(Matrix("project in", width, hidden),) if is_narrow else (),
+            positions=places,
+            extra=extra,
+            behind=(Matrix("project out", hidden, width),) if is_narrow else (),
+            final=final,
+            outputs=outputs,
+            is_tied=is_tied,
+        ),
+    )
+
+
+def _before(keys: Keys, row: Row, hidden: int) -> tuple[int, int]:
+    """Rows of learned places, and elements of the norm behind the table."""
+    extra = row.norm * hidden if row.has_table_norm else 0
+    if row.places is None:
+        return 0, extra
+    return keys.whole(*row.names.positions) + row.places, extra
+
+
+def _lacks_last_norm(keys: Keys) -> bool:
+    """Whether OPT's norms are behind its layers, or its last one was left out."""
+    is_before = keys.flag("do_layer_norm_before", default=True)
+    return not is_before or keys.flag("_remove_final_layer_norm")
+
+
+def layers_of(keys: Keys, row: Row, hidden: int) -> tuple[Layer, ...]:
+    """Groups of equal layers.
+
+    Raises:
+        BadInput: for sizes that do not go together.
+    """
+    count = keys.whole(*row.names.layers, most=MOST_LAYERS)
+    has_experts = sparse(keys, count) if row.experts else [False] * count
+    made = {is_sparse: _mlp(keys, row, hidden, is_sparse) for is_sparse in set(has_experts)}
+    is_parallel = keys.has(row.is_parallel)
+    usual = row.parallel_norms if is_parallel and row.parallel_norms else row.norms
+    norms = keys.whole(NORMS, default=usual) * row.norm * hidden
+    return tuple(
+        Layer(
+            times,
+            (attention_of(keys, row, hidden, window),),
+            made[is_sparse],
+            norms,
+            row.extra,
+            is_parallel=is_parallel,
+        )
+        for (window, is_sparse), times in grouped(
+            zip(windows(keys, row, count), has_experts, strict=True)
+        )
+    )
+
+
+def attention_of(keys: Keys, row: Row, hidden: int, window: int) -> Attention | LatentAttention:
+    """The attention of a layer.
+
+    Raises:
+        BadInput: where heads do not divide the hidden size, or KV heads not the heads.
+    """
+    if row.is_latent:
+        return _latent(keys, row, hidden)
+    heads, dim = heads_of(keys, row.names, hidden, row.head_dim)
+    kv_heads = kv_heads_of(keys, row.names, heads, row.kv_heads)
+    biases = (heads + 2 * kv_heads) * dim if keys.has(row.biases) else 0
+    biases += hidden if keys.has(row.output_bias) else 0
+    norms = heads if row.has_sinks else 0
+    if keys.has(row.head_norm):
+        norms += (heads + kv_heads) * dim if row.is_head_norm_each else 2 * dim * row.norm
+    return Attention(heads, kv_heads, dim, dim, window, biases=biases, norms=norms)
+
+
+def _latent(keys: Keys, row: Row, hidden: int) -> LatentAttention:
+    query_rank = keys.whole("q_lora_rank", default=0)
+    kv_rank, rotary = keys.whole("kv_lora_rank"), keys.whole("qk_rope_head_dim")
+    biases = query_rank + kv_rank + rotary + hidden if keys.has(row.biases) else 0
+    return LatentAttention(
+        heads=keys.whole(*row.names.heads),
+        query_rank=query_rank,
+        kv_rank=kv_rank,
+        plain_dim=keys.whole("qk_nope_head_dim"),
+        rotary_dim=rotary,
+        value_dim=keys.whole("v_head_dim"),
+        norms=query_rank + kv_rank + biases,
+    )
+
+
+def _mlp(keys: Keys, row: Row, hidden: int, is_sparse: bool) -> Mlp | Experts:
+    has_biases = keys.has(row.mlp_biases)
+    if is_sparse and row.experts:
+        return _experts(keys, row.experts, hidden, has_biases=has_biases)
+    names = row.experts.dense_size if row.experts else row.names.intermediate
+    default = None if row.is_gated else _GPT_RATIO * hidden
+    size = keys.whole(*names, default=default)
+    return mlp_of(hidden, size, is_gated=row.is_gated, has_biases=has_biases)
+
+
+def _experts(keys: Keys, row: ExpertsRow, hidden: int, *, has_biases: bool) -> Experts:
+    """Experts.
+
+    Raises:
+        BadInput: where a token takes more experts than there are.
+    """
+    count, per_token = keys.whole(*row.count), keys.whole(*row.per_token)
+    if per_token > count:
+        name = keys.first(row.per_token) or row.per_token[0]
+        raise keys.refuse(name, per_token, f"1 to {count}", f"there are {count} experts")
+    size = keys.whole(*row.intermediate)
+    shared = keys.whole(*row.shared, default=0, least=0) * size if row.shared else 0
+    shared += keys.whole(*row.shared_size, default=0, least=0) if row.shared_size else 0
+    has_biases = has_biases or row.has_biases
+    return Experts(
+        count,
+        per_token,
+        mlp_of(hidden, size, is_gated=True, has_biases=has_biases),
+        mlp_of(hidden, shared, is_gated=True, has_biases=has_biases) if shared else None,
+        hidden if shared and row.has_shared_gate else 0,
+        count * (row.has_biases + row.has_correction),
+    )

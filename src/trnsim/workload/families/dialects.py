@@ -1,0 +1,76 @@
+"""Configurations whose keys mean something else, said in the keys of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.workload.families.sizes import MOST_LAYERS
+
+if TYPE_CHECKING:
+    from trnsim.workload.keys import Keys
+
+NORMS: Final = "_norms"
+"""A key of our own: norms of a layer."""
+_RATIO: Final = 4
+
+
+def _falcon(keys: Keys) -> dict[str, Any]:
+    """Two generations: the older has one KV head by default, the newer as many as it says."""
+    is_new = keys.flag("new_decoder_architecture")
+    is_parallel = is_new or keys.flag("parallel_attn", default=True)
+    norms = keys.whole("num_ln_in_parallel_attn", default=2 if is_new else 1)
+    given: dict[str, Any] = {NORMS: norms if is_parallel else 2, "parallel_attn": is_parallel}
+    if not is_new and keys.flag("multi_query", default=True):
+        given |= {"num_kv_heads": 1, "n_head_kv": None}
+    return given
+
+
+def _bigcode(keys: Keys) -> dict[str, Any]:
+    return {"num_key_value_heads": 1 if keys.flag("multi_query", default=True) else None}
+
+
+def _dbrx(keys: Keys) -> dict[str, Any]:
+    """Sizes of attention and experts lie in configurations of their own."""
+    attention, experts = keys.nested("attn_config"), keys.nested("ffn_config")
+    own = ("moe_num_experts", "moe_top_k", "ffn_hidden_size")
+    return {
+        "kv_n_heads": attention.config.get("kv_n_heads", 1),
+        **{name: experts.config.get(name) for name in own},
+    }
+
+
+def _mpt(keys: Keys) -> dict[str, Any]:
+    ratio = keys.whole("expansion_ratio", default=_RATIO)
+    return {"ffn_hidden_size": ratio * keys.whole("d_model")}
+
+
+def _neo(keys: Keys) -> dict[str, Any]:
+    """Kinds of layers are lists, each repeated: [[["global", "local"], 12]]."""
+    kinds: list[str] = []
+    for one in keys.items("attention_types", list, "[kinds, times]"):
+        match one:
+            case [list() as named, int() as times] if 0 < times <= MOST_LAYERS:
+                kinds += [str(kind) for kind in named] * times
+            case _:
+                raise keys.refuse("attention_types", one, "[kinds, times]", "kinds, how often")
+    words = {"global": "full_attention", "local": "local_attention"}
+    return {"layer_types": [words.get(kind, kind) for kind in kinds] or None}
+
+
+DIALECTS: Final[dict[str, Callable[[Keys], dict[str, Any]]]] = {
+    "falcon": _falcon,
+    "gpt_bigcode": _bigcode,
+    "dbrx": _dbrx,
+    "mpt": _mpt,
+    "gpt_neo": _neo,
+}
+"""By ``model_type``, the keys that are put in place of the file's."""
+
+
+def plain(keys: Keys, model_type: str) -> Keys:
+    """The configuration in plain keys."""
+    dialect = DIALECTS.get(model_type)
+    if dialect is None:
+        return keys
+    return type(keys)({**keys.config, **dialect(keys)}, keys.file, keys.inside)

@@ -1,0 +1,228 @@
+"""Encoders: BERT and what is built like it.
+
+Which product is behind the layers is what the first of ``architectures`` says, as transformers
+builds it: BertForMaskedLM gives scores of words, BertForSequenceClassification of classes.
+
+Source: configuration_*.py and modeling_*.py of transformers 5.23; parameter counts of each row are
+compared with the model that it builds (tests/clients/test_workload_counts.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim.workload.architecture import Attention, Layer, Matrix, Tower
+from trnsim.workload.families.layer_kinds import FULL, grouped
+from trnsim.workload.families.sizes import (
+    MOST_LAYERS,
+    PLAIN_NAMES,
+    Spelling,
+    heads_of,
+    kv_heads_of,
+    mlp_of,
+)
+
+if TYPE_CHECKING:
+    from trnsim.workload.keys import Keys, Rule
+
+_DISTIL: Final = Spelling(("dim",), ("n_layers",), ("n_heads",), intermediate=("hidden_dim",))
+_ANSWER_ENDS: Final = 2
+"""Columns of a product that finds the first and last word of an answer."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A family of encoders.
+
+    Attributes:
+        names: of its sizes.
+        is_gated: whether its MLP has a gate.
+        has_biases: of all products in the layers; a key says of which where it is false.
+        norm: elements of a norm for each hidden one.
+        places: whether places are learned.
+        reserved: places that no token takes.
+        types: rows of the table of kinds of tokens, where the configuration does not say.
+        width_default: elements of a row of the tables; 0 for as many as hidden ones.
+        is_projected: whether a product follows tables even of hidden width.
+        is_shared: whether all layers are one.
+        has_buckets: whether a table holds a score for each distance and head.
+        has_pooler: whether the plain model has a product on the first token.
+        is_pooler_kept: whether a classifier is behind that product, not a dense one of its own.
+        is_local: whether most layers have a window.
+        dense_bias: of the product before the scores.
+    """
+
+    names: Spelling = PLAIN_NAMES
+    is_gated: bool = False
+    has_biases: bool = True
+    norm: int = 2
+    places: bool = True
+    reserved: int = 0
+    types: int = 2
+    width_default: int = 0
+    is_projected: bool = False
+    is_shared: bool = False
+    has_buckets: bool = False
+    has_pooler: bool = True
+    is_pooler_kept: bool = False
+    is_local: bool = False
+    dense_bias: Rule = True
+
+
+ROWS: Final[dict[str, Row]] = {
+    "bert": Row(is_pooler_kept=True),
+    "ernie": Row(is_pooler_kept=True),
+    **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), Row(reserved=2)),
+    "distilbert": Row(names=_DISTIL, types=0, has_pooler=False),
+    "electra": Row(width_default=128, has_pooler=False),
+    "albert": Row(width_default=128, is_projected=True, is_shared=True, is_pooler_kept=True),
+    "mpnet": Row(reserved=2, types=0, has_buckets=True),
+    "modernbert": Row(
+        is_gated=True,
+        has_biases=False,
+        norm=1,
+        places=False,
+        types=0,
+        has_pooler=False,
+        is_local=True,
+        dense_bias=("classifier_bias", False),
+    ),
+}
+NAMES: Final = tuple(ROWS)
+RESERVED: Final = {name: row.reserved for name, row in ROWS.items()}
+"""Places that no token takes, by ``model_type``."""
+
+
+def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
+    """The one tower of an encoder.
+
+    Raises:
+        BadInput: for sizes that do not go together.
+    """
+    row = ROWS[model_type]
+    hidden = keys.whole(*row.names.hidden)
+    width = keys.whole("embedding_size", default=row.width_default or hidden)
+    types = keys.whole("type_vocab_size", default=row.types, least=0) if row.types else 0
+    places = keys.whole(*row.names.positions) if row.places else 0
+    is_projected = row.is_projected or width != hidden
+    behind = _behind(keys, row, hidden, width)
+    return (
+        Tower(
+            "encoder",
+            hidden,
+            _layers(keys, row, hidden),
+            looked_up=keys.whole("vocab_size"),
+            table_width=width,
+            before=(Matrix("project in", width, hidden, hidden),) if is_projected else (),
+            extra=(types + places + row.norm) * width + _buckets(keys, row),
+            behind=behind.matrices,
+            # ModernBERT's first layer lacks a norm, which its last one makes up for; in others,
+            # norms follow each sum, so none is left for the end.
+            final=behind.small,
+            outputs=behind.outputs,
+            is_tied=behind.outputs > 0 and keys.flag("tie_word_embeddings", default=True),
+        ),
+    )
+
+
+def _layers(keys: Keys, row: Row, hidden: int) -> tuple[Layer, ...]:
+    """Groups of equal layers."""
+    heads, dim = heads_of(keys, row.names, hidden)
+    kv_heads_of(keys, row.names, heads)
+    count = keys.whole(*row.names.layers, most=MOST_LAYERS)
+    bias = row.has_biases or keys.flag("attention_bias")
+    has_mlp_biases = row.has_biases or keys.flag("mlp_bias")
+    mlp = mlp_of(
+        hidden,
+        keys.whole(*row.names.intermediate),
+        is_gated=row.is_gated,
+        has_biases=has_mlp_biases,
+    )
+    is_causal = keys.flag("is_decoder")
+    biases = (3 * heads * dim + hidden) if bias else 0
+    return tuple(
+        Layer(
+            times,
+            (Attention(heads, heads, dim, dim, window, is_causal=is_causal, biases=biases),),
+            mlp,
+            2 * row.norm * hidden,
+            is_shared=row.is_shared,
+        )
+        for window, times in grouped(_windows(keys, row, count))
+    )
+
+
+def _windows(keys: Keys, row: Row, layers: int) -> list[int]:
+    """ModernBERT's windows, which reach half their length to each side."""
+    if not row.is_local:
+        return [0] * layers
+    window = keys.whole("local_attention", default=128) // 2 * 2 + 1
+    kinds = keys.items("layer_types", str, f"{FULL}, sliding_attention")
+    if len(kinds) != layers:
+        every = keys.whole("global_attn_every_n_layers", default=3)
+        return [window if place % every else 0 for place in range(layers)]
+    return [0 if kind == FULL else window for kind in kinds]
+
+
+def _buckets(keys: Keys, row: Row) -> int:
+    """Elements of a table of scores by distance and head."""
+    if not row.has_buckets:
+        return 0
+    buckets = keys.whole("relative_attention_num_buckets", default=32)
+    return buckets * keys.whole(*row.names.heads)
+
+
+@dataclass(frozen=True)
+class _Behind:
+    """What is behind the layers.
+
+    Attributes:
+        matrices: products.
+        small: elements of norms and biases.
+        outputs: words of which there are scores.
+    """
+
+    matrices: tuple[Matrix, ...]
+    small: int = 0
+    outputs: int = 0
+
+
+def _behind(keys: Keys, row: Row, hidden: int, width: int) -> _Behind:
+    """The products that the named class has behind the layers."""
+    named = keys.items("architectures", str, "names of classes")
+    kind = named[0].partition("For")[2] if named else ""
+    has_dense_bias = keys.has(row.dense_bias)
+    dense = Matrix("dense", hidden, hidden, hidden * has_dense_bias, is_each_token=False)
+    if kind == "MaskedLM" or (kind == "PreTraining" and row.is_pooler_kept):
+        return _words(keys, row, hidden, width, is_paired=kind == "PreTraining")
+    labels = keys.labels()
+    norm = row.norm * hidden if row.is_local else 0
+    if kind == "SequenceClassification":
+        return _Behind((dense, _classes(hidden, labels, is_each_token=False)), norm)
+    if kind in ("TokenClassification", "QuestionAnswering"):
+        columns = _ANSWER_ENDS if kind == "QuestionAnswering" else labels
+        each = (Matrix("dense", hidden, hidden, hidden * has_dense_bias),) if row.is_local else ()
+        return _Behind((*each, _classes(hidden, columns, is_each_token=True)), norm)
+    if kind == "PreTraining":  # of ELECTRA: whether each token was replaced
+        each = (Matrix("dense", hidden, hidden, hidden),)
+        return _Behind((*each, _classes(hidden, 1, is_each_token=True)))
+    return _Behind((dense,) if row.has_pooler else ())
+
+
+def _classes(hidden: int, labels: int, *, is_each_token: bool) -> Matrix:
+    return Matrix("classes", hidden, labels, labels, is_each_token=is_each_token)
+
+
+def _words(keys: Keys, row: Row, hidden: int, width: int, *, is_paired: bool) -> _Behind:
+    """A dense product, a norm, and scores of words by the table; of BERT's training, of pairs too.
+
+    Pairs: whether the second sentence follows the first.
+    """
+    words = keys.whole("vocab_size")
+    dense = Matrix("dense", hidden, width, width * keys.has(row.dense_bias))
+    pairs = (
+        Matrix("pooler", hidden, hidden, hidden, is_each_token=False),
+        _classes(hidden, 2, is_each_token=False),
+    )
+    return _Behind((dense, *(pairs if is_paired else ())), row.norm * width + words, words)

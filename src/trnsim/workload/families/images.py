@@ -1,0 +1,280 @@
+"""Towers of images: ViT and what is built like it, and pairs of images and texts.
+
+Source: configuration_*.py and modeling_*.py of transformers 5.23; parameter counts of each row are
+compared with the model that it builds (tests/clients/test_workload_counts.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.workload.architecture import Attention, Layer, Matrix, Tower
+from trnsim.workload.families.sizes import PLAIN_NAMES, heads_of, mlp_of
+from trnsim.workload.keys import Keys, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_BASE: Final[Mapping[str, Any]] = {
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "image_size": 224,
+    "patch_size": 16,
+    "num_channels": 3,
+}
+"""Sizes that the configurations of most towers leave out: those of ViT-B/16."""
+_LLAMA4: Final[Mapping[str, Any]] = {
+    **_BASE,
+    "num_hidden_layers": 34,
+    "num_attention_heads": 16,
+    "intermediate_size": 5632,
+    "image_size": 448,
+    "patch_size": 14,
+}
+_ADAPTED: Final = 4096
+"""The usual width of Llama 4's adapter and of its two results."""
+_SHUFFLED: Final = 0.5
+"""The usual share of the rows, and of the columns, of patches that become tokens of Llama 4."""
+_TEXT: Final[Mapping[str, Any]] = {
+    "hidden_size": 512,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 8,
+    "intermediate_size": 2048,
+    "vocab_size": 49408,
+    "max_position_embeddings": 77,
+}
+_PROJECTED: Final = 512
+_ACROSS_PARTS: Final = 2
+"""A classifier of DINOv2 reads the class token and the mean of all others."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A family of towers of images.
+
+    Attributes:
+        defaults: sizes where the configuration does not say.
+        tokens: tokens beside the patches: of a class, a teacher.
+        placed: rows of learned places beside the patches.
+        lost: other vectors: for patches that are masked.
+        patch_bias: of the product that makes tokens of patches.
+        biases: of queries, keys and values.
+        is_normed_first: whether a norm is before the layers.
+        has_scales: whether each part of a layer is weighed element by element.
+        has_ratio: whether the size of its MLP is a ratio.
+        has_pooler: whether the plain model has a product on the class token.
+        has_probe: whether the plain model ends in attention of one learned query and an MLP.
+        has_adapter: whether neighbouring patches are joined to one token, which an MLP reads.
+        parts: hidden vectors that a classifier reads.
+    """
+
+    defaults: Mapping[str, Any] = field(default_factory=lambda: _BASE)
+    tokens: int = 1
+    placed: int = 1
+    lost: int = 0
+    patch_bias: bool = True
+    biases: Rule = ("qkv_bias", True)
+    is_normed_first: bool = False
+    has_scales: bool = False
+    has_ratio: bool = False
+    has_pooler: bool = False
+    has_probe: bool = False
+    has_adapter: bool = False
+    parts: int = 1
+
+
+ROWS: Final[dict[str, Row]] = {
+    "vit": Row(has_pooler=True),
+    "deit": Row(tokens=2, placed=2, has_pooler=True),
+    "dinov2": Row(lost=1, has_scales=True, has_ratio=True, parts=_ACROSS_PARTS),
+    "dinov2_with_registers": Row(lost=1, has_scales=True, has_ratio=True, parts=_ACROSS_PARTS),
+    "ijepa": Row(tokens=0, placed=0),
+    "clip_vision_model": Row(
+        defaults={**_BASE, "patch_size": 32}, patch_bias=False, biases=True, is_normed_first=True
+    ),
+    "siglip_vision_model": Row(tokens=0, placed=0, biases=True, has_probe=True),
+    "llama4_vision_model": Row(
+        defaults=_LLAMA4, patch_bias=False, biases=True, is_normed_first=True, has_adapter=True
+    ),
+}
+PAIRS: Final = ("clip", "siglip")
+TEXTS: Final = ("clip_text_model", "siglip_text_model")
+NAMES: Final = (*ROWS, *PAIRS, *TEXTS)
+
+
+def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
+    """The tower of images, or that and the one of texts.
+
+    Raises:
+        BadInput: for sizes that do not go together, or a configuration that is not there.
+    """
+    if model_type in PAIRS:
+        return _pair(keys, model_type)
+    if model_type in TEXTS:
+        return (text(keys, model_type),)
+    return (image(keys, model_type),)
+
+
+def image(keys: Keys, model_type: str) -> Tower:
+    """A tower of images.
+
+    Raises:
+        BadInput: for sizes that do not go together, or an image that patches do not fill.
+    """
+    row = ROWS[model_type]
+    keys = Keys({**row.defaults, **keys.config}, keys.file, keys.inside)
+    hidden = keys.whole(*PLAIN_NAMES.hidden)
+    registers = keys.whole("num_register_tokens", default=4 if "registers" in model_type else 0)
+    patches, inputs = _patches(keys)
+    vectors = row.tokens + registers + row.lost
+    return Tower(
+        "images",
+        hidden,
+        (_layer(keys, row, hidden),),
+        before=(Matrix("patches", inputs, hidden, hidden * row.patch_bias),),
+        positions=patches + row.placed,
+        extra=vectors * hidden + 2 * hidden * row.is_normed_first,
+        behind=_behind(keys, row, hidden),
+        final=2 * hidden + _probe_norms(keys, row, hidden),
+        tokens=patches + row.tokens + registers,
+        image=keys.whole("image_size"),
+    )
+
+
+def _patches(keys: Keys) -> tuple[int, int]:
+    """Patches of an image, and elements of one."""
+    image_size, side = keys.whole("image_size"), keys.whole("patch_size")
+    if image_size < side:
+        raise keys.refuse("patch_size", side, f"1 to {image_size}", "an image has whole patches")
+    return (image_size // side) ** 2, keys.whole("num_channels") * side**2
+
+
+def _layer(keys: Keys, row: Row, hidden: int) -> Layer:
+    heads, dim = heads_of(keys, PLAIN_NAMES, hidden)
+    biases = (3 * hidden if keys.has(row.biases) else 0) + hidden
+    attention = Attention(heads, heads, dim, dim, is_causal=False, biases=biases)
+    is_gated = keys.flag("use_swiglu_ffn")
+    size = keys.whole("mlp_ratio", default=4) * hidden if row.has_ratio else 0
+    size = size or keys.whole(*PLAIN_NAMES.intermediate)
+    if is_gated:  # DINOv2 keeps the matrices' elements, in whole eights
+        size = (size * 2 // 3 + 7) // 8 * 8
+    mlp = mlp_of(hidden, size, is_gated=is_gated, has_biases=True)
+    scales = 2 * hidden if row.has_scales else 0
+    return Layer(keys.whole(*PLAIN_NAMES.layers), (attention,), mlp, 4 * hidden, scales)
+
+
+def _behind(keys: Keys, row: Row, hidden: int) -> tuple[Matrix, ...]:
+    """The products that the named class has behind the layers."""
+    if row.has_adapter:
+        return _adapter(keys)
+    named = keys.items("architectures", str, "names of classes")
+    if named and named[0].endswith("ForImageClassification") and not row.has_probe:
+        labels = keys.labels()
+        return (Matrix("classes", row.parts * hidden, labels, labels, is_each_token=False),)
+    if named and named[0].endswith("WithProjection"):
+        width = keys.whole("projection_dim", default=_PROJECTED)
+        return (Matrix("projection", hidden, width, is_each_token=False),)
+    if row.has_pooler:
+        return (Matrix("pooler", hidden, hidden, hidden, is_each_token=False),)
+    if not (row.has_probe and keys.flag("vision_use_head", default=True)):
+        return ()
+    size = keys.whole(*PLAIN_NAMES.intermediate)
+    return (
+        Matrix("probe's keys and values", hidden, 2 * hidden, 2 * hidden),
+        Matrix("probe's query", hidden, hidden, hidden, is_each_token=False),
+        Matrix("probe's output", hidden, hidden, hidden, is_each_token=False),
+        Matrix("probe's up", hidden, size, size, is_each_token=False),
+        Matrix("probe's down", size, hidden, hidden, is_each_token=False),
+    )
+
+
+def _adapter(keys: Keys) -> tuple[Matrix, ...]:
+    """Llama 4's MLP on neighbouring patches that are joined, without the class token."""
+    joined = keys.whole(*PLAIN_NAMES.intermediate)
+    width = keys.whole("projector_input_dim", default=_ADAPTED)
+    result = keys.whole("projector_output_dim", default=_ADAPTED)
+    share = joined_share(keys)
+    return (
+        Matrix("adapter's first", joined, width, rows=share),
+        Matrix("adapter's second", width, result, rows=share),
+    )
+
+
+def joined_share(keys: Keys) -> float:
+    """Tokens that Llama 4's decoder reads, to those of its tower of images."""
+    keys = Keys({**_LLAMA4, **keys.config}, keys.file, keys.inside)
+    patches, _ = _patches(keys)
+    ratio = keys.config.get("pixel_shuffle_ratio", _SHUFFLED)
+    if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio <= 1:
+        raise keys.refuse("pixel_shuffle_ratio", ratio, "above 0, up to 1", "it joins patches")
+    return float(ratio**2 * patches / (patches + 1))
+
+
+def _probe_norms(keys: Keys, row: Row, hidden: int) -> int:
+    """Elements of the learned query and of the norm behind it."""
+    return 3 * hidden if row.has_probe and keys.flag("vision_use_head", default=True) else 0
+
+
+def text(keys: Keys, model_type: str) -> Tower:
+    """The tower of texts that CLIP or SigLIP has beside that of images.
+
+    Raises:
+        BadInput: for sizes that do not go together.
+    """
+    is_clip = model_type.startswith("clip")
+    keys = _texts_of(keys, model_type)
+    hidden = keys.whole(*PLAIN_NAMES.hidden)
+    heads, dim = heads_of(keys, PLAIN_NAMES, hidden)
+    attention = Attention(heads, heads, dim, dim, is_causal=is_clip, biases=4 * hidden)
+    size = keys.whole(*PLAIN_NAMES.intermediate)
+    mlp = mlp_of(hidden, size, is_gated=False, has_biases=True)
+    named = keys.items("architectures", str, "names of classes")
+    behind: tuple[Matrix, ...] = ()
+    if named and named[0].endswith("WithProjection"):
+        width = keys.whole("projection_dim", default=_PROJECTED)
+        behind = (Matrix("projection", hidden, width, is_each_token=False),)
+    if not is_clip:
+        width = keys.whole("projection_size", default=hidden)
+        behind = (Matrix("projection", hidden, width, width, is_each_token=False),)
+    return Tower(
+        "texts",
+        hidden,
+        (Layer(keys.whole(*PLAIN_NAMES.layers), (attention,), mlp, 4 * hidden),),
+        looked_up=keys.whole("vocab_size"),
+        positions=keys.whole(*PLAIN_NAMES.positions),
+        behind=behind,
+        final=2 * hidden,
+    )
+
+
+def texts_of(keys: Keys, model_type: str) -> Keys:
+    """The configuration of a model's texts, with what it leaves out."""
+    return _texts_of(keys.nested("text_config") if model_type in PAIRS else keys, model_type)
+
+
+def _texts_of(keys: Keys, model_type: str) -> Keys:
+    is_clip = model_type.startswith("clip")
+    base = _TEXT if is_clip else {**_BASE, "vocab_size": 32000, "max_position_embeddings": 64}
+    return Keys({**base, **keys.config}, keys.file, keys.inside)
+
+
+def _pair(keys: Keys, model_type: str) -> tuple[Tower, ...]:
+    """Images and texts; CLIP projects both to one width."""
+    images = image(keys.nested("vision_config"), f"{model_type}_vision_model")
+    texts = text(keys.nested("text_config"), f"{model_type}_text_model")
+    if model_type == "siglip":
+        return images, _with(texts, texts.behind, 2)
+    width = keys.whole("projection_dim", default=_PROJECTED)
+    ends = [
+        (Matrix("projection", tower.hidden, width, is_each_token=False),)
+        for tower in (images, texts)
+    ]
+    return _with(images, ends[0], 0), _with(texts, ends[1], 1)
+
+
+def _with(tower: Tower, behind: tuple[Matrix, ...], scales: int) -> Tower:
+    """A tower that ends in `behind`, and numbers that weigh how near an image is to a text."""
+    return replace(tower, behind=behind, final=tower.final + scales)

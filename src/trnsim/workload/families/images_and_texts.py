@@ -1,0 +1,116 @@
+"""Decoders that read images: a tower of images, a projection, and a decoder of texts.
+
+Tokens of a prompt are those of its text and of its images together.
+
+Source: configuration_*.py and modeling_*.py of transformers 5.23; parameter counts of each family
+are compared with the model that it builds (tests/clients/test_workload_counts.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from trnsim.workload.architecture import Matrix, Tower
+from trnsim.workload.families import decoders, images
+from trnsim.workload.families.decoder_rows import ROWS
+from trnsim.workload.keys import Keys
+
+_GEMMA: Final[Mapping[str, Any]] = {
+    "model_type": "gemma3_text",
+    "hidden_size": 2304,
+    "intermediate_size": 9216,
+    "num_hidden_layers": 26,
+    "num_attention_heads": 8,
+    "vocab_size": 262208,
+    "sliding_window": 4096,
+    "max_position_embeddings": 131072,
+}
+_LLAMA: Final[Mapping[str, Any]] = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "vocab_size": 32000,
+    "max_position_embeddings": 2048,
+}
+_LLAMA4: Final[Mapping[str, Any]] = {
+    "model_type": "llama4_text",
+    "hidden_size": 5120,
+    "intermediate_size": 8192,
+    "intermediate_size_mlp": 16384,
+    "num_hidden_layers": 48,
+    "num_attention_heads": 40,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "num_experts_per_tok": 1,
+    "num_local_experts": 16,
+    "interleave_moe_layer_step": 1,
+    "vocab_size": 202048,
+    "max_position_embeddings": 131072,
+}
+TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "gemma3": _GEMMA,
+    "llama4": _LLAMA4,
+    "llava": _LLAMA,
+}
+"""By ``model_type``, sizes that the configuration of texts leaves out."""
+NAMES: Final = tuple(TEXTS)
+_IMAGES: Final = {
+    "gemma3": "siglip_vision_model",
+    "llama4": "llama4_vision_model",
+    "llava": "clip_vision_model",
+}
+_IMAGE_TOKENS: Final = 256
+_SEEN: Final = 7680
+"""The usual width of what Llama 4's tower of images gives."""
+
+
+def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
+    """The tower of images and the decoder.
+
+    Raises:
+        BadInput: a configuration is not there, or names a model that is not known.
+    """
+    seeing = _known(keys.nested("vision_config"), _IMAGES[model_type], images.ROWS)
+    seen = images.image(*seeing)
+    told, kind = _known(texts_of(keys, model_type), TEXTS[model_type]["model_type"], ROWS)
+    (read,) = decoders.towers(told, kind)
+    behind = _projection(keys, model_type, seen, read.hidden)
+    return replace(seen, behind=(*seen.behind, *behind)), read
+
+
+def texts_of(keys: Keys, model_type: str) -> Keys:
+    """The configuration of texts, with what it leaves out."""
+    given = keys.nested("text_config")
+    tied = keys.config.get("tie_word_embeddings")
+    above = {} if tied is None else {"tie_word_embeddings": tied}
+    return Keys({**TEXTS[model_type], **above, **given.config}, keys.file, given.inside)
+
+
+def _known(keys: Keys, usual: str, known: Mapping[str, object]) -> tuple[Keys, str]:
+    """A configuration with its ``model_type``, which must be one of `known`."""
+    kind = keys.text("model_type", usual)
+    if kind not in known:
+        raise keys.refuse("model_type", kind, ", ".join(known), "sizes of others are not known")
+    return keys, kind
+
+
+def _projection(keys: Keys, model_type: str, seen: Tower, hidden: int) -> tuple[Matrix, ...]:
+    """What makes tokens of a text of an image's."""
+    if model_type == "gemma3":
+        tokens = keys.whole("mm_tokens_per_image", default=_IMAGE_TOKENS)
+        share = min(1.0, tokens / seen.tokens)  # means of neighbours, with a norm
+        return (Matrix("projection", seen.hidden, hidden, seen.hidden, rows=share),)
+    if model_type == "llama4":
+        told = keys.nested("vision_config")
+        width = told.whole("vision_output_dim", default=_SEEN)
+        return (Matrix("projection", width, hidden, rows=images.joined_share(told)),)
+    has_bias = keys.flag("multimodal_projector_bias", default=True)
+    share = (seen.tokens - 1) / seen.tokens  # without the class token
+    return (
+        Matrix("first projection", seen.hidden, hidden, hidden * has_bias, rows=share),
+        Matrix("second projection", hidden, hidden, hidden * has_bias, rows=share),
+    )

@@ -1,0 +1,89 @@
+"""Which layers of a decoder have a window, and which have experts."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from trnsim.workload.families.decoder_rows import AFTER_FIRST, ALL_LAYERS, NO_WINDOW, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trnsim.workload.keys import Keys
+
+FULL: Final = "full_attention"
+SHORT: Final = ("sliding_attention", "chunked_attention", "local_attention")
+_SPARSE: Final = "sparse"
+
+Kind = TypeVar("Kind")
+
+
+def windows(keys: Keys, row: Row, layers: int) -> list[int]:
+    """The window of each layer, 0 where there is none.
+
+    A chunk, whose tokens see no other chunk, is taken as a window of its length: the most that a
+    query sees.
+
+    Raises:
+        BadInput: for a list that does not have a known word for each layer.
+    """
+    window = keys.whole(*row.window_names, default=0, least=0)
+    given = keys.items("layer_types", str, f"{layers} of {FULL}, {', '.join(SHORT[:2])}")
+    if given:
+        return [window if is_short else 0 for is_short in _short(keys, given, layers)]
+    is_used = keys.flag("use_sliding_window", default=row.window != AFTER_FIRST)
+    if not window or row.window == NO_WINDOW or not is_used:
+        return [0] * layers
+    if row.window == AFTER_FIRST:
+        first = keys.whole("max_window_layers", default=layers, least=0)
+        return [window if place >= first else 0 for place in range(layers)]
+    names = ("sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval")
+    is_text = isinstance(keys.config.get(names[0]), str)
+    every = keys.whole(*names[is_text:], default=row.window)
+    if row.window == ALL_LAYERS:
+        return [window] * layers
+    return [window if (place + 1) % every else 0 for place in range(layers)]
+
+
+def _short(keys: Keys, given: list[str], layers: int) -> list[bool]:
+    legal = (FULL, *SHORT)
+    for one in given:
+        if one not in legal:
+            raise keys.refuse("layer_types", one, ", ".join(legal), "no other kind is known")
+    if len(given) != layers:
+        raise keys.refuse(
+            "layer_types", f"a list of {len(given)}", f"a list of {layers}", "one for each layer"
+        )
+    return [one != FULL for one in given]
+
+
+def sparse(keys: Keys, layers: int) -> list[bool]:
+    """Whether each layer has experts."""
+    places = range(layers)
+    dense = set(keys.items("mlp_only_layers", int, "numbers of layers"))
+    named = keys.items("moe_layers", int, "numbers of layers")
+    if named:
+        return [place in named for place in places]
+    kinds = keys.items("mlp_layer_types", str, f"{layers} of {_SPARSE}, dense")
+    if len(kinds) == layers:
+        return [one == _SPARSE for one in kinds]
+    first = keys.whole("first_k_dense_replace", "moe_layer_start_index", default=0, least=0)
+    last = keys.whole("moe_layer_end_index", default=layers - 1, least=-1)
+    last = layers - 1 if last == -1 else last
+    names = ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval")
+    step = keys.whole(*names, "moe_layer_freq", default=1)
+    # Layers are counted from 1 where each n-th has experts; DeepSeek counts from 0.
+    ahead = 0 if keys.first(names) is None else 1
+    return [
+        first <= place <= last and (place + ahead) % step == 0 and place not in dense
+        for place in places
+    ]
+
+
+def grouped(kinds: Iterable[Kind]) -> list[tuple[Kind, int]]:
+    """Each kind with how many layers are of it, in the order of the first of each."""
+    found: dict[Kind, int] = {}
+    for kind, run in groupby(kinds):
+        found[kind] = found.get(kind, 0) + len(list(run))
+    return list(found.items())

@@ -1,0 +1,97 @@
+"""Sizes that all kinds of models have: heads, MLPs, and the names of their keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim.workload.architecture import GATED, PLAIN, Mlp
+
+if TYPE_CHECKING:
+    from trnsim.workload.keys import Keys
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """The names of sizes in a family's configuration; the first is that of errors.
+
+    Attributes:
+        hidden: elements of a token.
+        layers: their number.
+        heads: query heads.
+        kv_heads: heads of keys and values.
+        intermediate: elements between the matrices of an MLP.
+        positions: the longest sequence.
+    """
+
+    hidden: Names = ("hidden_size",)
+    layers: Names = ("num_hidden_layers",)
+    heads: Names = ("num_attention_heads",)
+    kv_heads: Names = ("num_key_value_heads",)
+    intermediate: Names = ("intermediate_size",)
+    positions: Names = ("max_position_embeddings",)
+
+
+PLAIN_NAMES: Final = Spelling()
+"""Those of Llama and most others."""
+GPT: Final = Spelling(
+    ("n_embd", "hidden_size"),
+    ("n_layer", "num_hidden_layers"),
+    ("n_head", "num_attention_heads"),
+    intermediate=("n_inner", "intermediate_size"),
+    positions=("n_positions", "max_position_embeddings", "n_ctx"),
+)
+"""Those of GPT-2."""
+
+
+MOST_LAYERS: Final = 10_000
+"""No model comes near; a file with more is mistaken."""
+
+
+_WITH_SCORES: Final = ("LMHeadModel", "MTModel", "DoubleHeadsModel")
+
+
+def has_scores(keys: Keys) -> bool:
+    """Whether scores of words are behind the layers: not of a class that is a plain model."""
+    named = keys.items("architectures", str, "names of classes")
+    return not named or not named[0].endswith("Model") or named[0].endswith(_WITH_SCORES)
+
+
+def heads_of(keys: Keys, names: Spelling, hidden: int, default: int = 0) -> tuple[int, int]:
+    """Query heads, and elements of each.
+
+    `default` is the family's size of a head; 0 for an equal part of the hidden elements.
+
+    Raises:
+        BadInput: where heads do not divide the hidden size.
+    """
+    heads = keys.whole(*names.heads)
+    dim = keys.whole("head_dim", default=default or (0 if hidden % heads else hidden // heads))
+    if not dim:
+        name = keys.first(names.hidden) or names.hidden[0]
+        legal = f"multiples of {heads} heads, or any with head_dim"
+        raise keys.refuse(name, hidden, legal, "each head has an equal part")
+    return heads, dim
+
+
+def kv_heads_of(keys: Keys, names: Spelling, heads: int, default: int = 0) -> int:
+    """Heads of keys and values; `default` is the family's, 0 for as many as query heads.
+
+    Raises:
+        BadInput: where they do not divide the query heads.
+    """
+    found = keys.whole(*names.kv_heads, default=default or heads)
+    if heads % found:
+        name = keys.first(names.kv_heads) or names.kv_heads[0]
+        legal = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
+        raise keys.refuse(name, found, legal, f"each serves an equal part of {heads} heads")
+    return found
+
+
+def mlp_of(hidden: int, intermediate: int, *, is_gated: bool, has_biases: bool = False) -> Mlp:
+    """An MLP; of a gated one, gate and up each have a bias."""
+    ups = (GATED if is_gated else PLAIN) - 1
+    biases = ups * intermediate + hidden if has_biases else 0
+    return Mlp(intermediate, ups + 1, biases)

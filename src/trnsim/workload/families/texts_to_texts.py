@@ -1,0 +1,164 @@
+"""Encoders with decoders that read their output: T5, BART, Whisper and what is built like them.
+
+Source: configuration_*.py and modeling_*.py of transformers 5.23; parameter counts of each row are
+compared with the model that it builds (tests/clients/test_workload_counts.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from trnsim.workload.architecture import Attention, Layer, Matrix, Tower
+from trnsim.workload.families.sizes import Spelling, has_scores, heads_of, mlp_of
+
+if TYPE_CHECKING:
+    from trnsim.workload.keys import Keys
+
+_T5: Final = Spelling(("d_model",), ("num_layers",), ("num_heads",), intermediate=("d_ff",))
+_T5_DECODER: Final = replace(_T5, layers=("num_decoder_layers", "num_layers"))
+_BUCKETS: Final = 32
+_WIDTH_OF_HEAD: Final = 64
+_TAPS: Final = 3
+"""Points of a convolution over sound."""
+
+
+def _side(name: str) -> Spelling:
+    return Spelling(
+        ("d_model",),
+        (f"{name}_layers",),
+        (f"{name}_attention_heads",),
+        intermediate=(f"{name}_ffn_dim",),
+    )
+
+
+_SIDES: Final = {name: _side(name) for name in ("encoder", "decoder")}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A family like BART.
+
+    Attributes:
+        places: rows of learned places beside the longest sequence; None for none.
+        has_table_norm: whether a norm follows the table.
+        has_last_norm: whether a norm follows the layers.
+        is_sound: whether the encoder reads sound, and keys have no bias.
+    """
+
+    places: int | None = 2
+    has_table_norm: bool = False
+    has_last_norm: bool = True
+    is_sound: bool = False
+
+
+BART_ROWS: Final[dict[str, Row]] = {
+    "bart": Row(has_table_norm=True, has_last_norm=False),
+    "mbart": Row(has_table_norm=True),
+    "pegasus": Row(places=0),
+    "blenderbot": Row(places=0),
+    "marian": Row(places=0, has_last_norm=False),
+    "m2m_100": Row(places=None),
+    "whisper": Row(places=0, is_sound=True),
+}
+T5_NAMES: Final = ("t5", "mt5", "umt5")
+NAMES: Final = (*T5_NAMES, *BART_ROWS)
+
+
+def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
+    """The encoder and the decoder.
+
+    Raises:
+        BadInput: for sizes that do not go together.
+    """
+    if model_type in T5_NAMES:
+        return _of_t5(keys, has_table_each=model_type == "umt5")
+    row = BART_ROWS[model_type]
+    return _of_bart(keys, row, "encoder"), _of_bart(keys, row, "decoder")
+
+
+def _of_t5(keys: Keys, *, has_table_each: bool) -> tuple[Tower, ...]:
+    """T5 and those with its table of scores by distance, one a stack or one a layer."""
+    hidden, words = keys.whole("d_model"), keys.whole("vocab_size")
+    table = keys.whole("relative_attention_num_buckets", default=_BUCKETS) * keys.whole("num_heads")
+
+    def layers(names: Spelling, crossed: int) -> tuple[Layer, ...]:
+        heads = keys.whole(*names.heads)
+        dim = keys.whole("d_kv", default=_WIDTH_OF_HEAD)
+        own = Attention(heads, heads, dim, dim, is_causal=bool(crossed))
+        cross = replace(own, is_causal=False, is_cross=True)
+        is_gated = keys.text("feed_forward_proj", "relu").startswith("gated")
+        mlp = mlp_of(hidden, keys.whole(*names.intermediate), is_gated=is_gated)
+        extra = table if has_table_each else 0
+        attentions = (own,) + (cross,) * crossed
+        return (Layer(keys.whole(*names.layers), attentions, mlp, (2 + crossed) * hidden, extra),)
+
+    once = 0 if has_table_each else table
+    encoder = Tower("encoder", hidden, layers(_T5, 0), looked_up=words, extra=once, final=hidden)
+    named = keys.items("architectures", str, "names of classes")
+    if named and named[0].endswith("EncoderModel"):
+        return (encoder,)
+    decoder = Tower(
+        "decoder",
+        hidden,
+        layers(_T5_DECODER, 1),
+        looked_up=words,
+        extra=once,
+        final=hidden,
+        outputs=words if has_scores(keys) else 0,
+        is_tied=keys.flag("tie_word_embeddings", default=True),
+        is_table_shared=True,
+    )
+    return encoder, decoder
+
+
+def _of_bart(keys: Keys, row: Row, side: str) -> Tower:
+    """One side of BART or of a model like it."""
+    names, is_decoder = _SIDES[side], side == "decoder"
+    hidden, words = keys.whole(*names.hidden), keys.whole("vocab_size")
+    norm = 2 * hidden
+    tower = Tower(
+        side,
+        hidden,
+        (_bart_layer(keys, row, names, hidden, is_decoder=is_decoder),),
+        looked_up=words,
+        positions=_places(keys, row, side),
+        extra=norm if row.has_table_norm else 0,
+        final=norm if row.has_last_norm else 0,
+    )
+    if is_decoder:
+        outputs = words if has_scores(keys) else 0
+        is_tied = outputs > 0 and keys.flag("tie_word_embeddings", default=True)
+        is_shared = not row.is_sound
+        return replace(tower, outputs=outputs, is_tied=is_tied, is_table_shared=is_shared)
+    return _hearing(keys, tower) if row.is_sound else tower
+
+
+def _places(keys: Keys, row: Row, side: str) -> int:
+    if row.places is None:
+        return 0
+    of_sound = "max_source_positions" if side == "encoder" else "max_target_positions"
+    return keys.whole(of_sound if row.is_sound else "max_position_embeddings") + row.places
+
+
+def _bart_layer(keys: Keys, row: Row, names: Spelling, hidden: int, *, is_decoder: bool) -> Layer:
+    heads, dim = heads_of(keys, names, hidden)
+    biases = (3 if row.is_sound else 4) * hidden
+    own = Attention(heads, heads, dim, dim, is_causal=is_decoder, biases=biases)
+    cross = replace(own, is_causal=False, is_cross=True)
+    size = keys.whole(*names.intermediate)
+    return Layer(
+        keys.whole(*names.layers),
+        (own, cross) if is_decoder else (own,),
+        mlp_of(hidden, size, is_gated=False, has_biases=True),
+        2 * (2 + is_decoder) * hidden,
+    )
+
+
+def _hearing(keys: Keys, tower: Tower) -> Tower:
+    """Whisper's encoder: two convolutions, of which the second halves what it hears."""
+    hidden, bins = tower.hidden, keys.whole("num_mel_bins", default=80)
+    first = Matrix("first convolution", _TAPS * bins, hidden, hidden, rows=2)
+    second = Matrix("second convolution", _TAPS * hidden, hidden, hidden)
+    tokens = keys.whole("max_source_positions")
+    return replace(tower, looked_up=0, before=(first, second), tokens=tokens)

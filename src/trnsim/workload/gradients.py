@@ -1,0 +1,243 @@
+"""What training adds to a forward pass: gradients, recomputation, kept activations, an optimizer.
+
+A layer's forward pass is one `Block`; `backward` and `recomputed` make blocks of it, so that
+whatever gives a time to the one gives it to the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import BadInput
+from trnsim.workload.architecture import GATED, Experts, LatentAttention, Mlp
+from trnsim.workload.operators import (
+    Axis,
+    Block,
+    Cache,
+    Elementwise,
+    Exchange,
+    Product,
+    Split,
+    bytes_of,
+)
+
+if TYPE_CHECKING:
+    from trnsim.workload.architecture import Attention, Layer, Tower
+
+_CORE: Final = ("scores", "values")
+_REVERSED: Final = {
+    "all_gather": "reduce_scatter",
+    "reduce_scatter": "all_gather",
+}
+"""The exchange of gradients that belongs to an exchange of values; others are their own."""
+
+
+class Recompute(StrEnum):
+    """What a backward pass computes again instead of having kept it."""
+
+    NONE = "none"
+    """Nothing."""
+    SELECTIVE = "selective"
+    """Scores, their softmax and its product with the values: what attention in one kernel does."""
+    FULL = "full"
+    """All of a layer but its input."""
+
+
+def backward(block: Block) -> Block:
+    """Both gradients of a forward block.
+
+    A product of weights (m, k) (k, n) has two: (m, n) (n, k) by its input, which reads the weights,
+    and (k, m) (m, n) by the weights, which writes as many; one of computed matrices has two whose
+    sizes are the same. So FLOPs are twice those of forward. Elementwise operators read what they
+    gave and the gradient: twice their elements. Exchanges are those of forward, turned around: what
+    was gathered is added up and scattered.
+
+    Source: exchanges, Megatron-LM (arXiv:1909.08053), section 3, and Korthikanti et al.
+    (arXiv:2205.05198), section 4.2.
+    """
+    products = tuple(one for product in block.products for one in _both(product))
+    elementwise = tuple(
+        replace(one, name=f"{one.name} gradient", elements=2 * one.elements)
+        for one in block.elementwise
+    )
+    return replace(
+        block,
+        products=products,
+        elementwise=elementwise,
+        exchanges=turned(block.exchanges),
+        cache=Cache(0, 0),
+    )
+
+
+def turned(exchanges: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
+    """The exchanges of gradients that belong to those of a forward block."""
+    return tuple(_turned(one) for one in exchanges)
+
+
+def _both(one: Product) -> tuple[Product, Product]:
+    by_input = replace(one, name=f"{one.name} gradient by input", k=one.n, n=one.k)
+    if not one.weight_bits:
+        other = replace(one, name=f"{one.name} gradient by other", m=one.k, k=one.m)
+        return by_input, other
+    by_weight = replace(
+        one, name=f"{one.name} gradient by weights", m=one.k, k=one.m, weight_bits=0
+    )
+    return by_input, by_weight
+
+
+def _turned(one: Exchange) -> Exchange:
+    """The exchange of gradients; keys of other ranks are fetched again before theirs are added."""
+    kind = _REVERSED.get(one.kind, one.kind)
+    if one.axis is Axis.CONTEXT and one.kind == "all_gather":
+        return replace(one, times=2 * one.times)
+    return replace(one, kind=kind)
+
+
+def recomputed(block: Block, how: Recompute) -> Block:
+    """What of a forward block is computed again before its gradients.
+
+    Exchanges are repeated with all else: with recompute full, a layer's sums over tensor ranks too.
+    """
+    if how is Recompute.FULL:
+        return replace(block, cache=Cache(0, 0))
+    products: tuple[Product, ...] = ()
+    elementwise: tuple[Elementwise, ...] = ()
+    if how is Recompute.SELECTIVE:
+        products = tuple(one for one in block.products if one.name in _CORE)
+        elementwise = tuple(one for one in block.elementwise if one.name == "softmax")
+    return Block(block.name, block.times, products, elementwise)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How activations are kept between forward and backward.
+
+    Attributes:
+        recompute: what is not kept.
+        bits: bits of an activation.
+        has_dropout: whether masks of dropout are kept too, a byte an element, and the scores that
+            one has left.
+    """
+
+    recompute: Recompute = Recompute.NONE
+    bits: float = 16
+    has_dropout: bool = False
+
+
+def activation_bytes(tower: Tower, layer: Layer, sequence: int, split: Split, kept: Kept) -> float:
+    """Bytes of activations that a rank keeps of one layer, for each token of a micro-batch.
+
+    Of GPT with dropout, for h = hidden, a = heads, s = sequence, t = tensor ranks in bf16:
+    ``h (10 + 24/t + 5 a s / (h t))``; ``h/t (34 + 5 a s / h)`` where norms are spread too;
+    without the last term where recomputation is selective; ``2 h`` where it is full. Terms of other
+    layers are those of their own sizes. `sequence` is that of the whole: context ranks share its
+    tokens, not the keys that each meets.
+
+    Source: Korthikanti et al. (arXiv:2205.05198), equations 1 to 4 and table 2.
+    """
+    hidden = bytes_of(tower.hidden, kept.bits)
+    around = split.tensor if split.is_sequence else 1
+    if kept.recompute is Recompute.FULL:
+        return hidden / around
+    masks = tower.hidden if kept.has_dropout else 0
+    parts = 1 if layer.is_parallel else len(layer.attentions) + 1
+    # Of each part: its norm's input, its own input, the mask of what it adds.
+    whole = parts * (2 * hidden) + (len(layer.attentions) + 1) * masks
+    inside = sum(_of_attention(one, sequence, kept) for one in layer.attentions)
+    inside += _of_mlp(layer.mlp, tower.hidden, kept, split.tensor)
+    return whole / around + inside / split.tensor
+
+
+def _of_attention(one: Attention | LatentAttention, sequence: int, kept: Kept) -> float:
+    """Queries, keys, values and results; scores where they are kept."""
+    if isinstance(one, LatentAttention):
+        queries = keys = one.plain_dim + one.rotary_dim
+        elements = one.heads * (queries + keys + 2 * one.value_dim)
+        elements += one.query_rank + one.kv_rank + one.rotary_dim
+    else:
+        elements = one.heads * (one.head_dim + one.value_dim) + one.cached
+    found = bytes_of(elements, kept.bits)
+    if kept.recompute is Recompute.NONE:
+        of_score = bytes_of(2 if kept.has_dropout else 1, kept.bits) + kept.has_dropout
+        found += of_score * one.heads * sequence
+    return found
+
+
+def _of_mlp(mlp: Mlp | Experts, hidden: int, kept: Kept, tensor: int) -> float:
+    """What lies between its matrices; of experts, the tokens that each takes too."""
+    if isinstance(mlp, Mlp):
+        between = 3 if mlp.matrices == GATED else 2
+        return bytes_of(between * mlp.intermediate, kept.bits)
+    taken = bytes_of(2 * hidden * tensor, kept.bits)  # inputs and results, whole on each rank
+    one = taken + _of_mlp(mlp.expert, hidden, kept, tensor)
+    shared = _of_mlp(mlp.shared, hidden, kept, tensor) if mlp.shared else 0.0
+    return mlp.per_token * one + shared
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """What an optimizer keeps and moves for a parameter.
+
+    Attributes:
+        name: what the user calls it.
+        master_bytes: of a copy of the parameter in float32; 0 where bfloat16 is updated itself.
+        moment_bytes: of its moments.
+        flop: multiplications and additions of an update.
+        source: where the numbers come from.
+    """
+
+    name: str
+    master_bytes: float
+    moment_bytes: float
+    flop: float
+    source: str
+
+    @property
+    def state_bytes(self) -> float:
+        """Bytes of a parameter beside itself and its gradient."""
+        return self.master_bytes + self.moment_bytes
+
+    def moved_bytes(self, weight_bytes: float = 2, gradient_bytes: float = 4) -> float:
+        """Bytes of a parameter's update that cross HBM.
+
+        State is read and written, the gradient is read, the parameter is written, and read where
+        there is no copy in float32.
+        """
+        read = 0 if self.master_bytes else weight_bytes
+        return 2 * self.state_bytes + gradient_bytes + weight_bytes + read
+
+
+_ZERO = "ZeRO (arXiv:1910.02054), section 3.1: a copy and two moments in float32, K = 12"
+OPTIMIZERS: Final = {
+    one.name: one
+    for one in (
+        Optimizer("adamw", 4, 8, 14, _ZERO),
+        Optimizer(
+            "adamw-bf16", 0, 4, 14, "moments as short as weights, rounded by chance: no copy"
+        ),
+        Optimizer("sgd", 4, 4, 4, "a copy and one momentum in float32"),
+        Optimizer("lamb", 4, 8, 20, "LAMB (arXiv:1904.00962), algorithm 2: the moments of Adam"),
+        Optimizer(
+            "adafactor",
+            4,
+            0,
+            14,
+            "Adafactor (arXiv:1804.04235), section 3: sums of a matrix's rows and columns stand "
+            "for its second moment; they are left out, thousandths of a byte a parameter",
+        ),
+    )
+}
+"""By name, with weights in bfloat16."""
+
+
+def optimizer(name: str) -> Optimizer:
+    """The optimizer of a name.
+
+    Raises:
+        BadInput: it is not known.
+    """
+    if name not in OPTIMIZERS:
+        raise BadInput(f"optimizer {name!r}; legal: {', '.join(OPTIMIZERS)}", fix="choose one")
+    return OPTIMIZERS[name]

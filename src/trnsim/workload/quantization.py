@@ -1,0 +1,203 @@
+"""Bits of a checkpoint's weights: ``torch_dtype`` and ``quantization_config``.
+
+Tables, scores of words, norms and routers keep the checkpoint's dtype, as all methods here leave
+them; ``modules_to_not_convert`` and its like keep attention or MLPs too, where they name them for
+all layers. Bits of a weight have their share of scales and zero points.
+
+Source: transformers 5.23, utils/quantization_config.py, and for the scales of each method the
+``Source`` of its function.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.workload.keys import Keys
+
+DTYPES: Final = {"float32": 32, "bfloat16": 16, "float16": 16}
+"""Bits of an element by ``torch_dtype``."""
+_USUAL: Final = 16
+_SCALE: Final = 16
+_FLOAT: Final = 32
+_BYTE: Final = 8
+_MX_BLOCK: Final = 32
+_NV_BLOCK: Final = 16
+_BNB_BLOCK: Final = 64
+_BNB_NESTED: Final = 256
+_SKIPPED: Final = ("modules_to_not_convert", "ignore", "llm_int8_skip_modules", "ignored_layers")
+_MLP: Final = re.compile(r"(mlp|feed_forward|experts)(\W*|.*(up|down|gate)_proj.*)$")
+_ATTENTION: Final = re.compile(r"attn|attention")
+
+
+@dataclass(frozen=True)
+class Bits:
+    """Bits of what a checkpoint holds; the fields of `Architecture` of the same names."""
+
+    weight_bits: float
+    other_bits: float
+    kv_bits: float
+    product_bits: float
+    mlp_bits: float = 0
+
+
+@dataclass(frozen=True)
+class _Method:
+    """A method at work: bits of a weight, of what is multiplied, and of keys and values."""
+
+    weight: float
+    product: float = _USUAL
+    kv: float = 0
+    is_mlp_alone: bool = False
+
+
+def bits_of(keys: Keys, layers: int) -> Bits:
+    """The bits of a checkpoint of `layers` layers.
+
+    Raises:
+        BadInput: for a dtype or a method that is not known, or a number that cannot be.
+    """
+    plain = _dtype_bits(keys)
+    if keys.config.get("quantization_config") is None:
+        return Bits(plain, plain, plain, plain)
+    given = keys.nested("quantization_config")
+    name = given.text("quant_method") or _old_name(given)
+    if name not in METHODS:
+        raise given.refuse("quant_method", name, ", ".join(METHODS), "bits of others are not known")
+    method = METHODS[name](given)
+    attention_kept, mlp_kept = _kept(given, layers)
+    return Bits(
+        weight_bits=plain if attention_kept or method.is_mlp_alone else method.weight,
+        other_bits=plain,
+        kv_bits=method.kv or plain,
+        product_bits=method.product,
+        mlp_bits=plain if mlp_kept else method.weight,
+    )
+
+
+def _dtype_bits(keys: Keys) -> float:
+    """Bits of ``torch_dtype``; bfloat16, the compiler's own, where the file does not say."""
+    name = keys.first(("dtype", "torch_dtype"))
+    found = keys.text(name).removeprefix("torch.") if name else "auto"
+    if found == "auto":
+        return _USUAL
+    if found not in DTYPES:
+        legal = ", ".join((*DTYPES, "auto"))
+        raise keys.refuse(name or "", found, legal, "a checkpoint's dtype")
+    return DTYPES[found]
+
+
+def _old_name(given: Keys) -> str:
+    """The method of files from before ``quant_method``, which only bitsandbytes wrote."""
+    is_known = given.flag("load_in_8bit") or given.flag("load_in_4bit")
+    return "bitsandbytes" if is_known else ""
+
+
+def _kept(given: Keys, layers: int) -> tuple[bool, bool]:
+    """Whether attention and MLPs are left as they were in all layers."""
+    names = [one for key in _SKIPPED for one in given.items(key, str, "names of modules")]
+    return _all_named(names, _ATTENTION, layers), _all_named(names, _MLP, layers)
+
+
+def _all_named(names: Sequence[str], pattern: re.Pattern[str], layers: int) -> bool:
+    found = [one for one in names if pattern.search(one) and "vision" not in one]
+    numbers = {number for one in found for number in re.findall(r"\.(\d+)\.", one)}
+    return len(numbers) >= layers or any(not re.search(r"\d", one) for one in found)
+
+
+def _grouped(given: Keys, bits: float, scale: float) -> float:
+    """Bits of a weight with a scale for each group; -1 is a whole row, whose scale is small."""
+    size = given.whole("group_size", default=0, least=-1)
+    return bits + scale / size if size > 0 else bits
+
+
+def _fp8(given: Keys) -> _Method:
+    """A scale in float32 for each block.
+
+    Source: DeepSeek-V3 (arXiv:2412.19437), section 3.3.2.
+    """
+    block = given.items("weight_block_size", int, "rows and columns")
+    scale = _FLOAT / (block[0] * block[1]) if len(block) == 2 and min(block) > 0 else 0.0  # noqa: PLR2004  rows, columns
+    return _Method(_BYTE + scale, product=_BYTE)
+
+
+def _integers(given: Keys) -> _Method:
+    """A scale in float16 and a zero point for each group, of weights alone.
+
+    Source: AWQ (arXiv:2306.00978), section 4; GPTQ (arXiv:2210.17323), section 4.
+    """
+    name = "bits" if given.first(("bits",)) else "w_bit"
+    bits = given.whole(name, default=4)
+    if bits > _BYTE:
+        raise given.refuse(name, bits, f"1 to {_BYTE}", "bits of a weight")
+    return _Method(_grouped(given, bits, _SCALE + bits))
+
+
+def _bitsandbytes(given: Keys) -> _Method:
+    """A scale for each row of eight bits, for each 64 weights of four, which has one itself.
+
+    Source: LLM.int8() (arXiv:2208.07339), section 3; QLoRA (arXiv:2305.14314), section 3.
+    """
+    if not given.flag("load_in_4bit"):
+        return _Method(_BYTE, product=_BYTE)
+    scale: float = _FLOAT
+    if given.flag("bnb_4bit_use_double_quant"):
+        scale = _BYTE + _FLOAT / _BNB_NESTED
+    return _Method(4 + scale / _BNB_BLOCK)
+
+
+def _compressed(given: Keys) -> _Method:
+    """The first group's weights and activations.
+
+    Source: compressed-tensors, quantization/quant_args.py.
+    """
+    groups = given.nested("config_groups")
+    first = next(iter(groups.config), "group_0")
+    group = groups.nested(first)
+    weights = group.nested("weights")
+    bits = weights.whole("num_bits")
+    of_scale = _BYTE if weights.text("type") == "float" and bits < _BYTE else _SCALE
+    activations: Any = group.config.get("input_activations")
+    multiplied = group.nested("input_activations").whole("num_bits") if activations else _USUAL
+    cache: Any = given.config.get("kv_cache_scheme")
+    kv = given.nested("kv_cache_scheme").whole("num_bits") if cache else 0
+    return _Method(_grouped(weights, bits, of_scale), multiplied, kv)
+
+
+def _mxfp4(given: Keys) -> _Method:
+    """Four bits, and eight of scale for each 32 weights; of experts alone.
+
+    Source: OCP Microscaling Formats (MX) Specification 1.0, table 1.
+    """
+    del given
+    return _Method(4 + _BYTE / _MX_BLOCK, is_mlp_alone=True)
+
+
+def _modelopt(given: Keys) -> _Method:
+    """FP8, or NVFP4: four bits, and eight of scale for each 16 weights.
+
+    Source: NVIDIA, TensorRT Model Optimizer, formats of config.json.
+    """
+    algorithm = given.text("quant_algo", "FP8")
+    known = {"FP8": _Method(_BYTE, _BYTE), "NVFP4": _Method(4 + _BYTE / _NV_BLOCK, 4)}
+    if algorithm not in known:
+        raise given.refuse("quant_algo", algorithm, ", ".join(known), "bits of others are unknown")
+    return known[algorithm]
+
+
+METHODS: Final[dict[str, Callable[[Keys], _Method]]] = {
+    "fp8": _fp8,
+    "fbgemm_fp8": _fp8,
+    "awq": _integers,
+    "gptq": _integers,
+    "bitsandbytes": _bitsandbytes,
+    "compressed-tensors": _compressed,
+    "mxfp4": _mxfp4,
+    "modelopt": _modelopt,
+}
+"""By ``quant_method``."""

@@ -1,0 +1,169 @@
+from dataclasses import dataclass
+
+import pytest
+from layer_sizes import LLAMA, layer
+
+from trnsim.arch.catalogue import Accelerator, catalogue
+from trnsim.errors import BadInput
+from trnsim.estimate import choice
+from trnsim.estimate.choice import Chosen, bytes_per_s, graph_times, layer_times, peak
+from trnsim.estimate.measured import read
+from trnsim.estimate.table import Curve, Point, Table, signature
+from trnsim.facts import Evidence
+from trnsim.workload.operators import Pass, Phase
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A machine as far as its ranks go."""
+
+    chip: Accelerator
+    lnc: int
+
+    @property
+    def ranks_per_chip(self):
+        return self.chip.cores // self.lnc if self.lnc else 1
+
+
+def rank(chip, lnc=0):
+    return Rank(catalogue().accelerator(chip), lnc)
+
+
+TRN1, TRN2, H100 = rank("trainium1", 1), rank("trainium2", 2), rank("h100")
+GIVEN = Pass(Phase.DECODE, 1, 1, 127)
+
+
+@pytest.mark.parametrize("machine", [TRN1, TRN2, H100, rank("inferentia1", 1), rank("a100-80")])
+@pytest.mark.parametrize("phase", list(Phase))
+def test_every_phase_has_a_time_on_every_machine(machine, phase):
+    given = Pass(phase, 1, 1 if phase is Phase.DECODE else 128, 127)
+    found = layer_times(machine).of(layer(LLAMA, given), given)
+    assert found.time_s > 0
+    assert 0 < found.spread < 1
+    assert phase in found.source
+
+
+def test_a_step_is_said_to_be_fitted_on_the_first_generation_and_extrapolated_on_the_second():
+    block = layer(LLAMA, GIVEN)
+    first, second = (layer_times(machine).of(block, GIVEN) for machine in (TRN1, TRN2))
+    assert "extrapolated" not in first.source
+    assert "extrapolated" in second.source
+    assert second.spread > first.spread
+
+
+def test_a_logical_core_has_the_bandwidth_of_its_cores():
+    assert bytes_per_s(TRN1) == 294e9
+    assert bytes_per_s(TRN2) == 2 * 350e9
+    alone = bytes_per_s(rank("trainium2", 1))
+    assert alone == TRN2.chip.memory_bytes_per_s / 8  # a core's DMA engines reach more than that
+
+
+def test_a_rank_has_its_share_of_the_peak():
+    assert peak(TRN1, "bf16") == 95e12
+    assert peak(TRN2, "fp8") == pytest.approx(1299e12 / 4)
+    assert peak(H100, "bf16") == 989.5e12
+
+
+def test_a_dtype_without_a_peak_is_refused():
+    with pytest.raises(BadInput, match="h100 has no published peak in fp4; legal: bf16, fp8"):
+        peak(H100, "fp4")
+
+
+def test_eight_bits_are_faster_where_the_peak_is():
+    given = Pass(Phase.TRAIN, 1, 4096)
+    block = layer(LLAMA, given)
+    slow, fast = (layer_times(H100, "train", dtype).of(block, given) for dtype in ("bf16", "fp8"))
+    assert fast.parts_s["products"] == pytest.approx(slow.parts_s["products"] / 2)
+
+
+def known(block, given, time_s):
+    """A table that knows one layer."""
+    key = signature(block, given), str(given.phase)
+    return Table("NeuronCore-v2", {key: Curve((Point(1, 128, time_s),), "some version")})
+
+
+def test_a_compiled_layer_is_taken_where_it_is_chosen_and_there():
+    block = layer(LLAMA, GIVEN)
+    few = layer_times(TRN1)
+    for takes, expected in ((True, 5e-3), (False, few.of(block, GIVEN).time_s)):
+        chosen = Chosen(few, known(block, GIVEN, 5e-3), dict.fromkeys(Phase, takes))
+        found = chosen.of(block, GIVEN)
+        assert found.time_s == expected
+        said = "compiled layer, by other sources than today's: some version"
+        assert found.source.startswith(said if takes else "few constants")
+
+
+def test_the_few_constants_answer_where_no_layer_is_compiled():
+    block = layer(LLAMA, GIVEN)
+    few, longer = layer_times(TRN1), Pass(Phase.DECODE, 1, 1, 9999)
+    chosen = Chosen(few, known(block, GIVEN, 5e-3), dict.fromkeys(Phase, True))
+    assert chosen.of(block, longer) == few.of(block, longer)
+
+
+def test_compiled_layers_can_be_asked_for(monkeypatch):
+    block = layer(LLAMA, GIVEN)
+    monkeypatch.setattr(choice.table, "packaged", lambda _: known(block, GIVEN, 5e-3))
+    assert layer_times(TRN1, takes_compiled=True).of(block, GIVEN).time_s == 5e-3
+    assert "few constants" in layer_times(TRN1, takes_compiled=False).of(block, GIVEN).source
+
+
+def test_a_measured_table_overrides_both(tmp_path):
+    file = tmp_path / "mine.csv"
+    file.write_text(
+        "phase,batch,tokens,past,time_us,backward_us\ndecode,1,1,127,77,\ntrain,1,128,,50,90\n"
+    )
+    times = layer_times(TRN1, measured=read(file), takes_compiled=True)
+    training = Pass(Phase.TRAIN, 1, 128)
+    assert times.of(layer(LLAMA, GIVEN), GIVEN).time_s == pytest.approx(77e-6)
+    assert times.of(layer(LLAMA, GIVEN), GIVEN).source == f"measured: {file}"
+    assert times.backward(layer(LLAMA, training), training).time_s == pytest.approx(90e-6)
+    other = Pass(Phase.DECODE, 2, 1, 127)
+    assert "few constants" in times.of(layer(LLAMA, other), other).source
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_inferentia2_is_never_faster_than_trainium1_of_the_same_core(phase):
+    given = Pass(phase, 1, 1 if phase is Phase.DECODE else 128, 127 if phase is Phase.DECODE else 0)
+    block = layer(LLAMA, given)
+    slow, fast = (
+        layer_times(one).of(block, given).time_s for one in (rank("inferentia2", 1), TRN1)
+    )
+    assert slow >= fast
+
+
+def test_norms_and_activations_cross_a_gpus_memory():
+    given = Pass(Phase.PREFILL, 1, 512)
+    block = layer(LLAMA, given)
+    others = [one for one in block.elementwise if one.name != "softmax"]
+    moved = sum(2 * one.elements + one.weight_bytes for one in others)
+    found = layer_times(H100).of(block, given).parts_s["vector"]
+    assert found == pytest.approx(moved / bytes_per_s(H100))
+
+
+def test_prompts_of_later_chips_take_kernels_of_attention():
+    given = Pass(Phase.PREFILL, 1, 2048)
+    block = layer(LLAMA, given)
+    first, later = (layer_times(one).of(block, given).parts_s["scores"] for one in (TRN1, TRN2))
+    assert first == pytest.approx(32 * 2048 * 2048 * 164e-12)
+    assert later == pytest.approx(32 * 2048 * 2048 * 8.2e-12 / 2)
+
+
+def test_constants_of_another_chip_are_assumed():
+    own, other = (
+        choice.facts(rank(*on), Phase.DECODE) for on in (("trainium1", 1), ("trainium2", 2))
+    )
+    assert own.keys() == other.keys()
+    assert not any(fact.provenance.kind is Evidence.ASSUMED for fact in own.values())
+    assert all(fact.provenance.kind is Evidence.ASSUMED for fact in other.values())
+    assert [float(one) for one in own.values()] == [float(one) for one in other.values()]
+    assert "part of the memory's bandwidth" in choice.facts(rank("h200"), Phase.DECODE)
+
+
+@pytest.mark.parametrize(("machine", "call_s"), [(TRN1, 0.34e-3), (TRN2, 0.34e-3), (H100, 0.0)])
+def test_a_graphs_call_takes_a_time_on_neuron_alone(machine, call_s):
+    given = Pass(Phase.ENCODE, 1, 128)
+    block = layer(LLAMA, given)
+    times, found_s = graph_times(machine, "bf16")
+    assert found_s == pytest.approx(call_s)
+    slower = times.of(block, given).time_s > layer_times(machine, "encode").of(block, given).time_s
+    assert slower == (machine is not H100)

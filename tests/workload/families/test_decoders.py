@@ -1,0 +1,100 @@
+import pytest
+
+from trnsim.workload.architecture import Experts, LatentAttention
+from trnsim.workload.families.decoders import towers
+from trnsim.workload.keys import Keys
+
+SMALL = {
+    "hidden_size": 32,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "intermediate_size": 48,
+    "vocab_size": 100,
+}
+ROUTED = {**SMALL, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 10}
+
+
+def tower(model_type, **given):
+    (found,) = towers(Keys({**SMALL, **given}, "mine.json"), model_type)
+    return found
+
+
+@pytest.mark.parametrize("key", sorted(SMALL))
+def test_every_size_counts(key):
+    larger = tower("llama", **{key: 2 * SMALL[key]})
+    assert larger.parameters != tower("llama").parameters
+
+
+def test_biases_are_counted_where_the_file_says_so():
+    plain = tower("llama").parameters
+    biases = (8 + 4) * 4 + 32
+    assert tower("llama", attention_bias=True).parameters == plain + 6 * biases
+    assert tower("llama", mlp_bias=True).parameters == plain + 6 * (2 * 48 + 32)
+
+
+def test_tying_saves_a_table():
+    tied = tower("llama", tie_word_embeddings=True)
+    assert tower("llama").parameters - tied.parameters == 100 * 32
+    assert tied.table_parameters == 0
+    assert tower("gemma").is_tied
+
+
+def test_windows_make_two_groups_of_layers():
+    groups = tower("gemma3_text", sliding_window=16, head_dim=4).layers
+    assert [(one.times, one.attentions[0].window) for one in groups] == [(5, 16), (1, 0)]
+
+
+def test_dense_layers_come_first():
+    latent = {
+        "kv_lora_rank": 12,
+        "q_lora_rank": None,
+        "qk_rope_head_dim": 3,
+        "qk_nope_head_dim": 5,
+        "v_head_dim": 7,
+        "n_shared_experts": 2,
+        "first_k_dense_replace": 2,
+    }
+    dense, sparse = tower("deepseek_v3", **{**ROUTED, **latent}).layers
+    assert (dense.times, sparse.times) == (2, 4)
+    assert dense.mlp.intermediate == 48
+    assert isinstance(sparse.mlp, Experts)
+    assert sparse.mlp.shared.intermediate == 20
+    assert sparse.attentions == (LatentAttention(8, 0, 12, 5, 3, 7, norms=12),)
+
+
+def test_layers_with_experts_alternate():
+    dense, sparse = tower("qwen3_moe", **ROUTED, decoder_sparse_step=2, head_dim=4).layers
+    assert (dense.times, sparse.times) == (3, 3)
+    groups = tower("qwen3_moe", **ROUTED, mlp_only_layers=[0, 5], head_dim=4).layers
+    assert [(one.times, isinstance(one.mlp, Experts)) for one in groups] == [(2, False), (4, True)]
+
+
+def test_a_gate_weighs_the_shared_part():
+    (layer,) = tower("qwen2_moe", **ROUTED, shared_expert_intermediate_size=14).layers
+    assert (layer.mlp.shared.intermediate, layer.mlp.shared_gate) == (14, 32)
+
+
+def test_experts_of_gpt_oss_have_biases_and_heads_sinks():
+    (layer,) = tower("gpt_oss", **ROUTED, sliding_window=None, head_dim=4).layers
+    assert layer.mlp.expert.biases == 2 * 48 + 32
+    assert layer.mlp.router_biases == 4
+    assert layer.attentions[0].norms == 8
+
+
+@pytest.mark.parametrize("model_type", ["phi", "cohere", "gpt_neox"])
+def test_parallel_layers_are_known(model_type):
+    assert tower(model_type).layers[0].is_parallel
+    assert not tower("llama").layers[0].is_parallel
+
+
+def test_a_parallel_residual_needs_fewer_norms():
+    assert tower("stablelm").layers[0].norms == 4 * 32
+    assert tower("stablelm", use_parallel_residual=True).layers[0].norms == 2 * 32
+
+
+def test_tables_narrower_than_layers_are_projected():
+    narrow = tower("opt", word_embed_proj_dim=16, ffn_dim=48, max_position_embeddings=20)
+    assert narrow.width == 16
+    assert [one.name for one in (*narrow.before, *narrow.behind)] == ["project in", "project out"]
+    assert narrow.positions == 22

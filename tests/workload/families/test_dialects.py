@@ -1,0 +1,61 @@
+import pytest
+
+from trnsim.errors import BadInput
+from trnsim.workload.families.dialects import NORMS, plain
+from trnsim.workload.keys import Keys
+
+
+def said(model_type, **given):
+    return plain(Keys(given, "mine.json"), model_type).config
+
+
+@pytest.mark.parametrize(
+    ("given", "kv_heads", "norms", "is_parallel"),
+    [
+        ({}, 1, 1, True),
+        ({"multi_query": False}, None, 1, True),
+        ({"parallel_attn": False}, 1, 2, False),
+        ({"new_decoder_architecture": True, "num_kv_heads": 8}, 8, 2, True),
+        ({"new_decoder_architecture": True, "num_ln_in_parallel_attn": 1}, None, 1, True),
+    ],
+)
+def test_falcon_has_two_generations(given, kv_heads, norms, is_parallel):
+    found = said("falcon", **given)
+    assert found.get("num_kv_heads") == kv_heads
+    assert (found[NORMS], found["parallel_attn"]) == (norms, is_parallel)
+
+
+def test_one_head_of_keys_is_said_as_a_number():
+    assert said("gpt_bigcode")["num_key_value_heads"] == 1
+    assert said("gpt_bigcode", multi_query=False)["num_key_value_heads"] is None
+
+
+def test_inner_configurations_are_spread_out():
+    inner = {"moe_num_experts": 16, "moe_top_k": 4, "ffn_hidden_size": 10752}
+    found = said("dbrx", attn_config={"kv_n_heads": 8}, ffn_config=inner)
+    assert found["kv_n_heads"] == 8
+    assert found["moe_top_k"] == 4
+    with pytest.raises(BadInput, match="key 'ffn_config' is missing"):
+        said("dbrx", attn_config={})
+
+
+def test_a_ratio_is_a_size():
+    assert said("mpt", d_model=8)["ffn_hidden_size"] == 32
+    assert said("mpt", d_model=8, expansion_ratio=2)["ffn_hidden_size"] == 16
+
+
+def test_kinds_of_layers_are_repeated():
+    found = said("gpt_neo", attention_types=[[["global", "local"], 2]])
+    assert found["layer_types"] == ["full_attention", "local_attention"] * 2
+    assert said("gpt_neo")["layer_types"] is None
+
+
+@pytest.mark.parametrize("wrong", [[], [1, 2], [["global"], -1], [["global"], "2"]])
+def test_kinds_that_are_no_lists_are_named(wrong):
+    with pytest.raises(BadInput, match=r"attention_types is .*; legal: \[kinds, times\]"):
+        said("gpt_neo", attention_types=[wrong])
+
+
+def test_others_speak_plainly():
+    keys = Keys({}, "mine.json")
+    assert plain(keys, "llama") is keys

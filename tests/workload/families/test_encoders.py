@@ -1,0 +1,73 @@
+import pytest
+
+from trnsim.workload.families.encoders import towers
+from trnsim.workload.keys import Keys
+
+SMALL = {
+    "hidden_size": 32,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 8,
+    "intermediate_size": 48,
+    "vocab_size": 100,
+    "max_position_embeddings": 20,
+}
+
+
+def tower(model_type="bert", **given):
+    (found,) = towers(Keys({**SMALL, **given}, "mine.json"), model_type)
+    return found
+
+
+def named(kind, model_type="bert", **given):
+    return tower(model_type, architectures=[f"Any{kind}"], **given)
+
+
+def test_words_are_scored_by_the_table():
+    found = named("ForMaskedLM")
+    assert (found.outputs, found.is_tied) == (100, True)
+    assert found.parameters - named("Model").parameters == 2 * 32 + 100  # norm and bias
+    assert not named("Model").is_tied
+
+
+@pytest.mark.parametrize(
+    ("kind", "model_type", "names"),
+    [
+        ("Model", "bert", ["dense"]),
+        ("Model", "electra", []),
+        ("ForSequenceClassification", "bert", ["dense", "classes"]),
+        ("ForSequenceClassification", "roberta", ["dense", "classes"]),
+        ("ForTokenClassification", "bert", ["classes"]),
+        ("ForTokenClassification", "modernbert", ["dense", "classes"]),
+        ("ForPreTraining", "bert", ["dense", "pooler", "classes"]),
+        ("ForPreTraining", "electra", ["dense", "classes"]),
+        ("ForQuestionAnswering", "bert", ["classes"]),
+    ],
+)
+def test_what_is_behind_the_layers_follows_the_class(kind, model_type, names):
+    assert [one.name for one in named(kind, model_type, embedding_size=32).behind] == names
+
+
+def test_a_classifier_of_sequences_has_one_row_a_sequence():
+    ends = named("ForSequenceClassification", id2label={"0": "a", "1": "b", "2": "c"}).behind
+    assert [one.is_each_token for one in ends] == [False, False]
+    assert ends[-1].outputs == 3
+    assert named("ForTokenClassification").behind[0].is_each_token
+
+
+def test_layers_of_albert_are_one():
+    shared, own = tower("albert"), tower("bert", embedding_size=128)
+    assert shared.layers[0].is_shared
+    assert own.parameters - shared.parameters == 5 * shared.layers[0].parameters(32)
+    assert shared.active_parameters == own.active_parameters
+
+
+def test_windows_of_modernbert_reach_to_both_sides():
+    full, short = tower("modernbert", local_attention=8, global_attn_every_n_layers=3).layers
+    assert (full.times, full.attentions[0].window) == (2, 0)
+    assert (short.times, short.attentions[0].window) == (4, 9)
+    assert not short.attentions[0].is_causal
+
+
+def test_a_decoder_of_bert_is_causal():
+    assert tower(is_decoder=True).layers[0].attentions[0].is_causal
+    assert not tower().layers[0].attentions[0].is_causal

@@ -1,0 +1,68 @@
+import pytest
+
+from trnsim.errors import BadInput
+from trnsim.workload.families.images import towers
+from trnsim.workload.keys import Keys
+
+SMALL = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "image_size": 18,
+    "patch_size": 5,
+}
+
+
+def tower(model_type="vit", **given):
+    (found,) = towers(Keys({**SMALL, **given}, "mine.json"), model_type)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("model_type", "tokens"),
+    [
+        ("vit", 10),
+        ("deit", 11),
+        ("dinov2", 10),
+        ("dinov2_with_registers", 14),
+        ("siglip_vision_model", 9),
+        ("clip_vision_model", 10),
+    ],
+)
+def test_tokens_are_whole_patches_and_a_few_more(model_type, tokens):
+    found = tower(model_type)
+    assert found.tokens == tokens
+    assert found.before[0].inputs == 3 * 5 * 5
+
+
+def test_an_image_smaller_than_a_patch_is_refused():
+    with pytest.raises(BadInput, match=r"patch_size is 19; legal: 1 to 18: an image has whole pa"):
+        tower(patch_size=19)
+
+
+def test_classes_take_the_place_of_the_pooler():
+    named = {"architectures": ["AnyForImageClassification"], "num_labels": 7}
+    assert [(one.name, one.inputs) for one in tower(**named).behind] == [("classes", 32)]
+    assert [(one.name, one.inputs) for one in tower("dinov2", **named).behind] == [("classes", 64)]
+    assert [one.name for one in tower().behind] == ["pooler"]
+
+
+def test_a_gated_mlp_keeps_about_the_elements():
+    assert tower("dinov2", use_swiglu_ffn=True).layers[0].mlp.intermediate == 88
+    assert tower("dinov2").layers[0].mlp.intermediate == 128
+
+
+def test_a_probe_ends_siglip_unless_it_is_left_out():
+    whole = tower("siglip_vision_model")
+    without = tower("siglip_vision_model", vision_use_head=False)
+    assert len(whole.behind) == 5
+    assert without.behind == ()
+
+
+def test_a_pair_has_images_and_texts():
+    for model_type, is_causal in (("clip", True), ("siglip", False)):
+        config = {"vision_config": {}, "text_config": {}}
+        images, texts = towers(Keys(config, "mine.json"), model_type)
+        assert (images.name, texts.name) == ("images", "texts")
+        assert texts.layers[0].attentions[0].is_causal is is_causal

@@ -1,0 +1,67 @@
+import re
+
+import pytest
+from published_models import COUNTS
+
+from trnsim.errors import BadInput
+from trnsim.workload.config import from_config
+from trnsim.workload.families.images_and_texts import towers
+from trnsim.workload.keys import Keys
+from trnsim.workload.operators import Pass, Phase
+from trnsim.workload.passes import blocks
+
+GEMMA, LLAVA = (COUNTS[name][0] for name in ("gemma-3-4b-it", "llava-1.5-7b"))
+
+
+def of(config, **given):
+    return towers(Keys({**config, **given}, "mine.json"), config["model_type"])
+
+
+def test_an_image_becomes_tokens_of_a_text():
+    seen, read = of(GEMMA)
+    assert seen.tokens == 64 * 64
+    assert seen.tokens * seen.behind[-1].rows == 256
+    assert [one.attentions[0].window for one in read.layers] == [1024, 0]
+    seen, read = of(LLAVA)
+    assert [one.inputs for one in seen.behind] == [1024, 4096]
+    assert seen.tokens * seen.behind[0].rows == pytest.approx(576)
+    assert read.looked_up == 32064
+
+
+def test_four_neighbours_are_one_token_of_llama_4():
+    seen, read = of(COUNTS["llama-4-scout-17b-16e"][0])
+    assert seen.tokens == 24 * 24 + 1
+    assert [(one.inputs, one.outputs) for one in seen.behind] == [
+        *((5632, 4096), (4096, 4096), (4096, 5120)),
+    ]
+    assert {round(seen.tokens * one.rows) for one in seen.behind} == {144}
+    assert read.looked_up == 202_048
+
+
+@pytest.mark.parametrize("ratio", [0, -0.5, 2, "0.5", True, None])
+def test_a_share_of_patches_is_a_share(ratio):
+    given = {"vision_config": {"pixel_shuffle_ratio": ratio}}
+    with pytest.raises(BadInput, match=r"pixel_shuffle_ratio is .*; legal: above 0, up to 1"):
+        of(COUNTS["llama-4-scout-17b-16e"][0], **given)
+
+
+def test_what_ties_the_whole_ties_its_texts():
+    assert of(GEMMA)[1].is_tied
+    assert not of(LLAVA)[1].is_tied
+    assert of(LLAVA, tie_word_embeddings=True)[1].is_tied
+
+
+def test_images_are_seen_once():
+    model = from_config(LLAVA, "mine.json")
+    names = [block.name for block in blocks(model, Pass(Phase.PREFILL, 1, 600))]
+    assert names == ["embedding", "layer", "head"] * 2
+    assert len(blocks(model, Pass(Phase.DECODE, 1, 1, 600))) == 3
+    assert model.is_generating
+    assert model.max_positions == 4096
+
+
+@pytest.mark.parametrize(("key", "given"), [("text_config", "mamba"), ("vision_config", "pixtral")])
+def test_a_part_that_is_not_known_is_named(key, given):
+    message = f"mine.json: {key}.model_type is {given!r}; legal: "
+    with pytest.raises(BadInput, match="^" + re.escape(message)):
+        of(LLAVA, **{key: {"model_type": given}})

@@ -1,0 +1,64 @@
+import pytest
+
+from trnsim.workload.families.decoder_rows import ROWS
+from trnsim.workload.families.layer_kinds import grouped, sparse, windows
+from trnsim.workload.keys import Keys
+
+
+def of(model_type, layers=6, **given):
+    return windows(Keys(given, "mine.json"), ROWS[model_type], layers)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "given", "expected"),
+    [
+        ("llama", {}, [0] * 6),
+        ("llama", {"sliding_window": 8}, [0] * 6),
+        ("mistral", {"sliding_window": 8}, [8] * 6),
+        ("mistral", {"sliding_window": None}, [0] * 6),
+        ("mistral", {"sliding_window": 8, "use_sliding_window": False}, [0] * 6),
+        ("qwen2", {"sliding_window": 8}, [0] * 6),
+        (
+            "qwen2",
+            {"sliding_window": 8, "use_sliding_window": True, "max_window_layers": 4},
+            [0] * 4 + [8] * 2,
+        ),
+        ("gemma2", {"sliding_window": 8}, [8, 0] * 3),
+        ("gemma3_text", {"sliding_window": 8}, [8] * 5 + [0]),
+        ("gemma3_text", {"sliding_window": 8, "sliding_window_pattern": 3}, [8, 8, 0] * 2),
+        ("cohere2", {"sliding_window": 8}, [8, 8, 8, 0, 8, 8]),
+        ("llama4_text", {"attention_chunk_size": 8}, [8, 8, 8, 0, 8, 8]),
+        ("exaone4", {"sliding_window": 8, "sliding_window_pattern": "LLLG"}, [8, 8, 8, 0, 8, 8]),
+        (
+            "mistral",
+            {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"] * 3},
+            [8, 0] * 3,
+        ),
+    ],
+)
+def test_windows_of_layers(model_type, given, expected):
+    assert of(model_type, **given) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, [1, 1, 1, 1]),
+        ({"first_k_dense_replace": 1}, [0, 1, 1, 1]),
+        ({"decoder_sparse_step": 2}, [0, 1, 0, 1]),
+        ({"interleave_moe_layer_step": 2}, [0, 1, 0, 1]),
+        ({"moe_layer_freq": 2}, [1, 0, 1, 0]),
+        ({"mlp_only_layers": [3]}, [1, 1, 1, 0]),
+        ({"moe_layers": [1]}, [0, 1, 0, 0]),
+        ({"mlp_layer_types": ["dense", "sparse", "sparse", "dense"]}, [0, 1, 1, 0]),
+        ({"moe_layer_start_index": 1, "moe_layer_end_index": 2}, [0, 1, 1, 0]),
+        ({"moe_layer_end_index": -1}, [1, 1, 1, 1]),
+    ],
+)
+def test_which_layers_have_experts(given, expected):
+    assert sparse(Keys(given, "mine.json"), 4) == [bool(one) for one in expected]
+
+
+def test_kinds_are_counted_in_the_order_of_their_first():
+    assert grouped("aabab") == [("a", 3), ("b", 2)]
+    assert grouped("") == []

@@ -1,0 +1,56 @@
+from published_models import sides, t5
+
+from trnsim.workload.families.texts_to_texts import towers
+from trnsim.workload.keys import Keys
+
+T5 = t5(32, 3, 4, 48, words=100, num_decoder_layers=2)
+WHISPER = sides(32, 3, 4, 100, max_source_positions=15, max_target_positions=9, num_mel_bins=8)
+
+
+def of(config, model_type="t5"):
+    return towers(Keys(config, "mine.json"), model_type)
+
+
+def test_a_decoder_reads_the_encoder():
+    encoder, decoder = of(T5)
+    assert (encoder.depth, decoder.depth) == (3, 2)
+    own, cross = decoder.layers[0].attentions
+    assert (own.is_causal, own.is_cross) == (True, False)
+    assert (cross.is_causal, cross.is_cross) == (False, True)
+    assert own.head_dim == 64
+    assert decoder.has_cross_attention
+    assert not encoder.has_cross_attention
+
+
+def test_the_table_counts_once():
+    encoder, decoder = of(T5)
+    assert encoder.table_parameters == 100 * 32 + 32 * 4
+    assert decoder.table_parameters == 32 * 4
+    untied = of({**T5, "tie_word_embeddings": False})[1]
+    assert untied.parameters - decoder.parameters == 100 * 32
+
+
+def test_distances_are_scored_once_a_stack_or_once_a_layer():
+    assert [tower.layers[0].extra for tower in of(T5)] == [0, 0]
+    assert [tower.layers[0].extra for tower in of(T5, "umt5")] == [128, 128]
+
+
+def test_an_encoder_may_be_alone():
+    assert [one.name for one in of({**T5, "architectures": ["T5EncoderModel"]})] == ["encoder"]
+
+
+def test_sound_is_heard_by_two_convolutions():
+    encoder, decoder = of(WHISPER, "whisper")
+    first, second = encoder.before
+    assert (first.inputs, first.rows) == (24, 2)
+    assert (second.inputs, second.rows) == (96, 1)
+    assert (encoder.tokens, encoder.looked_up) == (15, 0)
+    assert (decoder.positions, decoder.is_table_shared) == (9, False)
+    assert decoder.layers[0].attentions[0].biases == 3 * 32
+
+
+def test_places_are_learned_or_not():
+    config = sides(32, 3, 4, 100, max_position_embeddings=20)
+    assert [one.positions for one in of(config, "bart")] == [22, 22]
+    assert [one.positions for one in of(config, "pegasus")] == [20, 20]
+    assert [one.positions for one in of(config, "m2m_100")] == [0, 0]

@@ -1,0 +1,49 @@
+"""Files with one key that is wrong: an error of ours that names it, or an answer."""
+
+import pytest
+from published_models import COUNTS
+
+from trnsim.errors import BadInput, NotModelled
+from trnsim.workload.captured import Captured, workload_of
+from trnsim.workload.operators import Pass, Phase, Split
+from trnsim.workload.passes import blocks
+
+WRONG = (-1, 0, 1, 3, 2**70, 1.5, float("nan"), float("inf"), True, False, "", "x", "7", [], [1])
+WRONG += ([None], [[]], [[1], 2], ["x"], {}, {"x": 1}, {"x": None}, None)
+EXTRA = (
+    *("architectures", "attention_bias", "attention_types", "decoder_sparse_step", "head_dim"),
+    *("id2label", "layer_types", "mlp_only_layers", "quantization_config", "rope_scaling"),
+    *("sliding_window", "sliding_window_pattern", "tie_word_embeddings", "torch_dtype"),
+)
+
+
+def places(config, inside=()):
+    """The path of each key, nested ones too."""
+    for key, value in config.items():
+        yield (*inside, key)
+        if isinstance(value, dict):
+            yield from places(value, (*inside, key))
+
+
+def put(config, path, value):
+    """A copy with another value at a path."""
+    key, *rest = path
+    return {**config, key: put(config[key], rest, value) if rest else value}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_wrong_value_is_refused_or_counted(name):
+    config, _ = COUNTS[name]
+    said = []
+    for path in (*places(config), *((key,) for key in EXTRA)):
+        for value in WRONG:
+            try:
+                found = workload_of(put(config, path, value), "mine.json")
+                if isinstance(found, Captured):
+                    continue
+                assert found.parameters > 0
+                assert blocks(found, Pass(Phase.TRAIN, 1, 4), Split(tensor=3, expert=2))
+            except (BadInput, NotModelled) as error:
+                said.append(str(error))
+    assert said
+    assert all("mine" in message for message in said)
