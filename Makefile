@@ -26,7 +26,7 @@ help: ## list the targets
 run: .venv/.run ## install without torch or jax, and print the demo
 	@$(BIN)/trnsim demo
 
-test: .venv/.test ## install what tests need, run every check and every test but the slow ones: six minutes on two cores
+test: .venv/.test ## install what tests need, run checks and every test but the slow ones: six minutes on two cores
 	@rm -rf build/test-costs
 	$(BIN)/python tests/suite/fast.py; status=$$?; \
 		$(BIN)/python tests/suite/costs.py build/test-costs build/test-costs.md; exit $$status

@@ -54,12 +54,14 @@ def test_summary_prints_time_lines_and_what_to_try(stored):
     assert "mfu_estimated_percent" not in text
 
 
+@pytest.mark.slow
 def test_summary_with_all_prints_every_figure(stored):
     text = printed("summary", "v1", "--all", cwd=stored)
     assert "mfu_estimated_percent" in text
     assert "the program has no collectives" in text
 
 
+@pytest.mark.slow
 def test_summary_of_several_targets_stands_side_by_side(stored):
     text = printed("summary", "v4", cwd=stored)
     header = next(line for line in text.splitlines() if line.split() == ["trn2", "trn3"])
@@ -75,6 +77,7 @@ def test_diff_says_what_changed_and_where(stored):
     assert row[:6] == ["HBM", "read", "32", "MiB", "6", "MiB"]
 
 
+@pytest.mark.slow
 def test_diff_compares_the_targets_that_both_have(stored):
     text = printed("diff", "v4", "v4", cwd=stored)
     assert text.count("verdict  as fast") == 2
@@ -91,6 +94,7 @@ def test_reports_without_a_common_target_are_refused(stored, tmp_path):
     assert "--on trn1,trn2" in message
 
 
+@pytest.mark.slow_but("summary")
 @pytest.mark.parametrize("command", ["view", "summary"])
 def test_a_missing_and_a_foreign_file_are_named_with_the_fix(command, stored):
     message = failure(command, "gone.json", cwd=stored)

@@ -44,6 +44,7 @@ def attend(*more, cwd):
     return trnsim("run", ATTENTION, "--input", "q.npy", "k.npy", "v.npy", *more, cwd=cwd)
 
 
+@pytest.mark.slow_but("trn2")
 @pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
 def test_attention_on_the_users_files_gives_numpys_values(tmp_path, arrays, target):
     done = attend("--on", target, "--output", "out.npy", cwd=tmp_path)
@@ -73,6 +74,7 @@ def test_the_report_is_written_and_holds_the_source_lines(tmp_path, arrays):
     assert "nc_matmul" in page
 
 
+@pytest.mark.slow
 def test_with_a_report_everything_is_written(tmp_path, arrays):
     assert arrays
     done = attend("--on", "trn1,trn2", "--report", "here", cwd=tmp_path)
@@ -151,6 +153,7 @@ def test_a_missing_array_is_named_with_the_fix(tmp_path):
     assert "fix: give a file that numpy.save wrote" in message
 
 
+@pytest.mark.slow
 def test_an_array_of_objects_is_refused(tmp_path):
     np.save(tmp_path / "o.npy", np.array([{}]), allow_pickle=True)
     message = failure(trnsim("run", ATTENTION, "--input", "o.npy", cwd=tmp_path))
@@ -165,6 +168,7 @@ def test_what_is_no_array_is_refused_without_advice_to_load_pickles(tmp_path):
     assert "pickle" not in message
 
 
+@pytest.mark.slow
 def test_an_archive_of_arrays_is_refused(tmp_path):
     np.savez(tmp_path / "several.npz", q=np.ones(3, np.float32))
     message = failure(trnsim("run", ATTENTION, "--input", "several.npz", cwd=tmp_path))
@@ -180,6 +184,7 @@ def test_float64_is_refused_by_name(tmp_path):
     assert "astype('float32')" in message
 
 
+@pytest.mark.slow
 def test_too_few_arrays_show_the_kernels_signature(tmp_path, arrays):
     assert arrays
     message = failure(trnsim("run", ATTENTION, "--input", "q.npy", cwd=tmp_path))
@@ -289,6 +294,7 @@ def test_a_program_and_a_kernel_run_on_ranks(tmp_path):
     assert "total on trn2" in stored.stdout, stored.stderr
 
 
+@pytest.mark.slow_but("more2---instance without --ranks")
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -94,6 +94,7 @@ def test_a_script_that_cannot_be_read_names_no_options():
     assert script.arranged(["none.py", "--on", "trn1"]) == ["--on", "trn1", "none.py", "--"]
 
 
+@pytest.mark.slow_but("import options")
 @pytest.mark.parametrize("library", ["import argparse", "import options"])
 def test_a_programs_own_output_is_the_programs(library, tmp_path):
     parse = (
@@ -120,6 +121,7 @@ def test_arguments_beside_an_input_are_refused(tmp_path):
 # What ran is reported
 
 
+@pytest.mark.slow_but("sys.exit(3)-3-")
 @pytest.mark.parametrize(
     ("ending", "status", "said"),
     [
@@ -162,6 +164,7 @@ def test_ctrl_c_ends_the_program_and_keeps_its_reports(tmp_path):
     assert reports(tmp_path) == {"same.html", "same.json"}
 
 
+@pytest.mark.slow
 def test_what_one_chip_refuses_another_reports(tmp_path):
     wide = f"np.float64 if os.environ[{TARGET_VARIABLE!r}] == 'trn1' else np.float32"
     call = f"import os\nsame(np.ones((8, 4), {wide}))\n"
@@ -179,6 +182,7 @@ def test_a_program_that_launches_nothing_and_exits_keeps_its_status(tmp_path):
     assert (done.returncode, done.stderr) == (0, "trnsim: prog.py launched no kernel\n")
 
 
+@pytest.mark.slow
 def test_a_file_that_exits_before_its_kernel_is_called_says_so(tmp_path):
     (tmp_path / "k.py").write_text(KERNELS + "sys.exit(0)\n")
     np.save(tmp_path / "a.npy", np.ones((8, 4), np.float32))

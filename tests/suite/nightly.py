@@ -55,6 +55,7 @@ PARTS = (
         "tests of JAX's platform",
         (*TESTS, "tests/jax", "tests/jax_versions", "--ignore=tests/jax/stablehlo"),
     ),
+    Part("types by a second checker", ("-m", "basedpyright", "--level", "error")),
     Part(
         "published rows",
         (
