@@ -103,11 +103,6 @@ BAD = [
     ("--trace no.jsonl", r"cannot read no.jsonl"),
     ("--trace x --input-len 5", r"both --trace and --input-len given; legal: one of them"),
     ("--save-trace x", r"--save-trace of a load that follows from the layout, which is searched"),
-    ("--batch 8", r"--batch is no option any more\n  fix: give --max-num-seqs instead"),
-    ("--context 8", r"--context is no option any more\n  fix: give --input-len instead"),
-    ("--output-tokens 8", r"--output-tokens is no option any more\n  fix: give --output-len inste"),
-    ("--chips 8", r"--chips is no option any more\n  fix: give --tensor-parallel-size, in ranks,"),
-    ("--compiled", r"--compiled is no option any more\n  fix: give trnsim compile"),
 ]  # fmt: skip
 
 

@@ -119,11 +119,6 @@ def test_another_purchase_kind_is_asked_for_by_name():
     assert "63.30 USD/h on_demand us-east-1 2025-06-23..2026-07-20" in output
 
 
-def test_tokens_of_a_step_are_no_option_any_more():
-    with pytest.raises(BadInput, match=r"^--batch-tokens 4e6 is no .*\n  fix: give --global-batch"):
-        run(CONFIG, "--on", "trn2", "--batch-tokens", "4e6")
-
-
 @pytest.mark.parametrize("given", ["8,000", "8.000", "8.000,5", "8k", ""])
 @pytest.mark.parametrize("option", ["--tokens", "--sequence", "--global-batch", "--instances"])
 def test_a_number_that_may_be_another_is_refused(option, given):

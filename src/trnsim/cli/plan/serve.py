@@ -51,37 +51,10 @@ _LEAST: Final = 1000
 _MINUTE_S: Final = 60.0
 _MOST: Final = 100_000
 _WAVES: Final = 4
-_GONE: Final = {
-    "batch": "--max-num-seqs",
-    "context": "--input-len",
-    "output_tokens": "--output-len",
-    "chips": "--tensor-parallel-size, in ranks,",
-    "compiled": "trnsim compile for one layer",
-}
-"""Options of earlier versions, and what is given today."""
 
 
 def _wholes(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, metavar="NUMBER,...")
-
-
-def _no_longer(context: typer.Context, parameter: Any, given: Any) -> Any:
-    """Refuse an option of an earlier version.
-
-    Raises:
-        BadInput: always where it is given.
-    """
-    del context
-    if given:
-        name = "--" + str(parameter.name).replace("_", "-")
-        raise BadInput(
-            f"{name} is no option any more", fix=f"give {_GONE[str(parameter.name)]} instead"
-        )
-    return given
-
-
-def _gone() -> Any:
-    return typer.Option(hidden=True, callback=_no_longer)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,11 +115,6 @@ class Asked:
     mixed_prices: MixedPrices = False
     emit: Annotated[str | None, typer.Option(help="Print commands that start it: vllm.")] = None
     as_json: AsJson = False
-    batch: Annotated[str | None, _gone()] = None
-    context: Annotated[str | None, _gone()] = None
-    output_tokens: Annotated[str | None, _gone()] = None
-    chips: Annotated[str | None, _gone()] = None
-    compiled: Annotated[bool, _gone()] = False
 
     def options(self) -> Options:
         """Of the server."""

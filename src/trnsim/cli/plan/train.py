@@ -65,20 +65,6 @@ _DOUBLINGS: Final = 3
 """Of the smallest number of instances, for the front of one platform."""
 
 
-def _no_longer(given: Any) -> Any:
-    """Refuse an option of an earlier version.
-
-    Raises:
-        BadInput: always where it is given.
-    """
-    if given is not None:
-        raise BadInput(
-            f"--batch-tokens {given} is no option any more",
-            fix="give --global-batch, in sequences: tokens of a step / tokens of a sequence",
-        )
-    return given
-
-
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What the command line says."""
@@ -150,7 +136,6 @@ class Options:
         str | None, typer.Option(help="Print a file that starts it: torchrun, sbatch or k8s.")
     ] = None
     as_json: AsJson = False
-    batch_tokens: Annotated[str | None, typer.Option(hidden=True, callback=_no_longer)] = None
 
     def effort(self, platforms: int, tell: Callable[[str], None]) -> Effort:
         """Of a search; one platform's smallest number of instances has its doublings beside it."""
