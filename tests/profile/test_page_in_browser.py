@@ -57,6 +57,14 @@ def page(tmp_path, timeline, ran):
     return write_page(report_of([ran(timeline, title="Tiles </script> & <b>")]), tmp_path)
 
 
+def test_what_is_hidden_takes_no_room(page, tmp_path):
+    script = (
+        'document.body.dataset.drawn = [...document.querySelectorAll("[hidden]")].filter('
+        '(one) => getComputedStyle(one).display !== "none").length'
+    )
+    assert 'data-drawn="0"' in rendered(page, tmp_path, script=script)
+
+
 def test_the_page_draws_every_instruction(page, tmp_path, timeline):
     document = rendered(page, tmp_path)
     assert attribute(document, "visible-instructions") == len(timeline)
