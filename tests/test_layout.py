@@ -55,8 +55,8 @@ COVERED = {
     "demo/kernel_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
     "demo/mistake_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
     "demo/training_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
-    "system/workload/families/decoder_rows.py": (
-        "system/workload/families/test_decoders.py",
+    "workload/families/decoder_rows.py": (
+        "workload/families/test_decoders.py",
         "the rows that it reads; tests/clients/test_workload_counts.py counts each",
     ),
     "torch/models/diffusion.py": (
