@@ -191,16 +191,13 @@ def run(
     if has_current_core():
         current_core().refuse_capture("it runs another kernel by trnsim.run")
     chip = arch.target(target)
+    said = {"numerics": numerics, "races": races, "capacity": capacity, "order": order}
     if ranks is None:
         given = {**kwargs, **(kernel_kwargs or {})}
-        how = (numerics, races, capacity)
-        return _begun(
-            lambda: collected(
-                launch(kernel, args, given, chip, *how, order=order, told=_tell_of_team)
-            )
-        )
+        found = begun(kernel, args, given, chip, **said)
+        _warn_of_spills(found)
+        return found
     of_the_world = {name: kwargs.pop(name) for name in _OF_A_WORLD if name in kwargs}
-    said = {"numerics": numerics, "races": races, "capacity": capacity, "order": order}
     given = {**kwargs, **(kernel_kwargs or {})}
     return _on_ranks(kernel, args, given, chip, ranks=ranks, **said, **of_the_world)
 
@@ -266,18 +263,30 @@ def untold() -> Generator[None]:
         listeners[:] = kept
 
 
-def _begun(start: Callable[[], Run]) -> Run:
-    """A run that the listeners are told of."""
+def begun(
+    kernel: Launchable,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    chip: arch.Target,
+    **how: Any,
+) -> Run:
+    """As `launch`; the listeners are told of the run, and it is collected."""
     for one in tuple(listeners):
         one.begins()
     try:
-        found = start()
+        found = collected(launch(kernel, args, kwargs, chip, **how, told=_tell_of_team))
         for one in listeners:
             one.ended(found)
     finally:
         for one in listeners:
             one.left()
     return found
+
+
+def _warn_of_spills(run: Run) -> None:
+    """Warn of what a run spilled, unless a surrounding `collecting` block tells of it."""
+    if _collector.get() is None:
+        warn_of_spills(run.overfull)
 
 
 def _tell_of_team(team: Team, title: str) -> None:
@@ -291,6 +300,7 @@ def _on_ranks(kernel: Launchable, *args: Any, **how: Any) -> World:
 
     found = run_world(kernel, *args, **how)
     collected(found.runs[0])
+    _warn_of_spills(found.runs[0])
     worlds = _worlds.get()
     if worlds is not None:
         worlds.append(found)
@@ -384,19 +394,16 @@ def check_words(**given: object) -> None:
         legal = _LEGAL_WORDS[name]
         if word not in legal:
             raise BadInput(
-                f"run({name}={word!r}); legal: {', '.join(map(_quoted, legal))}",
+                f"run({name}={word!r}); legal: {', '.join(map(_QUOTED, legal))}",
                 fix=f'leave {name} out, or pass {name}="warn" to be told and go on',
             )
-
-
-def _quoted(word: str) -> str:
-    return f'"{word}"'
 
 
 _COLLECTED: Final = 100_000
 """New objects after which cycles are looked for during a run; a program has millions."""
 _OF_A_WORLD: Final = ("inputs", "lnc", "instance")
 """Keywords that are the run's with `ranks`, and the kernel's without."""
+_QUOTED: Final = '"{}"'.format
 _LEGAL_WORDS = {"races": ("raise", "warn"), "capacity": ("spill", "raise", "warn")}
 _watch: ContextVar[Callable[[str], None] | None] = ContextVar("trnsim_watch", default=None)
 
@@ -475,14 +482,9 @@ _collector: ContextVar[list[Run] | None] = ContextVar("trnsim_runs", default=Non
 
 
 def collected(run: Run) -> Run:
-    """`run`, after it has been added to the list of a surrounding `collecting` block.
-
-    Where there is none, nobody else tells the user of spills.
-    """
+    """`run`, after it has been added to the list of a surrounding `collecting` block."""
     collector = _collector.get()
-    if collector is None:
-        warn_of_spills(run.overfull)
-    else:
+    if collector is not None:
         collector.append(run)
     return run
 

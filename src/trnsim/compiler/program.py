@@ -38,7 +38,7 @@ from trnsim.lower.legalize import legalize
 from trnsim.lower.lowering import check_kernel, evaluate
 from trnsim.nki import language as nl
 from trnsim.nki.kernel import Kernel
-from trnsim.runs import Run, collected, launch, run
+from trnsim.runs import Run, begun, collected, launch
 from trnsim.timing.occupancy import Integers
 
 Array = np.ndarray[Any, Any]
@@ -208,7 +208,7 @@ def trace(
         by_number = dict(zip((value.number for value in graph.inputs), arrays, strict=True))
         asked = made[0].asked if made else ()
         parts = tuple(one.of(by_number[one.number]) for one in asked)
-        found = run(issued, arrays, parts, target=target)
+        found = begun(issued, (arrays, parts), {}, chip)
     else:
         found = collect()
     last = emissions[-1]

@@ -63,9 +63,12 @@ def test_logarithms_are_those_of_the_sums():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("chip", "most"), [("trn2", 2.2), ("trn3", 2.2), ("trn1", 4.5)])
+@pytest.mark.parametrize(("chip", "most"), [("trn2", 2.5), ("trn3", 2.4), ("trn1", 4.5)])
 def test_engines_work_at_once(chip, most):
-    """Maxima and exponentials read PSUM once, at one score a lane and cycle; trn1 has one port."""
+    """Maxima and exponentials read PSUM once, at one score a lane and cycle; trn1 has one port.
+
+    Of PSUM's eight banks each product keeps one until it was read.
+    """
     made = Made("bfloat16")
     query, key, value = (made.given(1, heads, 2048, 128) for heads in (4, 1, 1))
     shape = (1, 1, 4, 2048, 128)
