@@ -63,7 +63,10 @@ class Copy:
         """The first of the tests, of those names if any are given, that fails; or None."""
         chosen = f"{CHIP} and ({names})" if names else CHIP
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "--tb=no", "-rfE"]
-        command += ["-p", "no:cacheprovider", "--hypothesis-seed=0", "-k", chosen, *tests]
+        command += ["-p", "no:cacheprovider", "--hypothesis-seed=0"]
+        if not Path(tests[0]).is_absolute():  # our conftest.py knows the profile
+            command += ["--hypothesis-profile=nightly"]
+        command += ["-k", chosen, *tests]
         with tempfile.TemporaryFile("w+") as output:
             options = {"cwd": ROOT, "env": self._environment, "start_new_session": True}
             with subprocess.Popen(command, stdout=output, stderr=output, **options) as child:

@@ -98,6 +98,8 @@ def test_choices(agree):
 def test_mixtures(agree):
     agree(torch.lerp, X, Y, 0.25)
     agree(lambda x, y: torch.addcmul(x, x, y, value=0.5), X, Y)
+    # A tensor without dimensions is no reason for a wider result.
+    agree(torch.addcmul, X.bfloat16(), Y.bfloat16(), torch.tensor(0.5), tolerance=2.0**-7)
     agree(lambda x, y: torch.addcdiv(x, x, y, value=0.5), X, Y)
     agree(lambda x, y: torch.sub(x, y, alpha=3), X, Y)
     agree(lambda x: 2 - x, X)
