@@ -1,4 +1,4 @@
-"""What a program lacks where results have no room in SBUF, in one sentence."""
+"""The sentence that tells of results without room in SBUF."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOLD: Final = 0.05
 
 
 def crowded(programs: Sequence[Figures], target: str) -> str:
-    """What does not fit, from which size on, and what helps; nothing where little crosses HBM.
+    """A sentence on results that have no room in SBUF, and what helps; "" where few cross HBM.
 
     Results grow with the tokens or images of a step, so the share of them that fits is that of the
     bytes.

@@ -200,7 +200,7 @@ class Program:
         return made
 
     def _before_too(self, index: int, others: Iterable[int]) -> Before:
-        """What an instruction comes after, others too."""
+        """The instructions that an instruction comes after, with others added."""
         waits_for, follows = set(self.waits_for(index)), set(self.follows(index))
         engine = self.instruction(index).engine
         for earlier in others:
