@@ -145,7 +145,7 @@ def _backward(
 
 
 class _Batch(NamedTuple):
-    """What is computed at once, as views ``[B, L, H, D]`` of a call's tensors.
+    """The operands that are computed at once, as views ``[B, L, H, D]`` of a call's tensors.
 
     Attributes:
         piece: its places in sequences laid end to end; None where the tensors are a batch.
