@@ -56,13 +56,14 @@ def test_the_decision_is_the_one_expected(name, predictor):
     assert chip == said["chip"]
 
 
-@pytest.mark.slow_cases("games")
+@pytest.mark.slow_cases("games", "frontier", "helpdesk", "travel", "proteins", "recipes")
 @pytest.mark.parametrize("name", NAMES)
 def test_no_decision_changes_over_twenty_seeds(name, predictor):
     found = [decided(name, predictor, replace(ASKED, seed=seed)) for seed in range(20)]
     assert len({(one.verdict, one.best) for one in found}) == 1
 
 
+@pytest.mark.slow_cases("games")
 @pytest.mark.parametrize("name", NAMES)
 def test_staying_saves_nothing(name, predictor):
     found = decided(name, predictor)
