@@ -200,7 +200,9 @@ def test_an_order_says_by_how_much_the_tensor_engine_is_slowed(core_v2, core_v3)
         assert stretches[0] == 1
         assert (stretches[1] > 1.5) is is_slower
         assert all(after <= before for before, after in pairwise(stretches[1:]))
-        assert bool(order.limits[0].steps(1)) is is_slower
+        ramps = order.limits[0].steps(1)
+        (schedule,) = replay(programs, core, order)
+        assert [began_s for began_s, _, _ in ramps] == [schedule.start_s[1]] * is_slower
 
 
 def test_a_launch_may_have_more_cores_than_a_byte_counts(core_v3):
