@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from trnsim.dtypes import UINT8
 from trnsim.isa import DmaCopy, Engine, Memset, TensorCopy
-from trnsim.memory import Memory, Tile
-from trnsim.program import capacity_bytes, fitted
+from trnsim.memory import Memory, Tile, capacity_bytes
+from trnsim.program import fitted
 from trnsim.program.rooms import in_rooms
 from trnsim.timing import timelines
 from trnsim.timing.compiler_policy import policy_of

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from trnsim.dtypes import FLOAT32, UINT8
 from trnsim.errors import OutOfMemory
 from trnsim.isa import DmaCopy, Engine, Memset, TensorCopy, TensorScalar, TensorTensor
-from trnsim.memory import Memory, Tile
-from trnsim.program import capacity_bytes, fitted, peak
+from trnsim.memory import Memory, Tile, capacity_bytes
+from trnsim.program import fitted, peak
 from trnsim.program.spill import NEXT, spilled
 from trnsim.timing import timelines
 from trnsim.timing.occupancy import occupancy

@@ -4,6 +4,7 @@ from trnsim.memory.access import AccessPattern
 from trnsim.memory.allocation import CoreMemory, HbmBytes, SharedTensors
 from trnsim.memory.box import Box
 from trnsim.memory.bytemask import ByteMap, ByteMask
+from trnsim.memory.capacity import capacity_bytes, capacity_source
 from trnsim.memory.index import Index, Register, ScalarIndex, SnakeIndex, VectorIndex
 from trnsim.memory.layout import Layout
 from trnsim.memory.storage import Memory, Storage
@@ -26,4 +27,6 @@ __all__ = [
     "Storage",
     "Tile",
     "VectorIndex",
+    "capacity_bytes",
+    "capacity_source",
 ]

@@ -13,6 +13,7 @@ from trnsim.arch import advised, has_dtype, where
 from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory, user_line
 from trnsim.memory.access import AccessPattern
 from trnsim.memory.box import Box
+from trnsim.memory.capacity import capacity_bytes, capacity_source
 from trnsim.memory.layout import Layout, layout_of
 from trnsim.memory.place import Places
 from trnsim.memory.storage import Memory, PlacedStorage, Storage
@@ -98,11 +99,7 @@ class CoreMemory:
 
     def capacity_bytes(self, memory: Memory) -> int:
         """Bytes per partition of an on-chip memory; bytes of the logical core's HBM."""
-        if memory is Memory.SBUF:
-            return int(self._core.sbuf_partition_bytes)
-        if memory is Memory.PSUM:
-            return self._core.psum_banks * self._core.psum_bank_bytes
-        return int(self._core.hbm_bytes)
+        return capacity_bytes(self._core, memory)
 
     def allocate(
         self,
@@ -220,7 +217,7 @@ class CoreMemory:
                 f"exceeds {memory.value} of {self._core.name}: {partitions} partitions x "
                 f"{capacity} bytes",
                 fix="choose an address that leaves room for the whole tensor",
-                source=self._core.sbuf_partition_bytes.provenance.source,
+                source=capacity_source(self._core, memory),
             )
         dense = AccessPattern.dense(shape, dtype.itemsize, pitch_bytes=capacity)
         pattern = AccessPattern(
@@ -284,5 +281,5 @@ class CoreMemory:
                 f"a {memory.value} tensor of shape {shape} {dtype} needs {needed} bytes{per}; "
                 f"{core.name} has {capacity}{per}",
                 fix="tile the tensor so that a part of it is on chip at a time",
-                source=core.sbuf_partition_bytes.provenance.source,
+                source=capacity_source(core, memory),
             )

@@ -11,7 +11,6 @@ from trnsim.program.executable import Executable
 from trnsim.program.liveness import Peak, check_capacity, fitted, peak
 from trnsim.program.program import Checked, Program, StorageUse
 from trnsim.program.records import Call, Records
-from trnsim.program.rooms import capacity_bytes
 from trnsim.program.team import SharedMemoryObserver, Team
 
 __all__ = [
@@ -26,7 +25,6 @@ __all__ = [
     "SharedMemoryObserver",
     "StorageUse",
     "Team",
-    "capacity_bytes",
     "check_capacity",
     "current_core",
     "fitted",

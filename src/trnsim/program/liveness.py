@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trnsim.errors import OutOfMemory
-from trnsim.memory import Memory
-from trnsim.program.rooms import capacity_bytes, capacity_source, in_rooms
+from trnsim.memory import Memory, capacity_bytes, capacity_source
+from trnsim.program.rooms import in_rooms
 from trnsim.program.spill import NEXT, Spill, spilled
 
 if TYPE_CHECKING:

@@ -14,28 +14,15 @@ from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
 from trnsim.isa import Engine
-from trnsim.memory import Memory
+from trnsim.memory import capacity_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from trnsim.arch import NeuronCore
+    from trnsim.memory import Memory
     from trnsim.program.program import Program
 
 _DMA = Engine.dma
-
-
-def capacity_bytes(core: NeuronCore, memory: Memory) -> int:
-    """Bytes of a partition of an on-chip memory."""
-    if memory is Memory.SBUF:
-        return int(core.sbuf_partition_bytes)
-    return core.psum_banks * core.psum_bank_bytes
-
-
-def capacity_source(core: NeuronCore, memory: Memory) -> str:
-    """The source of `capacity_bytes`."""
-    fact = core.sbuf_partition_bytes if memory is Memory.SBUF else core.psum_bank_bytes
-    return fact.provenance.source
 
 
 class Room:

@@ -24,12 +24,19 @@ from typing import TYPE_CHECKING, Final
 from trnsim.dtypes import FLOAT32, UINT8
 from trnsim.errors import OutOfMemory
 from trnsim.isa import DmaCopy, Engine, TensorCopy
-from trnsim.memory import AccessPattern, Memory, Storage, Tile
+from trnsim.memory import (
+    AccessPattern,
+    Memory,
+    Storage,
+    Tile,
+    capacity_bytes,
+    capacity_source,
+)
 from trnsim.memory.storage import next_serial
 from trnsim.program.dependencies import Before
 from trnsim.program.parts import NEVER, Access, Division, Kind, Part
 from trnsim.program.program import Checked, Program, StorageUse
-from trnsim.program.rooms import Room, capacity_bytes, capacity_source
+from trnsim.program.rooms import Room
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

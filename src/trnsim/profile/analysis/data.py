@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from trnsim.memory import Memory
+from trnsim.memory import Memory, capacity_bytes
 from trnsim.profile.analysis.advice import advise
 from trnsim.profile.analysis.gains import gains
 from trnsim.profile.analysis.roofline import roofline
 from trnsim.profile.measures.core import Core
 from trnsim.profile.measures.lines import line_text, time_by_line
-from trnsim.program import capacity_bytes
 from trnsim.timing.occupancy import columns, critical_steps, occupancy
 
 if TYPE_CHECKING:

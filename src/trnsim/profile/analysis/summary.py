@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.errors import BadInput
 from trnsim.facts import Evidence
 from trnsim.isa import Engine
-from trnsim.memory import Memory
+from trnsim.memory import Memory, capacity_bytes
 from trnsim.profile.analysis.faster import faster_gains_s
 from trnsim.profile.measures.metrics import Value, Values, measure
 from trnsim.profile.measures.traffic import Totals
 from trnsim.profile.units import bytes_text, percent_text, rate_text, time_text
-from trnsim.program import capacity_bytes
 from trnsim.timing.expectation import unseen_error
 from trnsim.timing.occupancy import critical_steps, occupancy
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from trnsim.isa import Engine
-from trnsim.memory import Memory
+from trnsim.memory import Memory, capacity_bytes
 from trnsim.profile.measures.core import Core, ns
 from trnsim.profile.measures.schema import Table
-from trnsim.program import capacity_bytes
 from trnsim.timing.occupancy import lives
 
 if TYPE_CHECKING:
