@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.serve.demand import Slo, kept_busy
 from trnsim.system.serve.figures import once
 from trnsim.system.serve.load import Synthetic, lengths

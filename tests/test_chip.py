@@ -25,8 +25,8 @@ from trnsim.isa.reference.example import examples
 from trnsim.memory import Memory
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
+from trnsim.place.machine import compared, machine
 from trnsim.profile.measures.metrics import measure
-from trnsim.system.machine import compared, machine
 
 SOURCE = Path(trnsim.__file__).parent
 PAGE = "a page of NeuronCore-v5"

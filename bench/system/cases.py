@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from trnsim.errors import EmulatorError
-from trnsim.system.links import Spread, exchange
+from trnsim.place.links import Spread, exchange
 from trnsim.workload.config import read
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.passes import blocks

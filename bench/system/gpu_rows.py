@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from trnsim.estimate.gpu import gpu_times
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.train import memory
 from trnsim.system.train.layout import Layout
 from trnsim.system.train.step import Steps

@@ -15,9 +15,9 @@ from pathlib import Path
 from trnsim.errors import EmulatorError
 from trnsim.estimate.choice import layer_times
 from trnsim.estimate.few import elements
+from trnsim.place.machine import machine
 from trnsim.system.infer.fused import fused
 from trnsim.system.infer.parts import Asked, inference
-from trnsim.system.machine import machine
 from trnsim.workload.captured import Captured, blocks_of
 
 HERE = Path(__file__).parent

@@ -20,8 +20,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from trnsim.place.machine import machine
 from trnsim.system import search
-from trnsim.system.machine import machine
 from trnsim.system.train.best import point
 from trnsim.system.train.candidates import Asked, fitting, layouts
 from trnsim.system.train.step import Steps

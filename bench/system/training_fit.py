@@ -23,7 +23,7 @@ INSTANCE = "trn1.32xlarge"
 
 def seconds(case, encode, passes):
     """A step of a case by the planner."""
-    from trnsim.system.machine import machine  # noqa: PLC0415  pages without training need none
+    from trnsim.place.machine import machine  # noqa: PLC0415  pages without training need none
     from trnsim.system.train import memory  # noqa: PLC0415
     from trnsim.system.train.step import Steps  # noqa: PLC0415
 

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import catalogue
 from trnsim.cli import app
-from trnsim.system.machine import compared, platforms, trainiums
+from trnsim.place.machine import compared, platforms, trainiums
 
 
 def run(*arguments):

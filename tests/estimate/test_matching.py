@@ -7,7 +7,7 @@ from trnsim.errors import BadInput
 from trnsim.estimate.matching import check, check_used
 from trnsim.estimate.measured import read
 from trnsim.estimate.table import signature
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 
 TRN1 = machine("trn1")

@@ -45,7 +45,7 @@ FOLDERS = {
     "compiler": ("compiler",),
     "torch": ("torch", "graph"),
     "lower": ("lower", "isa", "nki"),
-    "planning": ("system", "workload", "estimate", "decide", "profile", "price"),
+    "planning": ("system", "place", "workload", "estimate", "decide", "profile", "price"),
 }
 """Parts of tests by the folders that they run; what lies in none of them is a part by itself."""
 

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from trnsim.errors import BadInput
+from trnsim.place.machine import machine
 from trnsim.system.holding import holding, weights_bytes
-from trnsim.system.machine import machine
 from trnsim.system.serve import memory
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Split

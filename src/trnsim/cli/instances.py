@@ -14,9 +14,9 @@ from trnsim.cli.price_text import remark
 from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.formatting import clipped, parse_whole, text_table
+from trnsim.place.machine import machine
 from trnsim.price import KINDS, Quote, quote
 from trnsim.system.holding import holding, weights_bytes
-from trnsim.system.machine import machine
 from trnsim.workload.config import read
 from trnsim.workload.resident import cache_bytes
 

@@ -19,9 +19,9 @@ from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, catalogue
 from trnsim.decide.times.training import MOST_TIMED
 from trnsim.errors import BadInput
+from trnsim.place.machine import platforms
 from trnsim.price import Quote, quote, why_not
 from trnsim.price.payback import HOURS_PER_MONTH
-from trnsim.system.machine import platforms
 
 if TYPE_CHECKING:
     from trnsim.decide.inventory.workload import Workload

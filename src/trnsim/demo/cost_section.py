@@ -9,7 +9,7 @@ from trnsim.arch.catalogue import Catalogue
 from trnsim.decide.times.families import TRAINING
 from trnsim.demo import examples
 from trnsim.formatting import amounts, durations, text_table
-from trnsim.system.machine import compared
+from trnsim.place.machine import compared
 from trnsim.system.train.best import Effort
 from trnsim.system.train.estimate import estimate as train
 from trnsim.workload import config as configs

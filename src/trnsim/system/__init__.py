@@ -1,7 +1,6 @@
-"""Chip, instance, UltraServer and fleet: closed forms for time and cost above one node.
+"""Plans: serving, training, inference, fleets and published claims, over the times of `estimate`.
 
-``model`` reads a model's shape, ``platform`` gives the facts of an instance, ``training`` estimates
-time and cost, ``serve`` runs requests through a server step by step, ``assess`` decides for an
-inventory of workloads, and ``claims`` checks published claims. Every estimate is an interval and
-says what it is based on.
+``serve`` runs requests through a server step by step, ``train`` searches layouts of a training
+step, ``infer`` passes items through copies of a model, ``fleet`` shares instances by the hour, and
+``claims`` checks published claims. Every answer is an interval and says what it is based on.
 """

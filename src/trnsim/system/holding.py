@@ -25,7 +25,7 @@ from trnsim.workload.resident import (
 )
 
 if TYPE_CHECKING:
-    from trnsim.system.machine import Machine
+    from trnsim.place.machine import Machine
     from trnsim.workload.architecture import Architecture
 
 

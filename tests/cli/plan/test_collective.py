@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from trnsim.cli import app
 from trnsim.errors import EmulatorError
-from trnsim.system.links import Spread, exchange
+from trnsim.place.links import Spread, exchange
 
 
 def run(*arguments):

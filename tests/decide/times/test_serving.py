@@ -6,7 +6,7 @@ from workload_cases import SMALL, shaped, workload
 from trnsim.decide.inventory.workload import Shape, Slo
 from trnsim.decide.times.serving import speed
 from trnsim.errors import EmulatorError
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.serve.demand import kept_busy
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.plan import plan

@@ -8,11 +8,11 @@ from infer_models import BERT, CLIP, RESNET, UNET, VIT, pipeline, write
 from trnsim.arch.catalogue import catalogue, parse, read_rows
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.estimate.choice import layer_times
+from trnsim.place.machine import machine
 from trnsim.price import quote
 from trnsim.system.infer import estimate as module
 from trnsim.system.infer.estimate import estimate
 from trnsim.system.infer.parts import Asked
-from trnsim.system.machine import machine
 from trnsim.workload import captured
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Block, Elementwise, Pass, Phase, Product

@@ -1,5 +1,5 @@
 from trnsim.facts import Evidence
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.serve import constants
 
 

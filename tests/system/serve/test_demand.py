@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.serve.demand import Demand, Slo, kept_busy, request_s
 from trnsim.system.serve.figures import Figures
 from trnsim.system.serve.load import Request, Synthetic, lengths

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.serve.figures import WAITING, once, serve, transfer_s
 from trnsim.system.serve.load import Lengths, Request, Synthetic
 from trnsim.system.serve.options import Options

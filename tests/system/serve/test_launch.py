@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trnsim.errors import NotModelled
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.serve.launch import vllm
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.server import deploy

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trnsim.errors import BadInput, OutOfMemory
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.serve.demand import Demand, Slo, kept_busy, request_s
 from trnsim.system.serve.load import Lengths, Request, Synthetic
 from trnsim.system.serve.options import Options

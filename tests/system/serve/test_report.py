@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.serve import report
 from trnsim.system.serve.demand import Demand, kept_busy
 from trnsim.system.serve.load import Lengths, Synthetic

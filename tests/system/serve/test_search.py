@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from trnsim.errors import OutOfMemory
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.serve.demand import Slo, kept_busy
 from trnsim.system.serve.load import Lengths, Synthetic
 from trnsim.system.serve.options import Options

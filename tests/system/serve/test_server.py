@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trnsim.errors import BadInput, NotModelled, OutOfMemory
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.serve.engine import Role
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.server import (

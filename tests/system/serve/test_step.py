@@ -8,7 +8,7 @@ import pytest
 
 from trnsim.arch.catalogue import parse, read_rows
 from trnsim.estimate.few import FewConstants
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.serve import step
 from trnsim.system.serve.step import (
     PARTS,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.train.layout import Layout
 from trnsim.workload.config import from_config
 

@@ -1,8 +1,8 @@
 import pytest
 
 from trnsim.errors import BadInput, OutOfMemory
+from trnsim.place.machine import machine
 from trnsim.system import search
-from trnsim.system.machine import machine
 from trnsim.system.train.best import Effort, _Search, best, front, point
 from trnsim.system.train.candidates import Asked, fitting, layouts
 from trnsim.system.train.layout import Layout

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.train import memory
 from trnsim.system.train.candidates import Asked, _needed, fitting, layouts, least
 from trnsim.system.train.layout import check

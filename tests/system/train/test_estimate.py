@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from trnsim.errors import BadInput
 from trnsim.estimate.measured import read
 from trnsim.facts import Evidence
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.train.best import Effort
 from trnsim.system.train.candidates import Asked
 from trnsim.system.train.estimate import SHAPELESS, estimate, usual, usual_batch

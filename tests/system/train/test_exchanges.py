@@ -1,6 +1,6 @@
 import pytest
 
-from trnsim.system.links import Spread, exchange
+from trnsim.place.links import Spread, exchange
 from trnsim.system.train.exchanges import exchanges
 
 

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from unfolded import Unfolded
 
 from trnsim.estimate.few import FewConstants
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.train import pipeline
 from trnsim.system.train.layout import Layout, is_legal
 from trnsim.system.train.step import Steps

@@ -4,7 +4,7 @@ import subprocess
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.train.launch import KINDS, text
 from trnsim.system.train.layout import Layout
 

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.system.links import Spread
-from trnsim.system.machine import machine
+from trnsim.place.links import Spread
+from trnsim.place.machine import machine
 from trnsim.system.train.layout import Layout, check, is_legal
 
 

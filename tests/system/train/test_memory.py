@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from trnsim.errors import OutOfMemory
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.train import memory
 from trnsim.system.train.layout import Layout
 from trnsim.workload.architecture import PLAIN, Architecture, Attention, Layer, Mlp, Tower

@@ -13,13 +13,13 @@ from trnsim.estimate.few import FewConstants
 from trnsim.fabric import exchange as collectives
 from trnsim.fabric import fabric
 from trnsim.facts import Evidence, Provenance, Rate
-from trnsim.system.links import neuron
-from trnsim.system.machine import machine
+from trnsim.place.links import neuron
+from trnsim.place.machine import machine
 from trnsim.system.train import exchanges
 from trnsim.system.train.layout import Layout
 from trnsim.system.train.step import Steps
 
-link_lines = import_module("trnsim.system.links.exchange")
+link_lines = import_module("trnsim.place.links.exchange")
 INSIDE = (collectives.exchange,)
 FACT = Provenance(Evidence.DOCUMENTED, "a test")
 FAST = FewConstants(2e13, 1e15, 1.0, 0.0, 0.1, "a test")

@@ -4,7 +4,7 @@ import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 
 from trnsim.errors import BadInput
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.train import pipeline
 from trnsim.system.train.layout import Layout
 from trnsim.system.train.step import Steps

@@ -14,9 +14,9 @@ from trnsim.errors import BadInput
 from trnsim.fabric.choice import KINDS
 from trnsim.facts import Interval
 from trnsim.formatting import amount, durations, enumerated, text_table
-from trnsim.system.links import ExchangeTime, Spread, alone
-from trnsim.system.links.exchange import ranks_of
-from trnsim.system.machine import Machine, machine
+from trnsim.place.links import ExchangeTime, Spread, alone
+from trnsim.place.links.exchange import ranks_of
+from trnsim.place.machine import Machine, machine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

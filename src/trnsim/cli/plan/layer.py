@@ -19,8 +19,8 @@ from trnsim.estimate.compiling import compiled, layer_of
 from trnsim.estimate.measured import read as read_measured
 from trnsim.estimate.table import signature
 from trnsim.formatting import enumerated
+from trnsim.place.machine import machine
 from trnsim.profile.units import time_text
-from trnsim.system.machine import machine
 from trnsim.workload.config import read
 from trnsim.workload.operators import Pass, Phase
 

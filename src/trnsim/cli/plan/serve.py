@@ -31,7 +31,7 @@ from trnsim.cli.progress import progress
 from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_whole
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.serve import launch, report, trace
 from trnsim.system.serve.demand import Demand, Slo
 from trnsim.system.serve.events import Router

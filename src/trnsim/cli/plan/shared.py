@@ -13,8 +13,8 @@ from trnsim.cli.price_text import credits_told
 from trnsim.errors import BadInput
 from trnsim.estimate.measured import read
 from trnsim.formatting import enumerated, parse_number, parse_whole
+from trnsim.place.machine import compared
 from trnsim.price import KINDS, caveats
-from trnsim.system.machine import compared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -37,7 +37,7 @@ from trnsim.formatting import (
     parse_wholes,
     text_table,
 )
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.train import launch, run, trace
 from trnsim.system.train.best import BUDGET, Effort, front
 from trnsim.system.train.candidates import Asked

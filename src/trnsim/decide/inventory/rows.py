@@ -21,10 +21,10 @@ from trnsim.decide.inventory.workload import (
     Workload,
 )
 from trnsim.errors import BadInput, EmulatorError, SourceLine
+from trnsim.place.machine import platforms
 from trnsim.price.quotes import KINDS as PURCHASE_KINDS
 from trnsim.price.quotes import today
 from trnsim.price.regions import REGION, is_region
-from trnsim.system.machine import platforms
 from trnsim.workload import config
 from trnsim.workload.architecture import Architecture
 

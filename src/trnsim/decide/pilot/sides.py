@@ -21,7 +21,7 @@ from trnsim.decide.decision import Price
 from trnsim.decide.pilot.logs.measured import WARMUP_STEPS
 from trnsim.decide.times import passing, serving, training
 from trnsim.facts import Interval, assumed
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.serve import launch as servers
 from trnsim.system.train import launch as trainers
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from trnsim.decide.times.families import CLIP, ENCODERS, GRAPHS, Family
 from trnsim.decide.times.speed import GRAPH, Speed, doubts
 from trnsim.errors import EmulatorError, InternalError
+from trnsim.place.machine import machine
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
 from trnsim.system.infer.parts import Asked, inference
-from trnsim.system.machine import machine
 from trnsim.workload.captured import Captured
 from trnsim.workload.operators import Phase
 

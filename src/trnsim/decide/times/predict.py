@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trnsim.decide.times import passing, serving, training
 from trnsim.decide.times.speed import Speed
 from trnsim.errors import EmulatorError
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 
 if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.decide.times.families import TPOT, TTFT
 from trnsim.decide.times.speed import Speed, doubts
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.system.serve.demand import Demand, kept_busy, request_s
 from trnsim.system.serve.demand import Slo as Limits
 from trnsim.system.serve.figures import PERCENTILES, once

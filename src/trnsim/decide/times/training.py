@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.decide.times.families import TRAINING
 from trnsim.decide.times.speed import Speed, doubts
 from trnsim.errors import BadInput, EmulatorError
-from trnsim.system.machine import Machine, machine
+from trnsim.place.machine import Machine, machine
 from trnsim.system.train.best import Best, Effort, best, fixed
 from trnsim.system.train.estimate import usual
 from trnsim.system.train.run import goodput

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.estimate.choice import facts as layer_facts
 from trnsim.facts import Evidence
+from trnsim.place.machine import machine
 from trnsim.system.infer.estimate import estimate as infer
 from trnsim.system.infer.parts import Asked
-from trnsim.system.machine import machine
 from trnsim.system.serve.demand import kept_busy
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.plan import plan

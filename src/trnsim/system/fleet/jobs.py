@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from trnsim.place.machine import machine
 from trnsim.system.fleet.scenario import HOUR_S, Job, Level
-from trnsim.system.machine import machine
 from trnsim.system.train.best import Effort, best
 from trnsim.system.train.estimate import usual
 from trnsim.system.train.run import (

@@ -11,7 +11,7 @@ from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS
 from trnsim.system.fleet.placing import placed
 from trnsim.system.fleet.splitting import splits
 from trnsim.system.fleet.worth import perfect_usd, planned_usd
-from trnsim.system.uncertainty import interval
+from trnsim.uncertainty import interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from trnsim.place.machine import machine
 from trnsim.system.fleet import demand, demand_file
 from trnsim.system.fleet.scenario import HOUR_S, Service
-from trnsim.system.machine import machine
 from trnsim.system.serve.demand import Slo, kept_busy
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.plan import plan

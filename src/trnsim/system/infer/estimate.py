@@ -22,10 +22,10 @@ from trnsim.estimate import matching
 from trnsim.estimate.choice import graph_times, layer_times
 from trnsim.estimate.times import Sources
 from trnsim.facts import Interval, assumed, derived
+from trnsim.place.machine import machine
 from trnsim.price import Quote, quote, usd_per_million_tokens
 from trnsim.system.infer.fused import fused
 from trnsim.system.infer.parts import inference
-from trnsim.system.machine import machine
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.captured import Captured, blocks_of
 from trnsim.workload.operators import WHOLE, Phase, bytes_of
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue
     from trnsim.estimate.measured import Measured
     from trnsim.estimate.times import LayerTimes
+    from trnsim.place.machine import Machine
     from trnsim.system.infer.parts import Asked, Inference, Part
-    from trnsim.system.machine import Machine
     from trnsim.workload.operators import Block
 
 RESERVE: Final = assumed(
@@ -143,7 +143,7 @@ def estimate(
 
     Args:
         path: a model's configuration, or a pipeline's index or folder.
-        on: an instance type, or a short name of `trnsim.system.machine.platforms`.
+        on: an instance type, or a short name of `trnsim.place.machine.platforms`.
         asked: what goes through the model.
         cores: ranks in use; all of the instance's by default.
         dtype: of products and weights; by default bf16, or fp16 where a chip has no bf16.

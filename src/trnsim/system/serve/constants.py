@@ -8,7 +8,7 @@ from trnsim.facts import assumed, derived, documented
 
 if TYPE_CHECKING:
     from trnsim.facts import Rate
-    from trnsim.system.machine import Machine
+    from trnsim.place.machine import Machine
 
 UTILIZATION: Final = documented(
     0.9, "vllm-neuron/docs/guides/reference-configuration.md and vLLM: default of both"

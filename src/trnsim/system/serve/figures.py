@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trnsim.facts import Interval
-from trnsim.system.links import Spread
+from trnsim.place.links import Spread
 from trnsim.system.serve import events
 from trnsim.system.serve.engine import Role
 from trnsim.system.serve.events import Outcome, Router

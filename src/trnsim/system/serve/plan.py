@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue
     from trnsim.estimate.measured import Measured
     from trnsim.estimate.times import LayerTimes
-    from trnsim.system.machine import Machine
+    from trnsim.place.machine import Machine
     from trnsim.workload.architecture import Architecture
 
 _SHOWN: Final = 1024

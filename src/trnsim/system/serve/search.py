@@ -23,7 +23,7 @@ from trnsim.system.serve.server import (
 
 if TYPE_CHECKING:
     from trnsim.estimate.times import LayerTimes
-    from trnsim.system.machine import Machine
+    from trnsim.place.machine import Machine
     from trnsim.workload.architecture import Architecture
 
 _MOST_SEQUENCES: Final = 256

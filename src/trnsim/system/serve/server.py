@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.estimate.times import LayerTimes
-    from trnsim.system.machine import Machine
+    from trnsim.place.machine import Machine
     from trnsim.workload.architecture import Architecture
 
 _BLOCK_TOKENS: Final = {True: 32, False: 16}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.estimate.times import Sources
 from trnsim.facts import Evidence
-from trnsim.system.links import Spread, exchange
+from trnsim.place.links import Spread, exchange
 from trnsim.workload.operators import (
     Axis,
     Block,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trnsim.estimate.times import LayerTimes
-    from trnsim.system.machine import Machine
+    from trnsim.place.machine import Machine
     from trnsim.workload.architecture import Architecture
 
 PARTS: Final = ("weights", "KV", "products", "layers' other", "draft", "exchanges", "host")

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from trnsim.errors import BadInput, OutOfMemory
+from trnsim.place.machine import Machine, machine
 from trnsim.system import search
-from trnsim.system.machine import Machine, machine
 from trnsim.system.train import memory
 from trnsim.system.train.candidates import fitting, layouts, least
 from trnsim.system.train.layout import Layout, check

@@ -22,7 +22,7 @@ from trnsim.workload.architecture import LatentAttention
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trnsim.system.machine import Machine
+    from trnsim.place.machine import Machine
     from trnsim.workload.architecture import Architecture
 
 _VIRTUAL: Final = (1, 2, 4)

@@ -11,14 +11,14 @@ from trnsim.estimate import matching
 from trnsim.estimate.choice import PRODUCTS
 from trnsim.estimate.choice import facts as layer_facts
 from trnsim.facts import Interval
+from trnsim.place.machine import machine
 from trnsim.price import Quote, quote
-from trnsim.system.machine import machine
 from trnsim.system.train import memory
 from trnsim.system.train.best import Best, Effort, best
 from trnsim.system.train.candidates import Asked, layouts
 from trnsim.system.train.run import Goodput, Reliability, goodput
 from trnsim.system.train.stages import trained
-from trnsim.system.uncertainty import Basis, Inputs
+from trnsim.uncertainty import Basis, Inputs
 from trnsim.workload.operators import Phase
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue
     from trnsim.estimate.measured import Measured
     from trnsim.facts import Rate
-    from trnsim.system.machine import Machine
+    from trnsim.place.machine import Machine
     from trnsim.system.train.step import Step
     from trnsim.workload.architecture import Architecture
 
@@ -190,7 +190,7 @@ def estimate(
 
     Args:
         model: what is trained.
-        on: an instance type, or a short name of `trnsim.system.machine.platforms`.
+        on: an instance type, or a short name of `trnsim.place.machine.platforms`.
         tokens: of the whole run.
         asked: what a search of layouts takes as given; `usual` by default.
         instances: how many; the smallest number with a layout that has room by default.

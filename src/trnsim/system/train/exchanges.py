@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from trnsim.system.links import ExchangeTime, Spread, exchange
+from trnsim.place.links import ExchangeTime, Spread, exchange
 
 if TYPE_CHECKING:
-    from trnsim.system.machine import Machine
+    from trnsim.place.machine import Machine
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from trnsim.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trnsim.system.machine import Machine
+    from trnsim.place.machine import Machine
     from trnsim.system.train.layout import Layout
 
 KINDS: Final = ("torchrun", "sbatch", "k8s")

@@ -11,14 +11,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trnsim.errors import BadInput
-from trnsim.system.links import Spread
+from trnsim.place.links import Spread
 from trnsim.workload.gradients import OPTIMIZERS, Recompute
 from trnsim.workload.operators import Split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trnsim.system.machine import Machine
+    from trnsim.place.machine import Machine
     from trnsim.workload.architecture import Architecture
 
 RECOMPUTES: Final = tuple(one.value for one in Recompute)

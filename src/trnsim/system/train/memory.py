@@ -21,7 +21,7 @@ from trnsim.workload.architecture import GATED, Mlp
 from trnsim.workload.gradients import Kept, Recompute, activation_bytes, optimizer
 
 if TYPE_CHECKING:
-    from trnsim.system.machine import Machine
+    from trnsim.place.machine import Machine
     from trnsim.system.train.layout import Layout
     from trnsim.system.train.stages import Chunk, Part
     from trnsim.workload.architecture import Architecture, Layer

@@ -19,7 +19,7 @@ import numpy as np
 from trnsim.estimate.choice import bytes_per_s, layer_times
 from trnsim.estimate.times import Sources
 from trnsim.facts import Interval, assumed
-from trnsim.system.links.exchange import BANDWIDTHS
+from trnsim.place.links.exchange import BANDWIDTHS
 from trnsim.system.train import memory, pipeline
 from trnsim.system.train.exchanges import exchanges
 from trnsim.system.train.layout import check
@@ -33,10 +33,10 @@ from trnsim.workload.passes import blocks
 if TYPE_CHECKING:
     from trnsim.estimate.measured import Measured
     from trnsim.estimate.times import LayerTimes
-    from trnsim.system.machine import Machine
+    from trnsim.place.machine import Machine
     from trnsim.system.train.layout import Layout
     from trnsim.system.train.stages import Chunk, Part
-    from trnsim.system.uncertainty import Samples
+    from trnsim.uncertainty import Samples
     from trnsim.workload.architecture import Architecture
     from trnsim.workload.operators import Block
 

@@ -11,7 +11,7 @@ from trnsim.system.train.step import Steps
 
 if TYPE_CHECKING:
     from trnsim.estimate.measured import Measured
-    from trnsim.system.machine import Machine
+    from trnsim.place.machine import Machine
     from trnsim.system.train.layout import Layout
     from trnsim.workload.architecture import Architecture
 

@@ -1,7 +1,7 @@
 """What joins instances."""
 
 from trnsim.facts import Evidence
-from trnsim.system.links import CAMPUS
+from trnsim.place.links import CAMPUS
 
 
 def test_what_nobody_publishes_is_marked_so():

@@ -1,6 +1,6 @@
 """Ways to do an exchange."""
 
-from trnsim.system.links.lines import Line, combined, fastest
+from trnsim.place.links.lines import Line, combined, fastest
 
 QUICK = Line("quick", 1.0, 2.0)
 WIDE = Line("wide", 5.0, 0.5)

@@ -1,8 +1,8 @@
 """Exchanges of NeuronCores."""
 
 from trnsim.fabric.fabric import fabric
-from trnsim.system.links import neuron
-from trnsim.system.links.exchange import Lay
+from trnsim.place.links import neuron
+from trnsim.place.links.exchange import Lay
 
 EFA_S = 15e-6
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 from trnsim.fabric.choice import choose
 from trnsim.fabric.constants import EFA_HOP_S, hop_s
 from trnsim.fabric.fabric import fabric
-from trnsim.system.links.lines import Line, combined
+from trnsim.place.links.lines import Line, combined
 
 if TYPE_CHECKING:
     from trnsim.fabric.fabric import Fabric
-    from trnsim.system.links.exchange import Lay
+    from trnsim.place.links.exchange import Lay
 
 _LARGE: Final = 2.0**40
 """Bytes at which a line's slope is read; lines are straight, so any will do."""

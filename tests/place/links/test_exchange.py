@@ -8,8 +8,8 @@ from trnsim.errors import BadInput
 from trnsim.fabric.collective_time import time_on
 from trnsim.fabric.fabric import fabric
 from trnsim.facts import assumed
-from trnsim.system.links import CAMPUS, Site, Spread, alone, exchange
-from trnsim.system.links.exchange import Lay, lay_of, ranks_of
+from trnsim.place.links import CAMPUS, Site, Spread, alone, exchange
+from trnsim.place.links.exchange import Lay, lay_of, ranks_of
 
 KINDS = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "permute")
 MB = 1 << 20

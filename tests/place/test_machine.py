@@ -2,7 +2,7 @@ import pytest
 
 from trnsim.arch.catalogue import parse, read_rows
 from trnsim.errors import BadInput
-from trnsim.system.machine import compared, machine, platforms, trainiums
+from trnsim.place.machine import compared, machine, platforms, trainiums
 
 
 @pytest.mark.parametrize(

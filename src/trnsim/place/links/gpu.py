@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.facts import Rate, assumed, documented
-from trnsim.system.links.lines import Line
+from trnsim.place.links.lines import Line
 
 if TYPE_CHECKING:
     from trnsim.arch.catalogue import Instance
-    from trnsim.system.links.exchange import Lay
+    from trnsim.place.links.exchange import Lay
 
 _TUNING: Final = "NVIDIA/nccl, src/graph/tuning.cc"
 NVLINK_PART: Final = documented(

@@ -3,8 +3,8 @@
 import pytest
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.system.links import Spread, exchange, gpu
-from trnsim.system.links.exchange import Lay
+from trnsim.place.links import Spread, exchange, gpu
+from trnsim.place.links.exchange import Lay
 
 GB = 1e9
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from trnsim.facts import Evidence, Interval, assumed, derived, documented, measured
-from trnsim.system.uncertainty import Inputs, interval
+from trnsim.uncertainty import Inputs, interval
 
 FACTS = {
     "peak": documented(100.0, "a page"),

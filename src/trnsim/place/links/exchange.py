@@ -16,10 +16,10 @@ from trnsim.fabric.collective_time import time_on
 from trnsim.fabric.constants import has_described_algorithms
 from trnsim.fabric.fabric import fabric
 from trnsim.facts import Evidence, Interval, Provenance, Rate, measured
-from trnsim.system.links import gpu, neuron
-from trnsim.system.links.lines import Line, fastest
-from trnsim.system.links.site import CAMPUS, Site
-from trnsim.system.uncertainty import SEED, Inputs, interval
+from trnsim.place.links import gpu, neuron
+from trnsim.place.links.lines import Line, fastest
+from trnsim.place.links.site import CAMPUS, Site
+from trnsim.uncertainty import SEED, Inputs, interval
 
 STAGED = ("all_gather", "reduce_scatter", "all_reduce")
 DIRECT = ("all_to_all", "permute", "send")
