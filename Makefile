@@ -5,7 +5,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test nightly check check-types check-more-types check-source tiny bench compiled layers graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients platform models compiled-models compiling claims fabric collectives pilots foldings serving jax-suite jax-versions launch-suite opinfo mutants size state clean
+.PHONY: help run test nightly check check-types check-more-types check-source tiny bench compiled graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients platform models compiled-models compiling claims fabric collectives pilots foldings serving jax-suite jax-versions launch-suite opinfo mutants size state clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -95,9 +95,6 @@ peaks: .venv/.test ## documented peaks, reached by running kernels
 accuracy: .venv-upstream/.made .venv-clients/.made ## compare estimates with published times of kernels, from clones, and models: make accuracy UPSTREAM=folder
 	.venv-upstream/bin/python bench/accuracy/run.py $(UPSTREAM)
 	.venv-clients/bin/python bench/accuracy/models/model_run.py
-
-layers: .venv-clients/.made ## compile layers of models for the table that plans read; goes on where it stopped
-	.venv-clients/bin/python bench/system/layers.py
 
 graphs: .venv-clients/.made ## what networks without a formula compute, for their fit
 	.venv-clients/bin/python bench/system/graphs.py

@@ -63,7 +63,6 @@ COVERED = {
         "clients/test_workload_graphs.py",
         "it builds models of diffusers",
     ),
-    "torch/models/layer.py": ("clients/test_model_graphs.py", "it compiles models of transformers"),
     "torch/models/phases.py": ("clients/test_model_graphs.py", "it calls models of transformers"),
     "torch/pytorch.py": ("torch/test_backend.py", "PyTorch's own types under our names"),
     "torch/versions.py": ("torch/test_backend.py", "a check made when the backend loads"),

@@ -17,9 +17,8 @@ from training import trainings
 from training_fit import judge as judge_training
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.estimate import constants, table
+from trnsim.estimate import constants
 from trnsim.estimate.choice import layer_times
-from trnsim.lower.cache import version
 from trnsim.workload.operators import Phase
 
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy-plans.md"
@@ -112,24 +111,6 @@ tokens (transformers-neuronx-developer-guide.rst), and no row is longer. So one 
 them, and the interval holds both. Tried besides, and not better when left out: elements fitted
 (22.0 / 51.3 %), norms and softmax apart (21.6 / 48.9), no time for each sequence (26.2 / 46.5), and
 then products fitted (30.9 / 61.7) or exchanges (23.5 / 49.9).
-
-## Compiled layers
-
-`make layers` compiles one layer of a model at a shape and keeps its time in
-`src/trnsim/estimate/table.json` with the version of the sources that decide a time
-(`{table_version}`; these sources are
-`{version}`). {points} points of {curves} layers are there; between two
-of them the logarithm of the time is a straight line of the logarithms of batch and length, and
-never falls; beyond them there is none, and the few constants answer. Layers that a user compiles
-(`trnsim plan layer CONFIG.json --on trn1 --compile`) lie in the cache folder (`TRNSIM_CACHE`) under
-their own version, and come first.
-
-These layers in plans, on the rows whose shapes they reach, beside the few constants on the same
-rows (which saw them: in sample):
-
-| family | rows | compiled: median / P90 % | few constants: median / P90 % |
-|---|---|---|---|
-{in_plans}
 
 ## Measured times
 
@@ -349,23 +330,6 @@ def rank_of(case):
     return _Rank(catalogue().accelerator(CHIPS[case.target]), case.lnc)
 
 
-def in_plans(found):
-    """A line for each family whose layers the table has: both answers on its rows."""
-    for family in found:
-        sizes = {True: [], False: []}
-        few = [one.case for one in family.judged.get("few constants", [])]
-        for case in [one for one in few if one.model is not None]:
-            both = {takes: layer_times(rank_of(case), takes_compiled=takes) for takes in sizes}
-            layer = next(block for block in case.made if block.name == "layer")
-            if not both[True].of(layer, case.given).source.startswith("compiled"):
-                continue
-            for takes, times in both.items():
-                sizes[takes].append(abs(100 * (case.seconds(times) / case.published_s - 1)))
-        if sizes[True]:
-            told = [f"{np.median(one):.1f} / {np.quantile(one, 0.9):.1f}" for one in sizes.values()]
-            yield line(family.name, len(sizes[True]), *told)
-
-
 def trn2_lines():
     """A line for each row of Trainium2, which is extrapolated."""
     for case, told in published.extrapolated():
@@ -375,14 +339,6 @@ def trn2_lines():
         figures = (case.published_s, estimate_s, estimate_s / factor, estimate_s * factor)
         error = 100 * (estimate_s / case.published_s - 1)
         yield line(case.id, *(f"{1e3 * each:.4g}" for each in figures), f"{error:+.1f}", told)
-
-
-def table_facts():
-    """Points and curves of the package's table, and its version."""
-    found = [table.read(table.PACKAGED, rank) for rank in ("NeuronCore-v2", "2 x NeuronCore-v3")]
-    curves = [curve for one in found for curve in one.curves.values()]
-    made = curves[0].version if curves else "none"
-    return sum(len(curve.points) for curve in curves), len(curves), made
 
 
 def why(case):
@@ -413,18 +369,12 @@ def text_of(found, trained, judged, passes):
     packages["training"] = constants.NEURON[Phase.TRAIN]
     logs = {name: sigma([np.log(1 + one.error) for one in few[name]]) for name in packages}
     wrong += spread_faults({name: (packages[name], logs[name]) for name in packages})
-    points, curves, made = table_facts()
     return HEAD + "\n".join(head) + "\n" + TEXT.format(
         missed=missed(summaries),
         chosen="\n".join(told),
         constants="\n".join(fitted),
         folds="\n".join(folds),
-        table_version=made,
-        version=version(),
-        points=points,
-        curves=curves,
         training="\n".join(training_lines(judged)),
-        in_plans="\n".join(in_plans(found)),
         trn2_count=len(published.TRN2),
         trn2="\n".join(trn2_lines()),
         rows="\n".join(row_lines(found)),

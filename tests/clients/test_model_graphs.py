@@ -13,9 +13,7 @@ transformers = pytest.importorskip("transformers", reason="make clients installs
 from trnsim.cli import app
 from trnsim.errors import BadInput
 from trnsim.torch.models import ModelShape, attending, model_graph
-from trnsim.torch.models import answer as answers
 from trnsim.torch.models.config import config_of
-from trnsim.torch.models.layer import compiled_layer
 from trnsim.torch.models.model_graph import build
 
 LLAMA = {
@@ -300,23 +298,6 @@ def test_modules_of_a_model_know_their_path():
     paths = {node.origin.module for node in made.graph.nodes if node.origin is not None}
     assert {"model.embeddings", "model.encoder.layer.0.attention.output.dense"} <= paths
     assert "" not in paths
-
-
-def test_a_layer_is_what_a_second_one_adds(tmp_path):
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(LLAMA))
-    shape = ModelShape("decode", batch=2, past=31, ranks=2)
-    found = compiled_layer(path, shape, "trn2")
-    one, two = (
-        answers.answer(
-            answers.of_model(config_of({**LLAMA, "num_hidden_layers": n}), "it", shape), "trn2"
-        )
-        for n in (1, 2)
-    )
-    assert found.time_s > 0
-    assert found.exchanges_s > 0  # after attention, and after the MLP
-    assert found.time_s + found.exchanges_s == pytest.approx(two.whole.time_s - one.whole.time_s)
-    assert 0 < found.mfu < found.mbu < 1
 
 
 def test_a_model_that_is_built_alone_has_attention_of_one_operation():

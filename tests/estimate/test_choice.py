@@ -6,9 +6,8 @@ from layer_sizes import LLAMA, layer
 from trnsim.arch.catalogue import Accelerator, catalogue
 from trnsim.errors import BadInput
 from trnsim.estimate import choice
-from trnsim.estimate.choice import Chosen, bytes_per_s, graph_times, layer_times, peak
+from trnsim.estimate.choice import bytes_per_s, graph_times, layer_times, peak
 from trnsim.estimate.measured import read
-from trnsim.estimate.table import Curve, Point, Table, signature
 from trnsim.facts import Evidence
 from trnsim.workload.operators import Pass, Phase
 
@@ -76,43 +75,12 @@ def test_eight_bits_are_faster_where_the_peak_is():
     assert fast.parts_s["products"] == pytest.approx(slow.parts_s["products"] / 2)
 
 
-def known(block, given, time_s):
-    """A table that knows one layer."""
-    key = signature(block, given), str(given.phase)
-    return Table("NeuronCore-v2", {key: Curve((Point(1, 128, time_s),), "some version")})
-
-
-def test_a_compiled_layer_is_taken_where_it_is_chosen_and_there():
-    block = layer(LLAMA, GIVEN)
-    few = layer_times(TRN1)
-    for takes, expected in ((True, 5e-3), (False, few.of(block, GIVEN).time_s)):
-        chosen = Chosen(few, known(block, GIVEN, 5e-3), dict.fromkeys(Phase, takes))
-        found = chosen.of(block, GIVEN)
-        assert found.time_s == expected
-        said = "compiled layer, by other sources than today's: some version"
-        assert found.source.startswith(said if takes else "few constants")
-
-
-def test_the_few_constants_answer_where_no_layer_is_compiled():
-    block = layer(LLAMA, GIVEN)
-    few, longer = layer_times(TRN1), Pass(Phase.DECODE, 1, 1, 9999)
-    chosen = Chosen(few, known(block, GIVEN, 5e-3), dict.fromkeys(Phase, True))
-    assert chosen.of(block, longer) == few.of(block, longer)
-
-
-def test_compiled_layers_can_be_asked_for(monkeypatch):
-    block = layer(LLAMA, GIVEN)
-    monkeypatch.setattr(choice.table, "packaged", lambda _: known(block, GIVEN, 5e-3))
-    assert layer_times(TRN1, takes_compiled=True).of(block, GIVEN).time_s == 5e-3
-    assert "few constants" in layer_times(TRN1, takes_compiled=False).of(block, GIVEN).source
-
-
-def test_a_measured_table_overrides_both(tmp_path):
+def test_a_measured_table_comes_first(tmp_path):
     file = tmp_path / "mine.csv"
     file.write_text(
         "phase,batch,tokens,past,time_us,backward_us\ndecode,1,1,127,77,\ntrain,1,128,,50,90\n"
     )
-    times = layer_times(TRN1, measured=read(file), takes_compiled=True)
+    times = layer_times(TRN1, measured=read(file))
     training = Pass(Phase.TRAIN, 1, 128)
     assert times.of(layer(LLAMA, GIVEN), GIVEN).time_s == pytest.approx(77e-6)
     assert times.of(layer(LLAMA, GIVEN), GIVEN).source == f"measured: {file}"

@@ -14,7 +14,6 @@ def test_every_phase_has_constants_with_a_source(phase):
     assert all(one.provenance.source for one in rates if isinstance(one, Rate))
     assert 0 < found.spread < 1
     assert 0 < constants.COMPILED_SPREAD[phase] < 1
-    assert phase in constants.IS_COMPILED_CHOSEN
     assert found.rows
 
 

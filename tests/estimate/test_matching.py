@@ -4,9 +4,9 @@ import pytest
 from layer_sizes import LLAMA, layer
 
 from trnsim.errors import BadInput
+from trnsim.estimate.curve import signature
 from trnsim.estimate.matching import check, check_used
 from trnsim.estimate.measured import read
-from trnsim.estimate.table import signature
 from trnsim.place.machine import machine
 from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 

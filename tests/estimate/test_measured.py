@@ -4,8 +4,8 @@ import pytest
 from layer_sizes import LLAMA, layer
 
 from trnsim.errors import BadInput
+from trnsim.estimate.curve import signature
 from trnsim.estimate.measured import read
-from trnsim.estimate.table import signature
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.passes import blocks
 

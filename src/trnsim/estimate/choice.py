@@ -1,7 +1,6 @@
 """Which answer is taken for the time of a layer on a rank of a machine.
 
-A user's measured table comes first, then a compiled layer where compiled answers were the better
-ones (`constants.IS_COMPILED_CHOSEN`) or are asked for, then the few constants, which know every
+A user's measured table comes first, then the few constants, or a GPU's rooflines, which know every
 layer. The source of each `LayerTime` says which it was.
 """
 
@@ -12,19 +11,16 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from trnsim.arch import TARGETS
 from trnsim.errors import BadInput
-from trnsim.estimate import constants, gpu, table
+from trnsim.estimate import constants, gpu
 from trnsim.estimate.few import ByPhase, FewConstants
 from trnsim.estimate.times import LayerTime
 from trnsim.facts import Rate, assumed
 from trnsim.workload.operators import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from trnsim.arch import Target
     from trnsim.arch.catalogue import Accelerator
     from trnsim.estimate.measured import Measured
-    from trnsim.estimate.table import Table
     from trnsim.estimate.times import LayerTimes
     from trnsim.workload.operators import Block, Pass
 
@@ -55,39 +51,26 @@ class Ranks(Protocol):
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """The first of several answers that knows a layer.
+class MeasuredFirst:
+    """A user's measured times where they know a layer, and modelled ones elsewhere.
 
     Attributes:
-        few: the few constants, which know every layer.
-        compiled: compiled layers; None where there are none of the machine.
-        takes_compiled: whether a phase takes them where they know a layer.
+        modelled: times that know every layer.
         measured: the user's table, or None.
     """
 
-    few: LayerTimes
-    compiled: Table | None
-    takes_compiled: Mapping[Phase, bool]
+    modelled: LayerTimes
     measured: Measured | None = None
 
     def of(self, block: Block, given: Pass) -> LayerTime:
         """The forward time of one of the block's layers."""
         found = self.measured.of(block, given) if self.measured else None
-        if found is not None:
-            return found
-        takes = self.compiled if self.takes_compiled[given.phase] else None
-        known = takes.at(block, given) if takes else None
-        if known is None:
-            return self.few.of(block, given)
-        time_s, version = known
-        spread = constants.COMPILED_SPREAD[given.phase]
-        told = table.told(version)
-        return LayerTime(time_s, {"compiled": time_s}, spread, told, has_exchanges=True)
+        return found or self.modelled.of(block, given)
 
     def backward(self, block: Block, given: Pass) -> LayerTime:
         """The time of both gradients of one of the block's layers."""
         found = self.measured.backward(block, given) if self.measured else None
-        return found or self.few.backward(block, given)
+        return found or self.modelled.backward(block, given)
 
 
 def layer_times(
@@ -96,7 +79,6 @@ def layer_times(
     dtype: str = "bf16",
     *,
     measured: Measured | None = None,
-    takes_compiled: bool | None = None,
 ) -> LayerTimes:
     """What knows the times of layers on a rank of a machine.
 
@@ -105,25 +87,15 @@ def layer_times(
         family: a `Phase` where only its passes are asked for; "" for all phases.
         dtype: of products: "fp32", "bf16" or "fp8"; of T4, "fp16".
         measured: the user's table.
-        takes_compiled: whether compiled layers are taken where there are any; None for the better
-            answer of each phase.
 
     Raises:
         BadInput: the chip has no published peak in the dtype.
     """
     if not machine.lnc:
-        return Chosen(
-            gpu.gpu_times(machine.chip, dtype), None, dict.fromkeys(Phase, False), measured
-        )
+        return MeasuredFirst(gpu.gpu_times(machine.chip, dtype), measured)
     phases = (Phase(family),) if family else tuple(Phase)
     forms = {phase: _neuron(machine, constants.NEURON[phase], dtype, phase) for phase in phases}
-    few: LayerTimes = ByPhase(forms)
-    target = _target(machine.chip)
-    compiled = table.packaged(table.rank_of(target.name, machine.lnc)) if target else None
-    takes = constants.IS_COMPILED_CHOSEN
-    if takes_compiled is not None:
-        takes = dict.fromkeys(Phase, takes_compiled)
-    return Chosen(few, compiled, takes, measured)
+    return MeasuredFirst(ByPhase(forms), measured)
 
 
 def graph_times(machine: Ranks, dtype: str) -> tuple[LayerTimes, float]:

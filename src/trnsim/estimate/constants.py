@@ -126,8 +126,6 @@ COMPILED_SPREAD: Final = {
     Phase.TRAIN: 0.60,
 }
 """One sigma of the logarithm of the errors of compiled programs (docs/accuracy-models.md)."""
-IS_COMPILED_CHOSEN: Final = dict.fromkeys(Phase, False)
-"""Whether a compiled layer is taken where there is one: the answer of least error in every fold."""
 
 V2_PEAK: Final = 95e12
 """BF16 FLOP per second of a NeuronCore-v2, half of the chip's: `score_s` is of that core."""

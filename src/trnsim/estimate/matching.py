@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from trnsim.errors import BadInput
-from trnsim.estimate.table import signature
+from trnsim.estimate.curve import signature
 from trnsim.formatting import amount, enumerated
 from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.passes import blocks

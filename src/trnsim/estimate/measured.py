@@ -9,10 +9,10 @@ Columns, in any order, in the first line:
 - ``time_us``: microseconds of one layer on one rank, without exchanges between ranks
 - ``backward_us``: of both its gradients; may be left out, or empty
 - ``part``: layer, embedding or head; may be left out, and is layer then
-- ``layer``: which layers, as `trnsim.estimate.table.signature` writes their sizes on a rank;
+- ``layer``: which layers, as `trnsim.estimate.curve.signature` writes their sizes on a rank;
   may be left out, or empty for every layer
 
-Times between rows are interpolated as those of compiled layers are; beyond them the file has none.
+Times between rows are interpolated (`trnsim.estimate.curve`); beyond them the file has none.
 Whether a file is of a plan's model and units, `trnsim.estimate.matching` tells.
 """
 
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim import files
 from trnsim.errors import BadInput
-from trnsim.estimate.table import Curve, Point, length_of, signature
+from trnsim.estimate.curve import Curve, Point, length_of, signature
 from trnsim.estimate.times import LayerTime
 from trnsim.facts import Evidence
 from trnsim.workload.operators import Phase

@@ -1,6 +1,6 @@
 """The time of a block on one rank, and where it comes from.
 
-Three kinds of source answer: a user's measured table, compiled layers, and a form of few constants.
+Two kinds of source answer: a user's measured table, and a form of few constants.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class LayerTime:
         time_s: median seconds.
         parts_s: seconds by cause ("products", "HBM", "vector", "fixed"), which add up to `time_s`.
         spread: one sigma of the logarithm of (true / `time_s`).
-        source: "measured", "compiled" or "few constants", and of what.
+        source: "measured" or "few constants", and of what.
         has_exchanges: whether the spread is of sums of layers and their exchanges.
     """
 

@@ -1,4 +1,4 @@
-"""``trnsim plan layer``: one layer on one rank, by few constants and compiled."""
+"""``trnsim plan layer``: one layer on one rank."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trnsim.arch import TARGETS
 from trnsim.cli.plan.shared import AsJson, Config, whole
-from trnsim.cli.progress import progress
 from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.estimate.choice import layer_times
-from trnsim.estimate.compiling import compiled, layer_of
+from trnsim.estimate.curve import signature
 from trnsim.estimate.measured import read as read_measured
-from trnsim.estimate.table import signature
 from trnsim.formatting import enumerated
 from trnsim.place.machine import machine
 from trnsim.profile.units import time_text
 from trnsim.workload.config import read
-from trnsim.workload.operators import Pass, Phase
+from trnsim.workload.operators import Pass, Phase, Split
+from trnsim.workload.passes import blocks
 
 if TYPE_CHECKING:
     from trnsim.estimate.times import LayerTime
@@ -36,9 +34,6 @@ def layer(
     sequence: Annotated[int, whole("Tokens; in decode, those that are there.")] = 2048,
     tensor_parallel_size: Annotated[int, whole("Ranks that share it.")] = 1,
     measured: Annotated[Path | None, typer.Option(help="A CSV file of your own times.")] = None,
-    compile_now: Annotated[
-        bool, typer.Option("--compile", help="Compile it now, and print its time beside.")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """The time of one layer on one rank, without exchanges, and where it comes from.
@@ -47,26 +42,14 @@ def layer(
     """
     model, rank = read(config), machine(on)
     given = _pass(phase, batch, sequence)
-    block = layer_of(model, given, tensor_parallel_size)
+    made = blocks(model, given, Split(tensor_parallel_size))
+    block = next(one for one in made if one.name == "layer")
     table = read_measured(measured) if measured else None
-    if compile_now:
-        name = next((one.name for one in TARGETS.values() if one.chip == rank.chip.name), None)
-        if name is None:
-            raise BadInput(f"--compile on {on}; legal: {enumerated(list(TARGETS), 'or')}")
-        with progress() as tell:
-            tell(f"one layer for {name}")
-            compiled(config, model, name, given, tensor_parallel_size)
-    found = [
-        layer_times(rank, measured=table, takes_compiled=takes).of(block, given)
-        for takes in (False, True)
-    ]
-    answers = found[:1] if found[0] == found[1] else found
+    found = layer_times(rank, measured=table).of(block, given)
     if as_json:
-        made = {"layer": signature(block, given), "answers": [asdict(one) for one in answers]}
-        echo(json.dumps(made, indent=2))
+        echo(json.dumps({"layer": signature(block, given), "answer": asdict(found)}, indent=2))
         return
-    for one in answers:
-        echo(_words(one))
+    echo(_words(found))
 
 
 def _pass(phase: str, batch: int, sequence: int) -> Pass:

@@ -1,0 +1,98 @@
+"""Measured times of a layer, and what lies between them.
+
+A layer is known by the sizes of its products and heads on one rank, so that equal layers of two
+models, or of two splits, are one. Its points are batches and lengths; between two of them the
+logarithm of the time is a straight line of the logarithms of batch and length, and never falls.
+Beyond the points there is no answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trnsim.workload.operators import Block, Pass
+
+
+@dataclass(frozen=True, order=True)
+class Point:
+    """A shape that was measured.
+
+    Attributes:
+        batch: sequences.
+        length: tokens that a query meets: new ones, and in a step those before.
+        time_s: seconds of one layer on one rank, without exchanges.
+    """
+
+    batch: int
+    length: int
+    time_s: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The points of one layer in one phase on one kind of rank.
+
+    Attributes:
+        points: in any order.
+    """
+
+    points: tuple[Point, ...]
+    _rows: dict[int, list[tuple[float, float]]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        rows: dict[int, dict[int, float]] = {}
+        for one in self.points:
+            rows.setdefault(one.batch, {})[one.length] = one.time_s
+        made = {batch: _rising(found.items()) for batch, found in sorted(rows.items())}
+        object.__setattr__(self, "_rows", made)
+
+    def at(self, batch: float, length: float) -> float | None:
+        """Seconds at a batch and a length; None beyond the points."""
+        reached = [(each, _between(row, length)) for each, row in self._rows.items()]
+        found = [(each, time_s) for each, time_s in reached if time_s is not None]
+        return _between(_rising(found), batch)
+
+
+def _rising(found: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """(size, seconds) in the order of sizes; no larger size is faster."""
+    rows: list[tuple[float, float]] = []
+    for size, time_s in sorted(found):
+        rows.append((size, max(time_s, rows[-1][1] if rows else 0.0)))
+    return rows
+
+
+def _between(rows: list[tuple[float, float]], size: float) -> float | None:
+    """The seconds at a size on the straight lines between logarithms."""
+    for one, time_s in rows:
+        if one == size:
+            return time_s
+    for (low, low_s), (high, high_s) in pairwise(rows):
+        if low < size < high:
+            share = math.log(size / low) / math.log(high / low)
+            found = math.exp((1 - share) * math.log(low_s) + share * math.log(high_s))
+            return min(max(found, low_s), high_s)  # against rounding
+    return None
+
+
+def signature(block: Block, given: Pass) -> str:
+    """The sizes of a layer on a rank that do not depend on how much passes through it."""
+    parts = [
+        f"{one.name} {one.k:g} x {one.n:g}" + (f" x {one.times:g}" if one.times != 1 else "")
+        for one in block.products
+        if one.weight_bits
+    ]
+    for one in block.products:
+        if one.name == "scores":
+            heads = one.m * one.times / (given.batch * given.tokens)
+            parts.append(f"{heads:g} heads of {one.k:g}")
+    return ", ".join(parts)
+
+
+def length_of(given: Pass) -> int:
+    """Tokens that a query meets."""
+    return given.tokens + given.past
