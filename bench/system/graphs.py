@@ -15,8 +15,8 @@ from pathlib import Path
 from trnsim.errors import EmulatorError
 from trnsim.estimate.choice import layer_times
 from trnsim.estimate.few import elements
+from trnsim.estimate.fused import fused
 from trnsim.place.machine import machine
-from trnsim.system.infer.fused import fused
 from trnsim.system.infer.parts import Asked, inference
 from trnsim.workload.captured import Captured, blocks_of
 

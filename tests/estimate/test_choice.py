@@ -104,7 +104,7 @@ def test_norms_and_activations_cross_a_gpus_memory():
     block = layer(LLAMA, given)
     others = [one for one in block.elementwise if one.name != "softmax"]
     moved = sum(2 * one.elements + one.weight_bytes for one in others)
-    found = layer_times(H100).of(block, given).parts_s["vector"]
+    found = layer_times(H100).of(block, given).parts_s["elements"]
     assert found == pytest.approx(moved / bytes_per_s(H100))
 
 

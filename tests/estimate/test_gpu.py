@@ -63,7 +63,7 @@ def test_a_large_product_takes_its_multiplications_at_the_base():
     assert found.parts_s["products"] == pytest.approx(
         one.flop / (chip.peak_flop_per_s["bf16"] * BASES["a100-80"])
     )
-    assert found.parts_s["HBM"] == 0
+    assert found.parts_s["weights"] == found.parts_s["KV"] == 0
     assert found.time_s == pytest.approx(found.parts_s["products"] + LAUNCH_S)
 
 
@@ -79,7 +79,7 @@ def test_elementwise_operators_take_their_bytes():
     block = whole(elementwise=(Elementwise("norm", 1e9, 1e6),))
     reached = 0.8 * catalogue().accelerator("l4").memory_bytes_per_s
     found = times("l4").of(block, ENCODE)
-    assert found.parts_s["vector"] == pytest.approx((2e9 + 1e6) / reached)
+    assert found.parts_s["elements"] == pytest.approx((2e9 + 1e6) / reached)
 
 
 def test_one_kernel_of_attention_keeps_scores_and_skips_masked_ones():
@@ -88,9 +88,9 @@ def test_one_kernel_of_attention_keeps_scores_and_skips_masked_ones():
     one, several = times("a100-80"), times("a100-80", is_fused=False)
     fused, apart = (each.of(block, given_pass).parts_s for each in (one, several))
     assert fused["products"] < apart["products"]
-    assert fused["HBM"] + fused["vector"] < apart["HBM"] + apart["vector"]
+    assert fused["weights"] + fused["elements"] < apart["weights"] + apart["elements"]
     scores = 32 * 4096 * 4096 * 2
-    assert apart["vector"] - fused["vector"] >= scores / several.bytes_per_s
+    assert apart["elements"] - fused["elements"] >= scores / several.bytes_per_s
 
 
 def test_gradients_take_twice_the_multiplications():

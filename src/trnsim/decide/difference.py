@@ -259,4 +259,4 @@ def _is_figure(change: Change) -> bool:
 
 
 def _is_part(path: str) -> bool:
-    return path.partition(".")[0] in _PARTS
+    return any(name in _PARTS for name in path.split(".")[:-1])

@@ -188,8 +188,9 @@ class GpuTimes:
         kernels = len(block.products) + len(others)
         parts = {
             "products": sum(compute_s for compute_s, _ in made),
-            "HBM": sum(more_s for _, more_s in made) + cache_s,
-            "vector": nbytes / self.bytes_per_s,
+            "weights": sum(more_s for _, more_s in made),
+            "KV": cache_s,
+            "elements": nbytes / self.bytes_per_s,
             "fixed": kernels * (self.eager_s if is_training else self.launch_s),
         }
         spread = self.spread if is_training else OTHER_SPREAD

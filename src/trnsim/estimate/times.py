@@ -19,7 +19,8 @@ class LayerTime:
 
     Attributes:
         time_s: median seconds.
-        parts_s: seconds by cause ("products", "HBM", "vector", "fixed"), which add up to `time_s`.
+        parts_s: seconds by cause, which add up to `time_s`: "products", "weights" (what their bytes
+            and those of what is multiplied take longer), "KV", "elements", "scores", "fixed".
         spread: one sigma of the logarithm of (true / `time_s`).
         source: "measured" or "few constants", and of what.
         has_exchanges: whether the spread is of sums of layers and their exchanges.

@@ -34,7 +34,7 @@ def test_figures_inputs_and_causes_of_a_change_are_printed(answers):
     assert "inf2.xlarge: " in output
     assert "\nlatency_p50_s " in output
     assert "\nwhy:\n  batch: 1 -> 8\n" in output
-    assert "  time by cause: parts_s." in output
+    assert "  time by cause: estimate.parts_s." in output
     assert "  cost: price +0.0%, instances +0.0%, time -" in output
 
 

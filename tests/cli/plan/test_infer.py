@@ -42,7 +42,7 @@ def test_one_platform_is_one_object(bert):
     for key, interval in (("latency_p50_s", told.latency_s), ("items_per_s", told.items_per_s)):
         assert found[key] == {"p10": interval.p10, "p50": interval.p50, "p90": interval.p90}
     assert (found["copies"], found["cores"], found["batch"], found["item"]) == (2, 2, 8, "sequence")
-    assert sum(found["parts_s"].values()) == pytest.approx(told.latency_s.p50)
+    assert sum(found["estimate"]["parts_s"].values()) == pytest.approx(told.latency_s.p50)
     assert found["usd_per_million_items"]["p50"] == pytest.approx(told.usd_per_million.p50)
 
 
@@ -90,7 +90,7 @@ def test_measured_layers_are_named_and_decide(bert, tmp_path):
     asked = (bert, "--on", "trn1", "--batch", 8, "--measured", file)
     found = json.loads(run(*asked, "--json"))
     assert found["latency_p50_s"]["p50"] == pytest.approx(12 * 0.04, rel=0.05)
-    assert found["sources"]["model"].endswith(f"measured: {file} (layer)")
+    assert found["estimate"]["sources"]["model"].endswith(f"measured: {file} (layer)")
     assert f"measured: {file} (layer)" in run(*asked)
     with pytest.raises(BadInput, match=r"is met: this plan asks for encode of 4 x 128 tokens; "):
         run(bert, "--on", "trn1", "--batch", 4, "--measured", file)

@@ -204,7 +204,7 @@ def test_measured_layers_are_named_by_phase(tmp_path):
     file.write_text("phase,batch,tokens,time_us\ntrain,1,4096,20000\n", encoding="utf-8")
     assert (
         f"; measured: {file} (layer)"
-        in plain(*FIXED, "--measured", str(file))["sources"]["forward"]
+        in plain(*FIXED, "--measured", str(file))["estimate"]["sources"]["forward"]
     )
     assert "(layer); backward: few constants of train" in run(
         CONFIG, *FIXED, "--measured", str(file)

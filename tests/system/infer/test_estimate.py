@@ -7,10 +7,10 @@ from infer_models import BERT, CLIP, RESNET, UNET, VIT, pipeline, write
 
 from trnsim.arch.catalogue import catalogue, parse, read_rows
 from trnsim.errors import BadInput, OutOfMemory
+from trnsim.estimate import question
 from trnsim.estimate.choice import layer_times
 from trnsim.place.machine import machine
 from trnsim.price import quote
-from trnsim.system.infer import estimate as module
 from trnsim.system.infer.estimate import estimate
 from trnsim.system.infer.parts import Asked
 from trnsim.workload import captured
@@ -43,7 +43,7 @@ def diffusion(tmp_path, monkeypatch):
         elementwise = Elementwise("addmm", 1e9), Elementwise("silu", 1e6 * one.batch)
         return (Block("layer", 3, (product,), elementwise, resident_bytes=1e6),)
 
-    monkeypatch.setattr(module, "blocks_of", blocks_of)
+    monkeypatch.setattr(question, "blocks_of", blocks_of)
     return pipeline(tmp_path)
 
 
@@ -53,7 +53,7 @@ def test_encoders_and_images_run_everywhere(tmp_path, on, config):
     found = estimate(write(tmp_path, config), on, Asked(8))
     low, middle, high = found.latency_s.p10, found.latency_s.p50, found.latency_s.p90
     assert 0 < low < middle < high < 1
-    assert sum(found.parts_s.values()) == pytest.approx(middle)
+    assert sum(found.estimate.parts_s.values()) == pytest.approx(middle)
     assert found.items_per_s.p50 == pytest.approx(8 * found.copies / middle)
     assert found.items_per_s.p10 == pytest.approx(8 * found.copies / high)
     assert found.copies == found.cores == machine(on).ranks_per_instance
@@ -90,9 +90,9 @@ def test_t4_takes_fp16_and_refuses_bf16(bert):
 
 def test_what_no_row_was_fitted_to_is_said(bert):
     first = estimate(bert, "inf1.xlarge", Asked())
-    assert "extrapolated" in first.source
+    assert "extrapolated" in first.estimate.sources["model"]
     assert any(note.startswith("Inferentia1: from its documents") for note in first.notes)
-    assert "extrapolated" not in estimate(bert, "inf2.xlarge", Asked()).source
+    assert "extrapolated" not in estimate(bert, "inf2.xlarge", Asked()).estimate.sources["model"]
     wide, narrow = (estimate(bert, on, Asked()).latency_s for on in ("trn2", "inf2"))
     assert wide.p90 / wide.p10 > narrow.p90 / narrow.p10
 
@@ -130,7 +130,7 @@ def test_steps_multiply_the_denoiser_alone(diffusion):
 
 def test_biases_of_a_captured_graph_cost_nothing(diffusion, monkeypatch):
     before = estimate(diffusion, "g5.xlarge", Asked()).latency_s.p50
-    monkeypatch.setattr(module, "fused", lambda block: block)
+    monkeypatch.setattr(question, "fused", lambda block: block)
     assert estimate(diffusion, "g5.xlarge", Asked()).latency_s.p50 > before + 50 * 3 * 2e9 / 600e9
 
 
@@ -223,5 +223,5 @@ def test_batch_and_sequence_each_move_the_latency(bert, batch, sequence, on):
 def test_each_call_of_a_graph_takes_a_time_on_neuron(diffusion):
     for on, call_s in (("inf2.xlarge", 0.34e-3), ("p5.48xlarge", 0.0)):
         found = estimate(diffusion, on, Asked(1, steps=7))
-        assert found.parts_s.get("call", 0.0) == pytest.approx((7 + 1) * call_s)
-        assert sum(found.parts_s.values()) == pytest.approx(found.latency_s.p50)
+        assert found.estimate.parts_s.get("call", 0.0) == pytest.approx((7 + 1) * call_s)
+        assert sum(found.estimate.parts_s.values()) == pytest.approx(found.latency_s.p50)

@@ -3,11 +3,13 @@ from dataclasses import replace
 import pytest
 
 from trnsim.estimate.few import FewConstants
+from trnsim.estimate.training import is_one_kernel
 from trnsim.system.train.exchanges import exchanges
 from trnsim.system.train.layout import Layout
 from trnsim.system.train.stages import all_parts
-from trnsim.system.train.work import Work, is_one_kernel, passes
+from trnsim.system.train.work import Work, passes
 from trnsim.workload.config import from_config
+from trnsim.workload.gradients import Recompute
 
 TIMES = FewConstants(1e13, 1e15, 1.0, 0.0, 0.1, "a test")
 """Products alone take time."""
@@ -106,11 +108,11 @@ BERT = {
 )
 def test_attention_of_llamas_is_one_kernel_unless_all_is_computed_again(llama, recompute, expected):
     kind = llama.decoder.layers[0]
-    assert is_one_kernel(kind, Layout(recompute=recompute)) == expected
-    assert not is_one_kernel(None, Layout(recompute=recompute))
+    assert is_one_kernel(kind, Recompute(recompute)) == expected
+    assert not is_one_kernel(None, Recompute(recompute))
 
 
 @pytest.mark.parametrize("config", [GPT, BERT], ids=["dropout", "not causal"])
 def test_other_attention_is_not(config):
     kind = from_config(config, "a.json").decoder.layers[0]
-    assert not is_one_kernel(kind, Layout(recompute="selective"))
+    assert not is_one_kernel(kind, Recompute.SELECTIVE)

@@ -125,12 +125,10 @@ def _plain(e: InferenceEstimate) -> dict[str, Any]:
         "latency_p50_s": asdict(e.latency_s),
         "items_per_s": asdict(e.items_per_s),
         "usd_per_million_items": usd and asdict(usd),
-        "parts_s": e.parts_s,
+        "estimate": e.estimate.as_dict(),
         "parts": [asdict(one) for one in e.parts],
         "memory_bytes": e.memory_bytes,
         "price": str(e.quote),
-        "source": e.source,
-        "sources": e.sources,
         "notes": list(e.notes),
     }
 
@@ -155,10 +153,10 @@ def _details(found: Sequence[InferenceEstimate]) -> list[str]:
     """Where the time goes, where it comes from, and what must be known."""
     lines: list[str] = []
     for e in found:
-        causes = sorted(e.parts_s.items(), key=lambda one: -one[1])
+        causes = sorted(e.estimate.parts_s.items(), key=lambda one: -one[1])
         told = ", ".join(f"{name} {seconds(time_s)}" for name, time_s in causes if time_s)
         lines += ["", f"{e.platform} ({e.quote}): {told}"]
         if sum(one.times for one in e.parts) > 1:
             lines += [f"  {one.name} x {one.times}: {seconds(one.time_s)}" for one in e.parts]
-        lines += [f"  {line}" for line in (*by_phase(e.sources), *e.notes)]
+        lines += [f"  {line}" for line in (*by_phase(e.estimate.sources), *e.notes)]
     return lines

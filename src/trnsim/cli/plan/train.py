@@ -384,7 +384,7 @@ def _basis(found: Sequence[TrainingEstimate]) -> str:
     seen: dict[str, list[str]] = {}
     for label, e in zip(_labels(found), found, strict=True):
         state = "validated" if e.validated else "unvalidated"
-        lines.append(f"{label}: {state}; {e.basis}; {'; '.join(by_phase(e.step.sources))}")
+        lines.append(f"{label}: {state}; {e.basis}; {'; '.join(by_phase(e.step.estimate.sources))}")
         for name in e.assumed:
             seen.setdefault(name, []).append(label)
     lines.append("assumed:")
@@ -421,8 +421,7 @@ def _plain(e: TrainingEstimate) -> dict[str, Any]:
         "validated": e.validated,
         "inputs": {kind.value: count for kind, count in e.basis.counts.items()},
         "assumed": list(e.assumed),
-        "source": e.step.source,
-        "sources": e.step.sources,
+        "estimate": e.step.estimate.as_dict(),
         "note": _note(e),
     }
 

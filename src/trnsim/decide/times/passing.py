@@ -89,7 +89,7 @@ def _speed(
         error=family.error,
         is_met=is_met,
         layout=f"{taken.copies} copies of batch {taken.batch}",
-        ms={cause: 1e3 * time_s for cause, time_s in taken.parts_s.items() if time_s},
+        ms={cause: 1e3 * time_s for cause, time_s in taken.estimate.parts_s.items() if time_s},
         notes=taken.notes,
     )
 

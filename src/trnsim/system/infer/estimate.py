@@ -13,21 +13,17 @@ and its samples of Stable Diffusion.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.estimate import matching
-from trnsim.estimate.choice import graph_times, layer_times
-from trnsim.estimate.times import Sources
-from trnsim.facts import Interval, assumed, derived
+from trnsim.estimate.question import Question, answer
+from trnsim.facts import Interval, assumed
 from trnsim.place.machine import machine
 from trnsim.price import Quote, quote, usd_per_million_tokens
-from trnsim.system.infer.fused import fused
 from trnsim.system.infer.parts import inference
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.captured import Captured, blocks_of
 from trnsim.workload.operators import WHOLE, Phase, bytes_of
 
 if TYPE_CHECKING:
@@ -36,8 +32,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trnsim.arch.catalogue import Catalogue
+    from trnsim.estimate.estimate import Estimate
     from trnsim.estimate.measured import Measured
-    from trnsim.estimate.times import LayerTimes
     from trnsim.place.machine import Machine
     from trnsim.system.infer.parts import Asked, Inference, Part
     from trnsim.workload.operators import Block
@@ -45,12 +41,6 @@ if TYPE_CHECKING:
 RESERVE: Final = assumed(
     0.1, "part of memory for the runtime, programs and fragmentation; no vendor publishes it"
 )
-CAPTURED_SPREAD: Final = derived(
-    0.40, "as far as graphs were off on Inf2 by constants of encoders: no row of a GPU is published"
-)
-"""One sigma of the logarithm that is added, in squares, for graphs on a GPU."""
-_TENTH: Final = 1.2815515655446004
-"""Of a normal distribution: P90 in standard deviations."""
 _ACTIVATION_BITS: Final = 16
 _FIRST: Final = "inferentia1"
 
@@ -86,14 +76,11 @@ class InferenceEstimate:
         cores: ranks in use.
         copies: of the model.
         rank_name: what a rank is.
-        latency_s: seconds of a batch.
+        estimate: of a batch, all parts one after another.
         items_per_s: of the whole instance.
         parts: of the inference.
-        parts_s: median seconds by cause, which add up to the latency.
         memory_bytes: that a rank needs: weights of all parts, and activations.
         quote: the price of the instance.
-        source: where the times of the first block come from.
-        sources: where those of all blocks come from, by part.
         notes: caveats.
     """
 
@@ -104,15 +91,17 @@ class InferenceEstimate:
     cores: int
     copies: int
     rank_name: str
-    latency_s: Interval
+    estimate: Estimate
     items_per_s: Interval
     parts: tuple[PartTime, ...]
-    parts_s: dict[str, float]
     memory_bytes: float
     quote: Quote
-    source: str
-    sources: dict[str, str]
     notes: tuple[str, ...]
+
+    @property
+    def latency_s(self) -> Interval:
+        """Seconds of a batch."""
+        return self.estimate.interval
 
     @property
     def usd_per_million(self) -> Interval | None:
@@ -166,9 +155,8 @@ def estimate(
     if measured is not None:
         _check_measured(measured, asked_for, where)
     found = [_Timed(part, where, held, each, measured) for part in asked_for.parts]
-    sources = _sources(found, measured)
+    whole = _whole(found, measured)
     copies = taken // each
-    latency_s = _latency(found)
     return InferenceEstimate(
         platform=on,
         instance=where.instance.name,
@@ -177,14 +165,11 @@ def estimate(
         cores=copies * each,
         copies=copies,
         rank_name=where.rank_name,
-        latency_s=latency_s,
-        items_per_s=_inverse(latency_s, copies * asked.batch),
+        estimate=whole,
+        items_per_s=_inverse(whole.interval, copies * asked.batch),
         parts=tuple(one.time for one in found),
-        parts_s=_causes(found),
         memory_bytes=_check_memory(found, where),
         quote=quote(where.instance.name, kind, as_of=as_of, rows=rows),
-        source=found[0].source,
-        sources=sources.words(),
         notes=tuple(_notes(asked_for, where, taken - copies * each)),
     )
 
@@ -199,37 +184,13 @@ class _Timed:
         guided = math.ceil(part.guided / ranks)
         if guided > 1:
             given = replace(given, batch=guided * given.batch)
-        self.blocks = blocks_of(part.model, given)
-        times: LayerTimes
-        if is_captured := isinstance(part.model, Captured):
-            self.blocks = tuple(fused(block) for block in self.blocks)
-            times, call_s = graph_times(where, dtype)
-        else:
-            times, call_s = layer_times(where, "encode", dtype, measured=measured), 0.0
+        question = Question(part.model, given, where, dtype=dtype, measured=measured)
         self.given = given
-        layers = [(block.times, times.of(block, given)) for block in self.blocks]
-        one_s = call_s + sum(count * layer.time_s for count, layer in layers)
-        self.causes: dict[str, float] = defaultdict(float)
-        if call_s:
-            self.causes["call"] = part.times * call_s
-        for count, layer in layers:
-            for cause, time_s in layer.parts_s.items():
-                self.causes[cause] += part.times * count * time_s
-        self.spread = max(layer.spread for _, layer in layers)
-        if is_captured and not where.lnc:
-            self.spread = math.hypot(self.spread, CAPTURED_SPREAD)
-        self.source = layers[0][1].source
-        self._sources = [
-            (block.name, layer.source)
-            for block, (_, layer) in zip(self.blocks, layers, strict=True)
-        ]
+        self.blocks = question.blocks
+        found = answer(question).times(part.times)
+        self.estimate = replace(found, sources={part.name: found.sources[given.phase]})
         weights = sum(count_of(block) for block in self.blocks)
-        self.time = PartTime(part.name, part.model.name, part.times, part.times * one_s, weights)
-
-    def add_to(self, sources: Sources) -> None:
-        """Note where the times of its blocks come from."""
-        for name, source in self._sources:
-            sources.add(self.time.name, name, source, self.given)
+        self.time = PartTime(part.name, part.model.name, part.times, found.time_s, weights)
 
     @property
     def activation_bytes(self) -> float:
@@ -247,37 +208,20 @@ class _Timed:
         return bytes_of(max(elements, default=0.0), _ACTIVATION_BITS)
 
 
-def _sources(found: Sequence[_Timed], measured: Measured | None) -> Sources:
-    """Where the times of all parts come from.
+def _whole(found: Sequence[_Timed], measured: Measured | None) -> Estimate:
+    """All parts, one after another.
 
     Raises:
-        BadInput: a measured table from which none comes.
+        BadInput: a measured table from which no time comes.
     """
-    sources = Sources()
-    for one in found:
-        one.add_to(sources)
+    first, *others = (one.estimate for one in found)
+    whole = sum(others, start=first)
     if measured is not None:
         passed = ", ".join(
             f"encode of {one.given.batch} x {one.given.tokens} tokens" for one in found
         )
-        matching.check_used(measured, sources.words(), passed)
-    return sources
-
-
-def _latency(found: Sequence[_Timed]) -> Interval:
-    """Seconds of all parts, which err together: their spreads add up by time."""
-    latency_s = sum(one.time.time_s for one in found)
-    spread = sum(one.time.time_s * one.spread for one in found) / latency_s
-    return _interval(latency_s, spread)
-
-
-def _causes(found: Sequence[_Timed]) -> dict[str, float]:
-    """Seconds of all parts by cause."""
-    causes: dict[str, float] = defaultdict(float)
-    for one in found:
-        for cause, time_s in one.causes.items():
-            causes[cause] += time_s
-    return dict(causes)
+        matching.check_used(measured, whole.sources, passed)
+    return whole
 
 
 def _check_measured(table: Measured, asked_for: Inference, where: Machine) -> None:
@@ -359,12 +303,6 @@ def _notes(asked_for: Inference, where: Machine, idle: int) -> Iterable[str]:
             "Inferentia1: from its documents, with the constants of NeuronCore-v2; weights that "
             "stay on the chip (NeuronCore Pipeline) are not counted on"
         )
-
-
-def _interval(median: float, spread: float) -> Interval:
-    """P10, P50 and P90 of a lognormal."""
-    factor = math.exp(_TENTH * spread)
-    return Interval(median / factor, median, median * factor)
 
 
 def _inverse(time_s: Interval, count: float) -> Interval:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from trnsim.estimate.estimate import QUANTILES
 from trnsim.facts import Interval
 from trnsim.place.links import Spread
 from trnsim.system.serve import events
 from trnsim.system.serve.engine import Role
 from trnsim.system.serve.events import Outcome, Router
 from trnsim.system.serve.replica import Replica
-from trnsim.system.serve.step import PARTS, QUANTILES, At, exchange_s
+from trnsim.system.serve.step import At
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,7 +120,7 @@ def transfer_s(deployment: Deployment, request: Request) -> float:
     nbytes = memory.sequence_bytes / memory.longest * request.input_tokens
     is_apart = deployment.instances > 1
     stride = deployment.machine.ranks if is_apart else deployment.ranks
-    return exchange_s(deployment.machine, "send", nbytes, Spread(2, stride))
+    return deployment.steps.rank.exchange_s("send", nbytes, Spread(2, stride))
 
 
 def _figures(deployment: Deployment, load: Load, outcome: Outcome) -> Figures:
@@ -189,7 +190,7 @@ def _parts(
 ) -> dict[str, float]:
     """Mean seconds between two tokens of a sequence, by cause."""
     growth = deployment.engine.growth
-    weighted: dict[str, float] = dict.fromkeys(PARTS, 0.0)
+    weighted: dict[str, float] = {}
     tokens = 0.0
     for replica in replicas:
         if replica.engine.role is Role.PREFILL:
@@ -198,7 +199,7 @@ def _parts(
             found = deployment.steps.decode(batch, length)
             tokens += count * growth
             for name, time_s in found.parts_s.items():
-                weighted[name] += count * time_s
+                weighted[name] = weighted.get(name, 0.0) + count * time_s
     if not tokens:
         return {}
     parts = {name: time_s / tokens for name, time_s in weighted.items()}

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from trnsim.estimate.times import Sources
+from trnsim.estimate.estimate import HOST
+from trnsim.estimate.rank import Rank
 from trnsim.facts import Evidence
-from trnsim.place.links import Spread, exchange
+from trnsim.place.links import Spread
 from trnsim.workload.operators import (
     Axis,
     Block,
     Cache,
     Elementwise,
-    Exchange,
     Pass,
     Phase,
     Product,
@@ -30,41 +31,15 @@ from trnsim.workload.operators import (
 from trnsim.workload.passes import blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from trnsim.estimate.estimate import Estimate
     from trnsim.estimate.times import LayerTimes
     from trnsim.place.machine import Machine
     from trnsim.workload.architecture import Architecture
 
-PARTS: Final = ("weights", "KV", "products", "layers' other", "draft", "exchanges", "host")
-"""What a step is made of, in the order in which it is told."""
-QUANTILES: Final = {"p10": -1.2815515655446004, "p50": 0.0, "p90": 1.2815515655446004}
-"""Quantiles of the standard normal distribution."""
+_DRAFT: Final = "draft"
 _EXCHANGES: Final = "exchanges"
-_HOST: Final = "host"
-_OTHER: Final = "layers' other"
-
-
-@dataclass(frozen=True)
-class StepTime:
-    """What a step takes.
-
-    Attributes:
-        parts_s: seconds by cause, `PARTS`.
-        sigma: one sigma of the logarithm of (true / `time_s`).
-    """
-
-    parts_s: Mapping[str, float]
-    sigma: float
-
-    @property
-    def time_s(self) -> float:
-        """Median seconds."""
-        return sum(self.parts_s.values())
-
-    def at(self, quantile: str) -> float:
-        """Seconds at a quantile of `QUANTILES`."""
-        return self.time_s * math.exp(QUANTILES[quantile] * self.sigma)
 
 
 @dataclass(frozen=True)
@@ -106,8 +81,12 @@ class Steps:
     host_spread: float = Evidence.ASSUMED.spread
     speculation: Speculation = Speculation()
     imbalance: float = 0.0
-    _known: dict[tuple[int, ...], StepTime] = field(default_factory=dict, repr=False)
-    _sources: Sources = field(default_factory=Sources, repr=False)
+    _known: dict[tuple[int, ...], Estimate] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def rank(self) -> Rank:
+        """The rank that stands for all that share a layer."""
+        return Rank(self.machine, self.times, self.split)
 
     @property
     def source(self) -> str:
@@ -118,29 +97,29 @@ class Steps:
     @property
     def sources(self) -> dict[str, str]:
         """Where the times of all steps until now come from, by phase."""
-        return self._sources.words()
+        return self.rank.seen.words()
 
-    def prefill(self, prompts: int, tokens: int, past: int) -> StepTime:
+    def prefill(self, prompts: int, tokens: int, past: int) -> Estimate:
         """A step of `prompts` prompts of `tokens` tokens behind `past` that are there."""
         key = (prompts, tokens, past)
         if key not in self._known:
             each, stages = self._each(prompts), self.pipeline
             given = Pass(Phase.PREFILL, each if stages == 1 else 1, tokens, past)
-            found = self._of_blocks(self._blocks(self.model, given), given)
+            found = self.rank.of(self._blocks(self.model, given), given)
             times = 1.0 if stages == 1 else (each + stages - 1) / stages
             self._known[key] = self._whole(found, given, times=times)
         return self._known[key]
 
-    def decode(self, batch: int, length: int) -> StepTime:
+    def decode(self, batch: int, length: int) -> Estimate:
         """A step that gives `batch` sequences of `length` tokens their next ones."""
         key = (batch, length)
         if key not in self._known:
             given = self._decoding(batch, length)
-            found = self._of_blocks(self._blocks(self.model, given), given)
+            found = self.rank.of(self._blocks(self.model, given), given)
             self._known[key] = self._whole(found, given, self._drafted(batch, length))
         return self._known[key]
 
-    def mixed(self, prompts: int, tokens: int, past: int, batch: int, length: int) -> StepTime:
+    def mixed(self, prompts: int, tokens: int, past: int, batch: int, length: int) -> Estimate:
         """A step of both: weights are read once, rows are multiplied together."""
         key = (prompts, tokens, past, batch, length)
         if key not in self._known:
@@ -151,7 +130,7 @@ class Steps:
             ahead = len(one) - len(two)  # blocks of an encoder, which decoding does not take
             both = zip(one[ahead:], two, strict=True)
             merged = [*one[:ahead], *(_merged(first, second) for first, second in both)]
-            found = self._of_blocks(merged, filling)
+            found = self.rank.of(merged, filling)
             self._known[key] = self._whole(found, filling, self._drafted(batch, length))
         return self._known[key]
 
@@ -174,53 +153,21 @@ class Steps:
             made = self._blocks(self.speculation.draft, given)
         else:
             made = [_once(one) for one in self._blocks(self.model, given)]
-        parts, _ = self._of_blocks(made, given)
-        return self.speculation.tokens * sum(parts.values())
+        return self.speculation.tokens * self.rank.of(made, given).time_s
 
     def _whole(
-        self,
-        found: tuple[dict[str, float], dict[str, float]],
-        given: Pass,
-        draft_s: float = 0.0,
-        times: float = 1.0,
-    ) -> StepTime:
-        """`times` passes as a step, and its spread.
+        self, one: Estimate, given: Pass, draft_s: float = 0.0, times: float = 1.0
+    ) -> Estimate:
+        """`times` passes as a step, between two of which the host works.
 
-        Errors of one source are the same in all layers: they add up, those of others in squares.
-        Those of exchanges are in the spread of layers whose rows had exchanges in them.
         A draft errs as the model does.
         """
-        parts = {name: time_s * times for name, time_s in found[0].items()}
-        parts[_EXCHANGES] += self._hops_s(given)
-        passes_s = sum(parts.values())
-        errors = [error_s * times * (1 + draft_s / passes_s) for error_s in found[1].values()]
-        parts["draft"] += draft_s
-        parts[_HOST] += self.host_s
-        whole_s = sum(parts.values())
-        errors.append(self.host_s * self.host_spread)
-        return StepTime(parts, math.sqrt(sum(error_s**2 for error_s in errors)) / whole_s)
-
-    def _of_blocks(
-        self, made: Sequence[Block], given: Pass
-    ) -> tuple[dict[str, float], dict[str, float]]:
-        """Seconds by part, and one sigma of the error by source, in seconds."""
-        parts: dict[str, float] = dict.fromkeys(PARTS, 0.0)
-        errors: dict[str, float] = {}
-        for block in made:
-            layer = self.times.of(block, given)
-            self._sources.add(given.phase, block.name, layer.source, given)
-            for name, time_s in layer.parts_s.items():
-                for part, share in _shares(name, block):
-                    parts[part] += time_s * share * block.times
-            exchanged_s = sum(self._exchange_s(one) * one.times for one in block.exchanges)
-            parts[_EXCHANGES] += exchanged_s * block.times
-            erring_s = layer.time_s + (exchanged_s if layer.has_exchanges else 0.0)
-            error_s = erring_s * layer.spread * block.times
-            errors[layer.source] = errors.get(layer.source, 0.0) + error_s
-            if not layer.has_exchanges:
-                error_s = exchanged_s * Evidence.DERIVED.spread * block.times
-                errors[_EXCHANGES] = errors.get(_EXCHANGES, 0.0) + error_s
-        return parts, errors
+        found = one.times(times).plus(_EXCHANGES, self._hops_s(given))
+        if draft_s:
+            factor = 1 + draft_s / found.time_s
+            errors = {name: factor * error_s for name, error_s in found.errors_s.items()}
+            found = replace(found.plus(_DRAFT, draft_s), errors_s=errors)
+        return found.plus(HOST, self.host_s, source=HOST, spread=self.host_spread)
 
     def _blocks(self, model: Architecture, given: Pass) -> list[Block]:
         return [self._loaded(one, given) for one in blocks(model, given, self.split)]
@@ -242,13 +189,6 @@ class Steps:
             ),
         )
 
-    def _exchange_s(self, one: Exchange) -> float:
-        if one.axis is Axis.EXPERT:
-            spread = Spread(self.split.expert, self.split.tensor)
-        else:
-            spread = Spread(self.split.tensor)
-        return exchange_s(self.machine, one.kind, one.nbytes, spread)
-
     def _hops_s(self, given: Pass) -> float:
         """Seconds in which hidden states go from stage to stage."""
         if self.pipeline == 1:
@@ -257,13 +197,8 @@ class Steps:
         stage = self.split.ranks * self.split.expert
         is_apart = stage * self.pipeline > self.machine.ranks
         spread = Spread(2, self.machine.ranks if is_apart else stage)
-        hop_s = exchange_s(self.machine, "send", nbytes / self.split.tensor, spread)
+        hop_s = self.rank.exchange_s("send", nbytes / self.split.tensor, spread)
         return (self.pipeline - 1) * hop_s
-
-
-def exchange_s(machine: Machine, kind: str, nbytes: float, spread: Spread) -> float:
-    """Seconds of an exchange of groups of ranks."""
-    return exchange(machine.instance.name, machine.lnc, kind, nbytes, spread).time_s
 
 
 def even_imbalance(tokens: int, ranks: int) -> float:
@@ -273,16 +208,6 @@ def even_imbalance(tokens: int, ranks: int) -> float:
     all tokens on one rank.
     """
     return min(1 + math.sqrt(2 * math.log(ranks) * ranks / max(tokens, 1)), float(ranks))
-
-
-def _shares(name: str, block: Block) -> tuple[tuple[str, float], ...]:
-    """The parts of a step to which a part of a layer's time belongs."""
-    if name == "HBM":
-        kept = block.cache.read_bytes + block.cache.written_bytes
-        whole = block.weight_bytes + kept
-        share = block.weight_bytes / whole if whole else 1.0
-        return (("weights", share), ("KV", 1 - share))
-    return ((name, 1.0),) if name in PARTS else ((_OTHER, 1.0),)
 
 
 def _once(block: Block) -> Block:

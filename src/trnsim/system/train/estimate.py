@@ -116,7 +116,7 @@ class TrainingEstimate:
     @property
     def assumed(self) -> tuple[str, ...]:
         """Assumed inputs, and what times of few constants on AWS's chips take no account of."""
-        is_few = any(one.startswith("few constants") for one in self.step.sources.values())
+        is_few = any(one.startswith("few constants") for one in self.step.estimate.sources.values())
         return self.basis.assumed + ((SHAPELESS,) if self.best.machine.lnc and is_few else ())
 
     @property
@@ -218,7 +218,7 @@ def estimate(
     if measured is not None:
         made = found.step.layout
         passed = f"train of {made.micro_batch} x {made.sequence} tokens"
-        matching.check_used(measured, found.step.sources, passed)
+        matching.check_used(measured, found.step.estimate.sources, passed)
     price = quote(found.machine.instance.name, kind, as_of=as_of, rows=rows)
     lost = goodput(found.machine.chips, found.machine.count, reliability)
     return TrainingEstimate(model, on, found, tokens, lost, price, _basis(found), reliability)

@@ -15,16 +15,16 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import OutOfMemory
+from trnsim.estimate.training import has_dropout, is_fused
 from trnsim.facts import assumed, documented
-from trnsim.system.train.stages import chunks, is_fused
-from trnsim.workload.architecture import GATED, Mlp
+from trnsim.system.train.stages import chunks
 from trnsim.workload.gradients import Kept, Recompute, activation_bytes, optimizer
 
 if TYPE_CHECKING:
     from trnsim.place.machine import Machine
     from trnsim.system.train.layout import Layout
     from trnsim.system.train.stages import Chunk, Part
-    from trnsim.workload.architecture import Architecture, Layer
+    from trnsim.workload.architecture import Architecture
 
 RESERVE: Final = assumed(
     0.08, "part of HBM for the runtime, programs, their rings and fragmentation; none is published"
@@ -131,11 +131,6 @@ def _activations(part: Part, layout: Layout, recompute: Recompute) -> float:
     kept = Kept(recompute, 8 * WEIGHT_BYTES[layout.dtype], has_dropout(part.layer))
     of_token = activation_bytes(part.tower, part.layer, layout.sequence, layout.split, kept)
     return tokens * (of_token + of_rows)
-
-
-def has_dropout(layer: Layer) -> bool:
-    """Whether it drops elements by chance: layers of GPT and BERT do, ones with gates do not."""
-    return isinstance(layer.mlp, Mlp) and layer.mlp.matrices != GATED
 
 
 def working_bytes(part: Part, layout: Layout) -> float:

@@ -67,11 +67,6 @@ def trained(model: Architecture, dtype: str) -> Architecture:
     return replace(model, weight_bits=bits, other_bits=bits, product_bits=multiplied, mlp_bits=bits)
 
 
-def is_fused(layer: Layer) -> bool:
-    """Whether its attention is one kernel, which keeps no scores: that of decoders is."""
-    return all(one.is_causal for one in layer.attentions)
-
-
 def a_pass(layout: Layout) -> Pass:
     """A micro batch."""
     return Pass(Phase.TRAIN, layout.micro_batch, layout.sequence)

@@ -10,13 +10,11 @@ micro batch passes layers that have theirs. What exceeds that is exposed.
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from trnsim.estimate.choice import bytes_per_s, layer_times
+from trnsim.estimate.estimate import EXCHANGES, HOST, Estimate
 from trnsim.estimate.times import Sources
 from trnsim.facts import Interval, assumed
 from trnsim.place.links.exchange import BANDWIDTHS
@@ -31,19 +29,22 @@ from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.passes import blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from trnsim.estimate.measured import Measured
     from trnsim.estimate.times import LayerTimes
     from trnsim.place.machine import Machine
     from trnsim.system.train.layout import Layout
     from trnsim.system.train.stages import Chunk, Part
-    from trnsim.uncertainty import Samples
     from trnsim.workload.architecture import Architecture
     from trnsim.workload.operators import Block
 
 _HOST_S: Final = assumed(
     2e-3, "the host between steps: loss read, next batch given, programs begun"
 )
-_SAMPLES: Final = 2000
+AXES: Final = ("tensor", "context", "expert", "data")
+"""Parts of a step that are exchanges, by what the ranks share."""
+_DONE: Final = (*AXES, "bubble", "optimizer", HOST)
 _GRADIENT_PASSES: Final = 3
 """Forward and two gradients, each with as many multiplications."""
 
@@ -54,28 +55,35 @@ class Step:
 
     Attributes:
         layout: the layout.
-        step_s: seconds.
-        parts_s: median seconds by cause, which add up to the step: "compute", "tensor", "context",
-            "expert", "data" (exposed), "bubble", "optimizer", "host".
+        estimate: its time. Its parts are causes of computing, exchanges between ranks of an axis
+            ("tensor", "context", "expert", "data", the last one as far as it is exposed), "bubble",
+            "optimizer" and "host".
         data_hidden_s: seconds of exchanges of gradients and weights behind computing.
         memory: of a rank of each stage.
         flop: useful FLOPs of a step, masked and repeated ones left out.
         mfu: these beside what the chips could do in that time.
         chips: of the machine.
-        source: where the times of the first block come from.
-        sources: where those of all blocks come from, "forward" and "backward".
     """
 
     layout: Layout
-    step_s: Interval
-    parts_s: dict[str, float]
+    estimate: Estimate
     data_hidden_s: float
     memory: tuple[StageMemory, ...]
     flop: float
     mfu: float
     chips: int
-    source: str
-    sources: dict[str, str]
+
+    @property
+    def step_s(self) -> Interval:
+        """Seconds."""
+        return self.estimate.interval
+
+    @property
+    def parts_s(self) -> dict[str, float]:
+        """Median seconds by what a rank does: "compute" stands for all causes of computing."""
+        whole = self.estimate.parts_s
+        computed_s = sum(time_s for name, time_s in whole.items() if name not in _DONE)
+        return {"compute": computed_s, **{name: whole[name] for name in _DONE}}
 
     @property
     def sequences_per_s(self) -> Interval:
@@ -156,32 +164,29 @@ class Steps:
         shared = [self._shared(made[at::count], by_stage[at], layout) for at in range(count)]
         slowest = max(shared, key=lambda one: one.exposed_s)
         update_s = max(self._update_s(made[at::count], layout) for at in range(count))
+        stage = by_stage.index(max(by_stage, key=lambda one: one.total_s))
         parts_s = {
-            "compute": busiest.compute_s,
+            **_causes([one for chunk in worked[stage::count] for one in chunk], each),
             "tensor": busiest.tensor_s,
             "context": busiest.context_s,
             "expert": busiest.expert_s,
             "data": busiest.data_s + slowest.exposed_s,
             "bubble": max(pipe_s - busiest.total_s, 0.0),
             "optimizer": update_s,
-            "host": float(_HOST_S),
+            HOST: float(_HOST_S),
         }
-        first = next(iter(worked[0]))
         widest = max((one for chunk in worked for one in chunk), key=lambda one: one.spread)
-        interval = self._interval(parts_s, widest)
+        found = Estimate(parts_s, _errors(parts_s, widest), _sources(made, worked))
         flop = self.flop(layout)
         peak = self.machine.peak(layout.dtype) * self.machine.chips
         return Step(
             layout,
-            interval,
-            parts_s,
+            found,
             slowest.hidden_s,
             needed,
             flop,
-            flop / (peak * sum(parts_s.values())),
+            flop / (peak * found.time_s),
             self.machine.chips,
-            first.source,
-            _sources(made, worked),
         )
 
     def rough_s(self, layout: Layout) -> float:
@@ -298,18 +303,30 @@ class Steps:
         moved = optimizer(layout.optimizer).moved_bytes(width, GRADIENT_BYTES)
         return parameters * moved / self._bytes_per_s
 
-    def _interval(self, parts_s: dict[str, float], widest: Passes) -> Interval:
-        """P10, P50 and P90: computing is off as a whole, and exchanges with it or by themselves."""
-        compute = links = _draws("computing", widest.spread)
-        if not widest.has_exchanges:
-            links = _draws("links", BANDWIDTHS.provenance.spread)
-        moved_s = sum(parts_s[one] for one in ("tensor", "context", "expert", "data"))
-        computed_s = parts_s["compute"] + parts_s["optimizer"]
-        alone_s = computed_s * compute + moved_s * links
-        waited_s = parts_s["bubble"] / max(computed_s + moved_s, 1e-30)
-        drawn = alone_s * (1 + waited_s) + parts_s["host"]
-        low, high = np.percentile(drawn, [10, 90])
-        return Interval(float(low), sum(parts_s.values()), float(high))
+
+def _causes(worked: Iterable[Passes], micro_batches: int) -> dict[str, float]:
+    """Seconds of computing on a stage in a step, by cause."""
+    found: dict[str, float] = {}
+    for one in worked:
+        for name, time_s in one.causes_s.items():
+            found[name] = found.get(name, 0.0) + micro_batches * one.count * time_s
+    return found
+
+
+def _errors(parts_s: Mapping[str, float], widest: Passes) -> dict[str, float]:
+    """One sigma in seconds: computing errs as a whole, and exchanges with it or by themselves.
+
+    A bubble errs as what it waits for.
+    """
+    moved_s = sum(parts_s[one] for one in AXES)
+    computed_s = sum(parts_s.values()) - moved_s - parts_s["bubble"] - parts_s[HOST]
+    waited = 1 + parts_s["bubble"] / max(computed_s + moved_s, 1e-30)
+    if widest.has_exchanges:
+        return {widest.source: waited * widest.spread * (computed_s + moved_s)}
+    return {
+        widest.source: waited * widest.spread * computed_s,
+        EXCHANGES: waited * BANDWIDTHS.provenance.spread * moved_s,
+    }
 
 
 def _sources(made: list[Chunk], worked: list[list[Passes]]) -> dict[str, str]:
@@ -328,6 +345,7 @@ def _many(one: Passes, count: float) -> Passes:
         forward=one.forward.times(count),
         backward=one.backward.times(count),
         weights_s=count * one.weights_s,
+        count=count * one.count,
     )
 
 
@@ -345,9 +363,3 @@ def _together(parts: list[Part]) -> Part:
     dense = sum(part.times * part.dense for part in parts)
     experts = sum(part.times * part.experts for part in parts)
     return type(first)(first.block, 1, first.tower, first.layer, dense, experts)
-
-
-def _draws(name: str, spread: float) -> Samples:
-    generator = np.random.default_rng(zlib.crc32(name.encode()))
-    drawn: Samples = np.exp(spread * generator.standard_normal(_SAMPLES))
-    return drawn

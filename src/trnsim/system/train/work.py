@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from trnsim.system.train.memory import WEIGHT_BYTES, has_dropout
-from trnsim.system.train.stages import a_pass, is_fused
-from trnsim.workload.gradients import Recompute, recomputed, turned
-from trnsim.workload.operators import Axis, Block
+from trnsim.estimate.training import layer_passes
+from trnsim.system.train.memory import WEIGHT_BYTES
+from trnsim.system.train.stages import a_pass
+from trnsim.workload.gradients import Recompute, turned
+from trnsim.workload.operators import Axis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from trnsim.estimate.times import LayerTimes
     from trnsim.system.train.exchanges import Exchanges
     from trnsim.system.train.layout import Layout
     from trnsim.system.train.stages import Part
-    from trnsim.workload.architecture import Layer
-    from trnsim.workload.operators import Exchange
+    from trnsim.workload.operators import Block, Exchange
 
 _HALF: Final = 0.5
 
@@ -79,6 +79,8 @@ class Passes:
         source: where its times come from.
         has_exchanges: whether the spread is of exchanges too.
         backward_source: where those of its gradients come from.
+        causes_s: seconds of computing of one of equal layers, by cause.
+        count: equal layers that it stands for.
     """
 
     forward: Work
@@ -88,20 +90,19 @@ class Passes:
     source: str
     has_exchanges: bool = False
     backward_source: str = ""
+    causes_s: Mapping[str, float] = field(default_factory=dict)
+    count: float = 1.0
 
 
 def passes(part: Part, layout: Layout, times: LayerTimes, exchanges: Exchanges) -> Passes:
     """The work of one layer of a part."""
-    block = part.block
-    given = replace(a_pass(layout), is_one_kernel=is_one_kernel(part.layer, layout))
-    ahead, back = times.of(block, given), times.backward(block, given)
-    again = _again(part, Recompute(layout.recompute))
-    again_s = times.of(again, given).time_s if again.products else 0.0
-    if layout.recompute != Recompute.FULL:
-        again_s = max(again_s - ahead.parts_s.get("fixed", 0.0), 0.0)  # no launch of its own
+    block, how = part.block, Recompute(layout.recompute)
+    found = layer_passes(block, part.layer, a_pass(layout), how, times)
+    ahead, back = found.ahead, found.back
+    gradients_s = back.time_s + found.again_s
     forward = _with_exchanges(ahead.time_s, block.exchanges, layout, exchanges)
-    gradients = _with_exchanges(back.time_s + again_s, turned(block.exchanges), layout, exchanges)
-    gradients += _with_exchanges(0.0, again.exchanges, layout, exchanges)
+    gradients = _with_exchanges(gradients_s, turned(block.exchanges), layout, exchanges)
+    gradients += _with_exchanges(0.0, found.again.exchanges, layout, exchanges)
     moved = _moved(part, layout, exchanges)
     return Passes(
         _hiding(forward, moved[0]),
@@ -111,34 +112,8 @@ def passes(part: Part, layout: Layout, times: LayerTimes, exchanges: Exchanges) 
         ahead.source,
         ahead.has_exchanges,
         back.source,
+        found.causes_s,
     )
-
-
-def is_one_kernel(layer: Layer | None, layout: Layout) -> bool:
-    """Whether AWS's scripts train a layer with a kernel of attention, which keeps no scores.
-
-    NeuronX Distributed does so by default for decoders of Llama's kind, and computes its scores
-    again or nothing. neuronx-nemo-megatron, which computes all of a layer again, has no such
-    kernel, nor is there one for GPTs.
-
-    Source: aws-neuron-sdk, training_llama_tp_zero1.rst and training_llama_tp_pp.rst (flash
-    attention, selective activation checkpointing); nxd-training/known_issues.rst.
-    """
-    if layer is None or layout.recompute == Recompute.FULL:
-        return False
-    return is_fused(layer) and not has_dropout(layer)
-
-
-def _again(part: Part, how: Recompute) -> Block:
-    """What backward computes again; one kernel of attention its scores, which it has not kept."""
-    block = part.block
-    if part.layer is None:
-        return Block(block.name, block.times)
-    made = recomputed(block, how)
-    if how is Recompute.NONE and is_fused(part.layer):
-        scores = tuple(one for one in block.products if one.name == "scores")
-        return replace(made, products=scores)
-    return made
 
 
 def _with_exchanges(

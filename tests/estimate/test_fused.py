@@ -1,4 +1,4 @@
-from trnsim.system.infer.fused import fused
+from trnsim.estimate.fused import fused
 from trnsim.workload.operators import Block, Elementwise, Product
 
 

@@ -1,0 +1,110 @@
+"""An answer of time: its median, its interval, its parts, and what it rests on.
+
+P10 and P90 are those of a lognormal whose sigma is the errors' sum over the time. Errors of one
+source are the same wherever it answers, so they add up; those of several sources add up in squares.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from trnsim.facts import Interval
+
+QUANTILES: Final = {"p10": -1.2815515655446004, "p50": 0.0, "p90": 1.2815515655446004}
+"""Quantiles of the standard normal distribution."""
+EXCHANGES: Final = "exchanges"
+HOST: Final = "host"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a person is told of a time.
+
+    Attributes:
+        parts_s: median seconds by cause, which add up to `time_s`.
+        errors_s: one sigma of the error in seconds, by the source that errs.
+        sources: what its parts rest on, by what was asked: a phase, or a model of a pipeline.
+        conditions: what was taken for granted.
+        extrapolations: in what the question lies outside the rows behind its source.
+    """
+
+    parts_s: Mapping[str, float]
+    errors_s: Mapping[str, float]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    conditions: tuple[str, ...] = ()
+    extrapolations: tuple[str, ...] = ()
+
+    @property
+    def time_s(self) -> float:
+        """Median seconds."""
+        return sum(self.parts_s.values())
+
+    @property
+    def sigma(self) -> float:
+        """One sigma of the logarithm of (true / `time_s`)."""
+        if not self.time_s:
+            return 0.0
+        return math.sqrt(sum(error_s**2 for error_s in self.errors_s.values())) / self.time_s
+
+    @property
+    def interval(self) -> Interval:
+        """P10, P50 and P90, in seconds."""
+        return Interval(self.at("p10"), self.time_s, self.at("p90"))
+
+    def at(self, quantile: str) -> float:
+        """Seconds at a quantile of `QUANTILES`."""
+        return self.time_s * math.exp(QUANTILES[quantile] * self.sigma)
+
+    def times(self, count: float) -> Estimate:
+        """It, `count` times one after another."""
+        return replace(
+            self,
+            parts_s={name: count * time_s for name, time_s in self.parts_s.items()},
+            errors_s={name: count * error_s for name, error_s in self.errors_s.items()},
+        )
+
+    def plus(self, part: str, time_s: float, *, source: str = "", spread: float = 0.0) -> Estimate:
+        """It and a part that takes `time_s`, whose source errs by `spread` of that."""
+        errors_s = dict(self.errors_s)
+        if spread:
+            errors_s[source] = errors_s.get(source, 0.0) + spread * time_s
+        parts_s = {**self.parts_s, part: self.parts_s.get(part, 0.0) + time_s}
+        return replace(self, parts_s=parts_s, errors_s=errors_s)
+
+    def as_dict(self) -> dict[str, object]:
+        """The same for a file: seconds at P10, P50 and P90, parts that are not 0, and the rest."""
+        return {
+            "p10_s": self.at("p10"),
+            "p50_s": self.time_s,
+            "p90_s": self.at("p90"),
+            "parts_s": {name: time_s for name, time_s in self.parts_s.items() if time_s},
+            "sources": dict(self.sources),
+            "conditions": list(self.conditions),
+            "extrapolations": list(self.extrapolations),
+        }
+
+    def __add__(self, other: Estimate) -> Estimate:
+        """Both, one after the other."""
+        return Estimate(
+            _sum(self.parts_s, other.parts_s),
+            _sum(self.errors_s, other.errors_s),
+            _joined(self.sources, other.sources),
+            tuple(dict.fromkeys((*self.conditions, *other.conditions))),
+            tuple(dict.fromkeys((*self.extrapolations, *other.extrapolations))),
+        )
+
+
+def _sum(one: Mapping[str, float], two: Mapping[str, float]) -> dict[str, float]:
+    return {name: one.get(name, 0.0) + two.get(name, 0.0) for name in dict.fromkeys((*one, *two))}
+
+
+def _joined(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, str]:
+    """The sources of both, by what was asked."""
+    found = dict(one)
+    for name, source in two.items():
+        has = found.get(name, source)
+        found[name] = has if source in has else f"{has}; {source}"
+    return found

@@ -1,0 +1,99 @@
+"""What is asked of this room, and its answer: a model's pass on one rank of a machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from trnsim.estimate.choice import graph_times, layer_times
+from trnsim.estimate.fused import fused
+from trnsim.estimate.rank import Rank
+from trnsim.facts import derived
+from trnsim.workload.captured import Captured, blocks_of
+from trnsim.workload.operators import WHOLE, Pass, Phase, Split
+from trnsim.workload.passes import passes
+
+if TYPE_CHECKING:
+    from trnsim.estimate.estimate import Estimate
+    from trnsim.estimate.measured import Measured
+    from trnsim.place.machine import Machine
+    from trnsim.workload.architecture import Layer
+    from trnsim.workload.captured import Workload
+    from trnsim.workload.operators import Block
+
+CAPTURED_SPREAD: Final = derived(
+    0.40, "as far as graphs were off on Inf2 by constants of encoders: no row of a GPU is published"
+)
+"""One sigma of the logarithm that is added, in squares, for graphs on a GPU."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A pass of a model on one rank.
+
+    Attributes:
+        model: what it is.
+        given: what goes through it at once.
+        machine: where it runs.
+        split: ranks of a layer.
+        dtype: of products.
+        measured: a user's times of layers, which win.
+    """
+
+    model: Workload
+    given: Pass
+    machine: Machine
+    split: Split = WHOLE
+    dtype: str = "bf16"
+    measured: Measured | None = None
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """What the rank computes.
+
+        Raises:
+            BadInput: the model cannot be built, or has no such pass.
+        """
+        made = blocks_of(self.model, self.given, self.split)
+        return tuple(map(fused, made)) if self.is_captured else made
+
+    @property
+    def layered(self) -> list[tuple[Block, Layer | None]]:
+        """The same, each with the layer that it is; None before, behind and without known ones."""
+        if isinstance(self.model, Captured):
+            return [(block, None) for block in self.blocks]
+        kinds: list[Layer | None] = []
+        for tower, _ in passes(self.model, self.given):
+            kinds += [None, *tower.layers, None]
+        return list(zip(self.blocks, kinds, strict=True))
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether its blocks are read from a graph."""
+        return isinstance(self.model, Captured)
+
+    @cached_property
+    def rank(self) -> Rank:
+        """Who answers.
+
+        Raises:
+            BadInput: the chip has no published peak in the dtype.
+        """
+        if not self.is_captured:
+            times = layer_times(self.machine, self.given.phase, self.dtype, measured=self.measured)
+            return Rank(self.machine, times, self.split)
+        known, call_s = graph_times(self.machine, self.dtype)
+        more = 0.0 if self.machine.lnc else float(CAPTURED_SPREAD)
+        return Rank(self.machine, known, self.split, call_s, more)
+
+
+def answer(question: Question) -> Estimate:
+    """The time of the pass.
+
+    Raises:
+        BadInput: the model cannot be built, has no such pass, or the chip no such dtype.
+    """
+    if question.given.phase is Phase.TRAIN:
+        return question.rank.trained(question.layered, question.given)
+    return question.rank.of(question.blocks, question.given)

@@ -1,0 +1,100 @@
+"""The time of a layer's forward pass, of both its gradients, and of what is computed again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from trnsim.workload.architecture import GATED, Mlp
+from trnsim.workload.gradients import Recompute, recomputed
+from trnsim.workload.operators import Block
+
+if TYPE_CHECKING:
+    from trnsim.estimate.times import LayerTime, LayerTimes
+    from trnsim.workload.architecture import Layer
+    from trnsim.workload.operators import Pass
+
+AGAIN: Final = "computed again"
+_FIXED: Final = "fixed"
+
+
+@dataclass(frozen=True)
+class LayerPasses:
+    """What a layer takes in training, without exchanges.
+
+    Attributes:
+        ahead: its forward pass.
+        back: both gradients.
+        again: what backward computes again.
+        again_s: seconds of that.
+    """
+
+    ahead: LayerTime
+    back: LayerTime
+    again: Block
+    again_s: float
+
+    @property
+    def causes_s(self) -> dict[str, float]:
+        """Seconds of all of it, by cause."""
+        found = dict(self.ahead.parts_s)
+        for name, time_s in self.back.parts_s.items():
+            found[name] = found.get(name, 0.0) + time_s
+        return {**found, AGAIN: self.again_s}
+
+
+def layer_passes(
+    block: Block, layer: Layer | None, given: Pass, how: Recompute, times: LayerTimes
+) -> LayerPasses:
+    """The passes of one layer, or of what lies before or behind all layers.
+
+    Args:
+        block: its forward pass.
+        layer: what it is; None outside the layers.
+        given: a micro batch.
+        how: what backward computes again.
+        times: of layers.
+    """
+    given = replace(given, is_one_kernel=is_one_kernel(layer, how))
+    ahead, back = times.of(block, given), times.backward(block, given)
+    again = _again(block, layer, how)
+    again_s = times.of(again, given).time_s if again.products else 0.0
+    if how is not Recompute.FULL:
+        again_s = max(again_s - ahead.parts_s.get(_FIXED, 0.0), 0.0)  # no launch of its own
+    return LayerPasses(ahead, back, again, again_s)
+
+
+def is_one_kernel(layer: Layer | None, how: Recompute) -> bool:
+    """Whether AWS's scripts train a layer with a kernel of attention, which keeps no scores.
+
+    NeuronX Distributed does so by default for decoders of Llama's kind, and computes its scores
+    again or nothing. neuronx-nemo-megatron, which computes all of a layer again, has no such
+    kernel, nor is there one for GPTs.
+
+    Source: aws-neuron-sdk, training_llama_tp_zero1.rst and training_llama_tp_pp.rst (flash
+    attention, selective activation checkpointing); nxd-training/known_issues.rst.
+    """
+    if layer is None or how is Recompute.FULL:
+        return False
+    return is_fused(layer) and not has_dropout(layer)
+
+
+def is_fused(layer: Layer) -> bool:
+    """Whether its attention is one kernel, which keeps no scores: that of decoders is."""
+    return all(one.is_causal for one in layer.attentions)
+
+
+def has_dropout(layer: Layer) -> bool:
+    """Whether it drops elements by chance: layers of GPT and BERT do, ones with gates do not."""
+    return isinstance(layer.mlp, Mlp) and layer.mlp.matrices != GATED
+
+
+def _again(block: Block, layer: Layer | None, how: Recompute) -> Block:
+    """What backward computes again; one kernel of attention its scores, which it has not kept."""
+    if layer is None:
+        return Block(block.name, block.times)
+    made = recomputed(block, how)
+    if how is Recompute.NONE and is_fused(layer):
+        scores = tuple(one for one in block.products if one.name == "scores")
+        return replace(made, products=scores)
+    return made

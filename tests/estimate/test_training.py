@@ -1,0 +1,44 @@
+import pytest
+from layer_sizes import LLAMA
+
+from trnsim.estimate.choice import layer_times
+from trnsim.estimate.training import AGAIN, has_dropout, is_fused, layer_passes
+from trnsim.place.machine import machine
+from trnsim.workload.gradients import Recompute
+from trnsim.workload.operators import Pass, Phase
+from trnsim.workload.passes import blocks
+
+GIVEN = Pass(Phase.TRAIN, 1, 512)
+LAYER = LLAMA.decoder.layers[0]
+TABLE, BLOCK, HEAD = blocks(LLAMA, GIVEN)
+
+
+def of(how, block=BLOCK, layer=LAYER):
+    return layer_passes(block, layer, GIVEN, how, layer_times(machine("trn1"), "train"))
+
+
+def test_decoders_have_attention_in_one_kernel_and_no_dropout():
+    assert is_fused(LAYER)
+    assert not has_dropout(LAYER)
+
+
+def test_what_is_computed_again_grows_with_recomputation():
+    none, some, all_of_it = (of(how) for how in Recompute)
+    assert 0 < none.again_s <= some.again_s < all_of_it.again_s
+    assert none.ahead.time_s < none.back.time_s
+    names = {one.name for one in all_of_it.again.products}
+    assert {one.name for one in none.again.products} == {"scores"} < names
+
+
+@pytest.mark.parametrize("block", [TABLE, HEAD])
+def test_outside_the_layers_nothing_is_computed_again(block):
+    found = of(Recompute.FULL, block, None)
+    assert found.again_s == 0.0
+    assert not found.again.products
+
+
+def test_causes_add_up():
+    found = of(Recompute.FULL)
+    whole_s = found.ahead.time_s + found.back.time_s + found.again_s
+    assert sum(found.causes_s.values()) == pytest.approx(whole_s)
+    assert found.causes_s[AGAIN] == found.again_s
