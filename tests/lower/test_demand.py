@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trnsim.graph import Graph
+from trnsim.graph import Graph, TensorType
+from trnsim.graph.ops.collectives import AllReduce
 from trnsim.graph.ops.contraction import Attention, Convolution
-from trnsim.graph.ops.layout import Reverse
+from trnsim.graph.ops.layout import DynamicSlice, Reverse
+from trnsim.graph.ops.reductions import ReduceWindow, Sort
 from trnsim.lower.demand import demands, elements
 
 
@@ -121,6 +123,81 @@ def test_windows_of_an_image():
     made = graph.apply(Convolution((2,), (1,), (0,), (0,), (1,), 1), x, w)
     cut(graph, made, (1, 2, 1), (1, 2, 2))
     check(graph)
+
+
+@pytest.mark.parametrize("groups", [2, 4])
+def test_channels_of_a_group_see_their_own(groups):
+    graph = Graph()
+    x, w = graph.input((2, 4, 5), "float32"), graph.input((8, 4 // groups, 2), "float32")
+    made = graph.apply(Convolution((1,), (0,), (1,), (0,), (2,), groups), x, w)
+    cut(graph, made, (0, 3, 1), (1, 2, 2))
+    check(graph)
+
+
+@pytest.mark.parametrize("op", ["add", "maximum"])
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (3, 2)])
+def test_windows_of_a_pooling_are_seen_whole(op, stride, dilation):
+    graph = Graph()
+    x = graph.input((2, 9), "float32")
+    window = ReduceWindow((1, 2), (1, stride), (0, 1), (0, 1), op, (1, dilation))
+    made = graph.apply(window, x)
+    cut(graph, made, (1, 0), (1, 2))
+    check(graph)
+    graph.outputs = [made]
+    check(graph)
+
+
+def test_rows_of_a_table_at_known_places():
+    graph = Graph()
+    table = graph.input((6, 2, 3), "float32")
+    odd = graph.elementwise("add", graph.iota((3,), 0), 2.0, dtype="int32")
+    cut(graph, graph.gather(table, odd), (1, 0, 0), (2, 1, 2))
+    check(graph)
+    cut(
+        graph,
+        graph.gather(table, graph.constant(9.0, TensorType((1,), "int32"))),
+        (0, 0, 0),
+        (1, 2, 1),
+    )
+    assert np.flatnonzero(needed(graph, table).any((1, 2))).tolist() == [5]
+
+
+def test_a_window_at_a_known_place():
+    graph = Graph()
+    starts = [graph.constant(number, TensorType((), "int32")) for number in (2.0, 9.0)]
+    made = graph.apply(DynamicSlice((2, 3)), graph.input((5, 4), "float32"), *starts)
+    cut(graph, made, (1, 0), (1, 2))
+    check(graph)
+
+
+def test_a_row_that_values_choose_is_one():
+    graph = Graph()
+    table, scores = graph.input((6, 3), "float32"), graph.input((4,), "float32")
+    graph.outputs = [graph.gather(table, graph.top_k(scores, 1))]
+    assert needed(graph, table).sum() == 3
+    assert needed(graph, scores).all()
+
+
+@pytest.mark.parametrize("name", ["sort", "top_k", "scan"])
+def test_a_place_in_a_line_needs_the_line(name):
+    graph = Graph()
+    x = graph.input((3, 4), "float32")
+    made = {
+        "sort": lambda: graph.apply(Sort(-1), x),
+        "top_k": lambda: graph.top_k(x, 2),
+        "scan": lambda: graph.scan("add", x),
+    }[name]()
+    cut(graph, made, (1, 1), (1, 1))
+    if name == "scan":
+        check(graph)
+    assert needed(graph, x)[1].sum() == (2 if name == "scan" else 4)
+
+
+def test_what_ranks_add_up_stays_in_its_place():
+    graph = Graph()
+    x = graph.input((3, 4), "float32")
+    cut(graph, graph.apply(AllReduce(((0, 1),)), x), (2, 1), (1, 2))
+    assert np.argwhere(needed(graph, x)).tolist() == [[2, 1], [2, 2]]
 
 
 OPERATIONS = ["tanh", "transpose", "reverse", "pad", "concatenate", "slice", "reduce", "product"]

@@ -7,12 +7,13 @@ the largest of them is the bound.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from trnsim import arch
-from trnsim.graph import Graph, Value
-from trnsim.lower.demand import demands, share
+from trnsim.graph import Graph, Node, Value
+from trnsim.lower.demand import Box, demands, share
+from trnsim.lower.needed_flop import needed_flop
 from trnsim.profile.measures.metrics import hbm_stack_bytes_per_s, peak_flop_per_s
 
 
@@ -68,13 +69,21 @@ def bound(
     flop, passes = 0.0, 0.0
     known = demands(graph)
     for node in graph.nodes:
-        needed = max(share(known.get(value.number), value.shape) for value in node.results)
-        own = node.operation.flop(*node.given) * float(needed)
-        slow = not is_cast and bool(own) and {value.dtype for value in node.values} == {"float32"}
+        own = needed_flop(node, known)
         flop += own
-        passes += own * (core.fp32_passes if slow else 1)
-    nbytes = must_cross_bytes(graph, frozenset(weights) if is_cast else frozenset())
+        passes += own * _passes(node, core, is_cast=is_cast) if own else 0.0
+    nbytes = must_cross_bytes(graph, known, frozenset(weights) if is_cast else frozenset())
     return Bound(flop, nbytes, passes / (peak * lnc), nbytes / hbm_rate(target, lnc), links_s)
+
+
+def _passes(node: Node, core: arch.NeuronCore, *, is_cast: bool) -> float:
+    """How often products of these element types pass, beside those of bfloat16."""
+    dtypes = {value.dtype for value in node.values}
+    if dtypes == {"float32"} and not is_cast:
+        return core.fp32_passes
+    if all(name.startswith("float8") for name in dtypes):
+        return core.pe_rows / core.fp8_double_row_contraction
+    return 1.0
 
 
 def hbm_rate(target: str, lnc: int = 1) -> float:
@@ -91,19 +100,20 @@ def hbm_rate(target: str, lnc: int = 1) -> float:
     return min(stack, lnc * max(stack / core.logical_core_max, float(core.dma_bytes_per_s)))
 
 
-def must_cross_bytes(graph: Graph, short: Collection[int] = ()) -> int:
-    """Bytes of inputs and outputs, each once; of inputs no more than what is read of them.
+def must_cross_bytes(graph: Graph, known: Mapping[int, Box], short: Collection[int] = ()) -> int:
+    """Bytes of inputs and outputs, each once; of inputs no more than what is `known` to be needed.
 
-    Matrices of float32 among `short` cross as bfloat16.
+    An output that is an input stays where it is. Matrices of float32 among `short` cross as
+    bfloat16.
     """
-    inside = {value.number for node in graph.nodes for value in node.values}
-    known = demands(graph)
-    outputs = {value.number: value.type.nbytes for value in graph.outputs}
-    return sum(outputs.values()) + sum(
+    read = {value.number for node in graph.nodes for value in node.values}
+    given = {value.number for value in graph.inputs}
+    made = {value.number: value.type.nbytes for value in graph.outputs}
+    return sum(nbytes for number, nbytes in made.items() if number not in given) + sum(
         int(share(known.get(value.number), value.shape) * value.type.nbytes)
         // (1 + _is_cast(value, short))
         for value in graph.inputs
-        if value.number in inside
+        if value.number in read
     )
 
 

@@ -3,12 +3,14 @@
 A demand is a box: along each dimension, which places are needed. An operation passes on what its
 result needs by what it computes: an element of a product needs a row and a column, one of attention
 a query and all of its keys. Where several boxes meet, or an operation's places depend on values, a
-part of the truth is kept, so a demand is never too large but for places that nobody knows.
+part of the truth is kept, so a demand is never too large but for places that nobody knows. Places
+that follow from tokens are those of tokens that stand for all (`places`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from math import prod
@@ -18,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.graph import Graph, Kind, Node
+from trnsim.graph.ops.collectives import AllGather, AllReduce, CollectivePermute, ReduceScatter
 from trnsim.graph.ops.contraction import Attention, Convolution, DotGeneral
 from trnsim.graph.ops.layout import (
     BroadcastInDim,
@@ -30,7 +33,9 @@ from trnsim.graph.ops.layout import (
     Transpose,
 )
 from trnsim.graph.ops.lookup import Gather
-from trnsim.graph.ops.reductions import Reduce, ReduceWindow
+from trnsim.graph.ops.reductions import Reduce, ReduceWindow, Scan, Sort, TopK
+from trnsim.graph.types import Array
+from trnsim.lower.places import places_of
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Box: TypeAlias = tuple[Mask, ...]
@@ -40,14 +45,23 @@ _FLAT_MOST: Final = 1 << 26
 """Elements of dimensions that a reshape merges; more are not looked at one by one."""
 
 
-def demands(graph: Graph) -> dict[int, Box]:
-    """What is needed of each value, by its number; what nobody needs has no entry."""
-    found = {value.number: whole(value.shape) for value in graph.outputs}
+def demands(graph: Graph, wanted: Sequence[Box | None] | None = None) -> dict[int, Box]:
+    """What is needed of each value, by its number; what nobody needs has no entry.
+
+    `wanted` is what is needed of each output; all of them whole if it is not given.
+    """
+    boxes = [whole(value.shape) for value in graph.outputs] if wanted is None else wanted
+    found = dict[int, Box]()
+    for value, box in zip(graph.outputs, boxes, strict=True):
+        if box is not None:
+            before = found.get(value.number)
+            found[value.number] = box if before is None else _union(before, box)
+    places = places_of(graph)
     for node in reversed(graph.nodes):
         boxes = [found.get(value.number) for value in node.results]
         if not any(box is not None and elements(box) for box in boxes):
             continue
-        for value, box in zip(node.values, _passed(node, boxes), strict=True):
+        for value, box in zip(node.values, _passed(node, boxes, places), strict=True):
             if box is not None and elements(box):
                 before = found.get(value.number)
                 found[value.number] = box if before is None else _union(before, box)
@@ -76,7 +90,7 @@ def _union(one: Box, other: Box) -> Box:
     return max(one, other, key=elements)
 
 
-def _passed(node: Node, boxes: list[Box | None]) -> list[Box | None]:
+def _passed(node: Node, boxes: list[Box | None], places: Mapping[int, Array]) -> list[Box | None]:
     """What a node needs of each operand, where so much of each of its results is needed."""
     operation: Any = node.operation
     if isinstance(operation, Attention):
@@ -84,6 +98,8 @@ def _passed(node: Node, boxes: list[Box | None]) -> list[Box | None]:
     box = max((box for box in boxes if box is not None), key=elements)
     if node.kind is Kind.ELEMENTWISE:
         return [box] * len(node.values)
+    if type(operation) in _LOOKUPS:
+        return _of_lookup(node, box, places)
     rule = _RULES.get(type(operation))
     if rule is not None and len(node.results) == 1:
         return rule(node, box)
@@ -202,40 +218,145 @@ def _of_convolution(node: Node, box: Box) -> list[Box | None]:
     """Of the image what windows of needed elements see, of the kernel its needed outputs."""
     operation: Any = node.operation
     image, kernel = (value.shape for value in node.values)
-    if operation.groups != 1:
-        part = share(box, node.result.shape)
-        return [_counted(image, part / operation.groups), _counted(kernel, part)]
-    windows = tuple(_seen(node, dim, box[2 + dim]) for dim in range(len(image) - 2))
-    return [(box[0], *whole(image[1:2]), *windows), (box[1], *whole(kernel[1:]))]
+    groups = box[1].reshape(operation.groups, -1).any(1)
+    channels = np.repeat(groups, kernel[1])
+    windows = tuple(
+        _seen(_Windows(*sides), needed)
+        for needed, sides in zip(
+            box[2:],
+            zip(
+                image[2:],
+                kernel[2:],
+                operation.strides,
+                operation.low,
+                operation.dilations,
+                operation.gaps,
+                strict=True,
+            ),
+            strict=True,
+        )
+    )
+    return [(box[0], channels, *windows), (box[1], *whole(kernel[1:]))]
 
 
-def _seen(node: Node, dim: int, needed: Mask) -> Mask:
-    """The lines of an image along a dimension that the windows of needed places see."""
-    operation: Any = node.operation
-    length, taps = (value.shape[2 + dim] for value in node.values)
-    period = operation.gaps[dim] + 1
-    first = np.flatnonzero(needed)[:, None] * operation.strides[dim] - operation.low[dim]
-    places = first + np.arange(taps) * operation.dilations[dim]
-    met = places[(places >= 0) & (places < length * period) & (places % period == 0)]
-    mask = np.zeros(length, np.bool_)
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """Windows along a dimension of `length`, with `gap` zeros between its elements."""
+
+    length: int
+    taps: int
+    stride: int
+    low: int
+    dilation: int
+    gap: int = 0
+
+
+def _seen(windows: _Windows, needed: Mask) -> Mask:
+    """The places along a dimension that the windows of needed ones see."""
+    period = windows.gap + 1
+    first = np.flatnonzero(needed)[:, None] * windows.stride - windows.low
+    places = first + np.arange(windows.taps) * windows.dilation
+    end = windows.length * period
+    met = places[(places >= 0) & (places < end) & (places % period == 0)]
+    mask = np.zeros(windows.length, np.bool_)
     mask[met // period] = True
     return mask
 
 
-def _of_lookup(node: Node, box: Box) -> list[Box | None]:
-    """As many elements as are read, at places that only values say."""
-    made = node.result
-    part = share(box, made.shape)
-    first, *places = node.values
-    read = part * Fraction(made.type.elements, first.type.elements or 1)
-    return [_counted(first.shape, read), *(_counted(value.shape, part) for value in places)]
+def _of_lookup(node: Node, box: Box, places: Mapping[int, Array]) -> list[Box | None]:
+    """The rows that are read; where only values say which, as many."""
+    part = share(box, node.result.shape)
+    first, *others = node.values
+    starts = [places[value.number] for value in others if value.number in places]
+    read = None
+    if len(starts) == len(others):
+        of = _of_rows if isinstance(node.operation, Gather) else _of_part
+        read = of(node, box, starts)
+    if read is None:
+        rows = part * Fraction(node.result.type.elements, first.type.elements or 1)
+        read = _counted(first.shape, rows)
+    return [read, *(_counted(value.shape, part) for value in others)]
+
+
+def _of_rows(node: Node, box: Box, starts: list[Array]) -> Box | None:
+    """What a gather reads by indices of one dimension; None for other gathers."""
+    operation: Any = node.operation
+    shape, sizes = node.values[0].shape, operation.slice_sizes
+    if len(operation.start_index_map) != 1 or operation.operand_batching_dims:
+        return None
+    (indexed,) = operation.start_index_map
+    offsets = iter([box[dim] for dim in sorted(operation.offset_dims)])
+    within = [
+        np.ones(1, np.bool_) if dim in operation.collapsed_slice_dims else next(offsets)
+        for dim in range(len(shape))
+    ]
+    rows = [mask for dim, mask in enumerate(box) if dim not in operation.offset_dims]
+    vectors = starts[0]
+    if operation.index_vector_dim < vectors.ndim:
+        vectors = vectors.take(0, operation.index_vector_dim)
+    found = vectors[np.ix_(*rows)].reshape(-1, 1)
+    read = whole(shape)
+    for dim, mask in enumerate(within):
+        first = np.clip(found, 0, shape[dim] - sizes[dim]) if dim == indexed else np.zeros((1, 1))
+        read[dim][:] = False
+        read[dim][(first.astype(int) + np.flatnonzero(mask)).ravel()] = True
+    return read
+
+
+def _of_part(node: Node, box: Box, starts: list[Array]) -> Box:
+    """A window that begins at known places."""
+    read = whole(node.values[0].shape)
+    for mask, needed, start in zip(read, box, starts, strict=True):
+        first = min(max(int(start), 0), len(mask) - len(needed))
+        mask[:] = False
+        mask[first + np.flatnonzero(needed)] = True
+    return read
 
 
 def _of_windows(node: Node, box: Box) -> list[Box | None]:
+    """What windows of needed elements see; the number beside it is not looked at."""
+    operation: Any = node.operation
     first, *others = node.values
-    part = share(box, node.result.shape)
-    least = min(Fraction(node.result.type.elements, first.type.elements or 1), Fraction(1))
-    return [_counted(first.shape, part * least), *[None] * len(others)]
+    apart = operation.dilations or (1,) * len(box)
+    sides = zip(
+        first.shape, operation.lengths, operation.strides, operation.low, apart, strict=True
+    )
+    masks = [_seen(_Windows(*side), needed) for needed, side in zip(box, sides, strict=True)]
+    return [tuple(masks), *[None] * len(others)]
+
+
+def _of_line(node: Node, box: Box) -> list[Box | None]:
+    """Each needed line whole: one place of what is sorted or chosen depends on all of it."""
+    operation: Any = node.operation
+    dim = (operation.dim if isinstance(operation, Sort) else -1) % len(box)
+    line = np.ones(node.values[0].shape[dim], np.bool_)
+    return [(*box[:dim], line, *box[dim + 1 :])]
+
+
+def _of_scan(node: Node, box: Box) -> list[Box | None]:
+    """Each needed line up to its last needed place."""
+    del node
+    last = np.flatnonzero(box[-1]).max(initial=-1)
+    return [(*box[:-1], np.arange(len(box[-1])) <= last)]
+
+
+def _of_all_reduce(node: Node, box: Box) -> list[Box | None]:
+    """Places do not change."""
+    return [box] * len(node.values)
+
+
+def _of_all_gather(node: Node, box: Box) -> list[Box | None]:
+    """Of a member what is needed of every one."""
+    operation: Any = node.operation
+    parts = box[operation.dim].reshape(operation.size, -1)
+    return [(*box[: operation.dim], parts.all(0), *box[operation.dim + 1 :])]
+
+
+def _of_reduce_scatter(node: Node, box: Box) -> list[Box | None]:
+    """Of each member's part the same places."""
+    operation: Any = node.operation
+    tiled = np.tile(box[operation.dim], operation.size)
+    return [(*box[: operation.dim], tiled, *box[operation.dim + 1 :])]
 
 
 def _of_reshape(node: Node, box: Box) -> list[Box | None]:
@@ -282,18 +403,24 @@ def _within(needed: Any) -> Box:
     return (np.arange(len(needed)) == longest, *_within(needed[longest]))
 
 
+_LOOKUPS: Final = (DynamicSlice, Gather)
 _RULES: Final[dict[type, Callable[[Node, Box], list[Box | None]]]] = {
+    AllGather: _of_all_gather,
+    AllReduce: _of_all_reduce,
     BroadcastInDim: _of_broadcast,
+    CollectivePermute: _of_all_reduce,
     Concatenate: _of_concatenate,
     Convolution: _of_convolution,
     DotGeneral: _of_product,
-    DynamicSlice: _of_lookup,
-    Gather: _of_lookup,
     Pad: _of_pad,
     Reduce: _of_reduce,
+    ReduceScatter: _of_reduce_scatter,
     ReduceWindow: _of_windows,
     Reshape: _of_reshape,
     Reverse: _of_reverse,
+    Scan: _of_scan,
     Slice: _of_slice,
+    Sort: _of_line,
+    TopK: _of_line,
     Transpose: _of_transpose,
 }

@@ -1,0 +1,92 @@
+"""Places that lookups read, as far as they follow from shapes and from tokens.
+
+A program takes one time whatever the tokens are. So those that are looked at here stand for all:
+integers that count up and end with the number that the program looks for, as a text encoder does
+for the end of its text. What they need is needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from trnsim.graph import Graph, Kind, Node, Value
+from trnsim.graph.graph import reference_of
+from trnsim.graph.ops.comparison import Compare
+from trnsim.graph.ops.layout import DynamicSlice
+from trnsim.graph.ops.lookup import Gather
+from trnsim.graph.types import BOOL, INTEGERS, Array, TensorType
+
+_MOST: Final = 1 << 20
+"""Elements of a tensor; larger ones are not looked at."""
+_SIMPLE: Final = (
+    Kind.ALIAS,
+    Kind.ELEMENTWISE,
+    Kind.KERNEL,
+    Kind.LEAF,
+    Kind.REDUCTION,
+    Kind.VIEW,
+)
+
+
+def places_of(graph: Graph) -> dict[int, Array]:
+    """The places that gathers and dynamic slices read, by the number of their value.
+
+    What depends on more than shapes and tokens has no entry.
+    """
+    wanted = {
+        value.number
+        for node in graph.nodes
+        if isinstance(node.operation, DynamicSlice | Gather)
+        for value in node.values[1:]
+    }
+    above = _above(graph, wanted)
+    sought = _sought(above)
+    found = {
+        value.number: _tokens(value.type, sought.get(value.number))
+        for value in graph.inputs
+        if value.dtype in (*INTEGERS, BOOL) and value.type.elements <= _MOST
+    }
+    for node in above:
+        if _is_simple(node) and all(value.number in found for value in node.values):
+            given = [found[o.number] if isinstance(o, Value) else o for o in node.operands]
+            made = reference_of(node, given)
+            found.update(zip((value.number for value in node.results), made, strict=True))
+    return {number: found[number] for number in wanted if number in found}
+
+
+def _above(graph: Graph, wanted: set[int]) -> list[Node]:
+    """The operations that make values, and those above them, in order."""
+    needed, kept = set(wanted), list[Node]()
+    for node in reversed(graph.nodes):
+        if any(value.number in needed for value in node.results):
+            kept.append(node)
+            needed.update(value.number for value in node.values)
+    return kept[::-1]
+
+
+def _is_simple(node: Node) -> bool:
+    return node.kind in _SIMPLE and all(value.type.elements <= _MOST for value in node.results)
+
+
+def _sought(nodes: list[Node]) -> dict[int, float]:
+    """The number that a tensor is searched for, by the tensor's number."""
+    return {
+        node.values[0].number: float(number)
+        for node in nodes
+        if isinstance(node.operation, Compare) and node.operation.direction == "EQ"
+        for number in node.operands
+        if not isinstance(number, Value)
+    }
+
+
+def _tokens(wanted: TensorType, last: float | None) -> Array:
+    """Integers that count up, or what is true."""
+    if wanted.dtype == BOOL:
+        return np.ones(wanted.shape, np.bool_)
+    numbers: Any = np.arange(wanted.elements) % (np.iinfo(wanted.dtype).max + 1)
+    found: Array = numbers.reshape(wanted.shape).astype(wanted.dtype)
+    if last is not None and wanted.shape:
+        found[..., -1:] = last
+    return found
