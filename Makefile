@@ -95,6 +95,7 @@ peaks: .venv/.test ## documented peaks, reached by running kernels
 accuracy: .venv-upstream/.made .venv-clients/.made ## compare estimates with published times of kernels, from clones, and models: make accuracy UPSTREAM=folder
 	.venv-upstream/bin/python bench/accuracy/run.py $(UPSTREAM)
 	.venv-clients/bin/python bench/accuracy/models/model_run.py
+	.venv-clients/bin/python bench/accuracy/models/model_bounds.py
 
 graphs: .venv-clients/.made ## what networks without a formula compute, for their fit
 	.venv-clients/bin/python bench/system/graphs.py

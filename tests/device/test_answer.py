@@ -1,7 +1,11 @@
+import re
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
+from trnsim import arch
 from trnsim.compiler.ncc.refusals import CompilerRefusal
 from trnsim.device.answer import Subject, answer, exchange_time
 from trnsim.device.fallback_policy import state
@@ -9,6 +13,10 @@ from trnsim.errors import NotModelled, OutOfMemory
 from trnsim.fabric.collective_time import collective_time
 from trnsim.graph import Graph
 from trnsim.lower import Exchange
+from trnsim.profile.units import bytes_text, percent_text, time_text
+
+sys.path.append(str(Path(__file__).parents[1] / "lower"))
+import bound_oracle
 
 
 @dataclass(frozen=True)
@@ -22,9 +30,9 @@ class Made:
     origins: dict = field(default_factory=dict)
 
 
-def product(rows, columns):
+def product(rows, columns, inner=64):
     graph = Graph()
-    x, w = graph.input((rows, 64), "float32"), graph.input((64, columns), "float32")
+    x, w = graph.input((rows, inner), "float32"), graph.input((inner, columns), "float32")
     graph.outputs = [graph.dot_general(x, w, (1, 0))]
     return Made(graph, frozenset([w.number]), {x.number: "x", w.number: "w"})
 
@@ -43,6 +51,36 @@ def test_a_graph_of_no_framework_is_answered():
     assert lines[1].endswith("rows/s")
     assert "8 KiB of weights, 4 KiB of inputs" in lines[8]
     assert found.whole.flop == 2 * 16 * 64 * 32
+
+
+@pytest.mark.parametrize(("chip", "lnc"), [("trn1", 1), ("trn2", 1), ("trn2", 2)])
+@pytest.mark.parametrize("rows", [16, 4096])
+def test_bound_and_use_follow_from_what_the_graph_computes_and_moves(chip, lnc, rows):
+    """Of a few rows HBM binds, of many the products: each line again from the oracle's figures."""
+    made = product(rows, 512, inner=512)
+    found = answer(Subject("it", made), chip, lnc=lnc)
+    lines = {line.split()[0]: " ".join(line.split()[1:]) for line in found.text().splitlines()[1:]}
+    flop, nbytes = bound_oracle.flop(made.graph), bound_oracle.nbytes(made.graph)
+    core = arch.target(chip).core
+    peak = lnc * 2 * core.pe_rows * core.pe_columns * core.tensor_clock_hz
+    rate = RATES[chip, lnc]
+    whole = found.whole
+    assert whole.bound_s == pytest.approx(max(flop * core.fp32_passes / peak, nbytes / rate))
+    assert (whole.flop, whole.hbm_bytes) == (flop, nbytes)
+    assert whole.mfu == pytest.approx(flop / (peak * whole.device_time_s))
+    assert whole.mbu == pytest.approx(nbytes / (rate * whole.device_time_s))
+    assert whole.bound_s < whole.device_time_s <= whole.time_s
+    side = "products at the peak" if rows > 16 else "once over HBM"
+    assert side in lines["bound"]
+    assert lines["bound"].endswith(f"the time is {whole.time_s / whole.bound_s:.1f} times that")
+    assert lines["use"].startswith(f"MFU {percent_text(whole.mfu)} of ")
+    assert f"({flop / 1e9:.3g} GFLOP), MBU {percent_text(whole.mbu)} of the HBM" in lines["use"]
+    assert f"({bytes_text(nbytes)})" in lines["use"]
+    assert re.match(re.escape(time_text(whole.bound_s)), lines["bound"])
+
+
+RATES = {("trn1", 1): 820 * 2**30 / 2, ("trn2", 1): 16 * 23e9, ("trn2", 2): 2.9e12 / 4}
+"""Bytes a second: a half of the stack of two cores, what a core's DMA engines sustain, a stack."""
 
 
 def test_a_limit_that_binds_is_said_beside_the_time(monkeypatch):

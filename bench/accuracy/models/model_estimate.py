@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from trnsim import compiler
 from trnsim.compiler import Flags
@@ -23,6 +23,7 @@ class Estimate:
         weight_bytes: of its weights.
         exchanges: kind, bytes and ranks of each exchange.
         missing: operators without a time.
+        hbm_bytes: that must cross HBM.
     """
 
     seconds: float
@@ -33,6 +34,7 @@ class Estimate:
     weight_bytes: int
     exchanges: list = field(default_factory=list)
     missing: list = field(default_factory=list)
+    hbm_bytes: int = 0
 
     def as_dict(self):
         """For a file."""
@@ -52,7 +54,6 @@ def whole(made, target, lnc, cast, fewer=()):
     `fewer` are its graphs for one prompt and for two, and how many there are: each prompt beyond
     the second takes what the second one adds.
     """
-    _, exchanges = without_exchanges(made.graph)
     options = {"weights": made.weights, "lnc": lnc}
     if fewer:
         one, two, batch = fewer
@@ -63,16 +64,23 @@ def whole(made, target, lnc, cast, fewer=()):
         seconds, launch_s = first[0] + (batch - 1) * (second[0] - first[0]), first[1]
     else:
         seconds, launch_s = estimate(made.graph, target, cast=cast, **options)
-    least = bound(made.graph, target, is_cast=cast != "none", **options)
+    return replace(least(made, target, lnc, cast), seconds=seconds, launch_s=launch_s)
+
+
+def least(made, target, lnc, cast):
+    """The bound of a `ModelGraph` and what is exchanged in it, without a time."""
+    _, exchanges = without_exchanges(made.graph)
+    found = bound(made.graph, target, weights=made.weights, lnc=lnc, is_cast=cast != "none")
     return Estimate(
-        seconds,
-        launch_s,
-        least.products_s,
-        least.hbm_s,
-        least.flop,
+        0.0,
+        0.0,
+        found.products_s,
+        found.hbm_s,
+        found.flop,
         sum(v.type.nbytes for v in made.graph.inputs if v.number in made.weights),
         [(one.kind, one.nbytes, one.ranks) for one in exchanges],
         list(made.missing),
+        found.hbm_bytes,
     )
 
 

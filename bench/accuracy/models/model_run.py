@@ -65,9 +65,13 @@ class Known:
         self.graphs = digest(OF_GRAPHS, files)
         self.times = digest(OF_TIMES, ("model_estimate.py",)) + self.graphs
 
+    def graph_path(self, spec):
+        """The file of a part's graph."""
+        return KEPT / f"{_key(spec, self.graphs)}.pkl"
+
     def graph(self, spec):
         """The graph of a part."""
-        path = KEPT / f"{_key(spec, self.graphs)}.pkl"
+        path = self.graph_path(spec)
         if not path.exists():
             write(path, pickle.dumps(graph_of(**spec)), parents=True)
         return pickle.loads(path.read_bytes())  # noqa: S301  our own file
@@ -128,7 +132,8 @@ def asked():
     return parser.parse_args()
 
 
-def _words(case):
+def words(case):
+    """What `--only` looks at."""
     return f"{case.row['id']} {case.kind} {case.row['kernel_or_model']}"
 
 
@@ -137,7 +142,7 @@ def main():
     given = asked()
     known = Known(given.patience)
     cases = model_rows.cases()
-    chosen = [case for case in cases if given.only in _words(case)]
+    chosen = [case for case in cases if given.only in words(case)]
     if given.kept:
         chosen = [case for case in chosen if known.is_known(case)]
     found = {}
