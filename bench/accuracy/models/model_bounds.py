@@ -23,7 +23,6 @@ import re
 import sys
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import model_run
 from closed_flop import closed_flop
@@ -32,18 +31,14 @@ from model_estimate import Estimate, exchange_s, least
 from model_fit import Row
 from model_gaps import gaps
 from model_rows import cases
+from model_why import LEAST, WHY, pattern_of, sentence
 
 sys.path.append(str(model_run.ROOT / "tests" / "lower"))
 import bound_oracle
 
 PAGE = model_run.ROOT / "docs" / "accuracy-models.md"
-WHY = json.loads(Path(__file__).with_name("bounds.json").read_text(encoding="utf-8"))
-"""Why a bound is far below a published time, by a pattern of row ids: a sentence, and the accounts
-of what the bound leaves out; without accounts a row beside which it is far from its bound."""
-LATENCY_S = 37e-6
-"""Of a small exchange inside an instance: the constant that docs/accuracy-models.md fits."""
-LEAST = 1 / 3
-"""The share of a published time that a bound is, unless a sentence says why not."""
+LATENCY_S = 1e-6 * int(re.findall(r"One constant is fitted: (\d+) us", PAGE.read_text())[0])
+"""Of a small exchange inside an instance: the constant that the page fits."""
 CUT = 0.5
 """What no published model's outputs leave out of what its operations compute."""
 
@@ -118,8 +113,7 @@ class Line:
     @property
     def why(self):
         """The pattern of the sentence that says why the share is small; "" if there is none."""
-        name = self.case.row["id"]
-        return next((pattern for pattern in WHY if re.fullmatch(pattern, name)), "")
+        return pattern_of(self.case.row["id"])
 
     def faults(self):
         """What must not be."""
@@ -258,7 +252,8 @@ def print_low(lines):
     print(f"| row | bound | {' | '.join(GAPS)} | why |\n{'|---' * (len(GAPS) + 3)}|")
     for line in lines:
         figures = " | ".join(f"{100 * one:.1f}" for one in (line.share, *map(line.gap, GAPS)))
-        print(f"| {line.case.row['id']} | {figures} | {WHY[line.why]['why'] if line.why else ''} |")
+        name = line.case.row["id"]
+        print(f"| {name} | {figures} | {sentence(name, line.share)} |")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from model_fit import Row, latency, leave_one_out
 from model_rows import CLASSES, DECODE, ENCODERS, PREFILL, SEVERAL, TOKENS, TRAINING, VISION
+from model_why import sentence
 
 HEAD = """# How far the estimates of whole models are from published times
 
@@ -25,7 +26,9 @@ times one factor, which holds four fifths of the other models' rows of all class
 
 No estimate may be below its bound: products at the peak that follows from the clock, each byte of
 weights, inputs and outputs once over the HBM stack's bandwidth (shared by the cores that have it),
-exchanged bytes over the links.
+exchanged bytes over the links. `model_bounds.py` checks that, and each bound beside an oracle that
+counts all of a graph's operations; where a bound is below a third of the published time, the row
+says why.
 """
 
 NOTES = """
@@ -177,10 +180,12 @@ def _row(result):
     model = (
         case.row["what"] if case.kind in (DECODE, PREFILL, TOKENS) else case.row["kernel_or_model"]
     )
+    why = sentence(case.row["id"], least / case.published_s)
+    says = ". ".join(one for one in (case.says, why) if one)
     numbers = f"{100 * result.error:+.1f} | {100 * result.share:.1f}"
     return (
         f"| {case.row['id']} | {model} | {case.target} | {1e3 * least:.4g} | {what} | {cells} | "
-        f"{numbers} | {case.says} |"
+        f"{numbers} | {says} |"
     )
 
 
