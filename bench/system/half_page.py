@@ -1,0 +1,244 @@
+"""docs/accuracy-halves.md: tables of both methods on published halves of layers."""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy as np
+from cases import extrapolated
+from half import ATTENTION, DECODE
+from half_trial import CHOSEN, KINDS, REFIT, SCALED, TOGETHER, trials, whole_s
+
+from trnsim.estimate.choice import layer_times
+from trnsim.system.machine import machine
+from trnsim.workload.operators import Phase
+
+HEAD = """# How far both methods are from published halves of layers on Trainium2
+
+Written by `bench/system/halves.py` from rows of `bench/accuracy/rows.json`. No time of a whole
+model on Trainium2 is published with all that its estimate needs. Times of nki-library's kernels
+are, and these are halves of layers: the MLP of a step, with its norm and residual; the norm and
+the fused product of queries, keys and values; the MLP of a prompt; the attention of a prompt. Each
+is answered by the [few constants](accuracy-plans.md) of plans, as one half, and by the compiled
+program of a module of PyTorch that computes the same, without its launch. Errors are
+(estimate - published) / published.
+
+**What the published times are.** Limits of regression tests, which carry about 15 % noise, and of a
+kernel on its own: what it takes to start and to end is in them, and in a layer may be hidden. Rows
+that compute the same count once, by the median of their times; {apart} have rows that are more
+than 10 % apart, by their layouts alone.
+
+**What is assumed.** All is bfloat16: rows of float32 take what bfloat16 takes at the same shape.
+Weights of FP8 have one byte and a scale a column, and are multiplied as bfloat16; programs have
+float8_e5m2, as PyTorch has no float8 of four exponent bits that Trainium2 has. Sinks, layouts and
+stored sums are left out. Where LNC is not stated it is 1. The heads of a row are those of one
+prompt. The program's own constants, that of the HBM rate of two cores among them, were fitted to
+these kernels' times with others ([how far estimates are](accuracy.md)).
+
+{left}
+
+## Both methods as they are
+
+"""
+CHOICE = """
+## Methods on halves left out
+
+All halves of one hidden x intermediate, or of an attention of so many queries and keys, are left
+out together, and judged by constants that were fitted to the others. The form of each line was
+chosen with all of them in sight. Sigma is one of the logarithm of the errors: P10 to P90 hold 85 %
+of them.
+
+The few constants that are fitted have the package's form, but for attention: there a score that no
+mask discards takes a time, in place of its products, its softmax and of all scores. Where
+no time of it is said, it is that of two elements of a softmax on the Vector Engine: 16.3 ps.
+"""
+OWN = """
+## Constants of Trainium2
+
+{words}
+
+Halves left out, by family:
+
+"""
+WHOLE = """
+Rows of whole models on Trainium2, which no fit saw, and which need an assumption each
+([Trainium2](accuracy-plans.md#trainium2)):
+
+| row | published ms | few constants as they are ms | error % | with these constants ms | error % |
+|---|---|---|---|---|---|
+"""
+UNITS = {
+    "half_s": ("us a half", 1e6),
+    "sequence_s": ("us a sequence", 1e6),
+    "narrow_s": ("us a half of 8-bit weights", 1e6),
+    "products": ("of the peak", 1),
+    "memory": ("of the HBM rate", 1),
+    "passes": ("passes of elements", 1),
+    "token_s": ("us a token", 1e6),
+    "score_s": ("ps a score on a core", 1e12),
+    "masked_s": ("ps a masked score on a core", 1e12),
+    "head_s": ("us a head on a core", 1e6),
+    "factor": ("times the program", 1),
+}
+
+
+def line(*cells):
+    """A line of a table."""
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def figures(errors):
+    """Median and P90 of the sizes of errors, and their signed median, in percent."""
+    errors = 100 * np.asarray(errors)
+    if not len(errors):
+        return ("-",) * 3
+    size = np.abs(errors)
+    sizes = np.median(size), np.quantile(size, 0.9)
+    return *(f"{each:.1f}" for each in sizes), f"{np.median(errors):+.1f}"
+
+
+def head_lines(few, program):
+    """The head of a table of families."""
+    yield line(
+        *("halves", "number", f"few constants{few}: median %", "P90 %", "signed %"),
+        *(f"program{program}: median %", "P90 %", "signed %"),
+    )
+    yield line(*["---"] * 8)
+
+
+def by_family(found):
+    """A line for each family of halves."""
+    yield from head_lines("", "")
+    for family in sorted({one.family for one in found}):
+        own = [one for one in found if one.family == family]
+        few = [one.half.few_s / one.published_s - 1 for one in own]
+        program = [one.program_s / one.published_s - 1 for one in own if one.program_s]
+        yield line(family, len(own), *figures(few), *figures(program))
+
+
+def words_of(own, names):
+    """Constants in words."""
+    return ", ".join(
+        f"{UNITS[name][1] * getattr(own, name):.3g} {UNITS[name][0]}" for name in names
+    )
+
+
+def ranged(trial):
+    """The least and the most of each constant over what was left out."""
+    found = []
+    for name in trial.method.free:
+        values = [UNITS[name][1] * getattr(own, name) for own in trial.by_fold.values()]
+        found.append(" to ".join(f"{each:.3g}" for each in np.round([min(values), max(values)], 3)))
+    return ", ".join(found)
+
+
+def trial_lines(kind, own, made):
+    """The table of all methods on one kind of halves."""
+    groups = len({one.half.group for one in own})
+    yield f"\n### {kind[0].upper()}{kind[1:]}: {len(own)} in {groups} groups\n"
+    yield line("method", "constants", "median %", "P90 %", "signed %", "sigma", "over groups")
+    yield line(*["---"] * 7)
+    for trial in made:
+        free = trial.method.free
+        cells = figures(np.exp(trial.errors) - 1)
+        words = words_of(trial.constants, free) if free else "-"
+        yield line(trial.method.name, words, *cells, f"{trial.spread:.2f}", ranged(trial) or "-")
+
+
+def chosen(kind, made):
+    """The trials of the few constants and of programs that are shown by family."""
+    few, program = CHOSEN[kind]
+    names = (REFIT, few), (SCALED, program)
+    return [one for pair in names for one in made if (one.method.name, one.method.free) == pair]
+
+
+def own_lines(tried):
+    """Errors of halves left out, by family, of the chosen constants."""
+    yield from head_lines(", fitted", ", fitted")
+    for kind in CHOSEN:
+        own, made = tried[kind]
+        trials_of = chosen(kind, made)
+        for family in sorted({one.family for one in own}):
+            at = [number for number, one in enumerate(own) if one.family == family]
+            cells = [cell for one in trials_of for cell in figures(np.exp(one.errors[at]) - 1)]
+            yield line(family, len(at), *cells)
+
+
+def whole_lines(tried):
+    """Rows of whole models with the constants as they are, and with those of halves."""
+    for case, _ in extrapolated():
+        is_step = case.given.phase is Phase.DECODE
+        own = chosen(*_of(tried, DECODE if is_step else TOGETHER))[0].constants
+        few_s = case.seconds(layer_times(machine("trn2", lnc=case.lnc)).few)
+        cells = []
+        for seconds in (few_s, whole_s(case, own)):
+            cells += [f"{1e3 * seconds:.4g}", f"{100 * (seconds / case.published_s - 1):+.1f}"]
+        yield line(case.id, f"{1e3 * case.published_s:.4g}", *cells)
+
+
+def _of(tried, kind):
+    return kind, tried[kind][1]
+
+
+def own_words(tried):
+    """The chosen constants in words."""
+    found = []
+    for kind in CHOSEN:
+        few, program = chosen(*_of(tried, kind))
+        said = words_of(few.constants, few.method.free)
+        other = words_of(program.constants, program.method.free)
+        made = tried[kind][1][0]
+        found.append(
+            f"- {kind[0].upper()}{kind[1:]}: {said}, with a spread of {100 * few.spread:.0f} % on "
+            f"halves left out, {100 * made.spread:.0f} % as they are. Programs: {other}, "
+            f"{100 * program.spread:.0f} %."
+        )
+    return "\n".join(textwrap.fill(one, 100, subsequent_indent="  ") for one in found)
+
+
+def each_line(found):
+    """A line for each half."""
+    yield line(
+        "rows", "what", "published us", "few constants us", "error %", "program us", "error %"
+    )
+    yield line(*["---"] * 7)
+    for one in sorted(found, key=lambda one: (one.family, one.half.lnc, one.published_s)):
+        cells = [f"{1e6 * one.published_s:.4g}"]
+        for seconds in (one.half.few_s, one.program_s):
+            cells += [f"{1e6 * seconds:.4g}"] if seconds else ["-"]
+            cells += [f"{100 * (seconds / one.published_s - 1):+.1f}"] if seconds else [one.why]
+        ids = ", ".join(name.removeprefix("nkl-") for name in one.ids)
+        yield line(ids, f"{one.family}, {told(one.half)}", *cells)
+
+
+def told(half):
+    """What a half is, in words."""
+    cores = f"LNC={half.lnc}"
+    if half.kind == ATTENTION:
+        mask = "causal" if half.is_causal else "all keys"
+        shared = "" if half.heads == half.shared else f" on {half.shared}"
+        return f"{cores}, {half.heads} heads{shared} of {half.hidden}, {half.group}, {mask}"
+    norm = {"rms": ", RMS norm", "layer": ", layer norm", "": ""}[half.norm]
+    added = ", residual" if half.is_added else ""
+    gate = ", no gate" if half.act and not half.is_gated else ""
+    return f"{cores}, {half.batch} x {half.tokens}, {half.group}{norm}{added}{gate}"
+
+
+def page(found, left):
+    """The page."""
+    reasons = {}
+    for why in left.values():
+        reasons[why] = reasons.get(why, 0) + 1
+    text = "; ".join(f"{why} ({count})" for why, count in reasons.items())
+    apart = sum(one.most_s > 1.1 * one.least_s for one in found)
+    kept = textwrap.fill(f"**Rows left out:** {text}.", 100)
+    tried = {kind: trials(kind, found) for kind in KINDS}
+    tables = [one for kind, each in tried.items() for one in trial_lines(kind, *each)]
+    parts = (
+        (HEAD.format(left=kept, apart=f"{apart} halves"), by_family(found)),
+        (CHOICE, tables),
+        (OWN.format(words=own_words(tried)), own_lines(tried)),
+        (WHOLE, whole_lines(tried)),
+        ("\n## Half by half\n\n", each_line(found)),
+    )
+    return "".join(head + "\n".join(lines) + "\n" for head, lines in parts)

@@ -1,0 +1,119 @@
+"""How far both methods are from published halves of layers on Trainium2: docs/accuracy-halves.md.
+
+usage: halves.py [--only WORD] [--patience SECONDS] [--kept]
+
+Each half is answered by the few constants of plans and by its compiled program. Programs are kept
+in build/halves, a file a half, so that a stopped run goes on where it was. `--only` compiles halves
+whose family or row has the word, `--patience` leaves out what takes longer to compile, `--kept`
+takes what is known already. Without `--only` the page is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import signal
+import sys
+import time
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+
+from half import published
+from half_page import page
+
+from trnsim.errors import EmulatorError
+from trnsim.files import write
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+KEPT = ROOT / "build" / "halves"
+PAGE = ROOT / "docs" / "accuracy-halves.md"
+SOURCE = ROOT / "src" / "trnsim"
+DECIDE = (
+    *("arch", "compiler", "dtypes", "graph", "isa", "lower", "memory", "nki", "program", "timing"),
+    *("torch/models", "torch/compile", "runs.py"),
+)
+"""Rooms that decide what a program takes."""
+
+
+class Known:
+    """What was compiled already, by the half and by the sources that decide its time."""
+
+    def __init__(self, patience_s, is_kept):
+        self.patience_s, self.is_kept = patience_s, is_kept
+        signal.signal(signal.SIGALRM, _out_of_time)
+        self.decided = digest(DECIDE, ("half_program.py",))
+
+    def fill(self, one):
+        """The program's time of a published half, or why there is none."""
+        key = hashlib.sha256(json.dumps([asdict(one.half), self.decided]).encode()).hexdigest()
+        path = KEPT / f"{key[:24]}.json"
+        if not path.exists() and self.is_kept:
+            one.why = "not compiled in this run"
+            return
+        found = json.loads(path.read_text()) if path.exists() else self._compiled(one.half)
+        if not found.pop("is_late", False):
+            write(path, json.dumps(found), parents=True)
+        one.program_s, one.launch_s, one.why = found["time_s"], found["launch_s"], found["why"]
+
+    def _compiled(self, half):
+        from half_program import compiled  # noqa: PLC0415  --kept needs no PyTorch
+
+        signal.alarm(self.patience_s)
+        try:
+            time_s, launch_s = compiled(half)
+        except EmulatorError as error:
+            return {"time_s": None, "launch_s": 0.0, "why": str(error).splitlines()[0]}
+        except TimeoutError:
+            why = f"not compiled within {self.patience_s} s"
+            return {"time_s": None, "launch_s": 0.0, "why": why, "is_late": True}
+        finally:
+            signal.alarm(0)
+        return {"time_s": time_s, "launch_s": launch_s, "why": ""}
+
+
+def digest(places, files):
+    """Of the sources in rooms of the emulator and of files beside this one."""
+    found = hashlib.sha256()
+    for place in places:
+        path = SOURCE / place
+        for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
+            found.update(file.read_bytes())
+    for name in files:
+        found.update((HERE / name).read_bytes())
+    return found.hexdigest()
+
+
+def _out_of_time(*_):
+    raise TimeoutError
+
+
+def asked():
+    """What the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--patience", type=int, default=0, help="seconds for a half; 0: any")
+    parser.add_argument("--kept", action="store_true")
+    return parser.parse_args()
+
+
+def main():
+    """Answer every half and write the page."""
+    given = asked()
+    found, left = published()
+    known = Known(given.patience, given.kept)
+    chosen = [one for one in found if given.only in f"{one.family} {' '.join(one.ids)}"]
+    for number, one in enumerate(sorted(chosen, key=lambda one: one.published_s), 1):
+        started = time.monotonic()
+        known.fill(one)
+        spent = time.monotonic() - started
+        print(f"{number}/{len(chosen)} {one.ids[0]} {one.why} {spent:.1f} s", file=sys.stderr)
+    if not given.only:
+        write(PAGE, page(found, left))
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main()
