@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from trnsim.estimate.choice import layer_times
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.workload.operators import Block, Cache, Elementwise, Pass, Phase, Product, bytes_of
 
 ROWS = Path(__file__).parents[1] / "accuracy" / "rows.json"

@@ -10,7 +10,7 @@ from half import ATTENTION, DECODE
 from half_trial import CHOSEN, KINDS, REFIT, SCALED, TOGETHER, trials, whole_s
 
 from trnsim.estimate.choice import layer_times
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.workload.operators import Phase
 
 HEAD = """# How far both methods are from published halves of layers on Trainium2

@@ -14,7 +14,7 @@ from half import ATTENTION, BITS, DECODE, PROMPT
 
 from trnsim.estimate.choice import bytes_per_s, layer_times, peak
 from trnsim.estimate.few import elements
-from trnsim.system.machine import machine
+from trnsim.place.machine import machine
 from trnsim.workload.operators import Phase
 
 
