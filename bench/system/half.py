@@ -131,9 +131,7 @@ class Half:
     @property
     def few_s(self):
         """The answer of the few constants as they are in the package."""
-        times = layer_times(
-            machine("trn2", lnc=self.lnc), self.given.phase, "bf16", takes_compiled=False
-        )
+        times = layer_times(machine("trn2", lnc=self.lnc), self.given.phase)
         return times.of(self.block, self.given).time_s
 
 

@@ -99,7 +99,7 @@ class Program(Few):
 
 
 def _element_s(one, half):
-    return layer_times(one, half.given.phase).few.forms[half.given.phase].element_s
+    return layer_times(one, half.given.phase).modelled.forms[half.given.phase].element_s
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ def left_out(method, found, power):
 def whole_s(case, own):
     """A pass of a whole model on Trainium2 whose halves take what these constants say."""
     lnc, given = case.lnc, case.given
-    form = layer_times(machine("trn2", lnc=lnc), given.phase).few.forms[given.phase]
+    form = layer_times(machine("trn2", lnc=lnc), given.phase).modelled.forms[given.phase]
     is_prompt = given.phase is Phase.PREFILL
     form = replace(form, fixed_s=2 * own.half_s, sequence_s=own.token_s, score_s=0.0)
     total_s = case.exchanges_s

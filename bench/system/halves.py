@@ -2,10 +2,10 @@
 
 usage: halves.py [--only WORD] [--patience SECONDS] [--kept]
 
-Each half is answered by the few constants of plans and by its compiled program. Programs are kept
-in build/halves, a file a half, so that a stopped run goes on where it was. `--only` compiles halves
-whose family or row has the word, `--patience` leaves out what takes longer to compile, `--kept`
-takes what is known already. Without `--only` the page is written.
+Each half is answered by the few constants of plans and by its compiled program. Times of programs
+are kept in halves.json, so that a stopped run goes on where it was. `--only` compiles halves whose
+family or row has the word, `--patience` leaves out what takes longer to compile, `--kept` takes
+what is kept, also by other sources than today's. Without `--only` the page is written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import signal
 import sys
 import time
 import warnings
-from dataclasses import asdict
 from pathlib import Path
 
 from half import published
@@ -28,7 +27,7 @@ from trnsim.files import write
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-KEPT = ROOT / "build" / "halves"
+KEPT = HERE / "halves.json"
 PAGE = ROOT / "docs" / "accuracy-halves.md"
 SOURCE = ROOT / "src" / "trnsim"
 DECIDE = (
@@ -39,24 +38,27 @@ DECIDE = (
 
 
 class Known:
-    """What was compiled already, by the half and by the sources that decide its time."""
+    """What was compiled already, and by which sources."""
 
     def __init__(self, patience_s, is_kept):
         self.patience_s, self.is_kept = patience_s, is_kept
         signal.signal(signal.SIGALRM, _out_of_time)
-        self.decided = digest(DECIDE, ("half_program.py",))
+        self.sources = digest(DECIDE, ("half_program.py",))
+        kept = json.loads(KEPT.read_text(encoding="utf-8"))
+        self.halves = kept["halves"] if is_kept or kept["sources"] == self.sources else {}
 
     def fill(self, one):
         """The program's time of a published half, or why there is none."""
-        key = hashlib.sha256(json.dumps([asdict(one.half), self.decided]).encode()).hexdigest()
-        path = KEPT / f"{key[:24]}.json"
-        if not path.exists() and self.is_kept:
+        name = one.ids[0]
+        if name not in self.halves and self.is_kept:
             one.why = "not compiled in this run"
             return
-        found = json.loads(path.read_text()) if path.exists() else self._compiled(one.half)
-        if not found.pop("is_late", False):
-            write(path, json.dumps(found), parents=True)
+        found = self.halves.get(name) or self._compiled(one.half)
         one.program_s, one.launch_s, one.why = found["time_s"], found["launch_s"], found["why"]
+        if not self.is_kept and not found.get("is_late"):
+            self.halves[name] = found
+            made = {"sources": self.sources, "halves": dict(sorted(self.halves.items()))}
+            write(KEPT, f"{json.dumps(made, indent=1)}\n")
 
     def _compiled(self, half):
         from half_program import compiled  # noqa: PLC0415  --kept needs no PyTorch

@@ -3,10 +3,12 @@ from dataclasses import dataclass
 import pytest
 from layer_sizes import LLAMA, layer
 
+from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import Accelerator, catalogue
 from trnsim.errors import BadInput
-from trnsim.estimate import choice
+from trnsim.estimate import choice, constants
 from trnsim.estimate.choice import bytes_per_s, graph_times, layer_times, peak
+from trnsim.estimate.few import seen
 from trnsim.estimate.measured import read
 from trnsim.facts import Evidence
 from trnsim.workload.operators import Pass, Phase
@@ -113,7 +115,17 @@ def test_prompts_of_later_chips_take_kernels_of_attention():
     block = layer(LLAMA, given)
     first, later = (layer_times(one).of(block, given).parts_s["scores"] for one in (TRN1, TRN2))
     assert first == pytest.approx(32 * 2048 * 2048 * 164e-12)
-    assert later == pytest.approx(32 * 2048 * 2048 * 8.2e-12 / 2)
+    clock = TARGETS["trn2"].core.vector_clock_hz
+    assert later == pytest.approx(seen(block) * 2 / (2 * 128 * clock))
+
+
+def test_a_chip_with_published_halves_of_prompts_errs_less_than_one_without():
+    given = Pass(Phase.PREFILL, 1, 2048)
+    block = layer(LLAMA, given)
+    own, carried = (layer_times(one).of(block, given) for one in (TRN2, rank("trainium3", 2)))
+    assert own.spread == constants.KERNEL_PROMPTS.spread < carried.spread
+    assert "fitted to" in own.source
+    assert "extrapolated" in carried.source
 
 
 def test_constants_of_another_chip_are_assumed():

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from layer_sizes import LLAMA, layer
 
-from trnsim.estimate.few import ByPhase, FewConstants, halves, repeats, returned, scores
+from trnsim.estimate.few import ByPhase, FewConstants, halves, repeats, returned, scores, seen
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.passes import blocks
 
@@ -154,3 +154,17 @@ def test_of_a_graph_the_longest_of_three_counts(longest):
     kept_s = block.cache.read_bytes * form.cache_passes + block.cache.written_bytes
     assert max(each_s, key=each_s.get) == longest
     assert found.time_s == pytest.approx(each_s[longest] + kept_s / form.bytes_per_s)
+
+
+def test_attention_of_prompts_in_one_kernel_takes_the_scores_that_no_mask_discards():
+    given = Pass(Phase.PREFILL, 2, 512)
+    block = layer(LLAMA, given)
+    plain = replace(FORM, element_s=1e-11)
+    kernel = replace(plain, kernel_score_s=3e-11)
+    apart, found = plain.of(block, given).parts_s, kernel.of(block, given).parts_s
+    met = sum(one.flop for one in block.products if one.name in ("scores", "values"))
+    scored = next(one.elements for one in block.elementwise if one.name == "softmax")
+    assert seen(block) == pytest.approx(2 * 32 * 512 * 513 / 2, rel=1e-3)
+    assert found["scores"] == pytest.approx(seen(block) * 3e-11)
+    assert apart["products"] - found["products"] == pytest.approx(met / 40e12)
+    assert apart["elements"] - found["elements"] == pytest.approx(scored * 1e-11)

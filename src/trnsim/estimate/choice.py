@@ -94,7 +94,7 @@ def layer_times(
     if not machine.lnc:
         return MeasuredFirst(gpu.gpu_times(machine.chip, dtype), measured)
     phases = (Phase(family),) if family else tuple(Phase)
-    forms = {phase: _neuron(machine, constants.NEURON[phase], dtype, phase) for phase in phases}
+    forms = {phase: _neuron(machine, _constants(machine, phase), dtype, phase) for phase in phases}
     return MeasuredFirst(ByPhase(forms), measured)
 
 
@@ -118,7 +118,7 @@ def facts(machine: Ranks, phase: Phase) -> dict[str, Rate]:
             "part of the memory's bandwidth": constants.GPU_MEMORY,
             "launch of an operator s": gpu.LAUNCH_S,
         }
-    found, target = constants.NEURON[phase], _target(machine.chip)
+    found, target = _constants(machine, phase), _target(machine.chip)
     own = {
         PRODUCTS: found.products,
         "HBM bytes/s of a NeuronCore-v2": found.bytes_per_s,
@@ -162,10 +162,19 @@ def peak(machine: Ranks, dtype: str) -> float:
     )
 
 
+def _constants(machine: Ranks, phase: Phase) -> constants.Constants:
+    """A phase's constants: of prompts on later chips, those of their kernels."""
+    target = _target(machine.chip)
+    if phase is Phase.PREFILL and target is not None and not target.is_fitted:
+        return constants.KERNEL_PROMPTS
+    return constants.NEURON[phase]
+
+
 def _neuron(machine: Ranks, found: constants.Constants, dtype: str, family: str) -> FewConstants:
     target = _target(machine.chip)
     is_inf2 = machine.chip.name == _INF2
-    is_fitted = target is not None and target.is_fitted
+    has_own = found is constants.KERNEL_PROMPTS and target is not None and target.validated
+    is_fitted = has_own or (target is not None and target.is_fitted)
     more = 0.0 if is_fitted else float(constants.EXTRAPOLATED_SPREAD)
     half_s = float(found.inf2_half_s if is_inf2 and found.inf2_half_s else found.half_s)
     products = float(found.products) * (float(found.inf2_products) if is_inf2 else 1.0)
@@ -180,20 +189,14 @@ def _neuron(machine: Ranks, found: constants.Constants, dtype: str, family: str)
         spread=(found.spread**2 + more**2) ** 0.5,
         source=f"few constants of {family}, {told} {found.rows}",
         sequence_s=float(found.sequence_s),
-        score_s=_score_s(machine, float(found.score_s), target),
+        score_s=float(found.score_s) * constants.V2_PEAK / peak(machine, "bf16"),
         element_s=float(found.element_passes) * once_s,
         softmax_weight=float(found.softmax_weight),
         kernel_softmax_s=float(constants.KERNEL_PASSES) * once_s,
         host_bytes_per_s=float(found.host_bytes_per_s),
         repeats_keys=True,
+        kernel_score_s=float(found.kernel_passes) * once_s,
     )
-
-
-def _score_s(machine: Ranks, fitted_s: float, target: Target | None) -> float:
-    """Seconds of a score on a rank, where the family's form has it."""
-    if fitted_s and target is not None and not target.is_fitted:
-        return float(constants.KERNEL_SCORE_S) / machine.lnc
-    return fitted_s * constants.V2_PEAK / peak(machine, "bf16")
 
 
 def _target(chip: Accelerator) -> Target | None:

@@ -3,7 +3,8 @@
 Fitted by ``make plans`` to published rows of Trn1 and Inf2 (NeuronCore-v2) alone; a spread is one
 sigma of the logarithm of the errors of rows whose architecture was left out of the fit
 (docs/accuracy-plans.md). Later generations take the same shares of their own peak, clock and
-bandwidth: extrapolated, and said. The forms were chosen with all rows in sight.
+bandwidth, extrapolated and said, but for prompts, of which halves on Trn2 are published. The forms
+were chosen with all rows in sight.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ class Constants:
         softmax_weight: times as long that an element of a softmax takes as others.
         host_bytes_per_s: bytes per second of results to the host; 0 where they stay.
         call_s: seconds of a call of a program that nothing else explains.
+        kernel_passes: how often a score that no mask discards passes the Vector Engine in one
+            kernel of attention, whose products take no time besides; 0 where scores have none.
     """
 
     half_s: Rate
@@ -77,6 +80,7 @@ class Constants:
     softmax_weight: Rate = _SAME
     host_bytes_per_s: Rate = _NONE
     call_s: Rate = _NONE
+    kernel_passes: Rate = _NONE
 
 
 NEURON: Final = {
@@ -109,6 +113,20 @@ NEURON: Final = {
     ),
 }
 """By what a pass is for, on NeuronCore-v2."""
+_HALVES: Final = (
+    "fitted to 79 halves of prompts: nki-library's MLP and attention on Trn2, limits of its "
+    "regression tests (docs/accuracy-halves.md); NxD Inference takes these kernels for prompts"
+)
+KERNEL_PROMPTS: Final = Constants(
+    half_s=derived(58.2e-6, _HALVES),
+    kernel_passes=assumed(2.0, "a softmax's exponential and what it scales, as elements count"),
+    spread=0.41,
+    rows="57 TTFT rows of 4 architectures, and 79 halves of prompts on Trn2",
+)
+"""Of prompts on chips for which NxD Inference has kernels: their own halves, in squares with TTFT.
+
+Halves of a hidden x intermediate, or of queries x keys, left out in turn have a sigma of 0.17.
+"""
 GRAPHS: Final = Constants(
     half_s=_NONE,
     products=derived(0.241, _GRAPHS),
@@ -129,12 +147,6 @@ COMPILED_SPREAD: Final = {
 
 V2_PEAK: Final = 95e12
 """BF16 FLOP per second of a NeuronCore-v2, half of the chip's: `score_s` is of that core."""
-KERNEL_SCORE_S: Final = measured(
-    8.2e-12,
-    "nki-library's attention_cte on one core of a Trn2: causal, 9,216 x 9,216, masked scores "
-    "counted; NxD Inference takes such kernels for prompts on Trainium2 and later",
-)
-"""Seconds of a score on a core of Trainium2 and later."""
 V2_MEMORY: Final = assumed(
     294 / 440, "part of a core's share of memory that NeuronCore-v2 reaches, taken for Inferentia1"
 )

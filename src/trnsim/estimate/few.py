@@ -5,6 +5,9 @@ forward  = max(products at a part of the peak, weights at HBM's rate) + keys and
            softmax at another + scores x a time each + halves x (a fixed time + sequences x a time)
 backward = two such products, weights read once and their gradients written, all else twice
 
+Where attention of a prompt is one kernel, a score that no mask discards takes a time, and stands
+for the products and the softmax too.
+
 Of a graph that is read operator by operator, weights and elements pass beside the products, and the
 longest of the three is taken.
 
@@ -58,6 +61,8 @@ class FewConstants:
         repeats_keys: whether keys and values are read once for each query head, not once for the
             heads that share them.
         is_beside: whether elements pass beside products.
+        kernel_score_s: seconds of a score that no mask discards, where attention of a prompt is one
+            kernel; 0 where it is none.
     """
 
     flop_per_s: float
@@ -74,6 +79,7 @@ class FewConstants:
     host_bytes_per_s: float = 0.0
     repeats_keys: bool = False
     is_beside: bool = False
+    kernel_score_s: float = 0.0
 
     def of(self, block: Block, given: Pass) -> LayerTime:
         """The forward time of one of the block's layers."""
@@ -96,9 +102,14 @@ class FewConstants:
     def _elements_s(self, block: Block, given: Pass) -> float:
         """Seconds of norms, residuals, softmax and activations."""
         scored = sum(one.elements for one in block.elementwise if one.name == _SOFTMAX)
+        if self.kernel_score_s:
+            return (elements(block) - scored) * self.element_s
         each_s = self.softmax_weight * self.element_s
         scored_s = scored * (self.kernel_softmax_s if given.is_one_kernel else each_s)
         return scored_s + (elements(block) - scored) * self.element_s
+
+    def _scores_s(self, block: Block) -> float:
+        return scores(block) * self.score_s + seen(block) * self.kernel_score_s
 
     def _time(
         self,
@@ -110,6 +121,8 @@ class FewConstants:
         passes: int = 1,
     ) -> LayerTime:
         half_s = self.fixed_s / _HALVES + given.batch * self.sequence_s
+        if self.kernel_score_s:
+            flop -= sum(one.flop for one in block.products if one.name in _MET)
         products_s, weights_s = flop / self.flop_per_s, weights / self.bytes_per_s
         elements_s = passes * self._elements_s(block, given)
         if self.is_beside:
@@ -119,7 +132,7 @@ class FewConstants:
             "weights": max(weights_s - products_s, 0.0),
             "KV": cache / self.bytes_per_s,
             "elements": elements_s,
-            "scores": passes * scores(block) * self.score_s,
+            "scores": passes * self._scores_s(block),
             "fixed": passes * halves(block) * half_s,
         }
         return LayerTime(sum(parts.values()), parts, self.spread, self.source, has_exchanges=True)
@@ -170,6 +183,12 @@ def returned(block: Block) -> float:
 def scores(block: Block) -> float:
     """Scores of queries and keys, masked ones too."""
     return sum(one.m * one.n * one.times for one in block.products if one.name == "scores")
+
+
+def seen(block: Block) -> float:
+    """Scores of queries and keys that no mask discards."""
+    met = (one for one in block.products if one.name == "scores")
+    return sum(one.m * one.n * one.times * one.causal for one in met)
 
 
 def repeats(block: Block, given: Pass) -> float:
