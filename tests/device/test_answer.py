@@ -2,6 +2,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,10 +11,12 @@ from trnsim.compiler.ncc.refusals import CompilerRefusal
 from trnsim.device.answer import Subject, answer, exchange_time
 from trnsim.device.fallback_policy import state
 from trnsim.errors import NotModelled, OutOfMemory
+from trnsim.estimate.estimate import Estimate
 from trnsim.fabric.collective_time import collective_time
 from trnsim.graph import Graph
 from trnsim.lower import Exchange
 from trnsim.profile.units import bytes_text, percent_text, time_text
+from trnsim.workload.operators import WHOLE, Pass, Phase
 
 sys.path.append(str(Path(__file__).parents[1] / "lower"))
 import bound_oracle
@@ -49,7 +52,7 @@ def test_a_graph_of_no_framework_is_answered():
     lines = found.text().splitlines()
     assert lines[0] == "it on trn2"
     assert lines[1].endswith("rows/s")
-    assert "8 KiB of weights, 4 KiB of inputs" in lines[8]
+    assert "8 KiB of weights, 4 KiB of inputs" in lines[10]
     assert found.whole.flop == 2 * 16 * 64 * 32
 
 
@@ -86,7 +89,7 @@ RATES = {("trn1", 1): 820 * 2**30 / 2, ("trn2", 1): 16 * 23e9, ("trn2", 2): 2.9e
 def test_a_limit_that_binds_is_said_beside_the_time(monkeypatch):
     monkeypatch.setattr("trnsim.compiler.compilation.crowded", lambda *_: "room in SBUF: none")
     found = answer(Subject("it", product(16, 32)), "trn2", lnc=1)
-    assert found.text().splitlines()[2] == "  limit       room in SBUF: none"
+    assert found.text().splitlines()[4] == "  limit       room in SBUF: none"
     assert found.whole.said == ("room in SBUF: none",)
 
 
@@ -118,3 +121,48 @@ def test_an_exchange_takes_what_the_fabric_says():
 def test_an_exchange_that_the_fabric_does_not_know_is_named():
     with pytest.raises(NotModelled, match="swap has no time; all_gather, reduce_scatter"):
         exchange_time(Exchange("swap", 8, ((0, 1),)), "trn2", 2)
+
+
+def test_a_graph_without_a_formula_takes_its_programs_time():
+    found = answer(Subject("it", product(16, 32)), "trn2", lnc=1)
+    assert found.planned is None
+    assert found.scale == 1.0
+    assert found.time_s == pytest.approx(found.alone.time_s)
+    assert found.estimate.parts_s["launch"] == found.alone.launch_s
+    assert "instructions of its program" in found.text()
+
+
+def planned(time_s):
+    """A subject for which plans tell that it takes `time_s`, whatever it is."""
+    given = Pass(Phase.ENCODE, 1, 16)
+    question = SimpleNamespace(given=given, rank=Told(time_s), blocks=(), split=WHOLE)
+    return Subject("it", product(16, 32), ask=lambda *_: question)
+
+
+class Told:
+    """A rank whose passes take what was told."""
+
+    def __init__(self, time_s):
+        self.time_s = time_s
+
+    def of(self, *_):
+        """The time."""
+        return Estimate({"products": self.time_s}, {"rows": 0.1 * self.time_s}, {"encode": "rows"})
+
+
+def test_a_program_is_scaled_to_the_time_that_plans_tell():
+    found = answer(planned(1e-3), "trn2", lnc=1)
+    alone, whole = found.alone, found.whole
+    assert found.time_s == whole.time_s == pytest.approx(1e-3)
+    assert found.scale == pytest.approx(1e-3 / alone.time_s)
+    assert whole.mfu == pytest.approx(alone.mfu / found.scale)
+    parts = [sum(one.part.time_s for one in each.shares) for each in (whole, alone)]
+    assert parts[0] == pytest.approx(found.scale * parts[1])
+    assert f"scaled by {found.scale:.3g} to the time" in found.text()
+    assert "  from        rows" in found.text()
+
+
+def test_no_time_is_below_what_a_program_needs():
+    found = answer(planned(1e-12), "trn2", lnc=1)
+    assert found.time_s == pytest.approx(found.alone.bound_s)
+    assert "raised to what no program can be faster than" in found.text()

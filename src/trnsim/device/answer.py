@@ -1,15 +1,16 @@
-"""What a model takes on a chip, in ten lines: time, bound, use, modules, exchanges, memory.
+"""What a model takes on a chip, in a dozen lines: time, bound, use, modules, exchanges, memory.
 
-The time is that of the graph's program, in which exchanges between ranks run beside what does not
-depend on them; where it has none of them, their time is added. Which framework the graph is of
-makes no difference.
+The time is the one that plans tell of the same pass, where the model has a formula; the program's
+parts are scaled to it. Of any other graph it is that of its program, in which exchanges between
+ranks run beside what does not depend on them; where it has none of them, their time is added. Which
+framework the graph is of makes no difference.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from textwrap import indent
 from typing import Final, Protocol
@@ -25,11 +26,16 @@ from trnsim.device.collective_log import kind_of
 from trnsim.device.device_core import DeviceCore, compiled_cores, device_core, device_text
 from trnsim.device.fallback_policy import state
 from trnsim.errors import NotModelled, OutOfMemory
+from trnsim.estimate.estimate import EXCHANGES, QUANTILES, Estimate
+from trnsim.estimate.program import bounded, of_program
+from trnsim.estimate.question import Question
+from trnsim.estimate.question import answer as ask
 from trnsim.fabric.choice import KINDS
 from trnsim.fabric.collective_time import CollectiveTime, collective_time
 from trnsim.formatting import text_table
 from trnsim.graph import Graph
 from trnsim.lower import Exchange, MemoryPlan, memory_plan, without_exchanges
+from trnsim.place.machine import Machine, machine
 from trnsim.profile.analysis.whole import Whole
 from trnsim.profile.units import bytes_text, count_text, percent_text, rate_text, time_text
 from trnsim.runs import Run
@@ -85,11 +91,14 @@ class Subject:
         title: what it is.
         made: its graph.
         items: what a step makes, such as 8 tokens; ("", 0) if it is not said.
+        ask: the same pass as a question to plans on a machine, and whether its products are cast;
+            None for a graph that plans cannot be asked for.
     """
 
     title: str
     made: ModelGraph
     items: tuple[str, int] = ("", 0)
+    ask: Callable[[Machine, bool], Question] | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,7 @@ class Answer:
         links_s: what their bytes take over the links at least.
         plan: HBM over time.
         said: what AWS's compiler refuses of it, and flags that have no effect.
+        planned: the time that plans tell of it; None where they cannot be asked.
     """
 
     subject: Subject
@@ -111,6 +121,7 @@ class Answer:
     links_s: float
     plan: MemoryPlan
     said: tuple[str, ...] = ()
+    planned: Estimate | None = None
 
     @property
     def title(self) -> str:
@@ -118,9 +129,35 @@ class Answer:
         return f"{self.subject.title} on {device_text(self.program.target, self.program.lnc)}"
 
     @cached_property
-    def whole(self) -> Whole:
-        """The estimate, above its programs."""
+    def alone(self) -> Whole:
+        """Its programs by themselves."""
         return self.program.whole(self.links_s, self.added_s)
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """Its time."""
+        alone = self.alone
+        if self.planned is not None:
+            return bounded(self.planned, alone.bound_s)
+        parts: dict[str, float] = {}
+        for one in alone.shares:
+            for name, time_s in one.part.critical_s.items():
+                parts[name] = parts.get(name, 0.0) + time_s
+        parts |= {"launch": alone.launch_s, EXCHANGES: alone.exchanges_s}
+        return of_program(arch.target(self.program.target), parts)
+
+    @property
+    def scale(self) -> float:
+        """The time over that of its programs by themselves."""
+        return self.time_s / self.alone.time_s if self.alone.time_s else 1.0
+
+    @cached_property
+    def whole(self) -> Whole:
+        """Its programs, whose parts are scaled to the time."""
+        if self.planned is None:
+            return self.alone
+        said = f"by itself {time_text(self.alone.time_s)}; its parts are scaled by {self.scale:.3g}"
+        return self.alone.scaled(self.scale, said)
 
     @cached_property
     def added_s(self) -> float:
@@ -138,8 +175,8 @@ class Answer:
 
     @property
     def time_s(self) -> float:
-        """Programs and exchanges one after another, after one launch."""
-        return self.whole.time_s
+        """Median seconds."""
+        return self.estimate.time_s
 
     def run(self) -> Run:
         """The program that a report shows.
@@ -152,10 +189,12 @@ class Answer:
         return shown(made.graph, self.program, f"{self.subject.title}{cores}", made.weights)
 
     def text(self) -> str:
-        """Ten lines, a limit that binds, what is no one program, and what AWS's compiler says."""
+        """A dozen lines, a limit that binds, what is no one program, what AWS's compiler says."""
         lines = [
             self.title,
-            f"  time        {time_text(self.time_s)}{self._rate()}",
+            f"  time        {self._time()}{self._rate()}",
+            f"  parts       {self._parts()}",
+            f"  from        {'; '.join((*self._sources(), *self.estimate.conditions))}",
             f"  bound       {self._bound()}",
             f"  use         {self._use()}",
             f"  program     {self._program()}",
@@ -166,7 +205,7 @@ class Answer:
             f"  missing     {self._missing()}",
         ]
         if self.program.limit:
-            lines.insert(2, f"  limit       {self.program.limit}")
+            lines.insert(4, f"  limit       {self.program.limit}")
         lines += [f"  note        {one}" for one in self.program.said]
         if self.said:
             lines += ["neuronx-cc", *(indent(one, "  ") for one in self.said)]
@@ -176,7 +215,11 @@ class Answer:
         """The same, and tables of time by operation and of HBM at its peak."""
         whole_s = self.program.device_time_s or 1.0
         rows = [
-            [one.name, time_text(one.device_time_s), percent_text(one.device_time_s / whole_s)]
+            [
+                one.name,
+                time_text(self.scale * one.device_time_s),
+                percent_text(one.device_time_s / whole_s),
+            ]
             for one in self.program.costs()[:_ROWS]
         ]
         parts = [
@@ -185,6 +228,17 @@ class Answer:
             f"HBM at the peak\n{self.plan.table()}\narena  {self.plan.arena_text()}",
         ]
         return "\n\n".join(parts)
+
+    def _time(self) -> str:
+        low, middle, high = (time_text(self.estimate.at(name)) for name in QUANTILES)
+        return f"{middle} ({low} to {high})"
+
+    def _parts(self) -> str:
+        parts = sorted(self.estimate.parts_s.items(), key=lambda one: -one[1])
+        return ", ".join(f"{name} {time_text(time_s)}" for name, time_s in parts if time_s)
+
+    def _sources(self) -> list[str]:
+        return list(dict.fromkeys(self.estimate.sources.values()))
 
     def _rate(self) -> str:
         name, number = self.subject.items
@@ -218,15 +272,19 @@ class Answer:
         words = (
             f"{count_text(made.instructions)} instructions for "
             f"{count_text(len(self.subject.made.operators))} operators, "
-            f"{time_text(made.device_time_s)}"
+            f"{time_text(made.device_time_s)} by itself"
         )
         several = f"; {made.programs} programs" if made.programs > 1 else ""
         few = f"; {made.compiled} of {made.layers} equal layers compiled" if made.layers else ""
-        return words + several + few
+        scaled = ""
+        if self.planned is not None:
+            scaled = f"; the parts below are scaled by {self.scale:.3g} to the time"
+        return words + several + few + scaled
 
     def _operations(self) -> str:
         rows = self.program.costs()[:_LONGEST]
-        return "; ".join(f"{one.name} {time_text(one.device_time_s)}" for one in rows) or "nothing"
+        told = (f"{one.name} {time_text(self.scale * one.device_time_s)}" for one in rows)
+        return "; ".join(told) or "nothing"
 
     def _exchanged(self) -> str:
         if not self.exchanges:
@@ -293,7 +351,21 @@ def answer(
     many = [Refusal(code, what) for code, what in instructions_refused(program.instructions)]
     require_accepted(many, is_strict=is_strict)
     said = (*flags.said, *map(str, (*found, *many)))
-    return Answer(subject, program, timed, sum(found.least_s for found in times), plan, said)
+    planned = _planned(subject, target, cores, flags)
+    least_s = sum(found.least_s for found in times)
+    return Answer(subject, program, timed, least_s, plan, said, planned)
+
+
+def _planned(subject: Subject, target: str, cores: int, flags: Flags) -> Estimate | None:
+    """The time that plans tell of the same pass; None where they cannot be asked."""
+    if subject.ask is None:
+        return None
+    where = machine(target, lnc=cores)
+    question = subject.ask(where, flags.auto_cast != "none")
+    found = ask(question)
+    if question.split.ranks == 1:
+        return found
+    return replace(found, conditions=(f"ranks are those of {where.instance.name}",))
 
 
 def exchange_time(exchange: Exchange, target: str, lnc: int) -> CollectiveTime:

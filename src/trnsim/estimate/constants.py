@@ -137,13 +137,10 @@ GRAPHS: Final = Constants(
 )
 """Of models whose graph is read, as no formula is known."""
 
-COMPILED_SPREAD: Final = {
-    Phase.DECODE: 0.12,
-    Phase.PREFILL: 0.60,
-    Phase.ENCODE: 0.40,
-    Phase.TRAIN: 0.60,
-}
-"""One sigma of the logarithm of the errors of compiled programs (docs/accuracy-models.md)."""
+PROGRAM_SPREAD: Final = derived(
+    0.33, "154 rows of models and their compiled programs (docs/accuracy-models.md)"
+)
+"""One sigma of the logarithm of the errors of compiled programs."""
 
 V2_PEAK: Final = 95e12
 """BF16 FLOP per second of a NeuronCore-v2, half of the chip's: `score_s` is of that core."""

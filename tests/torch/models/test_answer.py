@@ -22,22 +22,22 @@ def answer(tmp_path, *sizes, flags="", lnc=1):
     return answers.answer(answers.of_script(path), "trn2", Flags.parse(flags), lnc)
 
 
-def test_ten_lines_say_what_a_graph_takes(tmp_path):
+def test_a_dozen_lines_say_what_a_graph_takes(tmp_path):
     found = answer(tmp_path, 64, 32, "cpu", 16)
     lines = found.text().splitlines()
     assert [line.split()[0] for line in lines] == [
-        *("net.py", "time", "bound", "use", "program"),
+        *("net.py", "time", "parts", "from", "bound", "use", "program"),
         *("modules", "operations", "exchanges", "memory", "missing"),
     ]
     assert lines[0] == "net.py on trn2"
     # 4 bytes of 64 x 32 weights, 32 biases, 16 x 64 given and 16 x 32 made.
     assert found.whole.hbm_bytes == 4 * (64 * 32 + 32 + 16 * 64 + 16 * 32)
-    assert "14.1 KiB once over HBM" in lines[2]
-    assert "6.55e-05 GFLOP" in lines[3]
+    assert "14.1 KiB once over HBM" in lines[4]
+    assert "6.55e-05 GFLOP" in lines[5]
     assert found.whole.bound_s < found.program.device_time_s < found.time_s
-    assert lines[7] == "  exchanges   none: one rank"
-    assert "8.12 KiB of weights, 4 KiB of inputs" in lines[8]
-    assert lines[9] == "  missing     nothing: every operator has a time"
+    assert lines[9] == "  exchanges   none: one rank"
+    assert "8.12 KiB of weights, 4 KiB of inputs" in lines[10]
+    assert lines[11] == "  missing     nothing: every operator has a time"
 
 
 def test_the_long_text_has_the_tables_of_operations_and_of_hbm(tmp_path):
@@ -53,7 +53,7 @@ def test_flags_change_products_and_what_has_no_effect_is_said(tmp_path):
     assert cast.program.device_time_s != plain.program.device_time_s
     assert cast.plan.input_bytes == plain.plan.input_bytes
     assert cast.program.bound.hbm_s < plain.program.bound.hbm_s
-    assert cast.text().splitlines()[10:] == ["neuronx-cc", f"  {cast.said[0]}"]
+    assert cast.text().splitlines()[12:] == ["neuronx-cc", f"  {cast.said[0]}"]
     assert cast.said[0].startswith("--no-cache has no effect")
 
 
@@ -92,7 +92,7 @@ def test_a_report_says_over_how_many_cores_a_graph_is_split(tmp_path, lnc, title
 
 def test_what_one_of_two_cores_does_is_told(tmp_path):
     text = answer(tmp_path, 63, 31, "cpu", 15, lnc=2).text()
-    assert text.splitlines()[10].startswith("  note        one of the two cores does all of: ")
+    assert text.splitlines()[12].startswith("  note        one of the two cores does all of: ")
 
 
 def test_a_graph_over_hbm_is_refused(tmp_path):
@@ -104,7 +104,8 @@ def test_a_graph_over_hbm_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("tokens", "wanted"), [(1, r"\d+ k tokens/s$"), (0, r"^  time        \S+ us$")]
+    ("tokens", "wanted"),
+    [(1, r"\d+ k tokens/s$"), (0, r"^  time        \S+ us \(\S+ us to \S+ us\)$")],
 )
 def test_the_rate_is_that_of_the_whole_time(tokens, wanted, tmp_path):
     path = tmp_path / "net.py"
@@ -115,4 +116,4 @@ def test_the_rate_is_that_of_the_whole_time(tokens, wanted, tmp_path):
     one = Exchange("all_reduce", 8, ((0, 1),))
     program = replace(found.program, exchanges=(one,))
     slow = replace(found, program=program, exchanges=((one, 0.1),)).text()
-    assert slow.splitlines()[1].endswith(f", {10 * tokens} tokens/s" if tokens else " ms")
+    assert slow.splitlines()[1].endswith(f", {10 * tokens} tokens/s" if tokens else " ms)")

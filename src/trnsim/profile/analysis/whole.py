@@ -7,7 +7,7 @@ the device time. Equal layers are one row, "layers.*", of all of them together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -91,6 +91,23 @@ class Whole:
     def over_bound(self) -> float:
         """Its time over the bound; infinite where the bound is zero."""
         return self.time_s / self.bound_s if self.bound_s else float("inf")
+
+    def scaled(self, factor: float, said: str) -> Whole:
+        """All its times `factor` times as long, and why."""
+        shares = (
+            replace(one, part=one.part.longer(factor)) if factor != 1 else one
+            for one in self.shares
+        )
+        return replace(
+            self,
+            launch_s=factor * self.launch_s,
+            device_time_s=factor * self.device_time_s,
+            exchanges_s=factor * self.exchanges_s,
+            mfu=self.mfu / factor,
+            mbu=self.mbu / factor,
+            shares=tuple(shares),
+            said=(*self.said, said),
+        )
 
     def dearest(self, count: int) -> str:
         """The modules that take most time, in words."""

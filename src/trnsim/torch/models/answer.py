@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from trnsim.compiler import Flags
 from trnsim.device import answer as answers
 from trnsim.device.answer import Answer, Subject
-from trnsim.errors import OutOfMemory
+from trnsim.errors import BadInput, NotModelled, OutOfMemory
+from trnsim.estimate.question import Question
+from trnsim.place.machine import Machine
 from trnsim.torch.device_errors import OutOfDeviceMemory
 from trnsim.torch.models.config import read_config
 from trnsim.torch.models.exported import exported_graph
 from trnsim.torch.models.model_graph import model_graph
 from trnsim.torch.models.script import script_graph
 from trnsim.torch.models.shape import ModelShape
+from trnsim.workload.architecture import Architecture
+from trnsim.workload.captured import workload_of
+from trnsim.workload.config import read_values
+from trnsim.workload.operators import Pass, Phase, Split
 
 _DECODERS: Final = ("ForCausalLM", "LMHeadModel")
+_DTYPE_KEYS: Final = ("dtype", "torch_dtype")
+_SHORT: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
 def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject:
@@ -26,7 +35,26 @@ def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject
     Raises:
         BadInput: for what is no configuration, or a shape that it does not have.
     """
-    return of_model(read_config(path), path.name, shape, dtype)
+    made = of_model(read_config(path), path.name, shape, dtype)
+    return replace(made, ask=_asks(path, shape, dtype))
+
+
+def _asks(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine, bool], Question] | None:
+    """The same pass as a question to plans; None for a model that they have no formula for."""
+    kept = {key: one for key, one in read_values(path).items() if key not in _DTYPE_KEYS}
+    try:
+        model = workload_of({**kept, "torch_dtype": dtype}, str(path))
+    except (BadInput, NotModelled):
+        return None
+    images = isinstance(model, Architecture) and all(tower.tokens for tower in model.towers)
+    tokens = 1 if images else shape.tokens
+    given = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
+
+    def ask(machine: Machine, is_cast: bool) -> Question:
+        name = "bf16" if is_cast else _SHORT[dtype]
+        return Question(model, given, machine, Split(tensor=shape.ranks), name)
+
+    return ask
 
 
 def of_model(config: Any, name: str, shape: ModelShape, dtype: str = "bfloat16") -> Subject:

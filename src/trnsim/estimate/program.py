@@ -1,0 +1,49 @@
+"""The time of a program whose instructions are known, as an `Estimate`.
+
+A model with a formula takes the time that its family's published rows decide, whatever its program
+takes; a program without one, such as an exported graph, takes its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from trnsim.estimate.constants import EXTRAPOLATED_SPREAD, PROGRAM_SPREAD
+from trnsim.estimate.estimate import Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trnsim.arch import Target
+
+PROGRAM: Final = "program"
+"""What sources of a time by instructions are told as."""
+_AT_LEAST: Final = "what no program can be faster than"
+
+
+def of_program(target: Target, parts_s: Mapping[str, float]) -> Estimate:
+    """The time of a program on a chip.
+
+    Args:
+        target: the chip.
+        parts_s: seconds of its critical path by engine, of its launch, of exchanges outside it.
+    """
+    spread = float(PROGRAM_SPREAD)
+    told = "instructions of its program"
+    if not target.is_fitted:
+        spread = math.hypot(spread, float(EXTRAPOLATED_SPREAD))
+        told += ", whose rows are of Trn1 and Inf2"
+    taken_s = sum(parts_s.values())
+    return Estimate(dict(parts_s), {told: spread * taken_s}, {PROGRAM: told})
+
+
+def bounded(found: Estimate, least_s: float) -> Estimate:
+    """It, or what no program can be faster than, where that is longer."""
+    if found.time_s >= least_s:
+        return found
+    more_s = least_s - found.time_s
+    return replace(
+        found.plus(_AT_LEAST, more_s), conditions=(*found.conditions, f"raised to {_AT_LEAST}")
+    )
