@@ -5,7 +5,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test nightly check check-types check-more-types check-source tiny bench compiled graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients platform models compiled-models compiling claims fabric collectives pilots foldings serving jax-suite jax-versions launch-suite opinfo mutants size state clean
+.PHONY: help run test nightly check check-types check-more-types check-source tiny bench compiled graphs plans docs fuzz peaks accuracy estimating golden upstream digest clients platform agree models compiled-models compiling claims fabric collectives pilots foldings serving jax-suite jax-versions launch-suite opinfo mutants size state clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -164,6 +164,10 @@ clients: .venv-clients/.made ## test released programs that know the device: tra
 platform: .venv-platform/.made ## test released programs that find and watch devices: Ray, Datadog, Prometheus and others
 	TRNSIM_UPSTREAM="$(abspath $(UPSTREAM))" .venv-platform/bin/python -m pytest --quiet \
 		--numprocesses=2 --dist=loadfile tests/platform
+
+# Two hours on one core; what was asked stands in build/agree, and a stopped run goes on.
+agree: .venv-clients/.made ## 20 models: every command that can be asked the same says the same, to 1 %
+	.venv-clients/bin/python tests/agree/agree.py
 
 models: .venv-clients/.made ## write docs/models.md: every architecture of transformers; a stopped run goes on
 	.venv-clients/bin/python tests/clients/models.py

@@ -33,12 +33,11 @@ def step_text(steps: list[StepTime], which: str = "") -> str:
     """
     lines = [f"device: {device_core(arch.target(steps[0].target))}"]
     lines += [f"step: {which}"] if which else []
-    lines += [f"{'chip':<6}{'device ms':>11}{'launches ms':>13}{'TFLOP':>9}{'MFU %':>8}"]
-    lines += [
-        f"{step.target:<6}{step.device_time_s * _MS:>11.3f}{step.launch_s * _MS:>13.3f}"
-        f"{step.flop / 1e12:>9.3f}{100 * mfu(step):>8.2f}"
-        for step in steps
-    ]
+    heads = (
+        f"{'chip':<6}{'device ms':>11}{'P10 to P90':>21}",
+        f"{'launches ms':>13}{'TFLOP':>9}{'MFU %':>8}",
+    )
+    lines += ["".join(heads), *map(_line, steps)]
     first = steps[0]
     for key in first.keys:
         lines += ["", f"by {key} on {first.target}{'calls':>28}{'ms':>10}{'%':>7}"]
@@ -49,6 +48,16 @@ def step_text(steps: list[StepTime], which: str = "") -> str:
         lines += ["", f"without a time, so missing above: {sum(first.missing.values())} calls"]
         lines += [f"  {number:>6}  {why}" for why, number in first.missing.most_common()]
     return "\n".join(lines)
+
+
+def _line(step: StepTime) -> str:
+    """A chip's line of the table."""
+    found = step.estimate
+    likely = f"{found.at('p10') * _MS:.3f} to {found.at('p90') * _MS:.3f}"
+    return (
+        f"{step.target:<6}{step.device_time_s * _MS:>11.3f}{likely:>21}{step.launch_s * _MS:>13.3f}"
+        f"{step.flop / 1e12:>9.3f}{100 * mfu(step):>8.2f}"
+    )
 
 
 def mfu(step: StepTime) -> float:
@@ -94,6 +103,7 @@ def _as_dict(step: StepTime) -> dict[str, Any]:
     return {
         "target": step.target,
         "device_time_s": step.device_time_s,
+        "estimate": step.estimate.as_dict(),
         "launch_s": step.launch_s,
         "flop": step.flop,
         "mfu": mfu(step),

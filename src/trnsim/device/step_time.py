@@ -8,8 +8,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from trnsim import arch
 from trnsim.device.call_log import CallEvent, Recording
 from trnsim.device.call_time import CallTime, DeviceCall, time_of
+from trnsim.estimate.estimate import Estimate
+from trnsim.estimate.program import of_program
 
 _NO_MODULE: Final = "(no module)"
 _NO_LINE: Final = "(no line)"
@@ -37,6 +40,12 @@ class StepTime:
     def device_time_s(self) -> float:
         """The time of all kernels, which eager calls run one after another."""
         return sum(self.times[event.call].device_time_s for event in self.events)
+
+    @property
+    def estimate(self) -> Estimate:
+        """That time with P10 and P90, by phase."""
+        parts = {name: time_s for name, _, time_s in self.by("phase")}
+        return of_program(arch.target(self.target), parts)
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -130,6 +130,23 @@ def facts(machine: Ranks, phase: Phase) -> dict[str, Rate]:
     return {name: assumed(fact, f"{why}: {fact.provenance.source}") for name, fact in own.items()}
 
 
+GRAPH: Final = "graph"
+"""Beside the phases: models whose graph is read."""
+
+
+def shared_spread(chip: Accelerator, phase: str) -> float:
+    """One sigma of the error that all of AWS's chips, or all GPUs, have in common in a phase.
+
+    Args:
+        chip: of one of these.
+        phase: a `Phase`, or `GRAPH`.
+    """
+    if not chip.is_neuron:
+        return gpu.FITTED_SPREAD
+    known = constants.GRAPHS if phase == GRAPH else constants.NEURON[Phase(phase)]
+    return known.spread
+
+
 def bytes_per_s(machine: Ranks) -> float:
     """Bytes per second of HBM that one rank of a machine reaches."""
     if not machine.lnc:

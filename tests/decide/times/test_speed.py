@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.decide.times.speed import GRAPH, Speed, doubts
+from trnsim.decide.times.speed import Speed, doubts
+from trnsim.estimate.choice import GRAPH
 from trnsim.estimate.constants import NEURON
 from trnsim.workload.operators import Phase
 

@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from trnsim.decide.times.families import CLIP, ENCODERS, GRAPHS, Family
-from trnsim.decide.times.speed import GRAPH, Speed, doubts
+from trnsim.decide.times.speed import Speed, doubts
 from trnsim.errors import EmulatorError, InternalError
+from trnsim.estimate.choice import GRAPH
 from trnsim.place.machine import machine
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
 from trnsim.system.infer.parts import Asked, inference

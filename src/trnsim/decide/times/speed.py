@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from trnsim.estimate.constants import GRAPHS, NEURON
-from trnsim.estimate.gpu import FITTED_SPREAD
-from trnsim.workload.operators import Phase
+from trnsim.estimate.choice import shared_spread
 
 if TYPE_CHECKING:
     from trnsim.arch.catalogue import Accelerator
-
-GRAPH: Final = "graph"
-"""Beside the phases: models whose graph is read."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +55,12 @@ def doubts(chip: Accelerator, phase: str, sigma: float, share: float = 1.0) -> d
 
     Args:
         chip: the accelerator.
-        phase: a `Phase`, or `GRAPH`.
+        phase: a `Phase`, or `trnsim.estimate.choice.GRAPH`.
         sigma: one sigma of the logarithm of (true / predicted) time, of the phase.
         share: of the phase in the whole time.
     """
-    if chip.is_neuron:
-        known = GRAPHS if phase == GRAPH else NEURON[Phase(phase)]
-        side, common = "AWS's chips", known.spread
-    else:
-        side, common = "GPUs", FITTED_SPREAD
-    common = min(common, sigma)
+    side = "AWS's chips" if chip.is_neuron else "GPUs"
+    common = min(shared_spread(chip, phase), sigma)
     own = math.sqrt(sigma**2 - common**2)
     found = {f"{phase} on {side}": share * common, f"{phase} on {chip.name}": share * own}
     return {name: one for name, one in found.items() if one > 0}

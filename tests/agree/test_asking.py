@@ -1,0 +1,99 @@
+"""Three small models: every command that can be asked the same says the same (`make agree`: 20)."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from asking import Answer, Case, faults, plans, told
+
+from trnsim.device.answer import Subject, answer
+from trnsim.estimate.estimate import Estimate
+from trnsim.estimate.question import Question
+from trnsim.graph import Graph
+from trnsim.workload.config import read
+from trnsim.workload.operators import Pass, Phase, Split
+
+BERT = {
+    "model_type": "bert", "architectures": ["BertModel"], "hidden_size": 256,
+    "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 512,
+    "vocab_size": 1000, "max_position_embeddings": 128,
+}  # fmt: skip
+LLAMA = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 256,
+    "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 4,
+    "intermediate_size": 512, "vocab_size": 1000, "max_position_embeddings": 4096,
+}  # fmt: skip
+VIT = {
+    "model_type": "vit", "architectures": ["ViTModel"], "hidden_size": 192,
+    "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 384,
+    "image_size": 64, "patch_size": 16,
+}  # fmt: skip
+CHIPS = ("trn1", "inf2", "trn2", "trn3")
+GPUS = ("p5en.48xlarge", "g6.xlarge", "p4de.24xlarge")
+KINDS = (
+    (BERT, "encode", 4, 96, 1),
+    (VIT, "encode", 3, 1, 1),
+    (LLAMA, "prefill", 1, 200, 2),
+    (LLAMA, "decode", 1, 511, 2),
+    (LLAMA, "decode", 32, 2047, 4),
+    (LLAMA, "train", 2, 256, 1),
+)
+
+
+def case_of(kind, chip, folder):
+    config, phase, batch, sequence, ranks = kind
+    path = folder / f"{config['model_type']}.json"
+    path.write_text(json.dumps(config))
+    has_text = config is not VIT
+    return Case(config["model_type"], path, chip, phase, batch, sequence, ranks, has_text)
+
+
+def compiled(case):
+    """`trnsim compile` of a small graph for which plans are asked what the model takes."""
+    decodes = case.phase == "decode"
+    tokens, past = (1, case.sequence) if decodes else (case.sequence, 0)
+    given = Pass(Phase(case.phase), case.batch, tokens, past)
+    model = read(case.path)
+    graph = Graph()
+    one, two = (graph.input((4, 4), "float32") for _ in range(2))
+    graph.outputs = [graph.dot_general(one, two, (1, 0))]
+    made = SimpleNamespace(
+        graph=graph, weights=frozenset(), names={}, operators=(), missing=(), calls=(), origins={}
+    )
+    subject = Subject(
+        "it", made, ask=lambda where, _: Question(model, given, where, Split(tensor=case.ranks))
+    )
+    return Answer("compile", answer(subject, case.chip).estimate)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda one: f"{one[0]['model_type']}-{one[1]}-{one[2]}")
+def test_commands_say_the_same_of_a_chip(kind, chip, tmp_path):
+    case = case_of(kind, chip, tmp_path)
+    answers = [compiled(case), *plans(case)]
+    assert len(answers) >= 2
+    assert not faults(answers), told(answers)
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_a_plan_and_a_decision_say_the_same_of_a_gpu(gpu, tmp_path):
+    answers = plans(case_of(KINDS[0], gpu, tmp_path))
+    assert [one.command for one in answers] == ["plan infer", "assess"]
+    assert not faults(answers), told(answers)
+
+
+@pytest.mark.parametrize("factor", [0.985, 1.0, 1.015])
+def test_a_difference_of_more_than_one_percent_is_a_fault(factor):
+    one = Answer("compile", Estimate({"products": 1.0}, {"rows": 0.1}))
+    other = Answer(
+        "plan serve",
+        Estimate({"products": factor, "host": 9.0}, {"rows": 0.1}),
+        frozenset({"host"}),
+    )
+    assert bool(faults([one, other])) == (factor != 1.0)
+
+
+def test_an_interval_that_differs_is_a_fault():
+    one = Answer("compile", Estimate({"products": 1.0}, {"rows": 0.1}))
+    other = Answer("plan infer", Estimate({"products": 1.0}, {"rows": 0.2}))
+    assert [fault.split()[4] for fault in faults([one, other])] == ["p10", "p90"]
