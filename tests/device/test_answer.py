@@ -135,7 +135,7 @@ def test_a_graph_without_a_formula_takes_its_programs_time():
 def planned(time_s):
     """A subject for which plans tell that it takes `time_s`, whatever it is."""
     given = Pass(Phase.ENCODE, 1, 16)
-    question = SimpleNamespace(given=given, rank=Told(time_s), blocks=(), split=WHOLE)
+    question = SimpleNamespace(model=None, given=given, rank=Told(time_s), blocks=(), split=WHOLE)
     return Subject("it", product(16, 32), ask=lambda *_: question)
 
 

@@ -194,7 +194,7 @@ class Answer:
             self.title,
             f"  time        {self._time()}{self._rate()}",
             f"  parts       {self._parts()}",
-            f"  from        {'; '.join((*self._sources(), *self.estimate.conditions))}",
+            f"  from        {'; '.join(self._sources())}",
             f"  bound       {self._bound()}",
             f"  use         {self._use()}",
             f"  program     {self._program()}",
@@ -238,7 +238,9 @@ class Answer:
         return ", ".join(f"{name} {time_text(time_s)}" for name, time_s in parts if time_s)
 
     def _sources(self) -> list[str]:
-        return list(dict.fromkeys(self.estimate.sources.values()))
+        found = self.estimate
+        beyond = [f"extrapolated: {one}" for one in found.extrapolations]
+        return [*dict.fromkeys(found.sources.values()), *beyond, *found.conditions]
 
     def _rate(self) -> str:
         name, number = self.subject.items

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from trnsim.estimate.choice import graph_times, layer_times
 from trnsim.estimate.fused import fused
 from trnsim.estimate.rank import Rank
+from trnsim.estimate.reach import beyond
 from trnsim.facts import derived
 from trnsim.workload.captured import Captured, blocks_of
 from trnsim.workload.operators import WHOLE, Pass, Phase, Split
@@ -95,5 +96,7 @@ def answer(question: Question) -> Estimate:
         BadInput: the model cannot be built, has no such pass, or the chip no such dtype.
     """
     if question.given.phase is Phase.TRAIN:
-        return question.rank.trained(question.layered, question.given)
-    return question.rank.of(question.blocks, question.given)
+        found = question.rank.trained(question.layered, question.given)
+    else:
+        found = question.rank.of(question.blocks, question.given)
+    return replace(found, extrapolations=beyond(question.model, question.given))

@@ -170,7 +170,10 @@ def estimate(
         parts=tuple(one.time for one in found),
         memory_bytes=_check_memory(found, where),
         quote=quote(where.instance.name, kind, as_of=as_of, rows=rows),
-        notes=tuple(_notes(asked_for, where, taken - copies * each)),
+        notes=(
+            *(f"extrapolated: {one}" for one in whole.extrapolations),
+            *_notes(asked_for, where, taken - copies * each),
+        ),
     )
 
 

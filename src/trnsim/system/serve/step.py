@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.estimate.estimate import HOST
 from trnsim.estimate.rank import Rank
+from trnsim.estimate.reach import beyond
 from trnsim.facts import Evidence
 from trnsim.place.links import Spread
 from trnsim.workload.operators import (
@@ -167,7 +168,8 @@ class Steps:
             factor = 1 + draft_s / found.time_s
             errors = {name: factor * error_s for name, error_s in found.errors_s.items()}
             found = replace(found.plus(_DRAFT, draft_s), errors_s=errors)
-        return found.plus(HOST, self.host_s, source=HOST, spread=self.host_spread)
+        found = found.plus(HOST, self.host_s, source=HOST, spread=self.host_spread)
+        return replace(found, extrapolations=beyond(self.model, given))
 
     def _blocks(self, model: Architecture, given: Pass) -> list[Block]:
         return [self._loaded(one, given) for one in blocks(model, given, self.split)]

@@ -1,0 +1,65 @@
+"""How far a question lies from the published rows that a family's constants were fitted to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim.workload.architecture import Architecture
+from trnsim.workload.operators import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trnsim.workload.captured import Workload
+    from trnsim.workload.operators import Pass
+
+_HIDDEN, _BATCH, _LENGTH = "hidden size", "batch", "tokens of a sequence"
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What the rows of a family are of, from the least to the most.
+
+    Attributes:
+        hidden: sizes of a hidden state.
+        batch: sequences or images at once; of training, of a micro batch.
+        length: tokens that a query meets.
+    """
+
+    hidden: tuple[int, int]
+    batch: tuple[int, int]
+    length: tuple[int, int]
+
+
+ROWS: Final = {
+    Phase.ENCODE: Reach((768, 1024), (1, 16), (128, 197)),
+    Phase.PREFILL: Reach((4096, 8192), (1, 8), (32, 8192)),
+    Phase.DECODE: Reach((4096, 8192), (1, 8), (64, 16384)),
+    Phase.TRAIN: Reach((512, 8192), (1, 80), (77, 8192)),
+}
+"""By family; `make plans` compares them with the rows."""
+
+
+def beyond(model: Workload, given: Pass) -> tuple[str, ...]:
+    """In what a pass lies outside its family's rows, each in words.
+
+    A model that is read from its graph is of no family.
+    """
+    if not isinstance(model, Architecture):
+        return ()
+    return tuple(_outside(model, given, ROWS[given.phase]))
+
+
+def _outside(model: Architecture, given: Pass, rows: Reach) -> Iterator[str]:
+    length = given.tokens + given.past
+    asked = [
+        (_HIDDEN, model.decoder.hidden, rows.hidden),
+        (_BATCH, given.batch, rows.batch),
+        (_LENGTH, length, rows.length),
+    ]
+    if all(tower.tokens for tower in model.towers):  # of images, whose tokens are the model's own
+        asked.pop()
+    for name, value, (low, high) in asked:
+        if not low <= value <= high:
+            yield f"{name} {value:,}, where rows go from {low:,} to {high:,}"
