@@ -1,11 +1,12 @@
-"""`make accuracy`: published times of whole models against estimates; writes a page.
+"""`make accuracy`: what the programs of published rows take; writes programs.json.
 
 usage: model_run.py [--only WORD] [--patience SECONDS] [--graphs | --kept]
 
 Each graph is made once and priced once; what was found lies in build/accuracy/models, a file a
 graph, so that a stopped run goes on where it was. `--only` takes rows whose id, class or model has
 the word, `--graphs` makes graphs alone, `--kept` takes what is known already, `--patience` leaves
-out what takes longer to compile. The page is written to docs/accuracy-models.md without `--only`.
+out what takes longer to compile. programs.json, beside this file, keeps what is not taken;
+docs/accuracy-models.md is written from it by `make plans`.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ import sys
 import time
 from pathlib import Path
 
-import model_page
 import model_rows
+import programs
 from graphs import graph_of
 from model_estimate import Estimate, whole
+from model_fit import Row
 
 from trnsim.errors import EmulatorError
 from trnsim.files import write
@@ -137,31 +139,35 @@ def words(case):
     return f"{case.row['id']} {case.kind} {case.row['kernel_or_model']}"
 
 
+def priced(known, case):
+    """A row with what its parts take, or why it has none."""
+    parts = [known.estimate(part.spec, case.target, case.lnc, case.cast) for part in case.parts]
+    refusals = [one["refusal"] for one in parts if isinstance(one, dict)]
+    return refusals[0] if refusals else programs.found_of(Row(case, parts), known.times)
+
+
 def main():
-    """Price every row and write the page."""
+    """Price every row and keep what was found."""
     given = asked()
     known = Known(given.patience)
-    cases = model_rows.cases()
-    chosen = [case for case in cases if given.only in words(case)]
+    chosen = [case for case in model_rows.cases() if not case.left_out]
+    chosen = [case for case in chosen if given.only in words(case)]
     if given.kept:
         chosen = [case for case in chosen if known.is_known(case)]
-    found = {}
+    rows, refused = programs.read()
     for number, case in enumerate(chosen, 1):
-        started = time.monotonic()
+        started, name = time.monotonic(), case.row["id"]
         if given.graphs:
             for part in case.parts:
                 known.graph(part.spec)
         else:
-            found[case.row["id"]] = [
-                known.estimate(part.spec, case.target, case.lnc, case.cast) for part in case.parts
-            ]
+            found = priced(known, case)
+            kept, other = (refused, rows) if isinstance(found, str) else (rows, refused)
+            kept[name] = found
+            other.pop(name, None)
+            programs.keep(rows, refused)
         spent = time.monotonic() - started
-        print(f"{number}/{len(chosen)} {case.row['id']} {spent:.1f} s", file=sys.stderr)
-    if not given.graphs:
-        text = model_page.page(cases, found)
-        if not given.only:
-            write(ROOT / "docs" / "accuracy-models.md", text)
-        print(text)
+        print(f"{number}/{len(chosen)} {name} {spent:.1f} s", file=sys.stderr)
 
 
 if __name__ == "__main__":
