@@ -1,15 +1,16 @@
 from trnsim.estimate.fused import fused
+from trnsim.workload.graph_blocks import CAST
 from trnsim.workload.operators import Block, Elementwise, Product
 
 
-def test_biases_and_batch_norms_are_done_by_products():
+def test_biases_batch_norms_and_casts_are_done_on_the_way():
     block = Block(
         "layer",
         2,
         (Product("convolution", 4, 9, 8, 1, 16),),
         tuple(
             Elementwise(name, 10)
-            for name in ("convolution", "native_batch_norm", "relu", "native_layer_norm")
+            for name in ("convolution", "native_batch_norm", CAST, "relu", "native_layer_norm")
         ),
         resident_bytes=5,
     )

@@ -3,7 +3,7 @@ import pytest
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Attention, Convolution
 from trnsim.graph.origin import Origin
-from trnsim.workload.graph_blocks import graph_blocks
+from trnsim.workload.graph_blocks import CAST, graph_blocks
 
 
 class Made:
@@ -149,6 +149,13 @@ def test_a_weight_in_another_type_is_the_weight(made):
     assert block.products[0].weight_bits == 16
     assert block.products[0].bits == 32
     assert block.elementwise == ()
+
+
+def test_a_cast_is_named_so_whatever_operator_it_is_part_of(made):
+    made.within("layers.0.norm")
+    value = made.graph.elementwise("convert", made.given(4, 8), dtype="float32")
+    (block,) = made.blocks(made.graph.elementwise("relu", value))
+    assert [(one.name, one.elements) for one in block.elementwise] == [(CAST, 64), ("linear", 64)]
 
 
 def test_experts_take_the_rows_that_are_no_filling(made):

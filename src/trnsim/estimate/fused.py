@@ -1,16 +1,20 @@
 """A captured graph's blocks as a compiler runs them at inference.
 
-A bias is added where its product is written, and a batch norm, whose statistics are constants then,
-is a factor of the weights before it: neither reads or writes by itself.
+A bias is added where its product is written, a batch norm, whose statistics are constants then, is
+a factor of the weights before it, and an engine reads and writes any type: none of them, and no
+cast, reads or writes by itself.
 
 Source: cublasLtEpilogue_t (bias); torch.nn.utils.fusion.fuse_conv_bn_eval (batch norm);
-trainium_inferentia2_arch.rst (results of products pass an engine on their way out of PSUM).
+trainium_inferentia2_arch.rst (results of products pass an engine on their way out of PSUM; types
+of what engines read and write).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from trnsim.workload.graph_blocks import CAST
 
 if TYPE_CHECKING:
     from trnsim.workload.operators import Block
@@ -24,6 +28,6 @@ def fused(block: Block) -> Block:
     kept = tuple(
         one
         for one in block.elementwise
-        if one.name not in products and not one.name.startswith(_FOLDED)
+        if one.name not in products and not one.name.startswith((*_FOLDED, CAST))
     )
     return replace(block, elementwise=kept)

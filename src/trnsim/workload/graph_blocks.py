@@ -19,6 +19,7 @@ from trnsim.graph.operation import Kind
 from trnsim.graph.ops.contraction import Attention, AttentionBackward, Convolution, DotGeneral
 from trnsim.graph.ops.layout import Pad, Reshape, Transpose
 from trnsim.graph.ops.lookup import Gather
+from trnsim.graph.ops.rounding import Convert
 from trnsim.workload.operators import Axis, Block, Cache, Elementwise, Exchange, Product
 
 _OF_LAYER: Final = re.compile(r"^(.*?\.\d+)(\.|$)")
@@ -29,6 +30,8 @@ _STACKED_RANK: Final = 3
 _GRADIENT_PRODUCTS: Final = 2.5
 """Products of attention's gradients for each of its own: five for two."""
 _FLOP: Final = 2
+CAST: Final = "cast"
+"""The name of what gives a value another type, whatever operator it is part of."""
 
 
 def graph_blocks(
@@ -189,9 +192,10 @@ class _Reader:
         if isinstance(node.operation, Gather):
             return [Elementwise("lookup", 2 * written)]
         weights = [self.origin[one.number] for one in node.values if one.number in self.origin]
+        name = CAST if isinstance(node.operation, Convert) else _operator(node)
         read = sum(one.type.elements for one in node.values if one.number not in self.origin)
         nbytes = sum(_nbytes(one) for one in weights)
-        return [Elementwise(_operator(node), written + read, nbytes)]
+        return [Elementwise(name, written + read, nbytes)]
 
     def _cache(self, nodes: list[Node]) -> Cache:
         """Keys and values that are given, and those that are results."""
