@@ -31,6 +31,7 @@ def seconds(network, part, call_s, bytes_per_s):
     whole_s = network["formula_s"]
     for graph in network["graphs"]:
         times, flop, weights, elements = np.array(graph["blocks"], float).T
+        flop *= graph.get("slower", 1)
         each_s = np.maximum(flop / (part * PEAK), weights / bytes_per_s)
         each_s = np.maximum(each_s, elements / (LANES * VECTOR_HZ))
         whole_s += graph["times"] * (call_s + float(times @ each_s))

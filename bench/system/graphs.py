@@ -1,17 +1,23 @@
 """What networks without a formula compute, as their fit needs it: ``make graphs``.
 
 Their graphs are built by transformers and diffusers. For each published row it writes
-bench/system/graphs.json: of each part read from a graph how often it runs and its blocks (how
-many, FLOPs, bytes of weights, elements), and the seconds of the parts that have a formula.
+bench/system/graphs.json: of each part read from a graph how often it runs, its blocks (how many,
+FLOPs, bytes of weights, elements) and how many times as long as in BF16 a product takes; and the
+seconds of the parts that have a formula. Rows that no command asks are read from the graphs of
+bench/accuracy/models.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import cases as published
+
+from trnsim import arch
 from trnsim.errors import EmulatorError
 from trnsim.estimate.choice import layer_times
 from trnsim.estimate.few import elements
@@ -19,8 +25,14 @@ from trnsim.estimate.fused import fused
 from trnsim.place.machine import machine
 from trnsim.system.infer.parts import Asked, inference
 from trnsim.workload.captured import Captured, blocks_of
+from trnsim.workload.graph_blocks import graph_blocks
 
 HERE = Path(__file__).parent
+MODELS = HERE.parent / "accuracy" / "models"
+sys.path.insert(0, str(MODELS))  # whose graphs.py makes graphs, and is not this file
+import model_rows
+from graphs import graph_of
+
 GROUP = "CNN and diffusion"
 NUMBERS = ("batch", "image", "steps", "sequence")
 
@@ -46,10 +58,26 @@ def network(row):
     return {"id": row["id"], "formula_s": formula_s, "graphs": graphs}
 
 
-def block(one):
-    """How many, FLOPs, bytes of weights, elements."""
+def block(one, share=1.0):
+    """How many, FLOPs, a share of the bytes of weights, elements."""
     kept = fused(one)
-    return [one.times, kept.flop, kept.weight_bytes, elements(kept)]
+    return [one.times, kept.flop, share * kept.weight_bytes, elements(kept)]
+
+
+def drawn(case):
+    """What a row computes that no command asks, in the types of its published program.
+
+    Weights are cast before the program runs, so that BF16 has half their bytes.
+    """
+    is_cast = case.cast != "none"
+    slower = 1 if is_cast else arch.target(case.target).core.fp32_passes
+    graphs = []
+    for part in case.parts:
+        made, is_float = graph_of(**part.spec), part.spec["dtype"] == "float32"
+        share = 0.5 if is_cast and is_float else 1.0
+        blocks = [block(one, share) for one in graph_blocks(made.graph, made.weights)]
+        graphs.append({"times": part.times, "blocks": blocks, "slower": slower})
+    return {"id": case.row["id"], "formula_s": 0.0, "graphs": graphs}
 
 
 def main():
@@ -63,6 +91,9 @@ def main():
             found.append(network(row))
         except EmulatorError as error:
             print(f"{row['id']}: {str(error).splitlines()[0]}")
+    met = {one["id"] for one in found}
+    others = {one.id for one in published.cases() if one.family == GROUP} - met
+    found += [drawn(case) for case in model_rows.cases() if case.row["id"] in others]
     lines = ",\n".join(json.dumps(one) for one in found)
     (HERE / "graphs.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     print(f"{len(found)} rows")
