@@ -1,18 +1,18 @@
 """Families of published rows: which constants are fitted to which, and which answer is chosen.
 
 Encoders are fitted first: the part of the peak that their products reach is that of prompts, steps
-and training as well. Constants of a family are never chosen on its own rows left out.
+and training as well. Constants of a family are never chosen on its own rows left out. A family has
+one answer: of all that answer each of its rows, that of the least squared error.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import cases as published
 import graph_fit
 import numpy as np
+import residuals
 from folds import SIZES, SQUARES, Constants, Judged, Rows, fit, judge, sigma
 
 ENCODE = Constants(half_s=6e-6, inf2_products=0.8, host_byte_s=1 / 6e9)
@@ -21,8 +21,8 @@ DECODE = Constants(half_s=30e-6, cache_passes=1.2)
 DECODE_FREE = ("half_s", "cache_passes")
 PREFILL = Constants(half_s=100e-6, inf2_half_s=200e-6, sequence_s=30e-6, score_s=150e-12)
 PREFILL_FREE = ("half_s", "inf2_half_s", "sequence_s", "score_s")
-COMPILED_PAGE = Path(__file__).parents[2] / "docs" / "accuracy-models.md"
-ANSWERS = ("few constants", "compiled")
+FEW = "few constants"
+SCALED = "few constants x a factor"
 
 
 @dataclass
@@ -33,15 +33,44 @@ class Family:
         name: the family.
         constants: fitted to all its rows.
         judged: by each answer, its judged cases.
-        chosen: by case, the answer that the rows of other architectures choose.
+        fitted: by each answer but the few constants, what was fitted to all rows.
         unanswered: cases without an answer.
     """
 
     name: str
     constants: Constants | None
     judged: dict[str, list[Judged]]
-    chosen: list[tuple[str, Judged]]
+    fitted: dict[str, tuple[float, ...]]
     unanswered: list
+
+    @property
+    def common(self):
+        """Rows that every answer has and that a fit saw, by id."""
+        ids = ({one.case.id for one in found if is_fitted(one.case)} for found in self.of.values())
+        return set.intersection(*ids)
+
+    @property
+    def of(self):
+        """The answers that have any row."""
+        return {name: found for name, found in self.judged.items() if found}
+
+    def error(self, answer):
+        """Root of the mean squared error of the rows that all answers have, as a logarithm."""
+        common = self.common
+        errors = [np.log(1 + one.error) for one in self.judged[answer] if one.case.id in common]
+        return float(np.sqrt(np.mean(np.square(errors))))
+
+    @property
+    def answer(self):
+        """The family's: it has as many rows as any, and the least error."""
+        most = max(map(len, self.judged.values()))
+        whole = [name for name, found in self.of.items() if len(found) == most]
+        return min(whole, key=self.error)
+
+    @property
+    def chosen(self):
+        """Judged cases of the family's answer."""
+        return self.judged[self.answer]
 
 
 def families():
@@ -68,13 +97,30 @@ def families():
         few = judge(own, *given)
         few += [_unfitted(case, constants, few) for case in others]
         unanswered = [one for one in found if one.family == name and one.id not in table]
-        made.append(_chosen(name, constants, few, unanswered))
+        made.append(_family(name, constants, few, unanswered, given[-1]))
     images = [case for case in found if case.family == published.IMAGES]
     read = graph_fit.networks()
     few, constants = graph_fit.judge([case for case in images if case.id in read])
     others = [case for case in images if case.id not in read]
-    made.append(_chosen(published.IMAGES, constants, few, others))
+    made.append(_family(published.IMAGES, constants, few, others, SQUARES))
     return made
+
+
+def _family(name, constants, few, unanswered, power):
+    """The family with its other answers: a factor of CLIP, and programs with their residuals."""
+    judged, fitted = {FEW: few}, {}
+    if name == published.CLIP:
+        judged[SCALED], factor = residuals.times_a_factor(few)
+        fitted[SCALED] = (factor,)
+    seen = residuals.known([one.case for one in few if is_fitted(one.case)])
+    unseen = residuals.known([one.case for one in few if not is_fitted(one.case)])
+    for form in residuals.forms_of(name):
+        judged[form], fitted[form] = residuals.judge(seen, form, power)
+        if form == residuals.AS_IS and unseen.cases:
+            spread = sigma([np.log(1 + one.error) for one in judged[form]])
+            others, _ = residuals.judge(unseen, form)
+            judged[form] += [replace(one, spread=spread) for one in others]
+    return Family(name, constants, judged, fitted, unanswered)
 
 
 def is_fitted(case):
@@ -86,60 +132,3 @@ def _unfitted(case, constants, others):
     """A row that no fit sees, with the constants of all that are seen."""
     spread = sigma([np.log(1 + one.error) for one in others])
     return Judged(case, float(Rows([case]).seconds(constants)[0]), spread, constants)
-
-
-def compiled():
-    """Seconds of whole compiled graphs, by row: docs/accuracy-models.md."""
-    found = {}
-    for line in COMPILED_PAGE.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.split("|")]
-        if len(cells) > 12 and re.fullmatch(r"[-\w]+", cells[1]) and cells[1] not in ("row", "---"):
-            found[cells[1]] = float(cells[7]) / 1e3
-    return found
-
-
-def _chosen(name, constants, few, cases):
-    """The family with the answer that is chosen for each case on other architectures' rows."""
-    answers = compiled()
-    known = {one.case.id: one for one in few}
-    more = [one for one in cases if one.id in answers and not one.is_of_host]
-    every = [one.case for one in few] + more
-    both = {"few constants": few}
-    both["compiled"] = [_answer(case, answers[case.id]) for case in every if case.id in answers]
-    _spread(both["compiled"])
-    chosen = []
-    for case in every:
-        which = _best(both, case) if case.id in known and case.id in answers else ANSWERS[0]
-        which = which if case.id in known else "compiled"
-        chosen.append((which, next(one for one in both[which] if one.case.id == case.id)))
-    left = [one for one in cases if one not in more]
-    return Family(name, constants, both, chosen, left)
-
-
-def _answer(case, seconds):
-    return Judged(case, seconds, 0.0, Constants())
-
-
-def _spread(found):
-    """One sigma of the errors of other architectures' rows."""
-    for one in found:
-        others = [
-            np.log(1 + other.error)
-            for other in found
-            if other.case.architecture != one.case.architecture
-        ]
-        one.spread = sigma(others) if others else float("nan")
-
-
-def _best(both, case):
-    """The answer of least squared errors on rows of other architectures that all can answer."""
-    ids = set.intersection(*({one.case.id for one in found} for found in both.values()))
-    losses = {}
-    for which, found in both.items():
-        errors = [
-            np.log(1 + one.error)
-            for one in found
-            if one.case.id in ids and one.case.architecture != case.architecture
-        ]
-        losses[which] = float(np.mean(np.square(errors))) if errors else float("inf")
-    return min(losses, key=losses.get)
