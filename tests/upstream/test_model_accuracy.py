@@ -1,4 +1,4 @@
-"""What the tables of whole models rest on: rows, buckets, the one constant, the page."""
+"""What the tables of whole models rest on: rows, buckets, the one constant, programs."""
 
 import json
 import sys
@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench" / "accuracy" / "model
 import graphs
 import model_estimate
 import model_fit
-import model_page
 import model_rows
+import programs
 from model_estimate import Estimate
 from model_rows import CLASSES, DECODE, PREFILL, SEVERAL, TOKENS, TRAINING, Case, Part
 
@@ -178,21 +178,33 @@ def test_no_estimate_is_below_its_bound():
     assert Estimate(**json.loads(json.dumps(found.as_dict()))).as_dict() == found.as_dict()
 
 
-@pytest.mark.slow
-def test_the_page_has_every_row_and_why_others_are_not_run():
-    cases = list(CASES.values())
+def test_every_row_has_a_program_or_why_not():
+    rows, refused = programs.read()
+    wanted = {name for name, case in CASES.items() if not case.left_out}
+    assert set(rows) | set(refused) == wanted
+    assert not set(rows) & set(refused)
+
+
+def test_no_program_takes_less_than_its_bound():
+    for one in programs.programs():
+        assert one.seconds(0.0) >= one.bound[0] * (1 - 1e-5)
+
+
+@pytest.mark.parametrize("latency_s", [0.0, 37e-6])
+def test_a_kept_program_takes_what_its_row_takes(latency_s):
     row = exchanging(10, 1e-3, 2e-3)
-    found = {
-        case.row["id"]: [row.parts[0]] * len(case.parts) for case in cases if not case.left_out
-    }
-    found["llm-trn1-lat-4-tpot"] = [{"refusal": "it does not fit"}]
-    text = model_page.page(cases, found)
-    assert all(f"| {name} |" in text for name in CASES)
-    assert "| llm-trn1-lat-4-tpot | Llama-3-70B | refused: it does not fit |" in text
-    for kind, (bar, target) in model_page.BARS.items():
-        line = next(line for line in text.splitlines() if line.startswith(f"| {kind} |"))
-        assert model_page._pair(bar) in line
-        assert model_page._pair(target) in line
+    kept = programs.Program(row.case, programs.found_of(row, "f" * 64))
+    assert kept.seconds(latency_s) == pytest.approx(row.seconds(latency_s), rel=1e-5)
+    assert (kept.exchanges, kept.bound) == (10, row.bound)
+    assert kept.found.sources == "f" * programs.SHORT
+
+
+def test_programs_are_read_as_they_are_kept(tmp_path, monkeypatch):
+    rows, refused = programs.read()
+    monkeypatch.setattr(programs, "FILE", tmp_path / "programs.json")
+    assert programs.read() == ({}, {})
+    programs.keep(rows, refused)
+    assert programs.read() == (rows, refused)
 
 
 @pytest.mark.slow

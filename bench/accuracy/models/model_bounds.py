@@ -5,7 +5,7 @@ usage: model_bounds.py [--only WORD] [--kept]
 It goes over every published row and prints what the oracle counts, what the bound counts, the
 bound, the published time, and the share that the bound is of it. It fails where
 
-- a published time, or an estimate of docs/accuracy-models.md, is below its bound;
+- a published time, or the time of its program (programs.json), is below its bound;
 - the bound is less than a third of the published time, and bounds.json does not say why, or what
   it says is left out (`model_gaps`) does not make up a third together with the bound, or the row
   that it is compared with is no nearer to its bound;
@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from dataclasses import dataclass
 from functools import cache
 
 import model_run
+import programs
 from closed_flop import closed_flop
 from graphs import FACTS
 from model_estimate import Estimate, exchange_s, least
@@ -33,12 +33,13 @@ from model_gaps import gaps
 from model_rows import cases
 from model_why import LEAST, WHY, pattern_of, sentence
 
+from trnsim.fabric.constants import start_s
+
 sys.path.append(str(model_run.ROOT / "tests" / "lower"))
 import bound_oracle
 
-PAGE = model_run.ROOT / "docs" / "accuracy-models.md"
-LATENCY_S = 1e-6 * int(re.findall(r"One constant is fitted: (\d+) us", PAGE.read_text())[0])
-"""Of a small exchange inside an instance: the constant that the page fits."""
+LATENCY_S = float(start_s("trainium1"))
+"""Of a small exchange inside an instance: the constant that is fitted to published rows."""
 CUT = 0.5
 """What no published model's outputs leave out of what its operations compute."""
 
@@ -69,7 +70,7 @@ class Line:
     Attributes:
         case: the row.
         parts: what its parts compute, each once.
-        estimate_s: of the page; None where there is none.
+        estimate_s: of the program; None where there is none.
     """
 
     case: object
@@ -149,10 +150,8 @@ def _alone(line, shares):
 
 
 def estimates():
-    """Estimates of the page in seconds, by row id."""
-    cells = (line.strip("| ").split(" | ") for line in PAGE.read_text().splitlines())
-    known = {case.row["id"] for case in cases()}
-    return {row[0]: float(row[6]) / 1e3 for row in cells if len(row) > 9 and row[0] in known}
+    """Times of programs in seconds, by row id."""
+    return {one.case.row["id"]: one.seconds(LATENCY_S) for one in programs.programs()}
 
 
 class Counted:
