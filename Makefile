@@ -100,7 +100,7 @@ accuracy: .venv-upstream/.made .venv-clients/.made ## compare estimates with pub
 graphs: .venv-clients/.made ## what networks without a formula compute, for their fit
 	.venv-clients/bin/python bench/system/graphs.py
 
-plans: .venv/.test ## fit the constants of plans anew, write docs/accuracy-plans.md, and rows of published figures
+plans: .venv/.test ## fit the constants of plans anew, write docs/accuracy-models.md, and rows of published figures
 	$(BIN)/python bench/system/rows.py
 	$(BIN)/python bench/system/page.py
 

@@ -19,7 +19,7 @@ Written by `bench/system/halves.py` from rows of `bench/accuracy/rows.json`. No 
 model on Trainium2 is published with all that its estimate needs. Times of nki-library's kernels
 are, and these are halves of layers: the MLP of a step, with its norm and residual; the norm and
 the fused product of queries, keys and values; the MLP of a prompt; the attention of a prompt. Each
-is answered by the [few constants](accuracy-plans.md) of plans, as one half, and by the compiled
+is answered by the [few constants](accuracy-models.md) of plans, as one half, and by the compiled
 program of a module of PyTorch that computes the same, without its launch. Errors are
 (estimate - published) / published.
 
@@ -65,7 +65,7 @@ Halves left out, by family:
 """
 WHOLE = """
 Rows of whole models on Trainium2, which no fit saw, and which need an assumption each
-([Trainium2](accuracy-plans.md#trainium2)):
+([Trainium2](accuracy-models.md#trainium2)):
 
 | row | published ms | few constants as they are ms | error % | with these constants ms | error % |
 |---|---|---|---|---|---|

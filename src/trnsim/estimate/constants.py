@@ -2,7 +2,7 @@
 
 Fitted by ``make plans`` to published rows of Trn1 and Inf2 (NeuronCore-v2) alone; a spread is one
 sigma of the logarithm of the errors of rows whose architecture was left out of the fit
-(docs/accuracy-plans.md). Later generations take the same shares of their own peak, clock and
+(docs/accuracy-models.md). Later generations take the same shares of their own peak, clock and
 bandwidth, extrapolated and said, but for prompts, of which halves on Trn2 are published. The forms
 were chosen with all rows in sight.
 """

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 NEEDED: Final = ("phase", "batch", "tokens", "time_us")
 COLUMNS: Final = (*NEEDED, "past", "backward_us", "part", "layer")
 PARTS: Final = ("layer", "embedding", "head")
-_FIX: Final = "columns are told in docs/accuracy-plans.md, Measured times"
+_FIX: Final = "columns are told in docs/accuracy-models.md, Measured times"
 _MICRO: Final = 1e-6
 
 

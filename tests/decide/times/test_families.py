@@ -8,7 +8,7 @@ import pytest
 from trnsim.arch.catalogue import catalogue
 from trnsim.decide.times.families import CLIP, ENCODERS, FAMILIES, GRAPHS, TPOT, TRAINING, TTFT
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "accuracy-plans.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "accuracy-models.md"
 
 
 def rows():
