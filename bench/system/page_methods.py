@@ -26,6 +26,7 @@ UNITS = {
 }
 """Of each answer: its constants in words; times in us."""
 CNN = "CNNs and Perceivers alone"
+MIXED = "CNNs and Perceivers by the line above, diffusion by few constants"
 
 
 def line(*cells):
@@ -92,6 +93,10 @@ def _networks(family):
         errors = np.log([1 + one.error for one in judged])
         error = float(np.sqrt(np.mean(np.square(errors))))
         yield _way(CNN, name, judged, error, fitted)
+    programmed = {one.case.id: one for one in every[residuals.CALLS][0]}
+    mixed = [programmed.get(one.case.id, one) for one in family.judged[families.FEW]]
+    error = float(np.sqrt(np.mean(np.square(np.log([1 + one.error for one in mixed])))))
+    yield _way(family.name, MIXED, mixed, error, ())
 
 
 def reason_faults(found):

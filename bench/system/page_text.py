@@ -238,9 +238,10 @@ REASONS = """- encoders and ViT: few constants, as the few constants err least i
   of attention, below).
 - CNN and diffusion: few constants, as the few constants answer all rows, and have the least squared
   error on those that both have; five rows of diffusion have no program yet. For programs: on CNNs
-  and Perceivers alone a factor and a time of a call make programs better than the few constants,
-  P90 by two fifths: VGG and UNet take two thirds of what one part of the peak says, which a program
-  sees.
+  and Perceivers alone, whose programs are all known, a factor and a time of a call make programs
+  better than the few constants, P90 by two fifths, and with the few constants for diffusion the
+  whole family is better (the last line above): VGG and UNet take two thirds of what one part of the
+  peak says, which a program sees. It is compiled for each question, which takes seconds to minutes.
 - training: few constants, as fewer than ten rows are compiled, and the few constants err less on
   all. For programs: both of BERT-Large on one instance
   are within 7 % with nothing fitted."""
