@@ -25,13 +25,16 @@ LEAST_BUCKET = 128
 TEXTS, TEXT_TOKENS = 100, 9
 """Of CLIP's rows: hf-openai-clip_benchmark.py; the tokens are assumed."""
 CORES = {"inf2.xlarge": 2, "inf2.8xlarge": 2}
-DECODE, PREFILL, ENCODERS, CLIP, IMAGES = (
+DECODE, PREFILL, ENCODERS, CLIP, NETWORKS, DIFFUSION = (
     "TPOT",
     "TTFT",
     "encoders and ViT",
     "CLIP",
-    "CNN and diffusion",
+    "CNN and Perceiver",
+    "diffusion",
 )
+IMAGES = (NETWORKS, DIFFUSION)
+"""Families of models that are read from their graphs."""
 TWO_COUNTS = f"{TEXTS} texts beside other numbers of images, which one batch cannot say"
 TO_HOST = (
     "its 250,002 scores of each token, 128 MB a sequence, go to the host: a time of its link, "
@@ -45,7 +48,7 @@ class Case:
 
     Attributes:
         row: the published row.
-        family: `DECODE`, `PREFILL`, `ENCODERS`, `CLIP` or `IMAGES`.
+        family: `DECODE`, `PREFILL`, `ENCODERS`, `CLIP` or one of `IMAGES`.
         published_s: what one pass takes.
         target: the chip, "trn1".
         instance: where it ran.
@@ -175,7 +178,8 @@ def _other(row):
     batch = int(shapes["Batch Size"])
     hardware = row["hardware"].lower()
     is_image = "Image Size" in shapes
-    family = IMAGES if is_image else ENCODERS
+    is_network = "_cnn" in row["id"] or "perceiver" in name
+    family = (NETWORKS if is_network else DIFFUSION) if is_image else ENCODERS
     family = ENCODERS if name.startswith("google/vit-") else CLIP if "clip-" in name else family
     target = hardware.split(".")[0]
     case = Case(row, family, pass_s(row, batch), target, hardware)

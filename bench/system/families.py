@@ -23,6 +23,8 @@ PREFILL = Constants(half_s=100e-6, inf2_half_s=200e-6, sequence_s=30e-6, score_s
 PREFILL_FREE = ("half_s", "inf2_half_s", "sequence_s", "score_s")
 FEW = "few constants"
 SCALED = "few constants x a factor"
+GAIN = 0.1
+"""Part of the few constants' error that a program has to spare."""
 
 
 @dataclass
@@ -62,10 +64,15 @@ class Family:
 
     @property
     def answer(self):
-        """The family's: it has as many rows as any, and the least error."""
+        """The family's: it has as many rows as any, and the least error.
+
+        A program is compiled for each question, so it has to err less by `GAIN` at least.
+        """
         most = max(map(len, self.judged.values()))
         whole = [name for name, found in self.of.items() if len(found) == most]
-        return min(whole, key=self.error)
+        best = min(whole, key=self.error)
+        few = min((one for one in whole if one in (FEW, SCALED)), key=self.error, default=best)
+        return best if self.error(best) < (1 - GAIN) * self.error(few) else few
 
     @property
     def chosen(self):
@@ -98,11 +105,12 @@ def families():
         few += [_unfitted(case, constants, few) for case in others]
         unanswered = [one for one in found if one.family == name and one.id not in table]
         made.append(_family(name, constants, few, unanswered, given[-1]))
-    images = [case for case in found if case.family == published.IMAGES]
     read = graph_fit.networks()
-    few, constants = graph_fit.judge([case for case in images if case.id in read])
-    others = [case for case in images if case.id not in read]
-    made.append(_family(published.IMAGES, constants, few, others, SQUARES))
+    for name in published.IMAGES:
+        images = [case for case in found if case.family == name]
+        few, constants = graph_fit.judge([case for case in images if case.id in read])
+        others = [case for case in images if case.id not in read]
+        made.append(_family(name, constants, few, others, SQUARES))
     return made
 
 

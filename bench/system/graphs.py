@@ -33,7 +33,6 @@ sys.path.insert(0, str(MODELS))  # whose graphs.py makes graphs, and is not this
 import model_rows
 from graphs import graph_of
 
-GROUP = "CNN and diffusion"
 NUMBERS = ("batch", "image", "steps", "sequence")
 
 
@@ -85,14 +84,14 @@ def main():
     rows = json.loads((HERE / "rows.json").read_text(encoding="utf-8"))
     found = []
     for row in rows:
-        if row["group"] != GROUP:
+        if row["group"] not in published.IMAGES:
             continue
         try:
             found.append(network(row))
         except EmulatorError as error:
             print(f"{row['id']}: {str(error).splitlines()[0]}")
     met = {one["id"] for one in found}
-    others = {one.id for one in published.cases() if one.family == GROUP} - met
+    others = {one.id for one in published.cases() if one.family in published.IMAGES} - met
     found += [drawn(case) for case in model_rows.cases() if case.row["id"] in others]
     lines = ",\n".join(json.dumps(one) for one in found)
     (HERE / "graphs.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")

@@ -31,7 +31,8 @@ TARGETS = {
     published.PREFILL: "20 / 45",
     published.ENCODERS: "7 / 20",
     published.CLIP: "-",
-    published.IMAGES: "20 / 50",
+    published.NETWORKS: "20 / 50",
+    published.DIFFUSION: "20 / 50",
     "training": "12 / 25",
 }
 P90 = 1.2816
@@ -100,7 +101,8 @@ FREE = {
     published.ENCODERS: (constants.NEURON[Phase.ENCODE], families.ENCODE_FREE),
     published.DECODE: (constants.NEURON[Phase.DECODE], families.DECODE_FREE),
     published.PREFILL: (constants.NEURON[Phase.PREFILL], families.PREFILL_FREE),
-    published.IMAGES: (constants.GRAPHS, ("products", "call_s")),
+    published.NETWORKS: (constants.NETWORKS, ("products", "call_s")),
+    published.DIFFUSION: (constants.DIFFUSION, ("products", "call_s")),
 }
 """Of each family: the package's constants, and which of them are fitted."""
 
@@ -214,13 +216,18 @@ def trn2_lines():
 
 def why(case):
     """Why a case has no answer here."""
-    return reason(case) if case.family == published.IMAGES else case.why
+    return reason(case) if case.family in published.IMAGES else case.why
 
 
 def factor_line(found):
-    """The factor of CLIP; the package's is none where it has no constant of it."""
+    """The factor of CLIP, beside the package's."""
     scaled = next(one for one in found if one.name == published.CLIP).fitted[families.SCALED]
-    return line("times as long as both towers", published.CLIP, f"{scaled[0]:.2f}", "-")
+    return line(
+        "times as long as both towers",
+        published.CLIP,
+        f"{scaled[0]:.2f}",
+        f"{constants.PAIRS.factor:.2f}",
+    )
 
 
 def text_of(found, trained, judged, passes):
@@ -245,6 +252,7 @@ def text_of(found, trained, judged, passes):
     wrong += spread_faults({name: (packages[name], logs[name]) for name in packages})
     refused = page_methods.refused_lines()
     wrong += page_methods.reason_faults(found)
+    wrong += page_methods.reach_faults(found)
     return page_text.HEAD + "\n".join(head) + "\n" + page_text.TEXT.format(
         missed=missed(summaries),
         sources=page_methods.sources_words(model_run.Known().times),

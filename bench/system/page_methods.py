@@ -15,7 +15,9 @@ import residuals
 from model_fit import latency
 from model_rows import DECODE, SEVERAL, TRAINING
 
+from trnsim.estimate.reach import ROWS, Reach
 from trnsim.fabric.constants import start_s
+from trnsim.workload.operators import Phase
 
 UNITS = {
     families.SCALED: ("x {:.2f}",),
@@ -25,8 +27,6 @@ UNITS = {
     residuals.CALLS: ("x {:.2f}", "{:.0f} us a call"),
 }
 """Of each answer: its constants in words; times in us."""
-CNN = "CNNs and Perceivers alone"
-MIXED = "CNNs and Perceivers by the line above, diffusion by few constants"
 
 
 def line(*cells):
@@ -65,8 +65,6 @@ def way_lines(found):
             mine = [one for one in judged if one.case.id in common]
             told = f"**{name}**" if name == family.answer else name
             yield _way(family.name, told, mine, family.error(name), family.fitted.get(name))
-        if family.name == published.IMAGES:
-            yield from _networks(family)
 
 
 def _way(family, name, judged, error, fitted):
@@ -78,32 +76,38 @@ def _way(family, name, judged, error, fitted):
     return line(family, name, len(judged), *both.split(" / "), *rest, f"{error:.3f}", told)
 
 
-def is_network(case):
-    """Whether a row is of a CNN or a Perceiver, and not of diffusion."""
-    return "_cnn" in case.id or "perceiver" in case.row["kernel_or_model"]
-
-
-def _networks(family):
-    """The same of CNNs and Perceivers alone, whose programs are all known."""
-    few = [one for one in family.judged[families.FEW] if is_network(one.case)]
-    seen = residuals.known([one.case for one in few])
-    every = {families.FEW: (few, ())}
-    every |= {form: residuals.judge(seen, form) for form in residuals.forms_of(family.name)}
-    for name, (judged, fitted) in every.items():
-        errors = np.log([1 + one.error for one in judged])
-        error = float(np.sqrt(np.mean(np.square(errors))))
-        yield _way(CNN, name, judged, error, fitted)
-    programmed = {one.case.id: one for one in every[residuals.CALLS][0]}
-    mixed = [programmed.get(one.case.id, one) for one in family.judged[families.FEW]]
-    error = float(np.sqrt(np.mean(np.square(np.log([1 + one.error for one in mixed])))))
-    yield _way(family.name, MIXED, mixed, error, ())
-
-
 def reason_faults(found):
     """Families whose answer is not the one that the page gives reasons for."""
     for family in found:
         if f"- {family.name}: {family.answer}, as " not in page_text.REASONS:
             yield f"page_text.REASONS says another answer for {family.name} than {family.answer}"
+
+
+PHASES = {
+    published.ENCODERS: Phase.ENCODE,
+    published.PREFILL: Phase.PREFILL,
+    published.DECODE: Phase.DECODE,
+}
+
+
+def reach_faults(found):
+    """Families whose rows are of other sizes than the package says."""
+    for family in found:
+        if family.name not in PHASES:
+            continue
+        cases = [one.case for one in family.judged[families.FEW] if families.is_fitted(one.case)]
+        sizes = (
+            [case.model.decoder.hidden for case in cases],
+            [case.given.batch for case in cases],
+            [
+                case.given.tokens + case.given.past
+                for case in cases
+                if case.given.tokens > 1 or case.given.past
+            ],
+        )
+        mine = Reach(*((min(one), max(one)) for one in sizes))
+        if mine != ROWS[PHASES[family.name]]:
+            yield f"{family.name}: rows reach {mine}, the package says {ROWS[PHASES[family.name]]}"
 
 
 def wrapped(told, indent=""):

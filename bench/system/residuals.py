@@ -93,7 +93,7 @@ def judged_programs():
 
 def forms_of(family):
     """The forms that a family's rows can be judged by."""
-    if family == published.IMAGES:
+    if family in published.IMAGES:
         return AS_IS, FACTOR, CALLS
     if family == published.CLIP:
         return AS_IS, FACTOR
@@ -105,7 +105,7 @@ def judge(rows, form, power=SQUARES):
     terms, start = rows.terms(form)
     names = rows.architectures
     share = np.array([1 / np.sum(names == name) for name in names])
-    if all(case.family != published.IMAGES for case in rows.cases):
+    if all(case.family not in published.IMAGES for case in rows.cases):
         share = np.ones(len(names))
     estimates = np.zeros(len(names))
     for name in set(names):

@@ -188,7 +188,7 @@ def reason(case):
     name = case.row["kernel_or_model"]
     if case.family == published.CLIP:
         return published.TWO_COUNTS
-    if case.family != published.IMAGES:
+    if case.family not in published.IMAGES:
         return case.why
     if name in ASKED or (HERE.parents[1] / config(name)).exists():
         return ""

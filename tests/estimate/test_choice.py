@@ -7,7 +7,7 @@ from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import Accelerator, catalogue
 from trnsim.errors import BadInput
 from trnsim.estimate import choice, constants
-from trnsim.estimate.choice import bytes_per_s, graph_times, layer_times, peak
+from trnsim.estimate.choice import bytes_per_s, graph_times, layer_times, pair_times, peak
 from trnsim.estimate.few import seen
 from trnsim.estimate.measured import read
 from trnsim.facts import Evidence
@@ -139,11 +139,31 @@ def test_constants_of_another_chip_are_assumed():
     assert "part of the memory's bandwidth" in choice.facts(rank("h200"), Phase.DECODE)
 
 
-@pytest.mark.parametrize(("machine", "call_s"), [(TRN1, 0.34e-3), (TRN2, 0.34e-3), (H100, 0.0)])
-def test_a_graphs_call_takes_a_time_on_neuron_alone(machine, call_s):
+@pytest.mark.parametrize("is_denoiser", [False, True])
+@pytest.mark.parametrize(("machine", "is_neuron"), [(TRN1, True), (TRN2, True), (H100, False)])
+def test_a_graphs_call_takes_a_time_on_neuron_alone(machine, is_neuron, is_denoiser):
     given = Pass(Phase.ENCODE, 1, 128)
     block = layer(LLAMA, given)
-    times, found_s = graph_times(machine, "bf16")
-    assert found_s == pytest.approx(call_s)
+    times, found_s = graph_times(machine, "bf16", is_denoiser=is_denoiser)
+    assert found_s == pytest.approx((0.78e-3 if is_denoiser else 0.46e-3) * is_neuron)
     slower = times.of(block, given).time_s > layer_times(machine, "encode").of(block, given).time_s
-    assert slower == (machine is not H100)
+    assert slower == is_neuron
+
+
+def test_towers_of_a_pair_take_half_as_long_again_on_neuron_alone():
+    given = Pass(Phase.ENCODE, 4, 77)
+    block = layer(LLAMA, given)
+    for machine, factor in ((TRN1, 1.52), (H100, 1.0)):
+        alone = layer_times(machine, "encode").of(block, given)
+        pair = pair_times(machine, "bf16").of(block, given)
+        assert pair.time_s == pytest.approx(factor * alone.time_s)
+        assert pair.time_s == pytest.approx(sum(pair.parts_s.values()))
+    assert "4 rows of CLIP" in pair_times(TRN1, "bf16").of(block, given).source
+
+
+@pytest.mark.parametrize("phase", [*Phase, choice.NETWORK, choice.DENOISER])
+def test_chips_of_a_side_have_a_spread_in_common(phase):
+    accelerators = [catalogue().accelerator(name) for name in ("trainium1", "trainium2", "h100")]
+    first, later, gpu = (choice.shared_spread(one, phase) for one in accelerators)
+    assert 0 < first == later
+    assert 0 < gpu < 1

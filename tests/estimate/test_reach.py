@@ -18,7 +18,7 @@ def test_each_size_beyond_the_rows_is_told():
     found = beyond(LLAMA, Pass(Phase.DECODE, 9, 1, 16384))
     assert found == (
         "batch 9, where rows go from 1 to 8",
-        "tokens of a sequence 16,385, where rows go from 64 to 16,384",
+        "tokens of a sequence 16,385, where rows go from 256 to 16,384",
     )
 
 

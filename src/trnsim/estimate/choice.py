@@ -31,6 +31,12 @@ _LANES: Final = 128
 _INF2: Final = "inferentia2"
 
 
+NETWORK: Final = "networks"
+DENOISER: Final = "diffusion"
+"""Beside the phases: models whose graph is read."""
+_GRAPHS: Final = {NETWORK: constants.NETWORKS, DENOISER: constants.DIFFUSION}
+
+
 class Ranks(Protocol):
     """What is asked of a machine."""
 
@@ -98,7 +104,57 @@ def layer_times(
     return MeasuredFirst(ByPhase(forms), measured)
 
 
-def graph_times(machine: Ranks, dtype: str) -> tuple[LayerTimes, float]:
+@dataclass(frozen=True)
+class Scaled:
+    """Few constants of one family, times a factor that another one's rows show.
+
+    Attributes:
+        modelled: the constants.
+        by: the factor.
+        source: what it was fitted to.
+    """
+
+    modelled: LayerTimes
+    by: constants.Factor
+    source: str
+
+    def of(self, block: Block, given: Pass) -> LayerTime:
+        """The forward time of one of the block's layers."""
+        return self._times(self.modelled.of(block, given))
+
+    def backward(self, block: Block, given: Pass) -> LayerTime:
+        """The time of both gradients of one of the block's layers."""
+        return self._times(self.modelled.backward(block, given))
+
+    def _times(self, found: LayerTime) -> LayerTime:
+        factor = float(self.by.factor)
+        parts = {name: factor * time_s for name, time_s in found.parts_s.items()}
+        return replace(
+            found,
+            time_s=factor * found.time_s,
+            parts_s=parts,
+            spread=found.spread,
+            source=self.source,
+        )
+
+
+def pair_times(machine: Ranks, dtype: str, measured: Measured | None = None) -> LayerTimes:
+    """What knows the times of towers of a pair of an image and texts.
+
+    Raises:
+        BadInput: the chip has no published peak in the dtype.
+    """
+    known = layer_times(machine, Phase.ENCODE, dtype, measured=measured)
+    if not machine.lnc:
+        return known
+    own = replace(
+        constants.NEURON[Phase.ENCODE], spread=constants.PAIRS.spread, rows=constants.PAIRS.rows
+    )
+    form = _neuron(machine, own, dtype, "pairs")
+    return MeasuredFirst(Scaled(form, constants.PAIRS, form.source), measured)
+
+
+def graph_times(machine: Ranks, dtype: str, *, is_denoiser: bool) -> tuple[LayerTimes, float]:
     """What knows the times of a graph that was read, and seconds that a call takes besides.
 
     Raises:
@@ -106,8 +162,9 @@ def graph_times(machine: Ranks, dtype: str) -> tuple[LayerTimes, float]:
     """
     if not machine.lnc:
         return layer_times(machine, Phase.ENCODE, dtype), 0.0
-    form = _neuron(machine, constants.GRAPHS, dtype, "graphs")
-    return replace(form, is_beside=True, repeats_keys=False), float(constants.GRAPHS.call_s)
+    name = DENOISER if is_denoiser else NETWORK
+    form = _neuron(machine, _GRAPHS[name], dtype, name)
+    return replace(form, is_beside=True, repeats_keys=False), float(_GRAPHS[name].call_s)
 
 
 def facts(machine: Ranks, phase: Phase) -> dict[str, Rate]:
@@ -130,20 +187,16 @@ def facts(machine: Ranks, phase: Phase) -> dict[str, Rate]:
     return {name: assumed(fact, f"{why}: {fact.provenance.source}") for name, fact in own.items()}
 
 
-GRAPH: Final = "graph"
-"""Beside the phases: models whose graph is read."""
-
-
 def shared_spread(chip: Accelerator, phase: str) -> float:
     """One sigma of the error that all of AWS's chips, or all GPUs, have in common in a phase.
 
     Args:
         chip: of one of these.
-        phase: a `Phase`, or `GRAPH`.
+        phase: a `Phase`, `NETWORK` or `DENOISER`.
     """
     if not chip.is_neuron:
         return gpu.FITTED_SPREAD
-    known = constants.GRAPHS if phase == GRAPH else constants.NEURON[Phase(phase)]
+    known = _GRAPHS.get(phase) or constants.NEURON[Phase(phase)]
     return known.spread
 
 

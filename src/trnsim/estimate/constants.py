@@ -30,7 +30,7 @@ HOST_BYTES_PER_S: Final = measured(
 )
 PRODUCTS: Final = derived(0.690, _ENCODERS)
 INF2_PRODUCTS: Final = derived(0.765, _ENCODERS)
-_GRAPHS: Final = f"fitted to 14 rows of CNNs, Perceivers and diffusion ({_ROWS}/inf2)"
+_ON_INF2: Final = f"({_ROWS}/inf2)"
 _ONCE: Final = assumed(1.0, "each element passes once")
 _SAME: Final = assumed(1.0, "an element of a softmax takes what others do")
 _LONGER: Final = documented(
@@ -127,18 +127,44 @@ KERNEL_PROMPTS: Final = Constants(
 
 Halves of a hidden x intermediate, or of queries x keys, left out in turn have a sigma of 0.17.
 """
-GRAPHS: Final = Constants(
+NETWORKS: Final = Constants(
     half_s=_NONE,
-    products=derived(0.241, _GRAPHS),
+    products=derived(0.359, f"fitted to 12 rows of CNNs and Perceivers {_ON_INF2}"),
     inf2_products=assumed(1.0, "all rows are of Inferentia2"),
-    call_s=derived(0.34e-3, _GRAPHS),
-    spread=0.27,
-    rows="14 rows of CNNs, Perceivers and diffusion, 9 networks",
+    call_s=derived(0.46e-3, f"fitted to 12 rows of CNNs and Perceivers {_ON_INF2}"),
+    spread=0.20,
+    rows="12 rows of CNNs and Perceivers, 10 networks",
 )
-"""Of models whose graph is read, as no formula is known."""
+"""Of models of transformers whose graph is read, as no formula is known."""
+DIFFUSION: Final = Constants(
+    half_s=_NONE,
+    products=derived(0.218, f"fitted to 8 rows of diffusion {_ON_INF2}"),
+    inf2_products=assumed(1.0, "all rows are of Inferentia2"),
+    call_s=derived(0.78e-3, f"fitted to 8 rows of diffusion {_ON_INF2}"),
+    spread=0.28,
+    rows="8 rows of diffusion, 6 networks",
+)
+"""Of denoisers and decoders of latents."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Times as long as the few constants of another family, with the spread of rows left out."""
+
+    factor: Rate
+    spread: float
+    rows: str
+
+
+PAIRS: Final = Factor(
+    derived(1.52, f"fitted to 4 rows of CLIP, two architectures {_ON_INF2}"),
+    0.24,
+    "4 rows of CLIP, 2 architectures",
+)
+"""A pair of an image and texts, over its two towers."""
 
 PROGRAM_SPREAD: Final = derived(
-    0.33, "154 rows of models and their compiled programs (docs/accuracy-models.md)"
+    0.29, "156 rows of models and their compiled programs, nothing fitted (docs/accuracy-models.md)"
 )
 """One sigma of the logarithm of the errors of compiled programs."""
 

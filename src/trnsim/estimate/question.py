@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from trnsim.estimate.choice import graph_times, layer_times
+from trnsim.estimate.choice import graph_times, layer_times, pair_times
 from trnsim.estimate.fused import fused
 from trnsim.estimate.rank import Rank
 from trnsim.estimate.reach import beyond
 from trnsim.facts import derived
+from trnsim.workload.architecture import Architecture
 from trnsim.workload.captured import Captured, blocks_of
 from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 from trnsim.workload.passes import passes
@@ -18,6 +19,7 @@ from trnsim.workload.passes import passes
 if TYPE_CHECKING:
     from trnsim.estimate.estimate import Estimate
     from trnsim.estimate.measured import Measured
+    from trnsim.estimate.times import LayerTimes
     from trnsim.place.machine import Machine
     from trnsim.workload.architecture import Layer
     from trnsim.workload.captured import Workload
@@ -74,6 +76,18 @@ class Question:
         """Whether its blocks are read from a graph."""
         return isinstance(self.model, Captured)
 
+    @property
+    def _layers(self) -> LayerTimes:
+        """Times of layers; of a pair's towers its own."""
+        images = (
+            [bool(tower.tokens) for tower in self.model.towers]
+            if isinstance(self.model, Architecture)
+            else []
+        )
+        if self.given.phase is Phase.ENCODE and any(images) and not all(images):
+            return pair_times(self.machine, self.dtype, self.measured)
+        return layer_times(self.machine, self.given.phase, self.dtype, measured=self.measured)
+
     @cached_property
     def rank(self) -> Rank:
         """Who answers.
@@ -82,9 +96,9 @@ class Question:
             BadInput: the chip has no published peak in the dtype.
         """
         if not self.is_captured:
-            times = layer_times(self.machine, self.given.phase, self.dtype, measured=self.measured)
-            return Rank(self.machine, times, self.split)
-        known, call_s = graph_times(self.machine, self.dtype)
+            return Rank(self.machine, self._layers, self.split)
+        is_denoiser = isinstance(self.model, Captured) and self.model.is_of_diffusers
+        known, call_s = graph_times(self.machine, self.dtype, is_denoiser=is_denoiser)
         more = 0.0 if self.machine.lnc else float(CAPTURED_SPREAD)
         return Rank(self.machine, known, self.split, call_s, more)
 

@@ -34,8 +34,8 @@ class Reach:
 
 ROWS: Final = {
     Phase.ENCODE: Reach((768, 1024), (1, 16), (128, 197)),
-    Phase.PREFILL: Reach((4096, 8192), (1, 8), (32, 8192)),
-    Phase.DECODE: Reach((4096, 8192), (1, 8), (64, 16384)),
+    Phase.PREFILL: Reach((4096, 8192), (1, 8), (128, 8192)),
+    Phase.DECODE: Reach((4096, 8192), (1, 8), (256, 16384)),
     Phase.TRAIN: Reach((512, 8192), (1, 80), (77, 8192)),
 }
 """By family; `make plans` compares them with the rows."""

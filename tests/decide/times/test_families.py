@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.decide.times.families import CLIP, ENCODERS, FAMILIES, GRAPHS, TPOT, TRAINING, TTFT
+from trnsim.decide.times.families import (
+    CLIP,
+    DIFFUSION,
+    ENCODERS,
+    FAMILIES,
+    NETWORKS,
+    TPOT,
+    TRAINING,
+    TTFT,
+)
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "accuracy-models.md"
 
@@ -43,11 +52,16 @@ def test_inference_is_validated_on_chips_with_published_times(family):
     assert not family.is_validated(chip("h100"))
 
 
+def test_networks_of_images_are_validated_on_the_chip_of_their_rows_alone():
+    assert NETWORKS.is_validated(chip("inferentia2"))
+    assert not NETWORKS.is_validated(chip("trainium1"))
+
+
 def test_training_is_validated_on_a_chip_that_trains():
     assert TRAINING.is_validated(chip("trainium1"))
     assert not TRAINING.is_validated(chip("inferentia2"))
 
 
-@pytest.mark.parametrize("family", [CLIP, TTFT, GRAPHS])
+@pytest.mark.parametrize("family", [CLIP, TTFT, DIFFUSION])
 def test_a_family_with_wide_errors_is_validated_nowhere(family):
     assert not family.is_validated(chip("trainium1"))

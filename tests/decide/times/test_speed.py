@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.decide.times.speed import Speed, doubts
-from trnsim.estimate.choice import GRAPH
+from trnsim.estimate.choice import DENOISER, NETWORK
 from trnsim.estimate.constants import NEURON
 from trnsim.workload.operators import Phase
 
@@ -21,7 +21,7 @@ def chip(name):
 
 @given(
     st.sampled_from(["trainium1", "trainium2", "h100", "l4"]),
-    st.sampled_from([*Phase, GRAPH]),
+    st.sampled_from([*Phase, NETWORK, DENOISER]),
     st.floats(0.001, 2),
 )
 def test_doubts_add_up_to_the_spread(name, phase, sigma):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from trnsim.decide.times.families import CLIP, ENCODERS, GRAPHS, Family
+from trnsim.decide.times.families import CLIP, DIFFUSION, ENCODERS, NETWORKS, Family
 from trnsim.decide.times.speed import Speed, doubts
 from trnsim.errors import EmulatorError, InternalError
-from trnsim.estimate.choice import GRAPH
+from trnsim.estimate.choice import DENOISER, NETWORK
 from trnsim.place.machine import machine
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
 from trnsim.system.infer.parts import Asked, inference
@@ -78,13 +78,16 @@ def _speed(
 ) -> Speed:
     chip = machine(name, rows=rows).chip
     parts = inference(workload.model_path, _asked(workload, taken.batch)).parts
-    is_graph = any(isinstance(part.model, Captured) for part in parts)
-    family = _family(taken, is_graph=is_graph)
+    read = [part.model for part in parts if isinstance(part.model, Captured)]
+    kind = ""
+    if read:
+        kind = DENOISER if any(one.is_of_diffusers for one in read) else NETWORK
+    family = _family(taken, kind)
     sigma = math.log(taken.latency_s.p90 / taken.latency_s.p50) / _TENTH
     return Speed(
         units_per_s=taken.items_per_s.p50,
         group=1,
-        doubts=doubts(chip, GRAPH if is_graph else Phase.ENCODE, sigma),
+        doubts=doubts(chip, kind or Phase.ENCODE, sigma),
         family=family.name,
         is_validated=family.is_validated(chip),
         error=family.error,
@@ -95,7 +98,7 @@ def _speed(
     )
 
 
-def _family(taken: InferenceEstimate, *, is_graph: bool) -> Family:
-    if is_graph:
-        return GRAPHS
+def _family(taken: InferenceEstimate, kind: str) -> Family:
+    if kind:
+        return DIFFUSION if kind == DENOISER else NETWORKS
     return CLIP if taken.item == "pair" else ENCODERS

@@ -55,7 +55,7 @@ def doubts(chip: Accelerator, phase: str, sigma: float, share: float = 1.0) -> d
 
     Args:
         chip: the accelerator.
-        phase: a `Phase`, or `trnsim.estimate.choice.GRAPH`.
+        phase: a `Phase`, or one of `trnsim.estimate.choice` for graphs.
         sigma: one sigma of the logarithm of (true / predicted) time, of the phase.
         share: of the phase in the whole time.
     """
