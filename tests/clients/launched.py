@@ -18,6 +18,9 @@ GLOO_AT_EXIT = "terminate called without an active exception"
 """How gloo may end a process of PyTorch 2.13 on the CPU that has done its work."""
 HOST: Final = ("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 """What starts a program without the device."""
+PATIENCE_S: Final = 1800
+"""Seconds after which a program hangs. A rank imports for ten seconds of CPU, which beside other
+work on the same cores take minutes."""
 
 
 def run(command, folder, **environment):
@@ -29,8 +32,8 @@ def run(command, folder, **environment):
     """
     done = subprocess.run(
         command,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=500,
-        cwd=folder,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        timeout=PATIENCE_S, cwd=folder,
         env=os.environ
         | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "HF_HOME": str(folder)}
         | environment,

@@ -1,8 +1,6 @@
 """Released Lightning trains on the device, asked by name or left to choose."""
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,65 +9,15 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 lightning = pytest.importorskip("lightning.pytorch", reason="make clients installs lightning")
 
+import launched
+from lightning_program import DATA, QUIET, Regression, batches, trained
+from torch.utils.data import DistributedSampler
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-QUIET = {
-    "logger": False,
-    "enable_checkpointing": False,
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
-}
-SCRIPT = """
-import json, sys, torch
-sys.path.insert(0, {folder!r})
-from test_lightning import Regression, batches, QUIET, lightning
-
-if __name__ == "__main__":
-    module = Regression()
-    trainer = lightning.Trainer(devices=2, max_epochs=2, use_distributed_sampler=True, **QUIET,
-                                accelerator={accelerator!r}, strategy={strategy!r})
-    trainer.fit(module, batches(4), batches(4))
-    if trainer.is_global_zero:
-        answer = {{"kind": type(trainer.strategy).__name__, "world": trainer.world_size,
-                   "checked": {{name: value.item() for name, value
-                               in trainer.callback_metrics.items()}},
-                   "total": sum(p.double().sum().item() for p in module.parameters())}}
-        open({answer!r}, "w").write(json.dumps(answer))
-"""
-
-
-class Regression(lightning.LightningModule):
-    """A small network that is to say zero."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.net = torch.nn.Sequential(
-            torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 1)
-        )
-        self.losses, self.seen = [], set()
-
-    def training_step(self, batch, index):
-        del index
-        output = self.net(batch)
-        self.seen.add((batch.device.type, output.dtype))
-        loss = output.pow(2).mean()
-        self.log("loss", loss, sync_dist=True)
-        self.losses.append(loss.item())
-        return loss
-
-    def validation_step(self, batch, index):
-        del index
-        self.log("checked", self.net(batch).pow(2).mean(), sync_dist=True)
-        self.log("rows", len(batch), sync_dist=True, reduce_fx="sum")
-
-    def configure_optimizers(self):
-        return torch.optim.AdamW(self.parameters(), lr=1e-2)
-
-
-def batches(size=8):
-    data = torch.randn(32, 8, generator=torch.Generator().manual_seed(1))
-    return torch.utils.data.DataLoader(data, batch_size=size)
+PROGRAM = Path(__file__).parent / "lightning_program.py"
+PAIR = {"NEURON_PLATFORM_TARGET_OVERRIDE": "trn1"}
+"""The smallest instance of this chip has two cores."""
 
 
 def fitted(**options):
@@ -115,30 +63,28 @@ def test_validation_and_a_checkpoint(tmp_path):
     assert checked["checked"] == pytest.approx(expected["checked"], rel=1e-4)
 
 
-def run(folder, accelerator, strategy):
-    answer = folder / f"{accelerator}.json"
-    script = folder / f"{accelerator}.py"
-    script.write_text(
-        SCRIPT.format(
-            folder=str(Path(__file__).parent),
-            accelerator=accelerator,
-            strategy=strategy,
-            answer=str(answer),
-        )
-    )
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=300,
-        cwd=folder, env=os.environ | {"GLOO_SOCKET_IFNAME": "lo"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(answer.read_text())
+def agree(answer):
+    """Check two processes beside one on the CPU that has the batches of both at once."""
+    shuffled = DistributedSampler(DATA, num_replicas=1, rank=0)  # in Lightning's order for ranks
+    _, numbers = trained(batches(8, shuffled), batches(8), accelerator="cpu", devices=1)
+    found = json.loads(answer.read_text())
+    assert (found["kind"], found["world"]) == ("NeuronDDPStrategy", 2)
+    assert found["numbers"] == pytest.approx(numbers, rel=1e-4)
+    assert numbers["rows"] == 32
 
 
-@pytest.mark.parametrize("strategy", ["auto", "ddp_spawn"])
-def test_two_processes_train_as_two_on_the_cpu(tmp_path, strategy):
-    mine, theirs = run(tmp_path, "neuron", strategy), run(tmp_path, "cpu", strategy)
-    assert mine["kind"] == "NeuronDDPStrategy"
-    assert mine["world"] == theirs["world"] == 2
-    assert mine["total"] == pytest.approx(theirs["total"], rel=1e-4)
-    assert mine["checked"] == pytest.approx(theirs["checked"], rel=1e-4)
-    assert mine["checked"]["rows"] == 32
+@pytest.mark.parametrize(
+    ("devices", "strategy", "environment"), [("auto", "auto", PAIR), ("2", "ddp_spawn", {})]
+)
+def test_two_processes_train_as_one_does_on_the_cpu(tmp_path, devices, strategy, environment):
+    answer = tmp_path / "answer.json"
+    asked = ["auto", devices, strategy, str(answer)]
+    launched.run([sys.executable, str(PROGRAM), *asked], tmp_path, **environment)
+    agree(answer)
+
+
+def test_processes_of_torchrun_are_counted_by_it(tmp_path):
+    answer = tmp_path / "answer.json"
+    asked = ["auto", "auto", "auto", str(answer)]
+    launched.torchrun(2, PROGRAM, *asked, folder=tmp_path)
+    agree(answer)

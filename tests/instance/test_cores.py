@@ -11,7 +11,7 @@ VARIABLES = (cores.VISIBLE, cores.COUNT, cores.PROCESS_CORES, cores.PROCESS_INDE
 
 @pytest.fixture(autouse=True)
 def unset(monkeypatch):
-    for name in (*VARIABLES, "TRNSIM_INSTANCE"):
+    for name in (*VARIABLES, cores.LOCAL_PROCESSES, "TRNSIM_INSTANCE"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -76,6 +76,19 @@ def test_a_rank_that_torchrun_started_has_one_core(monkeypatch):
     assert visible() == (0,)
     monkeypatch.setenv(cores.COUNT, "2")
     assert visible() == (0, 1)
+
+
+def test_a_rank_counts_as_many_processes_as_the_one_that_started_it(monkeypatch):
+    chip = arch.target("trn2")
+    assert cores.local_processes(chip, 2) == 4
+    monkeypatch.setenv(cores.LOCAL_RANK, "1")
+    assert cores.local_processes(chip, 2) == 4
+    monkeypatch.setenv(cores.COUNT, "2")
+    assert cores.local_processes(chip, 2) == 2
+    monkeypatch.setenv(cores.LOCAL_PROCESSES, "8")
+    assert cores.local_processes(chip, 2) == 8
+    monkeypatch.setenv(cores.LOCAL_PROCESSES, "many")
+    assert cores.local_processes(chip, 2) == 2
 
 
 def test_no_number_of_cores_is_all_of_the_instance(monkeypatch):

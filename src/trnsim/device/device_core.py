@@ -143,6 +143,15 @@ def visible_cores() -> tuple[int, ...]:
     return settings.visible_cores(target(), logical_config())
 
 
+def local_processes() -> int:
+    """The processes of this program on its machine, where each has a core of its own.
+
+    Raises:
+        BadInput: the environment names no cores, or cores that the instance lacks.
+    """
+    return settings.local_processes(target(), logical_config())
+
+
 def core_of(index: int) -> int:
     """The core that a device's index stands for.
 

@@ -25,6 +25,8 @@ PROCESS_CORES: Final = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
 PROCESS_INDEX: Final = "NEURON_PJRT_PROCESS_INDEX"
 LOCAL_RANK: Final = "LOCAL_RANK"
 """Set by torchrun and accelerate launch, of which each process has a core of its own."""
+LOCAL_PROCESSES: Final = "LOCAL_WORLD_SIZE"
+"""Set by torchrun: the number of processes that it started on this machine."""
 SOURCE: Final = "aws-neuron-sdk neuron-runtime/guides/configuration-guide.rst"
 PROCESS_SOURCE: Final = "aws-neuron-sdk frameworks/jax/api-reference-guide/neuron-envvars.rst"
 _CONTIGUOUS: Final = "aws-neuron-sdk neuron-runtime/guides/nrt-developer-guide.rst"
@@ -44,6 +46,26 @@ def visible_cores(chip: Target, lnc: int) -> tuple[int, ...]:
     Raises:
         BadInput: for a value that is none of these, or cores that the instance lacks.
     """
+    return _visible(chip, lnc, "1" if LOCAL_RANK in os.environ else "0")
+
+
+def local_processes(chip: Target, lnc: int) -> int:
+    """The processes of this program on its machine, where each has a core of its own.
+
+    torchrun says how many. Launchers inside a program, as Lightning's, start one for each core of
+    the first process, and tell the others only their rank: so a rank counts that one's cores, not
+    its own.
+
+    Raises:
+        BadInput: as `visible_cores`.
+    """
+    told = os.environ.get(LOCAL_PROCESSES, "")
+    number = int(told) if _is_number(told) else 0
+    return number or len(_visible(chip, lnc, "0"))
+
+
+def _visible(chip: Target, lnc: int, uncounted: str) -> tuple[int, ...]:
+    """The cores of `visible_cores`; NEURON_RT_NUM_CORES is `uncounted` where it is not set."""
     value = os.environ.get(VISIBLE)
     if value is not None:
         found = parse_cores(value)
@@ -55,7 +77,7 @@ def visible_cores(chip: Target, lnc: int) -> tuple[int, ...]:
         first = sum(shares[:index])
         _check(f"{PROCESS_CORES}={os.environ[PROCESS_CORES]}", sum(shares), chip, lnc)
         return tuple(range(first, first + shares[index]))
-    counted = os.environ.get(COUNT, "1" if LOCAL_RANK in os.environ else "0")
+    counted = os.environ.get(COUNT, uncounted)
     if not _is_number(counted):
         raise BadInput(f"{COUNT}={counted!r} is not a number of cores", source=SOURCE)
     number = int(counted) or process_instance(chip, lnc).cores

@@ -163,3 +163,10 @@ def test_the_accelerator_tells_the_memory():
     assert (accelerator.name(), accelerator.is_available()) == ("neuron", True)
     assert accelerator.auto_device_count() == torch.neuron.device_count()
     accelerator.teardown()
+
+
+def test_a_rank_counts_the_cores_of_all(monkeypatch):
+    """Lightning starts the program anew for each rank, which is to count as the first did."""
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert lightning.NeuronAccelerator.auto_device_count() == 4
+    assert lightning.NeuronAccelerator.parse_devices(-1) == [0, 1, 2, 3]

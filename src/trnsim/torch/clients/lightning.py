@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from trnsim.device.device_core import visible_cores
+from trnsim.device.device_core import local_processes
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.torch.api.core_index import core_index
@@ -116,7 +116,7 @@ class NeuronAccelerator:
         if isinstance(devices, str) and "," in devices:
             return [int(part) for part in devices.split(",") if part.strip()]
         number = int(devices)
-        return list(range(len(visible_cores()) if number < 0 else number))
+        return list(range(local_processes() if number < 0 else number))
 
     @staticmethod
     def get_parallel_devices(devices: list[int]) -> list[torch.device]:
@@ -131,8 +131,8 @@ class NeuronAccelerator:
 
     @staticmethod
     def auto_device_count() -> int:
-        """The logical cores of this process."""
-        return len(visible_cores())
+        """The logical cores of all processes of this machine, the same number in each of them."""
+        return local_processes()
 
     @staticmethod
     def is_available() -> bool:
