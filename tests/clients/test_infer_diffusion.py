@@ -12,8 +12,12 @@ sys.path.append(str(Path(__file__).parents[1] / "system" / "infer"))
 
 from infer_models import RESNET, UNET, VAE, pipeline, write
 
+from trnsim.estimate.question import Question
+from trnsim.estimate.rank import CALL
+from trnsim.place.machine import machine
 from trnsim.system.infer.estimate import estimate
-from trnsim.system.infer.parts import Asked
+from trnsim.system.infer.parts import Asked, inference
+from trnsim.workload.captured import blocks_of
 
 
 @pytest.mark.parametrize("on", ["inf2.xlarge", "g4dn.xlarge", "trn2"])
@@ -28,22 +32,41 @@ def test_a_pipeline_has_the_time_of_its_parts(tmp_path, on):
     assert whole.latency_s.p50 == pytest.approx(sum(part.time_s for part in whole.parts))
 
 
+def beside_calls_s(found):
+    """Seconds of what networks compute: a call of a small one takes most of its time."""
+    return found.latency_s.p50 - found.estimate.parts_s[CALL]
+
+
 def test_a_larger_image_and_more_steps_take_longer(tmp_path):
     path = write(tmp_path, UNET)
     base, large, long = (
-        estimate(path, "inf2.xlarge", asked).latency_s.p50
+        estimate(path, "inf2.xlarge", asked)
         for asked in (
             Asked(image=256, steps=5),
             Asked(image=512, steps=5),
             Asked(image=256, steps=9),
         )
     )
-    assert large > 3 * base
-    assert long == pytest.approx(base * 9 / 5)
+    assert beside_calls_s(large) > 3 * beside_calls_s(base)
+    assert large.estimate.parts_s[CALL] == base.estimate.parts_s[CALL]
+    assert long.latency_s.p50 == pytest.approx(base.latency_s.p50 * 9 / 5)
+
+
+def test_twice_as_many_images_take_twice_as_long_beside_a_call(tmp_path):
+    path = write(tmp_path, RESNET)
+    small, large = (estimate(path, "inf2.xlarge", Asked(one, image=224)) for one in (8, 16))
+    assert beside_calls_s(large) == pytest.approx(2 * beside_calls_s(small), rel=1e-3)
+    assert small.item == "image"
+
+
+def elementwise(blocks):
+    return {one.name for block in blocks for one in block.elementwise}
 
 
 def test_batch_norms_are_folded_into_convolutions(tmp_path):
-    path = write(tmp_path, RESNET)
-    small, large = (estimate(path, "inf2.xlarge", Asked(one, image=224)) for one in (8, 16))
-    assert large.latency_s.p50 == pytest.approx(2 * small.latency_s.p50, rel=0.1)
-    assert small.item == "image"
+    (part,) = inference(write(tmp_path, RESNET), Asked(image=224)).parts
+    question = Question(part.model, part.given, machine("inf2.xlarge"))
+    computed = {"relu", "add", "mean", "max_pool2d_with_indices"}
+    by_products = {"convolution", "addmm", "native_batch_norm"}
+    assert elementwise(blocks_of(part.model, part.given)) == computed | by_products
+    assert elementwise(question.blocks) == computed
