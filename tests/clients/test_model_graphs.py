@@ -247,14 +247,15 @@ def test_the_command_answers_in_ten_lines(tmp_path):
     done = run(path, "--batch", "2", "--past", "31", "--tp", "2", "--report", tmp_path / "out")
     assert done.exit_code == 0, done.output
     lines = done.output.split("\n\n")[0].splitlines()
-    assert len(lines) == 10
     assert lines[0] == (
-        "llama (config.json), decode, batch 2, 31 keys in the cache, one of 2 ranks on trn2"
+        "llama (config.json), decode, batch 2, 31 keys in the cache, one of 2 ranks on trn2 (LNC=2)"
     )
-    assert [line.split()[0] for line in lines[1:]] == [
+    assert [line.split()[0] for line in lines[1:10]] == [
         *("time", "bound", "use", "program", "modules"),
         *("operations", "exchanges", "memory", "missing"),
     ]
+    (note,) = lines[10:]
+    assert note.startswith("  note        both cores do all of: ")
     assert "model.model.layers." in lines[5]
     assert "5 all-reduce, 1 all-gather over 2 ranks" in lines[7]
     assert (tmp_path / "out" / "config-trn2.txt").read_text().startswith("\n".join(lines))
