@@ -65,3 +65,33 @@ def test_what_is_assumed_is_told_with_its_reason():
     options = Options(tensor=8, max_num_seqs=4, host_s=1e-3)
     set_ = plan(LLAMA, machine("p5en"), options, kept_busy(256, 32))
     assert not any(one.startswith("host") for one in report.assumed(set_.deployment))
+
+
+@pytest.mark.parametrize("on", ["trn1", "p5en"])
+def test_steps_are_those_of_median_time_in_the_run_with_their_sizes(on):
+    one = found(on)
+    values, steps = json.loads(json.dumps(report.values(one))), one.deployment.steps
+    step = values["decode_step"]
+    batch, length = step["batch"], step["past"] + step["tokens"]
+    assert step["p50_s"] == steps.decode(batch, length).time_s
+    assert step["parts_s"].items() <= steps.decode(batch, length).parts_s.items()
+    times = sorted(
+        steps.decode(*shape).time_s
+        for replica in one.served.outcome.replicas
+        for shape in replica.decodes.elements()
+    )
+    assert times[(len(times) - 1) // 2] == step["p50_s"]
+    prompt = values["prefill_step"]
+    assert (
+        prompt["p50_s"]
+        == steps.prefill(*(prompt[key] for key in ("batch", "tokens", "past"))).time_s
+    )
+
+
+def test_a_run_without_a_step_of_a_kind_has_none():
+    lengths = Lengths("fixed", 64), Lengths("fixed", 1)
+    demand = Demand(None, Synthetic(*lengths, 6, concurrency=2))
+    one = plan(LLAMA, machine("trn1"), Options(tensor=8, max_num_seqs=1), demand)
+    values = report.values(one)
+    assert values["decode_step"] is None
+    assert values["prefill_step"]["tokens"] == 65

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from trnsim.facts import Rate
     from trnsim.system.serve.plan import Plan
     from trnsim.system.serve.server import Deployment
+
+_Shape = TypeVar("_Shape", bound=tuple[int, ...])
 
 
 def values(plan: Plan) -> dict[str, Any]:
@@ -34,6 +37,8 @@ def values(plan: Plan) -> dict[str, Any]:
         "output_tokens": sum(one.output_tokens for one in plan.load),
         **{name: asdict(one) for name, one in plan.served.figures.items()},
         "token_parts_s": dict(plan.served.parts_s),
+        "decode_step": _decode_step(plan),
+        "prefill_step": _prefill_step(plan),
         "max_requests_per_s_within_slo": plan.most_per_s,
         "is_slo_met": plan.is_met,
         "usd_per_million_tokens": _plain(plan.usd_per_million_tokens),
@@ -83,6 +88,41 @@ def _memory(found: Deployment) -> Mapping[str, float]:
         "sequence": memory.sequence_bytes,
         "free": memory.free_bytes,
     }
+
+
+def _decode_step(plan: Plan) -> dict[str, Any] | None:
+    """The decode step of median time in the run, with its batch and lengths."""
+    steps, run = plan.deployment.steps, plan.served.outcome.replicas
+    shape = _middle([one.decodes for one in run], lambda one: steps.decode(*one).time_s)
+    if shape is None:
+        return None
+    batch, length = shape
+    tokens = 1 + steps.speculation.tokens
+    sizes = {"batch": batch, "tokens": tokens, "past": max(length - tokens, 0)}
+    return {**sizes, **steps.decode(*shape).as_dict()}
+
+
+def _prefill_step(plan: Plan) -> dict[str, Any] | None:
+    """The step of prompts alone of median time in the run, with its batch and lengths."""
+    steps, run = plan.deployment.steps, plan.served.outcome.replicas
+    shape = _middle([one.prefills for one in run], lambda one: steps.prefill(*one).time_s)
+    if shape is None:
+        return None
+    sizes = dict(zip(("batch", "tokens", "past"), shape, strict=True))
+    return {**sizes, **steps.prefill(*shape).as_dict()}
+
+
+def _middle(counts: Iterable[Counter[_Shape]], time_s: Callable[[_Shape], float]) -> _Shape | None:
+    """The shape of the step in the middle of all steps by time; None without one."""
+    found: Counter[_Shape] = Counter()
+    for one in counts:
+        found.update(one)
+    left = found.total() / 2
+    for shape in sorted(+found, key=time_s):
+        left -= found[shape]
+        if left <= 0:
+            return shape
+    return None
 
 
 def _plain(interval: Interval | None) -> dict[str, float] | None:
