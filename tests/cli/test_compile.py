@@ -1,3 +1,4 @@
+import json
 import sys
 
 import pytest
@@ -144,3 +145,21 @@ def test_flags_reach_a_python_file(tmp_path):
     plain, cast = (run(path, "--flags", f"--auto-cast={one}").output for one in ("none", "all"))
     assert "convert" not in plain
     assert "convert" in cast
+
+
+def test_json_is_an_object_for_each_chip_and_nothing_else(program, tmp_path):
+    one = json.loads(run(program, "--on", "trn1", "--json", "--report", tmp_path / "out").stdout)
+    assert (one["target"], one["subject"], "batch" in one) == ("trn1", "model.pt2", False)
+    assert (tmp_path / "out" / "model.html").is_file()
+    both = json.loads(run(program, "--on", "trn1,trn2", "--json").stdout)
+    assert [each["target"] for each in both] == ["trn1", "trn2"]
+    assert both[0] == one
+
+
+def test_json_has_the_sizes_of_a_configurations_model(tmp_path):
+    path = tmp_path / "config.json"
+    asked = command._sizes(path, (8, 128, 0, 4), "prefill", "bfloat16")
+    assert asked["phase"] == "prefill"
+    assert (asked["batch"], asked["tokens"], asked["tensor_parallel_size"]) == (8, 128, 4)
+    asked = command._sizes(path, (8, 128, 2047, 4), "decode", "bfloat16")
+    assert (asked["phase"], asked["tokens"], asked["past"]) == ("decode", 1, 2047)

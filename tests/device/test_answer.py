@@ -1,6 +1,6 @@
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -166,3 +166,24 @@ def test_no_time_is_below_what_a_program_needs():
     found = answer(planned(1e-12), "trn2", lnc=1)
     assert found.time_s == pytest.approx(found.alone.bound_s)
     assert "raised to what no program can be faster than" in found.text()
+
+
+def test_the_json_has_the_numbers_of_the_text():
+    found = answer(Subject("it", product(16, 32)), "trn2", lnc=2)
+    plain = found.as_dict()
+    assert (plain["target"], plain["lnc"], plain["subject"]) == ("trn2", 2, "it")
+    assert plain["estimate"] == found.estimate.as_dict()
+    assert plain["program_s"] * plain["scale"] == pytest.approx(found.time_s)
+    assert plain["bound_s"] == found.whole.bound_s
+    assert plain["bound"] in ("products", "HBM", "links")
+    assert (plain["exchanges"], plain["missing"], plain["neuronx_cc"]) == ([], [], [])
+    assert plain["memory_bytes"] == found.plan.peak_bytes
+
+
+def test_exchanges_are_summed_by_kind_and_ranks_in_json():
+    found = answer(Subject("it", product(16, 32)), "trn2")
+    one, other = (Exchange("all_reduce", nbytes, ((0, 1),)) for nbytes in (8, 16))
+    some = replace(found, exchanges=((one, 1.0), (other, 2.0), (one, 1.0)))
+    assert some.as_dict()["exchanges"] == [
+        {"name": "all_reduce over 2 ranks", "count": 3, "bytes": 32, "time_s": 4.0}
+    ]

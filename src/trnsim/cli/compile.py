@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trnsim import arch
-from trnsim.cli.options import chip_names, parser
+from trnsim.cli.options import AsJson, chip_names, parser
 from trnsim.cli.progress import progress
 from trnsim.cli.terminal import echo
 from trnsim.compiler import Flags
@@ -87,6 +88,7 @@ def compile_model(
     phase: _Phase = None,
     dtype: _Dtype = "bfloat16",
     weights: _Weights = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compile a model to a program for a NeuronCore: its time, what bounds it, where it goes.
 
@@ -123,9 +125,15 @@ def compile_model(
             tell(where)
             searching = partial(_tell_of, tell, where)
             found.append(answer(subject, chip, asked, lnc, searching))
-            echo(f"{found[-1].text()}\n")
+            if not as_json:
+                echo(f"{found[-1].text()}\n")
         if folder is not None:
-            _write(found, folder, name, tell)
+            files = _write(found, folder, name, tell)
+            if not as_json:
+                echo("\n".join(f"  {kind:<8}{path}" for kind, path in files))
+    if as_json:
+        plain = [{**one.as_dict(), **_sizes(model, sizes, phase, dtype)} for one in found]
+        echo(json.dumps(plain[0] if len(plain) == 1 else plain, indent=1))
 
 
 def _tell_of(tell: Callable[[str], None], where: str, what: str) -> None:
@@ -182,17 +190,37 @@ def _subject(model: Path, sizes: tuple[int, int, int, int], phase: str | None, d
     return (answers.of_script if model.suffix == ".py" else answers.of_export)(model)
 
 
-def _write(found: list[Any], folder: Path, name: str, tell: Callable[[str], None]) -> None:
-    """Write one report of a model on all chips, and print a line for each file."""
+def _sizes(
+    model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str
+) -> dict[str, object]:
+    """How much of a config.json's model is computed at once; of another file it is in the graph."""
+    if model.suffix != ".json":
+        return {}
+    batch, sequence, past, tp = sizes
+    named = phase or _answers().phase_of(model, past)
+    return {
+        "phase": named,
+        "batch": batch,
+        "tokens": 1 if named == "decode" else sequence,
+        "past": past,
+        "tensor_parallel_size": tp,
+        "dtype": dtype,
+    }
+
+
+def _write(
+    found: list[Any], folder: Path, name: str, tell: Callable[[str], None]
+) -> list[tuple[str, Path]]:
+    """Write one report of a model on all chips: the kind and path of each file."""
     tell(f"{name}: report")
     runs = [answer.run() for answer in found]
     page = write_report(runs, folder, name, [answer.whole for answer in found])
-    echo(f"  report  {page}\n  stored  {page.with_suffix('.json')}")
+    made = [("report", page), ("stored", page.with_suffix(".json"))]
     for answer, run in zip(found, runs, strict=True):
         chip = run.target.name
         text = write(folder / f"{name}-{chip}.txt", f"{answer.long_text()}\n", parents=True)
-        files = {"text": text, **write_traces(run, folder, f"{name}-{chip}", tell)}
-        echo("\n".join(f"  {kind:<8}{path}" for kind, path in files.items()))
+        made += [("text", text), *write_traces(run, folder, f"{name}-{chip}", tell).items()]
+    return made
 
 
 def _answers() -> Any:

@@ -211,6 +211,44 @@ class Answer:
             lines += ["neuronx-cc", *(indent(one, "  ") for one in self.said)]
         return "\n".join(lines)
 
+    def as_dict(self) -> dict[str, object]:
+        """The same as plain values, with SI units in the names."""
+        alone, whole = self.alone, self.whole
+        return {
+            "target": self.program.target,
+            "lnc": self.program.lnc,
+            "subject": self.subject.title,
+            "estimate": self.estimate.as_dict(),
+            "bound_s": whole.bound_s,
+            "bound": whole.binds,
+            "mfu": whole.mfu,
+            "mbu": whole.mbu,
+            "flop": whole.flop,
+            "hbm_bytes": float(whole.hbm_bytes),
+            "program_s": alone.time_s,
+            "scale": self.scale,
+            "instructions": self.program.instructions,
+            "exchanges": self._exchanges(),
+            "memory_bytes": float(self.plan.peak_bytes),
+            "missing": list(self.subject.made.missing),
+            "neuronx_cc": list(self.said),
+        }
+
+    def _exchanges(self) -> list[dict[str, object]]:
+        """What ranks exchange, and the time of each by itself, in sums by kind and ranks."""
+        found: dict[tuple[str, int], list[tuple[int, float]]] = {}
+        for one, time_s in self.exchanges:
+            found.setdefault((one.kind, one.ranks), []).append((one.nbytes, time_s))
+        return [
+            {
+                "name": f"{kind} over {ranks} ranks",
+                "count": len(each),
+                "bytes": sum(nbytes for nbytes, _ in each),
+                "time_s": sum(time_s for _, time_s in each),
+            }
+            for (kind, ranks), each in found.items()
+        ]
+
     def long_text(self) -> str:
         """The same, and tables of time by operation and of HBM at its peak."""
         whole_s = self.program.device_time_s or 1.0

@@ -58,3 +58,9 @@ def test_a_measured_table_answers_first(tmp_path):
 def test_what_cannot_be_is_refused(words, message):
     with pytest.raises(BadInput, match=message):
         said(*words)
+
+
+def test_json_has_what_was_asked_for():
+    found = json.loads(said("--phase", "decode", "--batch", "4", "--json"))
+    sizes = ("platform", "phase", "batch", "tokens", "past", "tensor_parallel_size")
+    assert [found[key] for key in sizes] == ["trn1", "decode", 4, 1, 2048, 32]

@@ -47,7 +47,16 @@ def layer(
     table = read_measured(measured) if measured else None
     found = layer_times(rank, measured=table).of(block, given)
     if as_json:
-        echo(json.dumps({"layer": signature(block, given), "answer": asdict(found)}, indent=2))
+        asked = {
+            "platform": rank.name,
+            "phase": phase,
+            "batch": batch,
+            "tokens": given.tokens,
+            "past": given.past,
+            "tensor_parallel_size": tensor_parallel_size,
+            "layer": signature(block, given),
+        }
+        echo(json.dumps({**asked, "answer": asdict(found)}, indent=2))
         return
     echo(_words(found))
 
