@@ -383,3 +383,10 @@ def test_what_the_shell_redirects_from_a_file_is_read(tmp_path):
     (tmp_path / "note").write_text("text")
     (tmp_path / "link").symlink_to(tmp_path / "note")
     assert files.read_text(tmp_path / "link") == "text"
+
+
+def test_json_that_is_in_no_file_is_read_under_a_name():
+    assert files.parse_json(b"\xef\xbb\xbf[1]", "B") == [1]
+    assert refusal(files.parse_json, b"{", "B").reason.startswith("B:1: not JSON")
+    assert refusal(files.parse_json, b"\xff", "B").reason == "B:1: byte 0xff is no UTF-8 text"
+    assert refusal(files.parse_json, b" ", "B").reason == "B is empty"

@@ -25,6 +25,7 @@ __all__ = [
     "check_folder",
     "check_readable",
     "check_writable",
+    "parse_json",
     "read_array",
     "read_bytes",
     "read_json",
@@ -93,7 +94,11 @@ def read_text(path: Path | str, fix: str = "") -> str:
     Raises:
         BadInput: it cannot be read, or is not UTF-8 (the message names the line).
     """
-    stored = read_bytes(path, fix)
+    return _decoded(read_bytes(path, fix), path, fix)
+
+
+def _decoded(stored: bytes, path: Path | str, fix: str) -> str:
+    """The text in the bytes that `path` names."""
     try:
         return stored.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -111,7 +116,16 @@ def read_json(path: Path | str, fix: str = "") -> Any:
     Raises:
         BadInput: it cannot be read, or is not JSON.
     """
-    found = read_text(path, fix)
+    return parse_json(read_bytes(path, fix), path, fix)
+
+
+def parse_json(stored: bytes, path: Path | str, fix: str = "") -> Any:
+    """The JSON in `stored`, which messages call `path`; NaN and Infinity are refused.
+
+    Raises:
+        BadInput: it is no UTF-8 text, or not JSON.
+    """
+    found = _decoded(stored, path, fix)
     if not found.strip():
         raise BadInput(f"{path} is empty", fix=fix)
     try:

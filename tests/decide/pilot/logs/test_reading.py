@@ -1,6 +1,6 @@
 import pytest
 
-from trnsim.decide.pilot.logs import FORMATS, read
+from trnsim.decide.pilot.logs import FORMATS, of_json, read
 from trnsim.errors import BadInput
 
 
@@ -20,3 +20,9 @@ def test_a_file_that_is_no_text_or_json_is_refused(name, content, tmp_path):
 def test_a_file_that_is_not_there_is_refused():
     with pytest.raises(BadInput, match=r"cannot read none\.log"):
         read("none.log")
+
+
+def test_json_of_a_load_test_is_known_without_a_file():
+    assert of_json("-", {"platform": "trn2"}) is None
+    with pytest.raises(BadInput, match="-: 0 benchmarks; legal: one"):
+        of_json("-", {"benchmarks": []})

@@ -10,6 +10,6 @@
 """
 
 from trnsim.decide.pilot.logs.measured import Measured
-from trnsim.decide.pilot.logs.reading import FORMATS, read
+from trnsim.decide.pilot.logs.reading import FORMATS, of_json, read
 
-__all__ = ["FORMATS", "Measured", "read"]
+__all__ = ["FORMATS", "Measured", "of_json", "read"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trnsim import files
 from trnsim.decide.pilot.logs.load_tests import guidellm, is_guidellm, is_vllm, vllm
@@ -28,11 +28,9 @@ def read(path: Path | str) -> Measured:
         return table(path)
     name = str(path)
     if path.suffix.lower() == ".json":
-        value = files.read_json(path)
-        if is_vllm(value):
-            return vllm(name, value)
-        if is_guidellm(value):
-            return guidellm(name, value)
+        found = of_json(name, files.read_json(path))
+        if found is not None:
+            return found
     else:
         text = files.read_text(path)
         if is_torchtitan(text):
@@ -43,3 +41,14 @@ def read(path: Path | str) -> Measured:
         f"{path}: no log of a known kind; legal: {', '.join(FORMATS)}",
         fix="write a CSV with step, loss and step_s, or with sent_s, ttft_s, e2e_s, output_tokens",
     )
+
+
+def of_json(name: str, value: Any) -> Measured | None:
+    """What the JSON of a load test says; None for any other value.
+
+    Raises:
+        BadInput: its figures are not legal.
+    """
+    if is_vllm(value):
+        return vllm(name, value)
+    return guidellm(name, value) if is_guidellm(value) else None
