@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.decide.difference import compare, difference
-from trnsim.errors import BadInput
+from trnsim.decide.difference import Change, difference, name_of
 
 
 def interval(median):
@@ -29,8 +28,7 @@ def train(**changed):
 
 
 def only(old, new):
-    (found,) = compare(old, new).differences
-    return found
+    return difference("trn2", old, new)
 
 
 def test_equal_answers_have_no_difference():
@@ -80,18 +78,9 @@ def test_constants_are_compared_by_name_in_any_order():
     assert [(one.path, one.new) for one in gone] == [("assumed.training efficiency", None)]
 
 
-def test_parts_of_the_time_are_differences_with_the_largest_first():
-    found = only(train(), train(parts_s={"compute": 8.5, "data": 3.0, "host": 0.25}))
-    assert list(found.parts_s.items()) == [
-        ("parts_s.data", 2.0),
-        ("parts_s.compute", -0.5),
-        ("parts_s.host", 0.25),
-    ]
-    assert not found.figures
-
-
-def test_what_a_search_looked_at_besides_is_left_out():
-    assert only(train(), train(pareto=[], searched={"layouts": 3})).is_equal
+def test_fields_that_are_put_aside_are_left_out():
+    other = train(pareto=[], searched={"layouts": 3})
+    assert difference("trn2", train(), other, ("pareto", "searched")).is_equal
 
 
 def test_a_price_that_comes_or_goes_is_a_figure_without_ratio():
@@ -118,38 +107,21 @@ def test_the_cost_of_a_server_depends_on_its_rate():
         figures = {"usd_per_million_tokens": interval(usd), "output_tokens_per_s": interval(rate)}
         return {"platform": "trn2", "ttft_p50_s": interval(1.0), "instances": 1} | figures
 
-    found = only(serve(1.0, 100.0), serve(3.0, 50.0))
+    found = difference("trn2", serve(1.0, 100.0), serve(3.0, 50.0))
     assert found.cost == {"price": 1.5, "instances": 1.0, "time": 2.0}
 
 
-def test_platforms_are_matched_by_name_and_those_alone_are_named():
-    trn1, trn3 = train(platform="trn1"), train(platform="trn3")
-    found = compare([trn1, train()], [train(), trn3])
-    assert [one.name for one in found.differences] == ["trn2"]
-    assert (found.only_old, found.only_new) == (("trn1",), ("trn3",))
+def test_a_part_is_named_by_its_platform_name_or_chip():
+    named = ({"platform": "trn2"}, {"name": "chat"}, {"target": "trn1"}, {"name": 3}, {}, 3)
+    assert list(map(name_of, named)) == ["trn2", "chat", "trn1", None, None, None]
 
 
-def test_workloads_of_a_decision_are_matched_by_name():
-    old = {"workloads": [{"name": "chat", "verdict": "pilot"}]}
-    new = {"workloads": [{"name": "chat", "verdict": "go"}]}
-    (found,) = compare(old, new).differences
-    assert compare(old, new).kind == "assess"
-    assert [(one.path, one.old, one.new) for one in found.causes] == [("verdict", "pilot", "go")]
+@pytest.mark.parametrize(("old", "new"), [(10**400, 1.0), (1.0, 10**400), (1e-300, 1e300)])
+def test_numbers_beyond_floating_point_have_no_ratio(old, new):
+    assert Change("", old, new).ratio is None
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        (3, train(), "a.json holds no answer of trnsim plan"),
-        ([], train(), "a.json holds no answer"),
-        ("text", train(), "a.json holds no answer"),
-        ([train(), train()], train(), "a.json holds no answer"),
-        (train(), {"platform": 3}, "b.json holds no answer"),
-        (train(), {"platform": "trn2"}, "b.json: no answer of a known command; legal: plan train"),
-        (train(), {"platform": "trn2", "ttft_p50_s": 1.0}, "of trnsim plan train, b.json of trn"),
-        (train(), train(platform="trn3"), "a.json answers for trn2, b.json for trn3"),
-    ],
-)
-def test_what_cannot_be_compared_is_said(old, new, said):
-    with pytest.raises(BadInput, match=said):
-        compare(old, new, ("a.json", "b.json"))
+def test_an_interval_of_text_says_nothing_of_doubt():
+    odd = train(step_s={"p10": 1.0, "p50": 10.0, "p90": "late"})
+    (change,) = only(odd, train(step_s=interval(11.0))).figures
+    assert change.within is None

@@ -49,6 +49,7 @@ COMMANDS: Final = {
     "claims": "Recompute what four documents claim of Trainium and Inferentia, and judge each "
     "claim.",
     "plan": "Estimate time and USD of training or serving a model, platform by platform.",
+    "why": "Say why two answers differ, term by term, the largest first.",
     "profile": "Open, print and compare stored reports.",
 }
 """Each command, which is a file of this room, and the first sentence of its help."""

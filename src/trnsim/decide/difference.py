@@ -17,33 +17,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.errors import BadInput
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _INTERVAL: Final = {"p10", "p50", "p90"}
-_KINDS: Final = {
-    "plan train": "step_s",
-    "plan serve": "ttft_p50_s",
-    "plan infer": "items_per_s",
-    "plan collective": "bus_bytes_per_s",
-    "assess": "verdict",
-}
-"""Kinds of answers, and the field that only each of them has."""
-
 _COSTS: Final = (
     ("usd", "time_s", 1),
     ("usd_per_million_tokens", "output_tokens_per_s", -1),
     ("usd_per_million_items", "items_per_s", -1),
 )
 """Figures of cost, the figure of speed that each depends on, and with which power."""
-
-_PARTS: Final = ("parts_s", "prompt_parts_s", "token_parts_s")
-"""Times by cause."""
-
-_ASIDE: Final = ("pareto", "searched")
-"""What a search looked at besides its answer."""
+_NAMES: Final = ("platform", "name", "target")
+"""Fields of which one names what an answer, or a part of one, is about."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +50,8 @@ class Change:
         """``new / old``, or None where that is no number."""
         if not (_is_number(self.old) and _is_number(self.new)) or not self.old:
             return None
-        return float(self.new / self.old)
+        ratio = float(self.new / self.old)
+        return ratio if math.isfinite(ratio) else None
 
 
 @dataclass(frozen=True)
@@ -76,14 +62,12 @@ class Difference:
         name: of the platform or workload.
         figures: what was predicted otherwise.
         causes: inputs and choices that differ.
-        parts_s: change of each part of the time, in seconds, by table and part; the largest first.
         cost: ratios new to old of the price, the instances and the time that make up the cost.
     """
 
     name: str
     figures: tuple[Change, ...]
     causes: tuple[Change, ...]
-    parts_s: Mapping[str, float]
     cost: Mapping[str, float]
 
     @property
@@ -92,92 +76,26 @@ class Difference:
         return not self.figures and not self.causes
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """All answers of two files.
-
-    Attributes:
-        only_old: names that only the old file has.
-        only_new: names that only the new file has.
-    """
-
-    kind: str
-    differences: tuple[Difference, ...]
-    only_old: tuple[str, ...]
-    only_new: tuple[str, ...]
-
-
-def compare(old: object, new: object, names: tuple[str, str] = ("OLD", "NEW")) -> Comparison:
-    """What changed from the answers `old` to the answers `new`, as `--json` prints them.
-
-    Raises:
-        BadInput: one of them is no such answer, they are of two kinds, or they share no name.
-    """
-    answers = [_answers(given, name) for given, name in zip((old, new), names, strict=True)]
-    kinds = [_kind(found, name) for found, name in zip(answers, names, strict=True)]
-    if kinds[0] != kinds[1]:
-        raise BadInput(
-            f"{names[0]} is of trnsim {kinds[0]}, {names[1]} of trnsim {kinds[1]}",
-            fix="compare two answers of one command",
-        )
-    before, after = answers
-    shared = [name for name in before if name in after]
-    if not shared:
-        raise BadInput(
-            f"{names[0]} answers for {', '.join(before)}, {names[1]} for {', '.join(after)}",
-            fix="give two answers that have a platform or workload in common",
-        )
-    return Comparison(
-        kinds[0],
-        tuple(difference(name, before[name], after[name]) for name in shared),
-        tuple(name for name in before if name not in after),
-        tuple(name for name in after if name not in before),
-    )
-
-
-def difference(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
-    """What changed between two answers about `name`."""
-    kept = [{key: one[key] for key in one if key not in _ASIDE} for one in (old, new)]
+def difference(
+    name: str, old: Mapping[str, Any], new: Mapping[str, Any], aside: Sequence[str] = ()
+) -> Difference:
+    """What changed between two answers about `name`, but for the fields in `aside`."""
+    kept = [{key: one[key] for key in one if key not in aside} for one in (old, new)]
     changes = list(_changes("", *kept))
     return Difference(
         name,
-        tuple(one for one in changes if _is_figure(one) and not _is_part(one.path)),
+        tuple(one for one in changes if _is_figure(one)),
         tuple(one for one in changes if not _is_figure(one)),
-        _parts(changes),
         _cost(old, new),
     )
 
 
-def _answers(given: object, name: str) -> dict[str, Mapping[str, Any]]:
-    """The answers of a file by platform or workload."""
-    found = given.get("workloads", [given]) if isinstance(given, Mapping) else given
-    if isinstance(found, Sequence) and not isinstance(found, str):
-        keys = [_name(one) for one in found]
-        if keys and None not in keys and len(set(keys)) == len(keys):
-            return dict(zip((str(key) for key in keys), found, strict=True))
-    raise BadInput(
-        f"{name} holds no answer of trnsim plan, nor a decision of trnsim assess",
-        fix="write one with `trnsim plan train ... --json > FILE`",
-    )
-
-
-def _name(answer: object) -> str | None:
-    if not isinstance(answer, Mapping):
+def name_of(plain: object) -> str | None:
+    """What names an answer or a part of one, or None."""
+    if not isinstance(plain, Mapping):
         return None
-    found = answer.get("platform", answer.get("name"))
+    found = next((plain[key] for key in _NAMES if key in plain), None)
     return found if isinstance(found, str) else None
-
-
-def _kind(answers: Mapping[str, Mapping[str, Any]], name: str) -> str:
-    """The command that gave the answers."""
-    first = next(iter(answers.values()))
-    for kind, field in _KINDS.items():
-        if field in first:
-            return kind
-    raise BadInput(
-        f"{name}: no answer of a known command; legal: "
-        + ", ".join(f"{kind} (has {field})" for kind, field in _KINDS.items())
-    )
 
 
 def _changes(path: str, old: object, new: object) -> Iterator[Change]:
@@ -200,7 +118,7 @@ def _changed_interval(path: str, old: Any, new: Any) -> Iterator[Change]:
         return
     is_known = _is_interval(old) and _is_number(after) and _is_number(old["p10"])
     within = None
-    if is_known:  # months without an end have no P90
+    if is_known and (old["p90"] is None or _is_number(old["p90"])):  # months without an end: None
         within = bool(old["p10"] <= after) and (old["p90"] is None or bool(after <= old["p90"]))
     yield Change(path, before, after, within)
 
@@ -213,16 +131,10 @@ def _by_name(found: Any) -> dict[str, Any]:
     if all(isinstance(one, str) for one in found):
         halves = [one.partition(" = ") for one in found]
         return {name: value or "said" for name, _, value in halves}
-    names = [_name(one) for one in found]
+    names = [name_of(one) for one in found]
     is_named = None not in names and len(set(names)) == len(names)
     keys = names if is_named else range(len(found))
     return {str(key): one for key, one in zip(keys, found, strict=True)}
-
-
-def _parts(changes: Sequence[Change]) -> dict[str, float]:
-    """Seconds that each part of a time grew by, the largest change first."""
-    grown = {one.path: (one.new or 0.0) - (one.old or 0.0) for one in changes if _is_part(one.path)}
-    return dict(sorted(grown.items(), key=lambda part: -abs(part[1])))
 
 
 def _cost(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, float]:
@@ -231,8 +143,9 @@ def _cost(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, float]:
         total, time = (Change(key, _p50(old, key), _p50(new, key)).ratio for key in (cost, speed))
         count = Change("instances", old.get("instances", 1), new.get("instances", 1)).ratio
         if total and time and count:
-            factor = time**power
-            return {"price": total / (factor * count), "instances": count, "time": factor}
+            factor = time if power == 1 else 1 / time
+            if factor * count:
+                return {"price": total / (factor * count), "instances": count, "time": factor}
     return {}
 
 
@@ -250,13 +163,14 @@ def _is_list(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond floating point
+        return False
 
 
 def _is_figure(change: Change) -> bool:
     """Whether a change is one of what is predicted, rather than of what it is predicted from."""
     return change.within is not None or float in (type(change.old), type(change.new))
-
-
-def _is_part(path: str) -> bool:
-    return any(name in _PARTS for name in path.split(".")[:-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trnsim.cli.options import parser
-from trnsim.cli.plan import collective, diff, fleet, infer, layer, serve, train
+from trnsim.cli.plan import collective, fleet, infer, layer, serve, train
 
 app = parser(
     help="Estimate time and USD of training or serving a model, platform by platform.",
@@ -15,4 +15,3 @@ app.command("fleet")(fleet.fleet)
 app.command("infer")(infer.infer)
 app.command("collective")(collective.collective)
 app.command("layer")(layer.layer)
-app.command("diff")(diff.diff)

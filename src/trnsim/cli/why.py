@@ -1,0 +1,164 @@
+"""``trnsim why``: two answers, or an answer and a measured log, explained term by term."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from trnsim import files
+from trnsim.cli import COMMANDS
+from trnsim.cli import app as commands
+from trnsim.cli.options import AsJson, parser
+from trnsim.cli.terminal import echo
+from trnsim.cli.why_text import plain, text
+from trnsim.decide.pilot import logs
+from trnsim.decide.why import KINDS, answers, explain, with_logs
+from trnsim.errors import BadInput, EmulatorError
+from trnsim.formatting import clipped
+
+if TYPE_CHECKING:
+    from trnsim.decide.why import Given
+
+_STDIN: Final = "-"
+_PROGRAM: Final = "trnsim"
+_JSON: Final = "--json"
+_LENGTH: Final = 60
+_USAGE: Final[Any] = typer.BadParameter.__mro__[1]
+"""The parser's own error, which recent releases of typer carry inside them."""
+_FIX: Final = (
+    "name what a command wrote with --json, - for the standard input, a log, or quote a command: "
+    '"plan infer CONFIG.json --on trn2"'
+)
+_Given = "JSON of a command, - for stdin, a command in quotes, or a measured log."
+
+app = parser()
+
+
+@app.command("why")
+def why(
+    first: Annotated[str, typer.Argument(help=_Given, metavar="A")],
+    second: Annotated[str, typer.Argument(help="Likewise.", metavar="B")],
+    as_json: AsJson = False,
+) -> None:
+    """Say why two answers differ, term by term, the largest first.
+
+    A and B are each what compile, assess or plan infer, serve, train, layer or collective wrote
+    with --json; one of these commands in quotes, which is then run; or a log of vLLM's benchmark,
+    guidellm, torchtitan or NeMo, or in CSV, whose steps, TTFT or TPOT stand beside a plan's.
+
+    Two batch sizes: trnsim why "plan infer bert.json --on trn2" "plan infer bert.json --on trn2
+    --batch 8"
+
+    A compiled program beside a plan: trnsim why "compile bert.json --on trn2 --batch 8" plan.json
+
+    A plan beside what was measured: trnsim why plan.json bench.json
+    """
+    if first == second == _STDIN:
+        raise BadInput(
+            "A and B are both the standard input; legal: one of them",
+            fix="write the other answer to a file, and name that",
+        )
+    names = _name("A", first), _name("B", second)
+    found = explain(*with_logs(_given(names[0], first), _given(names[1], second), names), names)
+    if as_json:
+        echo(json.dumps(plain(found), indent=1))
+        return
+    echo(text(found, (clipped(first, _LENGTH * 2), clipped(second, _LENGTH * 2))))
+
+
+def _name(side: str, given: str) -> str:
+    """A side in messages."""
+    return f"{side} ({clipped(given, _LENGTH)})"
+
+
+def _given(name: str, given: str) -> Given:
+    """What a side is: answers, or a log.
+
+    Raises:
+        BadInput: it is neither.
+    """
+    if given == _STDIN:
+        return _of_json(name, files.parse_json(sys.stdin.buffer.read(), name, _FIX))
+    words = _words(name, given)
+    if words is not None:
+        return answers(_run(name, words), name, _options(words))
+    path = Path(given)
+    if path.suffix.lower() == ".csv":
+        return logs.read(path)
+    stored = files.read_bytes(path, _FIX)
+    if path.suffix.lower() == ".json" or stored.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        return _of_json(given, files.parse_json(stored, path, _FIX))
+    return logs.read(path)
+
+
+def _of_json(name: str, value: object) -> Given:
+    log = logs.of_json(name, value)
+    return answers(value, name) if log is None else log
+
+
+def _words(name: str, given: str) -> list[str] | None:
+    """The words of a command without the program's name; None for the name of a file.
+
+    Raises:
+        BadInput: it is a command that does not answer with a time.
+    """
+    first, *rest = given.split(maxsplit=1) or [""]
+    if not rest or (first != _PROGRAM and first not in COMMANDS):
+        return None
+    try:
+        words = shlex.split(given)
+    except ValueError as error:
+        raise BadInput(f"{name}: {error}", fix="close the quotes") from None
+    words = words[1:] if words[0] == _PROGRAM else words
+    if not any(words[: len(kind.split())] == kind.split() for kind in KINDS):
+        raise BadInput(
+            f"{name} is no command that answers with a time; legal: {', '.join(KINDS)}", fix=_FIX
+        )
+    return words
+
+
+def _run(name: str, words: list[str]) -> Any:
+    """The JSON that a command prints, run in this process.
+
+    Raises:
+        EmulatorError: its own, which also says whose it is.
+    """
+    given = words if _JSON in words else [*words, _JSON]
+    try:
+        with redirect_stdout(io.StringIO()) as printed:
+            commands(args=given, standalone_mode=False, prog_name=_PROGRAM)
+    except EmulatorError as error:
+        error.reason = f"{name}: {error.reason}"
+        raise
+    except _USAGE as error:
+        raise BadInput(
+            f"{name}: {error.format_message()}",
+            fix=f"trnsim {' '.join(words[:2]) if words[0] == 'plan' else words[0]} --help",
+        ) from None
+    except SystemExit as error:
+        raise BadInput(f"{name}: the command ended with status {error.code}") from error
+    return files.parse_json(printed.getvalue().encode(), name, "leave out what prints no JSON")
+
+
+def _options(words: list[str]) -> dict[str, str]:
+    """What a command was given, by option; a flag is given "yes", arguments are numbered."""
+    found: dict[str, str] = {}
+    name = ""
+    for word in words[2 if words[0] == "plan" else 1 :]:
+        if word.startswith("--"):
+            name, _, value = word.partition("=")
+            found[name] = value or "yes"
+            name = "" if value else name
+        elif name:
+            found[name], name = word, ""
+        else:
+            found[f"argument {sum(not one.startswith('-') for one in found) + 1}"] = word
+    found.pop(_JSON, None)
+    return found

@@ -1,0 +1,111 @@
+"""A measured log as an answer, whose times stand beside those of a plan of the same run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from trnsim.decide.pilot.logs.measured import Load, Measured, Training
+from trnsim.decide.why.answers import Answer
+from trnsim.decide.why.times import STEP, TPOT, TTFT, Time, Values
+from trnsim.errors import BadInput
+
+_AXES: Final = ("tensor", "pipeline", "data", "context")
+"""Axes of a layout whose product is the number of its ranks."""
+
+
+Given: TypeAlias = "Mapping[str, Answer] | Measured"
+"""Answers by name, or a log."""
+
+
+def with_logs(
+    old: Given, new: Given, names: tuple[str, str]
+) -> tuple[Mapping[str, Answer], Mapping[str, Answer]]:
+    """Both sides as answers, of which one may be a log.
+
+    Raises:
+        BadInput: both are logs, or there are several plans beside one.
+    """
+    if isinstance(old, Measured):
+        if isinstance(new, Measured):
+            raise BadInput(
+                f"{names[0]} and {names[1]} are measured logs, which have no parts; legal: one log",
+                fix="give a plan beside it; trnsim pilot read compares the logs of two sides",
+            )
+        return _beside(old, new, names[1]), new
+    if isinstance(new, Measured):
+        return old, _beside(new, old, names[0])
+    return old, new
+
+
+def _beside(log: Measured, plans: Mapping[str, Answer], name: str) -> Mapping[str, Answer]:
+    if len(plans) > 1:
+        raise BadInput(
+            f"{name} answers for {', '.join(plans)}; legal beside a log: one answer",
+            fix="name one platform with --on",
+        )
+    (plan,) = plans.values()
+    return {log.path: of_log(log, plan)}
+
+
+def of_log(log: Measured, plan: Answer) -> Answer:
+    """What the log says, beside a plan of the same run.
+
+    A log with rates alone has the step in which the plan's ranks make the plan's tokens.
+
+    Raises:
+        BadInput: the plan is of another kind of run, or of another batch.
+    """
+    run = log.run
+    if isinstance(run, Training):
+        found = _training(log, run, plan)
+        plain: dict[str, Any] = {}
+    else:
+        found = _load(run)
+        plain = {"output_tokens_per_s": run.output_tokens_per_s}
+        for name, values in (("ttft", run.ttft_s), ("tpot", run.tpot_s)):
+            plain |= {f"{name}_p{rank}_s": one for rank, one in values.items()}
+    return Answer(f"log ({log.format})", log.path, plain, found, is_measured=True)
+
+
+def _training(log: Measured, run: Training, plan: Answer) -> tuple[Time, ...]:
+    if plan.kind != "plan train":
+        raise BadInput(
+            f"{log.path} has steps of a training run, {plan.name} is of trnsim {plan.kind}; legal "
+            "beside it: an answer of trnsim plan train",
+            fix="plan the same run: trnsim plan train CONFIG.json --json",
+        )
+    layout = Values(plan.plain, plan.name).part("layout")
+    batch = layout.number("global_batch")
+    if run.sequences is not None and run.sequences != batch:
+        raise BadInput(
+            f"{log.path}: {run.sequences} sequences a step, and the plan has {batch:g}; legal: "
+            "equal",
+            fix=f"plan with --global-batch {run.sequences}",
+        )
+    step_s = run.step_s
+    if step_s is None:
+        step_s = _tokens(layout) / (run.tokens_per_s or math.inf)
+    return (Time(STEP, "train", step_s, is_measured=True),)
+
+
+def _tokens(layout: Values) -> float:
+    """Tokens of a step of one rank of the plan."""
+    ranks = math.prod(layout.number(axis) for axis in _AXES)
+    tokens = layout.number("global_batch") * layout.number("sequence")
+    if not ranks > 0:
+        raise BadInput(f"{layout.where} has {ranks:g} ranks; legal: from 1 on")
+    return tokens / ranks
+
+
+def _load(run: Load) -> tuple[Time, ...]:
+    found: Mapping[str, tuple[str, dict[int, float]]] = {
+        TTFT: ("prefill", run.ttft_s),
+        TPOT: ("decode", run.tpot_s),
+    }
+    return tuple(
+        Time(name, phase, values[50], is_measured=True)
+        for name, (phase, values) in found.items()
+        if values
+    )
