@@ -118,7 +118,7 @@ def outputs(text, folder):
     ("page", "number"),
     [
         *[(TUTORIAL, 10), (MODEL, 3), (RANKS, 3), (PRICES, 5)],
-        *[(FLEET, 2), (PLAN, 8), (DECIDE, 6), (PILOT, 3)],
+        *[(FLEET, 2), (PLAN, 10), (DECIDE, 6), (PILOT, 3)],
     ],
 )
 def test_a_tutorial_shows_what_its_commands_print(page, number, tmp_path):
