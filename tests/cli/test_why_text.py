@@ -70,7 +70,7 @@ def test_equal_answers_are_said_to_be():
     same = Explained(time(), time(), (Term("compute", 1e-3, 1e-3, 0.0),), (), ((), ()))
     assert "\n\ntrn2: nothing changed\n" in text(of(same), ("a", "b"))
     other = of(same, kinds=("compile", "plan train"))
-    assert "\n\ntrn2: step: 1 ms in both\n" in text(other, ("a", "b"))
+    assert "\n\ntrn2: equal in both: step 1 ms\n" in text(other, ("a", "b"))
 
 
 def test_sources_inputs_figures_and_cost_follow():

@@ -116,8 +116,9 @@ def _why(found: Why, *, is_one_command: bool) -> str:
 
 
 def _times(found: Why) -> list[str]:
-    """A table for each time; one line where an earlier one has the same terms."""
+    """A table for each time; a line where an earlier one has the same terms, one for all equal."""
     blocks: list[str] = []
+    equal: list[str] = []
     seen: dict[tuple[Term, ...], str] = {}
     for one in found.times:
         what = one.old.name
@@ -125,11 +126,13 @@ def _times(found: Why) -> list[str]:
             what = f"{one.old.name} of A, {one.new.name} of B"
         like = seen.setdefault(one.terms, what)
         if one.is_equal:
-            blocks.append(f"{found.name}: {what}: {seconds(one.old.p50_s)} in both")
+            equal.append(f"{what} {seconds(one.old.p50_s)}")
         elif like != what:
             blocks.append(f"{found.name}: {what}: as {like}")
         else:
             blocks.append("\n".join([f"{found.name}: {what}", *_time(one)]))
+    if equal:
+        blocks.append(f"{found.name}: equal in both: {', '.join(equal)}")
     return blocks
 
 

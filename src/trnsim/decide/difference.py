@@ -28,7 +28,9 @@ _COSTS: Final = (
 )
 """Figures of cost, the figure of speed that each depends on, and with which power."""
 _NAMES: Final = ("platform", "name", "target")
-"""Fields of which one names what an answer, or a part of one, is about."""
+"""Fields of which one names what an answer is about."""
+_PART_NAMES: Final = (*_NAMES, "instance")
+"""Likewise of a part of an answer, such as a candidate of a decision."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,11 @@ def difference(
     )
 
 
-def name_of(plain: object) -> str | None:
-    """What names an answer or a part of one, or None."""
+def name_of(plain: object, keys: Sequence[str] = _NAMES) -> str | None:
+    """What names an answer, or by other `keys` a part of one; None where nothing does."""
     if not isinstance(plain, Mapping):
         return None
-    found = next((plain[key] for key in _NAMES if key in plain), None)
+    found = next((plain[key] for key in keys if key in plain), None)
     return found if isinstance(found, str) else None
 
 
@@ -131,7 +133,7 @@ def _by_name(found: Any) -> dict[str, Any]:
     if all(isinstance(one, str) for one in found):
         halves = [one.partition(" = ") for one in found]
         return {name: value or "said" for name, _, value in halves}
-    names = [name_of(one) for one in found]
+    names = [name_of(one, _PART_NAMES) for one in found]
     is_named = None not in names and len(set(names)) == len(names)
     keys = names if is_named else range(len(found))
     return {str(key): one for key, one in zip(keys, found, strict=True)}

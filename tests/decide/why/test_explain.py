@@ -148,6 +148,19 @@ def test_workloads_of_a_decision_are_matched_by_name():
     assert not one.times
 
 
+def test_candidates_are_matched_by_instance_and_their_milliseconds_are_terms():
+    def decided(*ms):
+        made = [{"instance": name, "ms": {"KV": one}, "saving": one} for name, one in ms]
+        return {
+            "workloads": [{"name": "chat", "kind": "serve", "verdict": "go", "candidates": made}]
+        }
+
+    one = only(decided(("p5", 1.0), ("trn2", 2.0)), decided(("trn2", 3.0), ("p5", 1.0)))
+    changes = {time.new.name: time.terms[0].change_s for time in one.times}
+    assert changes == pytest.approx({"token on p5": 0.0, "token on trn2": 1e-3})
+    assert [each.path for each in one.figures] == ["candidates.trn2.saving"]
+
+
 @pytest.mark.parametrize("is_first", [False, True])
 def test_the_whole_difference_to_a_log_is_unexplained(is_first):
     plan = answers(serve(), "a.json")

@@ -36,7 +36,7 @@ def test_a_server_has_its_latencies_and_its_steps_of_which_the_last_is_the_princ
     found = times("plan serve", serve(), "a.json")
     assert [one.name for one in found] == ["TTFT", "TPOT", "prefill step", "decode step"]
     ttft, tpot, _, decode = found
-    assert ttft.parts_s == pytest.approx({"products": 0.03, "outside a median step": 0.02})
+    assert ttft.parts_s == pytest.approx({"products": 0.03, "waiting": 0.02})
     assert tpot.parts_s == pytest.approx(
         {"weights": 6e-3, "prompts of others": 4e-3, "median less mean": 1e-3}
     )

@@ -37,6 +37,8 @@ _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
     "plan collective": ("time_s", "latency_s", "bytes_s"),
 }
 """Fields of an answer that its times are read from."""
+_CANDIDATE_MS: Final = ".ms."
+"""Part of the path of what a decision's times are read from."""
 _INPUTS: Final[Mapping[str, tuple[str, ...]]] = {
     "chip": ("target", "platform"),
     "instance": ("instance",),
@@ -213,7 +215,8 @@ def why(old: Answer, new: Answer, names: tuple[str, str] = ("A", "B")) -> Why:
         covered = _COVERED.get(old.kind, ()) if found else ()
         whole = difference(name, old.plain, new.plain, (*_ASIDE, *covered))
         inputs = (*whole.causes, *_sizes(pairs), *_options(old, new, whole.causes))
-        return Why(name, found, inputs, whole.figures, whole.cost)
+        figures = tuple(one for one in whole.figures if not (found and _CANDIDATE_MS in one.path))
+        return Why(name, found, inputs, figures, whole.cost)
     if not found:
         raise BadInput(
             f"{names[0]} is of trnsim {old.kind} ({_told(old)}), {names[1]} of trnsim {new.kind} "

@@ -11,7 +11,8 @@
 | assess | the step, token or item of each candidate |
 
 Parts add up to the median. What those that an answer states leave over is a part of its own: of
-TPOT, the median less the mean that its parts are of; of TTFT, what is waited for besides a step.
+TPOT, the median less the mean that its parts are of; of TTFT, "waiting": what it is above the
+prefill step of median time, which is below 0 where its own prompts are the shorter ones.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ TTFT: Final = "TTFT"
 TPOT: Final = "TPOT"
 STEP: Final = "step"
 REST: Final = "in no part"
-_WAITING: Final = "outside a median step"
+_WAITING: Final = "waiting"
 _MEDIAN: Final = "median less mean"
 _S_PER_MS: Final = 1e-3
 _ROUNDING: Final = 1e-12
