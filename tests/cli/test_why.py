@@ -188,6 +188,7 @@ def test_a_file_that_is_not_there_is_named_with_what_may_be_given(folder):
     assert "cannot read infer" in refusal("infer config.json", folder / "1.json").reason
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
 @pytest.mark.parametrize("name", ["pipe", "pipe.json", "pipe.csv", "pipe.log"])
 def test_a_pipe_is_refused_and_not_waited_for(name, folder, tmp_path):
     os.mkfifo(tmp_path / name)
