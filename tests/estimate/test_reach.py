@@ -11,11 +11,11 @@ from trnsim.workload.operators import Pass, Phase
 
 @pytest.mark.parametrize("batch", [1, 8])
 def test_a_pass_among_the_rows_is_not_beyond_them(batch):
-    assert beyond(LLAMA, Pass(Phase.DECODE, batch, 1, 16383)) == ()
+    assert beyond(LLAMA, Pass(Phase.DECODE, batch, 1, 16383), 1) == ()
 
 
 def test_each_size_beyond_the_rows_is_told():
-    found = beyond(LLAMA, Pass(Phase.DECODE, 9, 1, 16384))
+    found = beyond(LLAMA, Pass(Phase.DECODE, 9, 1, 16384), 2)
     assert found == (
         "batch 9, where rows go from 1 to 8",
         "tokens of a sequence 16,385, where rows go from 256 to 16,384",
@@ -25,7 +25,7 @@ def test_each_size_beyond_the_rows_is_told():
 def test_a_model_of_another_width_is_told():
     (tower,) = LLAMA.towers
     small = replace(LLAMA, towers=(replace(tower, hidden=2048),))
-    assert "hidden size 2,048" in beyond(small, Pass(Phase.PREFILL, 1, 512))[0]
+    assert "hidden size 2,048" in beyond(small, Pass(Phase.PREFILL, 1, 512), 1)[0]
 
 
 def test_an_answer_says_it():
@@ -35,3 +35,7 @@ def test_an_answer_says_it():
 
 def test_every_phase_has_rows():
     assert set(ROWS) == set(Phase)
+
+
+def test_a_gpu_has_no_rows_by_family():
+    assert beyond(LLAMA, Pass(Phase.DECODE, 9, 1, 16384), 0) == ()

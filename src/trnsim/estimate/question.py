@@ -113,4 +113,6 @@ def answer(question: Question) -> Estimate:
         found = question.rank.trained(question.layered, question.given)
     else:
         found = question.rank.of(question.blocks, question.given)
-    return replace(found, extrapolations=beyond(question.model, question.given))
+    return replace(
+        found, extrapolations=beyond(question.model, question.given, question.machine.lnc)
+    )

@@ -41,12 +41,15 @@ ROWS: Final = {
 """By family; `make plans` compares them with the rows."""
 
 
-def beyond(model: Workload, given: Pass) -> tuple[str, ...]:
+def beyond(model: Workload, given: Pass, lnc: int) -> tuple[str, ...]:
     """In what a pass lies outside its family's rows, each in words.
 
-    A model that is read from its graph is of no family.
+    Args:
+        model: of a family; one that is read from its graph is of none.
+        given: the pass.
+        lnc: NeuronCores of a rank; 0 for a GPU, which has no rows by family.
     """
-    if not isinstance(model, Architecture):
+    if not isinstance(model, Architecture) or not lnc:
         return ()
     return tuple(_outside(model, given, ROWS[given.phase]))
 

@@ -159,6 +159,7 @@ def _basis(found: Sequence[Plan]) -> str:
             f"  {state}; {'; '.join(by_phase(report.times_sources(deployment)))}",
             f"  longest sequence {deployment.engine.max_model_len:,} tokens; start: {starts}",
         ]
+        lines += [f"  extrapolated: {one}" for one in report.extrapolations(deployment)]
         if deployment.machine.note:
             lines.append(f"  {deployment.machine.note}")
         if not e.is_met:

@@ -385,6 +385,7 @@ def _basis(found: Sequence[TrainingEstimate]) -> str:
     for label, e in zip(_labels(found), found, strict=True):
         state = "validated" if e.validated else "unvalidated"
         lines.append(f"{label}: {state}; {e.basis}; {'; '.join(by_phase(e.step.estimate.sources))}")
+        lines += [f"  extrapolated: {one}" for one in e.step.estimate.extrapolations]
         for name in e.assumed:
             seen.setdefault(name, []).append(label)
     lines.append("assumed:")

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -211,7 +211,7 @@ def _collective(one: Values) -> list[Time]:
 def _compile(one: Values) -> list[Time]:
     phase = one.plain.get("phase", "")
     found = _estimate("pass", phase if isinstance(phase, str) else "", one.part("estimate"))
-    return [Time(**{**vars(found), "sizes": _sizes(one)})]
+    return [replace(found, sizes=_sizes(one))]
 
 
 def _assess(one: Values) -> list[Time]:

@@ -175,6 +175,15 @@ def times_sources(found: Deployment) -> dict[str, str]:
     return found.steps.sources
 
 
+def extrapolations(deployment: Deployment) -> tuple[str, ...]:
+    """In what full steps lie outside the rows behind their times, prompts first."""
+    engine, steps = deployment.engine, deployment.steps
+    prompt = steps.prefill(1, engine.max_model_len, 0)
+    step = steps.decode(engine.max_num_seqs, engine.max_model_len)
+    told = [("prompts", prompt), ("steps", step)]
+    return tuple(f"{name}: {one}" for name, found in told for one in found.extrapolations)
+
+
 def idle(plan: Plan) -> int:
     """Replicas that had no request."""
     return sum(not one.busy_s for one in plan.served.outcome.replicas)

@@ -169,7 +169,7 @@ class Steps:
             errors = {name: factor * error_s for name, error_s in found.errors_s.items()}
             found = replace(found.plus(_DRAFT, draft_s), errors_s=errors)
         found = found.plus(HOST, self.host_s, source=HOST, spread=self.host_spread)
-        return replace(found, extrapolations=beyond(self.model, given))
+        return replace(found, extrapolations=beyond(self.model, given, self.machine.lnc))
 
     def _blocks(self, model: Architecture, given: Pass) -> list[Block]:
         return [self._loaded(one, given) for one in blocks(model, given, self.split)]

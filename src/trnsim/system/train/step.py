@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.estimate.choice import bytes_per_s, layer_times
 from trnsim.estimate.estimate import EXCHANGES, HOST, Estimate
+from trnsim.estimate.reach import beyond
 from trnsim.estimate.times import Sources
 from trnsim.facts import Interval, assumed
 from trnsim.place.links.exchange import BANDWIDTHS
@@ -22,7 +23,7 @@ from trnsim.system.train import memory, pipeline
 from trnsim.system.train.exchanges import exchanges
 from trnsim.system.train.layout import check
 from trnsim.system.train.memory import WEIGHT_BYTES, StageMemory
-from trnsim.system.train.stages import all_parts, chunks
+from trnsim.system.train.stages import a_pass, all_parts, chunks
 from trnsim.system.train.work import GRADIENT_BYTES, Passes, Work, passes, shared_s
 from trnsim.workload.gradients import optimizer
 from trnsim.workload.operators import Pass, Phase
@@ -176,7 +177,12 @@ class Steps:
             HOST: float(_HOST_S),
         }
         widest = max((one for chunk in worked for one in chunk), key=lambda one: one.spread)
-        found = Estimate(parts_s, _errors(parts_s, widest), _sources(made, worked))
+        found = Estimate(
+            parts_s,
+            _errors(parts_s, widest),
+            _sources(made, worked),
+            extrapolations=beyond(self.model, a_pass(layout), self.machine.lnc),
+        )
         flop = self.flop(layout)
         peak = self.machine.peak(layout.dtype) * self.machine.chips
         return Step(
