@@ -1,6 +1,6 @@
 """`make agree`: 20 models, whether every command that can be asked the same says the same.
 
-usage: agree.py [--only WORD] [--chips trn1,trn2]
+usage: agree.py [--only WORD] [--chips trn1,trn2] [--jobs N]
 
 Each model is encoded, or its prompt and steps of 1 and of 32 sequences are taken, and trained where
 one chip's program of it is small; on four chips. `trnsim compile` is asked with the model's graph,
@@ -14,8 +14,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 import zlib
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from asking import Answer, Case, faults, plans, told
@@ -133,16 +133,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="")
     parser.add_argument("--chips", default=",".join(CHIPS))
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     given = parser.parse_args()
     chosen = [one for one in cases(given.chips.split(",")) if given.only in one.text]
     wrong, compared = [], 0
-    for number, one in enumerate(chosen, 1):
-        started = time.monotonic()
-        found = asked_of(one)
-        compared += bool(found["count"])
-        wrong += [f"{one.text}: {fault}" for fault in found["faults"]]
-        spent = time.monotonic() - started
-        print(f"{number}/{len(chosen)} {one.text}: {found['told']} [{spent:.0f} s]", flush=True)
+    with ProcessPoolExecutor(given.jobs) as pool:
+        for number, (one, found) in enumerate(
+            zip(chosen, pool.map(asked_of, chosen), strict=True), 1
+        ):
+            compared += bool(found["count"])
+            wrong += [f"{one.text}: {fault}" for fault in found["faults"]]
+            print(f"{number}/{len(chosen)} {one.text}: {found['told']}", flush=True)
     print(f"{compared} of {len(chosen)} cases compared, {len(wrong)} faults")
     print("\n".join(wrong))
     return bool(wrong)
