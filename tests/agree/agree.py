@@ -124,7 +124,8 @@ def asked_of(one):
         made = {"faults": [], "told": f"does not fit: {error.reason.splitlines()[0]}", "count": 0}
     except EmulatorError as error:
         made = {"faults": [str(error).splitlines()[0]], "told": "", "count": 0}
-    write(path, json.dumps(made), parents=True)
+    if not made["faults"]:  # what was wrong is asked again
+        write(path, json.dumps(made), parents=True)
     return made
 
 
