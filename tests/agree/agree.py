@@ -23,6 +23,7 @@ from asking import Answer, Case, faults, plans, told
 from trnsim.errors import EmulatorError, OutOfMemory
 from trnsim.files import write
 from trnsim.lower import cache
+from trnsim.place.machine import machine
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "build" / "agree"
@@ -54,7 +55,7 @@ DECODERS = {
     "GPT3-23B": 8,
     "GPT3-46B": 32,
 }
-"""Ranks of a layer."""
+"""Ranks of a layer, or all that an instance has."""
 TRAINED = {
     "bert-base-uncased": "BertForMaskedLM",
     "bert-large-uncased": "BertForMaskedLM",
@@ -73,9 +74,10 @@ def cases(chips):
             yield case(name, chip, "encode", 8, sequence, has_text=sequence > 1)
     for name, ranks in DECODERS.items():
         for chip in chips:
-            yield case(name, chip, "prefill", 1, PROMPT, ranks)
+            shared = min(ranks, machine(chip).ranks)
+            yield case(name, chip, "prefill", 1, PROMPT, shared)
             for batch in (1, 32):
-                yield case(name, chip, "decode", batch, KEYS, ranks)
+                yield case(name, chip, "decode", batch, KEYS, shared)
     for name, loss in TRAINED.items():
         for chip in chips:
             yield case(name, chip, "train", 1, 128, loss=loss)
