@@ -55,7 +55,7 @@ DECODERS = {
     "GPT3-23B": 8,
     "GPT3-46B": 32,
 }
-"""Ranks of a layer, or all that an instance has."""
+"""Ranks of a layer, or a power of two that an instance has."""
 TRAINED = {
     "bert-base-uncased": "BertForMaskedLM",
     "bert-large-uncased": "BertForMaskedLM",
@@ -74,7 +74,7 @@ def cases(chips):
             yield case(name, chip, "encode", 8, sequence, has_text=sequence > 1)
     for name, ranks in DECODERS.items():
         for chip in chips:
-            shared = min(ranks, machine(chip).ranks)
+            shared = 1 << (min(ranks, machine(chip).ranks).bit_length() - 1)  # heads divide by it
             yield case(name, chip, "prefill", 1, PROMPT, shared)
             for batch in (1, 32):
                 yield case(name, chip, "decode", batch, KEYS, shared)

@@ -12,6 +12,8 @@ transformers = pytest.importorskip("transformers", reason="make clients installs
 
 from trnsim.cli import app
 from trnsim.errors import BadInput
+from trnsim.system.infer.estimate import estimate as infer
+from trnsim.system.infer.parts import Asked
 from trnsim.torch.models import ModelShape, attending, model_graph
 from trnsim.torch.models.config import config_of
 from trnsim.torch.models.model_graph import build
@@ -241,7 +243,7 @@ def run(path, *options):
     return CliRunner().invoke(app, ["compile", str(path), "--on", "trn2", *options])
 
 
-def test_the_command_answers_in_ten_lines(tmp_path):
+def test_the_command_answers_in_a_dozen_lines(tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(LLAMA))
     done = run(path, "--batch", "2", "--past", "31", "--tp", "2", "--report", tmp_path / "out")
@@ -250,15 +252,32 @@ def test_the_command_answers_in_ten_lines(tmp_path):
     assert lines[0] == (
         "llama (config.json), decode, batch 2, 31 keys in the cache, one of 2 ranks on trn2 (LNC=2)"
     )
-    assert [line.split()[0] for line in lines[1:10]] == [
-        *("time", "bound", "use", "program", "modules"),
+    assert [line.split()[0] for line in lines[1:12]] == [
+        *("time", "parts", "from", "bound", "use", "program", "modules"),
         *("operations", "exchanges", "memory", "missing"),
     ]
-    (note,) = lines[10:]
+    (note,) = lines[12:]
     assert note.startswith("  note        both cores do all of: ")
-    assert "model.model.layers." in lines[5]
-    assert "5 all-reduce, 1 all-gather over 2 ranks" in lines[7]
+    assert "few constants of decode" in lines[3]
+    assert "model.model.layers." in lines[7]
+    assert "5 all-reduce, 1 all-gather over 2 ranks" in lines[9]
     assert (tmp_path / "out" / "config-trn2.txt").read_text().startswith("\n".join(lines))
+
+
+def test_the_command_and_a_plan_say_the_same_in_any_dtype(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(BERT))
+    times = {}
+    for words in ((), ("--dtype", "float32"), ("--dtype", "float32", "--flags", "--auto-cast=all")):
+        done = CliRunner().invoke(
+            app, ["compile", str(path), "--on", "trn1", "--sequence", "8", "--json", *words]
+        )
+        times[words] = json.loads(done.stdout)["estimate"]["p50_s"]
+    asked = Asked(1, 8)
+    plain, single = (infer(path, "trn1", asked, cores=1, dtype=one) for one in ("bf16", "fp32"))
+    assert list(times.values()) == pytest.approx(
+        [plain.estimate.time_s, single.estimate.time_s, plain.estimate.time_s]
+    )
 
 
 def test_the_command_finds_the_phase(tmp_path):

@@ -26,6 +26,7 @@ from trnsim.workload.operators import Pass, Phase, Split
 
 _DECODERS: Final = ("ForCausalLM", "LMHeadModel")
 _DTYPE_KEYS: Final = ("dtype", "torch_dtype")
+_CAST: Final = "bfloat16"
 _SHORT: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
@@ -43,16 +44,20 @@ def _asks(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine, bool]
     """The same pass as a question to plans; None for a model that they have no formula for."""
     kept = {key: one for key, one in read_values(path).items() if key not in _DTYPE_KEYS}
     try:
-        model = workload_of({**kept, "torch_dtype": dtype}, str(path))
+        plain, cast = (
+            workload_of({**kept, "torch_dtype": name}, str(path)) for name in (dtype, _CAST)
+        )
     except (BadInput, NotModelled):
         return None
-    images = isinstance(model, Architecture) and all(tower.tokens for tower in model.towers)
+    images = isinstance(plain, Architecture) and all(tower.tokens for tower in plain.towers)
     tokens = 1 if images else shape.tokens
     given = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
+    split = Split(tensor=shape.ranks)
 
     def ask(machine: Machine, is_cast: bool) -> Question:
-        name = "bf16" if is_cast else _SHORT[dtype]
-        return Question(model, given, machine, Split(tensor=shape.ranks), name)
+        if is_cast:  # weights ahead of time
+            return Question(cast, given, machine, split, _SHORT[_CAST])
+        return Question(plain, given, machine, split, _SHORT[dtype])
 
     return ask
 
