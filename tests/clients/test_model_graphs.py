@@ -266,7 +266,7 @@ def test_the_command_answers_in_a_dozen_lines(tmp_path):
 
 def test_the_command_and_a_plan_say_the_same_in_any_dtype(tmp_path):
     path = tmp_path / "config.json"
-    path.write_text(json.dumps(BERT))
+    path.write_text(json.dumps({**BERT, "max_position_embeddings": 16}))
     times = {}
     for words in ((), ("--dtype", "float32"), ("--dtype", "float32", "--flags", "--auto-cast=all")):
         done = CliRunner().invoke(
@@ -278,6 +278,15 @@ def test_the_command_and_a_plan_say_the_same_in_any_dtype(tmp_path):
     assert list(times.values()) == pytest.approx(
         [plain.estimate.time_s, single.estimate.time_s, plain.estimate.time_s]
     )
+
+
+def test_what_plans_lack_of_a_model_is_said_beside_its_programs_time(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(BERT))
+    lines = run(path, "--sequence", "8").output.splitlines()
+    assert lines[3].startswith("  from        instructions of its program")
+    assert "plans cannot be asked" in lines[3]
+    assert "key 'max_position_embeddings' is missing" in lines[3]
 
 
 def test_the_command_finds_the_phase(tmp_path):

@@ -15,6 +15,7 @@ from trnsim.estimate.estimate import Estimate
 from trnsim.fabric.collective_time import collective_time
 from trnsim.graph import Graph
 from trnsim.lower import Exchange
+from trnsim.place.machine import machine
 from trnsim.profile.units import bytes_text, percent_text, time_text
 from trnsim.workload.operators import WHOLE, Pass, Phase
 
@@ -135,7 +136,9 @@ def test_a_graph_without_a_formula_takes_its_programs_time():
 def planned(time_s):
     """A subject for which plans tell that it takes `time_s`, whatever it is."""
     given = Pass(Phase.ENCODE, 1, 16)
-    question = SimpleNamespace(model=None, given=given, rank=Told(time_s), blocks=(), split=WHOLE)
+    question = SimpleNamespace(
+        machine=machine("trn2"), model=None, given=given, rank=Told(time_s), blocks=(), split=WHOLE
+    )
     return Subject("it", product(16, 32), ask=lambda *_: question)
 
 

@@ -93,12 +93,14 @@ class Subject:
         items: what a step makes, such as 8 tokens; ("", 0) if it is not said.
         ask: the same pass as a question to plans on a machine, and whether its products are cast;
             None for a graph that plans cannot be asked for.
+        unasked: why plans cannot be asked, where a model might have been.
     """
 
     title: str
     made: ModelGraph
     items: tuple[str, int] = ("", 0)
     ask: Callable[[Machine, bool], Question] | None = None
+    unasked: str = ""
 
 
 @dataclass(frozen=True)
@@ -278,6 +280,8 @@ class Answer:
     def _sources(self) -> list[str]:
         found = self.estimate
         beyond = [f"extrapolated: {one}" for one in found.extrapolations]
+        if self.subject.unasked:
+            beyond.append(f"plans cannot be asked: {self.subject.unasked}")
         return [*dict.fromkeys(found.sources.values()), *beyond, *found.conditions]
 
     def _rate(self) -> str:

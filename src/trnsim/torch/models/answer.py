@@ -37,18 +37,21 @@ def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject
         BadInput: for what is no configuration, or a shape that it does not have.
     """
     made = of_model(read_config(path), path.name, shape, dtype)
-    return replace(made, ask=_asks(path, shape, dtype))
-
-
-def _asks(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine, bool], Question] | None:
-    """The same pass as a question to plans; None for a model that they have no formula for."""
-    kept = {key: one for key, one in read_values(path).items() if key not in _DTYPE_KEYS}
     try:
-        plain, cast = (
-            workload_of({**kept, "torch_dtype": name}, str(path)) for name in (dtype, _CAST)
-        )
-    except (BadInput, NotModelled):
-        return None
+        return replace(made, ask=_asks(path, shape, dtype))
+    except (BadInput, NotModelled) as error:
+        return replace(made, unasked=error.reason.splitlines()[0])
+
+
+def _asks(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine, bool], Question]:
+    """The same pass as a question to plans.
+
+    Raises:
+        BadInput: they read less of the configuration than transformers does.
+        NotModelled: they have no formula.
+    """
+    kept = {key: one for key, one in read_values(path).items() if key not in _DTYPE_KEYS}
+    plain, cast = (workload_of({**kept, "torch_dtype": name}, str(path)) for name in (dtype, _CAST))
     images = isinstance(plain, Architecture) and all(tower.tokens for tower in plain.towers)
     tokens = 1 if images else shape.tokens
     given = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
