@@ -156,10 +156,11 @@ class Answer:
     @cached_property
     def whole(self) -> Whole:
         """Its programs, whose parts are scaled to the time."""
+        likely_s = self.estimate.at("p10"), self.estimate.at("p90")
         if self.planned is None:
-            return self.alone
+            return replace(self.alone, likely_s=likely_s)
         said = f"by itself {time_text(self.alone.time_s)}; its parts are scaled by {self.scale:.3g}"
-        return self.alone.scaled(self.scale, said)
+        return replace(self.alone.scaled(self.scale, said), likely_s=likely_s)
 
     @cached_property
     def added_s(self) -> float:

@@ -65,6 +65,7 @@ class Whole:
         compiled: how many of these were.
         shares: what operations take, in the model's order.
         said: why parts of it are kernels one after another.
+        likely_s: P10 and P90 of its time; none where nobody told them.
     """
 
     launch_s: float
@@ -81,6 +82,7 @@ class Whole:
     compiled: int
     shares: tuple[Share, ...]
     said: tuple[str, ...] = ()
+    likely_s: tuple[float, ...] = ()
 
     @property
     def time_s(self) -> float:
@@ -143,6 +145,7 @@ class Whole:
             "engines": _engines(self.shares),
             "traffic": _traffic(self.shares),
             "said": list(self.said),
+            "likely_ns": [_ns(one) for one in self.likely_s],
         }
 
 

@@ -27,7 +27,8 @@ function showModel() {
 /** @param {Model} model */
 function timeWords(model) {
   const exchanges = model.exchanges_ns ? `, ${short(model.exchanges_ns)} exchanges` : "";
-  return `${short(model.device_ns)} on the device${exchanges}, ${short(model.launch_ns)} launch`;
+  const likely = model.likely_ns?.length ? `P10 to P90 ${model.likely_ns.map(short).join(" to ")}; ` : "";
+  return `${likely}${short(model.device_ns)} on the device${exchanges}, ${short(model.launch_ns)} launch`;
 }
 
 /** @param {Model} model */

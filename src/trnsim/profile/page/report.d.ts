@@ -21,6 +21,7 @@ interface Profile {
 /** What stands above the program of a model (trnsim.profile.analysis.whole). */
 interface Model {
   time_ns: number; launch_ns: number; device_ns: number; exchanges_ns: number; bound_ns: number;
+  likely_ns?: number[];
   binds: "products" | "HBM" | "links"; flop: number; hbm_bytes: number; mfu: number; mbu: number;
   programs: number; layers: number; compiled: number; said: string[];
   modules: ModelRow[]; operations: ModelRow[];
