@@ -10,7 +10,7 @@ from trnsim import arch
 from trnsim.compiler.ncc.refusals import CompilerRefusal
 from trnsim.device.answer import Subject, answer, exchange_time
 from trnsim.device.fallback_policy import state
-from trnsim.errors import NotModelled, OutOfMemory
+from trnsim.errors import BadInput, NotModelled, OutOfMemory
 from trnsim.estimate.estimate import Estimate
 from trnsim.fabric.collective_time import collective_time
 from trnsim.graph import Graph
@@ -190,3 +190,20 @@ def test_exchanges_are_summed_by_kind_and_ranks_in_json():
     assert some.as_dict()["exchanges"] == [
         {"name": "all_reduce over 2 ranks", "count": 3, "bytes": 32, "time_s": 4.0}
     ]
+
+
+def test_a_pass_that_plans_refuse_takes_its_programs_time_and_says_why():
+    def refuse(*_):
+        raise BadInput("a group of ranks lies on several inf2.48xlarge, which have no EFA")
+
+    found = answer(Subject("it", product(16, 32), ask=refuse), "trn2", lnc=1)
+    assert found.planned is None
+    assert found.time_s == pytest.approx(found.alone.time_s)
+    assert "plans cannot be asked: a group of ranks lies on several inf2.48xlarge" in found.text()
+
+
+def test_a_scaled_program_says_what_it_takes_by_itself():
+    found = answer(planned(1e-3), "trn2", lnc=1)
+    assert f"{time_text(found.alone.time_s)} by itself" in found.text()
+    assert 1e-3 / found.alone.time_s == pytest.approx(found.scale)
+    assert "by itself" not in answer(Subject("it", product(16, 32)), "trn2", lnc=1).text()

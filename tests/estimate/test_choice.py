@@ -139,6 +139,15 @@ def test_constants_of_another_chip_are_assumed():
     assert "part of the memory's bandwidth" in choice.facts(rank("h200"), Phase.DECODE)
 
 
+def test_a_half_of_a_prompt_on_trainium2_is_of_its_own_rows():
+    own = choice.facts(TRN2, Phase.PREFILL)
+    assert float(own[choice.HALF]) == float(constants.KERNEL_PROMPTS.half_s)
+    assert own[choice.HALF].provenance.kind is Evidence.DERIVED
+    assert own[choice.PRODUCTS].provenance.kind is Evidence.ASSUMED
+    carried = choice.facts(rank("trainium3", 2), Phase.PREFILL)
+    assert carried[choice.HALF].provenance.kind is Evidence.ASSUMED
+
+
 @pytest.mark.parametrize("is_denoiser", [False, True])
 @pytest.mark.parametrize(("machine", "is_neuron"), [(TRN1, True), (TRN2, True), (H100, False)])
 def test_a_graphs_call_takes_a_time_on_neuron_alone(machine, is_neuron, is_denoiser):

@@ -168,3 +168,12 @@ def test_attention_of_prompts_in_one_kernel_takes_the_scores_that_no_mask_discar
     assert found["scores"] == pytest.approx(seen(block) * 3e-11)
     assert apart["products"] - found["products"] == pytest.approx(met / 40e12)
     assert apart["elements"] - found["elements"] == pytest.approx(scored * 1e-11)
+
+
+def test_gradients_of_one_kernels_attention_take_twice_its_scores_and_no_products():
+    given = Pass(Phase.PREFILL, 2, 512)
+    block = layer(LLAMA, given)
+    kernel = replace(FORM, kernel_score_s=3e-11)
+    ahead, back = kernel.of(block, given).parts_s, kernel.backward(block, given).parts_s
+    assert back["scores"] == pytest.approx(2 * ahead["scores"])
+    assert back["products"] == pytest.approx(2 * ahead["products"])

@@ -94,8 +94,7 @@ def compile_model(
 
     The model is an exported program; a config.json, as it lies beside a model's weights, of which
     transformers builds one rank's graph in one phase on the meta device; or a Python file: what it
-    names model, on what it names args; or a program of JAX. Nothing is computed, so the weights may
-    be any, or none.
+    names model, on what it names args; or a program of JAX. Nothing is computed: any weights do.
 
     To export a model: torch.export.save(torch.export.export(model.eval(), (x,)), "model.pt2").
     Shapes are those of x; another batch size is another program. Of a function of JAX, save the
@@ -110,30 +109,34 @@ def compile_model(
     trnsim compile step.jax --weights params --report out
     """
     folder, name = _place(report, model)
-    if folder is not None:
-        check_folder(folder)
     _import_all(modules or [])
     asked = Flags.parse(flags, "--flags", Flags.of_environment())
     chips = [arch.target(name.strip()).name for name in on.split(",")]
+    sizes = batch, sequence, past, tp
+    show = _nothing if as_json else echo
     found: list[Any] = []
     with progress() as tell:
         tell(model.name)
-        sizes = batch, sequence, past, tp
         subject, answer = _asked(model, sizes, phase, dtype, weights or [])
         for chip in chips:
-            where = f"{model.name} for {chip}"
-            tell(where)
-            searching = partial(_tell_of, tell, where)
-            found.append(answer(subject, chip, asked, lnc, searching))
-            if not as_json:
-                echo(f"{found[-1].text()}\n")
+            tell(where := f"{model.name} for {chip}")
+            found.append(answer(subject, chip, asked, lnc, partial(_tell_of, tell, where)))
+            show(f"{found[-1].text()}\n")
         if folder is not None:
-            files = _write(found, folder, name, tell)
-            if not as_json:
-                echo("\n".join(f"  {kind:<8}{path}" for kind, path in files))
+            show(
+                "\n".join(f"  {kind:<8}{path}" for kind, path in _write(found, folder, name, tell))
+            )
     if as_json:
-        plain = [{**one.as_dict(), **_sizes(model, sizes, phase, dtype)} for one in found]
-        echo(json.dumps(plain[0] if len(plain) == 1 else plain, indent=1))
+        echo(_json([{**one.as_dict(), **_sizes(model, sizes, phase, dtype)} for one in found]))
+
+
+def _json(answers: list[dict[str, Any]]) -> str:
+    """One answer as an object, several as a list."""
+    return json.dumps(answers[0] if len(answers) == 1 else answers, indent=1)
+
+
+def _nothing(_: str) -> None:
+    """Print nothing: with --json the answer stands alone."""
 
 
 def _tell_of(tell: Callable[[str], None], where: str, what: str) -> None:
@@ -141,10 +144,13 @@ def _tell_of(tell: Callable[[str], None], where: str, what: str) -> None:
 
 
 def _place(report: Path | None, model: Path) -> tuple[Path | None, str]:
-    """The folder of a report, and the name of its files."""
+    """The folder of a report, which can be written to, and the name of its files."""
+    folder, name = report, model.stem
     if report is not None and report.suffix.lower() == ".html" and not report.is_dir():
-        return report.parent, report.stem
-    return report, model.stem
+        folder, name = report.parent, report.stem
+    if folder is not None:
+        check_folder(folder)
+    return folder, name
 
 
 def _is_of_jax(model: Path) -> bool:

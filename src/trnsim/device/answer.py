@@ -25,7 +25,7 @@ from trnsim.compiler.shown import shown
 from trnsim.device.collective_log import kind_of
 from trnsim.device.device_core import DeviceCore, compiled_cores, device_core, device_text
 from trnsim.device.fallback_policy import state
-from trnsim.errors import NotModelled, OutOfMemory
+from trnsim.errors import BadInput, NotModelled, OutOfMemory
 from trnsim.estimate.estimate import EXCHANGES, QUANTILES, Estimate
 from trnsim.estimate.program import bounded, of_program
 from trnsim.estimate.question import Question
@@ -115,6 +115,7 @@ class Answer:
         plan: HBM over time.
         said: what AWS's compiler refuses of it, and flags that have no effect.
         planned: the time that plans tell of it; None where they cannot be asked.
+        unasked: why they cannot, where they might have been.
     """
 
     subject: Subject
@@ -124,6 +125,7 @@ class Answer:
     plan: MemoryPlan
     said: tuple[str, ...] = ()
     planned: Estimate | None = None
+    unasked: str = ""
 
     @property
     def title(self) -> str:
@@ -281,8 +283,8 @@ class Answer:
     def _sources(self) -> list[str]:
         found = self.estimate
         beyond = [f"extrapolated: {one}" for one in found.extrapolations]
-        if self.subject.unasked:
-            beyond.append(f"plans cannot be asked: {self.subject.unasked}")
+        if self.unasked:
+            beyond.append(f"plans cannot be asked: {self.unasked}")
         return [*dict.fromkeys(found.sources.values()), *beyond, *found.conditions]
 
     def _rate(self) -> str:
@@ -317,13 +319,16 @@ class Answer:
         words = (
             f"{count_text(made.instructions)} instructions for "
             f"{count_text(len(self.subject.made.operators))} operators, "
-            f"{time_text(made.device_time_s)} by itself"
+            f"{time_text(made.device_time_s)}"
         )
         several = f"; {made.programs} programs" if made.programs > 1 else ""
         few = f"; {made.compiled} of {made.layers} equal layers compiled" if made.layers else ""
         scaled = ""
         if self.planned is not None:
-            scaled = f"; the parts below are scaled by {self.scale:.3g} to the time"
+            scaled = (
+                f"; with launch and exchanges {time_text(self.alone.time_s)} by itself: the parts "
+                f"below are scaled by {self.scale:.3g} to the time"
+            )
         return words + several + few + scaled
 
     def _operations(self) -> str:
@@ -337,10 +342,11 @@ class Answer:
         number: Counter[str] = Counter()
         for exchange, _ in self.exchanges:
             number[exchange.kind.replace("_", "-")] += 1
-        total_s = self.added_s + self.program.exchanged_s
+        total_s = self.scale * (self.added_s + self.program.exchanged_s)
         words = ", ".join(f"{count} {kind}" for kind, count in number.items())
         ranks = self.exchanges[0][0].ranks
-        hidden = f", {time_text(self.exposed_s)} of it exposed" if self.program.exchanged_s else ""
+        exposed = time_text(self.scale * self.exposed_s)
+        hidden = f", {exposed} of it exposed" if self.program.exchanged_s else ""
         return f"{words} over {ranks} ranks, {time_text(total_s)}{hidden}"
 
     def _memory(self) -> str:
@@ -396,21 +402,26 @@ def answer(
     many = [Refusal(code, what) for code, what in instructions_refused(program.instructions)]
     require_accepted(many, is_strict=is_strict)
     said = (*flags.said, *map(str, (*found, *many)))
-    planned = _planned(subject, target, cores, flags)
+    planned, unasked = _planned(subject, target, cores, flags)
     least_s = sum(found.least_s for found in times)
-    return Answer(subject, program, timed, least_s, plan, said, planned)
+    return Answer(subject, program, timed, least_s, plan, said, planned, unasked)
 
 
-def _planned(subject: Subject, target: str, cores: int, flags: Flags) -> Estimate | None:
-    """The time that plans tell of the same pass; None where they cannot be asked."""
+def _planned(
+    subject: Subject, target: str, cores: int, flags: Flags
+) -> tuple[Estimate | None, str]:
+    """The time that plans tell of the same pass, or why they cannot be asked."""
     if subject.ask is None:
-        return None
+        return None, subject.unasked
     where = machine(target, lnc=cores)
-    question = subject.ask(where, flags.auto_cast != "none")
-    found = ask(question)
+    try:
+        question = subject.ask(where, flags.auto_cast != "none")
+        found = ask(question)
+    except (BadInput, NotModelled) as error:
+        return None, error.reason.splitlines()[0]
     if question.split.ranks == 1:
-        return found
-    return replace(found, conditions=(f"ranks are those of {where.instance.name}",))
+        return found, ""
+    return replace(found, conditions=(f"ranks are those of {where.instance.name}",)), ""
 
 
 def exchange_time(exchange: Exchange, target: str, lnc: int) -> CollectiveTime:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trnsim.workload.operators import Block, Pass
 
 PRODUCTS: Final = "part of the peak that products reach"
+HALF: Final = "half a layer s"
 _EIGHT_BITS: Final = ("fp8", "fp8_e4", "mxfp8", "cfp8")
 _LANES: Final = 128
 """Of the Vector Engine: one for each partition (trainium_inferentia2_arch.rst)."""
@@ -133,7 +134,6 @@ class Scaled:
             found,
             time_s=factor * found.time_s,
             parts_s=parts,
-            spread=found.spread,
             source=self.source,
         )
 
@@ -179,12 +179,16 @@ def facts(machine: Ranks, phase: Phase) -> dict[str, Rate]:
     own = {
         PRODUCTS: found.products,
         "HBM bytes/s of a NeuronCore-v2": found.bytes_per_s,
-        "half a layer s": found.half_s,
+        HALF: found.half_s,
     }
     if target is not None and target.is_fitted:
         return own
     why = "extrapolated from Trn1 and Inf2"
-    return {name: assumed(fact, f"{why}: {fact.provenance.source}") for name, fact in own.items()}
+    carried = {
+        name: assumed(fact, f"{why}: {fact.provenance.source}") for name, fact in own.items()
+    }
+    is_of_halves = found is constants.KERNEL_PROMPTS and target is not None and target.validated
+    return {**carried, HALF: own[HALF]} if is_of_halves else carried
 
 
 def shared_spread(chip: Accelerator, phase: str) -> float:

@@ -122,7 +122,7 @@ class FewConstants:
     ) -> LayerTime:
         half_s = self.fixed_s / _HALVES + given.batch * self.sequence_s
         if self.kernel_score_s:
-            flop -= sum(one.flop for one in block.products if one.name in _MET)
+            flop -= passes * sum(one.flop for one in block.products if one.name in _MET)
         products_s, weights_s = flop / self.flop_per_s, weights / self.bytes_per_s
         elements_s = passes * self._elements_s(block, given)
         if self.is_beside:

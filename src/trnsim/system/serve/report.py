@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from trnsim.estimate.choice import facts as layer_facts
+from trnsim.estimate.reach import beyond
 from trnsim.facts import Evidence, Interval
 from trnsim.system.serve.constants import COMPILE_LAYER_S, LOAD_BYTES_PER_S, host_s
-from trnsim.workload.operators import Phase
+from trnsim.workload.operators import Pass, Phase
 
 if TYPE_CHECKING:
     from trnsim.facts import Rate
@@ -177,11 +178,17 @@ def times_sources(found: Deployment) -> dict[str, str]:
 
 def extrapolations(deployment: Deployment) -> tuple[str, ...]:
     """In what full steps lie outside the rows behind their times, prompts first."""
-    engine, steps = deployment.engine, deployment.steps
-    prompt = steps.prefill(1, engine.max_model_len, 0)
-    step = steps.decode(engine.max_num_seqs, engine.max_model_len)
-    told = [("prompts", prompt), ("steps", step)]
-    return tuple(f"{name}: {one}" for name, found in told for one in found.extrapolations)
+    engine, lnc = deployment.engine, deployment.machine.lnc
+    longest = engine.max_model_len
+    full = {
+        "prompts": Pass(Phase.PREFILL, 1, longest),
+        "steps": Pass(Phase.DECODE, engine.max_num_seqs, 1, longest - 1),
+    }
+    return tuple(
+        f"{name}: {one}"
+        for name, given in full.items()
+        for one in beyond(deployment.model, given, lnc)
+    )
 
 
 def idle(plan: Plan) -> int:
