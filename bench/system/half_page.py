@@ -9,6 +9,7 @@ from cases import extrapolated
 from half import ATTENTION, DECODE
 from half_trial import CHOSEN, KINDS, REFIT, SCALED, TOGETHER, trials, whole_s
 
+from trnsim.estimate import constants
 from trnsim.estimate.choice import layer_times
 from trnsim.place.machine import machine
 from trnsim.workload.operators import Phase
@@ -36,6 +37,13 @@ prompt. The program's own constants, that of the HBM rate of two cores among the
 these kernels' times with others ([how far estimates are](accuracy.md)).
 
 {left}
+
+## What to expect
+
+Prompts are judged by the package's form, fitted without the halves of the same sizes; steps by the
+package's constants, which saw no half. Programs are as they are, without their launch.
+
+{expected}
 
 ## Both methods as they are
 
@@ -70,6 +78,9 @@ Rows of whole models on Trainium2, which no fit saw, and which need an assumptio
 | row | published ms | few constants as they are ms | error % | with these constants ms | error % |
 |---|---|---|---|---|---|
 """
+PACKAGED = ("half_s",)
+"""What the package has fitted of prompts."""
+TOLERANCE = 0.02
 UNITS = {
     "half_s": ("us a half", 1e6),
     "sequence_s": ("us a sequence", 1e6),
@@ -117,6 +128,33 @@ def by_family(found):
         few = [one.half.few_s / one.published_s - 1 for one in own]
         program = [one.program_s / one.published_s - 1 for one in own if one.program_s]
         yield line(family, len(own), *figures(few), *figures(program))
+
+
+def expected(found, tried):
+    """A line for each family: the few constants on halves that no fit saw, and programs."""
+    yield from head_lines("", "")
+    unseen = {}
+    own, made = tried[TOGETHER]
+    (packaged,) = [one for one in made if (one.method.name, one.method.free) == (REFIT, PACKAGED)]
+    for one, error in zip(own, packaged.errors, strict=True):
+        unseen[one.ids[0]] = np.exp(error) - 1
+    for family in sorted({one.family for one in found}):
+        rows = [one for one in found if one.family == family and one.program_s]
+        few = [unseen.get(one.ids[0], one.half.few_s / one.published_s - 1) for one in rows]
+        program = [one.program_s / one.published_s - 1 for one in rows]
+        yield line(family, len(rows), *figures(few), *figures(program))
+
+
+def faults(tried):
+    """Constants of prompts in the package that are not those of their fit."""
+    _, made = tried[TOGETHER]
+    (packaged,) = [one for one in made if (one.method.name, one.method.free) == (REFIT, PACKAGED)]
+    theirs, mine = packaged.constants.half_s, float(constants.KERNEL_PROMPTS.half_s)
+    if abs(mine / theirs - 1) > TOLERANCE:
+        yield f"a prompt's half is {mine:.4g} s in the package, its fit {theirs:.4g}"
+    spread = np.hypot(constants.NEURON[Phase.PREFILL].spread, packaged.spread)
+    if abs(constants.KERNEL_PROMPTS.spread - spread) > TOLERANCE:
+        yield f"prompts' spread is {constants.KERNEL_PROMPTS.spread}, their errors' {spread:.3f}"
 
 
 def words_of(own, names):
@@ -228,7 +266,7 @@ def told(half):
 
 
 def page(found, left):
-    """The page."""
+    """The page, and what in the package is not as fitted."""
     reasons = {}
     for why in left.values():
         reasons[why] = reasons.get(why, 0) + 1
@@ -237,11 +275,13 @@ def page(found, left):
     kept = textwrap.fill(f"**Rows left out:** {text}.", 100)
     tried = {kind: trials(kind, found) for kind in KINDS}
     tables = [one for kind, each in tried.items() for one in trial_lines(kind, *each)]
+    first = "\n".join(expected(found, tried))
     parts = (
-        (HEAD.format(left=kept, apart=f"{apart} halves"), by_family(found)),
+        (HEAD.format(left=kept, apart=f"{apart} halves", expected=first), by_family(found)),
         (CHOICE, tables),
         (OWN.format(words=own_words(tried)), own_lines(tried)),
         (WHOLE, whole_lines(tried)),
         ("\n## Half by half\n\n", each_line(found)),
     )
-    return "".join(head + "\n".join(lines) + "\n" for head, lines in parts)
+    text = "".join(head + "\n".join(lines) + "\n" for head, lines in parts)
+    return text, list(faults(tried))

@@ -253,6 +253,7 @@ def text_of(found, trained, judged, passes):
     refused = page_methods.refused_lines()
     wrong += page_methods.reason_faults(found)
     wrong += page_methods.reach_faults(found)
+    wrong += page_methods.other_faults(found, 2 * TOLERANCE)
     return page_text.HEAD + "\n".join(head) + "\n" + page_text.TEXT.format(
         missed=missed(summaries),
         sources=page_methods.sources_words(model_run.Known().times),

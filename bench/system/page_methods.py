@@ -12,9 +12,11 @@ import numpy as np
 import page_text
 import programs
 import residuals
+from folds import sigma
 from model_fit import latency
 from model_rows import DECODE, SEVERAL, TRAINING
 
+from trnsim.estimate import constants
 from trnsim.estimate.reach import ROWS, Reach
 from trnsim.fabric.constants import start_s
 from trnsim.workload.operators import Phase
@@ -108,6 +110,26 @@ def reach_faults(found):
         mine = Reach(*((min(one), max(one)) for one in sizes))
         if mine != ROWS[PHASES[family.name]]:
             yield f"{family.name}: rows reach {mine}, the package says {ROWS[PHASES[family.name]]}"
+
+
+def other_faults(found, tolerance):
+    """The factor of pairs, its spread and that of programs, where they are not of the rows."""
+    pairs = next(one for one in found if one.name == published.CLIP)
+    scaled, (fitted,) = pairs.judged[families.SCALED], pairs.fitted[families.SCALED]
+    as_is = [
+        np.log(1 + one.error)
+        for family in found
+        for one in family.judged.get(residuals.AS_IS, [])
+        if families.is_fitted(one.case)
+    ]
+    pairs_spread = sigma([np.log(1 + one.error) for one in scaled])
+    for name, mine, theirs in (
+        ("factor of pairs", constants.PAIRS.factor, fitted),
+        ("spread of pairs", constants.PAIRS.spread, pairs_spread),
+        ("spread of programs", constants.PROGRAM_SPREAD, sigma(as_is)),
+    ):
+        if abs(float(mine) / theirs - 1) > tolerance:
+            yield f"{name} is {mine:.3g} in the package, that of the rows {theirs:.3g}"
 
 
 def wrapped(told, indent=""):

@@ -16,10 +16,10 @@ TEXT = """
 {missed}
 
 {sources}**What is in sample, and what is extrapolated.** The *forms* below were chosen with all rows in
-sight; their constants were not. Nothing is fitted for a model. On Trainium2 and Trainium3 all of it
-is extrapolated: the same parts of a later core's peak, clock and DMA rate, with a spread of 30 %
-added in squares; scores of prompts take what nki-library's attention kernel was published to take
-on Trainium2. No training time of Trainium2, and no time at all of Trainium3, is published in
+sight; their constants were not. Nothing is fitted for a model. On Trainium2 and Trainium3 it is
+extrapolated: the same parts of a later core's peak, clock and DMA rate, with a spread of 30 % added
+in squares. Prompts have constants of their own there, of [published halves of
+layers](accuracy-halves.md) on Trainium2: attention as one kernel and the time of a half. No training time of Trainium2, and no time at all of Trainium3, is published in
 these rows. The TTFT and the TPOT row of Llama-3.2-1B on one core (neuronmm) take several times what
 reading the weights takes, which nothing here explains: no fit sees them, the table counts them.
 
