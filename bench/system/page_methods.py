@@ -17,7 +17,7 @@ from model_fit import latency
 from model_rows import DECODE, SEVERAL, TRAINING
 
 from trnsim.estimate import constants
-from trnsim.estimate.reach import ROWS, Reach
+from trnsim.estimate.reach import PAIRS, ROWS, Reach
 from trnsim.fabric.constants import start_s
 from trnsim.workload.operators import Phase
 
@@ -85,17 +85,18 @@ def reason_faults(found):
             yield f"page_text.REASONS says another answer for {family.name} than {family.answer}"
 
 
-PHASES = {
-    published.ENCODERS: Phase.ENCODE,
-    published.PREFILL: Phase.PREFILL,
-    published.DECODE: Phase.DECODE,
+REACHES = {
+    published.ENCODERS: ROWS[Phase.ENCODE],
+    published.PREFILL: ROWS[Phase.PREFILL],
+    published.DECODE: ROWS[Phase.DECODE],
+    published.CLIP: PAIRS,
 }
 
 
 def reach_faults(found):
     """Families whose rows are of other sizes than the package says."""
     for family in found:
-        if family.name not in PHASES:
+        if family.name not in REACHES:
             continue
         cases = [one.case for one in family.judged[families.FEW] if families.is_fitted(one.case)]
         sizes = (
@@ -108,8 +109,8 @@ def reach_faults(found):
             ],
         )
         mine = Reach(*((min(one), max(one)) for one in sizes))
-        if mine != ROWS[PHASES[family.name]]:
-            yield f"{family.name}: rows reach {mine}, the package says {ROWS[PHASES[family.name]]}"
+        if mine != REACHES[family.name]:
+            yield f"{family.name}: rows reach {mine}, the package says {REACHES[family.name]}"
 
 
 def other_faults(found, tolerance):

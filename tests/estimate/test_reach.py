@@ -6,6 +6,7 @@ from layer_sizes import LLAMA
 from trnsim.estimate.question import Question, answer
 from trnsim.estimate.reach import ROWS, beyond
 from trnsim.place.machine import machine
+from trnsim.workload.config import from_config
 from trnsim.workload.operators import Pass, Phase
 
 
@@ -39,3 +40,29 @@ def test_every_phase_has_rows():
 
 def test_a_gpu_has_no_rows_by_family():
     assert beyond(LLAMA, Pass(Phase.DECODE, 9, 1, 16384), 0) == ()
+
+
+CLIP = from_config(
+    {
+        "model_type": "clip",
+        "projection_dim": 512,
+        "text_config": {
+            "hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 12,
+            "num_attention_heads": 8, "vocab_size": 49408, "max_position_embeddings": 77,
+        },
+        "vision_config": {
+            "hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12,
+            "num_attention_heads": 12, "image_size": 224, "patch_size": 32,
+        },
+    },
+    "clip.json",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("tokens", "is_beyond"), [(9, False), (77, True)])
+def test_a_pair_has_rows_of_its_own(tokens, is_beyond):
+    assert CLIP.is_pair
+    assert not CLIP.is_of_images
+    assert not LLAMA.is_pair
+    found = beyond(CLIP, Pass(Phase.ENCODE, 1, tokens), 1)
+    assert found == (("tokens of a sequence 77, where rows have 9",) if is_beyond else ())

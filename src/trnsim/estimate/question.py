@@ -79,12 +79,8 @@ class Question:
     @property
     def _layers(self) -> LayerTimes:
         """Times of layers; of a pair's towers its own."""
-        images = (
-            [bool(tower.tokens) for tower in self.model.towers]
-            if isinstance(self.model, Architecture)
-            else []
-        )
-        if self.given.phase is Phase.ENCODE and any(images) and not all(images):
+        is_pair = isinstance(self.model, Architecture) and self.model.is_pair
+        if self.given.phase is Phase.ENCODE and is_pair:
             return pair_times(self.machine, self.dtype, self.measured)
         return layer_times(self.machine, self.given.phase, self.dtype, measured=self.measured)
 

@@ -39,6 +39,8 @@ ROWS: Final = {
     Phase.TRAIN: Reach((512, 8192), (1, 80), (77, 8192)),
 }
 """By family; `make plans` compares them with the rows."""
+PAIRS: Final = Reach((512, 768), (1, 64), (9, 9))
+"""Of pairs of an image and texts."""
 
 
 def beyond(model: Workload, given: Pass, lnc: int) -> tuple[str, ...]:
@@ -51,7 +53,8 @@ def beyond(model: Workload, given: Pass, lnc: int) -> tuple[str, ...]:
     """
     if not isinstance(model, Architecture) or not lnc:
         return ()
-    return tuple(_outside(model, given, ROWS[given.phase]))
+    is_pair = model.is_pair and given.phase is Phase.ENCODE
+    return tuple(_outside(model, given, PAIRS if is_pair else ROWS[given.phase]))
 
 
 def _outside(model: Architecture, given: Pass, rows: Reach) -> Iterator[str]:
@@ -61,8 +64,9 @@ def _outside(model: Architecture, given: Pass, rows: Reach) -> Iterator[str]:
         (_BATCH, given.batch, rows.batch),
         (_LENGTH, length, rows.length),
     ]
-    if all(tower.tokens for tower in model.towers):  # of images, whose tokens are the model's own
+    if model.is_of_images:  # whose tokens are the model's own
         asked.pop()
     for name, value, (low, high) in asked:
         if not low <= value <= high:
-            yield f"{name} {value:,}, where rows go from {low:,} to {high:,}"
+            rows_have = f"go from {low:,} to {high:,}" if low < high else f"have {low:,}"
+            yield f"{name} {value:,}, where rows {rows_have}"

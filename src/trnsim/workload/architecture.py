@@ -376,6 +376,17 @@ class Architecture:
         return self.decoder.outputs > 0 and any(one.is_causal for one in attentions)
 
     @property
+    def is_of_images(self) -> bool:
+        """Whether it reads images alone."""
+        return all(tower.tokens for tower in self.towers)
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether it reads images beside texts, each in a tower of its own, and generates none."""
+        images = any(tower.tokens for tower in self.towers)
+        return images and not self.is_of_images and not self.is_generating
+
+    @property
     def has_experts(self) -> bool:
         """Whether any layer has experts."""
         return self.experts is not None

@@ -52,8 +52,7 @@ def _asks(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine, bool]
     """
     kept = {key: one for key, one in read_values(path).items() if key not in _DTYPE_KEYS}
     plain, cast = (workload_of({**kept, "torch_dtype": name}, str(path)) for name in (dtype, _CAST))
-    images = isinstance(plain, Architecture) and all(tower.tokens for tower in plain.towers)
-    tokens = 1 if images else shape.tokens
+    tokens = 1 if isinstance(plain, Architecture) and plain.is_of_images else shape.tokens
     given = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
     split = Split(tensor=shape.ranks)
 
