@@ -4,14 +4,15 @@ import json
 from types import SimpleNamespace
 
 import pytest
+
+pytest.importorskip("torch", reason="compile asks plans from the torch room")
 from asking import Answer, Case, faults, plans, told
 
 from trnsim.device.answer import Subject, answer
 from trnsim.estimate.estimate import Estimate
-from trnsim.estimate.question import Question
 from trnsim.graph import Graph
-from trnsim.workload.config import read
-from trnsim.workload.operators import Pass, Phase, Split
+from trnsim.torch.models.answer import asking
+from trnsim.torch.models.shape import ModelShape
 
 BERT = {
     "model_type": "bert", "architectures": ["BertModel"], "hidden_size": 256,
@@ -49,20 +50,17 @@ def case_of(kind, chip, folder):
 
 
 def compiled(case):
-    """`trnsim compile` of a small graph for which plans are asked what the model takes."""
+    """`trnsim compile` of a config.json, whose graph, which does not decide the time, is small."""
     decodes = case.phase == "decode"
     tokens, past = (1, case.sequence) if decodes else (case.sequence, 0)
-    given = Pass(Phase(case.phase), case.batch, tokens, past)
-    model = read(case.path)
+    shape = ModelShape(case.phase, case.batch, tokens, past, case.ranks)
     graph = Graph()
     one, two = (graph.input((4, 4), "float32") for _ in range(2))
     graph.outputs = [graph.dot_general(one, two, (1, 0))]
     made = SimpleNamespace(
         graph=graph, weights=frozenset(), names={}, operators=(), missing=(), calls=(), origins={}
     )
-    subject = Subject(
-        "it", made, ask=lambda where, _: Question(model, given, where, Split(tensor=case.ranks))
-    )
+    subject = Subject("it", made, ask=asking(case.path, shape, "bfloat16"))
     return Answer("compile", answer(subject, case.chip).estimate)
 
 

@@ -38,12 +38,12 @@ def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject
     """
     made = of_model(read_config(path), path.name, shape, dtype)
     try:
-        return replace(made, ask=_asks(path, shape, dtype))
+        return replace(made, ask=asking(path, shape, dtype))
     except (BadInput, NotModelled) as error:
         return replace(made, unasked=error.reason.splitlines()[0])
 
 
-def _asks(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine, bool], Question]:
+def asking(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine, bool], Question]:
     """The same pass as a question to plans.
 
     Raises:
@@ -132,6 +132,7 @@ __all__ = [
     "Answer",
     "Subject",
     "answer",
+    "asking",
     "of_config",
     "of_export",
     "of_model",
