@@ -1,0 +1,173 @@
+"""How far a reader travels who follows a command through the source.
+
+A command runs in a process of its own with an empty cache, and every function of trnsim that it
+calls is noted once, when it is first called: the order in which a reader meets them. A *change* is
+a function that lies in another folder than the one before it; a *return* is a change into a folder
+that the reader has left before: a function that goes on after it asked another folder is one. A
+*call back* is a call into another folder of which a function still waits for the answer: the reader
+has to hold both ends at once. Lambdas, comprehensions and what runs while a module is imported are
+not counted; searches run in this process.
+
+`PYTHONPATH=OTHER/src python bench/reading_way.py` follows another checkout. `--folders COMMAND`
+shows to which folders one command returns, and how often.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+LLAMA = str(EXAMPLES / "llama-3.1-8b.json")
+COMMANDS = {
+    "run": ("run", str(EXAMPLES / "attention.py")),
+    "compile": ("compile", str(EXAMPLES / "encoder.py")),
+    "plan train": ("plan", "train", LLAMA, "--tokens", "1e10", "--on", "trn2"),
+    "plan serve": ("plan", "serve", LLAMA, "--on", "trn2", "--request-rate", "4"),
+    "assess": ("assess", str(EXAMPLES / "inventory.csv")),
+}
+
+
+class Follower:
+    """A profile function of Python that notes the functions of a package in the order of calls.
+
+    Attributes:
+        functions: the folder and the name of each function, by its code.
+        calls_back: pairs of codes of which the second's folder waits for the first.
+    """
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+        self.functions: dict[Any, tuple[str, str]] = {}
+        self.calls_back: set[tuple[Any, Any]] = set()
+        self._asked: set[tuple[Any, Any]] = set()
+        self._importing: list[Any] = []
+
+    def __call__(self, frame: Any, event: str, _: object) -> None:
+        """Note a call or a return."""
+        code = frame.f_code
+        if event == "call" and code.co_name == "<module>":
+            self._importing.append(frame)
+        elif event == "return" and self._importing and self._importing[-1] is frame:
+            self._importing.pop()
+        elif event == "call" and not self._importing and self._is_followed(code):
+            folder = self._folder(code)
+            self.functions.setdefault(code, (folder, code.co_qualname))
+            callers = self._callers(frame)
+            caller = next(callers, None)
+            if caller is None or (caller, code) in self._asked:
+                return
+            self._asked.add((caller, code))
+            if self._folder(caller) != folder and folder in map(self._folder, callers):
+                self.calls_back.add((caller, code))
+
+    def _is_followed(self, code: Any) -> bool:
+        return code.co_filename.startswith(self.package) and not code.co_name.startswith("<")
+
+    def _folder(self, code: Any) -> str:
+        return os.path.relpath(Path(code.co_filename).parent, self.package)
+
+    def _callers(self, frame: Any) -> Iterator[Any]:
+        """Codes of the package that wait for a frame, the nearest first."""
+        waiting = frame.f_back
+        while waiting is not None:
+            if self._is_followed(waiting.f_code):
+                yield waiting.f_code
+            waiting = waiting.f_back
+
+
+def followed_here(arguments: tuple[str, ...]) -> dict[str, Any]:
+    """The functions that a command calls, by folder and name in their order, and its calls back."""
+    main = import_module("trnsim.cli").main
+    trnsim = import_module("trnsim")
+    follower = Follower(str(Path(trnsim.__file__).parent))
+    os.cpu_count = lambda: 1
+    sys.argv = ["trnsim", *arguments]
+    threading.setprofile(follower)
+    sys.setprofile(follower)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            main()
+    except SystemExit as ended:
+        if ended.code:
+            raise
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return {
+        "functions": list(follower.functions.values()),
+        "calls_back": len(follower.calls_back),
+    }
+
+
+def returns(folders: list[str]) -> Counter[str]:
+    """How often each folder is entered again after it was left."""
+    entered = Counter(folders[:1])
+    entered.update(after for before, after in pairwise(folders) if after != before)
+    return Counter({folder: times - 1 for folder, times in entered.items() if times > 1})
+
+
+def figures(way: dict[str, Any]) -> dict[str, int]:
+    """Functions, rooms, folders, changes of folder, returns and calls back of one way."""
+    folders = [folder for folder, _ in way["functions"]]
+    return {
+        "functions": len(folders),
+        "rooms": len({folder.partition(os.sep)[0] for folder in folders}),
+        "folders": len(set(folders)),
+        "changes": sum(before != after for before, after in pairwise(folders)),
+        "returns": returns(folders).total(),
+        "calls back": way["calls_back"],
+    }
+
+
+def followed(command: str) -> dict[str, Any]:
+    """What `followed_here` says of one of `COMMANDS`, in a process of its own, an empty cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "TRNSIM_CACHE": folder}
+        reply = subprocess.run(  # noqa: S603  this file
+            [sys.executable, __file__, "--here", command],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+    return dict(json.loads(reply.stdout))
+
+
+def main() -> None:
+    """Print the figures of all commands, or the folders of one."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--folders", choices=COMMANDS, help="where one command returns to")
+    parser.add_argument("--here", choices=COMMANDS, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.here:
+        print(json.dumps(followed_here(COMMANDS[chosen.here])))
+        return
+    if chosen.folders:
+        folders = [folder for folder, _ in followed(chosen.folders)["functions"]]
+        for folder, times in returns(folders).most_common():
+            print(f"{times:4} {folder}")
+        return
+    ways = {command: figures(followed(command)) for command in COMMANDS}
+    print(" " * 12 + "".join(f"{name:>11}" for name in ways["run"]))
+    for command, counted in ways.items():
+        print(f"{command:12}" + "".join(f"{number:>11}" for number in counted.values()))
+
+
+if __name__ == "__main__":
+    main()
