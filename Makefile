@@ -116,7 +116,7 @@ upstream: .venv-upstream/.made ## run public suites from clones: make upstream U
 	.venv-upstream/bin/python tests/upstream/conformance.py $(UPSTREAM) $(SUITES) $(SWEEPS:%=--sweeps %)
 
 # PYTHONPATH=OTHER/src digests another checkout; `digest.py --compare A.json B.json` sets two side by side.
-digest: .venv-upstream/.made ## values, times and refusals of all development suites: make digest UPSTREAM=folder [PARTS= SWEEPS=]
+digest: .venv-upstream/.made ## values, times, refusals and plans of all development suites: make digest UPSTREAM=folder [PARTS= SWEEPS=]
 	.venv-upstream/bin/python tests/upstream/digest.py $(UPSTREAM) $(PARTS) $(SWEEPS:%=--sweeps %)
 
 .venv-clients/.made: pyproject.toml constraints.txt

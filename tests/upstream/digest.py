@@ -6,7 +6,8 @@ usage: digest.py FOLDER [PART ...] [--cases N] [--sweeps N]
 FOLDER holds the clones of the public suites. The trnsim that Python finds is the one under test:
 PYTHONPATH=CHECKOUT/src runs another checkout's with these same tests. build/digest-COMMIT.json has
 a row for every kernel launch, operator call, estimate and example: the sha256 of its values, its
-time and its number of instructions, or its refusal. Of the suites of nki-library a sample runs.
+time and its number of instructions, or its refusal; and for every question to a plan, its figures,
+which may differ by 1 %. Of the suites of nki-library a sample runs.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from collections import Counter, defaultdict
 from itertools import zip_longest
 from pathlib import Path
 
+import digest_figures
 import test_trnsci
 from digest_hook import FILE, FOLDERS
 from digest_parts import PARTS
@@ -41,8 +43,9 @@ KINDS = {
     "error": "refusal",
     "warnings": "refusal",
     "outcome": "refusal",
+    "words": "words",
 }
-"""What a difference in a field of a row is a difference of."""
+"""What a difference in a field of a row is a difference of; figures are compared by themselves."""
 
 
 def environment(folder, file):
@@ -170,7 +173,8 @@ def differences(one, other):
             found["missing"][key] = f"only in {place}"
             continue
         mine, theirs = one[key], other[key]
-        unequal = [f for f in dict.fromkeys([*mine, *theirs]) if mine.get(f) != theirs.get(f)]
+        fields = dict.fromkeys([*mine, *theirs])
+        unequal = [f for f in fields if f != "figures" and mine.get(f) != theirs.get(f)]
         if "error" in unequal:  # what was refused has no values and no time
             unequal = ["error"]
         for field in unequal:
@@ -181,7 +185,11 @@ def differences(one, other):
 
 
 def unlike(before, after):
-    """Two values that differ, of texts the first lines that do."""
+    """Two values that differ: of texts the first lines that do, of named ones the first name."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        names = dict.fromkeys([*before, *after])
+        name = next(one for one in names if before.get(one) != after.get(one))
+        return f"{name}: {unlike(before.get(name), after.get(name))}"
     if isinstance(before, str) and isinstance(after, str):
         lines = zip_longest(before.splitlines(), after.splitlines())
         before, after = next((pair for pair in lines if pair[0] != pair[1]), (before, after))
@@ -214,8 +222,11 @@ def compare(one, other, most=SHOWN):
             print(f"  {key}\n    {said}")
         if len(unequal) > most:
             print(f"  and {len(unequal) - most} more")
+    figures, is_beyond = digest_figures.told(mine, theirs)
+    if any("figures" in row for row in mine.values()):
+        print("", *figures, sep="\n")
     print(f"\n{sum(row == theirs.get(key) for key, row in mine.items())} rows are equal")
-    return bool(found or one["failed"] or other["failed"])
+    return bool(found or is_beyond or one["failed"] or other["failed"])
 
 
 def main():

@@ -1,4 +1,4 @@
-"""The parts of the digest that are no tests: published times, peaks, examples and PyTorch.
+"""The parts of the digest that are no tests: published times, peaks, examples, plans, PyTorch.
 
 usage: TRNSIM_DIGEST=FILE TRNSIM_DIGEST_FOLDERS=A:B digest_parts.py PART FOLDER
 """
@@ -97,13 +97,25 @@ def said_by(command):
     return out.getvalue(), ""
 
 
+def plans(notes, folder):
+    """A row for each question to a plan."""
+    del folder
+    import_module("digest_plans").run(notes)
+
+
 def pytorch(notes, folder):
     """Operators and small models on the device."""
     del folder
     import_module("digest_torch").run(notes)
 
 
-PARTS = {"accuracy": accuracy, "peaks": peaks, "examples": examples, "torch": pytorch}
+PARTS = {
+    "accuracy": accuracy,
+    "peaks": peaks,
+    "examples": examples,
+    "plans": plans,
+    "torch": pytorch,
+}
 
 
 def main():

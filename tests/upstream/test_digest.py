@@ -309,6 +309,6 @@ def test_every_suite_is_a_part_and_sweeps_only_where_they_are_asked_for():
         return {*digest.jobs(Path(), SimpleNamespace(**given))}
 
     fast = {"D1", "D5-trn2-fast", "D5-trn3-fast", "D6-trnfft", "D6-trnsparse", "D7", "D8"}
-    others = {"accuracy", "peaks", "examples", "torch"}
+    others = {"accuracy", "peaks", "examples", "plans", "torch"}
     assert names(cases=60, sweeps=0) == fast | others
     assert names(cases=60, sweeps=5) == fast | others | {"D5-trn2-sweeps", "D5-trn3-sweeps"}
