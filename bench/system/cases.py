@@ -16,7 +16,7 @@ from trnsim.errors import EmulatorError
 from trnsim.place.links import Spread, exchange
 from trnsim.workload.config import read
 from trnsim.workload.operators import Pass, Phase, Split
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
 
 HERE = Path(__file__).parent
 CONFIGS = HERE / "configs"
@@ -92,10 +92,10 @@ class Case:
     def made(self):
         """Blocks of the pass; of CLIP, those of its texts are of more sequences than images."""
         if self.family != CLIP:
-            return blocks(self.model, self.given, Split(self.ranks))
+            return summaries(self.model, self.given, Split(self.ranks))
         images, texts = (replace(self.model, towers=(one,)) for one in self.model.towers)
         texts_pass = replace(self.given, batch=TEXTS)
-        return (*blocks(images, self.given), *blocks(texts, texts_pass))
+        return (*summaries(images, self.given), *summaries(texts, texts_pass))
 
     @cached_property
     def exchanges_s(self):

@@ -24,8 +24,8 @@ from trnsim.estimate.few import elements
 from trnsim.estimate.fused import fused
 from trnsim.place.machine import machine
 from trnsim.system.infer.parts import Asked, inference
-from trnsim.workload.captured import Captured, blocks_of
-from trnsim.workload.graph_blocks import graph_blocks
+from trnsim.workload.captured import Captured, summaries_of
+from trnsim.workload.summary import captured_summaries
 
 HERE = Path(__file__).parent
 MODELS = HERE.parent / "accuracy" / "models"
@@ -48,7 +48,7 @@ def network(row):
     graphs, formula_s = [], 0.0
     for part in found.parts:
         given = replace(part.given, batch=part.given.batch * math.ceil(part.guided / guided))
-        made = blocks_of(part.model, given)
+        made = summaries_of(part.model, given)
         if isinstance(part.model, Captured):
             graphs.append({"times": part.times, "blocks": [block(one) for one in made]})
         else:
@@ -74,7 +74,7 @@ def drawn(case):
     for part in case.parts:
         made, is_float = graph_of(**part.spec), part.spec["dtype"] == "float32"
         share = 0.5 if is_cast and is_float else 1.0
-        blocks = [block(one, share) for one in graph_blocks(made.graph, made.weights)]
+        blocks = [block(one, share) for one in captured_summaries(made.graph, made.weights)]
         graphs.append({"times": part.times, "blocks": blocks, "slower": slower})
     return {"id": case.row["id"], "formula_s": 0.0, "graphs": graphs}
 

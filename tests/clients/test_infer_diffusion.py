@@ -17,7 +17,7 @@ from trnsim.estimate.rank import CALL
 from trnsim.place.machine import machine
 from trnsim.system.infer.estimate import estimate
 from trnsim.system.infer.parts import Asked, inference
-from trnsim.workload.captured import blocks_of
+from trnsim.workload.captured import summaries_of
 
 
 @pytest.mark.parametrize("on", ["inf2.xlarge", "g4dn.xlarge", "trn2"])
@@ -68,5 +68,5 @@ def test_batch_norms_are_folded_into_convolutions(tmp_path):
     question = Question(part.model, part.given, machine("inf2.xlarge"))
     computed = {"relu", "add", "mean", "max_pool2d_with_indices"}
     by_products = {"convolution", "addmm", "native_batch_norm"}
-    assert elementwise(blocks_of(part.model, part.given)) == computed | by_products
+    assert elementwise(summaries_of(part.model, part.given)) == computed | by_products
     assert elementwise(question.blocks) == computed

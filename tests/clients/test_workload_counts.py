@@ -13,6 +13,7 @@ from trnsim.workload.families import (
     images_and_texts,
     texts_to_texts,
 )
+from trnsim.workload.resident import parameters
 
 # Defaults that transformers itself cannot build, put right.
 GIVEN = {
@@ -54,7 +55,7 @@ def counts(model_type, head, **given):
         built = kind._from_config(config, dtype=torch.bfloat16)
     values = {**config.to_dict(), "architectures": [kind.__name__]}
     # What a file says is plain: nested configurations are dictionaries, as in JSON.
-    found = from_config(values, f"{model_type}.json").parameters
+    found = parameters(from_config(values, f"{model_type}.json"))
     return found, sum(one.numel() for one in built.parameters())
 
 

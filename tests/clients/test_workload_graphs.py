@@ -15,11 +15,11 @@ from published_models import COUNTS
 from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.models import ModelShape, model_graph
 from trnsim.torch.models.config import config_of
-from trnsim.workload.captured import Captured, blocks_of, workload_of
+from trnsim.workload.captured import Captured, summaries_of, workload_of
 from trnsim.workload.config import from_config
-from trnsim.workload.graph_blocks import graph_blocks
 from trnsim.workload.operators import Pass, Phase, Split
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
+from trnsim.workload.summary import captured_summaries
 
 WITHIN = 0.01
 BATCH, TOKENS = 2, 64
@@ -75,10 +75,10 @@ def compare(name, kind, phase, *, past=0, ranks=1, left_out=(), **given):
     shape = ModelShape(phase, BATCH, TOKENS, past, ranks)
     graph = model_graph(config_of(dict(values), name), shape)
     is_generating = phase in ("prefill", "decode")
-    captured = totals(graph_blocks(graph.graph, graph.weights, is_generating=is_generating))
+    captured = totals(captured_summaries(graph.graph, graph.weights, is_generating=is_generating))
     tokens = 1 if phase == "decode" else TOKENS
     one = Pass(Phase(phase), BATCH, tokens, past)
-    formula = totals(blocks(from_config(values, name), one, Split(tensor=ranks)))
+    formula = totals(summaries(from_config(values, name), one, Split(tensor=ranks)))
     assert captured["flop"] > 0
     for one in left_out:
         del captured[one], formula[one]
@@ -124,8 +124,8 @@ def test_a_training_pass_is_three_forward_ones():
     values = {**COUNTS["Llama-3.2-1B"][0], "architectures": ["LlamaForCausalLM"]}
     values["num_hidden_layers"] = 2
     step = model_graph(config_of(dict(values), "llama"), ModelShape("train", 1, TOKENS))
-    whole = totals(graph_blocks(step.graph, step.weights))["flop"]
-    forward = totals(blocks(from_config(values, "llama"), Pass(Phase.TRAIN, 1, TOKENS)))["flop"]
+    whole = totals(captured_summaries(step.graph, step.weights))["flop"]
+    forward = totals(summaries(from_config(values, "llama"), Pass(Phase.TRAIN, 1, TOKENS)))["flop"]
     assert whole == pytest.approx(3 * forward, rel=WITHIN)
 
 
@@ -133,7 +133,7 @@ def captured(values, one, split=None):
     """A captured model, and its blocks."""
     found = workload_of(values, "mine.json")
     assert isinstance(found, Captured)
-    return found, blocks_of(found, one, split or Split())
+    return found, summaries_of(found, one, split or Split())
 
 
 MAMBA = {

@@ -2,7 +2,7 @@
 
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import WHOLE
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
 
 LLAMA = from_config(
     {
@@ -21,4 +21,4 @@ LLAMA = from_config(
 
 def layer(model, given, split=WHOLE):
     """One of the equal layers of a model in a pass."""
-    return next(one for one in blocks(model, given, split) if one.name == "layer")
+    return next(one for one in summaries(model, given, split) if one.name == "layer")

@@ -5,7 +5,7 @@ from layer_sizes import LLAMA, layer
 
 from trnsim.estimate.few import ByPhase, FewConstants, halves, repeats, returned, scores, seen
 from trnsim.workload.operators import Pass, Phase, Split
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
 
 DECODE = Pass(Phase.DECODE, 2, 1, 1023)
 FORM = FewConstants(
@@ -69,7 +69,7 @@ def test_latents_are_not_repeated():
 
 
 def test_a_layer_has_two_halves_and_what_is_around_the_layers_none():
-    assert [halves(block) for block in blocks(LLAMA, DECODE)] == [0, 2, 0]
+    assert [halves(block) for block in summaries(LLAMA, DECODE)] == [0, 2, 0]
 
 
 def test_each_phase_has_its_form():
@@ -98,7 +98,7 @@ def test_norms_softmax_and_activations_pass_the_vector_engine():
 
 def test_what_an_encoder_gives_goes_to_the_host_as_float32():
     given = Pass(Phase.ENCODE, 3, 128)
-    *_, head = blocks(LLAMA, given)
+    *_, head = summaries(LLAMA, given)
     assert PRICED.of(head, given).parts_s["host"] == pytest.approx(4 * 3 * 128 * 128256 / 5e9)
     assert "host" not in PRICED.of(layer(LLAMA, given), given).parts_s
     assert "host" not in FORM.of(head, given).parts_s
@@ -106,7 +106,7 @@ def test_what_an_encoder_gives_goes_to_the_host_as_float32():
 
 def test_a_dense_product_on_the_first_token_is_not_all_that_is_given():
     given = Pass(Phase.ENCODE, 3, 128)
-    *_, head = blocks(LLAMA, given)
+    *_, head = summaries(LLAMA, given)
     pooled = replace(head, products=(replace(head.products[0], name="dense", m=3, n=4096),))
     assert returned(pooled) == 3 * 128 * 4096
 

@@ -9,7 +9,8 @@ from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 from trnsim.estimate.gpu import BASES, EAGER_S, LAUNCH_S, SMS, gpu_times, part_of_peak
 from trnsim.facts import Evidence
-from trnsim.workload.operators import Block, Elementwise, Pass, Phase, Product
+from trnsim.workload.operators import Elementwise, Pass, Phase, Product
+from trnsim.workload.summary import Summary
 
 ASKED = "a100-80", "h100", "h200", "b200", "gb200", "l4", "l40s", "a10g", "t4"
 ENCODE = Pass(Phase.ENCODE, 1, 128)
@@ -20,7 +21,7 @@ def times(name, dtype="bf16", **options):
 
 
 def whole(*products, elementwise=()):
-    return Block("layer", 1, products, elementwise)
+    return Summary("layer", 1, products, elementwise)
 
 
 @pytest.mark.parametrize("name", ASKED)

@@ -7,7 +7,7 @@ from trnsim.errors import BadInput
 from trnsim.estimate.curve import signature
 from trnsim.estimate.measured import read
 from trnsim.workload.operators import Pass, Phase, Split
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
 
 GIVEN = Pass(Phase.DECODE, 4, 1, 1023)
 
@@ -26,7 +26,7 @@ def test_times_are_those_of_the_file_and_lie_between_its_rows(tmp_path):
     assert found.time_s == pytest.approx(200e-6)
     assert found.source == f"measured: {file}"
     assert read(file).backward(layer(LLAMA, GIVEN), GIVEN) is None
-    assert read(file).of(blocks(LLAMA, GIVEN)[0], GIVEN) is None
+    assert read(file).of(summaries(LLAMA, GIVEN)[0], GIVEN) is None
 
 
 def test_a_row_can_be_of_one_part_and_of_layers_of_one_size(tmp_path):
@@ -40,7 +40,7 @@ def test_a_row_can_be_of_one_part_and_of_layers_of_one_size(tmp_path):
     found = read(file)
     assert found.of(layer(LLAMA, GIVEN, Split(8)), GIVEN).time_s == pytest.approx(9e-6)
     assert found.of(layer(LLAMA, GIVEN), GIVEN) is None
-    assert found.of(blocks(LLAMA, GIVEN)[-1], GIVEN).time_s == pytest.approx(5e-6)
+    assert found.of(summaries(LLAMA, GIVEN)[-1], GIVEN).time_s == pytest.approx(5e-6)
 
 
 HEAD = "phase,batch,tokens,past,time_us\n"

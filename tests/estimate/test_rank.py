@@ -9,7 +9,7 @@ from trnsim.estimate.training import AGAIN
 from trnsim.place.links import Spread
 from trnsim.place.machine import machine
 from trnsim.workload.operators import Pass, Phase, Split
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
 
 TRN1 = machine("trn1.32xlarge")
 STEP = Pass(Phase.DECODE, 2, 1, 511)
@@ -38,7 +38,7 @@ def rank(has_exchanges=True, **more):
 
 
 def test_a_pass_is_all_layers_and_what_ranks_exchange():
-    made = blocks(LLAMA, STEP, Split(8))
+    made = summaries(LLAMA, STEP, Split(8))
     found = rank().of(made, STEP)
     count = sum(block.times for block in made)
     one = next(block for block in made if block.name == "layer").exchanges[0]
@@ -49,13 +49,13 @@ def test_a_pass_is_all_layers_and_what_ranks_exchange():
 
 
 def test_one_rank_exchanges_nothing():
-    made = blocks(LLAMA, STEP)
+    made = summaries(LLAMA, STEP)
     found = Rank(TRN1, Each(has_exchanges=True)).of(made, STEP)
     assert found.parts_s[EXCHANGES] == 0.0
 
 
 def test_exchanges_err_with_layers_whose_rows_had_them_and_else_by_themselves():
-    made = blocks(LLAMA, STEP, Split(8))
+    made = summaries(LLAMA, STEP, Split(8))
     together, apart = rank().of(made, STEP), rank(has_exchanges=False).of(made, STEP)
     assert together.time_s == apart.time_s
     assert together.errors_s == {"each": pytest.approx(0.1 * together.time_s)}
@@ -64,20 +64,20 @@ def test_exchanges_err_with_layers_whose_rows_had_them_and_else_by_themselves():
 
 
 def test_a_call_errs_as_what_it_calls():
-    made = blocks(LLAMA, STEP, Split(8))
+    made = summaries(LLAMA, STEP, Split(8))
     plain, called = rank().of(made, STEP), rank(call_s=0.5).of(made, STEP)
     assert called.parts_s[CALL] == 0.5
     assert called.sigma == pytest.approx(plain.sigma)
 
 
 def test_a_further_spread_is_added_in_squares():
-    made = blocks(LLAMA, STEP, Split(8))
+    made = summaries(LLAMA, STEP, Split(8))
     assert rank(more_spread=0.4).of(made, STEP).sigma == pytest.approx(0.17**0.5)
 
 
 def test_training_passes_forward_and_takes_both_gradients():
     given = Pass(Phase.TRAIN, 1, 64)
-    made = blocks(LLAMA, given, Split(8))
+    made = summaries(LLAMA, given, Split(8))
     layers = [None, *LLAMA.decoder.layers, None]
     found = rank().trained(zip(made, layers, strict=True), given)
     count = sum(block.times for block in made)
@@ -89,7 +89,7 @@ def test_training_passes_forward_and_takes_both_gradients():
 
 def test_what_was_seen_is_told_by_phase():
     one = Rank(TRN1, layer_times(TRN1))
-    one.of(blocks(LLAMA, STEP), STEP)
+    one.of(summaries(LLAMA, STEP), STEP)
     given = Pass(Phase.PREFILL, 1, 16)
-    one.of(blocks(LLAMA, given), given)
+    one.of(summaries(LLAMA, given), given)
     assert set(one.seen.words()) == {"decode", "prefill"}

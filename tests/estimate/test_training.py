@@ -6,11 +6,11 @@ from trnsim.estimate.training import AGAIN, has_dropout, is_fused, layer_passes
 from trnsim.place.machine import machine
 from trnsim.workload.gradients import Recompute
 from trnsim.workload.operators import Pass, Phase
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
 
 GIVEN = Pass(Phase.TRAIN, 1, 512)
 LAYER = LLAMA.decoder.layers[0]
-TABLE, BLOCK, HEAD = blocks(LLAMA, GIVEN)
+TABLE, BLOCK, HEAD = summaries(LLAMA, GIVEN)
 
 
 def of(how, block=BLOCK, layer=LAYER):

@@ -6,10 +6,9 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.place.machine import machine
-from trnsim.system.holding import holding, weights_bytes
-from trnsim.system.serve import memory
+from trnsim.system.holding import holding
 from trnsim.workload.config import from_config
-from trnsim.workload.operators import Split
+from trnsim.workload.resident import parameters, weights_bytes
 
 LLAMA = from_config(
     {
@@ -42,25 +41,18 @@ CACHE = 2 * 32 * 8 * 128 * 2
 
 
 def test_weights_are_two_bytes_a_parameter():
-    assert weights_bytes(LLAMA) == 2 * LLAMA.parameters
-
-
-@pytest.mark.parametrize("tensor", [1, 2, 8, 64])
-def test_a_ranks_part_is_that_of_the_server(tensor):
-    assert weights_bytes(LLAMA, tensor) == pytest.approx(
-        memory.weights_bytes(LLAMA, Split(tensor=tensor), 1)
-    )
+    assert weights_bytes(LLAMA) == 2 * parameters(LLAMA)
 
 
 def test_one_gpu_holds_weights_and_one_short_sequence():
     found = holding(LLAMA, machine("p5.4xlarge"), tokens=1000)
     assert (found.instances, found.tensor, found.pipeline) == (1, 1, 1)
-    assert found.needed_bytes == pytest.approx(2 * LLAMA.parameters + 1000 * CACHE)
+    assert found.needed_bytes == pytest.approx(2 * parameters(LLAMA) + 1000 * CACHE)
     assert found.usable_bytes == pytest.approx(0.9 * 80e9)
 
 
 def test_the_first_sequence_that_does_not_fit_takes_another_gpu():
-    free = 0.9 * 80e9 - 2 * LLAMA.parameters
+    free = 0.9 * 80e9 - 2 * parameters(LLAMA)
     most = int(free / (1024 * CACHE))
     gpu = machine("p5.4xlarge")
     assert holding(LLAMA, gpu, tokens=1024, sequences=most).instances == 1
@@ -70,7 +62,7 @@ def test_the_first_sequence_that_does_not_fit_takes_another_gpu():
 def test_layers_are_cut_into_whole_ones():
     """16 GB of weights on chips that may use 1.93 GB each: 4 layers a part at most of 32."""
     found = holding(LLAMA, machine("inf1.xlarge"), tokens=1)
-    per_layer = 2 * LLAMA.parameters / 32
+    per_layer = 2 * parameters(LLAMA) / 32
     assert found.pipeline * found.tensor / 4 == pytest.approx(found.instances, abs=0.99)
     assert found.needed_bytes % per_layer == pytest.approx(0, abs=per_layer) or found.tensor > 1
     assert found.needed_bytes <= found.usable_bytes

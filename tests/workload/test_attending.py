@@ -7,11 +7,11 @@ from workload_sizes import GROUPED, LATENT, layer_of, model, named
 
 from trnsim.workload.architecture import Attention, Layer, Tower
 from trnsim.workload.operators import Axis, Pass, Phase, Split
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
 
 
 def layer(attention, given, split=None, **sizes):
-    return layer_of(blocks(model(attention, **sizes), given, split or Split()))
+    return layer_of(summaries(model(attention, **sizes), given, split or Split()))
 
 
 def counted(tokens, past, window):
@@ -109,7 +109,7 @@ def with_cross():
 
 
 def test_cross_attention_makes_keys_of_the_source_once():
-    prompt = blocks(with_cross(), Pass(Phase.PREFILL, 2, 3, source=50))
+    prompt = summaries(with_cross(), Pass(Phase.PREFILL, 2, 3, source=50))
     assert [block.name for block in prompt] == ["embedding", "layer", "head"] * 2
     encoder, decoder = prompt[1], prompt[4]
     assert named(encoder, "query").m == 100
@@ -123,7 +123,7 @@ def test_cross_attention_makes_keys_of_the_source_once():
 
 
 def test_a_step_reads_the_source_from_the_cache_and_leaves_the_encoder_out():
-    step = blocks(with_cross(), Pass(Phase.DECODE, 2, 1, 3, source=50))
+    step = summaries(with_cross(), Pass(Phase.DECODE, 2, 1, 3, source=50))
     assert [block.name for block in step] == ["embedding", "layer", "head"]
     assert [one.m for one in step[1].products if one.name == "key and value"] == [2]
     assert step[1].cache.read_bytes == 2 * (2 * 8 * 3 + 8 * 8 * 50) * 2
@@ -142,7 +142,7 @@ def test_in_a_step_ranks_of_a_sequence_share_the_tokens_before():
     part = layer(GROUPED, Pass(Phase.DECODE, 2, 1, 63), Split(context=4))
     assert named(part, "scores").n == 16
     assert named(part, "query").m == 2
-    assert part.cache.read_bytes == 2 * 63 * 16 * 2 / 4
+    assert part.cache.read_bytes == 2 * 15 * 16 * 2  # and the new token
     assert [one.kind for one in part.exchanges] == ["all_reduce"]
 
 

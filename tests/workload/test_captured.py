@@ -9,8 +9,9 @@ from published_models import COUNTS, VIT, llama
 from trnsim.errors import BadInput, NotModelled
 from trnsim.workload import captured, passes
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.captured import Captured, blocks_of, workload, workload_of
+from trnsim.workload.captured import Captured, summaries_of, workload, workload_of
 from trnsim.workload.operators import Pass, Phase, Split
+from trnsim.workload.resident import parameters
 
 MAMBA = {"model_type": "mamba", "hidden_size": 32, "max_position_embeddings": 50}
 UNET = {"_class_name": "UNet2DConditionModel", "sample_size": 64}
@@ -18,11 +19,11 @@ ENCODE = Pass(Phase.ENCODE, 1, 8)
 
 
 def test_a_formula_answers_where_sizes_are_known():
-    config, parameters = COUNTS["gpt2"]
+    config, published = COUNTS["gpt2"]
     found = workload_of(config, "mine.json")
     assert isinstance(found, Architecture)
-    assert found.parameters == parameters
-    assert blocks_of(found, ENCODE) == passes.blocks(found, ENCODE)
+    assert parameters(found) == published
+    assert summaries_of(found, ENCODE) == passes.summaries(found, ENCODE)
 
 
 @pytest.mark.parametrize(("config", "kind"), [(MAMBA, "mamba"), (UNET, "UNet2DConditionModel")])
@@ -55,7 +56,7 @@ def test_without_the_packages_the_error_names_the_extra(monkeypatch):
         "torch and transformers; formulas: albert, apertus, "
     )
     with pytest.raises(BadInput, match="^" + re.escape(message)) as error:
-        blocks_of(workload_of(MAMBA, "mine.json"), ENCODE)
+        summaries_of(workload_of(MAMBA, "mine.json"), ENCODE)
     assert error.value.fix == "pip install 'trnsim[torch,models]'"
     with pytest.raises(BadInput, match="which needs torch and diffusers; ") as error:
         _ = workload_of(UNET, "mine.json").parameters
@@ -65,7 +66,7 @@ def test_without_the_packages_the_error_names_the_extra(monkeypatch):
 @pytest.mark.parametrize("axis", ["expert", "context"])
 def test_a_graph_is_split_over_tensor_ranks_alone(axis):
     with pytest.raises(NotModelled, match=f"{axis} ranks of mamba, whose graph is captured; leg"):
-        blocks_of(workload_of(MAMBA, "mine.json"), ENCODE, Split(**{axis: 2}))
+        summaries_of(workload_of(MAMBA, "mine.json"), ENCODE, Split(**{axis: 2}))
 
 
 def test_what_cannot_be_is_refused_before_anything_is_built():
@@ -81,7 +82,7 @@ def test_what_cannot_be_is_refused_before_anything_is_built():
 
 def test_an_image_has_the_side_that_places_are_for():
     images = workload_of(VIT, "vit.json")
-    assert blocks_of(images, replace(ENCODE, image=224)) == blocks_of(images, ENCODE)
+    assert summaries_of(images, replace(ENCODE, image=224)) == summaries_of(images, ENCODE)
     message = "an image of 384 pixels a side for vit; legal: 224\n  fix: change image_size"
     with pytest.raises(BadInput, match="^" + re.escape(message)):
-        blocks_of(images, replace(ENCODE, image=384))
+        summaries_of(images, replace(ENCODE, image=384))

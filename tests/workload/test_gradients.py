@@ -16,13 +16,13 @@ from trnsim.workload.gradients import (
     recomputed,
 )
 from trnsim.workload.operators import Axis, Pass, Phase, Split
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
 
 TRAIN = Pass(Phase.TRAIN, 2, 8)
 
 
 def layer(split=None, **given):
-    return layer_of(blocks(model(**given), TRAIN, split or Split()))
+    return layer_of(summaries(model(**given), TRAIN, split or Split()))
 
 
 @pytest.mark.parametrize("mlp", [Mlp(50), experts(shared=Mlp(20))])
@@ -57,7 +57,7 @@ def test_gradients_are_exchanged_as_values_were():
     context = layer(Split(context=2))
     assert kinds(backward(context)) == [("all_gather", Axis.CONTEXT, 2)]
     routed = layer(Split(expert=2), mlp=experts())
-    assert kinds(backward(routed)) == [("all_to_all", Axis.EXPERT, 2)]
+    assert kinds(backward(routed)) == [("all_to_all", Axis.EXPERT, 1)] * 2
 
 
 def test_recomputation_repeats_nothing_the_core_or_all():

@@ -6,7 +6,8 @@ from published_models import COUNTS
 from trnsim.errors import BadInput, NotModelled
 from trnsim.workload.captured import Captured, workload_of
 from trnsim.workload.operators import Pass, Phase, Split
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
+from trnsim.workload.resident import parameters
 
 WRONG = (-1, 0, 1, 3, 2**70, 1.5, float("nan"), float("inf"), True, False, "", "x", "7", [], [1])
 WRONG += ([None], [[]], [[1], 2], ["x"], {}, {"x": 1}, {"x": None}, None)
@@ -41,8 +42,8 @@ def test_a_wrong_value_is_refused_or_counted(name):
                 found = workload_of(put(config, path, value), "mine.json")
                 if isinstance(found, Captured):
                     continue
-                assert found.parameters > 0
-                assert blocks(found, Pass(Phase.TRAIN, 1, 4), Split(tensor=3, expert=2))
+                assert parameters(found) > 0
+                assert summaries(found, Pass(Phase.TRAIN, 1, 4), Split(tensor=3, expert=2))
             except (BadInput, NotModelled) as error:
                 said.append(str(error))
     assert said

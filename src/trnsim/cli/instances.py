@@ -16,9 +16,9 @@ from trnsim.errors import BadInput
 from trnsim.formatting import clipped, parse_whole, text_table
 from trnsim.place.machine import machine
 from trnsim.price import KINDS, Quote, quote
-from trnsim.system.holding import holding, weights_bytes
+from trnsim.system.holding import holding
 from trnsim.workload.config import read
-from trnsim.workload.resident import cache_bytes
+from trnsim.workload.resident import cache_bytes, weights_bytes
 
 if TYPE_CHECKING:
     from datetime import date

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from trnsim.arch.catalogue import Accelerator
     from trnsim.estimate.measured import Measured
     from trnsim.estimate.times import LayerTimes
-    from trnsim.workload.operators import Block, Pass
+    from trnsim.workload.operators import Pass
+    from trnsim.workload.summary import Summary
 
 PRODUCTS: Final = "part of the peak that products reach"
 HALF: Final = "half a layer s"
@@ -69,12 +70,12 @@ class MeasuredFirst:
     modelled: LayerTimes
     measured: Measured | None = None
 
-    def of(self, block: Block, given: Pass) -> LayerTime:
+    def of(self, block: Summary, given: Pass) -> LayerTime:
         """The forward time of one of the block's layers."""
         found = self.measured.of(block, given) if self.measured else None
         return found or self.modelled.of(block, given)
 
-    def backward(self, block: Block, given: Pass) -> LayerTime:
+    def backward(self, block: Summary, given: Pass) -> LayerTime:
         """The time of both gradients of one of the block's layers."""
         found = self.measured.backward(block, given) if self.measured else None
         return found or self.modelled.backward(block, given)
@@ -119,11 +120,11 @@ class Scaled:
     by: constants.Factor
     source: str
 
-    def of(self, block: Block, given: Pass) -> LayerTime:
+    def of(self, block: Summary, given: Pass) -> LayerTime:
         """The forward time of one of the block's layers."""
         return self._times(self.modelled.of(block, given))
 
-    def backward(self, block: Block, given: Pass) -> LayerTime:
+    def backward(self, block: Summary, given: Pass) -> LayerTime:
         """The time of both gradients of one of the block's layers."""
         return self._times(self.modelled.backward(block, given))
 

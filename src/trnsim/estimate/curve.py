@@ -15,7 +15,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trnsim.workload.operators import Block, Pass
+    from trnsim.workload.operators import Pass
+    from trnsim.workload.summary import Summary
 
 
 @dataclass(frozen=True, order=True)
@@ -79,7 +80,7 @@ def _between(rows: list[tuple[float, float]], size: float) -> float | None:
     return None
 
 
-def signature(block: Block, given: Pass) -> str:
+def signature(block: Summary, given: Pass) -> str:
     """The sizes of a layer on a rank that do not depend on how much passes through it."""
     parts = [
         f"{one.name} {one.k:g} x {one.n:g}" + (f" x {one.times:g}" if one.times != 1 else "")

@@ -25,7 +25,8 @@ from trnsim.estimate.times import LayerTime
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trnsim.workload.operators import Block, Pass, Phase, Product
+    from trnsim.workload.operators import Pass, Phase, Product
+    from trnsim.workload.summary import Summary
 
 _HALVES: Final = 2
 _MET: Final = ("scores", "values")
@@ -81,7 +82,7 @@ class FewConstants:
     is_beside: bool = False
     kernel_score_s: float = 0.0
 
-    def of(self, block: Block, given: Pass) -> LayerTime:
+    def of(self, block: Summary, given: Pass) -> LayerTime:
         """The forward time of one of the block's layers."""
         cache = block.cache.read_bytes * self.cache_passes
         if self.repeats_keys:
@@ -94,12 +95,12 @@ class FewConstants:
         parts = {**found.parts_s, "host": host_s}
         return LayerTime(sum(parts.values()), parts, self.spread, self.source, has_exchanges=True)
 
-    def backward(self, block: Block, given: Pass) -> LayerTime:
+    def backward(self, block: Summary, given: Pass) -> LayerTime:
         """The time of both gradients of one of the block's layers."""
         weights = _WEIGHT_PASSES * block.weight_bytes
         return self._time(block, given, _GRADIENTS * block.flop, weights, 0.0, _GRADIENTS)
 
-    def _elements_s(self, block: Block, given: Pass) -> float:
+    def _elements_s(self, block: Summary, given: Pass) -> float:
         """Seconds of norms, residuals, softmax and activations."""
         scored = sum(one.elements for one in block.elementwise if one.name == _SOFTMAX)
         if self.kernel_score_s:
@@ -108,12 +109,12 @@ class FewConstants:
         scored_s = scored * (self.kernel_softmax_s if given.is_one_kernel else each_s)
         return scored_s + (elements(block) - scored) * self.element_s
 
-    def _scores_s(self, block: Block) -> float:
+    def _scores_s(self, block: Summary) -> float:
         return scores(block) * self.score_s + seen(block) * self.kernel_score_s
 
     def _time(
         self,
-        block: Block,
+        block: Summary,
         given: Pass,
         flop: float,
         weights: float,
@@ -148,27 +149,27 @@ class ByPhase:
 
     forms: Mapping[Phase, FewConstants]
 
-    def of(self, block: Block, given: Pass) -> LayerTime:
+    def of(self, block: Summary, given: Pass) -> LayerTime:
         """The forward time of one of the block's layers."""
         return self.forms[given.phase].of(block, given)
 
-    def backward(self, block: Block, given: Pass) -> LayerTime:
+    def backward(self, block: Summary, given: Pass) -> LayerTime:
         """The time of both gradients of one of the block's layers."""
         return self.forms[given.phase].backward(block, given)
 
 
-def halves(block: Block) -> int:
+def halves(block: Summary) -> int:
     """Attentions and MLPs of a block."""
     names = [one.name for one in block.elementwise]
     return sum(name == _SOFTMAX or name.endswith("activation") for name in names)
 
 
-def elements(block: Block) -> float:
+def elements(block: Summary) -> float:
     """Elements of norms, residuals, softmax and activations."""
     return sum(one.elements for one in block.elementwise)
 
 
-def returned(block: Block) -> float:
+def returned(block: Summary) -> float:
     """Elements that a pass gives back: the last product's results, or each token's hidden state.
 
     A dense product on the first token gives its results besides, which are few.
@@ -180,18 +181,18 @@ def returned(block: Block) -> float:
     return elements(block) / 2  # a norm reads and writes
 
 
-def scores(block: Block) -> float:
+def scores(block: Summary) -> float:
     """Scores of queries and keys, masked ones too."""
     return sum(one.m * one.n * one.times for one in block.products if one.name == "scores")
 
 
-def seen(block: Block) -> float:
+def seen(block: Summary) -> float:
     """Scores of queries and keys that no mask discards."""
     met = (one for one in block.products if one.name == "scores")
     return sum(one.m * one.n * one.times * one.causal for one in met)
 
 
-def repeats(block: Block, given: Pass) -> float:
+def repeats(block: Summary, given: Pass) -> float:
     """Query heads of a KV head on the rank, for each of which keys and values are read.
 
     Latents are kept once for all heads, and are not repeated.

@@ -14,15 +14,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from trnsim.workload.graph_blocks import CAST
+from trnsim.workload.summary import CAST
 
 if TYPE_CHECKING:
-    from trnsim.workload.operators import Block
+    from trnsim.workload.summary import Summary
 
 _FOLDED: Final = ("native_batch_norm", "_native_batch_norm", "batch_norm", "cudnn_batch_norm")
 
 
-def fused(block: Block) -> Block:
+def fused(block: Summary) -> Summary:
     """The block without elementwise operators that others do on their way."""
     products = {one.name for one in block.products}
     kept = tuple(

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from trnsim.arch.catalogue import Accelerator
     from trnsim.facts import Count
-    from trnsim.workload.operators import Block, Elementwise, Pass, Product
+    from trnsim.workload.operators import Elementwise, Pass, Product
+    from trnsim.workload.summary import Summary
 
 _TILES: Final = (
     (256, 128),
@@ -139,12 +140,12 @@ class GpuTimes:
     source: str
     is_fused: bool = True
 
-    def of(self, block: Block, given: Pass) -> LayerTime:
+    def of(self, block: Summary, given: Pass) -> LayerTime:
         """The forward time of one of the block's layers."""
         cache_bytes = block.cache.read_bytes + block.cache.written_bytes
         return self._time(block, cache_bytes, given.phase)
 
-    def backward(self, block: Block, given: Pass) -> LayerTime:
+    def backward(self, block: Summary, given: Pass) -> LayerTime:
         """The time of both gradients of one of the block's layers."""
         return self._time(backward(block), 0.0, given.phase)
 
@@ -174,7 +175,7 @@ class GpuTimes:
             rows = one.m * min(one.k, one.n)
         return (rows + computed) * one.times
 
-    def _time(self, block: Block, cache_bytes: float, phase: Phase) -> LayerTime:
+    def _time(self, block: Summary, cache_bytes: float, phase: Phase) -> LayerTime:
         has_cached, is_training = phase is Phase.DECODE, phase is Phase.TRAIN
         made = [self.product_s(one, has_cached=has_cached) for one in block.products]
         met_s = sum(

@@ -13,7 +13,7 @@ from trnsim.errors import BadInput
 from trnsim.estimate.curve import signature
 from trnsim.formatting import amount, enumerated
 from trnsim.workload.operators import Pass, Phase
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from trnsim.arch.catalogue import Accelerator
     from trnsim.estimate.measured import Measured, Row
     from trnsim.workload.architecture import Architecture
-    from trnsim.workload.operators import Block, Split
+    from trnsim.workload.operators import Split
+    from trnsim.workload.summary import Summary
 
 _GRADIENTS: Final = 2
 _MICROS: Final = 1e6
@@ -97,19 +98,19 @@ def check_used(table: Measured, sources: Mapping[str, str], asked: str) -> None:
 
 def _by_size(
     row: Row, models: Sequence[tuple[Architecture, Split]]
-) -> dict[tuple[str, str], Block]:
+) -> dict[tuple[str, str], Summary]:
     """The blocks that a row's part may be, by model and sizes."""
     given = Pass(row.phase, row.batch, row.tokens, row.past)
     return {
         (model.name, signature(block, given)): block
         for model, split in models
-        for block in blocks(model, given, split)
+        for block in summaries(model, given, split)
         if block.name == row.part
     }
 
 
 def _check_row(
-    file: str, row: Row, machine: Ranks, known: Mapping[tuple[str, str], Block], names: str
+    file: str, row: Row, machine: Ranks, known: Mapping[tuple[str, str], Summary], names: str
 ) -> None:
     where = f"{file}, line {row.line}"
     found = {key: one for key, one in known.items() if row.layer in ("", key[1])}
@@ -143,12 +144,12 @@ def _check_time(where: str, column: str, time_s: float, least_s: float, machine:
         )
 
 
-def _products_s(block: Block, machine: Ranks) -> float:
+def _products_s(block: Summary, machine: Ranks) -> float:
     """Seconds of a block's products at the largest published peak."""
     peak = max(map(float, machine.chip.peak_flop_per_s.values())) / machine.ranks_per_chip
     return block.useful_flop / peak
 
 
-def _weights_s(block: Block, machine: Ranks) -> float:
+def _weights_s(block: Summary, machine: Ranks) -> float:
     """Seconds of a block's weights at the published HBM bandwidth."""
     return block.weight_bytes * machine.ranks_per_chip / float(machine.chip.memory_bytes_per_s)

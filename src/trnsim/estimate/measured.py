@@ -36,7 +36,8 @@ from trnsim.workload.operators import Phase
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trnsim.workload.operators import Block, Pass
+    from trnsim.workload.operators import Pass
+    from trnsim.workload.summary import Summary
 
 NEEDED: Final = ("phase", "batch", "tokens", "time_us")
 COLUMNS: Final = (*NEEDED, "past", "backward_us", "part", "layer")
@@ -86,15 +87,15 @@ class Measured:
     rows: tuple[Row, ...]
     curves: Mapping[tuple[str, str, str, str], Curve] = field(hash=False, repr=False)
 
-    def of(self, block: Block, given: Pass) -> LayerTime | None:
+    def of(self, block: Summary, given: Pass) -> LayerTime | None:
         """The forward time of one of the block's layers; None where the file has none."""
         return self._at("forward", block, given)
 
-    def backward(self, block: Block, given: Pass) -> LayerTime | None:
+    def backward(self, block: Summary, given: Pass) -> LayerTime | None:
         """The time of both gradients of one of the block's layers; None where there is none."""
         return self._at("backward", block, given)
 
-    def _at(self, way: str, block: Block, given: Pass) -> LayerTime | None:
+    def _at(self, way: str, block: Summary, given: Pass) -> LayerTime | None:
         for layer in (signature(block, given), ""):
             curve = self.curves.get((way, str(given.phase), block.name, layer))
             time_s = curve.at(given.batch, length_of(given)) if curve else None

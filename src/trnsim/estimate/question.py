@@ -12,7 +12,7 @@ from trnsim.estimate.rank import Rank
 from trnsim.estimate.reach import beyond
 from trnsim.facts import derived
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.captured import Captured, blocks_of
+from trnsim.workload.captured import Captured, summaries_of
 from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 from trnsim.workload.passes import passes
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trnsim.place.machine import Machine
     from trnsim.workload.architecture import Layer
     from trnsim.workload.captured import Workload
-    from trnsim.workload.operators import Block
+    from trnsim.workload.summary import Summary
 
 CAPTURED_SPREAD: Final = derived(
     0.40, "as far as graphs were off on Inf2 by constants of encoders: no row of a GPU is published"
@@ -52,24 +52,24 @@ class Question:
     measured: Measured | None = None
 
     @cached_property
-    def blocks(self) -> tuple[Block, ...]:
+    def summaries(self) -> tuple[Summary, ...]:
         """What the rank computes.
 
         Raises:
             BadInput: the model cannot be built, or has no such pass.
         """
-        made = blocks_of(self.model, self.given, self.split)
+        made = summaries_of(self.model, self.given, self.split)
         return tuple(map(fused, made)) if self.is_captured else made
 
     @property
-    def layered(self) -> list[tuple[Block, Layer | None]]:
+    def layered(self) -> list[tuple[Summary, Layer | None]]:
         """The same, each with the layer that it is; None before, behind and without known ones."""
         if isinstance(self.model, Captured):
-            return [(block, None) for block in self.blocks]
+            return [(block, None) for block in self.summaries]
         kinds: list[Layer | None] = []
         for tower, _ in passes(self.model, self.given):
             kinds += [None, *tower.layers, None]
-        return list(zip(self.blocks, kinds, strict=True))
+        return list(zip(self.summaries, kinds, strict=True))
 
     @property
     def is_captured(self) -> bool:
@@ -108,7 +108,7 @@ def answer(question: Question) -> Estimate:
     if question.given.phase is Phase.TRAIN:
         found = question.rank.trained(question.layered, question.given)
     else:
-        found = question.rank.of(question.blocks, question.given)
+        found = question.rank.of(question.summaries, question.given)
     return replace(
         found, extrapolations=beyond(question.model, question.given, question.machine.lnc)
     )

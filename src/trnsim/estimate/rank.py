@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from trnsim.estimate.times import LayerTime, LayerTimes
     from trnsim.place.machine import Machine
     from trnsim.workload.architecture import Layer
-    from trnsim.workload.operators import Block, Exchange, Pass
+    from trnsim.workload.operators import Exchange, Pass
+    from trnsim.workload.summary import Summary
 
 CALL: Final = "call"
 
@@ -48,7 +49,7 @@ class Rank:
     more_spread: float = 0.0
     seen: Sources = field(default_factory=Sources, compare=False, repr=False)
 
-    def of(self, made: Iterable[Block], given: Pass) -> Estimate:
+    def of(self, made: Iterable[Summary], given: Pass) -> Estimate:
         """A pass through these blocks, one after another."""
         found = Sum(self, given)
         for block in made:
@@ -56,7 +57,7 @@ class Rank:
             found.add(block, layer, layer.time_s, block.exchanges)
         return found.estimate()
 
-    def trained(self, made: Iterable[tuple[Block, Layer | None]], given: Pass) -> Estimate:
+    def trained(self, made: Iterable[tuple[Summary, Layer | None]], given: Pass) -> Estimate:
         """A micro batch forward, and both gradients; scores of one kernel are computed again."""
         found = Sum(self, given)
         for block, layer in made:
@@ -99,7 +100,7 @@ class Sum:
         self._sources = Sources()
 
     def add(
-        self, block: Block, layer: LayerTime, time_s: float, exchanges: Iterable[Exchange]
+        self, block: Summary, layer: LayerTime, time_s: float, exchanges: Iterable[Exchange]
     ) -> None:
         """All of a block's layers, each of `time_s`, and their exchanges."""
         if not time_s:

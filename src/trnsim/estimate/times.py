@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from trnsim.workload.operators import Block, Pass
+    from trnsim.workload.operators import Pass
+    from trnsim.workload.summary import Summary
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,11 @@ class LayerTime:
 class LayerTimes(Protocol):
     """What knows the time of a block."""
 
-    def of(self, block: Block, given: Pass) -> LayerTime:
+    def of(self, block: Summary, given: Pass) -> LayerTime:
         """The forward time of one of the block's layers in a pass."""
         ...
 
-    def backward(self, block: Block, given: Pass) -> LayerTime:
+    def backward(self, block: Summary, given: Pass) -> LayerTime:
         """The time of both gradients of one of the block's layers."""
         ...
 

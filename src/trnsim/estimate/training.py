@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.workload.architecture import GATED, Mlp
 from trnsim.workload.gradients import Recompute, recomputed
-from trnsim.workload.operators import Block
+from trnsim.workload.summary import Summary
 
 if TYPE_CHECKING:
     from trnsim.estimate.times import LayerTime, LayerTimes
@@ -31,7 +31,7 @@ class LayerPasses:
 
     ahead: LayerTime
     back: LayerTime
-    again: Block
+    again: Summary
     again_s: float
 
     @property
@@ -44,7 +44,7 @@ class LayerPasses:
 
 
 def layer_passes(
-    block: Block, layer: Layer | None, given: Pass, how: Recompute, times: LayerTimes
+    block: Summary, layer: Layer | None, given: Pass, how: Recompute, times: LayerTimes
 ) -> LayerPasses:
     """The passes of one layer, or of what lies before or behind all layers.
 
@@ -89,10 +89,10 @@ def has_dropout(layer: Layer) -> bool:
     return isinstance(layer.mlp, Mlp) and layer.mlp.matrices != GATED
 
 
-def _again(block: Block, layer: Layer | None, how: Recompute) -> Block:
+def _again(block: Summary, layer: Layer | None, how: Recompute) -> Summary:
     """What backward computes again; one kernel of attention its scores, which it has not kept."""
     if layer is None:
-        return Block(block.name, block.times)
+        return Summary(block.name, block.times)
     made = recomputed(block, how)
     if how is Recompute.NONE and is_fused(layer):
         scores = tuple(one for one in block.products if one.name == "scores")

@@ -12,11 +12,19 @@ from typing import Final
 from trnsim.errors import InternalError
 from trnsim.graph import Graph, Node, Value, verify
 from trnsim.graph.decompositions.build import Build, Operand
-from trnsim.lower.legal import comparison, indexing, random_bits, reductions, sorting, windows
+from trnsim.lower.legal import (
+    attention,
+    comparison,
+    indexing,
+    random_bits,
+    reductions,
+    sorting,
+    windows,
+)
 from trnsim.lower.legal.emptiness import gives_nothing, is_partly_empty, what_is_left
 from trnsim.lower.rules import LEGAL
 
-_RULES: Final = (comparison, indexing, random_bits, reductions, sorting, windows)
+_RULES: Final = (attention, comparison, indexing, random_bits, reductions, sorting, windows)
 """Importing them fills the table of legal forms."""
 
 

@@ -17,12 +17,7 @@ from typing import TYPE_CHECKING
 from trnsim.errors import BadInput
 from trnsim.system.infer.estimate import RESERVE
 from trnsim.workload.operators import Split
-from trnsim.workload.resident import (
-    cache_bytes,
-    held_by_head,
-    held_by_layer,
-    held_by_table,
-)
+from trnsim.workload.resident import cache_bytes, weights_bytes
 
 if TYPE_CHECKING:
     from trnsim.place.machine import Machine
@@ -46,17 +41,6 @@ class Holding:
     pipeline: int
     needed_bytes: float
     usable_bytes: float
-
-
-def weights_bytes(model: Architecture, tensor: int = 1) -> float:
-    """Parameters of all layers, tables and heads that one of `tensor` ranks holds."""
-    split = Split(tensor=tensor)
-    return sum(
-        held_by_table(model, tower, split)
-        + sum(layer.times * held_by_layer(model, tower, layer, split) for layer in tower.layers)
-        + held_by_head(model, tower, split)
-        for tower in model.towers
-    )
 
 
 def holding(
@@ -92,7 +76,7 @@ def _spread(
     """The fewest parts of the layers that fit, each on `tensor` ranks; None where none do."""
     split = Split(tensor=tensor)
     cache = cache_bytes(model, tokens, split, tokens) if model.is_generating else 0.0
-    whole = weights_bytes(model, tensor) + sequences * cache
+    whole = weights_bytes(model, split) + sequences * cache
     layers = sum(tower.depth for tower in model.towers)
     for per_part in range(layers, 0, -1):
         needed = whole * per_part / layers

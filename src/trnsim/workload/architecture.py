@@ -7,7 +7,6 @@ of equal layers. Sizes are those of the whole model; what a rank has of them is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 from trnsim.errors import BadInput
@@ -44,11 +43,6 @@ class Attention:
     biases: int = 0
     norms: int = 0
 
-    def parameters(self, hidden: int) -> int:
-        """``hidden (heads (d + v) + kv_heads (d + v))``, biases and norms."""
-        per_head = self.head_dim + self.value_dim
-        return hidden * per_head * (self.heads + self.kv_heads) + self.biases + self.norms
-
     @property
     def cached(self) -> int:
         """Elements of a token's keys and values."""
@@ -84,16 +78,6 @@ class LatentAttention:
     is_cross: Final = False
     window: Final = 0
 
-    def parameters(self, hidden: int) -> int:
-        """Projections down and up of queries, keys and values, and that of the output."""
-        queries = (self.query_rank or hidden) * (self.plain_dim + self.rotary_dim)
-        made = self.kv_rank * (self.plain_dim + self.value_dim)
-        return self.heads * (queries + made + self.value_dim * hidden) + self.fixed(hidden)
-
-    def fixed(self, hidden: int) -> int:
-        """Those that belong to no head, of which every tensor rank has a copy."""
-        return hidden * (self.query_rank + self.kv_rank + self.rotary_dim) + self.norms
-
     @property
     def cached(self) -> int:
         """Elements of a token's vector and of its shared key."""
@@ -113,14 +97,6 @@ class Mlp:
     intermediate: int
     matrices: int = GATED
     biases: int = 0
-
-    def parameters(self, hidden: int) -> int:
-        """``matrices hidden intermediate``, and biases."""
-        return self.matrices * hidden * self.intermediate + self.biases
-
-    def active_parameters(self, hidden: int) -> int:
-        """All of them."""
-        return self.parameters(hidden)
 
 
 @dataclass(frozen=True)
@@ -148,23 +124,6 @@ class Experts:
             raise BadInput(
                 f"a token takes {self.per_token} of {self.count} experts; legal: 1 to {self.count}"
             )
-
-    def met(self, tokens: float) -> float:
-        """``E (1 - (1 - k/E)^tokens)``: experts that at least one of evenly routed tokens takes."""
-        missed: float = (1 - self.per_token / self.count) ** tokens
-        return self.count * (1 - missed)
-
-    def _fixed(self, hidden: int) -> int:
-        shared = self.shared.parameters(hidden) if self.shared else 0
-        return hidden * self.count + self.router_biases + shared + self.shared_gate
-
-    def parameters(self, hidden: int) -> int:
-        """Those of all experts, of the router and of the shared part."""
-        return self.count * self.expert.parameters(hidden) + self._fixed(hidden)
-
-    def active_parameters(self, hidden: int) -> int:
-        """Those that one token takes."""
-        return self.per_token * self.expert.parameters(hidden) + self._fixed(hidden)
 
 
 @dataclass(frozen=True)
@@ -195,17 +154,6 @@ class Layer:
         """Layers with weights of their own."""
         return 1 if self.is_shared else self.times
 
-    def parameters(self, hidden: int) -> int:
-        """Those of one of the layers."""
-        return self._other(hidden) + self.mlp.parameters(hidden)
-
-    def active_parameters(self, hidden: int) -> int:
-        """Those of one of the layers that one token takes."""
-        return self._other(hidden) + self.mlp.active_parameters(hidden)
-
-    def _other(self, hidden: int) -> int:
-        return sum(one.parameters(hidden) for one in self.attentions) + self.norms + self.extra
-
 
 @dataclass(frozen=True)
 class Matrix:
@@ -226,11 +174,6 @@ class Matrix:
     biases: int = 0
     rows: float = 1.0
     is_each_token: bool = True
-
-    @property
-    def parameters(self) -> int:
-        """``inputs outputs``, and the bias."""
-        return self.inputs * self.outputs + self.biases
 
 
 @dataclass(frozen=True)
@@ -286,32 +229,6 @@ class Tower:
         """Whether its layers read the output of the tower before."""
         return any(one.is_cross for layer in self.layers for one in layer.attentions)
 
-    @property
-    def table_parameters(self) -> int:
-        """Parameters that are looked up, not multiplied; a tied table counts with the product."""
-        is_own = not (self.is_tied or self.is_table_shared)
-        looked_up = self.looked_up * self.width if is_own else 0
-        return looked_up + self.positions * self.hidden + self.extra
-
-    @property
-    def other_parameters(self) -> int:
-        """Parameters of products outside the layers, and of the last norm."""
-        is_own = not (self.is_tied and self.is_table_shared)
-        outputs = self.outputs * self.width if is_own else 0
-        return outputs + sum(one.parameters for one in (*self.before, *self.behind)) + self.final
-
-    @cached_property
-    def parameters(self) -> int:
-        """All."""
-        layers = sum(one.copies * one.parameters(self.hidden) for one in self.layers)
-        return layers + self.table_parameters + self.other_parameters
-
-    @cached_property
-    def active_parameters(self) -> int:
-        """Those that one token takes; layers of shared weights count as often as it meets them."""
-        layers = sum(one.times * one.active_parameters(self.hidden) for one in self.layers)
-        return layers + self.table_parameters + self.other_parameters
-
 
 @dataclass(frozen=True)
 class Architecture:
@@ -342,21 +259,6 @@ class Architecture:
     product_bits: float = 16
     mlp_bits: float = 0
     positions_key: str = "max_position_embeddings"
-
-    @property
-    def parameters(self) -> int:
-        """All of them."""
-        return sum(tower.parameters for tower in self.towers)
-
-    @property
-    def active_parameters(self) -> int:
-        """Those that one token takes."""
-        return sum(tower.active_parameters for tower in self.towers)
-
-    @property
-    def multiplied_parameters(self) -> int:
-        """Those that one token multiplies: all that it takes but what is looked up."""
-        return self.active_parameters - sum(tower.table_parameters for tower in self.towers)
 
     @property
     def bits_of_mlp(self) -> float:

@@ -1,7 +1,7 @@
 """Any other model: built without weights by transformers or diffusers, and read from its graph.
 
 `workload` gives a formula's `Architecture` where sizes are known and a `Captured` one where not;
-`blocks_of` gives the blocks of either.
+`summaries_of` gives the blocks of either.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from trnsim.errors import BadInput, NotModelled
 from trnsim.workload import passes
 from trnsim.workload.architecture import Architecture, check_length
 from trnsim.workload.config import FAMILIES, from_config, longest, read_values
-from trnsim.workload.graph_blocks import graph_blocks
 from trnsim.workload.keys import Keys
 from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 from trnsim.workload.quantization import Bits, bits_of
+from trnsim.workload.summary import captured_summaries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trnsim.workload.operators import Block
+    from trnsim.workload.summary import Summary
 
 _CLASS: Final = "_class_name"
 _EXTRA: Final = "pip install 'trnsim[torch,models]'"
@@ -94,7 +94,7 @@ class Captured:
         """
         return _parameters(self)
 
-    def blocks(self, given: Pass, split: Split = WHOLE) -> tuple[Block, ...]:
+    def summaries(self, given: Pass, split: Split = WHOLE) -> tuple[Summary, ...]:
         """The blocks of one forward pass, as one rank has them.
 
         Raises:
@@ -137,16 +137,16 @@ def workload_of(config: Mapping[str, Any], file: str) -> Workload:
     return Captured(Path(file).stem, model_type, json.dumps(dict(config)), file)
 
 
-def blocks_of(model: Workload, given: Pass, split: Split = WHOLE) -> tuple[Block, ...]:
+def summaries_of(model: Workload, given: Pass, split: Split = WHOLE) -> tuple[Summary, ...]:
     """The blocks of one forward pass of either kind of model, as one rank has them.
 
     Raises:
-        BadInput: as `Captured.blocks`.
+        BadInput: as `Captured.summaries`.
         NotModelled: likewise.
     """
     if isinstance(model, Captured):
-        return model.blocks(given, split)
-    return passes.blocks(model, given, split)
+        return model.summaries(given, split)
+    return passes.summaries(model, given, split)
 
 
 def _models(model: Captured) -> Any:
@@ -168,9 +168,9 @@ def _models(model: Captured) -> Any:
 
 
 @lru_cache(_KEPT)
-def _blocks(model: Captured, given: Pass, split: Split) -> tuple[Block, ...]:
+def _blocks(model: Captured, given: Pass, split: Split) -> tuple[Summary, ...]:
     made = _graph(model, given, split)
-    return graph_blocks(
+    return captured_summaries(
         made.graph,
         made.weights,
         is_generating=given.phase in (Phase.PREFILL, Phase.DECODE) and not model.is_of_diffusers,

@@ -1,6 +1,6 @@
 """What training adds to a forward pass: gradients, recomputation, kept activations, an optimizer.
 
-A layer's forward pass is one `Block`; `backward` and `recomputed` make blocks of it, so that
+A layer's forward pass is one `Summary`; `backward` and `recomputed` make blocks of it, so that
 whatever gives a time to the one gives it to the others.
 """
 
@@ -12,16 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput
 from trnsim.workload.architecture import GATED, Experts, LatentAttention, Mlp
-from trnsim.workload.operators import (
-    Axis,
-    Block,
-    Cache,
-    Elementwise,
-    Exchange,
-    Product,
-    Split,
-    bytes_of,
-)
+from trnsim.workload.operators import Axis, Cache, Elementwise, Exchange, Product, Split, bytes_of
+from trnsim.workload.summary import Summary
 
 if TYPE_CHECKING:
     from trnsim.workload.architecture import Attention, Layer, Tower
@@ -45,7 +37,7 @@ class Recompute(StrEnum):
     """All of a layer but its input."""
 
 
-def backward(block: Block) -> Block:
+def backward(block: Summary) -> Summary:
     """Both gradients of a forward block.
 
     A product of weights (m, k) (k, n) has two: (m, n) (n, k) by its input, which reads the weights,
@@ -95,7 +87,7 @@ def _turned(one: Exchange) -> Exchange:
     return replace(one, kind=kind)
 
 
-def recomputed(block: Block, how: Recompute) -> Block:
+def recomputed(block: Summary, how: Recompute) -> Summary:
     """What of a forward block is computed again before its gradients.
 
     Exchanges are repeated with all else: with recompute full, a layer's sums over tensor ranks too.
@@ -107,7 +99,7 @@ def recomputed(block: Block, how: Recompute) -> Block:
     if how is Recompute.SELECTIVE:
         products = tuple(one for one in block.products if one.name in _CORE)
         elementwise = tuple(one for one in block.elementwise if one.name == "softmax")
-    return Block(block.name, block.times, products, elementwise)
+    return Summary(block.name, block.times, products, elementwise)
 
 
 @dataclass(frozen=True)

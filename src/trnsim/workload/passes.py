@@ -1,4 +1,4 @@
-"""A pass of an architecture as blocks of operators, as one rank of a layer's ranks has them.
+"""A pass of an architecture as graphs: what one rank of a layer's ranks computes.
 
 Heads that the ranks do not divide are made up with unused ones, and keys and values are copied
 where there are more ranks than their heads, as NxD Inference does (aws-neuron-sdk,
@@ -9,41 +9,23 @@ they do not divide are made up likewise.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from trnsim.errors import BadInput
-from trnsim.workload.architecture import (
-    GATED,
-    Architecture,
-    Attention,
-    Experts,
-    Layer,
-    Mlp,
-    Tower,
-)
-from trnsim.workload.attending import attended
-from trnsim.workload.operators import (
-    WHOLE,
-    Axis,
-    Block,
-    Cache,
-    Elementwise,
-    Exchange,
-    Pass,
-    Phase,
-    Product,
-    Split,
-    bytes_of,
-)
-from trnsim.workload.resident import held_by_head, held_by_layer, held_by_table
+from trnsim.graph import TensorType
+from trnsim.workload.attending import attention
+from trnsim.workload.feeding import Feeding
+from trnsim.workload.operators import WHOLE, Axis, Pass, Phase, Split
+from trnsim.workload.rank_graph import RankGraph, Use
+from trnsim.workload.summary import Summary, summarized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trnsim.workload.architecture import Matrix
+    from trnsim.graph import Value
+    from trnsim.workload.architecture import Architecture, Layer, Matrix, Tower
 
-_SCALAR_BYTES = 4
 _LOSS_EXCHANGES = 3
 """A word's largest score, the sum of exponentials and the label's score, in float32.
 
@@ -51,14 +33,42 @@ Source: Megatron-LM (arXiv:1909.08053), section 3: scores are not gathered.
 """
 
 
-def blocks(model: Architecture, given: Pass, split: Split = WHOLE) -> tuple[Block, ...]:
-    """The blocks of one forward pass, in their order, as one rank has them.
+def summaries(model: Architecture, given: Pass, split: Split = WHOLE) -> tuple[Summary, ...]:
+    """What one rank computes and holds in one forward pass, in the order of its parts.
 
     Towers before the last one take part in all phases but decode.
     """
     return tuple(
-        block for tower, own in passes(model, given) for block in _tower(model, tower, own, split)
+        summarized(part.rank, part.name, part.times, part.copies)
+        for part in parts(model, given, split)
     )
+
+
+@dataclass(frozen=True)
+class Part:
+    """Equal layers of a model, or what is before or behind them.
+
+    Attributes:
+        name: "layer", "embedding", "head".
+        times: how many there are.
+        rank: the graph of one.
+        copies: how many have weights of their own.
+    """
+
+    name: str
+    times: int
+    rank: RankGraph
+    copies: int = 1
+
+
+def parts(model: Architecture, given: Pass, split: Split = WHOLE) -> Iterator[Part]:
+    """The graphs of one forward pass."""
+    for tower, own in passes(model, given):
+        builder = _Tower(model, tower, own, split)
+        yield Part("embedding", 1, builder.embedding())
+        for layer in tower.layers:
+            yield Part("layer", layer.times, builder.layer(layer), layer.copies)
+        yield Part("head", 1, builder.head())
 
 
 def passes(model: Architecture, given: Pass) -> Iterator[tuple[Tower, Pass]]:
@@ -82,174 +92,129 @@ def passes(model: Architecture, given: Pass) -> Iterator[tuple[Tower, Pass]]:
     yield last, replace(given, tokens=last.tokens or given.tokens, source=source)
 
 
-def _tower(model: Architecture, tower: Tower, given: Pass, split: Split) -> Iterator[Block]:
-    maker = _Rank(model, tower, given, split)
-    yield maker.embedding()
-    for layer in tower.layers:
-        yield maker.layer(layer)
-    yield maker.head()
+class _Tower:
+    """One rank's part of a tower in a pass.
 
-
-class _Rank:
-    """One rank's part of a tower in a pass."""
+    Attributes:
+        rows: tokens of all sequences that the rank has.
+        spread: those of them that its norms have, where tensor ranks share these.
+    """
 
     def __init__(self, model: Architecture, tower: Tower, given: Pass, split: Split) -> None:
-        self.model = model
-        self.tower = tower
-        self.given = given
-        self.split = split
+        self.model, self.tower, self.given, self.split = model, tower, given, split
         shared = 1 if given.phase is Phase.DECODE else split.context
-        self.rows = given.rows / shared
+        self.rows = given.batch * math.ceil(given.tokens / shared)
+        self.spread = math.ceil(self.rows / (split.tensor if split.is_sequence else 1))
 
-    def embedding(self) -> Block:
+    def _rank(self) -> RankGraph:
+        return RankGraph(self.model.other_bits)
+
+    def embedding(self) -> RankGraph:
         """Tokens looked up, or patches multiplied, and places added."""
-        tower = self.tower
-        places = bytes_of(tower.positions * tower.hidden + tower.extra, self.model.other_bits)
-        biases = bytes_of(sum(one.biases for one in tower.before), self.model.other_bits)
-        # Places of an image are all added; those of words are looked up with them.
-        read = biases + (0 if tower.looked_up else places)
-        looked_up = Elementwise("lookup", 2 * self.rows * tower.hidden, read)
-        exchanges: list[Exchange] = []
-        if self.split.tensor > 1 and (tower.looked_up or tower.before):
-            exchanges = [self._exchange("all_gather", self.rows * tower.hidden)]
-        return Block(
-            "embedding",
-            1,
-            tuple(self._outside(one) for one in tower.before),
-            (looked_up,),
-            tuple(exchanges),
-            resident_bytes=held_by_table(self.model, tower, self.split),
-        )
-
-    def head(self) -> Block:
-        """The last norm, products behind the layers, and the one that gives scores."""
-        tower, model = self.tower, self.model
-        norm = Elementwise(
-            "norm",
-            2 * self.rows * tower.hidden,
-            bytes_of(tower.final + sum(one.biases for one in tower.behind), model.other_bits),
-        )
-        products = [self._outside(one) for one in tower.behind]
-        exchanges: list[Exchange] = []
-        if tower.outputs:
-            rows = self.given.batch if self.given.phase is Phase.PREFILL else self.rows
-            columns = math.ceil(tower.outputs / self.split.tensor)
-            products.append(self._product("scores of words", rows, tower.width, columns))
-            exchanges = self._scored(rows, columns)
-        held = held_by_head(model, tower, self.split)
-        return Block("head", 1, tuple(products), (norm,), tuple(exchanges), resident_bytes=held)
-
-    def layer(self, layer: Layer) -> Block:
-        """One of equal layers."""
-        products: list[Product] = []
-        elementwise = [self._norms(layer)]
-        exchanges: list[Exchange] = []
-        cache = Cache(0.0, 0.0)
-        for attention in layer.attentions:
-            found = attended(self.model, self.tower.hidden, attention, self.given, self.split)
-            products += found.products
-            elementwise.append(found.softmax)
-            exchanges += found.exchanges
-            exchanges += () if layer.is_parallel else self._summed()
-            cache += found.cache
-        made, between, moved = self._mlp(layer.mlp)
-        return Block(
-            "layer",
-            layer.times,
-            (*products, *made),
-            (*elementwise, between),
-            (*exchanges, *moved),
-            cache,
-            held_by_layer(self.model, self.tower, layer, self.split),
-        )
-
-    def _norms(self, layer: Layer) -> Elementwise:
-        parts = 1 + (0 if layer.is_parallel else len(layer.attentions))
-        rows = self.rows / (self.split.tensor if self.split.is_sequence else 1)
-        weights = bytes_of(self._small(layer), self.model.other_bits)
-        # A norm and a residual for each part, each of which reads and writes.
-        return Elementwise("norms and residuals", 4 * parts * rows * self.tower.hidden, weights)
-
-    def _small(self, layer: Layer) -> float:
-        """Parameters of one layer that are in no product: norms, and the rank's part of biases."""
-        mlp, biases = layer.mlp, 0.0
-        for one in layer.attentions:
-            biases += one.biases if isinstance(one, Attention) else 0
-        if isinstance(mlp, Experts):
-            biases += mlp.met(self.rows * self.split.expert) / self.split.expert * mlp.expert.biases
-            biases += mlp.shared.biases if mlp.shared else 0
-            whole = mlp.router_biases + mlp.shared_gate
+        rank, tower, tensor = self._rank(), self.tower, self.split.tensor
+        bits = self.model.other_bits
+        width = math.ceil((tower.width if tower.looked_up else tower.hidden) / tensor)
+        x = rank.input(self.rows, width)
+        for matrix in tower.before:
+            x = self._outside(rank, matrix, x)
+        use = Use.LOOKED_UP if tower.looked_up else Use.WHOLE
+        if tower.looked_up:
+            is_held = not tower.is_table_shared
+            table = rank.weight((tower.looked_up, width), bits, use=use, is_held=is_held)
+            rank.operator("lookup")
+            x = rank.graph.gather(table, rank.graph.input((self.rows,), "int32"))
         else:
-            biases, whole = biases + mlp.biases, 0
-        norms = sum(one.norms for one in layer.attentions)
-        return layer.norms + layer.extra + norms + whole + biases / self.split.tensor
+            x = rank.added("places", x := rank.fitted(x, self.rows, width), x)
+        for elements in (tower.positions * tower.hidden, tower.extra):
+            if elements:
+                rank.weight((elements,), bits, use=use)
+        if tensor > 1 and (tower.looked_up or tower.before):
+            x = rank.exchange("all_gather", rank.fitted(x, self.rows, width), Axis.TENSOR, tensor)
+        return rank
 
-    def _mlp(self, mlp: Mlp | Experts) -> tuple[list[Product], Elementwise, list[Exchange]]:
-        if isinstance(mlp, Experts):
-            return self._experts(mlp)
-        products, between = self._matrices("", mlp, self.rows, 1.0)
-        return products, between, self._summed()
+    def head(self) -> RankGraph:
+        """The last norm, products behind the layers, and the one that gives scores."""
+        rank, tower, model = self._rank(), self.tower, self.model
+        hidden = rank.norm(rank.input(self.rows, tower.hidden))
+        rank.others(tower.final, model.other_bits)
+        for matrix in tower.behind:
+            self._outside(rank, matrix, hidden)
+        if tower.outputs:
+            self._scores(rank, hidden)
+        return rank
 
-    def _matrices(
-        self, prefix: str, mlp: Mlp, rows: float, times: float
-    ) -> tuple[list[Product], Elementwise]:
-        hidden, model = self.tower.hidden, self.model
-        bits, multiplied = model.bits_of_mlp, model.product_bits
-        columns = math.ceil(mlp.intermediate / self.split.tensor)
-        ups = mlp.matrices - 1
-        products = [
-            Product(f"{prefix}up", rows, hidden, ups * columns, times, bits, bits=multiplied),
-            Product(f"{prefix}down", rows, columns, hidden, times, bits, bits=multiplied),
-        ]
-        passes_of_columns = ups + (2 if mlp.matrices == GATED else 1)
-        elements = passes_of_columns * rows * columns * times
-        return products, Elementwise(f"{prefix}activation", elements)
+    def _scores(self, rank: RankGraph, hidden: Value) -> None:
+        """Scores of words, of which each tensor rank has some, and their exchange."""
+        tower, split = self.tower, self.split
+        is_training = self.given.phase is Phase.TRAIN
+        if is_training and split.is_sequence and split.tensor > 1:
+            part = rank.fitted(hidden, self.spread, tower.hidden)
+            rank.exchange("all_gather", part, Axis.TENSOR, split.tensor)
+        rows = self.given.batch if self.given.phase is Phase.PREFILL else self.rows
+        bits = self.model.other_bits
+        columns = math.ceil(tower.outputs / split.tensor)
+        words = rank.weight((tower.width, columns), bits, is_held=not tower.is_tied)
+        last = rank.fitted(hidden, rows, tower.width)
+        scores = rank.product("scores of words", last, words)
+        if split.tensor == 1:
+            return
+        if not is_training:
+            rank.exchange("all_gather", scores, Axis.TENSOR, split.tensor)
+            return
+        for _ in range(_LOSS_EXCHANGES):
+            rank.operator("loss")
+            number = rank.graph.constant(0.0, TensorType((rows,), "float32"))
+            rank.exchange("all_reduce", number, Axis.TENSOR, split.tensor)
 
-    def _experts(self, mlp: Experts) -> tuple[list[Product], Elementwise, list[Exchange]]:
-        """The experts that are met, evenly; each expert rank has as many tokens as this one."""
-        split, rows, model = self.split, self.rows, self.model
-        here = max(mlp.met(rows * split.expert) / split.expert, 1.0)
-        taken = rows * mlp.per_token  # as many come from other ranks as go to them
-        products, between = self._matrices("expert ", mlp.expert, taken / here, here)
-        products.append(self._product("router", rows, self.tower.hidden, mlp.count))
-        elements = between.elements
-        if mlp.shared:
-            more, shared = self._matrices("shared ", mlp.shared, rows, 1.0)
-            products += more
-            elements += shared.elements
-        exchanges = self._summed()
-        if split.expert > 1:
-            nbytes = bytes_of(taken * self.tower.hidden, model.other_bits)
-            exchanges += [Exchange("all_to_all", nbytes, Axis.EXPERT, 2)]
-        return products, Elementwise("activation", elements), exchanges
+    def layer(self, layer: Layer) -> RankGraph:
+        """One of equal layers: attentions and an MLP, each with a norm and what it is added to."""
+        rank, tower = self._rank(), self.tower
+        x = rank.input(self.spread, tower.hidden)
+        made: list[Value] = []
+        for form in layer.attentions:
+            rows = self._gathered(rank, made[-1] if layer.is_parallel and made else rank.norm(x))
+            found = attention(rank, self.model, (form, self.given, self.split), rows)
+            if layer.is_parallel:
+                made += [rows, found]
+                continue
+            x = rank.added("residual", x, self._summed(rank, found))
+        rows = made[0] if made else self._gathered(rank, rank.norm(x))
+        found = Feeding(rank, self.model, self.split, rows).result(layer.mlp)
+        if made:
+            rank.operator("sum")
+            found = rank.graph.elementwise("add", made[1], found)
+        rank.added("residual", x, self._summed(rank, found))
+        self._others(rank, layer)
+        return rank
 
-    def _outside(self, matrix: Matrix) -> Product:
-        """A product outside the layers, whose columns the tensor ranks share."""
-        rows = self.rows * matrix.rows if matrix.is_each_token else self.given.batch
-        columns = math.ceil(matrix.outputs / self.split.tensor)
-        return self._product(matrix.name, rows, matrix.inputs, columns)
+    def _others(self, rank: RankGraph, layer: Layer) -> None:
+        """Norms, biases and whatever else is in no product."""
+        bits, tensor = self.model.other_bits, self.split.tensor
+        rank.others(layer.norms + layer.extra, bits)
+        for form in layer.attentions:
+            rank.others(form.norms, bits)
+            rank.others(getattr(form, "biases", 0) / tensor, bits)
 
-    def _product(self, name: str, rows: float, inputs: float, columns: float) -> Product:
-        """A product whose weights stay as long as other parameters."""
-        return Product(name, rows, inputs, columns, 1, self.model.other_bits)
+    def _gathered(self, rank: RankGraph, x: Value) -> Value:
+        """All rows, of which the norms of tensor ranks have had a part each."""
+        if not self.split.is_sequence or self.split.tensor == 1:
+            return x
+        whole = rank.exchange("all_gather", x, Axis.TENSOR, self.split.tensor)
+        return rank.fitted(whole, self.rows, self.tower.hidden)
 
-    def _scored(self, rows: float, columns: int) -> list[Exchange]:
-        """What the tensor ranks exchange for the scores of words, of which each has some."""
-        if self.split.tensor == 1:
-            return []
-        if self.given.phase is Phase.TRAIN:
-            loss = Exchange("all_reduce", rows * _SCALAR_BYTES, Axis.TENSOR, _LOSS_EXCHANGES)
-            hidden = self._exchange("all_gather", rows * self.tower.hidden)
-            return [hidden, loss] if self.split.is_sequence else [loss]
-        return [self._exchange("all_gather", rows * columns * self.split.tensor)]
-
-    def _summed(self) -> list[Exchange]:
+    def _summed(self, rank: RankGraph, found: Value) -> Value:
         """The sum of the tensor ranks' parts of an output."""
         if self.split.tensor == 1:
-            return []
-        elements = self.rows * self.tower.hidden
-        kinds = ("all_gather", "reduce_scatter") if self.split.is_sequence else ("all_reduce",)
-        return [self._exchange(kind, elements) for kind in kinds]
+            return found
+        kind = "reduce_scatter" if self.split.is_sequence else "all_reduce"
+        return rank.exchange(kind, found, Axis.TENSOR, self.split.tensor)
 
-    def _exchange(self, kind: str, elements: float) -> Exchange:
-        return Exchange(kind, bytes_of(elements, self.model.other_bits), Axis.TENSOR)
+    def _outside(self, rank: RankGraph, matrix: Matrix, x: Value) -> Value:
+        """A product outside the layers, whose columns the tensor ranks share."""
+        bits = self.model.other_bits
+        rows = self.rows * matrix.rows if matrix.is_each_token else self.given.batch
+        columns = math.ceil(matrix.outputs / self.split.tensor)
+        inputs = rank.fitted(x, rows, matrix.inputs)
+        weight = rank.weight((matrix.inputs, columns), bits)
+        rank.others(matrix.biases / self.split.tensor, bits)
+        return rank.product(matrix.name, inputs, weight)

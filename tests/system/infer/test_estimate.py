@@ -15,8 +15,9 @@ from trnsim.system.infer.estimate import estimate
 from trnsim.system.infer.parts import Asked
 from trnsim.workload import captured
 from trnsim.workload.config import from_config
-from trnsim.workload.operators import Block, Elementwise, Pass, Phase, Product
-from trnsim.workload.passes import blocks
+from trnsim.workload.operators import Elementwise, Pass, Phase, Product
+from trnsim.workload.passes import summaries
+from trnsim.workload.summary import Summary
 
 EVERYWHERE = (
     *("inf1.xlarge", "inf2.xlarge", "trn1.2xlarge", "trn2.48xlarge", "Trn3 Gen1 UltraServer"),
@@ -33,17 +34,17 @@ def bert(tmp_path):
 @pytest.fixture
 def diffusion(tmp_path, monkeypatch):
     """A pipeline whose denoiser and decoder are blocks of one product, by their batch."""
-    known = captured.blocks_of
+    known = captured.summaries_of
 
-    def blocks_of(model, one, *split):
+    def summaries_of(model, one, *split):
         if not isinstance(model, captured.Captured):
             return known(model, one, *split)
         columns = 4000 if model.model_type == UNET["_class_name"] else 3000
         product = Product("addmm", 1000 * one.batch, 2000, columns, 1, 16)
         elementwise = Elementwise("addmm", 1e9), Elementwise("silu", 1e6 * one.batch)
-        return (Block("layer", 3, (product,), elementwise, resident_bytes=1e6),)
+        return (Summary("layer", 3, (product,), elementwise, resident_bytes=1e6),)
 
-    monkeypatch.setattr(question, "blocks_of", blocks_of)
+    monkeypatch.setattr(question, "summaries_of", summaries_of)
     return pipeline(tmp_path)
 
 
@@ -63,7 +64,7 @@ def test_latency_is_the_sum_of_the_layers_times(bert):
     model = from_config(BERT | {"torch_dtype": "bfloat16"}, "bert.json")
     one = Pass(Phase.ENCODE, 8, 128)
     times = layer_times(machine("inf2.xlarge"), "encode")
-    told_s = sum(block.times * times.of(block, one).time_s for block in blocks(model, one))
+    told_s = sum(block.times * times.of(block, one).time_s for block in summaries(model, one))
     assert estimate(bert, "inf2.xlarge", Asked(8)).latency_s.p50 == pytest.approx(told_s)
 
 

@@ -4,14 +4,10 @@ from pathlib import Path
 import pytest
 
 from trnsim.errors import OutOfMemory
-from trnsim.system.serve.memory import (
-    Memory,
-    activations_bytes,
-    sequence_bytes,
-    weights_bytes,
-)
+from trnsim.system.serve.memory import Memory, activations_bytes
 from trnsim.workload.config import from_config, read
 from trnsim.workload.operators import WHOLE, Split
+from trnsim.workload.resident import cache_bytes, parameters, weights_bytes
 
 LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 MISTRAL = {
@@ -23,25 +19,22 @@ MEMORY = Memory(100.0, 0.9, 40.0, 5.0, 5.0, 20.0, 64)
 
 
 def test_weights_of_a_rank_are_those_of_the_model():
-    assert weights_bytes(LLAMA, WHOLE, 1) == pytest.approx(2 * LLAMA.parameters, rel=1e-3)
-    assert weights_bytes(LLAMA, WHOLE, 4) == weights_bytes(LLAMA, WHOLE, 1) / 4
-    eighth = weights_bytes(LLAMA, Split(tensor=8), 1)
-    assert eighth == pytest.approx(2 * LLAMA.parameters / 8, rel=0.01)
-    assert weights_bytes(replace(LLAMA, weight_bits=8), WHOLE, 1) < 0.6 * weights_bytes(
-        LLAMA, WHOLE, 1
-    )
+    assert weights_bytes(LLAMA) == 2 * parameters(LLAMA)
+    eighth = weights_bytes(LLAMA, Split(tensor=8))
+    assert eighth == pytest.approx(2 * parameters(LLAMA) / 8, rel=0.01)
+    assert weights_bytes(replace(LLAMA, weight_bits=8)) < 0.6 * weights_bytes(LLAMA)
 
 
 def test_keys_and_values_of_a_sequence_are_two_vectors_of_every_kv_head_and_layer():
-    assert sequence_bytes(LLAMA, WHOLE, 1, 1000) == 1000 * 32 * 2 * 8 * 128 * 2
-    assert sequence_bytes(LLAMA, Split(tensor=8), 1, 1000) == 1000 * 32 * 2 * 128 * 2
-    assert sequence_bytes(LLAMA, Split(tensor=32), 1, 1000) == 1000 * 32 * 2 * 128 * 2  # copied
-    assert sequence_bytes(replace(LLAMA, kv_bits=8), WHOLE, 1, 1000) == 1000 * 32 * 2 * 8 * 128
+    assert cache_bytes(LLAMA, 1000) == 1000 * 32 * 2 * 8 * 128 * 2
+    assert cache_bytes(LLAMA, 1000, Split(tensor=8)) == 1000 * 32 * 2 * 128 * 2
+    assert cache_bytes(LLAMA, 1000, Split(tensor=32)) == 1000 * 32 * 2 * 128 * 2  # copied
+    assert cache_bytes(replace(LLAMA, kv_bits=8), 1000) == 1000 * 32 * 2 * 8 * 128
 
 
 def test_a_sliding_window_holds_no_more_than_its_tokens():
     model = from_config(MISTRAL, "mistral.json")
-    within, beyond = (sequence_bytes(model, WHOLE, 1, tokens) for tokens in (4096, 16384))
+    within, beyond = (cache_bytes(model, tokens) for tokens in (4096, 16384))
     assert beyond == within
 
 

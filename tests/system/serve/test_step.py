@@ -19,7 +19,7 @@ from trnsim.system.serve.step import (
 )
 from trnsim.workload.config import from_config, read
 from trnsim.workload.operators import Pass, Phase, Split
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
 
 LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 MIXTRAL = from_config(
@@ -181,11 +181,11 @@ def test_a_mixed_step_multiplies_the_rows_of_both_and_reads_weights_once():
 
     steps("p5en", times=Times()).mixed(2, 100, 0, 7, 1000)
     layer = next(one for one in seen if one.name == "layer")
-    alone = blocks(LLAMA, Pass(Phase.PREFILL, 2, 100), Split(tensor=8))[1]
+    alone = summaries(LLAMA, Pass(Phase.PREFILL, 2, 100), Split(tensor=8))[1]
     assert layer.weight_bytes == alone.weight_bytes
     up = next(one for one in layer.products if one.name == "up")
     assert up.m * up.times == 207
-    decode = blocks(LLAMA, Pass(Phase.DECODE, 7, 1, 999), Split(tensor=8))[1]
+    decode = summaries(LLAMA, Pass(Phase.DECODE, 7, 1, 999), Split(tensor=8))[1]
     assert layer.flop == pytest.approx(alone.flop + decode.flop)
     assert layer.cache.read_bytes == decode.cache.read_bytes + alone.cache.read_bytes
 

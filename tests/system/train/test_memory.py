@@ -9,6 +9,7 @@ from trnsim.place.machine import machine
 from trnsim.system.train import memory
 from trnsim.system.train.layout import Layout
 from trnsim.workload.architecture import PLAIN, Architecture, Attention, Layer, Mlp, Tower
+from trnsim.workload.resident import parameters
 
 GIB = 2**30
 
@@ -72,7 +73,7 @@ def test_a_layer_keeps_what_the_paper_says(is_sequence, recompute, bytes_per_ele
 def test_zero_divides_what_its_stage_says(zero, bytes_per_parameter, llama):
     (found,) = memory.stages(llama, Layout(data=8, global_batch=8, zero=zero))
     state = found.weights + found.gradients + found.optimizer
-    assert state == pytest.approx(bytes_per_parameter * llama.parameters)
+    assert state == pytest.approx(bytes_per_parameter * parameters(llama))
 
 
 def test_experts_are_shared_among_the_data_ranks_that_have_the_same(mixtral):

@@ -14,7 +14,8 @@ from trnsim.system.train.memory import WEIGHT_BYTES
 from trnsim.system.train.pipeline import BACKWARD, FORWARD, orders
 from trnsim.system.train.stages import a_pass, chunks
 from trnsim.workload.gradients import Recompute, backward, recomputed
-from trnsim.workload.operators import Axis, Block
+from trnsim.workload.operators import Axis
+from trnsim.workload.summary import Summary
 
 
 class Ranks:
@@ -84,7 +85,7 @@ class Unfolded:
             if kind == FORWARD:
                 seconds = self.times.of(block, given).time_s
             else:
-                again = Block("layer", 1)
+                again = Summary("layer", 1)
                 if part.is_layer:
                     again = recomputed(block, Recompute(self.layout.recompute))
                 seconds = self.times.backward(block, given).time_s

@@ -1,4 +1,5 @@
 import pytest
+from parameter_formulas import of_layer, of_tower
 
 from trnsim.workload.families.encoders import towers
 from trnsim.workload.keys import Keys
@@ -25,7 +26,7 @@ def named(kind, model_type="bert", **given):
 def test_words_are_scored_by_the_table():
     found = named("ForMaskedLM")
     assert (found.outputs, found.is_tied) == (100, True)
-    assert found.parameters - named("Model").parameters == 2 * 32 + 100  # norm and bias
+    assert of_tower(found) - of_tower(named("Model")) == 2 * 32 + 100  # norm and bias
     assert not named("Model").is_tied
 
 
@@ -57,8 +58,8 @@ def test_a_classifier_of_sequences_has_one_row_a_sequence():
 def test_layers_of_albert_are_one():
     shared, own = tower("albert"), tower("bert", embedding_size=128)
     assert shared.layers[0].is_shared
-    assert own.parameters - shared.parameters == 5 * shared.layers[0].parameters(32)
-    assert shared.active_parameters == own.active_parameters
+    assert of_tower(own) - of_tower(shared) == 5 * of_layer(shared.layers[0], 32)
+    assert of_tower(shared, is_active=True) == of_tower(own)
 
 
 def test_windows_of_modernbert_reach_to_both_sides():

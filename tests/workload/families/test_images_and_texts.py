@@ -8,7 +8,7 @@ from trnsim.workload.config import from_config
 from trnsim.workload.families.images_and_texts import towers
 from trnsim.workload.keys import Keys
 from trnsim.workload.operators import Pass, Phase
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
 
 GEMMA, LLAVA = (COUNTS[name][0] for name in ("gemma-3-4b-it", "llava-1.5-7b"))
 
@@ -53,9 +53,9 @@ def test_what_ties_the_whole_ties_its_texts():
 
 def test_images_are_seen_once():
     model = from_config(LLAVA, "mine.json")
-    names = [block.name for block in blocks(model, Pass(Phase.PREFILL, 1, 600))]
+    names = [block.name for block in summaries(model, Pass(Phase.PREFILL, 1, 600))]
     assert names == ["embedding", "layer", "head"] * 2
-    assert len(blocks(model, Pass(Phase.DECODE, 1, 1, 600))) == 3
+    assert len(summaries(model, Pass(Phase.DECODE, 1, 1, 600))) == 3
     assert model.is_generating
     assert model.max_positions == 4096
 

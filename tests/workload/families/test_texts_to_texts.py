@@ -1,3 +1,4 @@
+from parameter_formulas import of_table, of_tower
 from published_models import sides, t5
 
 from trnsim.workload.families.texts_to_texts import towers
@@ -24,10 +25,10 @@ def test_a_decoder_reads_the_encoder():
 
 def test_the_table_counts_once():
     encoder, decoder = of(T5)
-    assert encoder.table_parameters == 100 * 32 + 32 * 4
-    assert decoder.table_parameters == 32 * 4
+    assert of_table(encoder) == 100 * 32 + 32 * 4
+    assert of_table(decoder) == 32 * 4
     untied = of({**T5, "tie_word_embeddings": False})[1]
-    assert untied.parameters - decoder.parameters == 100 * 32
+    assert of_tower(untied) - of_tower(decoder) == 100 * 32
 
 
 def test_distances_are_scored_once_a_stack_or_once_a_layer():

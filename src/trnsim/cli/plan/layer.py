@@ -20,7 +20,7 @@ from trnsim.place.machine import machine
 from trnsim.profile.units import time_text
 from trnsim.workload.config import read
 from trnsim.workload.operators import Pass, Phase, Split
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
 
 if TYPE_CHECKING:
     from trnsim.estimate.times import LayerTime
@@ -42,7 +42,7 @@ def layer(
     """
     model, rank = read(config), machine(on)
     given = _pass(phase, batch, sequence)
-    made = blocks(model, given, Split(tensor_parallel_size))
+    made = summaries(model, given, Split(tensor_parallel_size))
     block = next(one for one in made if one.name == "layer")
     table = read_measured(measured) if measured else None
     found = layer_times(rank, measured=table).of(block, given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import fill
 from typing import TYPE_CHECKING, Final
 
-from trnsim.cli.plan.shared import Beside, by_phase
+from trnsim.cli.plan.shared import Beside, by_phase, size_of
 from trnsim.formatting import amount, amounts, seconds, text_table
 from trnsim.system.serve import report
 
@@ -31,10 +31,7 @@ def text(
 
 
 def _title(model: Architecture, demand: Demand) -> str:
-    active = ""
-    if model.active_parameters != model.parameters:
-        active = f", {model.active_parameters / 1e9:.2f} B active"
-    return f"{model.name}: {model.parameters / 1e9:.2f} B parameters{active}; {_load(demand)}"
+    return f"{model.name}: {size_of(model)}; {_load(demand)}"
 
 
 def _load(demand: Demand) -> str:

@@ -15,6 +15,7 @@ from trnsim.estimate.measured import read
 from trnsim.formatting import enumerated, parse_number, parse_whole
 from trnsim.place.machine import compared
 from trnsim.price import KINDS, caveats
+from trnsim.workload.resident import active_parameters, parameters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue
     from trnsim.estimate.measured import Measured
     from trnsim.price import Quote
+    from trnsim.workload.architecture import Architecture
 
 Config = Annotated[Path, typer.Argument(help="A Hugging Face config.json.", metavar="CONFIG.json")]
 On = Annotated[
@@ -54,6 +56,13 @@ def whole(told: str, *names: str) -> Any:
 def number(told: str, *names: str) -> Any:
     """An option that takes a number, with its help."""
     return typer.Option(*names, parser=as_number(parse_number), help=told, metavar="NUMBER")
+
+
+def size_of(model: Architecture) -> str:
+    """Billions of parameters, and of those that a token takes where these are fewer."""
+    whole, active = parameters(model), active_parameters(model)
+    fewer = f", {active / 1e9:.2f} B active" if active != whole else ""
+    return f"{whole / 1e9:.2f} B parameters{fewer}"
 
 
 def platform_names(on: str | None) -> list[str]:

@@ -25,6 +25,7 @@ from trnsim.cli.plan.shared import (
     measured_table,
     number,
     purchased,
+    size_of,
     whole,
 )
 from trnsim.cli.progress import progress
@@ -257,12 +258,9 @@ def _written(
 
 
 def _text(model: Architecture, found: Sequence[TrainingEstimate], said: Beside) -> str:
-    active = ""
-    if model.active_parameters != model.parameters:
-        active = f", {model.active_parameters / 1e9:.2f} B active"
     layout = found[0].step.layout
     title = (
-        f"{model.name}: {model.parameters / 1e9:.2f} B parameters{active}; "
+        f"{model.name}: {size_of(model)}; "
         f"{amount(found[0].tokens)} tokens in sequences of {layout.sequence}"
     )
     tables = [_runs(found, said.mark), _layouts(found), _where(found)]

@@ -186,30 +186,49 @@ class Attending(Operation, abstract=True):
 
     Attributes:
         scale: of the products of Q and K.
-        is_causal: whether query i sees the keys up to i alone.
+        is_causal: whether query i stands at key ``first + apart i`` and sees no later one.
+        first: the key at which the first query stands.
+        apart: keys from one query to the next: more than 1 where ranks take turns in a sequence.
+        window: keys that a query sees at most, the last ones up to its own where it is causal; 0
+            for all.
     """
 
     scale: float = 1.0
     is_causal: bool = False
+    first: int = 0
+    apart: int = 1
+    window: int = 0
 
     def scores(self, query: Array, key: Array, bias: tuple[Array, ...]) -> Array:
         """Scaled, with what is hidden at minus infinity."""
         scores = self.scale * (query @ key.swapaxes(-1, -2))
         for one in bias:
             scores = scores + one
-        if self.is_causal:
-            rows, columns = (np.arange(n) for n in scores.shape[-2:])
-            scores = np.where(columns <= rows[:, None], scores, -np.inf)
+        if self.is_causal or self.window:
+            queries, keys = (np.arange(n) for n in scores.shape[-2:])
+            after = keys - (self.first + self.apart * queries)[:, None]
+            is_seen = after <= 0 if self.is_causal else after < self.window / 2
+            if self.window:
+                is_seen &= after > (-self.window if self.is_causal else -self.window / 2)
+            scores = np.where(is_seen, scores, -np.inf)
         return scores
 
-    def products(self, query: TensorType, value: TensorType) -> float:
-        """Multiplications and additions forward; half of them under a causal mask.
+    def seen(self, queries: int, keys: int) -> int:
+        """Pairs of a query and a key that no mask hides, of each head.
 
-        Keys after the last query are hidden by it from all.
+        Of a window without a causal mask, those of queries that have keys on both sides.
         """
+        most = min(keys, self.window or keys)
+        if not self.is_causal:
+            return queries * most
+        rising = min(max((most - self.first - 1) // self.apart + 1, 0), queries)
+        below = rising * (self.first + 1) + self.apart * rising * (rising - 1) // 2
+        return below + (queries - rising) * most
+
+    def products(self, query: TensorType, value: TensorType) -> float:
+        """Multiplications and additions forward of the scores that are seen."""
         heads, L, S = prod(query.shape[:-2]), query.shape[-2], value.shape[-2]
-        seen = 0.5 * min(S, L + 1) if self.is_causal else S
-        return 2.0 * heads * L * seen * (query.shape[-1] + value.shape[-1])
+        return 2.0 * heads * self.seen(L, S) * (query.shape[-1] + value.shape[-1])
 
 
 _METHOD = "Vaswani et al., arXiv:1706.03762, section 3.2.1; Dao et al., arXiv:2205.14135"
@@ -247,14 +266,15 @@ class Attention(Attending, kind=Kind.CONTRACTION, source=_METHOD):
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """With and without a mask, in more than one tile."""
+        """With and without a mask, in more than one tile; windows, and queries further on."""
+        masks = ((False,), (True,), (True, 10), (True, 3, 2, 4), (False, 0, 1, 7))
         return tuple(
             Example(
-                cls(0.25, is_causal),
+                cls(0.25, *mask),
                 tuple(TensorType((2, n, width), _F32) for n, width in ((L, 16), (S, 16), (S, 8))),
                 ("small",) * 3,
             )
-            for is_causal in (False, True)
+            for mask in masks
             for L, S in ((5, 5), (130, 140))
         )
 
@@ -297,6 +317,5 @@ class AttentionBackward(Attending, kind=Kind.CONTRACTION, source=_METHOD):
         """Any result and logarithms are legal: the formula holds for all."""
         shapes = ((2, 5, 16), (2, 7, 16), (2, 7, 8), (2, 5, 8), (2, 5, 8), (2, 5))
         given = tuple(TensorType(shape, _F32) for shape in shapes)
-        return tuple(
-            Example(cls(0.25, is_causal), given, ("small",) * 6) for is_causal in (False, True)
-        )
+        masks = ((False,), (True,), (True, 2), (True, 0, 1, 3), (False, 0, 1, 4))
+        return tuple(Example(cls(0.25, *mask), given, ("small",) * 6) for mask in masks)

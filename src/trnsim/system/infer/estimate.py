@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from trnsim.estimate.measured import Measured
     from trnsim.place.machine import Machine
     from trnsim.system.infer.parts import Asked, Inference, Part
-    from trnsim.workload.operators import Block
+    from trnsim.workload.summary import Summary
 
 RESERVE: Final = assumed(
     0.1, "part of memory for the runtime, programs and fragmentation; no vendor publishes it"
@@ -189,10 +189,10 @@ class _Timed:
             given = replace(given, batch=guided * given.batch)
         question = Question(part.model, given, where, dtype=dtype, measured=measured)
         self.given = given
-        self.blocks = question.blocks
+        self.summaries = question.summaries
         found = answer(question).times(part.times)
         self.estimate = replace(found, sources={part.name: found.sources[given.phase]})
-        weights = sum(count_of(block) for block in self.blocks)
+        weights = sum(count_of(block) for block in self.summaries)
         self.time = PartTime(part.name, part.model.name, part.times, found.time_s, weights)
 
     @property
@@ -204,7 +204,7 @@ class _Timed:
         """
         elements = [
             2 * one.m * one.n * one.times
-            for block in self.blocks
+            for block in self.summaries
             for one in block.products
             if one.name != "scores"
         ]
@@ -243,7 +243,7 @@ def _check_measured(table: Measured, asked_for: Inference, where: Machine) -> No
     matching.check(table, where, (Phase.ENCODE,), [(one, WHOLE) for one in models])
 
 
-def count_of(block: Block) -> float:
+def count_of(block: Summary) -> float:
     """Bytes of parameters of all of a block's layers."""
     return block.times * block.resident_bytes
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import OutOfMemory
 from trnsim.workload.operators import Pass, Phase
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
 
 if TYPE_CHECKING:
     from trnsim.workload.architecture import Architecture
@@ -87,25 +87,12 @@ def _gib(size: float) -> str:
     return f"{size / _GIB:.3g} GiB"
 
 
-def weights_bytes(model: Architecture, split: Split, pipeline: int) -> float:
-    """Parameters of a rank."""
-    given = Pass(Phase.DECODE, 1, 1)
-    return sum(one.resident_bytes * one.times for one in blocks(model, given, split)) / pipeline
-
-
-def sequence_bytes(model: Architecture, split: Split, pipeline: int, tokens: int) -> float:
-    """Keys and values of `tokens` tokens on a rank; of windows those that are seen."""
-    given = Pass(Phase.DECODE, 1, 1, max(tokens - 1, 0))
-    caches = ((one.cache, one.times) for one in blocks(model, given, split))
-    return sum((kept.read_bytes + kept.written_bytes) * n for kept, n in caches) / pipeline
-
-
 def activations_bytes(model: Architecture, split: Split, tokens: int) -> float:
     """Inputs and results of the largest product of a step of `tokens` tokens."""
     given = Pass(Phase.PREFILL, 1, tokens)
     products = (
         product
-        for block in blocks(model, given, split)
+        for block in summaries(model, given, split)
         for product in block.products
         if product.name not in _ON_CHIP
     )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.estimate.choice import layer_times
-from trnsim.system.serve import memory as memories
 from trnsim.system.serve.constants import host_s
 from trnsim.system.serve.engine import (
     FIRST_BUCKET,
@@ -20,10 +19,11 @@ from trnsim.system.serve.engine import (
     checked_buckets,
     powers_of_two,
 )
-from trnsim.system.serve.memory import Memory
+from trnsim.system.serve.memory import Memory, activations_bytes
 from trnsim.system.serve.options import KV_DTYPES, QUANTIZATIONS, Options
 from trnsim.system.serve.step import Speculation, Steps
 from trnsim.workload.operators import Split
+from trnsim.workload.resident import cache_bytes, weights_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -354,10 +354,10 @@ def _memory(
     limits: tuple[int, int],
 ) -> Memory:
     longest = options.max_model_len or 1
-    weights = memories.weights_bytes(model, split, options.stages)
+    weights = weights_bytes(model, split) / options.stages
     draft = 0.0
     if options.draft is not None:
-        draft = memories.weights_bytes(options.draft, split, options.stages)
+        draft = weights_bytes(options.draft, split) / options.stages
     elif options.draft_tokens:
         draft = weights / sum(tower.depth for tower in model.towers)
     return Memory(
@@ -365,8 +365,8 @@ def _memory(
         options.utilization,
         weights,
         draft,
-        memories.activations_bytes(model, split, min(limits[0], longest * limits[1])),
-        memories.sequence_bytes(model, split, options.stages, longest),
+        activations_bytes(model, split, min(limits[0], longest * limits[1])),
+        cache_bytes(model, longest, split) / options.stages,
         longest,
     )
 

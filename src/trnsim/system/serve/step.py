@@ -19,17 +19,9 @@ from trnsim.estimate.rank import Rank
 from trnsim.estimate.reach import beyond
 from trnsim.facts import Evidence
 from trnsim.place.links import Spread
-from trnsim.workload.operators import (
-    Axis,
-    Block,
-    Cache,
-    Elementwise,
-    Pass,
-    Phase,
-    Product,
-    Split,
-)
-from trnsim.workload.passes import blocks
+from trnsim.workload.operators import Axis, Cache, Elementwise, Pass, Phase, Product, Split
+from trnsim.workload.passes import summaries
+from trnsim.workload.summary import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,7 +85,7 @@ class Steps:
     def source(self) -> str:
         """Where the times of its layers come from."""
         given = Pass(Phase.DECODE, 1, 1)
-        return self.times.of(blocks(self.model, given, self.split)[1], given).source
+        return self.times.of(summaries(self.model, given, self.split)[1], given).source
 
     @property
     def sources(self) -> dict[str, str]:
@@ -171,10 +163,10 @@ class Steps:
         found = found.plus(HOST, self.host_s, source=HOST, spread=self.host_spread)
         return replace(found, extrapolations=beyond(self.model, given, self.machine.lnc))
 
-    def _blocks(self, model: Architecture, given: Pass) -> list[Block]:
-        return [self._loaded(one, given) for one in blocks(model, given, self.split)]
+    def _blocks(self, model: Architecture, given: Pass) -> list[Summary]:
+        return [self._loaded(one, given) for one in summaries(model, given, self.split)]
 
-    def _loaded(self, block: Block, given: Pass) -> Block:
+    def _loaded(self, block: Summary, given: Pass) -> Summary:
         """The block as the busiest rank of its experts has it."""
         if self.split.expert == 1:
             return block
@@ -212,12 +204,12 @@ def even_imbalance(tokens: int, ranks: int) -> float:
     return min(1 + math.sqrt(2 * math.log(ranks) * ranks / max(tokens, 1)), float(ranks))
 
 
-def _once(block: Block) -> Block:
+def _once(block: Summary) -> Summary:
     """One of equal layers."""
     return replace(block, times=min(block.times, 1))
 
 
-def _merged(one: Block, two: Block) -> Block:
+def _merged(one: Summary, two: Summary) -> Summary:
     """Two passes through the same layers at once."""
     return replace(
         one,

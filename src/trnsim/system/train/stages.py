@@ -13,21 +13,20 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.workload.architecture import Experts
 from trnsim.workload.operators import Pass, Phase
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trnsim.system.train.layout import Layout
     from trnsim.workload.architecture import Architecture, Layer, Tower
-    from trnsim.workload.operators import Block
+    from trnsim.workload.summary import Summary
 
 PARAMETER_BITS: Final = {"fp32": 32, "fp16": 16, "bf16": 16, "fp8": 16}
 """Bits of a weight that is trained; products in FP8 keep weights in bfloat16.
 
 Source: Transformer Engine's documentation, "Using FP8": weights are cast before each product.
 """
-_BYTE_BITS: Final = 8
 PRODUCT_BITS: Final = {"fp32": 32, "fp16": 16, "bf16": 16, "fp8": 8}
 
 
@@ -44,7 +43,7 @@ class Part:
         experts: parameters of one's experts that one rank holds.
     """
 
-    block: Block
+    block: Summary
     times: float
     tower: Tower
     layer: Layer | None
@@ -119,37 +118,27 @@ def _key(layout: Layout) -> Layout:
 @lru_cache(maxsize=4096)
 def _parts(model: Architecture, layout: Layout, is_alone: bool) -> tuple[Part, ...]:
     model = trained(model, layout.dtype)
-    made = iter(blocks(model, a_pass(layout), layout.split))
-    return tuple(
-        part for tower in model.towers for part in _tower(tower, made, model, layout, is_alone)
-    )
+    made = iter(summaries(model, a_pass(layout), layout.split))
+    return tuple(part for tower in model.towers for part in _tower(tower, made, layout, is_alone))
 
 
-def _tower(
-    tower: Tower, made: Iterator[Block], model: Architecture, layout: Layout, is_alone: bool
-) -> Iterator[Part]:
+def _tower(tower: Tower, made: Iterator[Summary], layout: Layout, is_alone: bool) -> Iterator[Part]:
     """The tower's parts; a tied table is held twice where the head is on another stage."""
     table = next(made)
-    yield Part(table, 1, tower, None, _elements(table, model))
+    yield Part(table, 1, tower, None, table.parameters)
     for layer in tower.layers:
-        yield _layer(layer, next(made), tower, model, layout)
+        yield _layer(layer, next(made), tower, layout)
     head = next(made)
     copied = 0 if is_alone or not tower.is_tied else math.ceil(tower.outputs / layout.tensor)
-    yield Part(head, 1, tower, None, _elements(head, model) + copied * tower.width)
+    yield Part(head, 1, tower, None, head.parameters + copied * tower.width)
 
 
-def _elements(block: Block, model: Architecture) -> float:
-    return block.resident_bytes * _BYTE_BITS / model.weight_bits
-
-
-def _layer(layer: Layer, block: Block, tower: Tower, model: Architecture, layout: Layout) -> Part:
-    held, experts = _elements(block, model), 0.0
+def _layer(layer: Layer, block: Summary, tower: Tower, layout: Layout) -> Part:
+    experts = block.expert_parameters
+    dense = block.parameters - experts
     if isinstance(layer.mlp, Experts):
-        here = math.ceil(layer.mlp.count / layout.expert)
-        experts = here * layer.mlp.expert.parameters(tower.hidden) / layout.tensor
-        experts = min(experts, held)
         block = _uneven(block, layout, layer.mlp)
-    return Part(block, layer.times, tower, layer, held - experts, experts)
+    return Part(block, layer.times, tower, layer, dense, experts)
 
 
 def imbalance(tokens: float, ranks: int) -> float:
@@ -161,7 +150,7 @@ def imbalance(tokens: float, ranks: int) -> float:
     return 1.0 if ranks == 1 else 1.0 + math.sqrt(2 * math.log(ranks) / max(tokens, 1.0))
 
 
-def _uneven(block: Block, layout: Layout, mlp: Experts) -> Block:
+def _uneven(block: Summary, layout: Layout, mlp: Experts) -> Summary:
     """The block of the expert rank with the most tokens, for which all others wait."""
     rows = layout.micro_batch * layout.sequence / layout.context
     factor = imbalance(rows * mlp.per_token, layout.expert)

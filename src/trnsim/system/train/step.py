@@ -27,7 +27,7 @@ from trnsim.system.train.stages import a_pass, all_parts, chunks
 from trnsim.system.train.work import GRADIENT_BYTES, Passes, Work, passes, shared_s
 from trnsim.workload.gradients import optimizer
 from trnsim.workload.operators import Pass, Phase
-from trnsim.workload.passes import blocks
+from trnsim.workload.passes import summaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from trnsim.system.train.layout import Layout
     from trnsim.system.train.stages import Chunk, Part
     from trnsim.workload.architecture import Architecture
-    from trnsim.workload.operators import Block
+    from trnsim.workload.summary import Summary
 
 _HOST_S: Final = assumed(
     2e-3, "the host between steps: loss read, next batch given, programs begun"
@@ -131,7 +131,7 @@ class Steps:
         self.exchanges = exchanges(machine)
         self._given = times
         self._measured = measured
-        self._found: dict[tuple[object, ...], tuple[Block, Passes]] = {}
+        self._found: dict[tuple[object, ...], tuple[Summary, Passes]] = {}
         self._flop: dict[int, float] = {}
         self._layers: dict[str, LayerTimes] = {}
         self._bytes_per_s = bytes_per_s(machine)
@@ -235,7 +235,7 @@ class Steps:
     def flop(self, layout: Layout) -> float:
         """Useful FLOPs of a step."""
         if layout.sequence not in self._flop:
-            made = blocks(self.model, Pass(Phase.TRAIN, 1, layout.sequence))
+            made = summaries(self.model, Pass(Phase.TRAIN, 1, layout.sequence))
             self._flop[layout.sequence] = sum(one.times * one.useful_flop for one in made)
         return _GRADIENT_PASSES * layout.global_batch * self._flop[layout.sequence]
 

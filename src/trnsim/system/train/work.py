@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from trnsim.system.train.exchanges import Exchanges
     from trnsim.system.train.layout import Layout
     from trnsim.system.train.stages import Part
-    from trnsim.workload.operators import Block, Exchange
+    from trnsim.workload.operators import Exchange
+    from trnsim.workload.summary import Summary
 
 _HALF: Final = 0.5
 
@@ -126,7 +127,7 @@ def _with_exchanges(
     return Work(compute_s, found[Axis.TENSOR], found[Axis.CONTEXT], found[Axis.EXPERT])
 
 
-def _weighted(block: Block) -> float:
+def _weighted(block: Summary) -> float:
     """The part of products that has weights, and so gradients of weights."""
     flop = block.flop
     weighted = sum(one.flop for one in block.products if one.weight_bits)

@@ -1,0 +1,459 @@
+"""What a graph says of itself: products, elements, exchanges, keys and values, parameters.
+
+Plans read a pass by these sums. Of graphs that this room builds, each operator is known by name,
+and its elements are counted as constants were fitted: once in and once out, and those of rotations
+and of routing not. Of captured graphs, operations whose module's path has a number are of that
+layer, layers that do the same are one with how many there are, and elementwise operations count
+each by itself, so that fusion, which spares many of their reads, is left to whoever gives them a
+time.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Final
+
+from trnsim.dtypes import as_dtype
+from trnsim.graph import Graph, Node, Value
+from trnsim.graph.operation import Kind
+from trnsim.graph.ops.contraction import Attention, AttentionBackward, Convolution, DotGeneral
+from trnsim.graph.ops.layout import BroadcastInDim, Pad, Reshape, Slice, Transpose
+from trnsim.graph.ops.lookup import Gather
+from trnsim.graph.ops.reductions import TopK
+from trnsim.graph.ops.rounding import Convert
+from trnsim.workload.operators import Axis, Cache, Elementwise, Exchange, Product, bytes_of
+from trnsim.workload.rank_graph import RankGraph, Use, Weight
+
+_OF_LAYER: Final = re.compile(r"^(.*?\.\d+)(\.|$)")
+_MOVED: Final = (Kind.ALIAS, Kind.VIEW)
+_CACHED_RANK: Final = 4
+_STACKED_RANK: Final = 3
+"""Dimensions of a weight that holds a matrix for each expert."""
+_GRADIENT_PRODUCTS: Final = 2.5
+"""Products of attention's gradients for each of its own: five for two."""
+_FLOP: Final = 2
+_IN_AND_OUT: Final = 2
+CAST: Final = "cast"
+"""The name of what gives a value another type, whatever operator it is part of."""
+_NORMS: Final = "norms and residuals"
+_COUNTED: Final = {
+    "lookup": "lookup",
+    "places": "lookup",
+    "norm": _NORMS,
+    "residual": _NORMS,
+    "activation": "activation",
+    "gating": "activation",
+}
+"""Operators whose elements are counted, by the name under which they are added up."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Equal layers, or what is before or behind them, as one rank sees them.
+
+    Attributes:
+        name: "layer", "embedding", "head".
+        times: how many there are.
+        products: matrix products of one.
+        elementwise: all else that is computed.
+        exchanges: collectives.
+        cache: keys and values that it reads and writes.
+        resident_bytes: parameters that a rank holds for one, all experts too; of weights that
+            layers share, each layer's share.
+        parameters: how many these are.
+        expert_parameters: those of experts among them.
+        active_parameters: those that one token takes.
+    """
+
+    name: str
+    times: int
+    products: tuple[Product, ...] = ()
+    elementwise: tuple[Elementwise, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
+    cache: Cache = field(default=Cache(0.0, 0.0))
+    resident_bytes: float = 0.0
+    parameters: float = 0.0
+    expert_parameters: float = 0.0
+    active_parameters: float = 0.0
+
+    @property
+    def flop(self) -> float:
+        """FLOPs of the products of one."""
+        return sum(product.flop for product in self.products)
+
+    @property
+    def useful_flop(self) -> float:
+        """FLOPs of one that no mask discards."""
+        return sum(product.useful_flop for product in self.products)
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of the parameters that one reads."""
+        products = sum(product.weight_bytes for product in self.products)
+        return products + sum(operator.weight_bytes for operator in self.elementwise)
+
+
+def summarized(rank: RankGraph, name: str, times: int, copies: int) -> Summary:
+    """What a graph of this room says of `times` layers, of which `copies` have own weights."""
+    return _Built(rank).summary(name, times, copies / times)
+
+
+def captured_summaries(
+    graph: Graph, weights: Collection[int], *, is_generating: bool = False
+) -> tuple[Summary, ...]:
+    """What the parts of a captured graph say of themselves.
+
+    Args:
+        graph: what one rank computes.
+        weights: the numbers of its inputs that are weights.
+        is_generating: whether inputs and outputs of four dimensions are keys and values.
+    """
+    known = {value.number: value for value in graph.inputs if value.number in weights}
+    rank = RankGraph(graph=graph, weights={n: Weight(_bits(v), 0) for n, v in known.items()})
+    if is_generating:
+        made = {value.number: value for node in graph.nodes for value in node.results}
+        rank.cached = _cached(value for value in graph.inputs if value.number not in weights)
+        rank.kept = _cached(value for value in graph.outputs if value.number in made)
+    reader = _Captured(rank)
+    counts: dict[Summary, int] = {}
+    for name, nodes in _parts(graph.nodes):
+        summary = reader.part(name, nodes)
+        if summary.products or summary.elementwise or summary.exchanges:
+            counts[summary] = counts.get(summary, 0) + 1
+    return tuple(replace(summary, times=times) for summary, times in counts.items())
+
+
+def _cached(values: Iterable[Value]) -> dict[int, float]:
+    return {value.number: _bits(value) for value in values if len(value.shape) == _CACHED_RANK}
+
+
+def _parts(nodes: Iterable[Node]) -> list[tuple[str, list[Node]]]:
+    """Operations by layer, and those of no layer by where they lie: before, or behind a layer."""
+    found: dict[str, list[Node]] = {}
+    last = ""
+    for node in nodes:
+        met = _OF_LAYER.match(node.origin.module if node.origin else "")
+        last = met[1] if met else last
+        key = met[1] if met else f"\0{last}"
+        found.setdefault(key, []).append(node)
+    return [(_name(key), part) for key, part in found.items()]
+
+
+def _name(key: str) -> str:
+    """What a block is called; operations before all layers are taken as an embedding."""
+    if key.startswith("\0"):
+        return "outside" if len(key) > 1 else "embedding"
+    return "layer"
+
+
+class _Reader:
+    """What the operations of one graph multiply, move and read."""
+
+    def __init__(self, rank: RankGraph) -> None:
+        self.rank = rank
+        self.origin: dict[int, Value] = {
+            value.number: value for value in rank.graph.inputs if value.number in rank.weights
+        }
+        """The weight that a value is, in another shape or type."""
+        self.routed = {n for n, weight in rank.weights.items() if weight.use is Use.ROUTED}
+        """Values that are experts' matrices, chosen by what tokens take."""
+        for node in rank.graph.nodes:
+            self._follow(node)
+
+    def _follow(self, node: Node) -> None:
+        is_moved = node.kind in _MOVED or isinstance(node.operation, Transpose | Reshape)
+        is_cast = node.kind is Kind.ELEMENTWISE and len(node.operands) == 1
+        source = self.origin.get(node.values[0].number) if node.values else None
+        if source is None:
+            return
+        is_chosen = isinstance(node.operation, Gather) and len(source.shape) == _STACKED_RANK
+        if is_chosen or (len(node.values) == 1 and (is_moved or is_cast)):
+            self.origin[node.result.number] = source
+        if is_chosen or (is_moved and node.values[0].number in self.routed):
+            self.routed.add(node.result.number)
+
+    def products(self, node: Node) -> list[Product]:
+        """The matrix products of an operation."""
+        operation = node.operation
+        if isinstance(operation, DotGeneral):
+            return [self._matrices(node, operation)]
+        if isinstance(operation, Convolution):
+            return [self._windows(node, operation)]
+        if isinstance(operation, Attention | AttentionBackward):
+            return self._attention(node)
+        return []
+
+    def _matrices(self, node: Node, operation: DotGeneral) -> Product:
+        lhs, rhs = node.values
+        k = lhs.shape[operation.contracting[0]]
+        *batch, m, n = node.result.shape
+        source = self.origin.get(rhs.number)
+        if source is None and lhs.number in self.origin:
+            source, m, n = self.origin[lhs.number], n, m
+        times, name = math.prod(batch), _operator(node)
+        if source is None:
+            return Product(name, m, k, n, times, bits=_bits(lhs))
+        weight = self.rank.weights[source.number]
+        bits = weight.multiplied or _bits(lhs)
+        if rhs.number in self.routed:
+            return self._routed(node, source, Product(name, m, k, n, 1, weight.bits, bits=bits))
+        if source.type.elements < times * k * n:  # one for all of a batch
+            times = max(1, source.type.elements // (k * n))
+            m = m * math.prod(batch) // times
+        return Product(name, m, k, n, times, weight.bits, bits=bits)
+
+    def _routed(self, node: Node, experts: Value, each: Product) -> Product:
+        """Experts, which rows take evenly."""
+        rows = self._before_tiles(node.values[0])
+        met = self.met(rows, experts.shape[0])
+        return replace(each, m=rows / met, times=met)
+
+    def met(self, rows: float, experts: int) -> float:
+        """``E (1 - (1 - 1 / E)^rows)``: experts that at least one of evenly routed rows takes."""
+        missed: float = (1 - 1 / experts) ** rows
+        return experts * (1 - missed)
+
+    def _before_tiles(self, value: Value) -> int:
+        """Rows of a matrix before they were gathered into tiles."""
+        maker = self.rank.graph.maker(value)
+        while maker is not None and isinstance(maker.operation, Reshape | Gather | Pad):
+            if isinstance(maker.operation, Pad):
+                return maker.values[0].shape[0]
+            maker = self.rank.graph.maker(maker.values[0])
+        return math.prod(value.shape[:-1])
+
+    def _windows(self, node: Node, operation: Convolution) -> Product:
+        """A convolution: a row for each place, a column for each output of a group."""
+        image, taps = node.values
+        k, n = math.prod(taps.shape[1:]), taps.shape[0] // operation.groups
+        flop = operation.flop(*node.given)
+        m = flop / (_FLOP * k * n * operation.groups)
+        weight = self.origin.get(taps.number)
+        bits = _bits(weight) if weight else 0
+        return Product(_operator(node), m, k, n, operation.groups, bits, bits=_bits(image))
+
+    def _attention(self, node: Node) -> list[Product]:
+        """Queries with keys, scores with values; heads that share keys are rows of one product."""
+        query, key, value = node.values[:3]
+        heads, queries, keys = math.prod(query.shape[:-2]), query.shape[-2], value.shape[-2]
+        groups = min(self._once(key) // (keys * key.shape[-1]), heads) or heads
+        times = groups * (
+            _GRADIENT_PRODUCTS if isinstance(node.operation, AttentionBackward) else 1
+        )
+        rows = queries * heads / groups
+        scores = Product("scores", rows, query.shape[-1], keys, times, bits=_bits(query))
+        values = replace(scores, name="values", k=keys, n=value.shape[-1])
+        whole = scores.flop + values.flop
+        causal = node.operation.flop(*node.given) / whole if whole else 1.0
+        return [replace(product, causal=causal) for product in (scores, values)]
+
+    def _once(self, value: Value) -> int:
+        """Elements of a value before they were repeated."""
+        least, maker = value.type.elements, self.rank.graph.maker(value)
+        while maker is not None and isinstance(maker.operation, _REPEATING):
+            value = maker.values[0]
+            least, maker = min(least, value.type.elements), self.rank.graph.maker(value)
+        return least
+
+
+_REPEATING: Final = (BroadcastInDim, Reshape, Slice, Transpose, Convert)
+
+
+class _Built(_Reader):
+    """A graph that this room has built, operator by operator."""
+
+    def summary(self, name: str, times: int, share: float) -> Summary:
+        """What it says of itself; it holds a share of its weights."""
+        rank, products, exchanges = self.rank, list[Product](), list[Exchange]()
+        elementwise: list[Elementwise] = []
+        self._routing = next(
+            (node for node in rank.graph.nodes if isinstance(node.operation, TopK)), None
+        )
+        for origin, nodes in groupby(rank.graph.nodes, lambda node: node.origin):
+            operator, group = origin.operator if origin else "", list(nodes)
+            made = [product for node in group for product in self.products(node)]
+            products += made
+            exchanges += [exchange for node in group for exchange in _exchanges(node)]
+            if operator in _COUNTED:
+                passed = _IN_AND_OUT * group[-1].result.type.elements
+                elementwise.append(Elementwise(_COUNTED[operator], passed))
+            elementwise += [_softmax(product) for product in made if product.name == "scores"]
+        cache = Cache(self._bytes(rank.cached), self._bytes(rank.kept))
+        return Summary(
+            name,
+            times,
+            tuple(products),
+            self._with_weights(_summed(elementwise)),
+            tuple(exchanges),
+            cache,
+            *self._held(share),
+        )
+
+    def met(self, rows: float, experts: int) -> float:
+        """``E (1 - (1 - k / E)^tokens)`` of E experts, of which each token takes k others.
+
+        Tokens of all expert ranks are met, each of which has as many.
+        """
+        if self._routing is None:
+            return super().met(rows, experts)
+        (scores,), taken = self._routing.given, self._routing.result.shape[-1]
+        tokens, every = math.prod(scores.shape[:-1]), scores.shape[-1]
+        ranks = every / experts
+        missed: float = (1 - taken / every) ** (tokens * math.ceil(ranks))
+        return max(every * (1 - missed) / math.ceil(ranks), 1.0)
+
+    def _bytes(self, numbers: dict[int, float]) -> float:
+        graph = self.rank.graph
+        cached = {value.number: value for value in (*graph.inputs, *graph.outputs)}
+        return sum(bytes_of(cached[n].type.elements, bits) for n, bits in numbers.items())
+
+    def _held(self, share: float) -> tuple[float, float, float, float]:
+        """Of the parameters that lie with this part, as `Summary` has them."""
+        nbytes = parameters = experts = active = 0.0
+        taken = self._routing.result.shape[-1] if self._routing else 1
+        for value in self.rank.graph.inputs:
+            weight = self.rank.weights.get(value.number)
+            if weight is None or not weight.is_held:
+                continue
+            elements = value.type.elements
+            is_routed = weight.use is Use.ROUTED
+            nbytes += bytes_of(elements, weight.bits)
+            parameters += elements
+            experts += elements if is_routed else 0.0
+            active += elements * taken / value.shape[0] if is_routed else elements
+        return share * nbytes, share * parameters, share * experts, active
+
+    def _with_weights(self, elementwise: list[Elementwise]) -> tuple[Elementwise, ...]:
+        """The operators, the first of which reads all parameters that are in no product."""
+        multiplied = {
+            self.origin[value.number].number
+            for node in self.rank.graph.nodes
+            if isinstance(node.operation, DotGeneral)
+            for value in node.values
+            if value.number in self.origin
+        }
+        nbytes = sum(
+            self._read(value)
+            for value in self.rank.graph.inputs
+            if value.number in self.rank.weights and value.number not in multiplied
+        )
+        if not elementwise:
+            return (Elementwise("parameters", 0.0, nbytes),) if nbytes else ()
+        return (replace(elementwise[0], weight_bytes=nbytes), *elementwise[1:])
+
+    def _read(self, value: Value) -> float:
+        """Bytes of a weight outside products that one pass reads."""
+        weight = self.rank.weights[value.number]
+        if weight.use is Use.LOOKED_UP:
+            return 0.0
+        nbytes = bytes_of(value.type.elements, weight.bits)
+        experts = value.shape[0]
+        return nbytes * self.met(0, experts) / experts if weight.use is Use.ROUTED else nbytes
+
+
+def _softmax(scores: Product) -> Elementwise:
+    """The softmax of scores that no mask hides, each in and out."""
+    elements = _IN_AND_OUT * scores.m * scores.n * scores.times * scores.causal
+    return Elementwise("softmax", elements)
+
+
+class _Captured(_Reader):
+    """A graph that was captured from a framework's program."""
+
+    def __init__(self, rank: RankGraph) -> None:
+        super().__init__(rank)
+        self.held: set[int] = set()
+
+    def part(self, name: str, nodes: list[Node]) -> Summary:
+        """What one of its layers says of itself."""
+        products = [product for node in nodes for product in self.products(node)]
+        others = [operator for node in nodes for operator in self._elementwise(node)]
+        exchanges = [exchange for node in nodes for exchange in _exchanges(node)]
+        held = sum(_nbytes(value) for node in nodes for value in self._first_seen(node))
+        return Summary(
+            name,
+            1,
+            tuple(products),
+            tuple(_added_up(others)),
+            tuple(exchanges),
+            self._cache(nodes),
+            held,
+        )
+
+    def _first_seen(self, node: Node) -> Iterable[Value]:
+        """Weights that no operation before this one has."""
+        for value in node.values:
+            source = self.origin.get(value.number)
+            if source is not None and source.number not in self.held:
+                self.held.add(source.number)
+                yield source
+
+    def _elementwise(self, node: Node) -> list[Elementwise]:
+        """What reads and writes elements one by one; a look-up reads what it gives."""
+        if node.kind not in (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.KERNEL, Kind.CALL):
+            return []
+        if all(result.number in self.origin for result in node.results):
+            return []  # a weight in another type, made once
+        written = sum(result.type.elements for result in node.results)
+        if isinstance(node.operation, Gather):
+            return [Elementwise("lookup", 2 * written)]
+        weights = [
+            self.origin[value.number] for value in node.values if value.number in self.origin
+        ]
+        name = CAST if isinstance(node.operation, Convert) else _operator(node)
+        read = sum(value.type.elements for value in node.values if value.number not in self.origin)
+        nbytes = sum(_nbytes(value) for value in weights)
+        return [Elementwise(name, written + read, nbytes)]
+
+    def _cache(self, nodes: list[Node]) -> Cache:
+        """Keys and values that are given, and those that are results."""
+        read = {v.number: v for node in nodes for v in node.values if v.number in self.rank.cached}
+        made = {v.number: v for node in nodes for v in node.results if v.number in self.rank.kept}
+        return Cache(sum(map(_nbytes, read.values())), sum(map(_nbytes, made.values())))
+
+
+def _exchanges(node: Node) -> list[Exchange]:
+    if node.kind is not Kind.COLLECTIVE:
+        return []
+    given = sum(map(_nbytes, node.values))
+    made = sum(map(_nbytes, node.results))
+    named = node.origin.operator if node.origin else ""
+    axis = Axis(named) if named in _AXES else Axis.TENSOR
+    return [Exchange(node.name, max(given, made), axis)]
+
+
+_AXES: Final = tuple(Axis)
+
+
+def _summed(operators: Sequence[Elementwise]) -> list[Elementwise]:
+    """One for each name, but each softmax by itself: halves of layers are known by them."""
+    softmax = [operator for operator in operators if operator.name == "softmax"]
+    others = _added_up(operator for operator in operators if operator.name != "softmax")
+    return [*others[:1], *softmax, *others[1:]]
+
+
+def _added_up(operators: Iterable[Elementwise]) -> list[Elementwise]:
+    """One for each name."""
+    sums: dict[str, tuple[float, float]] = {}
+    for operator in operators:
+        elements, nbytes = sums.get(operator.name, (0.0, 0.0))
+        sums[operator.name] = elements + operator.elements, nbytes + operator.weight_bytes
+    return [Elementwise(name, *both) for name, both in sums.items()]
+
+
+def _operator(node: Node) -> str:
+    """The framework's operator, else the operation."""
+    named = node.origin.operator if node.origin else ""
+    return named.rpartition("::")[2].partition(".")[0] or node.name
+
+
+def _bits(value: Value) -> int:
+    return int(as_dtype(value.dtype).itemsize * 8)
+
+
+def _nbytes(value: Value) -> float:
+    return float(value.type.nbytes)

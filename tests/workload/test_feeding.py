@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+from workload_sizes import experts, model
+
+from trnsim.workload.architecture import PLAIN, Mlp
+from trnsim.workload.feeding import Feeding
+from trnsim.workload.operators import Split
+from trnsim.workload.rank_graph import RankGraph
+
+HIDDEN = 4
+
+
+def fed(mlp, *arrays, rows=3):
+    """The result of a graph of an MLP on one rank, of rows and of its weights."""
+    rank = RankGraph(bits=32)
+    x = rank.input(rows, HIDDEN)
+    whole = model(mlp=mlp, other_bits=32, weight_bits=32, product_bits=32)
+    rank.graph.outputs.append(Feeding(rank, whole, Split(), x).result(mlp))
+    return rank.graph.reference([array.astype(np.float32) for array in arrays])[0]
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def test_an_mlp_with_a_gate_multiplies_three_matrices():
+    rng = np.random.default_rng(0)
+    x, up, down = (rng.normal(size=shape) for shape in ((3, 4), (4, 10), (5, 4)))
+    gate, other = np.split(x @ up, 2, axis=1)
+    assert np.allclose(fed(Mlp(5), x, up, down), (silu(gate) * other) @ down, atol=1e-5)
+
+
+def test_an_mlp_without_a_gate_multiplies_two():
+    rng = np.random.default_rng(1)
+    x, up, down = (rng.normal(size=shape) for shape in ((1, 4), (4, 5), (5, 4)))
+    wanted = silu(x @ up) @ down
+    assert np.allclose(fed(Mlp(5, PLAIN), x, up, down, rows=1), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("per_token", [1, 2, 3])
+def test_each_row_takes_the_experts_of_its_largest_scores(per_token):
+    rng = np.random.default_rng(2)
+    shapes = (3, 4), (4, 3), (3, 4, 20), (3, 10, 4)
+    x, router, up, down = (rng.normal(size=shape) for shape in shapes)
+    wanted = np.zeros((3, 4))
+    for row, scores in enumerate(x @ router):
+        for expert in np.argsort(-scores)[:per_token]:
+            gate, other = np.split(x[row] @ up[expert], 2)
+            wanted[row] += (silu(gate) * other) @ down[expert]
+    found = fed(experts(3, per_token), x, router, up, down)
+    assert np.allclose(found, wanted, atol=1e-4)
