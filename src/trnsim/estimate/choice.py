@@ -70,15 +70,15 @@ class MeasuredFirst:
     modelled: LayerTimes
     measured: Measured | None = None
 
-    def of(self, block: Summary, given: Pass) -> LayerTime:
-        """The forward time of one of the block's layers."""
-        found = self.measured.of(block, given) if self.measured else None
-        return found or self.modelled.of(block, given)
+    def of(self, summary: Summary, given: Pass) -> LayerTime:
+        """The forward time of one of its layers."""
+        found = self.measured.of(summary, given) if self.measured else None
+        return found or self.modelled.of(summary, given)
 
-    def backward(self, block: Summary, given: Pass) -> LayerTime:
-        """The time of both gradients of one of the block's layers."""
-        found = self.measured.backward(block, given) if self.measured else None
-        return found or self.modelled.backward(block, given)
+    def backward(self, summary: Summary, given: Pass) -> LayerTime:
+        """The time of both gradients of one of its layers."""
+        found = self.measured.backward(summary, given) if self.measured else None
+        return found or self.modelled.backward(summary, given)
 
 
 def layer_times(
@@ -120,13 +120,13 @@ class Scaled:
     by: constants.Factor
     source: str
 
-    def of(self, block: Summary, given: Pass) -> LayerTime:
-        """The forward time of one of the block's layers."""
-        return self._times(self.modelled.of(block, given))
+    def of(self, summary: Summary, given: Pass) -> LayerTime:
+        """The forward time of one of its layers."""
+        return self._times(self.modelled.of(summary, given))
 
-    def backward(self, block: Summary, given: Pass) -> LayerTime:
-        """The time of both gradients of one of the block's layers."""
-        return self._times(self.modelled.backward(block, given))
+    def backward(self, summary: Summary, given: Pass) -> LayerTime:
+        """The time of both gradients of one of its layers."""
+        return self._times(self.modelled.backward(summary, given))
 
     def _times(self, found: LayerTime) -> LayerTime:
         factor = float(self.by.factor)

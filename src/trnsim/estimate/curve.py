@@ -80,14 +80,14 @@ def _between(rows: list[tuple[float, float]], size: float) -> float | None:
     return None
 
 
-def signature(block: Summary, given: Pass) -> str:
+def signature(summary: Summary, given: Pass) -> str:
     """The sizes of a layer on a rank that do not depend on how much passes through it."""
     parts = [
         f"{one.name} {one.k:g} x {one.n:g}" + (f" x {one.times:g}" if one.times != 1 else "")
-        for one in block.products
+        for one in summary.products
         if one.weight_bits
     ]
-    for one in block.products:
+    for one in summary.products:
         if one.name == "scores":
             heads = one.m * one.times / (given.batch * given.tokens)
             parts.append(f"{heads:g} heads of {one.k:g}")

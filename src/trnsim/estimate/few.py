@@ -1,4 +1,4 @@
-"""The time of a block by few constants.
+"""The time of a layer by few constants.
 
 forward  = max(products at a part of the peak, weights at HBM's rate) + keys and values at HBM's
            rate, once for each query head + elements at the Vector Engine's rate, those of a
@@ -82,39 +82,39 @@ class FewConstants:
     is_beside: bool = False
     kernel_score_s: float = 0.0
 
-    def of(self, block: Summary, given: Pass) -> LayerTime:
-        """The forward time of one of the block's layers."""
-        cache = block.cache.read_bytes * self.cache_passes
+    def of(self, summary: Summary, given: Pass) -> LayerTime:
+        """The forward time of one of its layers."""
+        cache = summary.cache.read_bytes * self.cache_passes
         if self.repeats_keys:
-            cache *= repeats(block, given)
-        cache += block.cache.written_bytes
-        found = self._time(block, given, block.flop, block.weight_bytes, cache)
-        if not self.host_bytes_per_s or not returned(block):
+            cache *= repeats(summary, given)
+        cache += summary.cache.written_bytes
+        found = self._time(summary, given, summary.flop, summary.weight_bytes, cache)
+        if not self.host_bytes_per_s or not returned(summary):
             return found
-        host_s = _RESULT_BYTES * returned(block) / self.host_bytes_per_s
+        host_s = _RESULT_BYTES * returned(summary) / self.host_bytes_per_s
         parts = {**found.parts_s, "host": host_s}
         return LayerTime(sum(parts.values()), parts, self.spread, self.source, has_exchanges=True)
 
-    def backward(self, block: Summary, given: Pass) -> LayerTime:
-        """The time of both gradients of one of the block's layers."""
-        weights = _WEIGHT_PASSES * block.weight_bytes
-        return self._time(block, given, _GRADIENTS * block.flop, weights, 0.0, _GRADIENTS)
+    def backward(self, summary: Summary, given: Pass) -> LayerTime:
+        """The time of both gradients of one of its layers."""
+        weights = _WEIGHT_PASSES * summary.weight_bytes
+        return self._time(summary, given, _GRADIENTS * summary.flop, weights, 0.0, _GRADIENTS)
 
-    def _elements_s(self, block: Summary, given: Pass) -> float:
+    def _elements_s(self, summary: Summary, given: Pass) -> float:
         """Seconds of norms, residuals, softmax and activations."""
-        scored = sum(one.elements for one in block.elementwise if one.name == _SOFTMAX)
+        scored = sum(one.elements for one in summary.elementwise if one.name == _SOFTMAX)
         if self.kernel_score_s:
-            return (elements(block) - scored) * self.element_s
+            return (elements(summary) - scored) * self.element_s
         each_s = self.softmax_weight * self.element_s
         scored_s = scored * (self.kernel_softmax_s if given.is_one_kernel else each_s)
-        return scored_s + (elements(block) - scored) * self.element_s
+        return scored_s + (elements(summary) - scored) * self.element_s
 
-    def _scores_s(self, block: Summary) -> float:
-        return scores(block) * self.score_s + seen(block) * self.kernel_score_s
+    def _scores_s(self, summary: Summary) -> float:
+        return scores(summary) * self.score_s + seen(summary) * self.kernel_score_s
 
     def _time(
         self,
-        block: Summary,
+        summary: Summary,
         given: Pass,
         flop: float,
         weights: float,
@@ -123,9 +123,9 @@ class FewConstants:
     ) -> LayerTime:
         half_s = self.fixed_s / _HALVES + given.batch * self.sequence_s
         if self.kernel_score_s:
-            flop -= passes * sum(one.flop for one in block.products if one.name in _MET)
+            flop -= passes * sum(one.flop for one in summary.products if one.name in _MET)
         products_s, weights_s = flop / self.flop_per_s, weights / self.bytes_per_s
-        elements_s = passes * self._elements_s(block, given)
+        elements_s = passes * self._elements_s(summary, given)
         if self.is_beside:
             elements_s = max(elements_s - max(products_s, weights_s), 0.0)
         parts = {
@@ -133,8 +133,8 @@ class FewConstants:
             "weights": max(weights_s - products_s, 0.0),
             "KV": cache / self.bytes_per_s,
             "elements": elements_s,
-            "scores": passes * self._scores_s(block),
-            "fixed": passes * halves(block) * half_s,
+            "scores": passes * self._scores_s(summary),
+            "fixed": passes * halves(summary) * half_s,
         }
         return LayerTime(sum(parts.values()), parts, self.spread, self.source, has_exchanges=True)
 
@@ -149,57 +149,57 @@ class ByPhase:
 
     forms: Mapping[Phase, FewConstants]
 
-    def of(self, block: Summary, given: Pass) -> LayerTime:
-        """The forward time of one of the block's layers."""
-        return self.forms[given.phase].of(block, given)
+    def of(self, summary: Summary, given: Pass) -> LayerTime:
+        """The forward time of one of its layers."""
+        return self.forms[given.phase].of(summary, given)
 
-    def backward(self, block: Summary, given: Pass) -> LayerTime:
-        """The time of both gradients of one of the block's layers."""
-        return self.forms[given.phase].backward(block, given)
+    def backward(self, summary: Summary, given: Pass) -> LayerTime:
+        """The time of both gradients of one of its layers."""
+        return self.forms[given.phase].backward(summary, given)
 
 
-def halves(block: Summary) -> int:
-    """Attentions and MLPs of a block."""
-    names = [one.name for one in block.elementwise]
+def halves(summary: Summary) -> int:
+    """Attentions and MLPs of a part."""
+    names = [one.name for one in summary.elementwise]
     return sum(name == _SOFTMAX or name.endswith("activation") for name in names)
 
 
-def elements(block: Summary) -> float:
+def elements(summary: Summary) -> float:
     """Elements of norms, residuals, softmax and activations."""
-    return sum(one.elements for one in block.elementwise)
+    return sum(one.elements for one in summary.elementwise)
 
 
-def returned(block: Summary) -> float:
+def returned(summary: Summary) -> float:
     """Elements that a pass gives back: the last product's results, or each token's hidden state.
 
     A dense product on the first token gives its results besides, which are few.
     """
-    if block.name != _LAST:
+    if summary.name != _LAST:
         return 0.0
-    if block.products and block.products[-1].name != _POOLER:
-        return block.products[-1].m * block.products[-1].n
-    return elements(block) / 2  # a norm reads and writes
+    if summary.products and summary.products[-1].name != _POOLER:
+        return summary.products[-1].m * summary.products[-1].n
+    return elements(summary) / 2  # a norm reads and writes
 
 
-def scores(block: Summary) -> float:
+def scores(summary: Summary) -> float:
     """Scores of queries and keys, masked ones too."""
-    return sum(one.m * one.n * one.times for one in block.products if one.name == "scores")
+    return sum(one.m * one.n * one.times for one in summary.products if one.name == "scores")
 
 
-def seen(block: Summary) -> float:
+def seen(summary: Summary) -> float:
     """Scores of queries and keys that no mask discards."""
-    met = (one for one in block.products if one.name == "scores")
+    met = (one for one in summary.products if one.name == "scores")
     return sum(one.m * one.n * one.times * one.causal for one in met)
 
 
-def repeats(block: Summary, given: Pass) -> float:
+def repeats(summary: Summary, given: Pass) -> float:
     """Query heads of a KV head on the rank, for each of which keys and values are read.
 
     Latents are kept once for all heads, and are not repeated.
     """
-    if any(one.name == _ABSORBED for one in block.products):
+    if any(one.name == _ABSORBED for one in summary.products):
         return 1.0
-    met = [one for one in block.products if one.name in _MET]
+    met = [one for one in summary.products if one.name in _MET]
     once = sum(_computed(one) for one in met)
     each = sum(_computed(one) * one.m / given.tokens for one in met)
     return each / once if once else 1.0

@@ -1,4 +1,4 @@
-"""A captured graph's blocks as a compiler runs them at inference.
+"""A captured graph's parts as a compiler runs them at inference.
 
 A bias is added where its product is written, a batch norm, whose statistics are constants then, is
 a factor of the weights before it, and an engine reads and writes any type: none of them, and no
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 _FOLDED: Final = ("native_batch_norm", "_native_batch_norm", "batch_norm", "cudnn_batch_norm")
 
 
-def fused(block: Summary) -> Summary:
-    """The block without elementwise operators that others do on their way."""
-    products = {one.name for one in block.products}
+def fused(summary: Summary) -> Summary:
+    """The part without elementwise operators that others do on their way."""
+    products = {one.name for one in summary.products}
     kept = tuple(
         one
-        for one in block.elementwise
+        for one in summary.elementwise
         if one.name not in products and not one.name.startswith((*_FOLDED, CAST))
     )
-    return replace(block, elementwise=kept)
+    return replace(summary, elementwise=kept)

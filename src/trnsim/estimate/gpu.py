@@ -1,4 +1,4 @@
-"""The time of a block on a GPU, by the shape of each of its products.
+"""The time of a layer on a GPU, by the shape of each of its products.
 
 product  = max(2 m k n / (peak base part), bytes / (HBM reach)) + fixed
 part     = results / (waves SMs tile) x (reuse of the tile / reuse of the largest)^1/2
@@ -116,7 +116,7 @@ _TURING_FLOAT: Final = 8
 
 @dataclass(frozen=True)
 class GpuTimes:
-    """Times of blocks on one GPU.
+    """Times of parts on one GPU.
 
     Attributes:
         flop_per_s: published dense FLOP per second, by bits of what is multiplied.
@@ -140,14 +140,14 @@ class GpuTimes:
     source: str
     is_fused: bool = True
 
-    def of(self, block: Summary, given: Pass) -> LayerTime:
-        """The forward time of one of the block's layers."""
-        cache_bytes = block.cache.read_bytes + block.cache.written_bytes
-        return self._time(block, cache_bytes, given.phase)
+    def of(self, summary: Summary, given: Pass) -> LayerTime:
+        """The forward time of one of its layers."""
+        cache_bytes = summary.cache.read_bytes + summary.cache.written_bytes
+        return self._time(summary, cache_bytes, given.phase)
 
-    def backward(self, block: Summary, given: Pass) -> LayerTime:
-        """The time of both gradients of one of the block's layers."""
-        return self._time(backward(block), 0.0, given.phase)
+    def backward(self, summary: Summary, given: Pass) -> LayerTime:
+        """The time of both gradients of one of its layers."""
+        return self._time(backward(summary), 0.0, given.phase)
 
     def product_s(self, one: Product, *, has_cached: bool = False) -> tuple[float, float]:
         """Seconds of a product's multiplications, and of its bytes beyond these.
@@ -175,18 +175,18 @@ class GpuTimes:
             rows = one.m * min(one.k, one.n)
         return (rows + computed) * one.times
 
-    def _time(self, block: Summary, cache_bytes: float, phase: Phase) -> LayerTime:
+    def _time(self, summary: Summary, cache_bytes: float, phase: Phase) -> LayerTime:
         has_cached, is_training = phase is Phase.DECODE, phase is Phase.TRAIN
-        made = [self.product_s(one, has_cached=has_cached) for one in block.products]
+        made = [self.product_s(one, has_cached=has_cached) for one in summary.products]
         met_s = sum(
             compute_s
-            for one, (compute_s, _) in zip(block.products, made, strict=True)
+            for one, (compute_s, _) in zip(summary.products, made, strict=True)
             if has_cached and is_attention(one)
         )
         cache_s = max(cache_bytes / self.bytes_per_s - met_s, 0.0)  # read while it is multiplied
-        others = [one for one in block.elementwise if self._is_kernel(one)]
+        others = [one for one in summary.elementwise if self._is_kernel(one)]
         nbytes = sum(bytes_of(one.elements, _HALF) + one.weight_bytes for one in others)
-        kernels = len(block.products) + len(others)
+        kernels = len(summary.products) + len(others)
         parts = {
             "products": sum(compute_s for compute_s, _ in made),
             "weights": sum(more_s for _, more_s in made),
@@ -227,7 +227,7 @@ def _tiled(m: int, k: float, n: int, times: float, sms: int, tile: tuple[int, in
 
 
 def gpu_times(chip: Accelerator, dtype: str = "bf16", *, is_fused: bool = True) -> GpuTimes:
-    """What knows the times of blocks on a GPU.
+    """What knows the times of parts on a GPU.
 
     Args:
         chip: the GPU.

@@ -99,13 +99,13 @@ def check_used(table: Measured, sources: Mapping[str, str], asked: str) -> None:
 def _by_size(
     row: Row, models: Sequence[tuple[Architecture, Split]]
 ) -> dict[tuple[str, str], Summary]:
-    """The blocks that a row's part may be, by model and sizes."""
+    """The parts that a row's part may be, by model and sizes."""
     given = Pass(row.phase, row.batch, row.tokens, row.past)
     return {
-        (model.name, signature(block, given)): block
+        (model.name, signature(summary, given)): summary
         for model, split in models
-        for block in summaries(model, given, split)
-        if block.name == row.part
+        for summary in summaries(model, given, split)
+        if summary.name == row.part
     }
 
 
@@ -144,12 +144,12 @@ def _check_time(where: str, column: str, time_s: float, least_s: float, machine:
         )
 
 
-def _products_s(block: Summary, machine: Ranks) -> float:
-    """Seconds of a block's products at the largest published peak."""
+def _products_s(summary: Summary, machine: Ranks) -> float:
+    """Seconds of a part's products at the largest published peak."""
     peak = max(map(float, machine.chip.peak_flop_per_s.values())) / machine.ranks_per_chip
-    return block.useful_flop / peak
+    return summary.useful_flop / peak
 
 
-def _weights_s(block: Summary, machine: Ranks) -> float:
-    """Seconds of a block's weights at the published HBM bandwidth."""
-    return block.weight_bytes * machine.ranks_per_chip / float(machine.chip.memory_bytes_per_s)
+def _weights_s(summary: Summary, machine: Ranks) -> float:
+    """Seconds of a part's weights at the published HBM bandwidth."""
+    return summary.weight_bytes * machine.ranks_per_chip / float(machine.chip.memory_bytes_per_s)

@@ -87,17 +87,17 @@ class Measured:
     rows: tuple[Row, ...]
     curves: Mapping[tuple[str, str, str, str], Curve] = field(hash=False, repr=False)
 
-    def of(self, block: Summary, given: Pass) -> LayerTime | None:
-        """The forward time of one of the block's layers; None where the file has none."""
-        return self._at("forward", block, given)
+    def of(self, summary: Summary, given: Pass) -> LayerTime | None:
+        """The forward time of one of its layers; None where the file has none."""
+        return self._at("forward", summary, given)
 
-    def backward(self, block: Summary, given: Pass) -> LayerTime | None:
-        """The time of both gradients of one of the block's layers; None where there is none."""
-        return self._at("backward", block, given)
+    def backward(self, summary: Summary, given: Pass) -> LayerTime | None:
+        """The time of both gradients of one of its layers; None where there is none."""
+        return self._at("backward", summary, given)
 
-    def _at(self, way: str, block: Summary, given: Pass) -> LayerTime | None:
-        for layer in (signature(block, given), ""):
-            curve = self.curves.get((way, str(given.phase), block.name, layer))
+    def _at(self, way: str, summary: Summary, given: Pass) -> LayerTime | None:
+        for layer in (signature(summary, given), ""):
+            curve = self.curves.get((way, str(given.phase), summary.name, layer))
             time_s = curve.at(given.batch, length_of(given)) if curve else None
             if time_s is not None:
                 spread = Evidence.MEASURED.spread

@@ -65,7 +65,7 @@ class Question:
     def layered(self) -> list[tuple[Summary, Layer | None]]:
         """The same, each with the layer that it is; None before, behind and without known ones."""
         if isinstance(self.model, Captured):
-            return [(block, None) for block in self.summaries]
+            return [(summary, None) for summary in self.summaries]
         kinds: list[Layer | None] = []
         for tower, _ in passes(self.model, self.given):
             kinds += [None, *tower.layers, None]
@@ -73,7 +73,7 @@ class Question:
 
     @property
     def is_captured(self) -> bool:
-        """Whether its blocks are read from a graph."""
+        """Whether its parts are read from a graph."""
         return isinstance(self.model, Captured)
 
     @property

@@ -1,6 +1,6 @@
 """The time of a pass on one rank: its layers, and its exchanges with the ranks that share them.
 
-pass = sum over blocks (layers x (a layer's time + its exchanges)) + a call
+pass = sum over parts (layers x (a layer's time + its exchanges)) + a call
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ class Rank:
     seen: Sources = field(default_factory=Sources, compare=False, repr=False)
 
     def of(self, made: Iterable[Summary], given: Pass) -> Estimate:
-        """A pass through these blocks, one after another."""
+        """A pass through these parts, one after another."""
         found = Sum(self, given)
-        for block in made:
-            layer = self.layers.of(block, given)
-            found.add(block, layer, layer.time_s, block.exchanges)
+        for summary in made:
+            layer = self.layers.of(summary, given)
+            found.add(summary, layer, layer.time_s, summary.exchanges)
         return found.estimate()
 
     def trained(self, made: Iterable[tuple[Summary, Layer | None]], given: Pass) -> Estimate:
         """A micro batch forward, and both gradients; scores of one kernel are computed again."""
         found = Sum(self, given)
-        for block, layer in made:
-            one = layer_passes(block, layer, given, Recompute.NONE, self.layers)
-            found.add(block, one.ahead, one.ahead.time_s, block.exchanges)
-            found.add(block, one.back, one.back.time_s, turned(block.exchanges))
+        for summary, layer in made:
+            one = layer_passes(summary, layer, given, Recompute.NONE, self.layers)
+            found.add(summary, one.ahead, one.ahead.time_s, summary.exchanges)
+            found.add(summary, one.back, one.back.time_s, turned(summary.exchanges))
             again = replace(one.ahead, time_s=one.again_s, parts_s={AGAIN: one.again_s})
-            found.add(block, again, one.again_s, one.again.exchanges)
+            found.add(summary, again, one.again_s, one.again.exchanges)
         return found.estimate()
 
     def exchange_s(self, kind: str, nbytes: float, spread: Spread) -> float:
@@ -85,7 +85,7 @@ class Rank:
 
 
 class Sum:
-    """What blocks take a rank, one after another.
+    """What parts take a rank, one after another.
 
     Attributes:
         rank: whose time it is.
@@ -100,20 +100,20 @@ class Sum:
         self._sources = Sources()
 
     def add(
-        self, block: Summary, layer: LayerTime, time_s: float, exchanges: Iterable[Exchange]
+        self, summary: Summary, layer: LayerTime, time_s: float, exchanges: Iterable[Exchange]
     ) -> None:
-        """All of a block's layers, each of `time_s`, and their exchanges."""
+        """All layers of a part, each of `time_s`, and their exchanges."""
         if not time_s:
             return
         source = layer.source
         for seen in (self._sources, self.rank.seen):
-            seen.add(self.given.phase, block.name, source, self.given)
+            seen.add(self.given.phase, summary.name, source, self.given)
         for name, part_s in layer.parts_s.items():
-            self._parts[name] = self._parts.get(name, 0.0) + block.times * part_s
-        exchanged_s = block.times * self.rank.exchanges_s(exchanges)
+            self._parts[name] = self._parts.get(name, 0.0) + summary.times * part_s
+        exchanged_s = summary.times * self.rank.exchanges_s(exchanges)
         self._parts[EXCHANGES] = self._parts.get(EXCHANGES, 0.0) + exchanged_s
         # Rows of whole passes had exchanges in them, which err with the layers then.
-        erring_s = block.times * time_s + (exchanged_s if layer.has_exchanges else 0.0)
+        erring_s = summary.times * time_s + (exchanged_s if layer.has_exchanges else 0.0)
         spread = math.hypot(layer.spread, self.rank.more_spread)
         self._errors[source] = self._errors.get(source, 0.0) + erring_s * spread
         if exchanged_s and not layer.has_exchanges:

@@ -1,4 +1,4 @@
-"""The time of a block on one rank, and where it comes from.
+"""The time of a layer on one rank, and where it comes from.
 
 Two kinds of source answer: a user's measured table, and a form of few constants.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LayerTime:
-    """What one block takes one rank, without its exchanges.
+    """What a part takes one rank, without its exchanges.
 
     Attributes:
         time_s: median seconds.
@@ -35,14 +35,14 @@ class LayerTime:
 
 
 class LayerTimes(Protocol):
-    """What knows the time of a block."""
+    """What knows the time of a layer."""
 
-    def of(self, block: Summary, given: Pass) -> LayerTime:
-        """The forward time of one of the block's layers in a pass."""
+    def of(self, summary: Summary, given: Pass) -> LayerTime:
+        """The forward time of one of its layers in a pass."""
         ...
 
-    def backward(self, block: Summary, given: Pass) -> LayerTime:
-        """The time of both gradients of one of the block's layers."""
+    def backward(self, summary: Summary, given: Pass) -> LayerTime:
+        """The time of both gradients of one of its layers."""
         ...
 
 
@@ -57,7 +57,7 @@ class Sources:
 
         Args:
             phase: "prefill", or "forward".
-            part: the block's name.
+            part: the part's name.
             source: that of its `LayerTime`.
             shape: batch and lengths of the pass.
         """

@@ -44,20 +44,20 @@ class LayerPasses:
 
 
 def layer_passes(
-    block: Summary, layer: Layer | None, given: Pass, how: Recompute, times: LayerTimes
+    summary: Summary, layer: Layer | None, given: Pass, how: Recompute, times: LayerTimes
 ) -> LayerPasses:
     """The passes of one layer, or of what lies before or behind all layers.
 
     Args:
-        block: its forward pass.
+        summary: its forward pass.
         layer: what it is; None outside the layers.
         given: a micro batch.
         how: what backward computes again.
         times: of layers.
     """
     given = replace(given, is_one_kernel=is_one_kernel(layer, how))
-    ahead, back = times.of(block, given), times.backward(block, given)
-    again = _again(block, layer, how)
+    ahead, back = times.of(summary, given), times.backward(summary, given)
+    again = _again(summary, layer, how)
     again_s = times.of(again, given).time_s if again.products else 0.0
     if how is not Recompute.FULL:
         again_s = max(again_s - ahead.parts_s.get(_FIXED, 0.0), 0.0)  # no launch of its own
@@ -89,12 +89,12 @@ def has_dropout(layer: Layer) -> bool:
     return isinstance(layer.mlp, Mlp) and layer.mlp.matrices != GATED
 
 
-def _again(block: Summary, layer: Layer | None, how: Recompute) -> Summary:
+def _again(summary: Summary, layer: Layer | None, how: Recompute) -> Summary:
     """What backward computes again; one kernel of attention its scores, which it has not kept."""
     if layer is None:
-        return Summary(block.name, block.times)
-    made = recomputed(block, how)
+        return Summary(summary.name, summary.times)
+    made = recomputed(summary, how)
     if how is Recompute.NONE and is_fused(layer):
-        scores = tuple(one for one in block.products if one.name == "scores")
+        scores = tuple(one for one in summary.products if one.name == "scores")
         return replace(made, products=scores)
     return made

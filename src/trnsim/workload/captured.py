@@ -1,7 +1,7 @@
 """Any other model: built without weights by transformers or diffusers, and read from its graph.
 
 `workload` gives a formula's `Architecture` where sizes are known and a `Captured` one where not;
-`summaries_of` gives the blocks of either.
+`summaries_of` gives the parts of either.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KEPT: Final = 64
 
 @dataclass(frozen=True)
 class Captured:
-    """A model whose blocks come from its graph.
+    """A model whose parts come from its graph.
 
     Attributes:
         name: the file's.
@@ -95,7 +95,7 @@ class Captured:
         return _parameters(self)
 
     def summaries(self, given: Pass, split: Split = WHOLE) -> tuple[Summary, ...]:
-        """The blocks of one forward pass, as one rank has them.
+        """The parts of one forward pass, as one rank has them.
 
         Raises:
             BadInput: a package that it needs is not installed, or cannot build it at these sizes.
@@ -138,7 +138,7 @@ def workload_of(config: Mapping[str, Any], file: str) -> Workload:
 
 
 def summaries_of(model: Workload, given: Pass, split: Split = WHOLE) -> tuple[Summary, ...]:
-    """The blocks of one forward pass of either kind of model, as one rank has them.
+    """The parts of one forward pass of either kind of model, as one rank has them.
 
     Raises:
         BadInput: as `Captured.summaries`.

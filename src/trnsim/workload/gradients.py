@@ -1,6 +1,6 @@
 """What training adds to a forward pass: gradients, recomputation, kept activations, an optimizer.
 
-A layer's forward pass is one `Summary`; `backward` and `recomputed` make blocks of it, so that
+A layer's forward pass is one `Summary`; `backward` and `recomputed` make parts of it, so that
 whatever gives a time to the one gives it to the others.
 """
 
@@ -37,8 +37,8 @@ class Recompute(StrEnum):
     """All of a layer but its input."""
 
 
-def backward(block: Summary) -> Summary:
-    """Both gradients of a forward block.
+def backward(summary: Summary) -> Summary:
+    """Both gradients of a forward pass.
 
     A product of weights (m, k) (k, n) has two: (m, n) (n, k) by its input, which reads the weights,
     and (k, m) (m, n) by the weights, which writes as many; one of computed matrices has two whose
@@ -49,22 +49,22 @@ def backward(block: Summary) -> Summary:
     Source: exchanges, Megatron-LM (arXiv:1909.08053), section 3, and Korthikanti et al.
     (arXiv:2205.05198), section 4.2.
     """
-    products = tuple(one for product in block.products for one in _both(product))
+    products = tuple(one for product in summary.products for one in _both(product))
     elementwise = tuple(
         replace(one, name=f"{one.name} gradient", elements=2 * one.elements)
-        for one in block.elementwise
+        for one in summary.elementwise
     )
     return replace(
-        block,
+        summary,
         products=products,
         elementwise=elementwise,
-        exchanges=turned(block.exchanges),
+        exchanges=turned(summary.exchanges),
         cache=Cache(0, 0),
     )
 
 
 def turned(exchanges: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
-    """The exchanges of gradients that belong to those of a forward block."""
+    """The exchanges of gradients that belong to those of a forward pass."""
     return tuple(_turned(one) for one in exchanges)
 
 
@@ -87,19 +87,19 @@ def _turned(one: Exchange) -> Exchange:
     return replace(one, kind=kind)
 
 
-def recomputed(block: Summary, how: Recompute) -> Summary:
-    """What of a forward block is computed again before its gradients.
+def recomputed(summary: Summary, how: Recompute) -> Summary:
+    """What of a forward pass is computed again before its gradients.
 
     Exchanges are repeated with all else: with recompute full, a layer's sums over tensor ranks too.
     """
     if how is Recompute.FULL:
-        return replace(block, cache=Cache(0, 0))
+        return replace(summary, cache=Cache(0, 0))
     products: tuple[Product, ...] = ()
     elementwise: tuple[Elementwise, ...] = ()
     if how is Recompute.SELECTIVE:
-        products = tuple(one for one in block.products if one.name in _CORE)
-        elementwise = tuple(one for one in block.elementwise if one.name == "softmax")
-    return Summary(block.name, block.times, products, elementwise)
+        products = tuple(one for one in summary.products if one.name in _CORE)
+        elementwise = tuple(one for one in summary.elementwise if one.name == "softmax")
+    return Summary(summary.name, summary.times, products, elementwise)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def test_a_tied_table_is_held_by_the_first_stage_and_the_last(make_llama):
 
 def test_layers_are_dealt_out_in_their_order(llama):
     made = chunks(llama, Layout(pipeline=4, virtual=2))
-    names = [[(part.block.name, part.times) for part in chunk] for chunk in made]
+    names = [[(part.summary.name, part.times) for part in chunk] for chunk in made]
     assert names == [
         [("embedding", 1), ("layer", 4)],
         *[[("layer", 4)]] * 6,
@@ -55,8 +55,8 @@ def test_the_busiest_of_many_ranks_has_more_than_its_share():
 
 def test_tokens_that_a_rank_does_not_expect_are_multiplied_and_sent(mixtral):
     (layer,) = (part for part in all_parts(mixtral, Layout(data=8, expert=8)) if part.is_layer)
-    ups = [one for one in layer.block.products if one.name == "expert up"]
-    sent, back = (one for one in layer.block.exchanges if one.kind == "all_to_all")
+    ups = [one for one in layer.summary.products if one.name == "expert up"]
+    sent, back = (one for one in layer.summary.exchanges if one.kind == "all_to_all")
     factor = imbalance(2 * 4096, 8)
     assert sum(one.m * one.times for one in ups) == pytest.approx(2 * 4096 * factor)
     assert sent.nbytes == back.nbytes == pytest.approx(2 * 4096 * 4096 * 2 * factor)

@@ -25,7 +25,7 @@ def test_backward_takes_twice_forward_and_what_is_computed_again(llama, trn2):
         layout = Layout(recompute=recompute)
         found[recompute] = passes(layer(llama, layout), layout, TIMES, exchanges(trn2))
     ahead = found["full"].forward.compute_s
-    part = layer(llama, Layout()).block
+    part = layer(llama, Layout()).summary
     core = sum(one.flop for one in part.products if one.name in ("scores", "values")) / part.flop
     extra = {how: one.backward.compute_s / ahead - 2 for how, one in found.items()}
     assert extra == pytest.approx({"none": core / 2, "selective": core, "full": 1.0})
@@ -74,7 +74,7 @@ def test_half_of_the_gradients_of_products_with_weights_is_by_weights(llama, trn
     layout = Layout(recompute="none")
     part = layer(llama, layout)
     found = passes(part, layout, TIMES, exchanges(trn2))
-    weighted = sum(one.flop for one in part.block.products if one.weight_bits)
+    weighted = sum(one.flop for one in part.summary.products if one.weight_bits)
     assert found.weights_s == pytest.approx(weighted / 1e13)
 
 

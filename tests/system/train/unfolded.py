@@ -80,7 +80,7 @@ class Unfolded:
         """What a rank does for a micro batch on a chunk: seconds alone, and exchanges by axis."""
         computes, exchanges = 0.0, defaultdict(float)
         for part in chunk:
-            block, given = part.block, a_pass(self.layout)
+            block, given = part.summary, a_pass(self.layout)
             moved = [*block.exchanges]
             if kind == FORWARD:
                 seconds = self.times.of(block, given).time_s

@@ -1,6 +1,6 @@
 """Latency, items a second and USD of an inference on one instance.
 
-    latency = sum over parts of times x (sum over blocks of a layer's time)
+    latency = sum over parts of times x (sum over parts of a layer's time)
     items a second = copies batch / latency
 
 Each copy of the model has a rank (a logical NeuronCore, or a GPU) of its own, or two that share
@@ -178,7 +178,7 @@ def estimate(
 
 
 class _Timed:
-    """A part's blocks and what they take."""
+    """The parts of a pass and what they take."""
 
     def __init__(
         self, part: Part, where: Machine, dtype: str, ranks: int, measured: Measured | None
@@ -192,7 +192,7 @@ class _Timed:
         self.summaries = question.summaries
         found = answer(question).times(part.times)
         self.estimate = replace(found, sources={part.name: found.sources[given.phase]})
-        weights = sum(count_of(block) for block in self.summaries)
+        weights = sum(count_of(summary) for summary in self.summaries)
         self.time = PartTime(part.name, part.model.name, part.times, found.time_s, weights)
 
     @property
@@ -204,8 +204,8 @@ class _Timed:
         """
         elements = [
             2 * one.m * one.n * one.times
-            for block in self.summaries
-            for one in block.products
+            for summary in self.summaries
+            for one in summary.products
             if one.name != "scores"
         ]
         return bytes_of(max(elements, default=0.0), _ACTIVATION_BITS)
@@ -243,9 +243,9 @@ def _check_measured(table: Measured, asked_for: Inference, where: Machine) -> No
     matching.check(table, where, (Phase.ENCODE,), [(one, WHOLE) for one in models])
 
 
-def count_of(block: Summary) -> float:
-    """Bytes of parameters of all of a block's layers."""
-    return block.times * block.resident_bytes
+def count_of(summary: Summary) -> float:
+    """Bytes of parameters of all layers of a part."""
+    return summary.times * summary.resident_bytes
 
 
 def _usual_dtype(where: Machine) -> str:

@@ -92,8 +92,8 @@ def activations_bytes(model: Architecture, split: Split, tokens: int) -> float:
     given = Pass(Phase.PREFILL, 1, tokens)
     products = (
         product
-        for block in summaries(model, given, split)
-        for product in block.products
+        for summary in summaries(model, given, split)
+        for product in summary.products
         if product.name not in _ON_CHIP
     )
     largest = max((one.activation_elements for one in products), default=0.0)

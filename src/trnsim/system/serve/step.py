@@ -1,6 +1,6 @@
-"""The time of a step: blocks of a pass, their layer times, exchanges between ranks, the host.
+"""The time of a step: parts of a pass, their layer times, exchanges between ranks, the host.
 
-    step = sum over blocks (layer time + exchanges) + hops of the pipeline + host
+    step = sum over parts (layer time + exchanges) + hops of the pipeline + host
 
 A pipeline of p stages takes p groups of sequences in turn: each group's token takes a pass through
 all stages, and all groups get theirs in that time. Of n prompts a step takes (n + p - 1) / p
@@ -120,7 +120,7 @@ class Steps:
             decoding = self._decoding(batch, length)
             one = self._blocks(self.model, filling)
             two = self._blocks(self.model, decoding)
-            ahead = len(one) - len(two)  # blocks of an encoder, which decoding does not take
+            ahead = len(one) - len(two)  # parts of an encoder, which decoding does not take
             both = zip(one[ahead:], two, strict=True)
             merged = [*one[:ahead], *(_merged(first, second) for first, second in both)]
             found = self.rank.of(merged, filling)
@@ -166,20 +166,20 @@ class Steps:
     def _blocks(self, model: Architecture, given: Pass) -> list[Summary]:
         return [self._loaded(one, given) for one in summaries(model, given, self.split)]
 
-    def _loaded(self, block: Summary, given: Pass) -> Summary:
-        """The block as the busiest rank of its experts has it."""
+    def _loaded(self, summary: Summary, given: Pass) -> Summary:
+        """The part as the busiest rank of its experts has it."""
         if self.split.expert == 1:
-            return block
+            return summary
         factor = self.imbalance or even_imbalance(given.rows, self.split.expert)
         return replace(
-            block,
+            summary,
             products=tuple(
                 replace(one, m=one.m * factor) if one.name.startswith("expert ") else one
-                for one in block.products
+                for one in summary.products
             ),
             exchanges=tuple(
                 replace(one, nbytes=one.nbytes * factor) if one.axis is Axis.EXPERT else one
-                for one in block.exchanges
+                for one in summary.exchanges
             ),
         )
 
@@ -204,9 +204,9 @@ def even_imbalance(tokens: int, ranks: int) -> float:
     return min(1 + math.sqrt(2 * math.log(ranks) * ranks / max(tokens, 1)), float(ranks))
 
 
-def _once(block: Summary) -> Summary:
+def _once(summary: Summary) -> Summary:
     """One of equal layers."""
-    return replace(block, times=min(block.times, 1))
+    return replace(summary, times=min(summary.times, 1))
 
 
 def _merged(one: Summary, two: Summary) -> Summary:

@@ -225,6 +225,6 @@ def _summed(model: Architecture, key: tuple[Any, ...], pipeline: int) -> tuple[f
         behind.dense,
         max(memory.working_bytes(part, layout) for part in layers),
         memory.logit_bytes(behind),
-        max((one.nbytes for part in layers for one in part.block.exchanges), default=0.0),
+        max((one.nbytes for part in layers for one in part.summary.exchanges), default=0.0),
         max(part.dense + part.experts for part in layers),
     )

@@ -143,13 +143,13 @@ def working_bytes(part: Part, layout: Layout) -> float:
 def logit_bytes(part: Part) -> float:
     """Bytes of scores of words, and of these in FP32 for the loss."""
     return _LOGIT_BYTES * sum(
-        one.m * one.n * one.times for one in part.block.products if part.block.name == "head"
+        one.m * one.n * one.times for one in part.summary.products if part.summary.name == "head"
     )
 
 
 def _buffer(part: Part, layout: Layout) -> float:
     """The largest message that a layer gathers, and the weights of two layers with ZeRO-3."""
-    whole = max((one.nbytes for one in part.block.exchanges), default=0.0)
+    whole = max((one.nbytes for one in part.summary.exchanges), default=0.0)
     weights = WEIGHT_BYTES[layout.dtype] * (part.dense + part.experts)
     return whole + (GATHERED_LAYERS * weights if layout.shares_weights and part.is_layer else 0.0)
 

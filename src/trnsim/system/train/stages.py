@@ -1,4 +1,4 @@
-"""What a stage of a pipeline computes and holds: its blocks, and the parameters of one rank.
+"""What a stage of a pipeline computes and holds: its parts, and the parameters of one rank.
 
 Layers are dealt out in their order, equally many to each part of each stage; tables lie with the
 first layers, the product of the vocabulary with the last ones.
@@ -35,7 +35,7 @@ class Part:
     """Equal layers of a stage, or what lies before or behind all layers.
 
     Attributes:
-        block: one of them in a forward pass.
+        summary: one of them in a forward pass.
         times: how many the stage has; of an average stage, a part of one.
         tower: whose they are.
         layer: what they are; None outside the layers.
@@ -43,7 +43,7 @@ class Part:
         experts: parameters of one's experts that one rank holds.
     """
 
-    block: Summary
+    summary: Summary
     times: float
     tower: Tower
     layer: Layer | None
@@ -90,7 +90,7 @@ def chunks(model: Architecture, layout: Layout) -> list[Chunk]:
         left = int(part.times)
         if not part.is_layer:
             at_end = at if room or at == count - 1 else at + 1
-            found[at if part.block.name == "head" else at_end].append(part)
+            found[at if part.summary.name == "head" else at_end].append(part)
             continue
         while left:
             if not room:
@@ -102,7 +102,7 @@ def chunks(model: Architecture, layout: Layout) -> list[Chunk]:
 
 
 def _key(layout: Layout) -> Layout:
-    """The layout with what a layer's blocks depend on, all else as by default."""
+    """The layout with what a layer's parts depend on, all else as by default."""
     return type(layout)(
         tensor=layout.tensor,
         data=layout.expert,
@@ -133,12 +133,12 @@ def _tower(tower: Tower, made: Iterator[Summary], layout: Layout, is_alone: bool
     yield Part(head, 1, tower, None, head.parameters + copied * tower.width)
 
 
-def _layer(layer: Layer, block: Summary, tower: Tower, layout: Layout) -> Part:
-    experts = block.expert_parameters
-    dense = block.parameters - experts
+def _layer(layer: Layer, summary: Summary, tower: Tower, layout: Layout) -> Part:
+    experts = summary.expert_parameters
+    dense = summary.parameters - experts
     if isinstance(layer.mlp, Experts):
-        block = _uneven(block, layout, layer.mlp)
-    return Part(block, layer.times, tower, layer, dense, experts)
+        summary = _uneven(summary, layout, layer.mlp)
+    return Part(summary, layer.times, tower, layer, dense, experts)
 
 
 def imbalance(tokens: float, ranks: int) -> float:
@@ -150,16 +150,16 @@ def imbalance(tokens: float, ranks: int) -> float:
     return 1.0 if ranks == 1 else 1.0 + math.sqrt(2 * math.log(ranks) / max(tokens, 1.0))
 
 
-def _uneven(block: Summary, layout: Layout, mlp: Experts) -> Summary:
-    """The block of the expert rank with the most tokens, for which all others wait."""
+def _uneven(summary: Summary, layout: Layout, mlp: Experts) -> Summary:
+    """The part of the expert rank with the most tokens, for which all others wait."""
     rows = layout.micro_batch * layout.sequence / layout.context
     factor = imbalance(rows * mlp.per_token, layout.expert)
     products = tuple(
         replace(one, m=one.m * factor) if one.name.startswith("expert ") else one
-        for one in block.products
+        for one in summary.products
     )
     exchanges = tuple(
         replace(one, nbytes=one.nbytes * factor) if one.kind == "all_to_all" else one
-        for one in block.exchanges
+        for one in summary.exchanges
     )
-    return replace(block, products=products, exchanges=exchanges)
+    return replace(summary, products=products, exchanges=exchanges)

@@ -253,7 +253,7 @@ class Steps:
     def _part(self, part: Part, layout: Layout) -> Passes:
         """The work of one of a part's layers, found once for all layouts that share it."""
         key = (
-            id(part.block),
+            id(part.summary),
             layout.recompute,
             layout.zero if layout.shares_gradients else 0,
             layout.data if layout.shares_gradients else 0,
@@ -261,8 +261,8 @@ class Steps:
         )
         if key not in self._found:
             times = self._times(layout.dtype)
-            # The block is kept, so that no other can have its id.
-            self._found[key] = part.block, passes(part, layout, times, self.exchanges)
+            # The summary is kept, so that no other can have its id.
+            self._found[key] = part.summary, passes(part, layout, times, self.exchanges)
         return self._found[key][1]
 
     def _transfer_s(self, layout: Layout) -> float:
@@ -340,8 +340,8 @@ def _sources(made: list[Chunk], worked: list[list[Passes]]) -> dict[str, str]:
     found = Sources()
     for chunk, passed in zip(made, worked, strict=True):
         for part, one in zip(chunk, passed, strict=True):
-            found.add("forward", part.block.name, one.source)
-            found.add("backward", part.block.name, one.backward_source)
+            found.add("forward", part.summary.name, one.source)
+            found.add("backward", part.summary.name, one.backward_source)
     return found.words()
 
 
@@ -368,4 +368,4 @@ def _together(parts: list[Part]) -> Part:
     first = parts[0]
     dense = sum(part.times * part.dense for part in parts)
     experts = sum(part.times * part.experts for part in parts)
-    return type(first)(first.block, 1, first.tower, first.layer, dense, experts)
+    return type(first)(first.summary, 1, first.tower, first.layer, dense, experts)

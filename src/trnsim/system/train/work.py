@@ -97,18 +97,18 @@ class Passes:
 
 def passes(part: Part, layout: Layout, times: LayerTimes, exchanges: Exchanges) -> Passes:
     """The work of one layer of a part."""
-    block, how = part.block, Recompute(layout.recompute)
-    found = layer_passes(block, part.layer, a_pass(layout), how, times)
+    summary, how = part.summary, Recompute(layout.recompute)
+    found = layer_passes(summary, part.layer, a_pass(layout), how, times)
     ahead, back = found.ahead, found.back
     gradients_s = back.time_s + found.again_s
-    forward = _with_exchanges(ahead.time_s, block.exchanges, layout, exchanges)
-    gradients = _with_exchanges(gradients_s, turned(block.exchanges), layout, exchanges)
+    forward = _with_exchanges(ahead.time_s, summary.exchanges, layout, exchanges)
+    gradients = _with_exchanges(gradients_s, turned(summary.exchanges), layout, exchanges)
     gradients += _with_exchanges(0.0, found.again.exchanges, layout, exchanges)
     moved = _moved(part, layout, exchanges)
     return Passes(
         _hiding(forward, moved[0]),
         _hiding(gradients, moved[1]),
-        _HALF * back.time_s * _weighted(block),
+        _HALF * back.time_s * _weighted(summary),
         ahead.spread,
         ahead.source,
         ahead.has_exchanges,
@@ -127,10 +127,10 @@ def _with_exchanges(
     return Work(compute_s, found[Axis.TENSOR], found[Axis.CONTEXT], found[Axis.EXPERT])
 
 
-def _weighted(block: Summary) -> float:
+def _weighted(summary: Summary) -> float:
     """The part of products that has weights, and so gradients of weights."""
-    flop = block.flop
-    weighted = sum(one.flop for one in block.products if one.weight_bits)
+    flop = summary.flop
+    weighted = sum(one.flop for one in summary.products if one.weight_bits)
     return weighted / flop if flop else 0.0
 
 
