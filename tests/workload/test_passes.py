@@ -173,3 +173,12 @@ def test_layers_of_shared_weights_are_held_once_and_read_each_time():
     block = layer_of(summaries(replace(one, towers=(shared,)), PROMPT))
     assert block.times * block.resident_bytes == 2 * of_layer(tower.layers[0], 32)
     assert block.weight_bytes == layer_of(summaries(one, PROMPT)).weight_bytes
+
+
+def test_the_last_norm_counts_all_rows_whatever_is_behind_it():
+    one = model()
+    (tower,) = one.towers
+    pooled = replace(tower, outputs=0, behind=(Matrix("dense", 32, 32, is_each_token=False),))
+    head = summaries(replace(one, towers=(pooled,)), Pass(Phase.ENCODE, 2, 10))[-1]
+    assert sum(operator.elements for operator in head.elementwise) == 2 * 2 * 10 * 32
+    assert named(head, "dense").m == 2

@@ -175,6 +175,7 @@ class RankGraph:
         count, width = math.ceil(count), math.ceil(width)
         if rows.shape == (count, width):
             return rows
+        self.operator("rows")
         if rows.shape[1] == width and rows.shape[0] > count:
             return self.graph.slice(rows, (0, 0), (count, width))
         if rows.type.elements == count * width:

@@ -267,7 +267,7 @@ class Attention(Attending, kind=Kind.CONTRACTION, source=_METHOD):
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """With and without a mask, in more than one tile; windows, and queries further on."""
-        masks = ((False,), (True,), (True, 10), (True, 3, 2, 4), (False, 0, 1, 7))
+        masks = ((False,), (True,), (True, 10, 2), (True, 3, 1, 4), (False, 0, 1, 7))
         return tuple(
             Example(
                 cls(0.25, *mask),
