@@ -4,7 +4,9 @@ Seconds are of this machine, beside those of numpy's sort of ten million numbers
 """
 
 import argparse
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -12,7 +14,10 @@ from trnsim.fabric.algorithms.group import Group
 from trnsim.fabric.choice import KINDS
 from trnsim.fabric.closed_form import time_s
 from trnsim.fabric.fabric import fabric
-from trnsim.fabric.simulation import simulate
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fabric"))
+
+from simulation import simulate
 
 MB = 1e6
 NODE_RANKS = 64

@@ -1,7 +1,7 @@
 """The time of a plan in closed form: a phase lasts as long as its busiest resource.
 
 ``start + sum over phases of repeat * (hop + largest of bytes / bandwidth)``. Exact where all ranks
-keep step; `trnsim.fabric.simulation` needs no such assumption.
+keep step: tests compare it with a simulation by events, which needs no such assumption.
 """
 
 from __future__ import annotations
