@@ -45,7 +45,7 @@ check-types:
 check-more-types: build/checked/basedpyright
 
 # This checker keeps no cache of its own.
-build/checked/basedpyright: $(shell find src -name '*.py') pyproject.toml .venv/.test
+build/checked/basedpyright: $(shell find src docs/makers -name '*.py') pyproject.toml .venv/.test
 	$(BIN)/basedpyright --level error
 	@mkdir -p $(@D) && touch $@
 
@@ -84,7 +84,7 @@ UPSTREAM ?= ../upstream
 	@touch $@
 
 docs: .venv/.test ## write the pages of docs that are made from the source
-	$(BIN)/python tests/test_pages.py
+	$(BIN)/python docs/makers/pages.py
 
 golden: docs ## put what is printed today into README, the tutorial and the pages of docs
 	$(BIN)/python tests/test_docs.py

@@ -22,6 +22,7 @@ os.environ["TRNSIM_STATE"] = "off"
 
 sys.path.append(str(Path(__file__).parent / "processes"))  # forked.py is a module by its name
 sys.path.append(str(Path(__file__).parent / "suite"))  # likewise the plugins
+sys.path.append(str(Path(__file__).parents[1] / "docs" / "makers"))  # likewise makers of pages
 pytest_plugins = ["costs", "going_on", "hanging"]
 
 # JAX starts threads, beside which other tests may not fork: `make test` runs its oracle by itself,

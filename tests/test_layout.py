@@ -11,6 +11,7 @@ pytestmark = pytest.mark.slow  # make check runs it
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE, TESTS = ROOT / "src" / "trnsim", ROOT / "tests"
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+MAKERS = ROOT / "docs" / "makers"
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
 
@@ -19,8 +20,6 @@ COVERED = {
     "device/store.py": ("device/test_agreement.py", "it says what a store has; two are used there"),
     "__main__.py": ("cli/test_main.py", "python -m trnsim is the command"),
     "compiler/ncc/calls.py": ("compiler/ncc/test_call_checks.py", "what these checks read"),
-    "compiler/ncc/page.py": ("test_pages.py", "the page is compared with the one in docs"),
-    "compiler/ncc/programs.py": ("compiler/ncc/test_errors.py", "each raises the error it is of"),
     "compiler/flag_table.py": ("compiler/test_flags.py", "the flags, of which it is the table"),
     "cli/demo.py": ("cli/test_main.py", "it prints what other rooms answer"),
     **{
@@ -68,6 +67,14 @@ COVERED = {
     "torch/versions.py": ("torch/test_backend.py", "a check made when the backend loads"),
 }
 
+# Makers of pages without a test in tests/makers: which test covers them, and why.
+MADE = {
+    "jax_ops.py": ("jax/stablehlo/test_jax_ops.py", "it asks JAX for the dialect"),
+    "ncc_errors.py": ("test_pages.py", "the page is compared with the one in docs"),
+    "ncc_programs.py": ("compiler/ncc/test_errors.py", "each raises the error it is of"),
+    "pages.py": ("test_pages.py", "the pages that it writes are compared"),
+}
+
 
 def mirror(file):
     """Where the test of a source file lies."""
@@ -103,6 +110,15 @@ def test_every_source_file_has_a_test_that_mirrors_it_or_covers_it():
         if not file.endswith("__init__.py") and not (TESTS / test).is_file():
             lacking.append(f"src/trnsim/{file} has no tests/{test}")
     assert lacking == []
+
+
+def test_every_maker_of_a_page_has_a_test():
+    names = sorted(path.name for path in MAKERS.glob("*.py"))
+    assert names
+    for name in names:
+        test, _ = MADE.get(name, (f"makers/test_{name}", ""))
+        assert (TESTS / test).is_file(), f"docs/makers/{name} has no tests/{test}"
+    assert set(MADE) <= set(names)
 
 
 def test_what_is_said_to_be_covered_exists_and_has_no_mirror():

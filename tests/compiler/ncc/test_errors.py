@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
+from ncc_programs import PROGRAMS
 
 from trnsim.compiler.ncc.errors import NCC_ERRORS
-from trnsim.compiler.ncc.programs import PROGRAMS
 from trnsim.errors import EmulatorError
 
 # The pages of compiler/error-codes in aws-neuron-sdk as of Neuron 2.32.

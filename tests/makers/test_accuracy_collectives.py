@@ -1,7 +1,7 @@
 import pytest
+from accuracy_collectives import DOCUMENTED_MB, PUBLISHED, crossover_bytes, page
 
 from trnsim.fabric.fabric import fabric
-from trnsim.fabric.published import DOCUMENTED_MB, PUBLISHED, crossover_bytes, page
 
 NODE = fabric("trn2.48xlarge", lnc=2)
 

@@ -1,15 +1,16 @@
 """How true is it: every fact belongs to a part, and every assumed one is named with its reason."""
 
+import how_true
 import pytest
+from how_true import PARTS
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.arch.provenance import PARTS, how_true
 from trnsim.facts import Evidence
 
 
 @pytest.fixture(scope="module")
 def page():
-    return how_true()
+    return how_true.page()
 
 
 def test_every_fact_describes_exactly_one_part(core):

@@ -1,7 +1,8 @@
 """The index of the instruction set and the tables of operators."""
 
+from instruction_set import index_page, operators_page, pages
+
 from trnsim.isa import ACTIVATIONS, ALU, Instruction
-from trnsim.isa.reference.contents import index_page, operators_page, pages
 
 
 def test_there_is_a_page_for_each_instruction_an_index_and_the_operators():

@@ -1,7 +1,4 @@
-"""The instruction set reference as a whole: instruction pages, an index, the operators.
-
-`pages` generates the files of docs/isa.
-"""
+"""docs/isa: a page for each instruction, an index, the operators."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How true is it? The provenance of every number here: engine by engine, memory by memory.
+"""docs/how-true.md: the provenance of every number, engine by engine, memory by memory.
 
-`how_true` generates the page docs/how-true.md from the facts alone: it counts the facts of each
-kind and lists the assumed ones with their reasons.
+The page is made from the facts alone: it counts the facts of each kind and lists the assumed ones
+with their reasons.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ _INTRODUCTION: Final = (
 )
 
 
-def how_true() -> str:
+def page() -> str:
     """The page "How true is it?", in Markdown."""
     parts = [
         "# How true is it?",

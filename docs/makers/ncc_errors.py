@@ -1,9 +1,10 @@
-"""The page of neuronx-cc's documented errors: docs/ncc-errors.md."""
+"""docs/ncc-errors.md: the errors that AWS documents for neuronx-cc."""
 
 from __future__ import annotations
 
+from ncc_programs import PROGRAMS
+
 from trnsim.compiler.ncc.errors import NCC_ERRORS, NccError
-from trnsim.compiler.ncc.programs import PROGRAMS
 
 _HEAD = """\
 # What neuronx-cc refuses
@@ -21,7 +22,7 @@ Flags such as `--implicit-integer-downcast` come in `NEURON_CC_FLAGS`, in
 """
 
 
-def errors_page() -> str:
+def page() -> str:
     """The page in Markdown."""
     arising = [row for row in NCC_ERRORS.values() if row.arises]
     head = _HEAD.format(arising=len(arising), all=len(NCC_ERRORS))

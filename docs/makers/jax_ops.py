@@ -1,4 +1,4 @@
-"""The page of StableHLO's operations: docs/jax-ops.md."""
+"""docs/jax-ops.md: what becomes of each of StableHLO's operations."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ composites.
 """
 
 
-def operations_page() -> str:
+def page() -> str:
     """The page in Markdown."""
     rows = {name: _row(name) for name in dialect()}
     counts = {

@@ -1,4 +1,4 @@
-"""Published times of collectives beside the fabric's, and where algorithms change.
+"""docs/accuracy-collectives.md: published times beside the fabric's; where algorithms change.
 
 The times are AWS's examples for nccom-test, whose page says that they are not up to date and does
 not name the instances. Ranks are taken to be the first of the smallest instance that has them.
@@ -76,7 +76,7 @@ def crossover_bytes(made: Fabric, kind: str, shorter: str, longer: str) -> float
 
 
 def page() -> str:
-    """docs/accuracy-collectives.md."""
+    """The page in Markdown."""
     rows = [_row(one) for one in PUBLISHED]
     node = fabric("trn2.48xlarge", lnc=2)
     crossings = [
