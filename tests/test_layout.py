@@ -70,6 +70,7 @@ COVERED = {
 # Makers of pages without a test in tests/makers: which test covers them, and why.
 MADE = {
     "jax_ops.py": ("jax/stablehlo/test_jax_ops.py", "it asks JAX for the dialect"),
+    "ncc_absent.py": ("compiler/ncc/test_errors.py", "with those that arise, it has every code"),
     "ncc_errors.py": ("test_pages.py", "the page is compared with the one in docs"),
     "ncc_programs.py": ("compiler/ncc/test_errors.py", "each raises the error it is of"),
     "pages.py": ("test_pages.py", "the pages that it writes are compared"),

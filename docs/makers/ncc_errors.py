@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ncc_absent import ABSENT, Absent
 from ncc_programs import PROGRAMS
 
 from trnsim.compiler.ncc.errors import NCC_ERRORS, NccError
@@ -24,27 +25,27 @@ Flags such as `--implicit-integer-downcast` come in `NEURON_CC_FLAGS`, in
 
 def page() -> str:
     """The page in Markdown."""
-    arising = [row for row in NCC_ERRORS.values() if row.arises]
-    head = _HEAD.format(arising=len(arising), all=len(NCC_ERRORS))
+    arising = NCC_ERRORS.values()
+    head = _HEAD.format(arising=len(arising), all=len(arising) + len(ABSENT))
     parts = [head, _table(), "## Programs that raise them\n", *map(_section, arising)]
     return "\n".join(parts)
 
 
 def _table() -> str:
-    rows = [
-        f"| {_named(row)} | {row.rule} | {_here(row)} | {row.fix} |" for row in NCC_ERRORS.values()
-    ]
+    documented: list[NccError | Absent] = [*NCC_ERRORS.values(), *ABSENT]
+    documented.sort(key=lambda row: row.code)
+    rows = [f"| {_named(row)} | {row.rule} | {_here(row)} | {row.fix} |" for row in documented]
     head = ["| code | what is refused | here | what to do |", "|---|---|---|---|"]
     return "\n".join([*head, *rows, ""])
 
 
-def _named(row: NccError) -> str:
-    return f"[{row.code}](#{row.code.lower()})" if row.arises else row.code
+def _named(row: NccError | Absent) -> str:
+    return row.code if isinstance(row, Absent) else f"[{row.code}](#{row.code.lower()})"
 
 
-def _here(row: NccError) -> str:
+def _here(row: NccError | Absent) -> str:
     """Whether it arises, as a cell."""
-    if not row.arises:
+    if isinstance(row, Absent):
         return f"no: {row.why_not}"
     return "yes, final" if row.is_final else "yes"
 

@@ -1,6 +1,7 @@
-"""The errors that AWS documents for neuronx-cc: what each refuses, and whether it can arise here.
+"""The errors that AWS documents for neuronx-cc and that can arise here: what each refuses.
 
-Source: aws-neuron-sdk compiler/error-codes, a page for each.
+Those that cannot arise stand on the page alone (docs/makers/ncc_absent.py). Source: aws-neuron-sdk
+compiler/error-codes, a page for each.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ class NccError:
         code: as neuronx-cc prints it ("NCC_EVRF001").
         rule: what is refused.
         fix: what to do about it.
-        why_not: why it cannot arise here; "" if it can.
         reading: what the page leaves open, and how it is read here.
         is_final: whether nothing can stand in for what is refused, so that it is an error under
             either policy.
@@ -28,7 +28,6 @@ class NccError:
     code: str
     rule: str
     fix: str
-    why_not: str = ""
     reading: str = ""
     is_final: bool = False
 
@@ -37,18 +36,7 @@ class NccError:
         """Its page."""
         return f"{_PAGES}/{self.code.removeprefix('NCC_')}.rst"
 
-    @property
-    def arises(self) -> bool:
-        """Whether it can arise here."""
-        return not self.why_not
 
-
-_NO_CALL: Final = (
-    "a graph calls kernels of the user's own alone, as Python functions; it has no custom call by "
-    "a target's name"
-)
-_NO_QUANTIZE: Final = "no operation of a graph is the custom call QuantizeMX"
-_NO_SCALED: Final = "no operation of a graph is the custom call for a block-scaled product"
 _SHARD: Final = "split the model over more NeuronCores: tensor or pipeline parallelism"
 _SMALLER: Final = "a smaller batch or shorter sequences, or tensor or pipeline parallelism"
 _LIMIT: Final = (
@@ -74,24 +62,6 @@ _ROWS: Final = (
         is_final=True,
     ),
     NccError(
-        "NCC_EBIR023",
-        "AWS's kernel for an MLP takes an intermediate size of 4,096 at most",
-        "tile the intermediate tensor, or shard it over more cores",
-        "no part of a graph is replaced by AWS's own kernels here",
-    ),
-    NccError(
-        "NCC_EBVF030",
-        "the program has too many instructions",
-        _SHARD,
-        "it is NCC_EVRF007, found in a later stage; there is one stage here, which says that",
-    ),
-    NccError(
-        "NCC_EHCA005",
-        "the target of a custom call is not one that neuronx-cc knows",
-        "call one of the listed targets",
-        _NO_CALL,
-    ),
-    NccError(
         "NCC_EMOD025",
         "every dimension of a tensor has a size when the graph is compiled",
         "torch.compile(dynamic=False), or pad inputs to a few fixed sizes",
@@ -104,12 +74,6 @@ _ROWS: Final = (
         _SMALLER,
         reading=_MEMORY,
         is_final=True,
-    ),
-    NccError(
-        "NCC_EOOM002",
-        "the graph's tensors do not fit in HBM together",
-        _SMALLER,
-        "it has the words of NCC_EOOM001, which is said",
     ),
     NccError(
         "NCC_ESFH002",
@@ -131,12 +95,6 @@ _ROWS: Final = (
         "chips, is said of that. Here this code is left for float8_e8m0fnu.",
     ),
     NccError(
-        "NCC_EUOC002",
-        "the operator is not supported",
-        "write it with other operators",
-        "it has the words of NCC_EVRF001, which is said",
-    ),
-    NccError(
         "NCC_EVRF001",
         "the operator is not supported",
         "write it with other operators, or compute it on the CPU",
@@ -154,12 +112,6 @@ _ROWS: Final = (
         "NCC_EVRF005",
         "F8E4M3FNUZ, F8E4M3B11FNUZ and F8E5M2FNUZ are not supported",
         "cast it, for example to float16",
-    ),
-    NccError(
-        "NCC_EVRF006",
-        "random bits come from the default algorithm alone",
-        "use the framework's random functions",
-        "rng_bit_generator has no algorithm to choose here: it is the default one",
     ),
     NccError("NCC_EVRF007", "the program has too many instructions", _SHARD, reading=_LIMIT),
     NccError(
@@ -184,12 +136,6 @@ _ROWS: Final = (
         "NCC_EVRF013", "TopK takes no integers of 32 or 64 bits", "cast the tensor to float32 first"
     ),
     NccError(
-        "NCC_EVRF015",
-        "the target of a custom call is not one that neuronx-cc knows",
-        "call one of the listed targets",
-        _NO_CALL,
-    ),
-    NccError(
         "NCC_EVRF016",
         "a scatter that reduces takes no integers and no truth values",
         "cast both tensors to a floating-point type first",
@@ -198,21 +144,9 @@ _ROWS: Final = (
         "`scatter_reduce`, and of every scatter that combines shorter integers or truth values.",
     ),
     NccError(
-        "NCC_EVRF017",
-        "windows that reduce cannot have gaps in their input",
-        "put the gaps in by hand, or do without",
-        "reduce_window has no gaps in its input here, as no pooling of PyTorch has",
-    ),
-    NccError(
         "NCC_EVRF018",
         "windows that reduce cannot be dilated",
         "do without dilation, or dilate by hand",
-    ),
-    NccError(
-        "NCC_EVRF019",
-        "windows reduce one tensor, from one first value",
-        "one reduction for each tensor",
-        "reduce_window takes one tensor here",
     ),
     NccError(
         "NCC_EVRF022",
@@ -230,83 +164,16 @@ _ROWS: Final = (
         f"{_CAST}, or --implicit-integer-downcast=dot, which multiplies in float32",
         reading=_DEFAULT,
     ),
-    *(
-        NccError(f"NCC_EVRF{number:03}", rule, fix, _NO_QUANTIZE)
-        for number, rule, fix in (
-            (36, "QuantizeMX: its configuration is JSON", "pass a JSON object"),
-            (37, "QuantizeMX has one operand", "pass the tensor alone"),
-            (38, "QuantizeMX works along the last or last but one dimension", "name one of them"),
-            (39, "QuantizeMX has blocks of 32", "block_size=32"),
-            (40, "QuantizeMX scales by EMAX", 'scale_method="EMAX"'),
-            (41, "QuantizeMX takes bfloat16 and float16", "cast the tensor first"),
-            (42, "QuantizeMX gives uint32 of four packed numbers", "declare results so"),
-        )
-    ),
-    *(
-        NccError(f"NCC_EVRF{number:03}", f"a block-scaled product {rule}", fix, _NO_SCALED)
-        for number, rule, fix in (
-            (43, "has four operands", "pass both sides, then both scales"),
-            (44, "takes packed uint32 on its left", "pass what QuantizeMX gives"),
-            (45, "gives float32 or bfloat16", "declare one of them"),
-            (46, "has two dimensions or more on its left", "reshape it"),
-            (47, "has two dimensions or more on its right", "reshape it"),
-            (48, "has as many batches on either side", "give both sides the same batches"),
-            (49, "is configured in JSON, with integers as dimensions", "pass a JSON object"),
-            (50, "contracts equal lengths", "give both sides the same length"),
-        )
-    ),
     NccError(
         "NCC_EVRF051",
         "float8_e4m3fn comes with Trn3",
         "compile for trn3, or --experimental-unsafe-fp8e4m3fn-as-fp8e4m3",
     ),
     NccError(
-        "NCC_EVRF052",
-        "chips after Trn3 have no float8_e4m3",
-        "use float8_e4m3fn",
-        "there is no chip after Trn3 here",
-    ),
-    NccError(
-        "NCC_EVRF053",
-        "a block-scaled product contracts no dimension of its batch",
-        "name other dimensions",
-        _NO_SCALED,
-    ),
-    NccError(
-        "NCC_EVRF054",
-        "a block-scaled product's batch dimensions exist",
-        "name dimensions from 0 to below the rank",
-        _NO_SCALED,
-    ),
-    NccError(
-        "NCC_EVRF055",
-        "a block-scaled product's contracted dimensions exist",
-        "name dimensions from 0 to below the rank",
-        _NO_SCALED,
-    ),
-    NccError(
         "NCC_EVRF056",
         "places that a gather counts up run past the tensor's end",
         "count no further than the tensor is long: a model's sequences are no longer than its "
         "table of positions (max_position_embeddings)",
-    ),
-    NccError(
-        "NCC_EVRF057",
-        "QuantizeMX gives two tensors",
-        "declare packed numbers and scales",
-        _NO_QUANTIZE,
-    ),
-    NccError(
-        "NCC_EVRF058",
-        "QuantizeMX packs four numbers along a dimension",
-        "pad the dimension to a multiple of 4",
-        _NO_QUANTIZE,
-    ),
-    NccError(
-        "NCC_EVRF059",
-        "the file of an NKI kernel that the graph names does not exist",
-        "trace the model anew, or copy the files to where the compiler runs",
-        "a kernel in a graph is a Python function here, not a file",
     ),
     NccError(
         "NCC_EVRF060",
@@ -333,29 +200,11 @@ _ROWS: Final = (
         reading=_DEFAULT,
     ),
     NccError(
-        "NCC_EVRF064",
-        "the graph breaks XLA's rules of shapes",
-        "look in the compiler's log for the operation",
-        "a graph here cannot be built so: an operation is refused where it is added",
-    ),
-    NccError(
-        "NCC_EVRF065",
-        "an NKI kernel was traced by a version of NKI that is too old",
-        "trace it with the NKI of the compiler",
-        "kernels are traced here, by this version, whenever a graph is compiled",
-    ),
-    NccError(
         "NCC_EXSP001",
         "what the graph keeps between operations does not fit in HBM",
         _SMALLER,
         reading=_MEMORY,
         is_final=True,
-    ),
-    NccError(
-        "NCC_EXTP004",
-        "the program has too many instructions",
-        _SHARD,
-        "it is NCC_EVRF007, found in a later stage; there is one stage here, which says that",
     ),
 )
 NCC_ERRORS: Final = {row.code: row for row in _ROWS}
