@@ -1,18 +1,19 @@
-"""`trnsim.run`: one call from a kernel to its values, instructions, time and warnings."""
+"""Runs: from a kernel to its values, instructions, time and warnings; who is told of them."""
 
 import gc
 import math
+from unittest.mock import Mock, call
 
 import numpy as np
 import pytest
 
 import trnsim
-from trnsim import arch
+from trnsim import arch, observers
 from trnsim.errors import BadInput, EmulatorError, OutOfMemory
 from trnsim.nki import isa as nisa
 from trnsim.nki import jit
 from trnsim.nki import language as nl
-from trnsim.runs import Launchable, collecting, watching
+from trnsim.runs import RunObservers, collecting, watching
 
 
 @jit
@@ -20,12 +21,6 @@ def scaled(x, factor=2.0):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     nl.store(out, nl.multiply(nl.load(x), factor))
     return out
-
-
-@jit
-def named(x, target, numerics):
-    assert (target, numerics) == ("here", 3)
-    return scaled(x)
 
 
 @jit
@@ -46,16 +41,6 @@ def test_a_run_has_values_instructions_and_a_time(random):
     assert run.warnings == ()
 
 
-@pytest.mark.parametrize(("target", "core"), [("trn1", 2), ("inf2", 2), ("gen3", 3), ("trn3", 4)])
-def test_the_target_decides_the_core(target, core, random):
-    assert trnsim.run(scaled, random((4, 8)), target=target).program.core.generation == core
-
-
-def test_an_unknown_target_is_refused():
-    with pytest.raises(BadInput, match="target 'trn9' is not known"):
-        trnsim.run(scaled, np.zeros((4, 8), np.float32), target="trn9")
-
-
 @pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
 def test_without_values_the_time_is_the_same(target, random):
     x = random((128, 64))
@@ -68,28 +53,6 @@ def test_without_values_the_time_is_the_same(target, random):
 def test_the_same_kernel_takes_the_same_time(random):
     times = {trnsim.run(scaled, random((128, 64), seed=seed)).total_time_s for seed in range(3)}
     assert len(times) == 1
-
-
-def test_arguments_come_by_position_by_name_and_in_kernel_kwargs(random):
-    x = random((4, 8))
-    for run in (
-        trnsim.run(scaled, x, 3.0),
-        trnsim.run(scaled, x, factor=3.0),
-        trnsim.run(scaled, x=x, kernel_kwargs={"factor": 3.0}),
-    ):
-        np.testing.assert_array_equal(run.outputs, np.float32(3) * x)
-
-
-def test_names_that_run_itself_uses_go_through_kernel_kwargs(random):
-    trnsim.run(named, random((4, 8)), kernel_kwargs={"target": "here", "numerics": 3})
-
-
-@pytest.mark.parametrize("thing", [len, "kernel", None, scaled.__wrapped__])
-def test_what_is_no_kernel_is_refused(thing):
-    with pytest.raises(BadInput, match=r"run was given .*; legal: a kernel") as caught:
-        trnsim.run(thing)
-    assert "@nki.jit" in caught.value.fix
-    assert isinstance(scaled, Launchable)
 
 
 def test_a_program_that_does_not_fit_is_refused_where_that_is_asked_for(random):
@@ -264,3 +227,52 @@ def test_cycles_are_looked_for_seldom_while_a_kernel_runs(own, inside, fails):
         assert (seen, gc.get_threshold()) == ([(inside, 7, 9)], (own, 7, 9))
     finally:
         gc.set_threshold(*known)
+
+
+@pytest.fixture
+def handed_in(monkeypatch):
+    """The maker of an observer, which is handed in."""
+    make = Mock()
+    monkeypatch.setattr(observers, "of_runs", [make])
+    return make
+
+
+def test_an_observer_is_made_with_the_first_run_that_the_user_is_to_make(handed_in):
+    told = RunObservers()
+    told.begins()  # a run of our own
+    assert told.present == []
+    told.expect()
+    assert not handed_in.called
+    told.begins("fabric", 4)
+    told.issues("team", "title", 3)
+    told.ended("run", 3)
+    told.left()
+    assert handed_in.return_value.method_calls == [
+        call.begins("fabric", 4),
+        call.issues("team", "title", 3),
+        call.ended("run", 3),
+        call.left(),
+    ]
+
+
+def test_an_observer_is_told_once_however_often_the_user_runs(handed_in):
+    told = RunObservers()
+    for _ in range(3):
+        told.expect()
+        told.begins()
+    assert told.present == [handed_in.return_value]
+    assert handed_in.return_value.method_calls == [call.begins(None, 1)] * 3
+
+
+def test_what_is_untold_is_told_to_nobody_and_what_follows_is(handed_in):
+    told = RunObservers()
+    told.expect()
+    with told.untold():
+        told.begins()
+        told.left()
+    assert not handed_in.called
+    told.begins()
+    with pytest.raises(ValueError, match="inside"), told.untold():
+        raise ValueError("inside")
+    told.left()
+    assert handed_in.return_value.method_calls == [call.begins(None, 1), call.left()]

@@ -20,7 +20,8 @@ import trnsim
 from trnsim.errors import BadInput, Deadlock, IllegalInstruction
 from trnsim.program import has_current_core
 from trnsim.program.ranks import Ranks
-from trnsim.runs import collecting, collecting_worlds, on_ranks
+from trnsim.runner import collecting_worlds, on_ranks
+from trnsim.runs import collecting
 from trnsim.worlds import World
 
 X = np.ones((8, 8), np.float32)

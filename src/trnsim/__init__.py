@@ -13,12 +13,14 @@ first of these names that a program uses (PEP 562).
 
 from importlib import import_module
 
+from trnsim.observers import of_runs
 from trnsim.version import VERSION
 
 TYPE_CHECKING = False  # typing itself is not needed, and checkers know the name
 if TYPE_CHECKING:
     from trnsim.nki.replay import Replay, record
-    from trnsim.runs import Run, run
+    from trnsim.runner import run
+    from trnsim.runs import Run
 
 __version__ = VERSION
 __all__ = ["Replay", "Run", "__version__", "record", "run"]
@@ -27,8 +29,18 @@ _MODULES = {
     "Replay": "trnsim.nki.replay",
     "Run": "trnsim.runs",
     "record": "trnsim.nki.replay",
-    "run": "trnsim.runs",
+    "run": "trnsim.runner",
 }
+
+
+def _state() -> object:
+    """The observer of runs that keeps the state of this process, from the user's first run on."""
+    from trnsim.device.watch import RUNS  # noqa: PLC0415  a program without a run needs no device
+
+    return RUNS
+
+
+of_runs.append(_state)
 
 
 if not TYPE_CHECKING:  # for a checker, what is not listed above does not exist
@@ -38,8 +50,8 @@ if not TYPE_CHECKING:  # for a checker, what is not listed above does not exist
         if name not in _MODULES:
             raise AttributeError(f"module 'trnsim' has no attribute {name!r}")
         module = import_module(_MODULES[name])
-        if name == "run" and not module.listeners:
-            module.watch_first()
+        if name == "run":
+            module.OBSERVERS.expect()
         return getattr(module, name)
 
 

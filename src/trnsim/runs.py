@@ -1,4 +1,4 @@
-"""`trnsim.run`: one call that runs a kernel and returns its outputs, instructions and times."""
+"""Runs: a kernel on one rank, its outputs, instructions and times, and who is told of them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-from trnsim import arch
+from trnsim import arch, observers
 from trnsim.errors import BadInput, InternalError
 from trnsim.hazards import LoopWatcher, RaceDetector
-from trnsim.program import Call, Team, current_core, fitted, has_current_core
+from trnsim.program import Call, Team, fitted
 from trnsim.timing import Timeline, policy_of, timelines
 from trnsim.user_warnings import warn_of_spills
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from trnsim.profile.analysis.summary import Summary
     from trnsim.program import Capture, Program, Records
     from trnsim.timing.compiler_policy import Policy
-    from trnsim.worlds import Inputs, World
 
 
 @runtime_checkable
@@ -116,94 +114,8 @@ class Run:
         return write_page(report_of([self]), path)
 
 
-@overload
-def run(
-    kernel: Launchable | object,
-    *args: Any,
-    ranks: None = None,
-    target: str = ...,
-    numerics: bool = ...,
-    races: Literal["raise", "warn"] = ...,
-    capacity: Literal["spill", "raise", "warn"] = ...,
-    order: Literal["compiler", "issued"] | None = ...,
-    kernel_kwargs: Mapping[str, Any] | None = ...,
-    **kwargs: Any,
-) -> Run: ...
-@overload
-def run(
-    kernel: Launchable | object,
-    *args: Any,
-    ranks: int,
-    inputs: Inputs = ...,
-    lnc: int | None = ...,
-    instance: str | None = ...,
-    target: str = ...,
-    numerics: bool = ...,
-    races: Literal["raise", "warn"] = ...,
-    capacity: Literal["spill", "raise", "warn"] = ...,
-    order: Literal["compiler", "issued"] | None = ...,
-    kernel_kwargs: Mapping[str, Any] | None = ...,
-    **kwargs: Any,
-) -> World: ...
-def run(
-    kernel: Launchable | object,
-    *args: Any,
-    ranks: int | None = None,
-    target: str = "trn2",
-    numerics: bool = True,
-    races: Literal["raise", "warn"] = "raise",
-    capacity: Literal["spill", "raise", "warn"] = "spill",
-    order: Literal["compiler", "issued"] | None = None,
-    kernel_kwargs: Mapping[str, Any] | None = None,
-    **kwargs: Any,
-) -> Run | World:
-    """Run `kernel` on an emulated NeuronCore: compute its outputs and estimate its time.
-
-    Args:
-        kernel: an `@nki.jit` kernel.
-        *args: its arguments; numpy and torch arrays become tensors in HBM.
-        ranks: how many ranks run it, which exchange tensors by `nki.collectives`; the result is
-            then a `World`. Three more keywords go with it: `inputs`, a tuple of positional
-            arguments for each rank or a function of its number that gives it, in the place of
-            `*args`; `lnc`, the NeuronCores of a rank, which the kernel's grid has to agree with;
-            and `instance`, the instance type on which they lie, such as "trn2.48xlarge".
-        target: the chip, a name of `arch.TARGETS`: "trn2".
-        numerics: False to get instructions and times without computing values.
-        races: "raise" an error on a data race between two cores, or "warn" and go on.
-        capacity: where live tensors exceed SBUF or PSUM, "spill" to the next memory what has no
-            room, as AWS's compiler does (memory-hierarchy-overview.rst; its choice is not public),
-            and warn; "raise" an error; or "warn" and go on as if spills took no time.
-        order: "compiler" (the default) to time an engine's instructions in an order that AWS's
-            compiler might give them, "issued" in the order of the kernel; values are the same.
-        kernel_kwargs: keyword arguments of the kernel whose names clash with those of `run`.
-        **kwargs: the kernel's other keyword arguments.
-
-    Raises:
-        BadInput: for any other `races`, `capacity` or `order`, or for kernel[2] on a chip without
-            logical cores.
-        EmulatorError: where the chip or its compiler would refuse the kernel; names its line.
-    """
-    if not isinstance(kernel, Launchable):
-        raise BadInput(
-            f"run was given {kernel!r}; legal: a kernel",
-            fix="decorate the function with @nki.jit",
-        )
-    if has_current_core():
-        current_core().refuse_capture("it runs another kernel by trnsim.run")
-    chip = arch.target(target)
-    said = {"numerics": numerics, "races": races, "capacity": capacity, "order": order}
-    if ranks is None:
-        given = {**kwargs, **(kernel_kwargs or {})}
-        found = begun(kernel, args, given, chip, **said)
-        _warn_of_spills(found)
-        return found
-    of_the_world = {name: kwargs.pop(name) for name in _OF_A_WORLD if name in kwargs}
-    given = {**kwargs, **(kernel_kwargs or {})}
-    return _on_ranks(kernel, args, given, chip, ranks=ranks, **said, **of_the_world)
-
-
-class RunListener(Protocol):
-    """Interface to who keeps the state of this process."""
+class RunObserver(Protocol):
+    """Interface to who is told of runs: what keeps the state of this process."""
 
     def begins(self, fabric: Fabric | None = None, ranks: int = 1) -> None:
         """A run is about to begin, on `ranks` of a fabric; an error raised here is the run's."""
@@ -222,89 +134,62 @@ class RunListener(Protocol):
         ...
 
 
-listeners: Final[list[RunListener]] = []
+class RunObservers:
+    """Those who are told of the runs of this process.
 
+    Attributes:
+        present: they, in the order in which they are told.
+    """
 
-class _FirstRun:
-    """Begins to keep the state with the first run: a program without one needs none of its room."""
+    def __init__(self) -> None:
+        self.present: list[RunObserver] = []
+        self._is_expecting = False
+
+    def expect(self) -> None:
+        """The user is about to run a kernel: those that are handed in are told from then on."""
+        self._is_expecting = not self.present
 
     def begins(self, fabric: Fabric | None = None, ranks: int = 1) -> None:
-        """Put the state's own listener in this one's place, and tell it."""
-        listeners.remove(self)
-        known = tuple(listeners)
-        import_module("trnsim.device.watch").watch_runs()  # a room above this one
-        for one in listeners:
-            if one not in known:
-                one.begins(fabric, ranks)
+        """As `RunObserver.begins`; those that are handed in are made now, if a run is expected."""
+        if self._is_expecting:
+            self._is_expecting = False
+            self.present += [make() for make in observers.of_runs]
+        for one in tuple(self.present):
+            one.begins(fabric, ranks)
 
     def issues(self, team: Team, title: str, rank: int = 0) -> None:
-        """Nothing: a run that issues has begun."""
+        """As `RunObserver.issues`."""
+        for one in self.present:
+            one.issues(team, title, rank)
 
     def ended(self, run: Run, rank: int = 0) -> None:
-        """Nothing, as above."""
+        """As `RunObserver.ended`."""
+        for one in self.present:
+            one.ended(run, rank)
 
     def left(self) -> None:
-        """Nothing, as above."""
-
-
-def watch_first() -> None:
-    """Keep the state of this process from its first run on."""
-    listeners.append(_FirstRun())
-
-
-@contextmanager
-def untold() -> Generator[None]:
-    """Inside, the listeners are told of no run: the caller tells of what the run is part of."""
-    kept = listeners.copy()
-    listeners.clear()
-    try:
-        yield
-    finally:
-        listeners[:] = kept
-
-
-def begun(
-    kernel: Launchable,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    chip: arch.Target,
-    **how: Any,
-) -> Run:
-    """As `launch`; the listeners are told of the run, and it is collected."""
-    for one in tuple(listeners):
-        one.begins()
-    try:
-        found = collected(launch(kernel, args, kwargs, chip, **how, told=_tell_of_team))
-        for one in listeners:
-            one.ended(found)
-    finally:
-        for one in listeners:
+        """As `RunObserver.left`."""
+        for one in self.present:
             one.left()
-    return found
+
+    @contextmanager
+    def untold(self) -> Generator[None]:
+        """Inside, nobody is told of a run: the caller tells of what the run is part of."""
+        kept = self.present, self._is_expecting
+        self.present, self._is_expecting = [], False
+        try:
+            yield
+        finally:
+            self.present, self._is_expecting = kept
 
 
-def _warn_of_spills(run: Run) -> None:
+OBSERVERS: Final = RunObservers()
+
+
+def warn_of_overfull(run: Run) -> None:
     """Warn of what a run spilled, unless a surrounding `collecting` block tells of it."""
     if _collector.get() is None:
         warn_of_spills(run.overfull)
-
-
-def _tell_of_team(team: Team, title: str) -> None:
-    for one in listeners:
-        one.issues(team, title)
-
-
-def _on_ranks(kernel: Launchable, *args: Any, **how: Any) -> World:
-    """The run of a kernel on ranks, told to the surrounding blocks."""
-    from trnsim.worlds import run_world  # noqa: PLC0415  it is made of runs
-
-    found = run_world(kernel, *args, **how)
-    collected(found.runs[0])
-    _warn_of_spills(found.runs[0])
-    worlds = _worlds.get()
-    if worlds is not None:
-        worlds.append(found)
-    return found
 
 
 def launch(
@@ -320,7 +205,7 @@ def launch(
     is_mirrored: bool = False,
     told: Callable[[Team, str], None] = lambda _team, _title: None,
 ) -> Run:
-    """As `run`, on a `Target`; a `capture` keeps the instructions so that they can run again.
+    """As `trnsim.run`, on a `Target`; a `capture` keeps the instructions, which can run again.
 
     `told` is called with the cores and the kernel's title before anything is issued.
 
@@ -401,8 +286,6 @@ def check_words(**given: object) -> None:
 
 _COLLECTED: Final = 100_000
 """New objects after which cycles are looked for during a run; a program has millions."""
-_OF_A_WORLD: Final = ("inputs", "lnc", "instance")
-"""Keywords that are the run's with `ranks`, and the kernel's without."""
 _QUOTED: Final = '"{}"'.format
 _LEGAL_WORDS = {"races": ("raise", "warn"), "capacity": ("spill", "raise", "warn")}
 _watch: ContextVar[Callable[[str], None] | None] = ContextVar("trnsim_watch", default=None)
@@ -435,47 +318,6 @@ def ordered(order: str) -> Generator[None]:
         yield
     finally:
         _order.reset(token)
-
-
-_ranks: ContextVar[tuple[int, str | None] | None] = ContextVar("trnsim_ranks", default=None)
-
-
-@contextmanager
-def on_ranks(ranks: int | None, instance: str | None) -> Generator[None]:
-    """In this block, kernels that are called run on so many ranks, each with the same arguments.
-
-    A call returns what rank 0 returns. Without `ranks` nothing changes.
-    """
-    token = _ranks.set(None if ranks is None else (ranks, instance))
-    try:
-        yield
-    finally:
-        _ranks.reset(token)
-
-
-def called(kernel: Launchable, args: Sequence[Any], **how: Any) -> Run:
-    """The run of a kernel that is called: that of rank 0 in an `on_ranks` block."""
-    asked = _ranks.get()
-    if asked is None:
-        alone: Run = run(kernel, *args, **how)
-        return alone
-    ranks, instance = asked
-    world: World = run(kernel, *args, ranks=ranks, instance=instance, **how)
-    return world.runs[0]
-
-
-_worlds: ContextVar[list[World] | None] = ContextVar("trnsim_worlds", default=None)
-
-
-@contextmanager
-def collecting_worlds() -> Generator[list[World]]:
-    """A list that receives every run on ranks made in this block, in order."""
-    worlds: list[World] = []
-    token = _worlds.set(worlds)
-    try:
-        yield worlds
-    finally:
-        _worlds.reset(token)
 
 
 _collector: ContextVar[list[Run] | None] = ContextVar("trnsim_runs", default=None)

@@ -27,11 +27,11 @@ from trnsim.program.likeness import alike, in_step, is_plain
 from trnsim.program.ranks import Ranks
 from trnsim.program.records import RankCall, Record
 from trnsim.runs import (
+    OBSERVERS,
     Launchable,
     Run,
     carried_of,
     check_words,
-    listeners,
     policy_named,
     seldom_collected,
 )
@@ -209,18 +209,15 @@ def run_world(
     policy = policy_named(order)
     fabric = _fabric(kernel, chip, ranks, lnc, instance)
     given = _inputs(args, kwargs, inputs, ranks)
-    for listener in tuple(listeners):
-        listener.begins(fabric, ranks)
+    OBSERVERS.begins(fabric, ranks)
     what = _What(kernel, chip, fabric, numerics=numerics, races=races)
     try:
         with seldom_collected():
             found = _world(what, given, capacity, policy)
-        for listener in listeners:
-            for rank, run in enumerate(found.runs):
-                listener.ended(run, rank)
+        for rank, run in enumerate(found.runs):
+            OBSERVERS.ended(run, rank)
     finally:
-        for listener in listeners:
-            listener.left()
+        OBSERVERS.left()
     return found
 
 
@@ -334,10 +331,9 @@ def _launched(
     ranks = [one[0] for one in classes]
     records: dict[Hashable, Record] | None = {} if len(ranks) > 1 else None
     launches = [_Launch(what, world, rank, records) for rank in ranks]
-    for listener in listeners:
-        for one, like in zip(launches, classes, strict=True):
-            for rank in like:
-                listener.issues(one.team, what.kernel.title, rank)
+    for one, like in zip(launches, classes, strict=True):
+        for rank in like:
+            OBSERVERS.issues(one.team, what.kernel.title, rank)
     bodies = [one.body(*given[rank]) for rank, one in zip(ranks, launches, strict=True)]
     for one, outputs in zip(launches, world.run(bodies), strict=True):
         one.outputs = outputs

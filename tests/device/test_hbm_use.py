@@ -138,7 +138,6 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
     device_core.visible_cores.cache_clear()
     watch._watching.clear()
-    watch.watch_runs()
     yield folder.opened()
     watch.end()
     device_core.visible_cores.cache_clear()

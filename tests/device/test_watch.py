@@ -95,7 +95,6 @@ def test_an_exchange_that_is_awaited_takes_elapsed_time():
 
 
 def test_a_run_of_a_kernel_is_seen_from_outside(place):
-    watch.watch_runs()
     array = np.ones((128, 512), np.float32)
     trnsim.run(doubled, array)
     (quiet,) = read_all(place)  # the reader now listens
@@ -117,7 +116,6 @@ def test_a_run_of_a_kernel_is_seen_from_outside(place):
 
 
 def test_latencies_are_of_the_executions_since_the_last_record(place):
-    watch.watch_runs()
     folder.listen(place, 30)
     few, many = (np.ones((128, columns), np.float32) for columns in (8, 4096))
     trnsim.run(doubled, many)  # the reader is heard after it
@@ -149,7 +147,6 @@ ONES = np.ones((8, 8), np.float32)
 
 
 def test_a_run_on_ranks_has_a_core_each(place):
-    watch.watch_runs()
     folder.listen(place, 30)
     group = collectives.ReplicaGroup([list(range(4))])
     world = trnsim.run(reduced, ONES, group, ranks=4, instance="trn2.48xlarge")
@@ -169,7 +166,6 @@ def test_a_run_on_ranks_has_a_core_each(place):
 
 
 def test_a_fault_of_a_ranks_device_is_the_runs(place):
-    watch.watch_runs()
     group = collectives.ReplicaGroup([list(range(16))])
     hardware.inject(place, hardware.Injected("dma", 1, 0, time.time(), None))
     trnsim.run(doubled, np.ones((128, 512), np.float32))  # on device 0
@@ -178,7 +174,6 @@ def test_a_fault_of_a_ranks_device_is_the_runs(place):
 
 
 def test_a_program_that_runs_follows_a_reset(place):
-    watch.watch_runs()
     hardware.inject(place, hardware.Injected("dma", 0, None, time.time(), None))
     with pytest.raises(HardwareFault, match=r"1203\) on device 0"):
         trnsim.run(doubled, np.ones((128, 512), np.float32))
@@ -200,7 +195,6 @@ def multiplied(a_transposed, b):
 
 
 def test_a_run_of_a_kernel_has_the_operations_of_its_products(place):
-    watch.watch_runs()
     folder.listen(place, 30)
     a, b = (np.ones((128, columns), ml_dtypes.bfloat16) for columns in (96, 256))
     for _ in range(3):
@@ -215,17 +209,14 @@ def test_a_run_of_a_kernel_has_the_operations_of_its_products(place):
 
 
 def test_a_plain_call_of_a_kernel_is_seen_too(place):
-    runs.listeners.clear()
+    runs.OBSERVERS.present.clear()
     doubled(np.ones((128, 512), np.float32))
     assert [one.tool for one in read_all(place)] == ["kernel"]
-    with runs.untold():
-        assert runs.listeners == []
-    assert len(runs.listeners) == 1
+    assert runs.OBSERVERS.present == [watch.RUNS]
 
 
 @pytest.mark.usefixtures("place")
 def test_no_kernel_runs_on_an_instance_that_is_not_emulated(monkeypatch):
-    watch.watch_runs()
     monkeypatch.setenv("TRNSIM_INSTANCE", "inf1.xlarge")
     for run in (trnsim.run, lambda kernel, array: kernel(array)):
         with pytest.raises(

@@ -169,12 +169,16 @@ def _program_of_jax(model: Path, weights: list[str]) -> Any:
         import_module("jaxlib")
     except ImportError as error:
         raise BadInput("a program of JAX needs JAX", fix="pip install jax") from error
-    return import_module("trnsim.jax.stablehlo.exported").of_export(model, weights)
+    from trnsim.jax.stablehlo.exported import of_export  # noqa: PLC0415  as above
+
+    return of_export(model, weights)
 
 
 def _any_answer() -> Any:
     """What answers for a graph of any framework."""
-    return import_module("trnsim.device.answer").answer
+    from trnsim.device.answer import answer  # noqa: PLC0415  a config.json is answered by torch's
+
+    return answer
 
 
 def _asked(
@@ -235,7 +239,9 @@ def _answers() -> Any:
         import_module("torch")
     except ImportError as error:
         raise BadInput("trnsim compile needs PyTorch", fix="pip install 'trnsim[torch]'") from error
-    return import_module("trnsim.torch.models.answer")
+    from trnsim.torch.models import answer  # noqa: PLC0415  as above
+
+    return answer
 
 
 def _import_all(modules: list[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 from collections.abc import Callable, Iterable
@@ -27,7 +26,8 @@ from trnsim.foreign_text import file_name, terminal_text
 from trnsim.nki.environment import chosen_target
 from trnsim.profile import advise, write_report, write_traces
 from trnsim.profile.tables.parquet import EXTRA
-from trnsim.runs import Run, collecting_worlds, on_ranks, ordered, watching
+from trnsim.runner import collecting_worlds, on_ranks
+from trnsim.runs import Run, ordered, watching
 from trnsim.worlds import World
 
 _FOLDER = Path("trnsim-report")
@@ -259,7 +259,8 @@ def _report_device(
     if recording is None:
         return
     tell("step: device time")
-    write_step: Any = importlib.import_module("trnsim.device.step_report").write_step
+    from trnsim.device.step_report import write_step  # noqa: PLC0415  of a framework's program
+
     write_step(recording, folder or _FOLDER, chip.name, why, echo)
     echo(f"  report  {(folder or _FOLDER) / 'step.html'}")
 

@@ -22,7 +22,8 @@ from trnsim.cli.error_text import is_ours
 from trnsim.demo import examples
 from trnsim.errors import BadInput, SourceLine
 from trnsim.nki.environment import TARGET_VARIABLE
-from trnsim.runs import Launchable, Run, called, collecting
+from trnsim.runner import called
+from trnsim.runs import Launchable, Run, collecting
 
 _RECORD_VARIABLE: Final = "TRNSIM_RECORD"  # what trnsim.device.call_log reads when it is loaded
 _INPUT: Final = "--input"

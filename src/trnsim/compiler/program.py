@@ -38,7 +38,8 @@ from trnsim.lower.legalize import legalize
 from trnsim.lower.lowering import check_kernel, evaluate
 from trnsim.nki import language as nl
 from trnsim.nki.kernel import Kernel
-from trnsim.runs import Run, begun, collected, launch
+from trnsim.runner import begun
+from trnsim.runs import Run, collected, launch
 from trnsim.timing.occupancy import Integers
 
 Array = np.ndarray[Any, Any]

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from trnsim.demo import examples
 from trnsim.profile.analysis.advice import Advice, advise
-from trnsim.runs import Run, run
+from trnsim.runner import run
+from trnsim.runs import Run
 
 _US = 1e6
 

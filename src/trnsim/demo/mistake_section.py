@@ -8,7 +8,7 @@ import numpy as np
 
 from trnsim.demo import examples
 from trnsim.errors import EmulatorError
-from trnsim.runs import run
+from trnsim.runner import run
 
 
 def mistake_lines(target: str = "trn2", kernel: Any = None) -> list[str]:

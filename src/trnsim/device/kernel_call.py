@@ -24,7 +24,7 @@ from trnsim.nki.kernel import Kernel, emulate
 from trnsim.nki.tensor import NkiTensor
 from trnsim.profile.measures.busy import busy_s
 from trnsim.profile.measures.traffic import Totals
-from trnsim.runs import Run, collecting, untold
+from trnsim.runs import OBSERVERS, Run, collecting
 
 if TYPE_CHECKING:
     from trnsim.program import Team
@@ -161,7 +161,7 @@ class KernelCall:
         """Its results on CPU tensors, some of which it may write in place, and its outline."""
         args, kwargs = self.arguments(tensors)
         watched = _ObservedKernel(self.kernel)
-        with untold():  # whoever calls records the call
+        with OBSERVERS.untold():  # whoever calls records the call
             found = emulate(watched, args, kwargs, target=chip, is_simulator=False)
         outline = _outlines.get((self, chip))
         if outline is None or outline.timelines is not found.timelines:
@@ -182,7 +182,10 @@ class KernelCall:
         watched = _ObservedKernel(self.kernel)
         arrays = [np.empty(spec.shape, spec.type.numpy_dtype()) for spec in self.specs]
         args, kwargs = self.arguments(arrays)
-        with collecting(), untold():  # the user did not launch this run, so no report lists it
+        with (
+            collecting(),
+            OBSERVERS.untold(),
+        ):  # the user did not launch this run, so no report lists it
             found = emulate(watched, args, kwargs, target=chip, is_simulator=False, numerics=False)
         outline = _outlines[self, chip] = _outline(watched, found)
         return outline

@@ -32,7 +32,6 @@ from trnsim.instance.state.reader import read_all
 from trnsim.instance.state.record import Record, percentiles
 from trnsim.instance.state.writer import Writer, say_not_kept
 from trnsim.nki.environment import instance_target
-from trnsim.runs import Run, listeners
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from trnsim.device.collective_log import CollectiveCall
     from trnsim.fabric.fabric import Fabric
     from trnsim.program import Team
+    from trnsim.runs import Run, RunObserver
 
 _NAMES: Final = {"tensor": "pe"}
 """Engines that the state calls otherwise; aws-neuron-sdk's tools say PE."""
@@ -377,10 +377,4 @@ class _Runs:
             found.work.ran(run, rank)
 
 
-_runs: Final = _Runs()
-
-
-def watch_runs() -> None:
-    """Tell the state of runs of kernels."""
-    if _runs not in listeners:
-        listeners.append(_runs)
+RUNS: Final[RunObserver] = _Runs()

@@ -26,7 +26,8 @@ from trnsim.nki.environment import (
 from trnsim.nki.notices import as_simulator, warn_of_races
 from trnsim.nki.precision import widening
 from trnsim.program import Records, Team, has_current_core
-from trnsim.runs import Launchable, Run, called
+from trnsim.runner import called
+from trnsim.runs import OBSERVERS, Launchable, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -101,7 +102,7 @@ class Kernel:
         check_logical_cores(self.title, self.cores)
         is_simulator = asks_for_simulator()
         if not is_simulator:
-            import_module("trnsim.device.watch").watch_runs()  # a room above this one
+            OBSERVERS.expect()
         return emulate(
             self, args, kwargs, target=default_target(), is_simulator=is_simulator
         ).outputs

@@ -9,7 +9,7 @@ from trnsim.lower.kernels.tiles import new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 from trnsim.nki.kernel import Kernel
-from trnsim.runs import run
+from trnsim.runner import run
 
 
 def sums_of_groups(groups, size, rows, *, is_spread=True):

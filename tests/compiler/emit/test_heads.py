@@ -19,7 +19,7 @@ from trnsim.compiler.emit.placed import Matrix, Placed, in_hbm
 from trnsim.compiler.emit.walk import Frame
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-from trnsim.runs import run
+from trnsim.runner import run
 
 
 def heads_on_chip(width, heads=4, rows=9, block=128):

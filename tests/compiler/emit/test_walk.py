@@ -30,7 +30,7 @@ from trnsim.compiler.emit.walk import (
 from trnsim.lower.kernels.tiles import new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-from trnsim.runs import run
+from trnsim.runner import run
 
 
 @given(

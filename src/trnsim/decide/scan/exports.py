@@ -6,7 +6,6 @@ call them. Reading it needs PyTorch; none of the modules that the file names are
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,20 +17,20 @@ from trnsim.errors import BadInput, EmulatorError
 
 if TYPE_CHECKING:
     from trnsim.compiler.ncc.calls import Call
-    from trnsim.torch.models.model_graph import ModelGraph
 
 __all__ = ["read_export"]
 
 _EXTRA: Final = "reading it needs PyTorch: pip install 'trnsim[torch]'"
-_ROOM: Final = "trnsim.torch.models.exported"
 
 
 def read_export(file: str, path: Path, root: Path) -> Program:
     """What of the export at `path`, named `file`, has no lowering."""
     if find_spec("torch") is None:
         return unreadable(file, 1, _EXTRA)
+    from trnsim.torch.models.exported import exported_graph  # noqa: PLC0415  torch is an extra
+
     try:
-        graph: ModelGraph = import_module(_ROOM).exported_graph(path)
+        graph = exported_graph(path)
     except BadInput as error:
         return unreadable(file, 1, error.reason)
     except EmulatorError as error:  # AWS's compiler refuses sizes that change from call to call

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from trnsim.nki.kernel import default_target, jit
-from trnsim.runs import Run, run
+from trnsim.runner import run
+from trnsim.runs import Run
 
 
 class NKIFrontend:

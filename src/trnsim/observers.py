@@ -1,0 +1,15 @@
+"""Makers of observers, which the package hands in to rooms below theirs.
+
+`trnsim` fills the list when it is imported, and loads this module and no room for it. A room asks a
+maker when there is something to observe: the observer's own room is loaded then.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # typing is not needed, as in `trnsim`
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+of_runs: list[Callable[[], Any]] = []
+"""Of runs of kernels: each makes a `trnsim.runs.RunObserver`."""

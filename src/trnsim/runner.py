@@ -1,0 +1,178 @@
+"""`trnsim.run`: one call that runs a kernel, on one rank or several, and returns its `Run`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
+
+from trnsim import arch
+from trnsim.errors import BadInput
+from trnsim.program import current_core, has_current_core
+from trnsim.runs import OBSERVERS, Launchable, collected, launch, warn_of_overfull
+
+if TYPE_CHECKING:
+    from trnsim.runs import Run
+    from trnsim.worlds import Inputs, World
+
+
+@overload
+def run(
+    kernel: Launchable | object,
+    *args: Any,
+    ranks: None = None,
+    target: str = ...,
+    numerics: bool = ...,
+    races: Literal["raise", "warn"] = ...,
+    capacity: Literal["spill", "raise", "warn"] = ...,
+    order: Literal["compiler", "issued"] | None = ...,
+    kernel_kwargs: Mapping[str, Any] | None = ...,
+    **kwargs: Any,
+) -> Run: ...
+@overload
+def run(
+    kernel: Launchable | object,
+    *args: Any,
+    ranks: int,
+    inputs: Inputs = ...,
+    lnc: int | None = ...,
+    instance: str | None = ...,
+    target: str = ...,
+    numerics: bool = ...,
+    races: Literal["raise", "warn"] = ...,
+    capacity: Literal["spill", "raise", "warn"] = ...,
+    order: Literal["compiler", "issued"] | None = ...,
+    kernel_kwargs: Mapping[str, Any] | None = ...,
+    **kwargs: Any,
+) -> World: ...
+def run(
+    kernel: Launchable | object,
+    *args: Any,
+    ranks: int | None = None,
+    target: str = "trn2",
+    numerics: bool = True,
+    races: Literal["raise", "warn"] = "raise",
+    capacity: Literal["spill", "raise", "warn"] = "spill",
+    order: Literal["compiler", "issued"] | None = None,
+    kernel_kwargs: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> Run | World:
+    """Run `kernel` on an emulated NeuronCore: compute its outputs and estimate its time.
+
+    Args:
+        kernel: an `@nki.jit` kernel.
+        *args: its arguments; numpy and torch arrays become tensors in HBM.
+        ranks: how many ranks run it, which exchange tensors by `nki.collectives`; the result is
+            then a `World`. Three more keywords go with it: `inputs`, a tuple of positional
+            arguments for each rank or a function of its number that gives it, in the place of
+            `*args`; `lnc`, the NeuronCores of a rank, which the kernel's grid has to agree with;
+            and `instance`, the instance type on which they lie, such as "trn2.48xlarge".
+        target: the chip, a name of `arch.TARGETS`: "trn2".
+        numerics: False to get instructions and times without computing values.
+        races: "raise" an error on a data race between two cores, or "warn" and go on.
+        capacity: where live tensors exceed SBUF or PSUM, "spill" to the next memory what has no
+            room, as AWS's compiler does (memory-hierarchy-overview.rst; its choice is not public),
+            and warn; "raise" an error; or "warn" and go on as if spills took no time.
+        order: "compiler" (the default) to time an engine's instructions in an order that AWS's
+            compiler might give them, "issued" in the order of the kernel; values are the same.
+        kernel_kwargs: keyword arguments of the kernel whose names clash with those of `run`.
+        **kwargs: the kernel's other keyword arguments.
+
+    Raises:
+        BadInput: for any other `races`, `capacity` or `order`, or for kernel[2] on a chip without
+            logical cores.
+        EmulatorError: where the chip or its compiler would refuse the kernel; names its line.
+    """
+    if not isinstance(kernel, Launchable):
+        raise BadInput(
+            f"run was given {kernel!r}; legal: a kernel",
+            fix="decorate the function with @nki.jit",
+        )
+    if has_current_core():
+        current_core().refuse_capture("it runs another kernel by trnsim.run")
+    chip = arch.target(target)
+    said = {"numerics": numerics, "races": races, "capacity": capacity, "order": order}
+    if ranks is None:
+        given = {**kwargs, **(kernel_kwargs or {})}
+        found = begun(kernel, args, given, chip, **said)
+        warn_of_overfull(found)
+        return found
+    of_the_world = {name: kwargs.pop(name) for name in _OF_A_WORLD if name in kwargs}
+    given = {**kwargs, **(kernel_kwargs or {})}
+    return _on_ranks(kernel, args, given, chip, ranks=ranks, **said, **of_the_world)
+
+
+def begun(
+    kernel: Launchable,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    chip: arch.Target,
+    **how: Any,
+) -> Run:
+    """As `launch`; the observers are told of the run, and it is collected."""
+    OBSERVERS.begins()
+    try:
+        found = collected(launch(kernel, args, kwargs, chip, **how, told=OBSERVERS.issues))
+        OBSERVERS.ended(found)
+    finally:
+        OBSERVERS.left()
+    return found
+
+
+_OF_A_WORLD: Final = ("inputs", "lnc", "instance")
+"""Keywords that are the run's with `ranks`, and the kernel's without."""
+
+
+def _on_ranks(kernel: Launchable, *args: Any, **how: Any) -> World:
+    """The run of a kernel on ranks, told to the surrounding blocks."""
+    from trnsim.worlds import run_world  # noqa: PLC0415  few kernels run on ranks
+
+    found = run_world(kernel, *args, **how)
+    collected(found.runs[0])
+    warn_of_overfull(found.runs[0])
+    worlds = _worlds.get()
+    if worlds is not None:
+        worlds.append(found)
+    return found
+
+
+_ranks: ContextVar[tuple[int, str | None] | None] = ContextVar("trnsim_ranks", default=None)
+
+
+@contextmanager
+def on_ranks(ranks: int | None, instance: str | None) -> Generator[None]:
+    """In this block, kernels that are called run on so many ranks, each with the same arguments.
+
+    A call returns what rank 0 returns. Without `ranks` nothing changes.
+    """
+    token = _ranks.set(None if ranks is None else (ranks, instance))
+    try:
+        yield
+    finally:
+        _ranks.reset(token)
+
+
+def called(kernel: Launchable, args: Sequence[Any], **how: Any) -> Run:
+    """The run of a kernel that is called: that of rank 0 in an `on_ranks` block."""
+    asked = _ranks.get()
+    if asked is None:
+        alone: Run = run(kernel, *args, **how)
+        return alone
+    ranks, instance = asked
+    world: World = run(kernel, *args, ranks=ranks, instance=instance, **how)
+    return world.runs[0]
+
+
+_worlds: ContextVar[list[World] | None] = ContextVar("trnsim_worlds", default=None)
+
+
+@contextmanager
+def collecting_worlds() -> Generator[list[World]]:
+    """A list that receives every run on ranks made in this block, in order."""
+    worlds: list[World] = []
+    token = _worlds.set(worlds)
+    try:
+        yield worlds
+    finally:
+        _worlds.reset(token)
