@@ -9,9 +9,10 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from workload_rates import WORKLOADS, Workload, done, instances_of
+
 from trnsim.errors import OutOfMemory
 from trnsim.files import write
-from trnsim.system.claims.workloads import WORKLOADS, Workload, done, instances_of
 
 HERE = Path(__file__).parent
 CONFIGS = HERE / "configs"

@@ -9,7 +9,7 @@ import pytest
 from trnsim.cli.claim_page import claim_page
 from trnsim.system.claims import claims
 from trnsim.system.claims.amounts import Kind, Origin
-from trnsim.system.claims.verdict import Basis, Claim, number, text
+from trnsim.system.claims.verdict import Basis, Claim, quantity, text
 
 CHROMIUM = shutil.which("chromium")
 COUNT = """
@@ -44,7 +44,7 @@ def test_a_row_has_sentence_verdict_and_bases(judged):
 
 def test_text_is_escaped():
     origin = Origin(Kind.DOCUMENT, "", "2026", "a <source>")
-    part = number("q <&>", 1, "<unit>", Basis("<words>", "<value>", (origin,)), "<missing>")
+    part = quantity("q <&>", 1, "<unit>", Basis("<words>", "<value>", (origin,)), "<missing>")
     claim = Claim("C01", ("001",), "<quote>", "<says>", (part,), notes=("<note>",))
     page = claim_page([claim])
     body = page[page.index("<body>") :]

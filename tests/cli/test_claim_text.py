@@ -4,7 +4,7 @@ from trnsim.cli.claim_text import assumed_of, kind_of, lines_of, numbers_of, our
 from trnsim.cli.hardware_text import WIDTH
 from trnsim.system.claims import claims
 from trnsim.system.claims.amounts import Kind, Origin
-from trnsim.system.claims.verdict import Basis, Claim, number
+from trnsim.system.claims.verdict import Basis, Claim, quantity
 
 ROW = Origin(Kind.ROW, "chips/a", "2026-11-21", "page one")
 MODEL = Origin(Kind.MODEL, "chips/b", "2026-11-21", "a model", "assumed: its efficiency")
@@ -27,11 +27,11 @@ def basis(value, *origins, is_stand_in=False):
     ],
 )
 def test_our_figures_in_brief(bases, expected):
-    assert ours(number("rate", 1, "", *bases)) == expected
+    assert ours(quantity("rate", 1, "", *bases)) == expected
 
 
 def test_sources_are_numbered_and_doubts_told_once():
-    part = number("rate", 1, "", basis(1.0, ROW), basis(2.0, MODEL, ROW), "a price")
+    part = quantity("rate", 1, "", basis(1.0, ROW), basis(2.0, MODEL, ROW), "a price")
     claim = Claim("C01", ("001",), "a sentence", "our words", (part,), notes=("a note",))
     assert [numbers_of(one, claim) for one in part.bases] == ["[1]", "[2][1]"]
     assert [kind_of(one) for one in part.bases] == ["catalogue row", "planner's model, in doubt"]
@@ -53,7 +53,7 @@ def test_sources_are_numbered_and_doubts_told_once():
 
 
 def test_parts_have_lines_of_their_own():
-    parts = (number("one", 1, "", basis(1.0, ROW)), number("two", 2, "x", basis(1.0, ROW)))
+    parts = (quantity("one", 1, "", basis(1.0, ROW)), quantity("two", 2, "x", basis(1.0, ROW)))
     lines = table_of([Claim("C01", (), "", "our words", parts)])
     assert lines[1] == "C01  wrong            our words"
     assert lines[2].split() == ["reproduced", "1", "1", "one"]

@@ -7,8 +7,9 @@ import pytest
 
 from trnsim.arch.catalogue import read_rows
 
-if str(Path(__file__).parent) not in sys.path:
-    sys.path.append(str(Path(__file__).parent))
+for folder in (Path(__file__).parent, Path(__file__).parents[3] / "bench" / "system"):
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
 
 
 @pytest.fixture

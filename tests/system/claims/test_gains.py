@@ -2,11 +2,11 @@ import math
 
 import pytest
 from judged_claims import judged, value, values
+from workload_rates import WORKLOADS
 
 from trnsim.system.claims import Verdict
 from trnsim.system.claims.amounts import Kind
 from trnsim.system.claims.rates import kept
-from trnsim.system.claims.workloads import WORKLOADS
 
 WORKLOAD_CLAIMS = ("C07", "C08", "C09", "C10", "C53", "C68")
 

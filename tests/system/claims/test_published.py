@@ -1,11 +1,11 @@
 import re
 
 from trnsim.system.claims.amounts import Kind
-from trnsim.system.claims.published import FACTS, P50_MS, RATES, stated
+from trnsim.system.claims.published import FACTS, TABLES, stated
 
 
 def test_every_fact_has_a_day_and_a_source():
-    measured = [one for pair in (*RATES.values(), *P50_MS.values()) for one in pair]
+    measured = [one for table in TABLES.values() for pair in table.values() for one in pair]
     for fact in (*FACTS.values(), *measured):
         assert re.fullmatch(r"\d{4}(-\d\d(-\d\d)?)?", fact.day)
         assert fact.source

@@ -4,12 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
+from workload_rates import WORKLOADS, done, instances_of
 
 from trnsim.arch.catalogue import parse
 from trnsim.system.claims.amounts import Absent, Amount, Kind, Origin
 from trnsim.system.claims.rates import geometric_mean, kept, rate
 from trnsim.system.claims.rows import Rows
-from trnsim.system.claims.workloads import WORKLOADS, done, instances_of
 
 CONFIGS = Path(__file__).parents[3] / "bench/system/configs"
 QUICK = (

@@ -1,18 +1,16 @@
 import pytest
 
-from trnsim.system.claims.amounts import Absent, Amount, Kind, Origin
+from trnsim.system.claims.amounts import Absent, Amount, Kind, Origin, Word
 from trnsim.system.claims.verdict import (
     Basis,
     Claim,
     Verdict,
     besides,
-    between,
     figure,
     figures_of,
-    number,
+    quantity,
     stand_in,
     text,
-    words,
 )
 
 ROW = Origin(Kind.ROW, "chips/a", "2026-11-21", "a page")
@@ -43,46 +41,46 @@ def guess(value):
     ],
 )
 def test_direct_figures_decide(figures, verdict):
-    assert number("rate", 100, "", *map(direct, figures)).verdict is verdict
+    assert quantity("rate", 100, "", *map(direct, figures)).verdict is verdict
 
 
 @pytest.mark.parametrize(
     ("value", "verdict"), [(100, Verdict.DEPENDS_ON_BASIS), (500, Verdict.NOT_CHECKABLE)]
 )
 def test_a_stand_in_supports_but_does_not_refute(value, verdict):
-    assert number("rate", 100, "", substitute(value)).verdict is verdict
+    assert quantity("rate", 100, "", substitute(value)).verdict is verdict
 
 
 def test_a_figure_in_doubt_illustrates_whatever_it_gives():
     for value in (100, 50):
-        assert number("rate", 100, "", guess(value)).verdict is Verdict.ILLUSTRATED
-    assert number("rate", 100, "", guess(100), direct(50)).verdict is Verdict.WRONG
-    assert number("rate", 100, "", guess(100), substitute(50)).verdict is Verdict.NOT_CHECKABLE
-    assert number("rate", 100, "", guess(50), direct(100)).verdict is Verdict.REPRODUCED
+        assert quantity("rate", 100, "", guess(value)).verdict is Verdict.ILLUSTRATED
+    assert quantity("rate", 100, "", guess(100), direct(50)).verdict is Verdict.WRONG
+    assert quantity("rate", 100, "", guess(100), substitute(50)).verdict is Verdict.NOT_CHECKABLE
+    assert quantity("rate", 100, "", guess(50), direct(100)).verdict is Verdict.REPRODUCED
 
 
 def test_varied_figures_on_both_sides_of_a_claim_depend_on_which_is_meant():
     figures = [direct(2.0), direct(7.0)]
-    assert number("rate", 4, "x", *figures).verdict is Verdict.WRONG
-    assert number("rate", 4, "x", *figures, is_varied=True).verdict is Verdict.DEPENDS_ON_BASIS
-    assert number("rate", 1, "x", *figures, is_varied=True).verdict is Verdict.WRONG
+    assert quantity("rate", 4, "x", *figures).verdict is Verdict.WRONG
+    assert quantity("rate", 4, "x", *figures, is_varied=True).verdict is Verdict.DEPENDS_ON_BASIS
+    assert quantity("rate", 1, "x", *figures, is_varied=True).verdict is Verdict.WRONG
 
 
 def test_a_range_has_no_slack():
-    part = between("rate", 30, 40, "%", direct(30.0), direct(40.1))
+    part = quantity("rate", (30, 40), "%", direct(30.0), direct(40.1))
     assert [part.matches(basis) for basis in part.bases] == [True, False]
     assert part.claimed == "30 to 40 %"
 
 
 def test_texts_are_equal_or_not():
-    assert number("month", "2025-11", "", direct("2025-09")).verdict is Verdict.WRONG
-    assert number("month", "2025-11", "", direct("2025-11")).verdict is Verdict.REPRODUCED
+    assert quantity("month", "2025-11", "", direct("2025-09")).verdict is Verdict.WRONG
+    assert quantity("month", "2025-11", "", direct("2025-11")).verdict is Verdict.REPRODUCED
 
 
 def test_the_weakest_part_decides():
-    good, bad = number("a", 1, "", direct(1)), number("b", 1, "", direct(2))
+    good, bad = quantity("a", 1, "", direct(1)), quantity("b", 1, "", direct(2))
     assert Claim("C", (), "", "", (good, bad)).verdict is Verdict.WRONG
-    assert Claim("C", (), "", "", (good, number("c", 1, ""))).verdict is Verdict.NOT_CHECKABLE
+    assert Claim("C", (), "", "", (good, quantity("c", 1, ""))).verdict is Verdict.NOT_CHECKABLE
 
 
 def test_a_figure_cites_rows_and_days_of_prices_first():
@@ -92,7 +90,7 @@ def test_a_figure_cites_rows_and_days_of_prices_first():
     assert found.days == ("spot 2026-01",)
     assert found.sources == ("a page", "a list")
     assert found.kind is Kind.PRICE
-    claim = Claim("C", (), "", "", (number("x", 1, "", found),), besides(direct(3), "unknown"))
+    claim = Claim("C", (), "", "", (quantity("x", 1, "", found),), besides(direct(3), "unknown"))
     assert claim.rows == ("chips/a", "prices/b")
     assert claim.sources == ("a page", "a list")
     assert len(list(figures_of(claim))) == 2
@@ -102,9 +100,14 @@ def test_an_input_that_is_not_known_is_named():
     def lacks():
         raise Absent("row chips/x")
 
-    part = number("rate", 1, "", figure("a", lacks), stand_in("b", lacks), words("c", lacks), "d")
+    part = quantity("rate", 1, "", figure("a", lacks), stand_in("b", lacks), "d")
     assert part.bases == ()
     assert part.missing == ("row chips/x", "d")
+
+
+def test_a_word_is_a_figure():
+    found = figure("a", lambda: Word("yes", (ROW, ROW)))
+    assert (found.value, found.origins) == ("yes", (ROW,))
 
 
 def test_figures_as_text():

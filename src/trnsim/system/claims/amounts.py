@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trnsim.errors import BadInput
 
@@ -50,6 +50,13 @@ class Origin:
     day: str = ""
     source: str = ""
     doubt: str = ""
+
+
+class Word(NamedTuple):
+    """A figure that is a word ("yes", "2025-11"), and what it was read from."""
+
+    value: str
+    origins: tuple[Origin, ...]
 
 
 @dataclass(frozen=True)

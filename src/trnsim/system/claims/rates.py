@@ -30,7 +30,7 @@ SOURCES: Final = {
 
 @cache
 def kept() -> dict[str, Any]:
-    """``rates.json``: by workload and instance, what `workloads.done` gave."""
+    """``rates.json``: by workload and instance, what the planner gave (bench/system/claims.py)."""
     text = (resources.files("trnsim.system.claims") / "rates.json").read_text(encoding="utf-8")
     rates: dict[str, Any] = json.loads(text)
     return rates

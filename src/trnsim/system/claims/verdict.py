@@ -15,12 +15,12 @@ claimed, it depends on which is meant. A claim of several parts has the verdict 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from trnsim.system.claims.amounts import Absent, Amount, Kind, Origin, cited
+from trnsim.system.claims.amounts import Absent, Amount, Kind, Origin, Word, cited
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -184,7 +184,7 @@ class Claim:
         return _each(row for basis in figures_of(self) for row in basis.rows)
 
 
-Found = Callable[[], Amount]
+Found = Callable[[], Amount | Word]
 """Computes a figure; raises `Absent` where an input is not known."""
 Given = Basis | str
 """A basis, or the name of an input that is not known."""
@@ -199,10 +199,10 @@ def figure(
 ) -> Given:
     """The basis that `found` computes, or the name of the input that it lacks."""
     try:
-        amount = found()
+        ours = found()
     except Absent as absent:
         return absent.reason
-    return Basis(text, amount.value, amount.origins, is_stand_in, caveats)
+    return Basis(text, ours.value, cited(ours.origins), is_stand_in, caveats)
 
 
 def stand_in(text: str, found: Found, *, caveats: tuple[str, ...] = ()) -> Given:
@@ -215,38 +215,18 @@ def besides(*given: Given) -> tuple[Basis, ...]:
     return tuple(one for one in given if isinstance(one, Basis))
 
 
-def words(text: str, found: Callable[[], tuple[str, Iterable[Origin]]]) -> Given:
-    """A basis whose value is a word, from what `found` gives: the word, and its origins."""
-    try:
-        word, origins = found()
-    except Absent as absent:
-        return absent.reason
-    return Basis(text, word, cited(origins))
-
-
-def number(
-    quantity: str,
-    claimed: float | str,
+def quantity(
+    name: str,
+    claimed: float | str | Sequence[float],
     unit: str,
     *given: Given,
     is_varied: bool = False,
 ) -> Part:
-    """A part that claims one number, or a text."""
-    return between(quantity, claimed, claimed, unit, *given, is_varied=is_varied)
-
-
-def between(
-    quantity: str,
-    low: float | str,
-    high: float | str,
-    unit: str,
-    *given: Given,
-    is_varied: bool = False,
-) -> Part:
-    """A part that claims a range."""
+    """A part that claims one number, a text, or a range of two numbers."""
+    low, high = (claimed, claimed) if isinstance(claimed, int | float | str) else claimed
     bases = tuple(one for one in given if isinstance(one, Basis))
     missing = _each(one for one in given if isinstance(one, str))
-    return Part(quantity, low, high, unit, bases, missing, is_varied)
+    return Part(name, low, high, unit, bases, missing, is_varied)
 
 
 def text(value: float | str) -> str:

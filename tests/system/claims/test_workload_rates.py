@@ -1,8 +1,7 @@
 from pathlib import Path
 
 import pytest
-
-from trnsim.system.claims.workloads import LARGE, SMALL, WORKLOADS, done, instances_of
+from workload_rates import LARGE, SMALL, WORKLOADS, done, instances_of
 
 CONFIGS = Path(__file__).parents[3] / "bench/system/configs"
 

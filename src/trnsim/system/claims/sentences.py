@@ -1,0 +1,64 @@
+"""The claims' file as claims: each sentence with its documents, its parts and their figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from trnsim.price.payback import MIGRATION_USD
+from trnsim.system.claims.formulas import value_of
+from trnsim.system.claims.published import stated, stored
+from trnsim.system.claims.rows import Rows
+from trnsim.system.claims.series import SERIES
+from trnsim.system.claims.verdict import Claim, Given, Part, besides, figure, quantity
+
+_NOTES: Final = ("002", "000", "003")
+_GUIDE: Final = ("001",)
+DOCUMENTS: Final = {"notes": _NOTES, "guide": _GUIDE, "both": _NOTES + _GUIDE}
+
+
+def judged(rows: Rows) -> list[Claim]:
+    """The claims of ``claims.yaml`` in its order, judged against `rows`."""
+    return [_claim(sentence, rows) for sentence in stored("claims.yaml")]
+
+
+def _claim(sentence: Mapping[str, Any], rows: Rows) -> Claim:
+    return Claim(
+        sentence["id"],
+        DOCUMENTS[sentence["documents"]],
+        sentence["quote"],
+        sentence["says"],
+        tuple(_part(one, rows) for one in sentence["parts"]),
+        besides(*_figures(sentence.get("besides", ()), rows)),
+        tuple(sentence.get("notes", ())),
+    )
+
+
+def _part(part: Mapping[str, Any], rows: Rows) -> Part:
+    return quantity(
+        part["quantity"],
+        part["claimed"],
+        part.get("unit", ""),
+        *_figures(part["figures"], rows),
+        is_varied=part.get("is_varied", False),
+    )
+
+
+def _figures(listed: Sequence[Mapping[str, Any]], rows: Rows) -> Iterator[Given]:
+    """Our values, and names of inputs that are not known."""
+    for one in listed:
+        (first, option), *_ = one.items()
+        if first in SERIES:
+            options = option if isinstance(option, dict) else {"name": option}
+            yield from SERIES[first](rows, **options)
+        elif first == "stated":
+            yield stated(option, one.get("text", ""))
+        elif first == "missing":
+            yield option
+        elif "stand_in" in one:
+            found = partial(value_of, one["stand_in"], rows)
+            yield figure(one["text"], found, is_stand_in=True)
+        else:
+            text = first.format(migration=f"{MIGRATION_USD:,.0f}")
+            yield figure(text, partial(value_of, option, rows))

@@ -1,0 +1,230 @@
+"""Several figures of one sort: peak per USD at every price, work per USD of every workload, prices.
+
+A comparison has one kind of purchase; prices more than 90 days apart stand with both days. Those of
+two kinds are shown where the claim itself mixes them, and support nothing. `SERIES` has each sort
+by the name that the claims' file has for it; options that several sorts have:
+
+    ours, theirs    instances: one with AWS's chips, and what it is compared with
+    kind, kinds     of purchase
+    compare         which figure is claimed, of USD for equal work on both sides (`COMPARED`)
+    of              workloads: "train" or "infer" for all of a kind, a name for one, "" for all
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from trnsim.system.claims.amounts import Amount, Kind, Origin, less_than, more_than
+from trnsim.system.claims.published import TABLES, Published
+from trnsim.system.claims.rates import geometric_mean, kept, rate
+from trnsim.system.claims.rows import Pair, Rows, label
+from trnsim.system.claims.verdict import Given, figure, stand_in
+
+if TYPE_CHECKING:
+    from trnsim.arch.catalogue import Price
+
+_BF16: Final = ("bf16", "bf16")
+_TWO_KINDS: Final = Origin(Kind.PRICE, doubt="two kinds of purchase")
+
+
+def _gain(ours: Amount, theirs: Amount) -> Amount:
+    """Per cent more work per USD, from USD per work."""
+    return more_than(theirs, ours)
+
+
+def _share(ours: Amount, theirs: Amount) -> Amount:
+    """Per cent of their USD per work."""
+    return 100.0 * (ours / theirs)
+
+
+COMPARED: Final = {"gain": _gain, "less_than": less_than, "share": _share}
+
+
+def _cost(rows: Rows, pair: Pair, ours: Amount, theirs: Amount) -> tuple[Amount, Amount]:
+    """USD for equal work on both sides."""
+    mine = rows.usd(pair.ours) / ours
+    if pair.is_mixed:
+        mine = Amount(mine.value, (*mine.origins, _TWO_KINDS))
+    return mine, rows.usd(pair.theirs) / theirs
+
+
+def _of_peaks(rows: Rows, pair: Pair, dtypes: Sequence[str], compare: str) -> Amount:
+    """What is claimed, of USD per peak FLOP."""
+    peaks = [
+        rows.instance_peak(price.instance, dtype)
+        for price, dtype in zip((pair.ours, pair.theirs), dtypes, strict=True)
+    ]
+    return COMPARED[compare](*_cost(rows, pair, *peaks))
+
+
+def _per_peak(rows: Rows, pair: Pair, dtypes: Sequence[str], compare: str) -> Given:
+    """It as a figure that stands in for work."""
+    text = f"peak {dtypes[1].upper()} per USD, {pair.text}"
+    found = partial(_of_peaks, rows, pair, dtypes, compare)
+    return stand_in(text, found, caveats=pair.caveats)
+
+
+def peaks(
+    rows: Rows,
+    ours: str,
+    theirs: Sequence[str],
+    kinds: Sequence[str],
+    compare: str,
+    dtypes: Sequence[Sequence[str]] = (_BF16,),
+) -> Iterator[Given]:
+    """Peak per USD at every dated price of theirs, those of the documents' day first."""
+    pairs = [list(rows.pairs(ours, name, [kind])) for kind in kinds for name in theirs]
+    for dtype in dtypes:
+        yield from (_per_peak(rows, found[0], dtype, compare) for found in pairs if found)
+    for found in pairs:
+        yield from (_per_peak(rows, pair, dtypes[0], compare) for pair in found[1:])
+
+
+def mixed_peaks(
+    rows: Rows, ours: str, theirs: str, kind: str, their_kind: str, compare: str
+) -> Iterator[Given]:
+    """Peak per USD at prices of two kinds of purchase."""
+    for pair in rows.pairs(ours, theirs, [kind], [their_kind]):
+        yield _per_peak(rows, pair, _BF16, compare)
+
+
+def workload_names(of: str = "") -> list[str]:
+    """Names of the workloads that are meant."""
+    return [name for name in kept() if not of or of in (name, name.partition(" ")[0])]
+
+
+def workloads(
+    rows: Rows, ours: str, theirs: str, kind: str, compare: str, of: str = ""
+) -> Iterator[Given]:
+    """What is claimed, of USD for workloads at the documents' day: of all, then of each."""
+    pair = next(rows.pairs(ours, theirs, [kind]), None)
+    if pair is None:
+        yield f"{kind} prices of {ours} and {theirs}"
+        return
+    names = workload_names(of)
+
+    def costs(name: str) -> tuple[Amount, Amount]:
+        return _cost(rows, pair, rate(rows, name, ours), rate(rows, name, theirs))
+
+    def of_one(name: str) -> Amount:
+        return COMPARED[compare](*costs(name))
+
+    def of_all() -> Amount:
+        mean = geometric_mean([mine / other for mine, other in map(costs, names)])
+        return COMPARED[compare](mean, Amount(1.0))
+
+    if len(names) > 1:
+        text = f"{len(names)} workloads, geometric mean, {pair.text}"
+        yield figure(text, of_all, caveats=pair.caveats)
+    for name in names:
+        yield figure(f"{name}, {pair.text}", partial(of_one, name), caveats=pair.caveats)
+
+
+def workload_rates(rows: Rows, ours: str, theirs: str, of: str) -> Iterator[Given]:
+    """Work of one instance over work of another, of each workload."""
+
+    def ratio(name: str) -> Amount:
+        return rate(rows, name, ours) / rate(rows, name, theirs)
+
+    for name in workload_names(of):
+        yield figure(f"trnsim plan {name}, {ours} over {theirs}", partial(ratio, name))
+
+
+def measured(rows: Rows, of: str, text: str) -> Iterator[Given]:
+    """Measurements whose name begins with `of`, as per cent more work per USD."""
+
+    def found(name: str) -> Amount:
+        return 100.0 * (1 / rows.measured(name) - 1)
+
+    for name in rows.catalogue.measurements:
+        if name.startswith(of):
+            yield stand_in(f"{text}, {name.rpartition(', ')[2]}", partial(found, name))
+
+
+def hourly(
+    rows: Rows, ours: str, theirs: str, kind: str, times: float, text: str
+) -> Iterator[Given]:
+    """How much less an hour costs, at `times` the throughput."""
+
+    def saved(pair: Pair) -> Amount:
+        return less_than(rows.usd(pair.ours), rows.usd(pair.theirs) * times)
+
+    for pair in rows.pairs(ours, theirs, [kind]):
+        yield stand_in(f"{text}, {pair.text}", partial(saved, pair), caveats=pair.caveats)
+
+
+def table(rows: Rows, name: str) -> Iterator[Given]:
+    """The second document over the first of each row of a table: of times, the first over it."""
+    del rows
+
+    def ratio(pair: tuple[Published, Published]) -> Amount:
+        old, new = pair
+        return old.amount / new.amount if name == "latency" else new.amount / old.amount
+
+    for text, pair in TABLES[name].items():
+        yield figure(text, partial(ratio, pair))
+
+
+def prices(
+    rows: Rows,
+    instance: str,
+    kinds: Sequence[str],
+    or_missing: str,
+    since: str = "",
+    per_chip: str = "",
+) -> Iterator[Given]:
+    """Every price of an instance, or with `per_chip` of each of its chips, from a day on."""
+
+    def usd(price: Price) -> Amount:
+        return rows.usd(price) / rows.count(instance) if per_chip else rows.usd(price)
+
+    first = date.fromisoformat(since) if since else date.min
+    found = [one for kind in kinds for one in rows.prices(instance, kind)]
+    found = [one for one in found if one.first_seen >= first]
+    for price in found:
+        text = f"{label(price)}, {per_chip}" if per_chip else label(price)
+        yield figure(text, partial(usd, price))
+    if not found:
+        yield or_missing
+
+
+def peak_prices(
+    rows: Rows,
+    ours: str,
+    theirs: str,
+    kinds: Sequence[str],
+    dtypes: Sequence[str],
+    text: str,
+    or_missing: str,
+) -> Iterator[Given]:
+    """How much less a peak FLOP costs, at every price of one kind of purchase."""
+    pairs = [pair for kind in kinds for pair in rows.pairs(ours, theirs, [kind])]
+    for pair in pairs:
+        found = partial(_of_peaks, rows, pair, dtypes, "less_than")
+        yield figure(f"{pair.text}, {text}", found, caveats=pair.caveats)
+    if not pairs:
+        yield or_missing
+
+
+def wanted(rows: Rows, instance: str, kind: str, parts: Sequence[float]) -> Iterator[Given]:
+    """Parts of an instance's price, which a claim asks for."""
+
+    def usd(price: Price, part: float) -> Amount:
+        return rows.usd(price) * part
+
+    for part in parts:
+        for price in rows.prices(instance, kind)[:1]:
+            text = f"USD/h would be {1 - part:.0%} less than {label(price)}"
+            yield figure(text, partial(usd, price, part))
+
+
+SERIES: Final[Mapping[str, Callable[..., Iterator[Given]]]] = {
+    one.__name__: one
+    for one in (
+        *(hourly, measured, mixed_peaks, peak_prices, peaks, prices, table, wanted),
+        *(workload_rates, workloads),
+    )
+}
