@@ -113,6 +113,9 @@ def test_the_wheel_has_the_package_the_examples_and_the_finder(wheel):
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {
         "trnsim", "trnsim.pth", "_trnsim_finder.py",
     }  # fmt: skip
+    data = {"claims.yaml", "facts.yaml", "rates.json"}
+    assert {f"trnsim/system/claims/{name}" for name in data} <= names
+    assert not [name for name in names if name.endswith(".d.ts") or "/makers/" in name]
     assert not [name for name in names if "__pycache__" in name]
 
 
