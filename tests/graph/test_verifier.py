@@ -4,7 +4,8 @@ import pytest
 
 from trnsim.errors import EmulatorError, InternalError
 from trnsim.graph import Graph, Node, TensorType, Value, verify
-from trnsim.graph.decompositions import DECOMPOSITIONS, Build
+from trnsim.graph.building.build import Build
+from trnsim.graph.decompositions import DECOMPOSITIONS
 from trnsim.graph.ops.arithmetic import Add, Negate
 from trnsim.graph.ops.comparison import Compare
 from trnsim.graph.ops.layout import Transpose

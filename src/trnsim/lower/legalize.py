@@ -11,7 +11,7 @@ from typing import Final
 
 from trnsim.errors import InternalError
 from trnsim.graph import Graph, Node, Value, verify
-from trnsim.graph.decompositions.build import Build, Operand
+from trnsim.graph.building.build import Build, Operand
 from trnsim.lower.legal import (
     attention,
     comparison,

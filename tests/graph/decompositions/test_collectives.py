@@ -1,8 +1,8 @@
 import pytest
 
 from trnsim.graph import TensorType
+from trnsim.graph.building.build import Build, Unlowered
 from trnsim.graph.decompositions import DECOMPOSITIONS
-from trnsim.graph.decompositions.build import Build, Unlowered
 
 GROUPS = {"tp": ((0, 1), (2, 3))}
 

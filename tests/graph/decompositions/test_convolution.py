@@ -5,7 +5,8 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 import torch.nn.functional as F  # noqa: N812  its usual name
 
 from trnsim.graph import TensorType
-from trnsim.graph.decompositions import DECOMPOSITIONS, Build
+from trnsim.graph.building.build import Build
+from trnsim.graph.decompositions import DECOMPOSITIONS
 
 aten = torch.ops.aten
 torch.manual_seed(0)

@@ -4,7 +4,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from trnsim.device.numerics import numerics
 from trnsim.graph import TensorType
-from trnsim.graph.decompositions.build import Build
+from trnsim.graph.building.build import Build
 from trnsim.graph.decompositions.movement import DECOMPOSITIONS
 from trnsim.lower import evaluate
 

@@ -2,7 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.graph.decompositions import Build, Unlowered
+from trnsim.graph.building.build import Build, Unlowered
 from trnsim.torch.aten.spec import Spec, spec_of
 
 

@@ -7,6 +7,7 @@ the longest; no decomposition knows PyTorch itself.
 
 from __future__ import annotations
 
+from trnsim.graph.building.build import Decomposition
 from trnsim.graph.decompositions import (
     activations,
     attention,
@@ -33,9 +34,6 @@ from trnsim.graph.decompositions import (
     triangular,
     windows,
 )
-from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
-
-__all__ = ["DECOMPOSITIONS", "Build", "Decomposition", "Unlowered"]
 
 DECOMPOSITIONS: dict[str, Decomposition] = {
     **elementwise.DECOMPOSITIONS,

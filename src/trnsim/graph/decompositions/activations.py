@@ -6,7 +6,7 @@ import math
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.decompositions.build import Build, Decomposition, number_in
+from trnsim.graph.building.build import Build, Decomposition, number_in
 from trnsim.graph.decompositions.comparisons import clamp
 
 

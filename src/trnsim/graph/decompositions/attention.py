@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.graph import Value
-from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build, Decomposition, Unlowered
 from trnsim.graph.ops.contraction import Attention, AttentionBackward
 from trnsim.graph.types import BOOL
 

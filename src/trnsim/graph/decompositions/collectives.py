@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build, Decomposition, Unlowered
 from trnsim.graph.ops.collectives import AllGather, AllReduce, AllToAll, ReduceScatter
 
 _BODIES: Final = {"sum": "add", "product": "multiply", "min": "minimum", "max": "maximum"}

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.graph import Value
-from trnsim.graph.decompositions.build import Build, Decomposition, Operand, number_in
+from trnsim.graph.building.build import Build, Decomposition, Operand, number_in
 from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES
 
 _DIRECTIONS: Final = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.decompositions.build import Build, Decomposition
+from trnsim.graph.building.build import Build, Decomposition
 from trnsim.graph.decompositions.windows import Windows, spread
 from trnsim.graph.ops.contraction import Convolution
 

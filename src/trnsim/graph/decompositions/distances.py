@@ -6,7 +6,7 @@ from math import inf
 from typing import Final
 
 from trnsim.graph import Value
-from trnsim.graph.decompositions.build import Build, Decomposition
+from trnsim.graph.building.build import Build, Decomposition
 from trnsim.graph.decompositions.indexing import moved
 
 

@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from trnsim.graph import Value
-from trnsim.graph.decompositions.build import Build, Decomposition, Operand
+from trnsim.graph.building.build import Build, Decomposition, Operand
 from trnsim.graph.decompositions.elementwise import LARGEST, as_number, binary, counted
 from trnsim.graph.types import INTEGERS
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import ml_dtypes
 
 from trnsim.graph import OPERATIONS, Value
-from trnsim.graph.decompositions.build import Build, Decomposition, Operand
+from trnsim.graph.building.build import Build, Decomposition, Operand
 from trnsim.graph.ops.rounding import BitcastConvert
 from trnsim.graph.types import BOOL, ELEMENT_TYPES
 

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
-from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build, Decomposition, Unlowered
 from trnsim.graph.types import ITEM_BYTES, dense
 
 Indices = Sequence[Value | None]

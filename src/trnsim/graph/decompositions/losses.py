@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trnsim.graph import Value
-from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build, Decomposition, Unlowered
 from trnsim.graph.decompositions.indexing import moved
 
 _NONE, _MEAN = 0, 1  # torch.nn._reduction.get_enum

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
-from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build, Decomposition, Unlowered
 from trnsim.graph.ops.layout import Concatenate, Reinterpret
 
 

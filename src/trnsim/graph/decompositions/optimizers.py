@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, Final
 
 from trnsim.graph import Value
+from trnsim.graph.building.build import Build, Decomposition, Unlowered
 from trnsim.graph.decompositions import comparisons, division, elementwise, reductions
-from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
 
 Many = Sequence[Value]
 

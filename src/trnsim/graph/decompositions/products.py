@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trnsim.graph import TensorType, Value
-from trnsim.graph.decompositions.build import Build, Decomposition
+from trnsim.graph.building.build import Build, Decomposition
 
 
 def mm(b: Build, x: Value, y: Value) -> Value:

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build, Decomposition, Unlowered
 from trnsim.graph.decompositions.indexing import moved
 
 Dims = int | Sequence[int] | None

@@ -12,7 +12,7 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.decompositions.build import Build, Decomposition
+from trnsim.graph.building.build import Build, Decomposition
 from trnsim.graph.decompositions.indexing import moved
 from trnsim.graph.decompositions.windows import Windows, spread
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.decompositions.build import Build, Decomposition, Operand, Unlowered
+from trnsim.graph.building.build import Build, Decomposition, Operand, Unlowered
 from trnsim.graph.decompositions.comparisons import compare
 from trnsim.graph.decompositions.indexing import along_rows, moved
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trnsim.graph import Value
-from trnsim.graph.decompositions.build import Build, Decomposition, Operand
+from trnsim.graph.building.build import Build, Decomposition, Operand
 from trnsim.graph.decompositions.elementwise import xlogy
 
 _NEAR: Final = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from trnsim.graph import Value
-from trnsim.graph.decompositions.build import Build, Decomposition
+from trnsim.graph.building.build import Build, Decomposition
 
 
 def solve_triangular(

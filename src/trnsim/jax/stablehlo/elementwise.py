@@ -10,8 +10,8 @@ import numpy as np
 
 from trnsim.errors import NotModelled
 from trnsim.graph import TensorType, Value
+from trnsim.graph.building.build import Operand
 from trnsim.graph.decompositions import DECOMPOSITIONS
-from trnsim.graph.decompositions.build import Operand
 from trnsim.graph.ops.layout import Reinterpret
 from trnsim.graph.types import BOOL, FLOATS, ITEM_BYTES, Array
 from trnsim.jax.stablehlo import mlir

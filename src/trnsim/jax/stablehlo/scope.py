@@ -15,7 +15,7 @@ import numpy as np
 
 from trnsim.errors import EmulatorError, InternalError, NotModelled
 from trnsim.graph import Graph, Value
-from trnsim.graph.decompositions.build import Build
+from trnsim.graph.building.build import Build
 from trnsim.graph.types import ELEMENT_TYPES, Array, TensorType
 from trnsim.jax.stablehlo import mlir, refused
 from trnsim.jax.stablehlo.mlir import Block, Op, Ssa

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trnsim.graph import Node, Value
-from trnsim.graph.decompositions.build import Build
+from trnsim.graph.building.build import Build
 from trnsim.graph.ops.contraction import Attending, Attention, AttentionBackward
 from trnsim.lower.rules import legal
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from trnsim.graph import Node, Value
-from trnsim.graph.decompositions.build import Build, Operand
+from trnsim.graph.building.build import Build, Operand
 from trnsim.graph.ops.comparison import Compare
 from trnsim.graph.types import BOOL, INTEGERS
 from trnsim.lower.rules import legal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trnsim.graph import Node, Operation, Value
-from trnsim.graph.decompositions.build import Build
+from trnsim.graph.building.build import Build
 from trnsim.graph.ops.contraction import Convolution, DotGeneral
 from trnsim.graph.ops.layout import Concatenate, DynamicUpdateSlice, Pad
 from trnsim.graph.ops.lookup import Scatter

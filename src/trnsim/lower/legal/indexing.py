@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from trnsim.graph import Node, TensorType, Value
-from trnsim.graph.decompositions.build import Build
+from trnsim.graph.building.build import Build
 from trnsim.graph.decompositions.indexing import moved
 from trnsim.graph.ops.layout import DynamicSlice, DynamicUpdateSlice
 from trnsim.graph.ops.lookup import Gather, Scatter

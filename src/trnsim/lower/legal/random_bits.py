@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 
 from trnsim.graph import TensorType, Value
-from trnsim.graph.decompositions.build import Build
+from trnsim.graph.building.build import Build
 from trnsim.graph.ops.leaves import RngBitGenerator, Threefry
 from trnsim.lower.rules import legal
 

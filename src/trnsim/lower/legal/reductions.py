@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trnsim.graph import Node, Value
-from trnsim.graph.decompositions.build import Build
+from trnsim.graph.building.build import Build
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.lower.rules import legal
 

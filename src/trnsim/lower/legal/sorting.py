@@ -12,7 +12,7 @@ from math import prod
 from typing import Final
 
 from trnsim.graph import TensorType, Value
-from trnsim.graph.decompositions.build import Build
+from trnsim.graph.building.build import Build
 from trnsim.graph.decompositions.indexing import along_rows, moved
 from trnsim.graph.ops.reductions import Sort
 from trnsim.graph.types import BOOL, ITEM_BYTES

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from trnsim.graph import TensorType, Value
-from trnsim.graph.decompositions.build import Build
+from trnsim.graph.building.build import Build
 from trnsim.graph.decompositions.convolution import products
 from trnsim.graph.decompositions.windows import Windows
 from trnsim.graph.ops.contraction import Convolution

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from trnsim.device.call_time import TensorSpec
 from trnsim.graph import TensorType, Value
-from trnsim.graph.decompositions.build import Build, Unlowered
+from trnsim.graph.building.build import Build, Unlowered
 
 STORED: Final = {
     torch.float32: "float32",

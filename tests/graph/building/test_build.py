@@ -3,7 +3,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.graph import TensorType
-from trnsim.graph.decompositions.build import (
+from trnsim.graph.building.build import (
     Build,
     number_in,
 )
