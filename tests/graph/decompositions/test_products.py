@@ -5,6 +5,9 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 torch.manual_seed(0)
 A, B = torch.randn(33, 150), torch.randn(150, 70)
 TOLERANCE = 150 * 2.0**-24 * 16
+# A diagonal that is not small: a triangle's inverse grows with its size, and so does rounding.
+MATRIX = 0.2 * torch.randn(2, 3, 20, 20) + 2 * torch.eye(20)
+solve = torch.linalg.solve_triangular
 
 
 def test_products_of_matrices_however_they_lie(agree):
@@ -65,3 +68,24 @@ def test_outer_products_and_sums_over_a_batch(agree):
     agree(lambda *a: torch.addbmm(*a, beta=0.5, alpha=2), bias, x, y)
     agree(torch.addr, bias, torch.randn(3), torch.randn(5))
     agree(torch.vdot, torch.randn(24), torch.randn(24))
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("unitriangular", [False, True])
+@pytest.mark.parametrize("left", [False, True])
+def test_triangular_systems(agree, upper, unitriangular, left):
+    y = torch.randn(2, 3, 20, 5) if left else torch.randn(2, 3, 5, 20)
+    agree(
+        lambda a, y: solve(a, y, upper=upper, left=left, unitriangular=unitriangular), MATRIX, y,
+        tolerance=2.0**-16,
+    )  # fmt: skip
+
+
+def test_one_matrix_serves_a_batch(agree):
+    agree(
+        lambda a, y: solve(a, y, upper=False), MATRIX[0, 0], torch.randn(3, 20, 4), tolerance=2**-16
+    )
+
+
+def test_a_system_of_one_equation(agree):
+    agree(lambda a, y: solve(a, y, upper=True), MATRIX[..., :1, :1], torch.randn(2, 3, 1, 4))

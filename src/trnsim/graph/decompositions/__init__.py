@@ -31,7 +31,6 @@ from trnsim.graph.decompositions import (
     sampling,
     sorting,
     special_functions,
-    triangular,
     windows,
 )
 
@@ -54,7 +53,6 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     **resampling.DECOMPOSITIONS,
     **sampling.DECOMPOSITIONS,
     **recurrent.DECOMPOSITIONS,
-    **triangular.DECOMPOSITIONS,
     **sorting.DECOMPOSITIONS,
     **windows.DECOMPOSITIONS,
     **losses.DECOMPOSITIONS,

@@ -1,9 +1,7 @@
-"""Convolutions of 1, 2 and 3 dimensions as products: the elements under each tap become columns.
+"""Convolutions of 1, 2 and 3 dimensions, and their gradients.
 
-The columns are written to HBM once, kernel size times as large as the input. A gradient of the
-input, and a transposed convolution, are convolutions of a gradient with gaps of the stride, its
-taps in reverse. Where each channel has a kernel of its own, the Vector Engine multiplies and adds
-instead, as a product with one row would leave the Tensor Engine idle.
+A gradient of the input, and a transposed convolution, are convolutions of a gradient with gaps of
+the stride, its taps in reverse.
 """
 
 from __future__ import annotations
@@ -14,39 +12,16 @@ from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build, Decomposition
-from trnsim.graph.decompositions.windows import Windows, spread
+from trnsim.graph.building.convolution import batch_first, joined, of_weight
+from trnsim.graph.building.windows import Sizes, Windows
+from trnsim.graph.decompositions.windows import spread
 from trnsim.graph.ops.contraction import Convolution
-
-Sizes = Sequence[int]
-
-
-def _joined(b: Build, taps: Sequence[Value], groups: int) -> Value:
-    """``[groups, C / groups * taps, N * places]`` of taps ``[N, C, *places]``."""
-    batch, channels, *places = taps[0].shape
-    order = (1, 0, *range(2, len(places) + 2))
-    flat = batch * prod(places)
-    rows = [b.graph.reshape(b.graph.transpose(tap, order), (channels, 1, flat)) for tap in taps]
-    whole = b.graph.concatenate(rows, 1)
-    return b.graph.reshape(whole, (groups, channels // groups * len(rows), flat))
-
-
-def _batch_first(b: Build, x: Value, batch: int, places: Sizes) -> Value:
-    """``[N, C, *places]`` of ``[groups, C / groups, N * places]``."""
-    channels = x.shape[0] * x.shape[1]
-    whole = b.graph.reshape(x, (channels, batch, *places))
-    return b.graph.transpose(whole, (1, 0, *range(2, len(places) + 2)))
 
 
 def _channels_first(b: Build, x: Value, groups: int) -> Value:
     """``[groups, C / groups, N * places]`` of ``[N, C, *places]``."""
     flat = b.graph.transpose(x, (1, 0, *range(2, len(x.shape))))
     return b.graph.reshape(flat, (groups, x.shape[1] // groups, x.type.elements // x.shape[1]))
-
-
-def _of_weight(b: Build, weight: Value, groups: int) -> Value:
-    """``[groups, out, in * taps]`` of ``[groups * out, in, *kernel]``."""
-    outer, inner, *kernel = weight.shape
-    return b.graph.reshape(weight, (groups, outer // groups, inner * prod(kernel)))
 
 
 def _forward(
@@ -80,19 +55,9 @@ def _side_by_side(b: Build, x: Value, weight: Value, places: Sizes) -> Value:
     columns = b.graph.reshape(
         b.graph.transpose(cut, order), (1, channels * prod(kernel), batch * prod(places))
     )
-    rows = _of_weight(b, weight, 1)
+    rows = of_weight(b, weight, 1)
     found = b.graph.dot_general(rows, columns, (2, 1), "float32")
-    return _batch_first(b, found, batch, places)
-
-
-def products(b: Build, taps: Sequence[Value], weight: Value, groups: int) -> Value:
-    """The products of weight ``[O, C / groups, *kernel]`` with its taps ``[N, C, *places]``."""
-    batch, channels, *places = taps[0].shape
-    if groups == channels == weight.shape[0]:
-        return _channel_by_channel(b, taps, weight)
-    rows = _of_weight(b, weight, groups)
-    found = b.graph.dot_general(rows, _joined(b, taps, groups), (2, 1), "float32")
-    return _batch_first(b, found, batch, places)
+    return batch_first(b, found, batch, places)
 
 
 def _backward(
@@ -129,19 +94,6 @@ def _turned(b: Build, weight: Value, groups: int) -> Value:
     return b.graph.reshape(parts, (groups * inner, outer // groups, *kernel))
 
 
-def _channel_by_channel(b: Build, taps: Sequence[Value], weight: Value) -> Value:
-    """The sum over taps of each channel's own weight times its elements."""
-    numbers = b.graph.reshape(weight, (weight.shape[0], len(taps)))
-    numbers = b.graph.transpose(numbers, (1, 0))
-    terms: list[Value] = []
-    for number, tap in enumerate(taps):
-        row = b.graph.slice(numbers, (number, 0), (1, weight.shape[0]))
-        one = b.graph.reshape(row, (weight.shape[0],))
-        wide = b.graph.broadcast_in_dim(one, tap.shape, (1,))
-        terms.append(b.ew("multiply", tap, wide, dtype="float32"))
-    return b.total(terms)
-
-
 def _to_weight(
     b: Build, grad: Value, x: Value, weight: Value, windows: Windows, groups: int
 ) -> Value:
@@ -149,7 +101,7 @@ def _to_weight(
     places = grad.shape[2:]
     taps = windows.taps(b, windows.padded(b, x, places), places)
     rows = _channels_first(b, grad, groups)
-    found = b.graph.dot_general(rows, _joined(b, taps, groups), (2, 2), "float32")
+    found = b.graph.dot_general(rows, joined(b, taps, groups), (2, 2), "float32")
     return b.convert(b.graph.reshape(found, weight.shape), weight.dtype)
 
 

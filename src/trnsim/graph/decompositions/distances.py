@@ -7,7 +7,7 @@ from typing import Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build, Decomposition
-from trnsim.graph.decompositions.indexing import moved
+from trnsim.graph.building.indexing import moved
 
 
 def _norm(b: Build, apart: Value, p: float) -> Value:

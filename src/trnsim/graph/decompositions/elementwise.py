@@ -9,7 +9,7 @@ import ml_dtypes
 
 from trnsim.graph import OPERATIONS, Value
 from trnsim.graph.building.build import Build, Decomposition, Operand
-from trnsim.graph.ops.rounding import BitcastConvert
+from trnsim.graph.building.functions import FUNCTIONS, atan2, has_minus
 from trnsim.graph.types import BOOL, ELEMENT_TYPES
 
 _UNARY: Final = {
@@ -187,65 +187,6 @@ def exp2(b: Build, x: Value) -> Value:
     return b.result(b.ew("exponential", b.ew("multiply", x, math.log(2))))
 
 
-def _hyperbolic(sign: float) -> Decomposition:
-    def build(b: Build, x: Value) -> Value:
-        grown, shrunk = b.ew("exponential", x), b.ew("exponential", b.ew("negate", x))
-        both = b.ew("add", grown, b.ew("multiply", shrunk, sign))
-        return b.result(b.ew("multiply", both, 0.5))
-
-    return build
-
-
-def atan(b: Build, x: Value) -> Value:
-    """The Scalar Engine's, which ends at pi / 2; beyond 1, pi / 2 less that of the reciprocal."""
-    is_large = b.ew("compare", b.ew("abs", x), 1.0, dtype="bool", direction="GT")
-    inner = b.ew("select", is_large, b.ew("reciprocal", x), x, dtype=x.dtype)
-    angle = b.ew("atan", inner)
-    rest = b.ew("subtract", b.ew("multiply", b.ew("sign", x), math.pi / 2), angle)
-    return b.result(b.ew("select", is_large, rest, angle, dtype=x.dtype))
-
-
-def asin(b: Build, x: Value) -> Value:
-    """``atan(x / sqrt(1 - x * x))``."""
-    root = b.ew("sqrt", b.ew("subtract", 1.0, b.ew("square", x)))
-    return atan(b, b.ew("divide", x, root))
-
-
-def acos(b: Build, x: Value) -> Value:
-    """``pi / 2 - asin(x)``."""
-    return b.result(b.ew("subtract", math.pi / 2, asin(b, x)))
-
-
-def atanh(b: Build, x: Value) -> Value:
-    """``log((1 + x) / (1 - x)) / 2``."""
-    ratio = b.ew("divide", b.ew("add", x, 1.0), b.ew("subtract", 1.0, x))
-    return b.result(b.ew("multiply", b.ew("log", ratio), 0.5))
-
-
-def asinh(b: Build, x: Value) -> Value:
-    """``log(|x| + sqrt(x * x + 1))`` with the sign of x: below 0 the sum itself would cancel."""
-    size = b.ew("abs", b.convert(x, "float32"))
-    found = _log_with_root(b, size, 1.0)
-    return b.result(b.ew("select", _has_minus(b, x), b.ew("negate", found), found, dtype="float32"))
-
-
-def acosh(b: Build, x: Value) -> Value:
-    """``log(x + sqrt(x * x - 1))``."""
-    return b.result(_log_with_root(b, b.convert(x, "float32"), -1.0))
-
-
-def _log_with_root(b: Build, x: Value, shift: float) -> Value:
-    """``log(x + sqrt(x * x + shift))``; the root of a large number is the number."""
-    small = b.ew("minimum", x, _ROOT_IS_ITSELF)  # the engine's root ends before infinity
-    root = b.ew("sqrt", b.ew("add", b.ew("square", small), shift))
-    is_large = b.ew("compare", x, _ROOT_IS_ITSELF, dtype="bool", direction="GT")
-    return b.ew("log", b.ew("add", x, b.ew("select", is_large, x, root, dtype="float32")))
-
-
-_ROOT_IS_ITSELF: Final = 2.0**20
-"""Beyond it 1 is lost beside a square in float32."""
-
-
 def truth(b: Build, x: Value) -> Value:
     """Whether x is not zero."""
     return x if x.dtype == BOOL else b.ew("compare", x, 0.0, direction="NE")
@@ -268,26 +209,6 @@ def logical_not(b: Build, x: Value) -> Value:
 def bitwise_not(b: Build, x: Value) -> Value:
     """The negation of a truth value, or of the bits of an integer."""
     return b.ew("not", x)
-
-
-def atan2(b: Build, y: Value, x: Value) -> Value:
-    """The angle of (x, y): of their magnitudes, mirrored where x is below 0, with the sign of y.
-
-    A zero has a sign: (-0, 1) lies beyond the vertical. Two infinities are equal, as two zeros are.
-    """
-    y, x = b.convert(y, "float32"), b.convert(x, "float32")
-    tall, wide = b.ew("abs", y), b.ew("abs", x)
-    is_equal = b.ew("compare", tall, wide, dtype="bool", direction="EQ")
-    ratio = b.ew("select", is_equal, 1.0, b.ew("divide", tall, wide), dtype="float32")
-    is_flat = b.ew("compare", y, 0.0, dtype="bool", direction="EQ")
-    angle = atan(b, b.ew("select", is_flat, b.ew("minimum", wide, 0.0), ratio, dtype="float32"))
-    angle = b.convert(angle, "float32")
-    mirrored = b.ew("select", _has_minus(b, x), b.ew("subtract", math.pi, angle), angle)
-    return b.result(b.ew("select", _has_minus(b, y), b.ew("negate", mirrored), mirrored))
-
-
-def _is_below(b: Build, x: Value) -> Value:
-    return b.ew("compare", x, 0.0, dtype="bool", direction="LT")
 
 
 def _bitwise(name: str) -> Decomposition:
@@ -332,25 +253,12 @@ def frac(b: Build, x: Value) -> Value:
     return b.result(b.ew("subtract", x, b.ew("trunc", x)))
 
 
-def signbit(b: Build, x: Value) -> Value:
-    """Whether the sign says minus: of -0 too."""
-    return _has_minus(b, x)
-
-
-def _has_minus(b: Build, x: Value) -> Value:
-    """Whether the first bit is set, where the type has a sign."""
-    if not x.type.is_floating:
-        return _is_below(b, x)
-    bits = {4: "int32", 2: "int16", 1: "int8"}[x.type.numpy_dtype().itemsize]
-    return _is_below(b, b.graph.apply(BitcastConvert(bits), x))
-
-
 def copysign(b: Build, x: Value, y: Operand) -> Value:
     """The magnitude of x with the sign of y."""
     size = b.ew("abs", b.convert(x, b.results[0].dtype))
     if not isinstance(y, Value):
         return b.result(b.ew("multiply", size, math.copysign(1.0, y)))
-    return b.result(b.ew("select", _has_minus(b, y), b.ew("negate", size), size, dtype=size.dtype))
+    return b.result(b.ew("select", has_minus(b, y), b.ew("negate", size), size, dtype=size.dtype))
 
 
 def hypot(b: Build, x: Value, y: Value) -> Value:
@@ -424,6 +332,7 @@ def erfc(b: Build, x: Value) -> Value:
 
 
 _OF_REALS: Final[dict[str, Decomposition]] = {
+    **FUNCTIONS,
     "logit": logit,
     "sinc": sinc,
     "erfc": erfc,
@@ -433,14 +342,6 @@ _OF_REALS: Final[dict[str, Decomposition]] = {
     "log2": _log_of_base(2),
     "log10": _log_of_base(10),
     "exp2": exp2,
-    "sinh": _hyperbolic(-1.0),
-    "cosh": _hyperbolic(1.0),
-    "atan": atan,
-    "asin": asin,
-    "acos": acos,
-    "atanh": atanh,
-    "asinh": asinh,
-    "acosh": acosh,
 }
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
@@ -452,7 +353,7 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "atan2": atan2,
     "nan_to_num": nan_to_num,
     "frac": frac,
-    "signbit": signbit,
+    "signbit": has_minus,
     "copysign": copysign,
     "hypot": hypot,
     "heaviside": heaviside,

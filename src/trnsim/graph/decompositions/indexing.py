@@ -12,50 +12,16 @@ from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build, Decomposition, Unlowered
-from trnsim.graph.types import ITEM_BYTES, dense
+from trnsim.graph.building.indexing import along_rows, linear, moved, places_in
+from trnsim.graph.types import dense
 
 Indices = Sequence[Value | None]
-
-_ROW_BYTES: Final = 64 * 1024
-"""Bytes of a partition that a row may take: a third of SBUF, as two overlap."""
-
-
-def moved(b: Build, x: Value, dim: int, place: int) -> Value:
-    """`x` with dimension `dim` at `place`, the others in order."""
-    rank = len(x.shape)
-    order = [d for d in range(rank) if d != dim % rank]
-    order.insert(place % rank, dim % rank)
-    return b.graph.transpose(x, order)
 
 
 def _wrapped(b: Build, places: Value, length: int) -> Value:
     """Indices below 0 count from the end."""
     below = b.ew("compare", places, 0.0, dtype="bool", direction="LT")
     return b.ew("select", below, b.ew("add", places, float(length)), places, dtype="int32")
-
-
-def _linear(b: Build, parts: Sequence[Value], lengths: Sequence[int]) -> Value:
-    """One index into dimensions taken as one: the sum of each index times its stride."""
-    terms: list[Value] = []
-    for number, part in enumerate(parts):
-        stride = prod(lengths[number + 1 :])
-        terms.append(b.ew("multiply", part, float(stride), dtype="int32") if stride != 1 else part)
-    return b.convert(b.total(terms, "int32"), "int32")
-
-
-def _places(b: Build, index: Value, shape: Sequence[int]) -> Value:
-    """Where each element of `index`, an index of the last dimension, lies in a dense `shape`."""
-    last = len(shape) - 1
-    others = [b.graph.iota(index.shape, dim) for dim in range(last)]
-    return _linear(b, [*others, index], shape)
-
-
-def along_rows(b: Build, rows: Value, places: Value) -> Value:
-    """``rows[*, places[*, i]]``; a row too long for a partition is read element by element."""
-    if rows.shape[-1] * ITEM_BYTES[rows.dtype] <= _ROW_BYTES:
-        return b.graph.gather_in_rows(rows, places)
-    flat = b.graph.reshape(rows, (rows.type.elements,))
-    return b.graph.gather(flat, _places(b, places, rows.shape))
 
 
 def gather(b: Build, x: Value, dim: int, index: Value, **_: Any) -> Value:
@@ -82,7 +48,7 @@ def _scattered(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str
         part = b.filled(float(updates), TensorType(places.shape, x.dtype))
     found = b.graph.scatter(
         b.graph.reshape(base, (x.type.elements,)),
-        b.graph.reshape(_places(b, places, base.shape), (count,)),
+        b.graph.reshape(places_in(b, places, base.shape), (count,)),
         b.graph.reshape(b.convert(part, x.dtype), (count,)),
         op,
     )
@@ -156,7 +122,7 @@ class _Indexed:
         self.first = b.graph.transpose(x, self.order)
         self.rest = tuple(x.shape[dim] for dim in others)
         self.table = b.graph.reshape(self.first, (prod(lengths), *self.rest))
-        self.places = b.graph.reshape(_linear(b, parts, lengths), shape)
+        self.places = b.graph.reshape(linear(b, parts, lengths), shape)
         # Neighbours stay where they were; indices with dimensions between them come first.
         is_block = dims == list(range(dims[0], dims[0] + len(dims)))
         before = dims[0] if is_block else 0

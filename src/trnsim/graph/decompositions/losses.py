@@ -6,7 +6,7 @@ from typing import Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build, Decomposition, Unlowered
-from trnsim.graph.decompositions.indexing import moved
+from trnsim.graph.building.indexing import moved
 
 _NONE, _MEAN = 0, 1  # torch.nn._reduction.get_enum
 

@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matrix products, and systems of equations that are solved by them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Final
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build, Decomposition
+from trnsim.graph.building.triangular import solve_triangular
 
 
 def mm(b: Build, x: Value, y: Value) -> Value:
@@ -81,4 +82,5 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "addr": addr,
     "addbmm": addbmm,
     "linear": linear,
+    "linalg_solve_triangular": solve_triangular,
 }

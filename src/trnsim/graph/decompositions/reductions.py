@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build, Decomposition, Unlowered
-from trnsim.graph.decompositions.indexing import moved
+from trnsim.graph.building.indexing import moved
 
 Dims = int | Sequence[int] | None
 

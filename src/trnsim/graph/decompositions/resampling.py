@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build, Decomposition
-from trnsim.graph.decompositions.indexing import moved
-from trnsim.graph.decompositions.windows import Windows, spread
+from trnsim.graph.building.indexing import moved
+from trnsim.graph.building.windows import Sizes, Windows
+from trnsim.graph.decompositions.windows import spread
 
-Sizes = Sequence[int]
 Matrix = Callable[[Build, int, int, int], Value]
 """Of a build, the dimension among those resampled, its length before and after: [before, after]."""
 

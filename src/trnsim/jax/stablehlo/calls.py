@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from trnsim.errors import NotModelled
+from trnsim.graph.building.functions import FUNCTIONS
 from trnsim.graph.ops.calls import CustomCall
 from trnsim.jax.host_callbacks import TARGETS
 from trnsim.jax.kernel_calls import TARGET, call_of
 from trnsim.jax.memory_kinds import PLACEMENT
 from trnsim.jax.stablehlo import mlir
-from trnsim.jax.stablehlo.elementwise import decomposed
+from trnsim.jax.stablehlo.elementwise import applied, built
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.reductions import top_k
 from trnsim.jax.stablehlo.rules import rule
@@ -22,10 +23,7 @@ _NOTES: Final = (
     *(PLACEMENT, "xla.sdy.FuncResultSharding", "MoveToHost", "MoveToDevice"),
 )
 """Calls that say where a tensor is to lie, and compute nothing."""
-_FUNCTIONS: Final = tuple(
-    f"mhlo.{name}"
-    for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "erf", "sinh", "tan")
-)
+_FUNCTIONS: Final = tuple(f"mhlo.{name}" for name in sorted([*FUNCTIONS, "erf", "tan"]))
 """Functions that artifacts of JAX before 0.9 call by name."""
 
 
@@ -53,7 +51,15 @@ def manual_computation(scope: Scope, op: Op) -> Any:
 @rule(*_FUNCTIONS, is_by_parts=True)
 def function(scope: Scope, op: Op) -> Any:
     """The function of that name."""
-    return decomposed(scope, op, op.name.removeprefix("mhlo."))
+    return _applied(scope, op, op.name)
+
+
+def _applied(scope: Scope, op: Op, name: str) -> Any:
+    """A function by its name in MHLO: an operation of the graph, or several."""
+    plain = name.removeprefix("mhlo.")
+    if plain in FUNCTIONS:
+        return built(scope, op, FUNCTIONS[plain])
+    return applied(scope, plain, scope.value(op.operands[0]), dtype=scope.result(op).dtype)
 
 
 @rule("mhlo.topk", limits="the largest ones")
@@ -86,7 +92,7 @@ def custom_call(scope: Scope, op: Op) -> Any:
     if name == "mhlo.topk":
         return top_k(scope, scope.value(op.operands[0]), mlir.shape_of(op.results[0].type)[-1])
     if name in _FUNCTIONS:
-        return decomposed(scope, op, name.removeprefix("mhlo."))
+        return _applied(scope, op, name)
     if name == TARGET:
         return _kernel(scope, op)
     if name in TARGETS:

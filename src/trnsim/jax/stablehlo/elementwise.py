@@ -10,8 +10,8 @@ import numpy as np
 
 from trnsim.errors import NotModelled
 from trnsim.graph import TensorType, Value
+from trnsim.graph.building import functions
 from trnsim.graph.building.build import Operand
-from trnsim.graph.decompositions import DECOMPOSITIONS
 from trnsim.graph.ops.layout import Reinterpret
 from trnsim.graph.types import BOOL, FLOATS, ITEM_BYTES, Array
 from trnsim.jax.stablehlo import mlir
@@ -296,14 +296,13 @@ _FORMATS: Final = {
 @rule("stablehlo.atan2", composed="divide, atan, select")
 def atan2(scope: Scope, op: Op) -> Entry:
     """The angle of a point."""
-    return decomposed(scope, op, "atan2")
+    return built(scope, op, functions.atan2)
 
 
-def decomposed(scope: Scope, op: Op, name: str, *more: Any) -> Entry:
-    """What a decomposition gives of the operands."""
+def built(scope: Scope, op: Op, build: Callable[..., Value]) -> Entry:
+    """What a form of several operations gives of the operands."""
     scope.b.results = [scope.result(op)]
-    build: Callable[..., Any] = DECOMPOSITIONS[name]
-    return build(scope.b, *map(scope.value, op.operands), *more)
+    return build(scope.b, *map(scope.value, op.operands))
 
 
 @rule("stablehlo.map", composed="the operations of its body")
@@ -324,7 +323,7 @@ def with_number(number: float, type_: TensorType) -> Array:
 __all__ = [
     "FLOATS",
     "applied",
-    "decomposed",
+    "built",
     "in_total_order",
     "operands_of",
     "spread",

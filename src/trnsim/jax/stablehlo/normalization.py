@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trnsim.graph import Value
-from trnsim.graph.decompositions import DECOMPOSITIONS
+from trnsim.graph.building.triangular import solve_triangular
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.rules import rule
@@ -109,7 +109,7 @@ def triangular_solve(scope: Scope, op: Op) -> Entry:
         matrix = scope.graph.transpose(matrix, (*range(rank - 2), rank - 1, rank - 2))
         upper = not upper
     scope.b.results = [scope.result(op)]
-    found: Value = DECOMPOSITIONS["linalg_solve_triangular"](
+    return solve_triangular(
         scope.b,
         matrix,
         y,
@@ -117,4 +117,3 @@ def triangular_solve(scope: Scope, op: Op) -> Entry:
         left=mlir.flag(op, "left_side"),
         unitriangular=mlir.flag(op, "unit_diagonal"),
     )
-    return found

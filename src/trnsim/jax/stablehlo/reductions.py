@@ -9,7 +9,7 @@ import numpy as np
 
 from trnsim.errors import NotModelled
 from trnsim.graph import Value
-from trnsim.graph.decompositions.indexing import moved
+from trnsim.graph.building.indexing import moved
 from trnsim.graph.ops.reductions import (
     BODIES,
     ReduceWindow,

@@ -16,7 +16,7 @@ import numpy as np
 
 from trnsim.graph import Node, TensorType, Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.decompositions.indexing import moved
+from trnsim.graph.building.indexing import moved
 from trnsim.graph.ops.layout import DynamicSlice, DynamicUpdateSlice
 from trnsim.graph.ops.lookup import Gather, Scatter
 from trnsim.graph.types import ITEM_BYTES, Shape

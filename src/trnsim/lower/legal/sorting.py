@@ -13,7 +13,7 @@ from typing import Final
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.decompositions.indexing import along_rows, moved
+from trnsim.graph.building.indexing import along_rows, moved
 from trnsim.graph.ops.reductions import Sort
 from trnsim.graph.types import BOOL, ITEM_BYTES
 from trnsim.lower.rules import legal

@@ -14,8 +14,8 @@ import numpy as np
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.decompositions.convolution import products
-from trnsim.graph.decompositions.windows import Windows
+from trnsim.graph.building.convolution import products
+from trnsim.graph.building.windows import Windows
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.ops.reductions import ReduceWindow, SelectAndScatter, neutral
 from trnsim.lower.rules import legal

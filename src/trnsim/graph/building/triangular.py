@@ -7,10 +7,8 @@ takes n steps, one after the other.
 
 from __future__ import annotations
 
-from typing import Final
-
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Decomposition
+from trnsim.graph.building.build import Build
 
 
 def solve_triangular(
@@ -49,6 +47,3 @@ def solve_triangular(
 def _transposed(b: Build, x: Value) -> Value:
     rank = len(x.shape)
     return b.graph.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
-
-
-DECOMPOSITIONS: Final[dict[str, Decomposition]] = {"linalg_solve_triangular": solve_triangular}

@@ -1,0 +1,60 @@
+"""Convolutions as products: the elements under each tap of a window become columns.
+
+The columns are written to HBM once, kernel size times as large as the input. Where each channel has
+a kernel of its own, the Vector Engine multiplies and adds instead, as a product with one row would
+leave the Tensor Engine idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from trnsim.graph import Value
+from trnsim.graph.building.build import Build
+
+
+def products(b: Build, taps: Sequence[Value], weight: Value, groups: int) -> Value:
+    """The products of weight ``[O, C / groups, *kernel]`` with its taps ``[N, C, *places]``."""
+    batch, channels, *places = taps[0].shape
+    if groups == channels == weight.shape[0]:
+        return _channel_by_channel(b, taps, weight)
+    rows = of_weight(b, weight, groups)
+    found = b.graph.dot_general(rows, joined(b, taps, groups), (2, 1), "float32")
+    return batch_first(b, found, batch, places)
+
+
+def joined(b: Build, taps: Sequence[Value], groups: int) -> Value:
+    """``[groups, C / groups * taps, N * places]`` of taps ``[N, C, *places]``."""
+    batch, channels, *places = taps[0].shape
+    order = (1, 0, *range(2, len(places) + 2))
+    flat = batch * prod(places)
+    rows = [b.graph.reshape(b.graph.transpose(tap, order), (channels, 1, flat)) for tap in taps]
+    whole = b.graph.concatenate(rows, 1)
+    return b.graph.reshape(whole, (groups, channels // groups * len(rows), flat))
+
+
+def batch_first(b: Build, x: Value, batch: int, places: Sequence[int]) -> Value:
+    """``[N, C, *places]`` of ``[groups, C / groups, N * places]``."""
+    channels = x.shape[0] * x.shape[1]
+    whole = b.graph.reshape(x, (channels, batch, *places))
+    return b.graph.transpose(whole, (1, 0, *range(2, len(places) + 2)))
+
+
+def of_weight(b: Build, weight: Value, groups: int) -> Value:
+    """``[groups, out, in * taps]`` of ``[groups * out, in, *kernel]``."""
+    outer, inner, *kernel = weight.shape
+    return b.graph.reshape(weight, (groups, outer // groups, inner * prod(kernel)))
+
+
+def _channel_by_channel(b: Build, taps: Sequence[Value], weight: Value) -> Value:
+    """The sum over taps of each channel's own weight times its elements."""
+    numbers = b.graph.reshape(weight, (weight.shape[0], len(taps)))
+    numbers = b.graph.transpose(numbers, (1, 0))
+    terms: list[Value] = []
+    for number, tap in enumerate(taps):
+        row = b.graph.slice(numbers, (number, 0), (1, weight.shape[0]))
+        one = b.graph.reshape(row, (weight.shape[0],))
+        wide = b.graph.broadcast_in_dim(one, tap.shape, (1,))
+        terms.append(b.ew("multiply", tap, wide, dtype="float32"))
+    return b.total(terms)

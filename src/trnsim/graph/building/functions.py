@@ -1,0 +1,114 @@
+"""Functions of real numbers that the chip has not, made of those that it has: CHLO's, and `atan2`.
+
+Each takes floating point, and gives its result in the type that `Build.results` says first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from trnsim.graph import Value
+from trnsim.graph.building.build import Build
+from trnsim.graph.ops.rounding import BitcastConvert
+
+
+def _hyperbolic(sign: float) -> Callable[[Build, Value], Value]:
+    def build(b: Build, x: Value) -> Value:
+        grown, shrunk = b.ew("exponential", x), b.ew("exponential", b.ew("negate", x))
+        both = b.ew("add", grown, b.ew("multiply", shrunk, sign))
+        return b.result(b.ew("multiply", both, 0.5))
+
+    return build
+
+
+def atan(b: Build, x: Value) -> Value:
+    """The Scalar Engine's, which ends at pi / 2; beyond 1, pi / 2 less that of the reciprocal."""
+    is_large = b.ew("compare", b.ew("abs", x), 1.0, dtype="bool", direction="GT")
+    inner = b.ew("select", is_large, b.ew("reciprocal", x), x, dtype=x.dtype)
+    angle = b.ew("atan", inner)
+    rest = b.ew("subtract", b.ew("multiply", b.ew("sign", x), math.pi / 2), angle)
+    return b.result(b.ew("select", is_large, rest, angle, dtype=x.dtype))
+
+
+def asin(b: Build, x: Value) -> Value:
+    """``atan(x / sqrt(1 - x * x))``."""
+    root = b.ew("sqrt", b.ew("subtract", 1.0, b.ew("square", x)))
+    return atan(b, b.ew("divide", x, root))
+
+
+def acos(b: Build, x: Value) -> Value:
+    """``pi / 2 - asin(x)``."""
+    return b.result(b.ew("subtract", math.pi / 2, asin(b, x)))
+
+
+def atanh(b: Build, x: Value) -> Value:
+    """``log((1 + x) / (1 - x)) / 2``."""
+    ratio = b.ew("divide", b.ew("add", x, 1.0), b.ew("subtract", 1.0, x))
+    return b.result(b.ew("multiply", b.ew("log", ratio), 0.5))
+
+
+def asinh(b: Build, x: Value) -> Value:
+    """``log(|x| + sqrt(x * x + 1))`` with the sign of x: below 0 the sum itself would cancel."""
+    size = b.ew("abs", b.convert(x, "float32"))
+    found = _log_with_root(b, size, 1.0)
+    return b.result(b.ew("select", has_minus(b, x), b.ew("negate", found), found, dtype="float32"))
+
+
+def acosh(b: Build, x: Value) -> Value:
+    """``log(x + sqrt(x * x - 1))``."""
+    return b.result(_log_with_root(b, b.convert(x, "float32"), -1.0))
+
+
+def _log_with_root(b: Build, x: Value, shift: float) -> Value:
+    """``log(x + sqrt(x * x + shift))``; the root of a large number is the number."""
+    small = b.ew("minimum", x, _ROOT_IS_ITSELF)  # the engine's root ends before infinity
+    root = b.ew("sqrt", b.ew("add", b.ew("square", small), shift))
+    is_large = b.ew("compare", x, _ROOT_IS_ITSELF, dtype="bool", direction="GT")
+    return b.ew("log", b.ew("add", x, b.ew("select", is_large, x, root, dtype="float32")))
+
+
+_ROOT_IS_ITSELF: Final = 2.0**20
+"""Beyond it 1 is lost beside a square in float32."""
+
+
+def atan2(b: Build, y: Value, x: Value) -> Value:
+    """The angle of (x, y): of their magnitudes, mirrored where x is below 0, with the sign of y.
+
+    A zero has a sign: (-0, 1) lies beyond the vertical. Two infinities are equal, as two zeros are.
+    """
+    y, x = b.convert(y, "float32"), b.convert(x, "float32")
+    tall, wide = b.ew("abs", y), b.ew("abs", x)
+    is_equal = b.ew("compare", tall, wide, dtype="bool", direction="EQ")
+    ratio = b.ew("select", is_equal, 1.0, b.ew("divide", tall, wide), dtype="float32")
+    is_flat = b.ew("compare", y, 0.0, dtype="bool", direction="EQ")
+    angle = atan(b, b.ew("select", is_flat, b.ew("minimum", wide, 0.0), ratio, dtype="float32"))
+    angle = b.convert(angle, "float32")
+    mirrored = b.ew("select", has_minus(b, x), b.ew("subtract", math.pi, angle), angle)
+    return b.result(b.ew("select", has_minus(b, y), b.ew("negate", mirrored), mirrored))
+
+
+def has_minus(b: Build, x: Value) -> Value:
+    """Whether the first bit is set, where the type has a sign."""
+    if not x.type.is_floating:
+        return _is_below(b, x)
+    bits = {4: "int32", 2: "int16", 1: "int8"}[x.type.numpy_dtype().itemsize]
+    return _is_below(b, b.graph.apply(BitcastConvert(bits), x))
+
+
+def _is_below(b: Build, x: Value) -> Value:
+    return b.ew("compare", x, 0.0, dtype="bool", direction="LT")
+
+
+FUNCTIONS: Final[dict[str, Callable[[Build, Value], Value]]] = {
+    "acos": acos,
+    "acosh": acosh,
+    "asin": asin,
+    "asinh": asinh,
+    "atan": atan,
+    "atanh": atanh,
+    "cosh": _hyperbolic(1.0),
+    "sinh": _hyperbolic(-1.0),
+}
+"""By their names in CHLO."""

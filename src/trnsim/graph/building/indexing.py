@@ -1,0 +1,46 @@
+"""Dimensions in another order, and elements by the places where they lie in a row or a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Final
+
+from trnsim.graph import Value
+from trnsim.graph.building.build import Build
+from trnsim.graph.types import ITEM_BYTES
+
+_ROW_BYTES: Final = 64 * 1024
+"""Bytes of a partition that a row may take: a third of SBUF, as two overlap."""
+
+
+def moved(b: Build, x: Value, dim: int, place: int) -> Value:
+    """`x` with dimension `dim` at `place`, the others in order."""
+    rank = len(x.shape)
+    order = [d for d in range(rank) if d != dim % rank]
+    order.insert(place % rank, dim % rank)
+    return b.graph.transpose(x, order)
+
+
+def linear(b: Build, parts: Sequence[Value], lengths: Sequence[int]) -> Value:
+    """One index into dimensions taken as one: the sum of each index times its stride."""
+    terms: list[Value] = []
+    for number, part in enumerate(parts):
+        stride = prod(lengths[number + 1 :])
+        terms.append(b.ew("multiply", part, float(stride), dtype="int32") if stride != 1 else part)
+    return b.convert(b.total(terms, "int32"), "int32")
+
+
+def places_in(b: Build, index: Value, shape: Sequence[int]) -> Value:
+    """Where each element of `index`, an index of the last dimension, lies in a dense `shape`."""
+    last = len(shape) - 1
+    others = [b.graph.iota(index.shape, dim) for dim in range(last)]
+    return linear(b, [*others, index], shape)
+
+
+def along_rows(b: Build, rows: Value, places: Value) -> Value:
+    """``rows[*, places[*, i]]``; a row too long for a partition is read element by element."""
+    if rows.shape[-1] * ITEM_BYTES[rows.dtype] <= _ROW_BYTES:
+        return b.graph.gather_in_rows(rows, places)
+    flat = b.graph.reshape(rows, (rows.type.elements,))
+    return b.graph.gather(flat, places_in(b, places, rows.shape))
