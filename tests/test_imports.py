@@ -93,6 +93,14 @@ def test_a_command_loads_no_other_command_and_no_framework(command):
     assert not modules & (others | FRAMEWORKS)
 
 
+@pytest.mark.slow
+def test_an_assessment_loads_no_framework():
+    """It knows by a list which operators of PyTorch are lowered."""
+    modules = loaded("import trnsim.decide.assess, trnsim.decide.programs")
+    assert "trnsim.decide.scan.lowered" in modules
+    assert not modules & FRAMEWORKS
+
+
 # The names that are there without having been imported
 
 

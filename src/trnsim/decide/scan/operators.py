@@ -1,7 +1,6 @@
 """PyTorch's functions, and whether the compiler has a lowering for what they are made of.
 
-`MADE_OF` says which operators of ATen a function calls. Whether these are lowered is looked up in
-the compiler's own table, so a lowering that is added there is found here without a change.
+`MADE_OF` says which operators of ATen a function calls, `LOWERED` which of these are lowered.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import re
 from enum import Enum
 from typing import Final
 
-from trnsim.graph.decompositions import DECOMPOSITIONS
+from trnsim.decide.scan.lowered import LOWERED
 
 __all__ = ["HOST", "MADE_OF", "Lowering", "is_function", "lowering"]
 
@@ -150,9 +149,9 @@ def _operator_names(dotted: str) -> tuple[str, ...]:
 
 def _of_operator(name: str) -> tuple[Lowering, tuple[str, ...]]:
     plain = name.rstrip("_")
-    if plain in DECOMPOSITIONS:
+    if plain in LOWERED:
         return Lowering.LOWERED, ()
     if plain not in MADE_OF:
         return Lowering.UNKNOWN, ()
-    lacking = tuple(one for one in MADE_OF[plain] if one not in DECOMPOSITIONS)
+    lacking = tuple(one for one in MADE_OF[plain] if one not in LOWERED)
     return (Lowering.MISSING if lacking else Lowering.LOWERED), lacking
