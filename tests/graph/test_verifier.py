@@ -1,11 +1,9 @@
-"""Graphs that are malformed, built by hand, and graphs of decompositions, which never are."""
+"""Graphs that are malformed, built by hand."""
 
 import pytest
 
-from trnsim.errors import EmulatorError, InternalError
+from trnsim.errors import InternalError
 from trnsim.graph import Graph, Node, TensorType, Value, verify
-from trnsim.graph.building.build import Build
-from trnsim.graph.decompositions import DECOMPOSITIONS
 from trnsim.graph.ops.arithmetic import Add, Negate
 from trnsim.graph.ops.comparison import Compare
 from trnsim.graph.ops.layout import Transpose
@@ -99,33 +97,6 @@ def test_a_malformed_graph_is_neither_run_nor_timed():
         evaluate(bad, [])
     with pytest.raises(InternalError, match="negate at %1 gives"):
         costs(bad)
-
-
-def built(name, shapes, dtype):
-    """The graph of an operator of tensors alone; None where it takes other arguments."""
-    b = Build()
-    b.results = [TensorType((4, 6), dtype)] * 3
-    given = [b.input(TensorType(shape, dtype)) for shape in shapes]
-    try:
-        found = DECOMPOSITIONS[name](b, *given)
-    except (EmulatorError, TypeError, ValueError, IndexError, AttributeError):
-        return None
-    several = found if isinstance(found, tuple | list) else [found]
-    b.graph.outputs = [value for value in several if isinstance(value, Value)]
-    return b.graph
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
-def test_graphs_of_decompositions_are_well_formed(dtype):
-    """Those of every operator that takes tensors alone; the others are verified as they run."""
-    made = 0
-    for name in DECOMPOSITIONS:
-        for shapes in ([(4, 6)], [(4, 6)] * 2, [(4, 6), (1, 6)], [(4, 6)] * 3):
-            graph = built(name, shapes, dtype)
-            if graph is not None:
-                verify(graph)
-                made += 1
-    assert made > 200
 
 
 def test_no_integer_comes_of_an_infinity():

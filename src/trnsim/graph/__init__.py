@@ -2,8 +2,8 @@
 
 An operation is one class (`operation`, `ops`): operands and attributes, the types of its results,
 its reference in numpy, its kind. A graph (`graph`) holds operations on tensors; `verifier` checks
-one; `building` makes them; `decompositions` says what operators of frameworks are in these
-operations. How a chip runs them is no matter of this room: see `trnsim.lower`.
+one; `building` makes them. What operators of a framework are in these operations is said in the
+framework's own room; how a chip runs them, in `trnsim.lower`.
 
 Source: StableHLO Specification, Ops; CHLO dialect; nki.api.shared.rst for functions of the engines.
 """

@@ -4,7 +4,7 @@ from trnsim.decide.scan.lowered import LOWERED
 
 pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.graph.decompositions import DECOMPOSITIONS
+from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 
 
 def test_the_list_has_every_operator_that_is_lowered_and_no_other():

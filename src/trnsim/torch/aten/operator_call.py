@@ -16,8 +16,8 @@ from trnsim.device.call_time import CallTime
 from trnsim.device.device_core import device_core
 from trnsim.graph import Graph, Value
 from trnsim.graph.building.build import Build, Unlowered
-from trnsim.graph.decompositions import DECOMPOSITIONS
 from trnsim.torch import pytorch
+from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 from trnsim.torch.aten.spec import Spec, spec_of
 from trnsim.torch.dispatch.contracts import read_contract
 

@@ -17,8 +17,8 @@ from torch import Tensor
 from trnsim.device.device_core import target
 from trnsim.device.numerics import mode
 from trnsim.graph.building.build import Unlowered
-from trnsim.graph.decompositions import DECOMPOSITIONS
 from trnsim.lower import evaluate
+from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 from trnsim.torch.aten.operator_call import (
     NO_LOWERING,
     build,

@@ -3,7 +3,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.graph.building.build import Build, Unlowered
-from trnsim.graph.decompositions import DECOMPOSITIONS
+from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 
 aten = torch.ops.aten
 torch.manual_seed(0)

@@ -65,8 +65,8 @@ def test_gradients_of_rows_and_of_their_matrices_at_once(ends):
     import numpy as np  # noqa: PLC0415  this file needs torch first
 
     from trnsim.graph.building.build import Build  # noqa: PLC0415  likewise
-    from trnsim.graph.decompositions import DECOMPOSITIONS  # noqa: PLC0415  likewise
     from trnsim.graph.types import TensorType  # noqa: PLC0415  likewise
+    from trnsim.torch.aten.decompositions import DECOMPOSITIONS  # noqa: PLC0415  likewise
 
     x, w = torch.randn(20, 16, requires_grad=True), torch.randn(3, 16, 24, requires_grad=True)
     grad, stops = torch.randn(20, 24), torch.tensor(ENDS[ends]).int()

@@ -15,7 +15,7 @@ from trnsim.graph import Value
 from trnsim.graph.building.build import Build, Decomposition
 from trnsim.graph.building.indexing import moved
 from trnsim.graph.building.windows import Sizes, Windows
-from trnsim.graph.decompositions.windows import spread
+from trnsim.torch.aten.decompositions.windows import spread
 
 Matrix = Callable[[Build, int, int, int], Value]
 """Of a build, the dimension among those resampled, its length before and after: [before, after]."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build, Decomposition, number_in
-from trnsim.graph.decompositions.comparisons import clamp
+from trnsim.torch.aten.decompositions.comparisons import clamp
 
 
 def hardtanh(b: Build, x: Value, smallest: float = -1.0, largest: float = 1.0) -> Value:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build, Decomposition, Operand, Unlowered
 from trnsim.graph.building.indexing import along_rows, moved
-from trnsim.graph.decompositions.comparisons import compare
+from trnsim.torch.aten.decompositions.comparisons import compare
 
 
 def _ordered(b: Build, x: Value, k: int, dim: int, *, is_descending: bool) -> tuple[Value, Value]:

@@ -2,7 +2,7 @@ import pytest
 
 from trnsim.graph import TensorType
 from trnsim.graph.building.build import Build, Unlowered
-from trnsim.graph.decompositions import DECOMPOSITIONS
+from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 
 GROUPS = {"tp": ((0, 1), (2, 3))}
 

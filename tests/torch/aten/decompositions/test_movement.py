@@ -5,8 +5,8 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 from trnsim.device.numerics import numerics
 from trnsim.graph import TensorType
 from trnsim.graph.building.build import Build
-from trnsim.graph.decompositions.movement import DECOMPOSITIONS
 from trnsim.lower import evaluate
+from trnsim.torch.aten.decompositions.movement import DECOMPOSITIONS
 
 aten = torch.ops.aten
 X = torch.arange(120.0).reshape(4, 5, 6)

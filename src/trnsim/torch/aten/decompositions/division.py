@@ -7,8 +7,8 @@ from typing import Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build, Decomposition, Operand
-from trnsim.graph.decompositions.elementwise import LARGEST, as_number, binary, counted
 from trnsim.graph.types import INTEGERS
+from trnsim.torch.aten.decompositions.elementwise import LARGEST, as_number, binary, counted
 
 
 def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> Value:

@@ -14,8 +14,8 @@ from trnsim.graph import Value
 from trnsim.graph.building.build import Build, Decomposition
 from trnsim.graph.building.convolution import batch_first, joined, of_weight
 from trnsim.graph.building.windows import Sizes, Windows
-from trnsim.graph.decompositions.windows import spread
 from trnsim.graph.ops.contraction import Convolution
+from trnsim.torch.aten.decompositions.windows import spread
 
 
 def _channels_first(b: Build, x: Value, groups: int) -> Value:

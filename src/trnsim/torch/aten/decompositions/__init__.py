@@ -1,14 +1,13 @@
-"""Operators of frameworks as operations of the graph, one file for each family.
+"""Operators of ATen as operations of the graph, one file for each family.
 
 A decomposition takes a `Build` and the operator's arguments, tensors as values of the graph, and
-gives the value or values that the operator returns. Names and arguments are ATen's, as its list is
-the longest; no decomposition knows PyTorch itself.
+gives the value or values that the operator returns. None of them calls PyTorch.
 """
 
 from __future__ import annotations
 
 from trnsim.graph.building.build import Decomposition
-from trnsim.graph.decompositions import (
+from trnsim.torch.aten.decompositions import (
     activations,
     attention,
     collectives,

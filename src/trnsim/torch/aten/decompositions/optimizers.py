@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build, Decomposition, Unlowered
-from trnsim.graph.decompositions import comparisons, division, elementwise, reductions
+from trnsim.torch.aten.decompositions import comparisons, division, elementwise, reductions
 
 Many = Sequence[Value]
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F  # noqa: N812  its usual name
 
 from trnsim.graph import TensorType
 from trnsim.graph.building.build import Build
-from trnsim.graph.decompositions import DECOMPOSITIONS
+from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 
 aten = torch.ops.aten
 torch.manual_seed(0)

@@ -8,7 +8,7 @@ from typing import Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build, Decomposition, Operand
-from trnsim.graph.decompositions.elementwise import xlogy
+from trnsim.torch.aten.decompositions.elementwise import xlogy
 
 _NEAR: Final = (
     2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 2.1858087e-04,
