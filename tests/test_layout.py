@@ -63,6 +63,7 @@ COVERED = {
         "it builds models of diffusers",
     ),
     "torch/models/phases.py": ("clients/test_model_graphs.py", "it calls models of transformers"),
+    "torch/aten/decomposition.py": ("torch/aten/test_operator_call.py", "what it refuses, and why"),
     "torch/pytorch.py": ("torch/test_backend.py", "PyTorch's own types under our names"),
     "torch/versions.py": ("torch/test_backend.py", "a check made when the backend loads"),
 }

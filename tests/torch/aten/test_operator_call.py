@@ -2,8 +2,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.graph.building.build import Unlowered
 from trnsim.torch import pytorch
+from trnsim.torch.aten.decomposition import Unlowered
 from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 from trnsim.torch.aten.operator_call import build, call_of, graph_of, plain_name
 

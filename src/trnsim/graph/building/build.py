@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 from math import isfinite, prod
 from typing import Any, Final, overload
 
 import numpy as np
 
-from trnsim.errors import NotModelled
 from trnsim.graph import OPERATIONS, Graph, TensorType, Value
 from trnsim.graph.ops.elementwise import Elementwise
 from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES
 
 Operand = Value | float
-Decomposition = Callable[..., Any]
 ReplicaGroups = tuple[tuple[int, ...], ...]
 """The members of each of several groups of one size."""
 
 
-class Unlowered(NotModelled):
-    """An operator, or a form of it, that has no kernel and therefore no time."""
-
-
 class Build:
-    """A graph, and what decompositions say it with.
+    """A graph, and what importers and lowerings say it with.
 
     Attributes:
         graph: the graph so far.
-        results: the types of what the operator returns, tensors in order.
+        results: the types of what is to be built next, tensors in order.
         replica_groups: the ranks of each group that collectives name.
     """
 

@@ -54,7 +54,7 @@ class Target:
     Attributes:
         functions: the module's functions by their names.
         device: whose program it is.
-        b: the graph, and what decompositions say it with.
+        b: the graph, and what it is built with.
         constants: inputs of the graph that hold known numbers, by number.
         tables: these inputs, by where their numbers lie in memory.
         operators: StableHLO's operations that were imported, in order.
@@ -97,7 +97,7 @@ class Scope:
 
     @property
     def b(self) -> Build:
-        """What decompositions build with."""
+        """What the graph is built with."""
         return self.into.b
 
     @property

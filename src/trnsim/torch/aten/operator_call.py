@@ -15,8 +15,9 @@ from trnsim.compiler.operators import operator_costs
 from trnsim.device.call_time import CallTime
 from trnsim.device.device_core import device_core
 from trnsim.graph import Graph, Value
-from trnsim.graph.building.build import Build, Unlowered
+from trnsim.graph.building.build import Build
 from trnsim.torch import pytorch
+from trnsim.torch.aten.decomposition import Unlowered
 from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 from trnsim.torch.aten.spec import Spec, spec_of
 from trnsim.torch.dispatch.contracts import read_contract

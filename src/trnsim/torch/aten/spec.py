@@ -10,7 +10,8 @@ from torch import Tensor
 
 from trnsim.device.call_time import TensorSpec
 from trnsim.graph import TensorType, Value
-from trnsim.graph.building.build import Build, Unlowered
+from trnsim.graph.building.build import Build
+from trnsim.torch.aten.decomposition import Unlowered
 
 STORED: Final = {
     torch.float32: "float32",

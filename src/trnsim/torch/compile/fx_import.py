@@ -17,8 +17,9 @@ from torch import Tensor, fx
 from trnsim.compiler.ncc.calls import Call
 from trnsim.device.kernel_call import KernelCall
 from trnsim.graph import Graph, Value
-from trnsim.graph.building.build import Build, ReplicaGroups, Unlowered
+from trnsim.graph.building.build import Build, ReplicaGroups
 from trnsim.graph.ops.calls import CustomCall
+from trnsim.torch.aten.decomposition import Unlowered
 from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 from trnsim.torch.aten.operator_call import plain_name, tensors_in, values_in
 from trnsim.torch.aten.spec import Spec, spec_of

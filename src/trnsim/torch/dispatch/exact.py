@@ -16,8 +16,8 @@ from torch import Tensor
 
 from trnsim.device.device_core import target
 from trnsim.device.numerics import mode
-from trnsim.graph.building.build import Unlowered
 from trnsim.lower import evaluate
+from trnsim.torch.aten.decomposition import Unlowered
 from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 from trnsim.torch.aten.operator_call import (
     NO_LOWERING,

@@ -1,7 +1,8 @@
 import pytest
 
 from trnsim.graph import TensorType
-from trnsim.graph.building.build import Build, Unlowered
+from trnsim.graph.building.build import Build
+from trnsim.torch.aten.decomposition import Unlowered
 from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 
 GROUPS = {"tp": ((0, 1), (2, 3))}

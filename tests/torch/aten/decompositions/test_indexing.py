@@ -2,7 +2,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.graph.building.build import Build, Unlowered
+from trnsim.graph.building.build import Build
+from trnsim.torch.aten.decomposition import Unlowered
 from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 
 aten = torch.ops.aten

@@ -1,12 +1,11 @@
 """Operators of ATen as operations of the graph, one file for each family.
 
-A decomposition takes a `Build` and the operator's arguments, tensors as values of the graph, and
-gives the value or values that the operator returns. None of them calls PyTorch.
+None of them calls PyTorch.
 """
 
 from __future__ import annotations
 
-from trnsim.graph.building.build import Decomposition
+from trnsim.torch.aten.decomposition import Decomposition
 from trnsim.torch.aten.decompositions import (
     activations,
     attention,

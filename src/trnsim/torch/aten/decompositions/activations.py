@@ -6,7 +6,8 @@ import math
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Decomposition, number_in
+from trnsim.graph.building.build import Build, number_in
+from trnsim.torch.aten.decomposition import Decomposition
 from trnsim.torch.aten.decompositions.comparisons import clamp
 
 

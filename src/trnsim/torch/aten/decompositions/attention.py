@@ -9,9 +9,10 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build
 from trnsim.graph.ops.contraction import Attention, AttentionBackward
 from trnsim.graph.types import BOOL
+from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 
 def _options(query: Value, dropout: float, scale: float | None, *, is_causal: bool) -> Any:

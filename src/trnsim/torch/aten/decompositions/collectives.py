@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build
 from trnsim.graph.ops.collectives import AllGather, AllReduce, AllToAll, ReduceScatter
+from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 _BODIES: Final = {"sum": "add", "product": "multiply", "min": "minimum", "max": "maximum"}
 """PyTorch's names of reductions, and StableHLO's; an average is a sum that is divided."""

@@ -7,8 +7,9 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Decomposition, Operand, number_in
+from trnsim.graph.building.build import Build, Operand, number_in
 from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES
+from trnsim.torch.aten.decomposition import Decomposition
 
 _DIRECTIONS: Final = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
 _SHORT: Final = tuple(dtype for dtype in INTEGERS if ITEM_BYTES[dtype] < ITEM_BYTES["int32"])

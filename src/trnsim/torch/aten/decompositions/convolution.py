@@ -11,10 +11,11 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Decomposition
+from trnsim.graph.building.build import Build
 from trnsim.graph.building.convolution import batch_first, joined, of_weight
 from trnsim.graph.building.windows import Sizes, Windows
 from trnsim.graph.ops.contraction import Convolution
+from trnsim.torch.aten.decomposition import Decomposition
 from trnsim.torch.aten.decompositions.windows import spread
 
 

@@ -6,8 +6,9 @@ from math import inf
 from typing import Final
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Decomposition
+from trnsim.graph.building.build import Build
 from trnsim.graph.building.indexing import moved
+from trnsim.torch.aten.decomposition import Decomposition
 
 
 def _norm(b: Build, apart: Value, p: float) -> Value:

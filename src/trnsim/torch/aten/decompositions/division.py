@@ -6,8 +6,9 @@ import math
 from typing import Final
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Decomposition, Operand
+from trnsim.graph.building.build import Build, Operand
 from trnsim.graph.types import INTEGERS
+from trnsim.torch.aten.decomposition import Decomposition
 from trnsim.torch.aten.decompositions.elementwise import LARGEST, as_number, binary, counted
 
 

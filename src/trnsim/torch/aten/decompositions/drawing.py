@@ -9,7 +9,8 @@ import math
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Decomposition, Operand
+from trnsim.graph.building.build import Build, Operand
+from trnsim.torch.aten.decomposition import Decomposition
 
 
 def native_dropout(b: Build, x: Value, p: float, train: bool | None = True) -> tuple[Value, ...]:

@@ -8,9 +8,10 @@ from typing import Any, Final
 import ml_dtypes
 
 from trnsim.graph import OPERATIONS, Value
-from trnsim.graph.building.build import Build, Decomposition, Operand
+from trnsim.graph.building.build import Build, Operand
 from trnsim.graph.building.functions import FUNCTIONS, atan2, has_minus
 from trnsim.graph.types import BOOL, ELEMENT_TYPES
+from trnsim.torch.aten.decomposition import Decomposition
 
 _UNARY: Final = {
     "abs": "abs",

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
-from trnsim.graph.building.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build
+from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 _ROWS: Final = 128  # partitions of the Tensor Engine's result
 

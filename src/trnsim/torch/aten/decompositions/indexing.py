@@ -11,9 +11,10 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
-from trnsim.graph.building.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build
 from trnsim.graph.building.indexing import along_rows, linear, moved, places_in
 from trnsim.graph.types import dense
+from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 Indices = Sequence[Value | None]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build
 from trnsim.graph.building.indexing import moved
+from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 _NONE, _MEAN = 0, 1  # torch.nn._reduction.get_enum
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
-from trnsim.graph.building.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build
 from trnsim.graph.ops.layout import Concatenate, Reinterpret
+from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 
 def copied(b: Build, x: Value, *_: Any, **__: Any) -> Value:

@@ -7,7 +7,8 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build
+from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 
 def _last(b: Build, x: Value, dim: int) -> tuple[Value, list[int]]:

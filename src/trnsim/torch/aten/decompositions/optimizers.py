@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build
+from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 from trnsim.torch.aten.decompositions import comparisons, division, elementwise, reductions
 
 Many = Sequence[Value]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from trnsim.graph import TensorType, Value
-from trnsim.graph.building.build import Build, Decomposition
+from trnsim.graph.building.build import Build
 from trnsim.graph.building.triangular import solve_triangular
+from trnsim.torch.aten.decomposition import Decomposition
 
 
 def mm(b: Build, x: Value, y: Value) -> Value:

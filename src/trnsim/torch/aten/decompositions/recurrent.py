@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from trnsim.graph import TensorType, Value
-from trnsim.graph.building.build import Build, Decomposition
+from trnsim.graph.building.build import Build
+from trnsim.torch.aten.decomposition import Decomposition
 
 
 def _parts(b: Build, x: Value, count: int) -> list[Value]:

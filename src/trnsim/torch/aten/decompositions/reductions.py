@@ -8,8 +8,9 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build
 from trnsim.graph.building.indexing import moved
+from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 Dims = int | Sequence[int] | None
 

@@ -12,9 +12,10 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Decomposition
+from trnsim.graph.building.build import Build
 from trnsim.graph.building.indexing import moved
 from trnsim.graph.building.windows import Sizes, Windows
+from trnsim.torch.aten.decomposition import Decomposition
 from trnsim.torch.aten.decompositions.windows import spread
 
 Matrix = Callable[[Build, int, int, int], Value]

@@ -8,7 +8,8 @@ from math import prod
 from typing import Final
 
 from trnsim.graph import TensorType, Value
-from trnsim.graph.building.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build
+from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 _BILINEAR, _NEAREST = 0, 1  # torch.nn.functional.grid_sample, mode
 _ZEROS, _BORDER = 0, 1  # padding_mode

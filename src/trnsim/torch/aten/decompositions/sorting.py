@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Decomposition, Operand, Unlowered
+from trnsim.graph.building.build import Build, Operand
 from trnsim.graph.building.indexing import along_rows, moved
+from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 from trnsim.torch.aten.decompositions.comparisons import compare
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Decomposition, Operand
+from trnsim.graph.building.build import Build, Operand
+from trnsim.torch.aten.decomposition import Decomposition
 from trnsim.torch.aten.decompositions.elementwise import xlogy
 
 _NEAR: Final = (

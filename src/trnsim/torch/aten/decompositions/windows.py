@@ -6,8 +6,9 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
-from trnsim.graph.building.build import Build, Decomposition, Unlowered
+from trnsim.graph.building.build import Build
 from trnsim.graph.building.windows import Sizes, Windows
+from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 _LOWEST: Final = {"float32": -3.4028235e38, "bfloat16": -3.3895314e38, "float16": -65504.0}
 """The last finite number of a format: beyond it an infinity would stand in the padding."""
