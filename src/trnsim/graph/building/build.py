@@ -92,6 +92,18 @@ class Build:
         wanted = self.results[place]
         return self.convert(self.spread(value, wanted.shape), wanted.dtype)
 
+    def shaped(self, value: Value, place: int = 0) -> Value:
+        """The elements of `value` in the dtype and shape of what the operator returns."""
+        wanted = self.results[place]
+        return self.convert(self.graph.reshape(value, wanted.shape), wanted.dtype)
+
+    def sliced(self, value: Value, dim: int, start: int, count: int, step: int = 1) -> Value:
+        """`count` elements of one dimension from `start`, every `step`-th one."""
+        rank, shape = len(value.shape), list(value.shape)
+        starts, steps = [0] * rank, [1] * rank
+        shape[dim], starts[dim], steps[dim] = count, start, step
+        return self.graph.slice(value, starts, shape, steps)
+
     def filled(self, number: float, wanted: TensorType) -> Value:
         """A tensor of one number."""
         return self.graph.constant(number_in(number, wanted.dtype), wanted)
@@ -123,8 +135,7 @@ class Build:
         before, gone, after = shape[:first], prod(shape[first : last + 1]), shape[last + 1 :]
         if after and gone <= _FEW:
             table = self.graph.reshape(value, (*before, gone, *after))
-            starts = [(0,) * first + (number,) + (0,) * len(after) for number in range(gone)]
-            slices = [self.graph.slice(table, start, (*before, 1, *after)) for start in starts]
+            slices = [self.sliced(table, first, number, 1) for number in range(gone)]
             wide = [self.convert(part, "float32") for part in slices]
             total = self.convert(reduce(partial(self.ew, op), wide), value.dtype)
             return self.graph.reshape(total, (*before, *after))

@@ -53,7 +53,7 @@ def _channel_by_channel(b: Build, taps: Sequence[Value], weight: Value) -> Value
     numbers = b.graph.transpose(numbers, (1, 0))
     terms: list[Value] = []
     for number, tap in enumerate(taps):
-        row = b.graph.slice(numbers, (number, 0), (1, weight.shape[0]))
+        row = b.sliced(numbers, 0, number, 1)
         one = b.graph.reshape(row, (weight.shape[0],))
         wide = b.graph.broadcast_in_dim(one, tap.shape, (1,))
         terms.append(b.ew("multiply", tap, wide, dtype="float32"))

@@ -15,8 +15,10 @@ _ROW_BYTES: Final = 64 * 1024
 
 
 def moved(b: Build, x: Value, dim: int, place: int) -> Value:
-    """`x` with dimension `dim` at `place`, the others in order."""
+    """`x` with dimension `dim` at `place`, the others in order; a number stays as it is."""
     rank = len(x.shape)
+    if not rank:
+        return x
     order = [d for d in range(rank) if d != dim % rank]
     order.insert(place % rank, dim % rank)
     return b.graph.transpose(x, order)

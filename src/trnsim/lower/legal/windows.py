@@ -52,7 +52,7 @@ def _along(
         return b.reduce(op, x, [dim], is_kept=True)
 
     def taken(value: Value, first: int) -> Value:
-        return _every(b, value, dim, first, count, stride)
+        return b.sliced(value, dim, first, count, stride)
 
     if length <= _FEW:
         taps = [taken(x, place * dilation) for place in range(length)]
@@ -62,14 +62,6 @@ def _along(
     halves = _along(b, op, x, dim, (half, 1, dilation), (count - 1) * stride + further + 1)
     found = b.ew(op, taken(halves, 0), taken(halves, further))
     return b.ew(op, found, taken(x, (length - 1) * dilation)) if length % 2 else found
-
-
-def _every(b: Build, x: Value, dim: int, first: int, count: int, stride: int) -> Value:
-    """`count` elements along a dimension, every so many."""
-    starts = [first if d == dim else 0 for d in range(len(x.shape))]
-    shape = [count if d == dim else n for d, n in enumerate(x.shape)]
-    steps = [stride if d == dim else 1 for d in range(len(x.shape))]
-    return b.graph.slice(x, starts, shape, steps)
 
 
 @legal(SelectAndScatter)

@@ -48,7 +48,12 @@ def silu_backward(b: Build, grad: Value, x: Value) -> Value:
 
 def tanh_backward(b: Build, grad: Value, y: Value) -> Value:
     """``grad * (1 - y * y)``."""
-    return b.result(b.ew("multiply", grad, b.ew("subtract", 1.0, b.ew("square", y))))
+    return b.result(through_tanh(b, grad, y))
+
+
+def through_tanh(b: Build, grad: Value, y: Value) -> Value:
+    """The gradient before a tanh that gave y."""
+    return b.ew("multiply", grad, b.ew("subtract", 1.0, b.ew("square", y)))
 
 
 def sigmoid_backward(b: Build, grad: Value, y: Value) -> Value:
@@ -200,13 +205,8 @@ def mish_backward(b: Build, grad: Value, x: Value) -> Value:
 
 
 def _halves(b: Build, x: Value, dim: int) -> tuple[Value, Value]:
-    dim %= len(x.shape)
-    shape = [n // 2 if d == dim else n for d, n in enumerate(x.shape)]
-    first, second = (
-        b.graph.slice(x, [at if d == dim else 0 for d in range(len(shape))], shape)
-        for at in (0, shape[dim])
-    )
-    return first, second
+    half = x.shape[dim] // 2
+    return b.sliced(x, dim, 0, half), b.sliced(x, dim, half, half)
 
 
 def glu(b: Build, x: Value, dim: int = -1) -> Value:

@@ -16,7 +16,7 @@ from trnsim.graph.building.convolution import batch_first, joined, of_weight
 from trnsim.graph.building.windows import Sizes, Windows
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.torch.aten.decomposition import Decomposition
-from trnsim.torch.aten.decompositions.windows import spread
+from trnsim.torch.aten.decompositions.windows import windows_of
 
 
 def _channels_first(b: Build, x: Value, groups: int) -> Value:
@@ -106,14 +106,6 @@ def _to_weight(
     return b.convert(b.graph.reshape(found, weight.shape), weight.dtype)
 
 
-def _windows(weight: Value, stride: Sizes, padding: Sizes, dilation: Sizes) -> Windows:
-    kernel = weight.shape[2:]
-    rank = len(kernel)
-    return Windows(
-        tuple(kernel), spread(stride, rank), spread(padding, rank), spread(dilation, rank)
-    )
-
-
 def convolution(
     b: Build,
     x: Value,
@@ -128,7 +120,7 @@ def convolution(
 ) -> Value:
     """The weight times the columns, plus the bias of each channel."""
     del output_padding  # the shape of the result says it
-    windows = _windows(weight, stride, padding, dilation)
+    windows = windows_of(len(weight.shape) - 2, weight.shape[2:], stride, padding, dilation)
     whole, lengths = _with_batch(b, x, windows), b.results[0].shape[-windows.rank :]
     if transposed:
         found = _backward(b, whole, weight, windows, groups, lengths)
@@ -136,7 +128,7 @@ def convolution(
         found = _forward(b, whole, weight, windows, groups, lengths)
     if bias is not None:
         found = b.ew("add", found, b.graph.broadcast_in_dim(bias, found.shape, (1,)))
-    return b.convert(b.graph.reshape(found, b.results[0].shape), b.results[0].dtype)
+    return b.shaped(found)
 
 
 def _with_batch(b: Build, x: Value, windows: Windows) -> Value:
@@ -159,7 +151,7 @@ def convolution_backward(
 ) -> tuple[Value | None, ...]:
     """Gradients of the input, the weight and the bias."""
     del bias_sizes, output_padding
-    windows = _windows(weight, stride, padding, dilation)
+    windows = windows_of(len(weight.shape) - 2, weight.shape[2:], stride, padding, dilation)
     found: list[Value | None] = [None, None, None]
     if mask[0]:
         back = (

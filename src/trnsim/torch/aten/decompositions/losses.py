@@ -41,7 +41,7 @@ def nll_loss(
     picked = b.ew("negate", b.graph.reduce("add", b.ew("multiply", rows, chosen), last))
     weights = b.graph.reduce("add", chosen, last)
     if reduction == _NONE:
-        return b.result(b.graph.reshape(picked, b.results[0].shape)), b.filled(0, b.results[1])
+        return b.shaped(picked), b.filled(0, b.results[1])
     whole = range(len(picked.shape))
     counted = b.reduce("add", weights, whole)
     total = b.reduce("add", picked, whole)

@@ -85,15 +85,10 @@ def unfold_backward(
     b: Build, grad: Value, shape: Sequence[int], dim: int, size: int, step: int
 ) -> Value:
     """Windows [*, count, *, size] added to where they came from, an element of each at a time."""
-    dim %= len(shape)
-    spread = (grad.shape[dim] - 1) * step + 1
     terms: list[Value] = []
     for place in range(size):
-        start = (*(0 for _ in shape), place)
-        one = b.graph.reshape(b.graph.slice(grad, start, (*grad.shape[:-1], 1)), grad.shape[:-1])
-        low, high, between = ([0] * len(shape) for _ in range(3))
-        low[dim], high[dim], between[dim] = place, shape[dim] - place - spread, step - 1
-        terms.append(b.graph.pad(one, low, high, between))
+        one = b.graph.reshape(b.sliced(grad, -1, place, 1), grad.shape[:-1])
+        terms.append(slice_backward(b, one, shape, dim, place, None, step))
     return b.result(b.total(terms))
 
 
@@ -162,23 +157,13 @@ def slice_(
     del end
     dim %= len(x.shape)
     first = (start or 0) + (x.shape[dim] if (start or 0) < 0 else 0)
-    return _cut(b, x, dim, min(first, x.shape[dim]), step, b.results[0])
-
-
-def _cut(b: Build, x: Value, dim: int, start: int, step: int, result: TensorType) -> Value:
-    if result.shape == x.shape:
-        return x
-    starts = tuple(start if d == dim else 0 for d in range(len(x.shape)))
-    strides = tuple(step if d == dim else 1 for d in range(len(x.shape)))
-    return b.graph.slice(x, starts, result.shape, strides)
+    return b.sliced(x, dim, min(first, x.shape[dim]), b.results[0].shape[dim], step)
 
 
 def select(b: Build, x: Value, dim: int, place: int) -> Value:
     """One place along `dim`, which goes away."""
     dim %= len(x.shape)
-    shape = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
-    cut = _cut(b, x, dim, place % x.shape[dim], 1, TensorType(shape, x.dtype))
-    return b.graph.reshape(cut, b.results[0].shape)
+    return b.graph.reshape(b.sliced(x, dim, place % x.shape[dim], 1), b.results[0].shape)
 
 
 def split(b: Build, x: Value, sizes: int | Sequence[int], dim: int = 0) -> tuple[Value, ...]:
@@ -187,19 +172,12 @@ def split(b: Build, x: Value, sizes: int | Sequence[int], dim: int = 0) -> tuple
     dim, place = dim % len(x.shape), 0
     found: list[Value] = []
     for wanted in b.results:
-        found.append(_cut(b, x, dim, place, 1, TensorType(wanted.shape, x.dtype)))
+        found.append(b.sliced(x, dim, place, wanted.shape[dim]))
         place += wanted.shape[dim]
     return tuple(found)
 
 
 def slice_backward(
-    b: Build, grad: Value, sizes: Sequence[int], dim: int, start: int, end: int, step: int
-) -> Value:
-    """The gradient in its places, zeros around and between them."""
-    return _in_place(b, grad, sizes, dim, start, end, step)
-
-
-def _in_place(
     b: Build, x: Value, sizes: Sequence[int], dim: int, start: int | None, end: Any, step: int
 ) -> Value:
     """`x` at the places of a slice of zeros."""
@@ -224,8 +202,11 @@ def slice_scatter(
     """X with a slice of it replaced."""
     if not part.type.elements:
         return b.ew("convert", x)
-    held = _in_place(b, b.filled(1, TensorType(part.shape, "bool")), x.shape, dim, start, end, step)
-    placed = _in_place(b, b.convert(part, x.dtype), x.shape, dim, start, end, step)
+    ones = b.filled(1, TensorType(part.shape, "bool"))
+    held, placed = (
+        slice_backward(b, one, x.shape, dim, start, end, step)
+        for one in (ones, b.convert(part, x.dtype))
+    )
     return b.result(b.ew("select", held, placed, x, dtype=x.dtype))
 
 
@@ -242,7 +223,7 @@ def select_backward(b: Build, grad: Value, sizes: Sequence[int], dim: int, place
     dim %= len(sizes)
     wide = b.graph.reshape(grad, (*grad.shape[:dim], 1, *grad.shape[dim:]))
     start = place % sizes[dim]
-    return _in_place(b, wide, sizes, dim, start, start + 1, 1)
+    return slice_backward(b, wide, sizes, dim, start, start + 1, 1)
 
 
 def roll(b: Build, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) -> Value:
@@ -255,10 +236,7 @@ def roll(b: Build, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) ->
         if not length or not shift % length:
             continue
         cut = length - shift % length
-        parts = [
-            _cut(b, x, at, start, 1, TensorType((*x.shape[:at], n, *x.shape[at + 1 :]), x.dtype))
-            for start, n in ((cut, length - cut), (0, cut))
-        ]
+        parts = [b.sliced(x, at, cut, length - cut), b.sliced(x, at, 0, cut)]
         x = b.graph.concatenate(parts, at)
     return b.graph.reshape(x, shape)
 

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from math import prod
 from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build
+from trnsim.graph.building.indexing import moved
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
-
-
-def _last(b: Build, x: Value, dim: int) -> tuple[Value, list[int]]:
-    """`x` with `dim` last, and the order that brought it there."""
-    rank = len(x.shape)
-    order = [d for d in range(rank) if d != dim % max(rank, 1)] + ([dim % rank] if rank else [])
-    return b.graph.transpose(x, order), order
-
-
-def _back(b: Build, x: Value, order: list[int]) -> Value:
-    return b.graph.transpose(x, [order.index(d) for d in range(len(order))])
 
 
 def _by_row(b: Build, op: str, x: Value) -> Value:
@@ -33,9 +24,9 @@ def _by_row(b: Build, op: str, x: Value) -> Value:
 def softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Value:
     """``exp(x - max) / sum``."""
     del half_to_float
-    rows, order = _last(b, x, dim)
+    rows = moved(b, x, dim, -1)
     powers = b.ew("exponential", b.ew("subtract", rows, _by_row(b, "maximum", rows)))
-    return b.result(_back(b, b.ew("divide", powers, _by_row(b, "add", powers)), order))
+    return b.result(moved(b, b.ew("divide", powers, _by_row(b, "add", powers)), -1, dim))
 
 
 def safe_softmax(b: Build, x: Value, dim: int, dtype: Any = None) -> Value:
@@ -47,26 +38,26 @@ def safe_softmax(b: Build, x: Value, dim: int, dtype: Any = None) -> Value:
 def log_softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Value:
     """``x - max - log(sum of exp(x - max))``."""
     del half_to_float
-    rows, order = _last(b, x, dim)
+    rows = moved(b, x, dim, -1)
     apart = b.ew("subtract", rows, _by_row(b, "maximum", rows))
     total = _by_row(b, "add", b.ew("exponential", apart))
-    return b.result(_back(b, b.ew("subtract", apart, b.ew("log", total)), order))
+    return b.result(moved(b, b.ew("subtract", apart, b.ew("log", total)), -1, dim))
 
 
 def softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = None) -> Value:
     """``y * (grad - sum(grad * y))``."""
     del dtype
-    (grads, order), (ys, _) = _last(b, grad, dim), _last(b, y, dim)
+    grads, ys = (moved(b, side, dim, -1) for side in (grad, y))
     total = _by_row(b, "add", b.ew("multiply", grads, ys))
-    return b.result(_back(b, b.ew("multiply", ys, b.ew("subtract", grads, total)), order))
+    return b.result(moved(b, b.ew("multiply", ys, b.ew("subtract", grads, total)), -1, dim))
 
 
 def log_softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = None) -> Value:
     """``grad - exp(y) * sum(grad)``."""
     del dtype
-    (grads, order), (ys, _) = _last(b, grad, dim), _last(b, y, dim)
+    grads, ys = (moved(b, side, dim, -1) for side in (grad, y))
     share = b.ew("multiply", b.ew("exponential", ys), _by_row(b, "add", grads))
-    return b.result(_back(b, b.ew("subtract", grads, share), order))
+    return b.result(moved(b, b.ew("subtract", grads, share), -1, dim))
 
 
 def _rows(b: Build, x: Value, shape: Sequence[int]) -> Value:
@@ -87,12 +78,12 @@ def layer_norm(
     variance = b.ew("add", b.ew("multiply", squares, 1 / columns), float(eps))
     rstd = b.ew("rsqrt", variance)
     y = b.ew("multiply", apart, b.graph.broadcast_in_dim(rstd, rows.shape, (0,)))
-    y = _affine(b, y, weight, bias)
-    moments = [
-        b.convert(b.graph.reshape(part, wanted.shape), wanted.dtype)
-        for part, wanted in zip((mean, rstd), b.results[1:], strict=False)
-    ]
-    return b.convert(b.graph.reshape(y, x.shape), b.results[0].dtype), *moments
+    return _kept(b, _affine(b, y, weight, bias), mean, rstd)
+
+
+def _kept(b: Build, *parts: Value) -> tuple[Value, ...]:
+    """As many of the parts as the operator returns."""
+    return tuple(b.shaped(part, place) for place, part in enumerate(parts[: len(b.results)]))
 
 
 def _affine(b: Build, y: Value, weight: Value | None, bias: Value | None) -> Value:
@@ -126,16 +117,10 @@ def layer_norm_backward(
     second = b.ew("multiply", _by_row(b, "add", b.ew("multiply", inner, hat)), 1 / columns)
     to_input = b.ew("subtract", b.ew("subtract", inner, first), b.ew("multiply", hat, second))
     to_input = b.ew("multiply", to_input, rstds)
-    found: list[Value | None] = [None, None, None]
-    if mask[0]:
-        found[0] = b.convert(b.graph.reshape(to_input, x.shape), grad.dtype)
-    if mask[1] and weight is not None:
-        total = b.graph.reduce("add", b.ew("multiply", grads, hat, dtype="float32"), (0,))
-        found[1] = b.convert(b.graph.reshape(total, weight.shape), weight.dtype)
-    if mask[2] and bias is not None:
-        total = b.graph.reduce("add", grads, (0,))
-        found[2] = b.convert(b.graph.reshape(total, bias.shape), bias.dtype)
-    return tuple(found)
+    to_weight = b.graph.reduce("add", b.ew("multiply", grads, hat, dtype="float32"), (0,))
+    to_bias = b.graph.reduce("add", grads, (0,))
+    asked = [mask[0], mask[1] and weight is not None, mask[2] and bias is not None]
+    return _asked(b, (to_input, to_weight, to_bias), asked)
 
 
 def rms_norm(
@@ -147,9 +132,7 @@ def rms_norm(
     smallest = _EPSILON if eps is None else float(eps)
     rstd = b.ew("rsqrt", b.ew("add", b.ew("multiply", squares, 1 / rows.shape[1]), smallest))
     y = b.ew("multiply", rows, b.graph.broadcast_in_dim(rstd, rows.shape, (0,)))
-    y = b.graph.reshape(_affine(b, y, weight, None), x.shape)
-    moments = [b.graph.reshape(rstd, wanted.shape) for wanted in b.results[1:]]
-    return b.convert(y, b.results[0].dtype), *moments
+    return _kept(b, _affine(b, y, weight, None), rstd)
 
 
 _EPSILON: Final = 1.1920929e-07  # torch.nn.functional.rms_norm: torch.finfo(float32).eps
@@ -191,11 +174,7 @@ def group_norm(
         shift = b.ew("add", shift, _of_channel(b, bias, shift), dtype="float32")
     y = b.ew("multiply", wide, b.graph.broadcast_in_dim(scale, wide.shape, (0, 1)))
     y = b.ew("add", y, b.graph.broadcast_in_dim(shift, wide.shape, (0, 1)))
-    moments = (of_group, b.ew("rsqrt", b.ew("add", spread, float(eps))))
-    return b.convert(b.graph.reshape(y, x.shape), b.results[0].dtype), *(
-        b.convert(b.graph.reshape(part, wanted.shape), wanted.dtype)
-        for part, wanted in zip(moments, b.results[1:], strict=False)
-    )
+    return _kept(b, y, of_group, b.ew("rsqrt", b.ew("add", spread, float(eps))))
 
 
 def batch_norm(
@@ -308,9 +287,9 @@ def batch_norm_backward(
 
 def _asked(b: Build, parts: Sequence[Value], mask: Sequence[bool]) -> tuple[Value | None, ...]:
     """The gradients that are asked for, in the dtypes that PyTorch returns."""
-    wanted = iter(b.results)
+    place = count()
     return tuple(
-        b.convert(b.graph.reshape(part, (to := next(wanted)).shape), to.dtype) if asked else None
+        b.shaped(part, next(place)) if asked else None
         for part, asked in zip(parts, mask, strict=True)
     )
 

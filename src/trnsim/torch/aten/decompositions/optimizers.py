@@ -9,7 +9,13 @@ from typing import Any, Final
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
-from trnsim.torch.aten.decompositions import comparisons, division, elementwise, reductions
+from trnsim.torch.aten.decompositions import (
+    comparisons,
+    division,
+    elementwise,
+    movement,
+    reductions,
+)
 
 Many = Sequence[Value]
 
@@ -32,11 +38,6 @@ def _for_each(decompose: Decomposition) -> Decomposition:
 
 def _at(value: Any, place: int) -> Any:
     return value[place] if isinstance(value, list | tuple) else value
-
-
-def zero(b: Build, x: Value) -> Value:
-    """Zeros in the place of x."""
-    return b.filled(0, x.type)
 
 
 def adam(
@@ -202,14 +203,17 @@ def adagrad(
 
 
 _EACH: Final = """abs add sub mul div neg exp log sqrt rsqrt reciprocal sigmoid tanh sign maximum
-minimum clamp_min clamp_max pow lerp addcmul addcdiv floor ceil expm1 log1p erf sin cos tan"""
+minimum clamp_min clamp_max pow lerp addcmul addcdiv floor ceil expm1 log1p erf sin cos tan norm
+zero"""
 
-_OF_ONE: Final = elementwise.DECOMPOSITIONS | comparisons.DECOMPOSITIONS | division.DECOMPOSITIONS
+_OF_ONE: Final = {
+    name: build
+    for family in (elementwise, comparisons, division, reductions, movement)
+    for name, build in family.DECOMPOSITIONS.items()
+}
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     **{f"_foreach_{name}": _for_each(_OF_ONE[name]) for name in _EACH.split()},
-    "_foreach_norm": _for_each(reductions.norm),
-    "_foreach_zero": _for_each(zero),
     "_fused_adamw": partial(adam, is_decoupled=True),
     "_fused_adam": partial(adam, is_decoupled=False),
     "_fused_sgd": sgd,

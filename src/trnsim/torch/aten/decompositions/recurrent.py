@@ -11,12 +11,13 @@ from typing import Final
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build
 from trnsim.torch.aten.decomposition import Decomposition
+from trnsim.torch.aten.decompositions.activations import through_tanh
 
 
 def _parts(b: Build, x: Value, count: int) -> list[Value]:
     """`x` [N, count * H] in parts of [N, H], float32."""
-    rows, width = x.shape[0], x.shape[1] // count
-    parts = [b.graph.slice(x, (0, place * width), (rows, width)) for place in range(count)]
+    width = x.shape[1] // count
+    parts = [b.sliced(x, 1, place * width, width) for place in range(count)]
     return [b.convert(part, "float32") for part in parts]
 
 
@@ -36,11 +37,6 @@ def _sloped(b: Build, *factors: Value) -> Value:
     for factor in factors[:-1]:
         found = b.ew("multiply", found, factor)
     return found
-
-
-def _through_tanh(b: Build, grad: Value, y: Value) -> Value:
-    """``grad * (1 - y * y)``."""
-    return b.ew("multiply", grad, b.ew("subtract", 1.0, b.ew("square", y)))
 
 
 def lstm_cell(
@@ -77,7 +73,7 @@ def lstm_cell_backward(
     cell = b.ew("tanh", b.convert(cy, "float32"))
     zero = b.filled(0.0, TensorType(cx.shape, "float32"))
     to_hidden = zero if grad_hy is None else b.convert(grad_hy, "float32")
-    to_cell = _through_tanh(b, b.ew("multiply", to_hidden, o), cell)
+    to_cell = through_tanh(b, b.ew("multiply", to_hidden, o), cell)
     if grad_cy is not None:
         to_cell = b.ew("add", to_cell, b.convert(grad_cy, "float32"))
     grads = _joined(
@@ -85,7 +81,7 @@ def lstm_cell_backward(
         (
             _sloped(b, to_cell, g, i),
             _sloped(b, to_cell, b.convert(cx, "float32"), f),
-            _through_tanh(b, b.ew("multiply", to_cell, i), g),
+            through_tanh(b, b.ew("multiply", to_cell, i), g),
             _sloped(b, to_hidden, cell, o),
         ),
     )
@@ -120,7 +116,7 @@ def gru_cell_backward(
     r, z, n, before, hidden_n = _parts(b, workspace, 5)
     grad = b.convert(grad_hy, "float32")
     to_z = _sloped(b, grad, b.ew("subtract", before, n), z)
-    to_n = _through_tanh(b, b.ew("multiply", grad, b.ew("subtract", 1.0, z)), n)
+    to_n = through_tanh(b, b.ew("multiply", grad, b.ew("subtract", 1.0, z)), n)
     to_r = _sloped(b, to_n, hidden_n, r)
     to_input = _joined(b, (to_r, to_z, to_n))
     to_hidden = _joined(b, (to_r, to_z, b.ew("multiply", to_n, r)))

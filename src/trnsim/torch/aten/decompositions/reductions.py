@@ -30,10 +30,7 @@ def _reduction(op: str) -> Decomposition:
         if len(b.results) > 1:
             place = _place(b, op, x, dim if isinstance(dim, int) else 0)
             best = b.reduce(op, x, _all(x, dim))
-            return tuple(
-                b.convert(b.graph.reshape(part, wanted.shape), wanted.dtype)
-                for part, wanted in zip((best, place), b.results, strict=True)
-            )
+            return b.shaped(best), b.shaped(place, 1)
         return b.result(b.reduce(op, b.convert(x, _summed(x)), _all(x, dim), is_kept=keepdim))
 
     return build
@@ -61,19 +58,22 @@ def variance(b: Build, x: Value, dims: list[int], correction: float) -> Value:
     return b.ew("multiply", total, 1 / freedom if freedom > 0 else math.inf)
 
 
-def var(
-    b: Build,
+def var(b: Build, x: Value, *args: Any, **kwargs: Any) -> Value:
+    """The variance."""
+    return b.shaped(variance(b, x, *_meant(x, *args, **kwargs)))
+
+
+def _meant(
     x: Value,
     dim: Dims = None,
     unbiased: bool = True,
     keepdim: bool = False,
     *,
     correction: float | None = None,
-) -> Value:
-    """The variance; `correction` is subtracted from the count."""
+) -> tuple[list[int], float]:
+    """Over which dimensions a variance is, and what is subtracted from the count."""
     del keepdim
-    found = variance(b, x, _all(x, dim), unbiased if correction is None else correction)
-    return b.convert(b.graph.reshape(found, b.results[0].shape), b.results[0].dtype)
+    return _all(x, dim), unbiased if correction is None else correction
 
 
 def std(b: Build, x: Value, *args: Any, **kwargs: Any) -> Value:
@@ -83,40 +83,47 @@ def std(b: Build, x: Value, *args: Any, **kwargs: Any) -> Value:
 
 def _root(b: Build, x: Value, variance: Value, *args: Any, **kwargs: Any) -> Value:
     """The square root; of infinity or no number, as without freedom, itself."""
-    return b.ew("sqrt", variance) if _freedom(x, *args, **kwargs) > 0 else variance
-
-
-def _freedom(
-    x: Value,
-    dim: Dims = None,
-    unbiased: bool = True,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> float:
-    """How many elements a variance counts, less the correction."""
-    del keepdim
-    return prod(x.shape[d] for d in _all(x, dim)) - (unbiased if correction is None else correction)
+    dims, correction = _meant(x, *args, **kwargs)
+    freedom = prod(x.shape[d] for d in dims) - correction
+    return b.ew("sqrt", variance) if freedom > 0 else variance
 
 
 def norm(
     b: Build, x: Value, p: float | None = 2, dim: Dims = None, keepdim: bool = False, **_: Any
 ) -> Value:
     """The norm of any order; of order 0, how many are not zero."""
-    dims, order = _all(x, dim), 2.0 if p is None else float(p)
+    return b.result(p_norm(b, x, 2.0 if p is None else float(p), _all(x, dim), is_kept=keepdim))
+
+
+def p_norm(
+    b: Build, x: Value, order: float, dims: Sequence[int], *, is_kept: bool = False
+) -> Value:
+    """The norm over dimensions."""
     if order == 2:  # noqa: PLR2004  the Euclidean norm
-        total = b.reduce("add", b.ew("square", x), dims, is_kept=keepdim)
-        return b.result(b.ew("sqrt", total))
-    if order == 1:
-        return b.result(b.reduce("add", b.ew("abs", x), dims, is_kept=keepdim))
-    if abs(order) == float("inf"):
-        extreme = "maximum" if order > 0 else "minimum"
-        return b.result(b.reduce(extreme, b.ew("abs", x), dims, is_kept=keepdim))
+        return b.ew("sqrt", b.reduce("add", b.ew("square", x), dims, is_kept=is_kept))
     if order == 0:
-        differs = b.ew("compare", x, 0.0, dtype="float32", direction="NE")
-        return b.result(b.reduce("add", differs, dims, is_kept=keepdim))
-    total = b.reduce("add", b.ew("power", b.ew("abs", x), order), dims, is_kept=keepdim)
-    return b.result(b.ew("power", total, 1 / order))
+        return b.reduce("add", _differing(b, x), dims, is_kept=is_kept)
+    size = b.ew("abs", x)
+    if order == 1:
+        return b.reduce("add", size, dims, is_kept=is_kept)
+    if math.isinf(order):
+        return b.reduce("maximum" if order > 0 else "minimum", size, dims, is_kept=is_kept)
+    total = b.reduce("add", b.ew("power", size, order), dims, is_kept=is_kept)
+    return b.ew("power", total, 1 / order)
+
+
+def _differing(b: Build, x: Value) -> Value:
+    """1 where an element is not zero, else 0."""
+    return b.ew("compare", x, 0.0, dtype="float32", direction="NE")
+
+
+def _of_differing(op: str) -> Decomposition:
+    """any, all, count_nonzero: a reduction of which elements are not zero."""
+
+    def build(b: Build, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+        return b.result(b.reduce(op, _differing(b, x), _all(x, dim), is_kept=keepdim))
+
+    return build
 
 
 def logsumexp(b: Build, x: Value, dim: Dims, keepdim: bool = False) -> Value:
@@ -126,7 +133,7 @@ def logsumexp(b: Build, x: Value, dim: Dims, keepdim: bool = False) -> Value:
     total = b.reduce("add", b.ew("exponential", b.ew("subtract", x, largest)), dims, is_kept=True)
     found = b.ew("add", b.ew("log", total), largest)
     del keepdim
-    return b.convert(b.graph.reshape(found, b.results[0].shape), b.results[0].dtype)
+    return b.shaped(found)
 
 
 def _place(b: Build, op: str, x: Value, dim: int) -> Value:
@@ -153,7 +160,7 @@ def _place_of(op: str) -> Decomposition:
         del keepdim
         row = b.graph.reshape(x, (x.type.elements,)) if dim is None else x
         found = _place(b, op, row, dim or 0)
-        return b.convert(b.graph.reshape(found, b.results[0].shape), b.results[0].dtype)
+        return b.shaped(found)
 
     return build
 
@@ -171,15 +178,11 @@ def _running(op: str) -> Decomposition:
 
 def var_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Value]:
     """The variance, and the mean."""
-    wanted = b.results
     first = var(b, x, *args, **kwargs)
-    dims = _all(x, args[0] if args and not isinstance(args[0], bool) else kwargs.get("dim"))
-    b.results = wanted[1:]
+    dims, _ = _meant(x, *args, **kwargs)
     total = b.reduce("add", b.convert(x, "float32"), dims)
     count = max(prod(x.shape[dim] for dim in dims), 1)
-    second = b.graph.reshape(b.ew("multiply", total, 1 / count), wanted[1].shape)
-    b.results = wanted
-    return first, b.convert(second, wanted[1].dtype)
+    return first, b.shaped(b.ew("multiply", total, 1 / count), 1)
 
 
 def std_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Value]:
@@ -203,30 +206,12 @@ def nansum(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any
     return b.result(b.reduce("add", kept, _all(x, dim), is_kept=keepdim))
 
 
-def any_(b: Build, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-    """Whether one element is not zero."""
-    held = b.ew("compare", x, 0.0, dtype="float32", direction="NE")
-    return b.result(b.reduce("maximum", held, _all(x, dim), is_kept=keepdim))
-
-
-def all_(b: Build, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-    """Whether no element is zero."""
-    held = b.ew("compare", x, 0.0, dtype="float32", direction="NE")
-    return b.result(b.reduce("minimum", held, _all(x, dim), is_kept=keepdim))
-
-
 def aminmax(b: Build, x: Value, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest."""
     return tuple(
         b.result(b.reduce(op, x, _all(x, dim), is_kept=keepdim), place)
         for place, op in enumerate(("minimum", "maximum"))
     )
-
-
-def count_nonzero(b: Build, x: Value, dim: Dims = None) -> Value:
-    """How many elements are not zero."""
-    held = b.ew("compare", x, 0.0, dtype="float32", direction="NE")
-    return b.result(b.reduce("add", held, _all(x, dim)))
 
 
 def histc(b: Build, x: Value, bins: int = 100, lowest: float = 0, highest: float = 0) -> Value:
@@ -258,15 +243,15 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "logsumexp": logsumexp,
     "argmax": _place_of("maximum"),
     "argmin": _place_of("minimum"),
-    "any": any_,
+    "any": _of_differing("maximum"),
     "cumsum": _running("add"),
     "cumprod": _running("multiply"),
     "var_mean": var_mean,
     "std_mean": std_mean,
     "trace": trace,
     "nansum": nansum,
-    "all": all_,
+    "all": _of_differing("minimum"),
     "aminmax": aminmax,
-    "count_nonzero": count_nonzero,
+    "count_nonzero": _of_differing("add"),
     "histc": histc,
 }

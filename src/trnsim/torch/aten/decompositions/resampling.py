@@ -16,7 +16,7 @@ from trnsim.graph.building.build import Build
 from trnsim.graph.building.indexing import moved
 from trnsim.graph.building.windows import Sizes, Windows
 from trnsim.torch.aten.decomposition import Decomposition
-from trnsim.torch.aten.decompositions.windows import spread
+from trnsim.torch.aten.decompositions.windows import windows_of
 
 Matrix = Callable[[Build, int, int, int], Value]
 """Of a build, the dimension among those resampled, its length before and after: [before, after]."""
@@ -89,15 +89,13 @@ def _adaptive(b: Build, dim: int, before: int, after: int) -> Value:
     return _window(b, rows, start, end, b.ew("subtract", end, start))
 
 
-def _average(
-    kernel: Sizes, stride: Sizes, padding: Sizes, *, is_padding_counted: bool, is_summed: bool
-) -> Matrix:
+def _average(windows: Windows, *, is_padding_counted: bool, is_summed: bool) -> Matrix:
     """Windows of one length, a stride apart, which begin in the padding."""
 
     def matrix(b: Build, dim: int, before: int, after: int) -> Value:
         rows, columns = _ends(b, before, after)
-        size, pad = kernel[dim], padding[dim]
-        start = _affine(b, columns, float(stride[dim]), -float(pad))
+        size, pad = windows.kernel[dim], windows.padding[dim]
+        start = _affine(b, columns, float(windows.stride[dim]), -float(pad))
         end = b.ew("minimum", b.ew("add", start, float(size)), float(before + pad))
         count = b.ew("subtract", end, start)
         start, end = b.ew("maximum", start, 0.0), b.ew("minimum", end, float(before))
@@ -118,22 +116,17 @@ def _average_pool(rank: int, *, is_backward: bool = False) -> Decomposition:
         divisor_override: int | None = None,
     ) -> Value:
         source, given = (given[0], given[1:]) if is_backward else (x, given)
-        kernel = spread(given[0], rank)
-        stride = spread(given[1] if len(given) > 1 and given[1] else kernel, rank)
-        padding = spread(given[2] if len(given) > 2 else 0, rank)  # noqa: PLR2004  the third
+        windows = windows_of(rank, *given[:3])
         counted = given[4] if len(given) > 4 else count_include_pad  # noqa: PLR2004  the fifth
         divisor = given[5] if len(given) > 5 else divisor_override  # noqa: PLR2004  the sixth
         del ceil_mode  # the shape of the result says it
-        matrix = _average(
-            kernel, stride, padding, is_padding_counted=counted, is_summed=bool(divisor)
-        )
+        matrix = _average(windows, is_padding_counted=counted, is_summed=bool(divisor))
         if divisor:
             x = b.ew("multiply", b.convert(x, "float32"), 1.0 / divisor)
         if is_backward:
             return _resampled_back(b, x, source.shape[-rank:], matrix)
-        windows = Windows(kernel, stride, padding, (1,) * rank)
         if _is_uniform(windows, x.shape, b.results[0].shape, is_padding_counted=counted):
-            return _averaged(b, x, windows, 1.0 if divisor else 1.0 / prod(kernel))
+            return _averaged(b, x, windows, 1.0 if divisor else 1.0 / prod(windows.kernel))
         return _resampled(b, x, b.results[0].shape[-rank:], matrix)
 
     return build

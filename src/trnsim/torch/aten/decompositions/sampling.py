@@ -65,7 +65,7 @@ def _points(
     flat = b.graph.reshape(b.convert(grid, "float32"), (points, 2))
     table = b.graph.reshape(b.graph.transpose(x, (0, 2, 3, 1)), (batch * prod(lengths), channels))
     where = [  # the grid has x, along W, first
-        _pixels(b, b.graph.slice(flat, (0, 1 - dim), (points, 1)), n, padding, is_aligned)
+        _pixels(b, b.sliced(flat, 1, 1 - dim, 1), n, padding, is_aligned)
         for dim, n in enumerate(lengths)
     ]
     sample = b.graph.iota((batch, points // batch), 0)

@@ -26,11 +26,7 @@ def _ordered(b: Build, x: Value, k: int, dim: int, *, is_descending: bool) -> tu
 
 def _shaped(b: Build, values: Value, places: Value) -> tuple[Value, Value]:
     """In the shapes and dtypes that PyTorch returns."""
-    first, second = b.results
-    return (
-        b.convert(b.graph.reshape(values, first.shape), first.dtype),
-        b.convert(b.graph.reshape(places, second.shape), second.dtype),
-    )
+    return b.shaped(values), b.shaped(places, 1)
 
 
 def sort(
@@ -70,9 +66,7 @@ def median(b: Build, x: Value, dim: int | None = None, keepdim: bool = False) ->
 
 def _last(b: Build, x: Value, dim: int) -> Value:
     """The last place along `dim`."""
-    dim %= len(x.shape)
-    starts = [n - 1 if d == dim else 0 for d, n in enumerate(x.shape)]
-    return b.graph.slice(x, starts, [1 if d == dim else n for d, n in enumerate(x.shape)])
+    return b.sliced(x, dim, x.shape[dim] - 1, 1)
 
 
 def randperm(b: Build, count: int, **_: Any) -> Value:

@@ -20,9 +20,10 @@ def spread(sizes: int | Sizes, rank: int) -> tuple[int, ...]:
     return given * rank if len(given) == 1 else given
 
 
-def _windows(
+def windows_of(
     rank: int, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1
 ) -> Windows:
+    """Windows by one number for all dimensions, or one for each; side by side without a stride."""
     sizes = spread(kernel, rank)
     return Windows(
         sizes,
@@ -55,7 +56,7 @@ def _within(windows: Windows, lengths: Sizes) -> list[float]:
 
 def _max_pool(rank: int) -> Decomposition:
     def build(b: Build, x: Value, *given: Any) -> tuple[Value, ...]:
-        windows = _windows(rank, *given[:4])
+        windows = windows_of(rank, *given[:4])
         places, lengths = b.results[0].shape[-rank:], x.shape[-rank:]
         if len(b.results) == 1:
             return (b.result(b.graph.apply(windows.reduction("maximum", x.shape, places), x)),)
@@ -81,7 +82,7 @@ def _max_pool_backward(rank: int) -> Decomposition:
         ceil_mode: bool, places: Value,
     ) -> Value:  # fmt: skip
         del ceil_mode
-        windows, lengths = _windows(rank, kernel, stride, padding, dilation), x.shape[-rank:]
+        windows, lengths = windows_of(rank, kernel, stride, padding, dilation), x.shape[-rank:]
         begun = b.ew("subtract", places, _origins(b, windows, grad.shape, lengths), dtype="int32")
         parts: list[Value] = []
         for offset in _within(windows, lengths):
@@ -111,7 +112,7 @@ def im2col(
     b: Build, x: Value, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes
 ) -> Value:
     """The elements under each window of [N, C, H, W] as columns: [N, C * kernel, windows]."""
-    windows = _windows(len(kernel), kernel, stride, padding, dilation)
+    windows = windows_of(len(kernel), kernel, stride, padding, dilation)
     rank = windows.rank
     places = windows.places(x.shape[-rank:])
     taps = windows.taps(b, windows.padded(b, x, places), places)
@@ -125,16 +126,12 @@ def col2im(
     stride: Sizes,
 ) -> Value:  # fmt: skip
     """Columns of patches added where they came from: the gradient of `im2col`."""
-    windows = _windows(len(kernel), kernel, stride, padding, dilation)
+    windows = windows_of(len(kernel), kernel, stride, padding, dilation)
     places, count = windows.places(lengths), prod(windows.kernel)
     outer = (*x.shape[:-2], x.shape[-2] // count)
     whole = b.graph.reshape(x, (*outer, count, *places))
-    zeros = [0] * len(outer)
     parts = [
-        b.graph.reshape(
-            b.graph.slice(whole, (*zeros, number, *(0 for _ in places)), (*outer, 1, *places)),
-            (*outer, *places),
-        )
+        b.graph.reshape(b.sliced(whole, len(outer), number, 1), (*outer, *places))
         for number in range(count)
     ]
     return b.result(windows.put_back(b, parts, lengths))
