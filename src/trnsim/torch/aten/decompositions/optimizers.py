@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -40,49 +40,39 @@ def _at(value: Any, place: int) -> Any:
     return value[place] if isinstance(value, list | tuple) else value
 
 
-def adam(
-    b: Build,
-    params: Many,
-    grads: Many,
-    means: Many,
-    squares: Many,
-    largest: Many,
-    steps: Many,
-    *,
-    is_decoupled: bool,
-    lr: Rate,
-    beta1: float,
-    beta2: float,
-    weight_decay: float,
-    eps: float,
-    amsgrad: bool,
-    maximize: bool,
-    grad_scale: Value | None = None,
-    found_inf: Value | None = None,
-) -> tuple[Value, ...]:
-    """One step of Adam, or of AdamW where the decay is decoupled: one kernel for each parameter.
+def _fused(step: Callable[..., Sequence[Value]]) -> Decomposition:
+    """A step of an optimizer on lists: one kernel for each parameter.
 
-    The bias corrections are numbers of the host; their values change no time.
+    `step` takes a parameter, its gradient, and what each list holds for it: None of an empty one.
     """
-    del steps
-    _refuse_skipping(found_inf)
-    found: list[Value] = []
-    for place, (param, given, mean, square) in enumerate(
-        zip(params, grads, means, squares, strict=True)
-    ):
-        grad = _gradient(b, given, grad_scale, maximize=maximize)
-        if weight_decay and is_decoupled:
-            param = b.ew("multiply", param, _kept(b, lr, weight_decay))  # noqa: PLW2901
-        elif weight_decay:
-            grad = _decayed(b, grad, param, weight_decay)
-        new_mean = elementwise_lerp(b, mean, grad, 1 - beta1)
-        new_square = elementwise_lerp(b, square, b.ew("square", grad), 1 - beta2)
-        spread = b.ew("maximum", largest[place], new_square) if amsgrad else new_square
-        corrected = b.ew("multiply", b.ew("sqrt", spread), _CORRECTION)
-        step = b.ew("divide", new_mean, b.ew("add", corrected, float(eps)))
-        found += [_moved(b, param, step, lr), new_mean, new_square, *([spread] if amsgrad else [])]
-        found += [] if grad_scale is None else [_unscaled(b, given, grad_scale)]
-    return tuple(found)
+
+    def build(
+        b: Build,
+        params: Many,
+        grads: Many,
+        *states: Many,
+        maximize: bool,
+        grad_scale: Value | None = None,
+        found_inf: Value | None = None,
+        **options: Any,
+    ) -> tuple[Value, ...]:
+        if found_inf is not None:  # no kernel here has a branch
+            raise Unlowered("a step that found_inf may skip")
+        found = list[Value]()
+        for place, (param, given) in enumerate(zip(params, grads, strict=True)):
+            held = given if grad_scale is None else _unscaled(b, given, grad_scale)
+            grad = b.ew("negate", held) if maximize else held
+            mine = [state[place] if state else None for state in states]
+            found += step(b, param, grad, *mine, **options)
+            found += [] if grad_scale is None else [_unscaled(b, given, grad_scale)]
+        return tuple(found)
+
+    return build
+
+
+def _unscaled(b: Build, grad: Value, scale: Value) -> Value:
+    """The gradient without the scale of mixed precision."""
+    return b.ew("divide", grad, scale, dtype=grad.dtype)
 
 
 Rate = float | Value
@@ -91,25 +81,39 @@ _CORRECTION: Final = 1.001
 """A bias correction, which differs from step to step."""
 
 
-def _refuse_skipping(found_inf: Value | None) -> None:
-    """Refuse a step that a tensor decides on.
+def adam(
+    b: Build,
+    param: Value,
+    grad: Value,
+    mean: Value,
+    square: Value,
+    largest: Value | None,
+    count: Value,
+    *,
+    is_decoupled: bool,
+    lr: Rate,
+    beta1: float,
+    beta2: float,
+    weight_decay: float,
+    eps: float,
+    amsgrad: bool,
+) -> Sequence[Value]:
+    """One step of Adam, or of AdamW where the decay is decoupled.
 
-    Raises:
-        Unlowered: where there is one: no kernel here has a branch.
+    The bias corrections are numbers of the host; their values change no time.
     """
-    if found_inf is not None:
-        raise Unlowered("a step that found_inf may skip")
-
-
-def _gradient(b: Build, grad: Value, scale: Value | None, *, maximize: bool) -> Value:
-    """The gradient without the scale of mixed precision, its sign changed to climb."""
-    if scale is not None:
-        grad = _unscaled(b, grad, scale)
-    return b.ew("negate", grad) if maximize else grad
-
-
-def _unscaled(b: Build, grad: Value, scale: Value) -> Value:
-    return b.ew("divide", grad, scale, dtype=grad.dtype)
+    del count
+    if weight_decay and is_decoupled:
+        param = b.ew("multiply", param, _kept(b, lr, weight_decay))
+    elif weight_decay:
+        grad = _decayed(b, grad, param, weight_decay)
+    new_mean = elementwise_lerp(b, mean, grad, 1 - beta1)
+    new_square = elementwise_lerp(b, square, b.ew("square", grad), 1 - beta2)
+    spread = b.ew("maximum", largest, new_square) if amsgrad and largest else new_square
+    corrected = b.ew("multiply", b.ew("sqrt", spread), _CORRECTION)
+    step = b.ew("divide", new_mean, b.ew("add", corrected, float(eps)))
+    found = [_moved(b, param, step, lr), new_mean, new_square]
+    return [*found, spread] if amsgrad else found
 
 
 def _decayed(b: Build, grad: Value, param: Value, weight_decay: float) -> Value:
@@ -138,68 +142,48 @@ def elementwise_lerp(b: Build, start: Value, end: Value, weight: float) -> Value
 
 def sgd(
     b: Build,
-    params: Many,
-    grads: Many,
-    momenta: Many,
+    param: Value,
+    grad: Value,
+    held: Value | None,
     *,
     weight_decay: float,
     momentum: float,
     lr: Rate,
     dampening: float,
     nesterov: bool,
-    maximize: bool,
     is_first_step: bool,
-    grad_scale: Value | None = None,
-    found_inf: Value | None = None,
-) -> tuple[Value, ...]:
+) -> Sequence[Value]:
     """One step of stochastic gradient descent; the first one's momentum is the gradient."""
-    _refuse_skipping(found_inf)
-    found: list[Value] = []
-    for place, (param, given) in enumerate(zip(params, grads, strict=True)):
-        step = _gradient(b, given, grad_scale, maximize=maximize)
-        if weight_decay:
-            step = _decayed(b, step, param, weight_decay)
-        if momenta and momentum:
-            held = b.ew("convert", step, dtype=momenta[place].dtype)  # a copy, even of a gradient
-            if not is_first_step:
-                fresh = b.ew("multiply", step, 1 - float(dampening)) if dampening else step
-                old = b.ew("multiply", momenta[place], float(momentum))
-                held = b.ew("add", old, fresh, dtype=old.dtype)
-            found.append(held)
-            step = _decayed(b, step, held, momentum) if nesterov else held
-        found.append(_moved(b, param, step, lr))
-        found += [] if grad_scale is None else [_unscaled(b, given, grad_scale)]
-    return tuple(found)
+    step = _decayed(b, grad, param, weight_decay) if weight_decay else grad
+    if held is None or not momentum:
+        return [_moved(b, param, step, lr)]
+    new = b.ew("convert", step, dtype=held.dtype)  # a copy, even of a gradient
+    if not is_first_step:
+        fresh = b.ew("multiply", step, 1 - float(dampening)) if dampening else step
+        old = b.ew("multiply", held, float(momentum))
+        new = b.ew("add", old, fresh, dtype=old.dtype)
+    return [new, _moved(b, param, _decayed(b, step, new, momentum) if nesterov else new, lr)]
 
 
 def adagrad(
     b: Build,
-    params: Many,
-    grads: Many,
-    sums: Many,
-    steps: Many,
+    param: Value,
+    grad: Value,
+    total: Value,
+    count: Value,
     *,
     lr: Rate,
     lr_decay: float,
     weight_decay: float,
     eps: float,
-    maximize: bool,
-    grad_scale: Value | None = None,
-    found_inf: Value | None = None,
-) -> tuple[Value, ...]:
+) -> Sequence[Value]:
     """One step of Adagrad; a rate that decays is divided by a number of the host."""
-    del steps, lr_decay
-    _refuse_skipping(found_inf)
-    found: list[Value] = []
-    for param, given, total in zip(params, grads, sums, strict=True):
-        grad = _gradient(b, given, grad_scale, maximize=maximize)
-        if weight_decay:
-            grad = _decayed(b, grad, param, weight_decay)
-        new = b.ew("add", total, b.ew("square", grad), dtype=total.dtype)
-        step = b.ew("divide", grad, b.ew("add", b.ew("sqrt", new), float(eps)))
-        found += [_moved(b, param, step, lr), new]
-        found += [] if grad_scale is None else [_unscaled(b, given, grad_scale)]
-    return tuple(found)
+    del count, lr_decay
+    if weight_decay:
+        grad = _decayed(b, grad, param, weight_decay)
+    new = b.ew("add", total, b.ew("square", grad), dtype=total.dtype)
+    step = b.ew("divide", grad, b.ew("add", b.ew("sqrt", new), float(eps)))
+    return [_moved(b, param, step, lr), new]
 
 
 _EACH: Final = """abs add sub mul div neg exp log sqrt rsqrt reciprocal sigmoid tanh sign maximum
@@ -214,8 +198,8 @@ _OF_ONE: Final = {
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     **{f"_foreach_{name}": _for_each(_OF_ONE[name]) for name in _EACH.split()},
-    "_fused_adamw": partial(adam, is_decoupled=True),
-    "_fused_adam": partial(adam, is_decoupled=False),
-    "_fused_sgd": sgd,
-    "_fused_adagrad": adagrad,
+    "_fused_adamw": _fused(partial(adam, is_decoupled=True)),
+    "_fused_adam": _fused(partial(adam, is_decoupled=False)),
+    "_fused_sgd": _fused(sgd),
+    "_fused_adagrad": _fused(adagrad),
 }
