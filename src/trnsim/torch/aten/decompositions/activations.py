@@ -62,38 +62,36 @@ def sigmoid_backward(b: Build, grad: Value, y: Value) -> Value:
     return b.result(b.ew("multiply", grad, slope))
 
 
+def _where(
+    b: Build, x: Value, direction: str, bound: float, yes: Any, no: Any, dtype: str = "float32"
+) -> Value:
+    """One of two where x is above, or below, a bound."""
+    chosen = b.ew("compare", x, float(bound), dtype="bool", direction=direction)
+    return b.ew("select", chosen, yes, no, dtype=dtype)
+
+
 def threshold_backward(b: Build, grad: Value, x: Value, threshold: float) -> Value:
     """The gradient where x is above the threshold, else 0."""
-    above = b.ew("compare", x, float(threshold), dtype="bool", direction="GT")
-    return b.result(b.ew("select", above, grad, 0.0, dtype=grad.dtype))
+    return b.result(_where(b, x, "GT", threshold, grad, 0.0, grad.dtype))
 
 
 def leaky_relu(b: Build, x: Value, slope: float = 0.01) -> Value:
     """X where positive, else ``slope * x``."""
-    above = b.ew("compare", x, 0.0, dtype="bool", direction="GT")
-    return b.result(b.ew("select", above, x, b.ew("multiply", x, float(slope)), dtype=x.dtype))
+    return b.result(_where(b, x, "GT", 0.0, x, b.ew("multiply", x, float(slope)), x.dtype))
 
 
 def softplus(b: Build, x: Value, beta: float = 1, threshold: float = 20) -> Value:
     """``log(1 + exp(beta * x)) / beta``, and x itself where that is large."""
     scaled = b.ew("multiply", x, float(beta))
     soft = b.ew("divide", b.ew("softplus", scaled), float(beta))
-    large = b.ew("compare", scaled, float(threshold), dtype="bool", direction="GT")
-    return b.result(b.ew("select", large, x, soft, dtype=x.dtype))
+    return b.result(_where(b, scaled, "GT", threshold, x, soft, x.dtype))
 
 
 def elu(b: Build, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
     """``scale * x`` where positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
-    above = b.ew("compare", x, 0.0, dtype="bool", direction="GT")
     grown = b.ew("exponential_minus_one", b.ew("multiply", x, float(input_scale)))
     below = b.ew("multiply", grown, float(alpha))
-    return b.result(b.ew("multiply", b.ew("select", above, x, below, dtype=x.dtype), float(scale)))
-
-
-def _where(b: Build, x: Value, direction: str, bound: float, yes: Any, no: Any) -> Value:
-    """One of two where x is above, or below, a bound."""
-    chosen = b.ew("compare", x, float(bound), dtype="bool", direction=direction)
-    return b.ew("select", chosen, yes, no, dtype="float32")
+    return b.result(b.ew("multiply", _where(b, x, "GT", 0.0, x, below, x.dtype), float(scale)))
 
 
 def leaky_relu_backward(
@@ -130,8 +128,12 @@ def hardtanh_backward(b: Build, grad: Value, x: Value, smallest: float, largest:
 
 def hardsigmoid(b: Build, x: Value) -> Value:
     """``min(max(x + 3, 0), 6) / 6``."""
-    inner = b.ew("minimum", b.ew("maximum", b.ew("add", x, 3.0), 0.0), 6.0)
-    return b.result(b.ew("multiply", inner, 1 / 6))
+    return b.result(b.ew("multiply", _to_six(b, x), 1 / 6))
+
+
+def _to_six(b: Build, x: Value) -> Value:
+    """``min(max(x + 3, 0), 6)``."""
+    return b.ew("minimum", b.ew("maximum", b.ew("add", x, 3.0), 0.0), 6.0)
 
 
 def hardsigmoid_backward(b: Build, grad: Value, x: Value) -> Value:
@@ -141,8 +143,7 @@ def hardsigmoid_backward(b: Build, grad: Value, x: Value) -> Value:
 
 def hardswish(b: Build, x: Value) -> Value:
     """``x * min(max(x + 3, 0), 6) / 6``."""
-    inner = b.ew("minimum", b.ew("maximum", b.ew("add", x, 3.0), 0.0), 6.0)
-    return b.result(b.ew("multiply", b.ew("multiply", x, inner), 1 / 6))
+    return b.result(b.ew("multiply", b.ew("multiply", x, _to_six(b, x)), 1 / 6))
 
 
 def hardswish_backward(b: Build, grad: Value, x: Value) -> Value:

@@ -209,23 +209,26 @@ def take(b: Build, x: Value, index: Value) -> Value:
 
 def masked_scatter(b: Build, x: Value, mask: Value, source: Value) -> Value:
     """`x` with the elements of a source, in order, where the mask holds."""
-    spread = b.spread(mask, x.shape)
-    held = b.ew("compare", spread, 0.0, dtype="float32", direction="NE")
-    row = b.graph.reshape(held, (1, held.type.elements))
-    before = b.ew("maximum", b.ew("subtract", b.graph.scan("add", row), 1.0), 0.0)
-    places = b.graph.reshape(b.convert(before, "int32"), (held.type.elements,))
+    spread, place = _numbered(b, mask, x.shape)
+    before = b.ew("maximum", place, 0.0)
+    places = b.graph.reshape(b.convert(before, "int32"), (x.type.elements,))
     places = b.ew("minimum", places, float(source.type.elements - 1), dtype="int32")
     chosen = b.graph.gather(b.graph.reshape(source, (source.type.elements,)), places)
     return b.result(b.ew("select", spread, b.graph.reshape(chosen, x.shape), x, dtype=x.dtype))
 
 
+def _numbered(b: Build, mask: Value, shape: Sequence[int]) -> tuple[Value, Value]:
+    """A mask in that shape, and which of the elements where it holds each is, as one row."""
+    spread = b.spread(mask, shape)
+    held = b.ew("compare", spread, 0.0, dtype="float32", direction="NE")
+    row = b.graph.reshape(held, (1, held.type.elements))
+    return spread, b.ew("subtract", b.graph.scan("add", row), 1.0)
+
+
 def masked_scatter_backward(b: Build, grad: Value, mask: Value, sizes: Sequence[int]) -> Value:
     """The gradient of a source: that of the elements where the mask holds, in order, then zeros."""
     elements, count = grad.type.elements, prod(sizes)
-    spread = b.spread(mask, grad.shape)
-    held = b.ew("compare", spread, 0.0, dtype="float32", direction="NE")
-    row = b.graph.reshape(held, (1, elements))
-    place = b.ew("subtract", b.graph.scan("add", row), 1.0)
+    spread, place = _numbered(b, mask, grad.shape)
     is_held = b.graph.reshape(spread, (1, elements))
     mine = b.ew("select", is_held, place, float(count), dtype="float32")
     places = b.graph.reshape(mine, (elements,))

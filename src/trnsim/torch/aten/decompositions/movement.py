@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
@@ -49,19 +50,6 @@ def filled(b: Build, x: Any = None, number: Any = 0, **_: Any) -> Value:
     """A tensor of one number."""
     del x
     return b.filled(0.0 if isinstance(number, Value) else float(number), b.results[0])
-
-
-def _constant(number: float) -> Decomposition:
-    def build(b: Build, *_: Any, **__: Any) -> Value:
-        return b.filled(number, b.results[0])
-
-    return build
-
-
-def full(b: Build, shape: Any, number: float, **_: Any) -> Value:
-    """A tensor of one number."""
-    del shape
-    return b.filled(float(number), b.results[0])
 
 
 def arange(b: Build, *bounds: float, **_: Any) -> Value:
@@ -252,21 +240,24 @@ def linspace(b: Build, start: Any, end: Any, steps: int, **_: Any) -> Value:
 
 def pixel_shuffle(b: Build, x: Value, factor: int) -> Value:
     """Channels as places: [*, C * r * r, H, W] becomes [*, C, H * r, W * r]."""
-    *outer, channels, height, width = x.shape
-    rank, shape = len(outer), (channels // factor**2, factor, factor, height, width)
-    whole = b.graph.reshape(x, (*outer, *shape))
-    order = [*range(rank), *(rank + at for at in (0, 3, 1, 4, 2))]
-    return b.graph.reshape(b.graph.transpose(whole, order), b.results[0].shape)
+    channels, height, width = x.shape[-3:]
+    return _turned(b, x, (channels // factor**2, factor, factor, height, width), (0, 3, 1, 4, 2))
 
 
 def pixel_unshuffle(b: Build, x: Value, factor: int) -> Value:
     """Places as channels, the inverse of `pixel_shuffle`."""
-    *outer, channels, height, width = x.shape
-    rank = len(outer)
+    channels, height, width = x.shape[-3:]
     shape = (channels, height // factor, factor, width // factor, factor)
+    return _turned(b, x, shape, (0, 2, 4, 1, 3))
+
+
+def _turned(b: Build, x: Value, shape: Sequence[int], order: Sequence[int]) -> Value:
+    """The last three dimensions as others, in another order, in the shape of the result."""
+    outer = x.shape[:-3]
     whole = b.graph.reshape(x, (*outer, *shape))
-    order = [*range(rank), *(rank + at for at in (0, 2, 4, 1, 3))]
-    return b.graph.reshape(b.graph.transpose(whole, order), b.results[0].shape)
+    rank = len(outer)
+    turned = b.graph.transpose(whole, [*range(rank), *(rank + at for at in order)])
+    return b.graph.reshape(turned, b.results[0].shape)
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
@@ -278,12 +269,12 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "cat": cat,
     "stack": stack,
     "fill": filled,
-    "zero": _constant(0.0),
-    "zeros": _constant(0.0),
-    "zeros_like": _constant(0.0),
-    "ones_like": _constant(1.0),
-    "ones": _constant(1.0),
-    "full": full,
+    "zero": filled,
+    "zeros": filled,
+    "zeros_like": filled,
+    "ones_like": partial(filled, number=1),
+    "ones": partial(filled, number=1),
+    "full": filled,
     "full_like": filled,
     "scalar_tensor": scalar,
     "arange": arange,

@@ -166,12 +166,7 @@ def group_norm(
     mean, of_group = of_groups(wide)
     apart = b.ew("subtract", wide, b.graph.broadcast_in_dim(mean, wide.shape, (0, 1)))
     variance, spread = of_groups(b.ew("square", apart))
-    scale = b.ew("rsqrt", b.ew("add", variance, float(eps)))
-    if weight is not None:
-        scale = b.ew("multiply", scale, _of_channel(b, weight, scale), dtype="float32")
-    shift = b.ew("multiply", b.ew("multiply", mean, scale), -1.0)
-    if bias is not None:
-        shift = b.ew("add", shift, _of_channel(b, bias, shift), dtype="float32")
+    scale, shift = _scale_and_shift(b, weight, bias, mean, variance, eps)
     y = b.ew("multiply", wide, b.graph.broadcast_in_dim(scale, wide.shape, (0, 1)))
     y = b.ew("add", y, b.graph.broadcast_in_dim(shift, wide.shape, (0, 1)))
     return _kept(b, y, of_group, b.ew("rsqrt", b.ew("add", spread, float(eps))))
@@ -200,7 +195,9 @@ def batch_norm(
     elif running_mean is None or running_var is None:
         raise Unlowered("batch normalization without running moments")
     else:
-        return (b.result(_of_running(b, x, weight, bias, running_mean, running_var, eps)),)
+        scale, shift = _scale_and_shift(b, weight, bias, running_mean, running_var, eps)
+        y = b.ew("multiply", x, _of_channel(b, scale, x), dtype="float32")
+        return (b.result(b.ew("add", y, _of_channel(b, shift, x))),)
     rstd = b.ew("rsqrt", b.ew("add", variance, float(eps)))
     y = b.ew("multiply", b.ew("subtract", x, _of_channel(b, mean, x)), _of_channel(b, rstd, x))
     for name, part in (("multiply", weight), ("add", bias)):
@@ -209,24 +206,22 @@ def batch_norm(
     return b.result(y), mean, rstd
 
 
-def _of_running(
+def _scale_and_shift(
     b: Build,
-    x: Value,
     weight: Value | None,
     bias: Value | None,
     mean: Value,
     variance: Value,
     eps: float,
-) -> Value:
-    """Normalized by moments that are known: each channel has a scale and a shift, in float32."""
+) -> tuple[Value, Value]:
+    """What normalization by known moments multiplies each channel by, and adds; float32."""
     scale = b.ew("rsqrt", b.ew("add", b.convert(variance, "float32"), float(eps)))
     if weight is not None:
         scale = b.ew("multiply", scale, weight, dtype="float32")
     shift = b.ew("multiply", b.ew("multiply", mean, scale, dtype="float32"), -1.0)
     if bias is not None:
         shift = b.ew("add", shift, bias, dtype="float32")
-    y = b.ew("multiply", x, _of_channel(b, scale, x), dtype="float32")
-    return b.ew("add", y, _of_channel(b, shift, x))
+    return scale, shift
 
 
 def batch_norm_of_batch(

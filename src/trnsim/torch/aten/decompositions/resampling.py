@@ -8,6 +8,7 @@ gradient is the product with the transpose of W.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, Final
 
@@ -162,9 +163,11 @@ def _adaptive_pool(rank: int) -> Decomposition:
     return build
 
 
-def _adaptive_pool_backward(rank: int) -> Decomposition:
-    def build(b: Build, grad: Value, x: Value) -> Value:
-        return _resampled_back(b, grad, x.shape[-rank:], _adaptive)
+def _gradient(rank: int, matrix_of: Callable[..., Matrix]) -> Decomposition:
+    """The gradient of what had the shape of x, by the matrix that the other arguments say."""
+
+    def build(b: Build, grad: Value, x: Value, *given: Any) -> Value:
+        return _resampled_back(b, grad, x.shape[-rank:], matrix_of(*given))
 
     return build
 
@@ -308,28 +311,11 @@ def _copied_ends(padding: Sizes, *, is_mirrored: bool) -> Matrix:
     return matrix
 
 
-def _copying_pad(rank: int, *, is_mirrored: bool) -> Decomposition:
+def _copying_pad(rank: int, matrix_of: Callable[..., Matrix]) -> Decomposition:
     def build(b: Build, x: Value, padding: Sizes) -> Value:
-        matrix = _copied_ends(padding, is_mirrored=is_mirrored)
-        return _resampled(b, x, b.results[0].shape[-rank:], matrix)
+        return _resampled(b, x, b.results[0].shape[-rank:], matrix_of(padding))
 
     return build
-
-
-def _copying_pad_backward(rank: int, *, is_mirrored: bool) -> Decomposition:
-    def build(b: Build, grad: Value, x: Value, padding: Sizes) -> Value:
-        matrix = _copied_ends(padding, is_mirrored=is_mirrored)
-        return _resampled_back(b, grad, x.shape[-rank:], matrix)
-
-    return build
-
-
-def _nearest_exact(scales: Sequence[float | None]) -> Matrix:
-    return _nearest(scales, is_centred=True)
-
-
-def _nearest_below(scales: Sequence[float | None]) -> Matrix:
-    return _nearest(scales, is_centred=False)
 
 
 _LINEAR: Final = {1: "upsample_linear1d", 2: "upsample_bilinear2d", 3: "upsample_trilinear3d"}
@@ -345,17 +331,17 @@ def _of_rank(rank: int) -> dict[str, Decomposition]:
     }
     for name in (f"adaptive_avg_pool{rank}d", f"_adaptive_avg_pool{rank}d"):
         found[name] = _adaptive_pool(rank)
-        found[f"{name}_backward"] = _adaptive_pool_backward(rank)
+        found[f"{name}_backward"] = _gradient(rank, lambda: _adaptive)
     for name, sampler in (
-        (f"upsample_nearest{rank}d", _nearest_below),
-        (f"_upsample_nearest_exact{rank}d", _nearest_exact),
+        (f"upsample_nearest{rank}d", partial(_nearest, is_centred=False)),
+        (f"_upsample_nearest_exact{rank}d", partial(_nearest, is_centred=True)),
     ):
         found[name] = _upsample_nearest(rank, sampler)
         found[f"{name}_backward"] = _upsample_backward(rank, sampler)
     for name, is_mirrored in (("reflection", True), ("replication", False)):
-        found[f"{name}_pad{rank}d"] = _copying_pad(rank, is_mirrored=is_mirrored)
-        backward = _copying_pad_backward(rank, is_mirrored=is_mirrored)
-        found[f"{name}_pad{rank}d_backward"] = backward
+        matrix_of = partial(_copied_ends, is_mirrored=is_mirrored)
+        found[f"{name}_pad{rank}d"] = _copying_pad(rank, matrix_of)
+        found[f"{name}_pad{rank}d_backward"] = _gradient(rank, matrix_of)
     return found
 
 
