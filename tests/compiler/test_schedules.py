@@ -7,7 +7,7 @@ from test_layers import stack
 
 from trnsim.compiler import Flags, pricing
 from trnsim.compiler import compile as compile_graph
-from trnsim.compiler.preparation import prepared
+from trnsim.compiler.patterns.preparation import prepared
 from trnsim.compiler.program import legal, trace
 from trnsim.compiler.schedules import FIRST, RING, ROOM, Asked, Schedule, fastest, others
 from trnsim.graph import Graph

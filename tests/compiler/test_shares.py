@@ -8,7 +8,7 @@ from test_layers import stack
 from trnsim.compiler import Flags, compilation
 from trnsim.compiler import compile as compile_graph
 from trnsim.compiler.layers import Run, stacks_of
-from trnsim.compiler.preparation import prepared
+from trnsim.compiler.patterns.preparation import prepared
 from trnsim.compiler.shares import shares
 from trnsim.graph import Graph, Origin
 from trnsim.lower import cache

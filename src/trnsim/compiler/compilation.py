@@ -14,8 +14,8 @@ from typing import Final
 from trnsim import arch
 from trnsim.compiler.crowded import crowded
 from trnsim.compiler.flags import Flags
-from trnsim.compiler.hoist import Hoisted
-from trnsim.compiler.preparation import prepared
+from trnsim.compiler.patterns.hoist import Hoisted
+from trnsim.compiler.patterns.preparation import prepared
 from trnsim.compiler.pricing import APART, NO_PROGRAM, Figures, Priced, priced
 from trnsim.compiler.schedules import Asked
 from trnsim.compiler.sharding import halved

@@ -27,7 +27,7 @@ from trnsim.compiler.emit.emission import Emission
 from trnsim.compiler.emit.naming import Named
 from trnsim.compiler.emit.walk import Frame
 from trnsim.compiler.links import Links
-from trnsim.compiler.preparation import prepared
+from trnsim.compiler.patterns.preparation import prepared
 from trnsim.compiler.schedules import FIRST, RING, ROOM, Schedule
 from trnsim.compiler.sharding.splits import CORES
 from trnsim.graph import Graph, Kind, Node, Value

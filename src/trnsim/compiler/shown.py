@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from trnsim.compiler.compilation import CompiledProgram, on_cores, pieces
-from trnsim.compiler.preparation import prepared
+from trnsim.compiler.patterns.preparation import prepared
 from trnsim.compiler.pricing import APART
 from trnsim.compiler.program import Traced, trace
 from trnsim.compiler.schedules import Asked

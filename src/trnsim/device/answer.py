@@ -17,10 +17,10 @@ from typing import Final, Protocol
 
 from trnsim import arch, compiler
 from trnsim.compiler import CompiledProgram, Flags
-from trnsim.compiler.casts import apply_casts
 from trnsim.compiler.ncc.calls import Call
 from trnsim.compiler.ncc.limits import instructions_refused, memory_refused
 from trnsim.compiler.ncc.refusals import Refusal, refusals, require_accepted
+from trnsim.compiler.patterns.casts import apply_casts
 from trnsim.compiler.shown import shown
 from trnsim.device.collective_log import kind_of
 from trnsim.device.device_core import DeviceCore, compiled_cores, device_core, device_text

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.compiler.contractions import PANEL_BYTES
 from trnsim.compiler.emit.placed import Matrix, Pending, Placed
 from trnsim.compiler.emit.rules import emitter
 from trnsim.compiler.emit.turning import turned
 from trnsim.compiler.emit.walk import Frame, Span, is_aligned, slice_of
+from trnsim.compiler.patterns.contractions import PANEL_BYTES
 from trnsim.errors import InternalError
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import DotGeneral

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trnsim.compiler.contractions import PANEL_BYTES, panel_bytes
 from trnsim.compiler.emit.paths import is_view
+from trnsim.compiler.patterns.contractions import PANEL_BYTES, panel_bytes
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import DotGeneral
 

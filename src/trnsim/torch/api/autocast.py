@@ -2,7 +2,7 @@
 
 The lists are PyTorch's own for its other devices (ATen/autocast_mode.h), so that a model has the
 same dtypes here. The casts of AWS's compiler (--auto-cast) are those of compiled graphs
-(`trnsim.compiler.casts`); operators one at a time have none. Unlike PyTorch's, this
+(`trnsim.compiler.patterns.casts`); operators one at a time have none. Unlike PyTorch's, this
 autocast casts a weight anew at each use.
 """
 

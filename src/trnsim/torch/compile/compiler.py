@@ -21,7 +21,7 @@ from typing import Any, Final
 from torch import Tensor, fx
 
 from trnsim.compiler import Flags
-from trnsim.compiler.casts import apply_casts
+from trnsim.compiler.patterns.casts import apply_casts
 from trnsim.device.call_log import note, without_recording
 from trnsim.device.compiled_graph import compiled, graphs, graphs_text, require_room
 from trnsim.device.device_core import require_same_cores, target

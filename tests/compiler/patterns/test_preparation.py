@@ -5,7 +5,7 @@ import pytest
 from made_graphs import Made
 
 from trnsim.compiler import Flags
-from trnsim.compiler.preparation import prepared
+from trnsim.compiler.patterns.preparation import prepared
 from trnsim.graph.ops.contraction import Attention, DotGeneral
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trnsim.compiler.hoist import hoisted
+from trnsim.compiler.patterns.hoist import hoisted
 from trnsim.compiler.program import values
 from trnsim.graph import Graph
 

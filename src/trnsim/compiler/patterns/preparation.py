@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from trnsim.compiler.attended import attended
-from trnsim.compiler.casts import apply_casts
-from trnsim.compiler.contractions import in_parts
 from trnsim.compiler.flags import Flags
-from trnsim.compiler.hoist import Hoisted, hoisted
-from trnsim.compiler.merge import merged
+from trnsim.compiler.patterns.attention import attended
+from trnsim.compiler.patterns.casts import apply_casts
+from trnsim.compiler.patterns.contractions import in_parts
+from trnsim.compiler.patterns.hoist import Hoisted, hoisted
+from trnsim.compiler.patterns.merge import merged
 from trnsim.graph import Graph
 
 

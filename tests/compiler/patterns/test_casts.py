@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from trnsim.compiler import Flags
-from trnsim.compiler.casts import apply_casts
+from trnsim.compiler.patterns.casts import apply_casts
 from trnsim.graph import OPERATIONS, Graph, Kind, TensorType, verify
 from trnsim.graph.ops.calls import CustomCall
 from trnsim.graph.ops.contraction import Attention, AttentionBackward, Convolution

@@ -1,6 +1,6 @@
 """Operations that are written twice."""
 
-from trnsim.compiler.merge import merged
+from trnsim.compiler.patterns.merge import merged
 from trnsim.graph import Graph
 
 

@@ -3,7 +3,7 @@
 import pytest
 from made_graphs import CHIPS, Made
 
-from trnsim.compiler.attended import attended
+from trnsim.compiler.patterns.attention import attended
 
 HEADS, QUERIES, KEYS = 3, 20, 25
 

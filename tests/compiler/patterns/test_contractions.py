@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from made_graphs import CHIPS, Made
 
-from trnsim.compiler.contractions import PANEL_BYTES, in_parts, panel_bytes
+from trnsim.compiler.patterns.contractions import PANEL_BYTES, in_parts, panel_bytes
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import DotGeneral
 

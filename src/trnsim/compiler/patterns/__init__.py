@@ -1,0 +1,1 @@
+"""What the compiler does to a graph before its instructions are issued."""
