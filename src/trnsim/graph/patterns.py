@@ -1,0 +1,210 @@
+"""Forms: a language for what operations look like in a graph.
+
+    of(Negate, of(Negate, Given("x")))
+
+is the form of ``-(-x)``. A form goes from a result to its operands; what it names is captured.
+`trnsim.graph.rewriting` puts other operations in the place of what has a form.
+
+After tinygrad's UPat, in our own terms.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from trnsim.graph.graph import Graph, Node, Operand, Value
+from trnsim.graph.operation import Operation
+from trnsim.graph.ops.layout import BroadcastInDim, Reshape
+from trnsim.graph.ops.leaves import Constant
+
+Captured = dict[str, Any]
+"""What the names of a form stand for: values, numbers, nodes, and tuples of nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Makers:
+    """What makes each value of a graph, and how often it is read.
+
+    Attributes:
+        of: nodes by the numbers of their results.
+        uses: operands and outputs that a value is, by its number.
+    """
+
+    of: Mapping[int, Node]
+    uses: Mapping[int, int] = field(default_factory=dict[int, int])
+
+    @classmethod
+    def in_graph(cls, graph: Graph) -> Makers:
+        """Those of a graph."""
+        uses = Counter(v.number for node in graph.nodes for v in node.values)
+        uses.update(v.number for v in graph.outputs)
+        return cls({v.number: node for node in graph.nodes for v in node.results}, uses)
+
+    def number(self, operand: Operand) -> float | None:
+        """The number that an operand is, or repeats; None for other tensors."""
+        while isinstance(operand, Value):
+            node = self.of.get(operand.number)
+            if node is not None and isinstance(node.operation, Constant):
+                return float(node.operation.number)
+            if node is None or not isinstance(node.operation, BroadcastInDim | Reshape):
+                return None
+            operand = node.values[0]
+        return float(operand)
+
+
+class Form:
+    """What an operand looks like."""
+
+    def match(
+        self, operand: Operand, makers: Makers, known: Captured, readers: int = 0
+    ) -> Captured | None:
+        """What is captured, beside what was; None where the operand is another.
+
+        `readers`, if it is above 0, is how many may read the operand.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Given(Form):
+    """A tensor: the same one wherever the name is; of a form and so many readers, if that is said.
+
+    Without a name it is any.
+    """
+
+    name: str = ""
+    form: Form | None = None
+    readers: int = 0
+
+    def match(
+        self, operand: Operand, makers: Makers, known: Captured, readers: int = 0
+    ) -> Captured | None:
+        """The tensor under the name."""
+        if not isinstance(operand, Value) or known.get(self.name, operand) != operand:
+            return None
+        known = {**known, self.name: operand} if self.name else known
+        if self.form is None:
+            return known
+        return self.form.match(operand, makers, known, self.readers or readers)
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Form):
+    """A number, or a tensor that repeats one."""
+
+    def match(
+        self, operand: Operand, makers: Makers, known: Captured, readers: int = 0
+    ) -> Captured | None:
+        """Nothing more."""
+        del readers
+        return None if makers.number(operand) is None else known
+
+
+@dataclass(frozen=True, slots=True)
+class Op(Form):
+    """An operation.
+
+    Attributes:
+        operations: its class, or several.
+        operands: their forms; any number of any, if none are said.
+        name: what its result is captured under.
+        readers: how many may read its result; 0 for any number.
+        past: whether a node between it and its reader, which has no other, is looked through.
+        where: whether a node suits, beside the value as its reader has it.
+        is_commutative: whether operands may change places.
+    """
+
+    operations: tuple[type[Operation], ...]
+    operands: tuple[Form, ...] = ()
+    name: str = ""
+    readers: int = 0
+    past: Callable[[Node], bool] = lambda _: False
+    where: Callable[[Node, Value], bool] = lambda _node, _read: True
+    is_commutative: bool = False
+
+    def match(
+        self, operand: Operand, makers: Makers, known: Captured, readers: int = 0
+    ) -> Captured | None:
+        """What the operation captures that an operand is the result of."""
+        if not isinstance(operand, Value):
+            return None
+        value, most = operand, readers or self.readers
+        while not most or makers.uses.get(value.number, 0) <= most:
+            node = makers.of.get(value.number)
+            if node is None or not self.past(node):
+                return None if node is None else self.at(node, makers, known, operand)
+            value, most = node.values[0], 1
+        return None
+
+    def at(
+        self, node: Node, makers: Makers, known: Captured | None = None, read: Value | None = None
+    ) -> Captured | None:
+        """What a node captures whose result a reader has as `read`, if not as it is."""
+        if not isinstance(node.operation, self.operations):
+            return None
+        if not self.where(node, read or node.result):
+            return None
+        known = {**(known or {}), self.name: node.result} if self.name else known or {}
+        if not self.operands:
+            return known
+        orders = [node.operands, node.operands[::-1]][: 1 + self.is_commutative]
+        tried = (_all(self.operands, order, makers, known) for order in orders)
+        return next((one for one in tried if one is not None), None)
+
+
+def _all(
+    forms: Sequence[Form], operands: Sequence[Operand], makers: Makers, known: Captured
+) -> Captured | None:
+    found: Captured | None = known if len(forms) == len(operands) else None
+    for form, operand in zip(forms, operands, strict=False):
+        found = None if found is None else form.match(operand, makers, found)
+    return found
+
+
+def of(operations: Any, *operands: Form, **options: Any) -> Op:
+    """The form of an operation, or of one of several, and of its operands."""
+    several = operations if isinstance(operations, tuple) else (operations,)
+    return Op(several, operands, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class Either(Form):
+    """The first of several forms that suits."""
+
+    forms: tuple[Form, ...]
+
+    def match(
+        self, operand: Operand, makers: Makers, known: Captured, readers: int = 0
+    ) -> Captured | None:
+        """What that one captures."""
+        tried = (form.match(operand, makers, known, readers) for form in self.forms)
+        return next((found for found in tried if found is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain(Form):
+    """Any number of operations, each of which goes on with its first operand, down to a base.
+
+    Attributes:
+        step: one of them.
+        base: where they begin.
+        name: what their results are captured under, the last one first.
+    """
+
+    step: Op
+    base: Form
+    name: str
+
+    def match(
+        self, operand: Operand, makers: Makers, known: Captured, readers: int = 0
+    ) -> Captured | None:
+        """The results of the chain, and what the base captures."""
+        values: tuple[Value, ...] = ()
+        step = replace(self.step, name=self.name)
+        while (found := step.match(operand, makers, {}, readers)) is not None:
+            values = (*values, found[self.name])
+            operand, readers = makers.of[values[-1].number].operands[0], 0
+        return self.base.match(operand, makers, {**known, self.name: values}, readers)

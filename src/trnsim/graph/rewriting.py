@@ -1,0 +1,247 @@
+"""Rewriting: a pattern says what takes the place of which operations, and when.
+
+    DOUBLE = Pattern(
+        "double negation",
+        "-(-x) is x",
+        before=of(Negate, of(Negate, Given("x"))),
+        after=lambda match: match["x"],
+    )
+    rewritten(graph, [DOUBLE])
+
+One walk rewrites a graph. Patterns are found by the operation that they end with, and the first
+that suits is taken. The new graph is verified. `observed` leaves patterns out by name, and counts
+how often each of the others was taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Hashable, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from trnsim.errors import InternalError
+from trnsim.graph.graph import Graph, Node, Value
+from trnsim.graph.operation import Operation
+from trnsim.graph.patterns import Captured, Makers, Op
+from trnsim.graph.verifier import verify
+
+ANY: Final = Op((Operation,))
+"""Every operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What takes the place of some operations.
+
+    Attributes:
+        name: its own.
+        meaning: what it does, in a line.
+        before: the operations, by the last one.
+        after: what adds others to the new graph and gives their results, of the same types; None
+            where the operations stay and are issued together.
+        when: whether operations of that form are meant.
+        is_needed: whether the chip has no instructions for what stands before.
+        source: where it is said that AWS's compiler does so; "" where nothing says it.
+    """
+
+    name: str
+    meaning: str
+    before: Op
+    after: Callable[[Match], Value | tuple[Value, ...]] | None = None
+    when: Callable[[Match], bool] = lambda _: True
+    is_needed: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Operations of a pattern's form.
+
+    Attributes:
+        node: the last one; its operands are those of the new graph.
+        captured: what the form names, in the old graph.
+        walk: the rewriting.
+    """
+
+    node: Node
+    captured: Captured
+    walk: _Walk
+
+    @property
+    def graph(self) -> Graph:
+        """The new graph so far."""
+        return self.walk.made
+
+    @property
+    def facts(self) -> Any:
+        """What is known beside the operations."""
+        return self.walk.facts
+
+    @property
+    def makers(self) -> Makers:
+        """Those of the old graph."""
+        return self.walk.makers
+
+    def __getitem__(self, name: str) -> Value:
+        """A captured tensor, in the new graph."""
+        return self.walk.renamed(self.captured[name])
+
+    def operation(self, name: str) -> Any:
+        """The operation that makes a captured tensor."""
+        return self.makers.of[self.captured[name].number].operation
+
+    def twin(self) -> tuple[Value, ...] | None:
+        """What the first operation gave that did the same with the same operands, if there is one.
+
+        A name of the results' types is no part of the operation, so these are compared.
+        """
+        node = self.node
+        key = node.operation, node.operands, tuple(value.type for value in node.results)
+        first = self.walk.twins.setdefault(key, node)
+        return None if first is node else tuple(map(self.walk.renamed, first.results))
+
+
+def rewritten(graph: Graph, patterns: Sequence[Pattern], facts: Any = None) -> Graph:
+    """A graph after patterns; itself where none suits.
+
+    Inputs keep their numbers. `facts` are for the patterns' conditions.
+
+    Raises:
+        InternalError: a pattern gives other types, or makes what is no graph.
+    """
+    walk = _Walk(graph, [one for one in patterns if not _is_left_out(one)], facts)
+    for place, node in enumerate(graph.nodes):
+        found = walk.found(node)
+        if found is not None:
+            walk.put(place, *found)
+    if not walk.taken:
+        return graph
+    watch = _watch.get()
+    if watch is not None:
+        watch.taken.update(walk.taken)
+    made = walk.until(len(graph.nodes))
+    made.outputs = [walk.renamed(value) for value in graph.outputs]
+    verify(made, set(map(id, graph.nodes)))
+    return made
+
+
+class _Walk:
+    """A rewriting in progress.
+
+    Attributes:
+        made: the new graph so far.
+        taken: how often each pattern was.
+        names: values of the new graph by the numbers of those of the old one that they stand for.
+        twins: operations by what they do.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        patterns: Sequence[Pattern] = (),
+        facts: Any = None,
+        makers: Makers | None = None,
+    ) -> None:
+        self.facts = facts
+        self.made = graph.begun()
+        self.taken: Counter[str] = Counter()
+        self.names: dict[int, Value] = {}
+        self.twins: dict[Hashable, Node] = {}
+        self._graph, self._makers, self._moved = graph, makers, 0
+        self._patterns = patterns
+        self._by_operation: dict[type[Operation], list[Pattern]] = {}
+
+    @property
+    def makers(self) -> Makers:
+        """Those of the old graph."""
+        if self._makers is None:
+            self._makers = Makers.in_graph(self._graph)
+        return self._makers
+
+    def renamed(self, value: Value) -> Value:
+        """A value of the old graph in the new one."""
+        return self.names.get(value.number, value)
+
+    def moved(self, node: Node) -> Node:
+        """A node of the old graph in the new one."""
+        names = self.names
+        if not names or not any(getattr(o, "number", -1) in names for o in node.operands):
+            return node
+        renamed = (self.renamed(o) if isinstance(o, Value) else o for o in node.operands)
+        return replace(node, operands=tuple(renamed))
+
+    def until(self, place: int) -> Graph:
+        """The new graph with all nodes of the old one up to a place."""
+        for node in self._graph.nodes[self._moved : place]:
+            self.made.append(self.moved(node))
+        self._moved = place
+        return self.made
+
+    def found(self, node: Node) -> tuple[Pattern, Match] | None:
+        """The first pattern that suits a node, and its match."""
+        kind = type(node.operation)
+        if kind not in self._by_operation:
+            suits = (one for one in self._patterns if issubclass(kind, one.before.operations))
+            self._by_operation[kind] = [one for one in suits if one.after is not None]
+        for pattern in self._by_operation[kind]:
+            captured = pattern.before.at(node, self.makers)
+            if captured is not None:
+                match = Match(self.moved(node), captured, self)
+                if pattern.when(match):
+                    return pattern, match
+        return None
+
+    def put(self, place: int, pattern: Pattern, match: Match) -> None:
+        """Add what a pattern makes of the node at a place."""
+        self.until(place).came_from = match.node.origin
+        self._moved = place + 1
+        made = pattern.after(match) if pattern.after is not None else match.node.results
+        results = made if isinstance(made, tuple) else (made,)
+        if [one.type for one in results] != [one.type for one in match.node.results]:
+            types = ", ".join(str(one.type) for one in results)
+            raise InternalError(f"{pattern.name} of {match.node.name} gives {types}")
+        pairs = zip(match.node.results, results, strict=True)
+        self.names.update((old.number, new) for old, new in pairs if old != new)
+        self.taken[pattern.name] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """Patterns that are left out, by name, and how often others were taken."""
+
+    left_out: frozenset[str] = frozenset()
+    taken: Counter[str] = field(default_factory=Counter[str])
+
+
+_watch: ContextVar[_Watch | None] = ContextVar("watch", default=None)
+
+
+@contextmanager
+def observed(names: Collection[str] = ()) -> Generator[Counter[str]]:
+    """How often each pattern is taken inside, where those of some names are left out."""
+    watch = _Watch(frozenset(names) | left_out())
+    token = _watch.set(watch)
+    try:
+        yield watch.taken
+    finally:
+        _watch.reset(token)
+
+
+def recognized(pattern: Pattern, node: Node, makers: Makers) -> Match | None:
+    """The match of a pattern whose operations stay and are issued together; None if it is none."""
+    captured = None if _is_left_out(pattern) else pattern.before.at(node, makers)
+    match = Match(node, captured or {}, _Walk(Graph(), makers=makers))
+    return match if captured is not None and pattern.when(match) else None
+
+
+def left_out() -> frozenset[str]:
+    """The patterns that are left out here."""
+    watch = _watch.get()
+    return watch.left_out if watch is not None else frozenset()
+
+
+def _is_left_out(pattern: Pattern) -> bool:
+    return not pattern.is_needed and pattern.name in left_out()

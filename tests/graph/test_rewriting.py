@@ -1,0 +1,161 @@
+"""Rewriting of graphs by patterns."""
+
+import pytest
+
+from trnsim.errors import InternalError
+from trnsim.graph import Graph, Origin
+from trnsim.graph.ops.arithmetic import Negate
+from trnsim.graph.ops.functions import Exponential
+from trnsim.graph.patterns import Given, Makers, of
+from trnsim.graph.rewriting import (
+    ANY,
+    Pattern,
+    left_out,
+    observed,
+    recognized,
+    rewritten,
+)
+
+DOUBLE = Pattern(
+    "double negation",
+    "-(-x) is x",
+    before=of(Negate, of(Negate, Given("x"))),
+    after=lambda match: match["x"],
+)
+POWER = Pattern(
+    "power",
+    "e**x is 2**(x log2 e), more or less",
+    before=of(Exponential, Given("x")),
+    after=lambda match: match.graph.elementwise("tanh", match["x"]),
+)
+
+
+def graph_of():
+    """``tanh(exp(-(-x)))``, and the number of the exponential."""
+    g = Graph()
+    x = g.input((3,), "float32")
+    g.came_from = Origin("inner")
+    twice = g.elementwise("negate", g.elementwise("negate", x))
+    power = g.elementwise("exponential", twice)
+    g.outputs = [g.elementwise("add", power, twice), power]
+    return g
+
+
+def names(graph):
+    return [node.name for node in graph.nodes]
+
+
+def test_what_a_pattern_gives_is_read_in_the_place_of_what_it_replaces():
+    graph = graph_of()
+    found = rewritten(graph, [DOUBLE, POWER])
+    (x,) = graph.inputs
+    assert names(found) == ["negate", "tanh", "add"]
+    assert found.inputs == graph.inputs
+    assert found.nodes[1].values == (x,)
+    assert found.nodes[2].values == (found.nodes[1].result, x)
+    assert found.outputs == [found.nodes[2].result, found.nodes[1].result]
+    assert names(graph) == ["negate", "negate", "exponential", "add"]
+
+
+def test_what_takes_the_place_of_operations_comes_from_where_they_came():
+    found = rewritten(graph_of(), [POWER])
+    assert {node.origin for node in found.nodes} == {Origin("inner")}
+
+
+def test_a_graph_without_what_is_looked_for_is_itself():
+    graph = graph_of()
+    assert rewritten(graph, []) is graph
+    never = Pattern("never", "", before=ANY, after=DOUBLE.after, when=lambda _: False)
+    assert rewritten(graph, [never]) is graph
+
+
+def test_the_first_pattern_that_suits_is_taken():
+    other = Pattern("other", "", POWER.before, lambda match: match["x"])
+    assert names(rewritten(graph_of(), [other, POWER])) == ["negate", "negate", "add"]
+    assert "tanh" in names(rewritten(graph_of(), [POWER, other]))
+
+
+def test_conditions_know_facts_and_numbers():
+    g = Graph()
+    g.outputs = [g.elementwise("multiply", g.input((2,), "float32"), n) for n in (2.0, 3.0)]
+    seen = []
+
+    def is_fact(match):
+        seen.append(match.makers.number(match.node.operands[1]))
+        return seen[-1] == match.facts
+
+    halved = Pattern("halved", "", ANY, lambda match: match.node.values[0], is_fact)
+    found = rewritten(g, [halved], 3.0)
+    assert seen == [2.0, 3.0]
+    assert found.outputs[1] == g.inputs[1]
+
+
+def test_an_earlier_operation_that_does_the_same_is_a_twin():
+    g = Graph()
+    x = g.input((3,), "float32")
+    g.outputs = [g.elementwise("tanh", g.elementwise("abs", x)) for _ in range(2)]
+    twice = Pattern(
+        "twice",
+        "",
+        before=ANY,
+        when=lambda match: match.twin() is not None,
+        after=lambda match: match.twin(),
+    )
+    found = rewritten(g, [twice])
+    assert names(found) == ["abs", "tanh"]
+    assert found.outputs[0] == found.outputs[1]
+
+
+def test_other_types_and_what_is_no_graph_are_refused():
+    wide = Pattern(
+        "wide",
+        "",
+        POWER.before,
+        lambda match: match.graph.elementwise("tanh", match["x"], dtype="bfloat16"),
+    )
+    with pytest.raises(InternalError, match="wide of exponential gives tensor<3xbfloat16>"):
+        rewritten(graph_of(), [wide])
+    lost = Pattern("lost", "", POWER.before, lambda match: match.graph.fresh(match["x"].type))
+    with pytest.raises(InternalError, match="which nothing made before"):
+        rewritten(graph_of(), [lost])
+
+
+def test_patterns_are_counted_and_left_out_by_name():
+    with observed() as taken:
+        rewritten(graph_of(), [DOUBLE, POWER])
+        rewritten(graph_of(), [POWER])
+    assert taken == {"double negation": 1, "power": 2}
+    with observed(["power"]) as outer, observed(["double negation"]):
+        assert left_out() == {"power", "double negation"}
+        graph = graph_of()
+        assert rewritten(graph, [DOUBLE, POWER]) is graph
+    assert not outer
+    assert not left_out()
+
+
+def test_what_is_needed_is_not_left_out():
+    needed = Pattern("needed", "", POWER.before, POWER.after, is_needed=True)
+    with observed(["needed"]) as taken:
+        assert "tanh" in names(rewritten(graph_of(), [needed]))
+    assert taken == {"needed": 1}
+
+
+def test_operations_that_stay_are_recognized():
+    graph = graph_of()
+    makers = Makers.in_graph(graph)
+    stays = Pattern("stays", "", DOUBLE.before, when=lambda match: match["x"] in graph.inputs)
+    found = [recognized(stays, node, makers) for node in graph.nodes]
+    assert [one is not None for one in found] == [False, True, False, False]
+    assert found[1]["x"] == graph.inputs[0]
+    with observed(["stays"]):
+        assert recognized(stays, graph.nodes[1], makers) is None
+    assert rewritten(graph, [stays]) is graph
+    other = Pattern("other", "", DOUBLE.before, when=lambda _: False)
+    assert recognized(other, graph.nodes[1], makers) is None
+
+
+def test_a_match_knows_the_operations_that_it_names():
+    graph = graph_of()
+    inner = Pattern("", "", of(Negate, of(Negate, name="inner")))
+    found = recognized(inner, graph.nodes[1], Makers.in_graph(graph))
+    assert found.operation("inner") is graph.nodes[0].operation
