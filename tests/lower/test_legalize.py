@@ -7,7 +7,7 @@ from trnsim.graph.ops.layout import DynamicSlice
 from trnsim.graph.ops.reductions import ReduceWindow, Sort
 from trnsim.lower import costs, evaluate, memory_plan
 from trnsim.lower.legalize import legalize
-from trnsim.lower.rules import KERNELS, LEGAL, LegalForm, legal
+from trnsim.lower.rules import KERNELS, LEGAL, legal
 
 CUMULATIVE = ReduceWindow((1, 4), (1, 1), (0, 3), (0, 0), "add")
 EXAMPLES = [
@@ -38,9 +38,7 @@ def test_a_rebuilt_graph_is_one_of_operations_that_have_kernels(example):
     verify(rebuilt)
     assert [v.type for v in rebuilt.inputs] == [v.type for v in graph.inputs]
     assert [v.type for v in rebuilt.outputs] == [v.type for v in graph.outputs]
-    for node in rebuilt.nodes:
-        form = LEGAL.get(type(node.operation))
-        assert form is None or form.has_kernel(node), node.name
+    assert legalize(rebuilt) is rebuilt
 
 
 def test_a_graph_with_nothing_to_replace_is_itself():
@@ -75,12 +73,14 @@ def test_a_legal_form_is_declared_for_each_operation_named():
     class MadeToo(ReduceWindow, abstract=True):
         """No operation of graphs."""
 
-    def build(): ...
+    def build():
+        """Something else."""
 
     assert legal(Made, MadeToo)(build) is build
     forms = LEGAL.pop(Made), LEGAL.pop(MadeToo)
-    assert [form.build for form in forms] == [build, build]
-    assert not forms[0].has_kernel(graph_of(CUMULATIVE, TensorType((4, 4), "int8")).nodes[0])
+    assert [form.before.operations for form in forms] == [(Made,), (MadeToo,)]
+    assert {form.meaning for form in forms} == {"Something else"}
+    assert all(form.is_needed for form in forms)
 
 
 def test_inputs_keep_their_names_in_the_memory_plan():
@@ -99,10 +99,10 @@ def test_nothing_sorted_is_nothing():
 
 
 def test_a_legal_form_of_another_type_is_refused(monkeypatch):
-    wrong = LegalForm(lambda b, _, x: b.convert(x, "bfloat16"), lambda _: False)
-    monkeypatch.setitem(LEGAL, ReduceWindow, wrong)
+    monkeypatch.setitem(LEGAL, ReduceWindow, LEGAL[ReduceWindow])
+    legal(ReduceWindow)(lambda b, _, x: b.convert(x, "bfloat16"))
     graph = graph_of(CUMULATIVE, TensorType((4, 4), "float32"))
-    message = "the legal form of reduce_window gives tensor<4x4xbfloat16>"
+    message = "reduce_window of reduce_window gives tensor<4x4xbfloat16>"
     with pytest.raises(InternalError, match=message):
         legalize(graph)
 

@@ -245,8 +245,7 @@ def legal(graph: Graph, weights: frozenset[int]) -> tuple[Graph, frozenset[int]]
     outputs = [value for value in found.outputs if value.type.elements]
     if len(outputs) < len(found.outputs):
         found = Graph(found.inputs, found.nodes, outputs)
-    places = [place for place, value in enumerate(graph.inputs) if value.number in weights]
-    return found, frozenset(found.inputs[place].number for place in places)
+    return found, weights & {value.number for value in found.inputs}
 
 
 def values(

@@ -138,7 +138,6 @@ class MemoryPlan:
 
 def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryPlan:
     """Where the tensors of `graph` live; `names` are its inputs', by the value's number."""
-    given = [value.number for value in graph.inputs]
     graph = legalize(graph)
     found = groups(graph)
     source = {n.result.number: n.values[0].number for n in graph.nodes if n.kind is Kind.ALIAS}
@@ -156,8 +155,8 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
     returned = {origin(value.number) for value in graph.outputs}
     named = names or {}
     held = [
-        Held(named.get(number, f"input {place}"), value.type, -1, end)
-        for place, (number, value) in enumerate(zip(given, graph.inputs, strict=True))
+        Held(named.get(value.number, f"input {place}"), value.type, -1, end)
+        for place, value in enumerate(graph.inputs)
     ]
     for place, group in enumerate(found):
         for value in group.outputs:

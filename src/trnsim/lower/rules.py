@@ -15,10 +15,12 @@ results.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from trnsim.graph import Node, Operation
+from trnsim.graph.decompositions.build import Build
+from trnsim.graph.patterns import Op, of
+from trnsim.graph.rewriting import Match, Pattern
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
@@ -28,21 +30,8 @@ ON_TILES: Final[dict[type[Operation], Callable[..., Any]]] = {}
 """What computes an elementwise operation that takes more than one instruction."""
 
 
-@dataclass(frozen=True, slots=True)
-class LegalForm:
-    """Operations that have kernels, in the place of one that has none.
-
-    Attributes:
-        build: what adds them to a graph.
-        has_kernel: whether an operation, as it stands in a graph, has a kernel all the same.
-    """
-
-    build: Callable[..., Any]
-    has_kernel: Callable[[Node], bool]
-
-
-LEGAL: Final[dict[type[Operation], LegalForm]] = {}
-"""What builds an operation from others."""
+LEGAL: Final[dict[type[Operation], Pattern]] = {}
+"""What an operation becomes that has no kernel as it stands in a graph."""
 
 
 def kernel(*operations: type[Operation]) -> Callable[[Rule], Rule]:
@@ -58,13 +47,31 @@ def on_tiles(*operations: type[Operation]) -> Callable[[Rule], Rule]:
 def legal(
     *operations: type[Operation], unless: Callable[[Node], bool] = lambda _: False
 ) -> Callable[[Rule], Rule]:
-    """Declare what operations become that have no kernel, unless a node of one has."""
+    """Declare what operations become that have no kernel, unless a node of one has, or is kept."""
+
+    def has_none(match: Match) -> bool:
+        return not unless(match.node) and not match.facts(match.node)
 
     def declare(rule: Rule) -> Rule:
-        LEGAL.update(dict.fromkeys(operations, LegalForm(rule, unless)))
+        for one in operations:
+            LEGAL[one] = legal_pattern(one.name, of(one), rule, has_none)
         return rule
 
     return declare
+
+
+def legal_pattern(
+    name: str, before: Op, rule: Callable[..., Any], when: Callable[[Match], bool]
+) -> Pattern:
+    """The pattern of a legal form, which means what the rule's docstring says."""
+
+    def after(match: Match) -> Any:
+        b, node = Build(), match.node
+        b.graph, b.results = match.graph, [value.type for value in node.results]
+        return rule(b, node.operation, *node.operands)
+
+    meaning = (rule.__doc__ or "").partition("\n")[0].rstrip(".")
+    return Pattern(name, meaning, before, after, when, is_needed=True)
 
 
 def _into(
