@@ -3,9 +3,16 @@
 import pytest
 from made_graphs import CHIPS, Made
 
-from trnsim.compiler.patterns.attention import attended
+from trnsim.compiler.patterns.attention import ATTENTION
+from trnsim.graph.rewriting import rewritten
 
 HEADS, QUERIES, KEYS = 3, 20, 25
+
+
+def attended(graph):
+    found = rewritten(graph, [ATTENTION])
+    found.prune()
+    return found
 
 
 def rows(made, count, width, heads=HEADS):

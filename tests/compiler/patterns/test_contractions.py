@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 from made_graphs import CHIPS, Made
 
-from trnsim.compiler.patterns.contractions import PANEL_BYTES, in_parts, panel_bytes
+from trnsim.compiler.patterns.contractions import IN_PARTS, PANEL_BYTES, panel_bytes
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import DotGeneral
+from trnsim.graph.rewriting import rewritten
+
+
+def in_parts(graph):
+    return rewritten(graph, [IN_PARTS])
 
 
 def product(M, K, N, dtype="float32", places=(1, 0)):
@@ -43,7 +48,7 @@ def test_parts_are_blocks_that_a_panel_holds(M, K, dtype, wanted, places):
     made = in_parts(graph)
     assert lengths(made) == wanted
     assert made.inputs == graph.inputs
-    assert made.outputs == graph.outputs
+    assert [one.type for one in made.outputs] == [one.type for one in graph.outputs]
     assert (made is graph) == (len(wanted) == 1)
     for node in made.nodes:
         if isinstance(node.operation, DotGeneral):

@@ -1,7 +1,12 @@
 """Operations that are written twice."""
 
-from trnsim.compiler.patterns.merge import merged
+from trnsim.compiler.patterns.merge import TWICE
 from trnsim.graph import Graph
+from trnsim.graph.rewriting import rewritten
+
+
+def merged(graph):
+    return rewritten(graph, [TWICE])
 
 
 def test_the_second_reads_the_first_ones_result():

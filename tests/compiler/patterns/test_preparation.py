@@ -40,3 +40,13 @@ def test_casts_are_those_of_the_flags(cast):
     step = prepared(made.graph, made.weights, Flags(auto_cast=cast))
     (product,) = (node for node in step.step.nodes if isinstance(node.operation, DotGeneral))
     assert product.values[0].dtype == ("float32" if cast == "none" else "bfloat16")
+
+
+def test_equal_products_in_parts_are_computed_once():
+    made = Made("bfloat16")
+    x, w = made.given(520, 9000), made.given(4, 9000)
+    sides = [made.graph.dot_general(x, w, (1, 1)) for _ in range(2)]
+    made.graph.outputs = [made.of("add", *sides)]
+    step = prepared(made.graph, made.weights).step
+    products = [node for node in step.nodes if isinstance(node.operation, DotGeneral)]
+    assert len(products) == 2  # the parts of one

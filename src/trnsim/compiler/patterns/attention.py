@@ -6,192 +6,127 @@ sums one after another. As one operation, scores stay on the chip.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from typing import Any
 
-from trnsim.graph import Graph, Node, Value, verify
-from trnsim.graph.graph import Operand
+from trnsim.graph import Node, Value
 from trnsim.graph.ops.arithmetic import Add, Divide, Multiply, Subtract
 from trnsim.graph.ops.contraction import Attention, DotGeneral
 from trnsim.graph.ops.functions import Exponential
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape
-from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.ops.rounding import Convert
-
-_PAIR: Final = 2
-"""Tensors that an operation of two has, neither a number."""
-
-
-def attended(graph: Graph) -> Graph:
-    """The graph with the attention that it spells out as operations; itself if it has none."""
-    finder = _Finder(graph)
-    found = {id(node): one for node in graph.nodes if (one := finder.found(node)) is not None}
-    if not found:
-        return graph
-    made = graph.begun()
-    for node in graph.nodes:
-        made.came_from = node.origin
-        if id(node) in found:
-            found[id(node)].emit(made, node)
-        else:
-            made.add(node.operation, node.operands, node.results)
-    made.outputs = list(graph.outputs)
-    made.prune()
-    verify(made)
-    return made
+from trnsim.graph.patterns import Chain, Either, Form, Given, Number, Op, of
+from trnsim.graph.rewriting import Match, Pattern
 
 
-@dataclass(frozen=True, slots=True)
-class _Scores:
-    """Scores: products of queries and keys, scaled, and what is added to them after that."""
-
-    products: Node
-    scale: float = 1.0
-    bias: Value | None = None
-
-    def scaled(self, number: float) -> _Scores | None:
-        """The scores times a number; None where that would scale a bias as well."""
-        return None if self.bias is not None else replace(self, scale=self.scale * number)
+def _leaves_rows(node: Node) -> bool:
+    """Whether the last two dimensions of what it reads stay, in some format."""
+    if not isinstance(node.operation, Convert | Reshape):
+        return False
+    (given,) = node.values
+    return given.shape[-2:] == node.result.shape[-2:] and given.type.is_floating
 
 
-@dataclass(frozen=True, slots=True)
-class _Attention:
-    """Operands of an attention: queries, keys (across if not in rows), values, scale and bias."""
-
-    query: Value
-    key: Value
-    is_across: bool
-    value: Value
-    scale: float
-    bias: Value | None
-
-    def emit(self, graph: Graph, node: Node) -> None:
-        """Add the operation, whose result is the node's."""
-        key = self.key
-        if self.is_across:
-            rank = len(key.shape)
-            key = graph.transpose(key, (*range(rank - 2), rank - 1, rank - 2))
-        shape = (*self.query.shape[:-1], key.shape[-2])
-        value = graph.reshape(self.value, (*key.shape[:-1], self.value.shape[-1]))
-        bias = [] if self.bias is None else [graph.reshape(self.bias, shape)]
-        made, _ = graph.apply_to_all(Attention(self.scale), [self.query, key, value, *bias])
-        made = graph.reshape(made, node.result.shape)
-        graph.add(Convert(to=node.result.dtype), (made,), node.results)
+def _repeats(node: Node) -> bool:
+    """Whether it repeats what it reads along its last dimensions, or sees it in another shape."""
+    operation = node.operation
+    if isinstance(operation, BroadcastInDim):
+        return tuple(operation.dims) == tuple(range(len(node.values[0].shape)))
+    return isinstance(operation, Reshape)
 
 
-class _Finder:
-    """What a graph spells out."""
+def _of_rows(op: str, node: Node, read: Value) -> bool:
+    """Whether a reduction is that of the last dimension of what it is repeated along."""
+    operation: Any = node.operation
+    (rows,) = node.values
+    is_last = tuple(operation.dims) == (len(rows.shape) - 1,)
+    return operation.op == op and is_last and rows.shape == read.shape
 
-    def __init__(self, graph: Graph) -> None:
-        self.maker = {v.number: node for node in graph.nodes for v in node.results}
-        self.uses = Counter(v.number for node in graph.nodes for v in node.values)
-        self.uses.update(v.number for v in graph.outputs)
 
-    def found(self, node: Node) -> _Attention | None:
-        """The attention whose last products a node is."""
-        operation = node.operation
-        rank = len(node.result.shape)
-        if not isinstance(operation, DotGeneral) or operation.contracting != (rank - 1, rank - 2):
-            return None
-        weights, value = node.values
-        scores = self._softmax(weights)
-        return None if scores is None else self._attention(scores, value)
+_alone = partial(of, readers=1, past=_leaves_rows)
+"""The form of an operation with one reader, past what leaves its rows as they are."""
 
-    def _attention(self, scores: Value, value: Value) -> _Attention | None:
-        """The attention of scores, if they are products."""
-        found = self._scores(scores)
-        if found is None or found.scale <= 0:
-            return None
-        query, key = found.products.values
-        operation, rank = found.products.operation, len(query.shape)
-        if not isinstance(operation, DotGeneral) or operation.contracting[0] != rank - 1:
-            return None
-        is_across = operation.contracting[1] == rank - 2
-        keys = key.shape[-1] if is_across else key.shape[-2]
-        is_whole = value.type.elements == key.type.elements // query.shape[-1] * value.shape[-1]
-        is_one = len({query.dtype, key.dtype, value.dtype}) == 1 and query.type.is_floating
-        if not is_whole or not is_one or value.shape[-2] != keys:
-            return None
-        return _Attention(query, key, is_across, value, found.scale, found.bias)
 
-    def _softmax(self, value: Value) -> Value | None:
-        """The scores whose softmax over the last dimension a value is."""
-        node = self._below(value, 1)
-        if node is None or not isinstance(node.operation, Divide) or len(node.values) != _PAIR:
-            return None
-        powers, total = node.values
-        exponential = self._below(powers, 2)
-        if exponential is None or not isinstance(exponential.operation, Exponential):
-            return None
-        if self._reduced(total, "add") != exponential.result:
-            return None
-        less = self._below(exponential.values[0], 1)
-        if less is None or not isinstance(less.operation, Subtract) or len(less.values) != _PAIR:
-            return None
-        scores, largest = less.values
-        return scores if self._reduced(largest, "maximum") == scores else None
+def _reduced(op: str, form: Form) -> Op:
+    """The reduction of each row, repeated along it."""
+    return of(Reduce, form, readers=1, past=_repeats, where=partial(_of_rows, op))
 
-    def _reduced(self, value: Value, op: str) -> Value | None:
-        """What a value is the reduction of over the last dimension, repeated along it."""
-        node = self.maker.get(value.number)
-        while node is not None and isinstance(node.operation, BroadcastInDim | Reshape):
-            rows = node.values[0].shape
-            is_kept = isinstance(node.operation, Reshape) or tuple(node.operation.dims) == tuple(
-                range(len(rows))
-            )
-            if not is_kept or self.uses[node.result.number] > 1:
-                return None
-            node = self.maker.get(node.values[0].number)
-        if node is None or not isinstance(node.operation, Reduce) or node.operation.op != op:
-            return None
-        given = node.values[0]
-        is_last = tuple(node.operation.dims) == (len(given.shape) - 1,)
-        is_rows = value.shape == given.shape
-        return given if is_last and is_rows and self.uses[node.result.number] <= 1 else None
 
-    def _scores(self, value: Value, readers: int = 2) -> _Scores | None:
-        """What scores are made of; None where they are no scaled and biased products."""
-        node = self._below(value, readers)
-        if node is None:
-            return None
-        if isinstance(node.operation, DotGeneral):
-            return _Scores(node)
-        if isinstance(node.operation, Multiply | Divide):
-            number = self._number(node.operands[1])
-            found = None if number is None else self._scores(node.values[0], 1)
-            if found is None or number is None or not number:
-                return None
-            is_product = isinstance(node.operation, Multiply)
-            return found.scaled(number if is_product else 1 / number)
-        if isinstance(node.operation, Add) and len(node.values) == _PAIR:
-            for one, bias in (node.values, node.values[::-1]):
-                found = self._scores(one, 1)
-                if found is not None and found.bias is None and bias.dtype == one.dtype:
-                    return replace(found, bias=bias)
-        return None
+_PRODUCTS = _alone(DotGeneral, Given("query"), Given("key"), name="products")
+_SCALED = Chain(_alone((Multiply, Divide), Given(), Number()), _PRODUCTS, "scaled")
+_SCORES = Either(
+    (
+        _SCALED,
+        _alone(
+            Add,
+            Given(form=_SCALED),
+            Given("bias"),
+            where=lambda node, _: len({value.dtype for value in node.values}) == 1,
+            is_commutative=True,
+        ),
+    )
+)
+_POWERS = _alone(
+    Exponential,
+    _alone(
+        Subtract,
+        Given("scores", _SCORES, readers=2),
+        _reduced("maximum", Given("scores")),
+    ),
+    name="powers",
+)
+_SOFTMAX = _alone(Divide, Given(form=_POWERS, readers=2), _reduced("add", Given("powers")))
 
-    def _number(self, operand: Operand) -> float | None:
-        """The number that an operand is, or repeats."""
-        while isinstance(operand, Value):
-            node = self.maker.get(operand.number)
-            if node is not None and isinstance(node.operation, Constant):
-                return float(node.operation.number)
-            if node is None or not isinstance(node.operation, BroadcastInDim | Reshape):
-                return None
-            operand = node.values[0]
-        return float(operand)
 
-    def _below(self, value: Value, readers: int) -> Node | None:
-        """What makes a value for so many readers, past what leaves rows as they are."""
-        while self.uses[value.number] <= readers:
-            node = self.maker.get(value.number)
-            if node is None:
-                return None
-            given = node.values[0] if node.values else value
-            is_same = given.shape[-2:] == node.result.shape[-2:] and given.type.is_floating
-            if not isinstance(node.operation, Convert | Reshape) or not is_same:
-                return node
-            value, readers = given, 1
-        return None
+def _scale(match: Match) -> float:
+    """By what products are multiplied."""
+    scale = 1.0
+    for value in reversed(match.captured["scaled"]):
+        step = match.makers.of[value.number]
+        number = match.makers.number(step.operands[1]) or 0.0
+        scale *= number if isinstance(step.operation, Multiply) or not number else 1 / number
+    return scale
+
+
+def _is_attention(match: Match) -> bool:
+    """Whether rows are multiplied with rows, of one format, and as many values as keys are read."""
+    products = match.operation("products")
+    last: Any = match.node.operation
+    query, key, value = (match[name] for name in ("query", "key", "value"))
+    rank, width = len(query.shape), query.shape[-1]
+    keys = key.shape[-1 - (products.contracting[1] != rank - 2)]
+    return (
+        last.contracting == (len(match.node.result.shape) - 1, len(match.node.result.shape) - 2)
+        and products.contracting[0] == rank - 1
+        and value.shape[-2] == keys
+        and value.type.elements == key.type.elements // width * value.shape[-1]
+        and len({query.dtype, key.dtype, value.dtype}) == 1
+        and query.type.is_floating
+        and _scale(match) > 0
+    )
+
+
+def _attention(match: Match) -> Value:
+    """The operation, in the shape and format of the last products."""
+    graph, query, key, result = match.graph, match["query"], match["key"], match.node.result
+    products = match.operation("products")
+    rank = len(key.shape)
+    if products.contracting[1] == rank - 2:
+        key = graph.transpose(key, (*range(rank - 2), rank - 1, rank - 2))
+    value = graph.reshape(match["value"], (*key.shape[:-1], match["value"].shape[-1]))
+    bias = []
+    if "bias" in match.captured:
+        bias = [graph.reshape(match["bias"], (*query.shape[:-1], key.shape[-2]))]
+    made, _ = graph.apply_to_all(Attention(_scale(match)), [query, key, value, *bias])
+    made = graph.reshape(made, result.shape)
+    return graph.elementwise("convert", made, dtype=result.dtype)
+
+
+ATTENTION = Pattern(
+    "attention",
+    "products, a softmax and products are one operation",
+    before=of(DotGeneral, Given(form=_SOFTMAX), Given("value")),
+    when=_is_attention,
+    after=_attention,
+)

@@ -10,32 +10,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from trnsim.graph import Graph, Node, Value
-from trnsim.graph.ops.arithmetic import Add
 from trnsim.graph.ops.contraction import DotGeneral
-from trnsim.graph.ops.layout import Slice
-from trnsim.graph.ops.rounding import Convert
+from trnsim.graph.patterns import of
+from trnsim.graph.rewriting import Match, Pattern
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.kernels.tiles import BANK, P
 
 PANEL_BYTES: Final = 64 * 1024
 """Bytes of a partition for the side of a product that passes: a third of SBUF."""
 _SUM: Final = "float32"
-
-
-def in_parts(graph: Graph) -> Graph:
-    """The graph with contractions that are no longer than a panel holds."""
-    if not any(_lengths(node) for node in graph.nodes):
-        return graph
-    made = graph.begun()
-    for node in graph.nodes:
-        made.came_from = node.origin
-        lengths = _lengths(node)
-        if lengths:
-            _add_parts(made, node, lengths)
-        else:
-            made.add(node.operation, node.operands, node.results)
-    made.outputs = list(graph.outputs)
-    return made
 
 
 def panel_bytes(node: Node) -> int:
@@ -48,42 +31,47 @@ def panel_bytes(node: Node) -> int:
 
 
 def _lengths(node: Node) -> list[int]:
-    """The lengths of a product's parts, blocks of 128 as even as they can be; none for one part."""
-    if not isinstance(node.operation, DotGeneral):
-        return []
-    length = node.values[0].shape[node.operation.contracting[0]]
+    """The lengths of a product's parts, blocks of 128 as even as they can be."""
+    operation: Any = node.operation
+    length = node.values[0].shape[operation.contracting[0]]
     blocks = -(-length // P)
     parts = min(-(-panel_bytes(node) // PANEL_BYTES), blocks)
     if parts <= 1:
-        return []
+        return [length]
     whole, rest = divmod(length, -(-blocks // parts) * P)
     return [-(-blocks // parts) * P] * whole + [rest] * bool(rest)
 
 
-def _add_parts(made: Graph, node: Node, lengths: list[int]) -> None:
+def _sum(match: Match) -> Value:
+    """The parts' products, one added to the other."""
+    graph, node = match.graph, match.node
     operation: Any = node.operation
-    result = node.result
-    total: Value | None = None
-    start = 0
-    for number, length in enumerate(lengths):
-        sides = [
-            _cut(made, value, dim, start, length)
-            for value, dim in zip(node.values, operation.contracting, strict=True)
-        ]
-        part = made.apply(operation, *sides, dtype=_SUM)
+
+    def part(start: int, length: int) -> Value:
+        sides = zip(node.values, operation.contracting, strict=True)
+        cut = (_cut(graph, value, dim, start, length) for value, dim in sides)
+        return graph.apply(operation, *cut, dtype=_SUM)
+
+    first, *others = _lengths(node)
+    total, start = part(0, first), first
+    for length in others:
+        total = graph.elementwise("add", total, part(start, length))
         start += length
-        if total is None:
-            total = part
-        elif number == len(lengths) - 1 and result.dtype == _SUM:
-            made.add(Add(), (total, part), node.results)
-        else:
-            total = made.apply(Add(), total, part)
-    if result.dtype != _SUM and total is not None:
-        made.add(Convert(to=result.dtype), (total,), node.results)
+    is_sum = node.result.dtype == _SUM
+    return total if is_sum else graph.elementwise("convert", total, dtype=node.result.dtype)
 
 
 def _cut(made: Graph, value: Value, dim: int, start: int, length: int) -> Value:
     """Some of a value's elements along a dimension."""
-    shape = tuple(length if one == dim else n for one, n in enumerate(value.shape))
-    starts = tuple(start if one == dim else 0 for one in range(len(shape)))
-    return made.apply(Slice(shape, starts, (1,) * len(shape)), value)
+    shape = [length if one == dim else n for one, n in enumerate(value.shape)]
+    starts = [start if one == dim else 0 for one in range(len(shape))]
+    return made.slice(value, starts, shape)
+
+
+IN_PARTS = Pattern(
+    "in parts",
+    "a contraction that is too long for a panel of SBUF is several, added up",
+    before=of(DotGeneral),
+    when=lambda match: len(_lengths(match.node)) > 1,
+    after=_sum,
+)

@@ -8,10 +8,12 @@ on the way to something smaller it costs nothing, as the scale of a kernel that 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from trnsim.graph import Graph, Kind, Node, Value
+from trnsim.graph import Graph, Kind, Value
+from trnsim.graph.rewriting import ANY, Match, Pattern, rewritten
 
-_AHEAD = (Kind.ELEMENTWISE, Kind.ALIAS, Kind.VIEW, Kind.KERNEL, Kind.REDUCTION)
+_AHEAD: Final = (Kind.ELEMENTWISE, Kind.ALIAS, Kind.VIEW, Kind.KERNEL, Kind.REDUCTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,68 +31,48 @@ class Hoisted:
     weights: frozenset[int]
 
 
+def _bytes_of_weights(graph: Graph, weights: frozenset[int]) -> dict[int, int]:
+    """Bytes of the weights of which alone a value is computed, or of a value on the way to it."""
+    nbytes = {v.number: v.type.nbytes for v in graph.inputs if v.number in weights}
+    for node in graph.nodes:
+        values = node.values
+        if values and node.kind in _AHEAD and all(value.number in nbytes for value in values):
+            given = sum(nbytes[value.number] for value in values)
+            nbytes |= {v.number: min(v.type.nbytes, given) for v in node.results}
+    return nbytes
+
+
+def _is_ahead(match: Match) -> bool:
+    """Whether nothing that an operation gives is larger than the weights that it comes from."""
+    return all(v.type.nbytes <= match.facts.get(v.number, -1) for v in match.node.results)
+
+
+def _given(match: Match) -> tuple[Value, ...]:
+    """The results as inputs of the step."""
+    match.graph.inputs += match.node.results
+    return match.node.results
+
+
+AHEAD = Pattern(
+    "ahead",
+    "what is computed of weights alone, and is no larger, is a weight of the step",
+    before=ANY,
+    when=_is_ahead,
+    after=_given,
+)
+
+
 def hoisted(graph: Graph, weights: frozenset[int]) -> Hoisted:
     """A graph without what is done to its weights ahead of time."""
-    nbytes = {v.number: v.type.nbytes for v in graph.inputs if v.number in weights}
-    able: dict[int, Node] = {}
-    for node in graph.nodes:
-        if _is_able(node, nbytes):
-            given = sum(nbytes[value.number] for value in node.values)
-            able |= {value.number: node for value in node.results}
-            nbytes |= {v.number: min(v.type.nbytes, given) for v in node.results}
-    fresh, wide = _read(graph, able, nbytes)
-    numbers = {id(node) for node in able.values()} - wide
-    nodes = [node for node in graph.nodes if id(node) not in numbers]
-    ahead = _needed(graph, fresh)
-    read = {value.number for node in nodes for value in node.values}
-    read |= {value.number for value in graph.outputs}
-    inputs = [v for v in graph.inputs if v.number in read or v.number not in weights]
-    kept = {v.number for v in inputs if v.number in weights} | {v.number for v in fresh}
-    return Hoisted(
-        Graph([v for v in graph.inputs if v.number in weights], ahead, fresh),
-        Graph([*inputs, *fresh], nodes, list(graph.outputs)),
-        frozenset(kept),
-    )
-
-
-def _is_able(node: Node, known: dict[int, int]) -> bool:
-    """Whether a node computes of weights alone."""
-    is_given = bool(node.values) and all(value.number in known for value in node.values)
-    return node.kind in _AHEAD and is_given
-
-
-def _read(
-    graph: Graph, able: dict[int, Node], nbytes: dict[int, int]
-) -> tuple[list[Value], set[int]]:
-    """What the step reads of what may be done ahead, and the nodes of it that it does itself.
-
-    Those are the ones that give more bytes than the weights that they come from.
-    """
-    chosen = {id(node) for node in able.values()}
-    waiting = [v for node in graph.nodes if id(node) not in chosen for v in node.values]
-    waiting += graph.outputs
-    fresh: dict[int, Value] = {}
-    wide: set[int] = set()
-    while waiting:
-        value = waiting.pop()
-        node = able.get(value.number)
-        if node is None or value.number in fresh or id(node) in wide:
-            continue
-        if any(one.type.nbytes > nbytes[one.number] for one in node.results):
-            wide.add(id(node))
-            waiting += node.values
-        else:
-            fresh[value.number] = value
-    made = [value for node in graph.nodes for value in node.results]
-    return [value for value in made if value.number in fresh], wide
-
-
-def _needed(graph: Graph, results: list[Value]) -> list[Node]:
-    """The nodes that compute some values."""
-    needed = {value.number for value in results}
-    found: list[Node] = []
-    for node in reversed(graph.nodes):
-        if any(value.number in needed for value in node.results):
-            found.append(node)
-            needed |= {value.number for value in node.values}
-    return found[::-1]
+    nbytes = _bytes_of_weights(graph, weights)
+    step = rewritten(graph, [AHEAD], nbytes)
+    step = Graph(step.inputs, list(step.nodes), step.outputs)
+    step.prune()
+    read = {value.number for node in step.nodes for value in node.values}
+    read |= {value.number for value in step.outputs}
+    given = [v for v in graph.inputs if v.number in read or v.number not in weights]
+    made = [v for v in step.inputs[len(graph.inputs) :] if v.number in read]
+    step.inputs = [*given, *made]
+    ahead = Graph([v for v in graph.inputs if v.number in weights], list(graph.nodes), made)
+    ahead.prune()
+    return Hoisted(ahead, step, frozenset(v.number for v in step.inputs if v.number in nbytes))
