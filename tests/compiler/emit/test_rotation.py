@@ -3,8 +3,6 @@
 import pytest
 from made_graphs import CHIPS, Made
 
-from trnsim.compiler.emit.rotation import rotated
-
 
 def queries(made, width, heads=2, tokens=20):
     return made.heads(made.linear(made.given(2, tokens, 96), heads * width), heads)
@@ -57,25 +55,6 @@ def test_halves_in_hbm_and_of_one_another_are_concatenated():
         made.graph.concatenate([negated, low, low], 2),
         made.of("add", made.graph.concatenate([negated, low], 2), y),
     )
-
-
-def test_a_rotation_is_recognized_by_its_parts():
-    made = Made()
-    x = made.given(2, 20, 64)
-    part = made.graph.slice(x, (0, 0, 0), (2, 20, 32))
-    later = made.graph.slice(x, (0, 0, 31), (2, 20, 32))
-    swapped = made.graph.concatenate([made.of("negate", later), part], 2)
-    strided = made.graph.slice(x, (0, 0, 0), (2, 20, 32), (1, 1, 2))
-    apart = made.graph.concatenate([made.of("negate", strided), strided], 2)
-    good = made.halves(x)
-
-    class Emission:
-        maker = {value.number: node for node in made.graph.nodes for value in node.results}  # noqa: RUF012
-
-    assert rotated(Emission, Emission.maker[good.number]) == x
-    assert rotated(Emission, Emission.maker[swapped.number]) is None
-    assert rotated(Emission, Emission.maker[apart.number]) is None
-    made.check(good, swapped, apart)
 
 
 def test_halves_with_steps_are_no_rotation():

@@ -22,10 +22,12 @@ from trnsim.compiler.emit.walk import (
     runs,
     slice_of,
 )
+from trnsim.compiler.patterns.rotation import ROTATION
 from trnsim.errors import InternalError
-from trnsim.graph import Node, Value
-from trnsim.graph.ops.arithmetic import Negate
-from trnsim.graph.ops.layout import Concatenate, Slice
+from trnsim.graph import Node
+from trnsim.graph.ops.layout import Concatenate
+from trnsim.graph.patterns import Makers
+from trnsim.graph.rewriting import recognized
 from trnsim.lower.kernels.tiles import Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -39,8 +41,9 @@ def concatenate(emission: Emission, node: Node) -> None:
     """``concatenate(-x[half:], x[:half])`` along the partitions; images; others by a kernel."""
     if join(emission, node):
         return
-    source = rotated(emission, node)
-    if source is not None:
+    found = recognized(ROTATION, node, Makers(emission.maker))
+    if found is not None:
+        source = found["x"]
         placed = emission.settled(source)[0]
         own = frame_of if placed.is_on_chip else frame_in_hbm
         frame = own(placed, source.shape)
@@ -50,34 +53,6 @@ def concatenate(emission: Emission, node: Node) -> None:
             return
     if not stack(emission, node):
         emission.later.add(node.result.number)
-
-
-def rotated(emission: Emission, node: Node) -> Value | None:
-    """The tensor whose halves change places along the last dimension, the second negated."""
-    operation: Any = node.operation
-    last = len(node.result.shape) - 1
-    if operation.dim != last or len(node.values) != 2:  # noqa: PLR2004  halves
-        return None
-    negated, first = (emission.maker.get(value.number) for value in node.values)
-    if negated is None or first is None or not isinstance(negated.operation, Negate):
-        return None
-    second = emission.maker.get(negated.values[0].number)
-    if second is None or not all(isinstance(n.operation, Slice) for n in (first, second)):
-        return None
-    source, half = first.values[0], node.result.shape[last] // 2
-    starts = tuple(half if dim == last else 0 for dim in range(last + 1))
-    one, other = first.operation, second.operation
-    is_halves = (
-        second.values[0] == source
-        and source.shape == node.result.shape
-        and isinstance(one, Slice)
-        and isinstance(other, Slice)
-        and not any(one.starts)
-        and {*one.strides, *other.strides} == {1}
-        and tuple(other.starts) == starts
-        and one.shape[last] == half == other.shape[last]
-    )
-    return source if is_halves else None
 
 
 def _fits(placed: Placed, frame: Frame, last: int) -> bool:

@@ -1,0 +1,40 @@
+"""Rotary embeddings: halves of the last dimension that change places, one with its sign.
+
+The operations stay. Where the halves lie along the partitions of a block they are issued as one
+product (`trnsim.compiler.emit.rotation`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trnsim.graph.ops.arithmetic import Negate
+from trnsim.graph.ops.layout import Concatenate, Slice
+from trnsim.graph.patterns import Given, of
+from trnsim.graph.rewriting import Match, Pattern
+
+
+def _are_halves(match: Match) -> bool:
+    """Whether the slices are the halves of the last dimension of all that is read."""
+    last: Any = match.node.operation
+    shape = match.node.result.shape
+    rank, half = len(shape), shape[-1] // 2
+    slices = (match.operation("first"), 0), (match.operation("second"), half)
+    return (last.dim, match["x"].shape) == (rank - 1, shape) and all(
+        one.shape[-1] == half
+        and tuple(one.starts) == (*(0,) * (rank - 1), start)
+        and {*one.strides} == {1}
+        for one, start in slices
+    )
+
+
+ROTATION = Pattern(
+    "rotation",
+    "halves that change places are a product, where they lie along partitions",
+    before=of(
+        Concatenate,
+        of(Negate, of(Slice, Given("x"), name="second")),
+        of(Slice, Given("x"), name="first"),
+    ),
+    when=_are_halves,
+)
