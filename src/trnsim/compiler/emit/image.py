@@ -12,8 +12,10 @@ from trnsim.compiler.emit.kernels import Taps
 from trnsim.compiler.emit.placed import Matrix, Placed, in_hbm
 from trnsim.compiler.emit.turning import is_straight, turned
 from trnsim.compiler.emit.walk import Frame, Span, filled, is_aligned
+from trnsim.compiler.patterns.enlarging import ENLARGING, times
 from trnsim.graph import Value
-from trnsim.graph.ops.layout import BroadcastInDim, Reshape
+from trnsim.graph.patterns import Makers
+from trnsim.graph.rewriting import recognized
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
 
 _LINE: Final = 3
 """Dimensions of images that are lines."""
-_REPEATED: Final = 6
-"""Dimensions of images with a dimension of copies beside rows, and beside columns."""
 _PIECE: Final = 1024
 """Elements of a partition that are moved at once, so that products begin before all are there."""
 _COPIES: Final = 32
@@ -389,19 +389,9 @@ def _every(start: int, count: int, times: int, number: int) -> _Copies:
 
 def _copied(emission: Emission, value: Value) -> tuple[Value, tuple[int, int]]:
     """What images are copies of, and how often each row and column is there."""
-    maker = emission.maker.get(value.number)
-    if maker is None or not isinstance(maker.operation, Reshape) or len(value.shape) != _LINE + 1:
-        return value, (1, 1)
-    below = emission.maker.get(maker.values[0].number)
-    if below is None or not isinstance(below.operation, BroadcastInDim):
-        return value, (1, 1)
-    source, wide = below.values[0], below.result.shape
-    if len(wide) != _REPEATED or tuple(below.operation.dims) != (0, 1, 2, 4):
-        return value, (1, 1)
-    times = (wide[3], wide[5])
-    pairs = zip(source.shape[2:], times, value.shape[2:], strict=True)
-    is_same = source.shape == (*wide[:3], wide[4]) and all(n * k == m for n, k, m in pairs)
-    return (source, times) if is_same else (value, (1, 1))
+    node = emission.maker.get(value.number)
+    found = None if node is None else recognized(ENLARGING, node, Makers(emission.maker))
+    return (value, (1, 1)) if found is None else (found["images"], times(found))
 
 
 def _surround(
