@@ -79,7 +79,7 @@ def test_a_legal_form_is_declared_for_each_operation_named():
     assert legal(Made, MadeToo)(build) is build
     forms = LEGAL.pop(Made), LEGAL.pop(MadeToo)
     assert [form.before.operations for form in forms] == [(Made,), (MadeToo,)]
-    assert {form.meaning for form in forms} == {"Something else"}
+    assert {form.meaning for form in forms} == {"something else"}
     assert all(form.is_needed for form in forms)
 
 

@@ -71,6 +71,7 @@ def legal_pattern(
         return rule(b, node.operation, *node.operands)
 
     meaning = (rule.__doc__ or "").partition("\n")[0].rstrip(".")
+    meaning = meaning[:1].lower() + meaning[1:]
     return Pattern(name, meaning, before, after, when, is_needed=True)
 
 
