@@ -44,6 +44,11 @@ def _of_rows(op: str, node: Node, read: Value) -> bool:
     return operation.op == op and is_last and rows.shape == read.shape
 
 
+def _is_of_one_format(node: Node, read: Value) -> bool:
+    del read
+    return len({value.dtype for value in node.values}) == 1
+
+
 _alone = partial(of, readers=1, past=_leaves_rows)
 """The form of an operation with one reader, past what leaves its rows as they are."""
 
@@ -62,7 +67,7 @@ _SCORES = Either(
             Add,
             Given(form=_SCALED),
             Given("bias"),
-            where=lambda node, _: len({value.dtype for value in node.values}) == 1,
+            where=_is_of_one_format,
             is_commutative=True,
         ),
     )
