@@ -117,7 +117,7 @@ def outputs(text, folder):
 @pytest.mark.parametrize(
     ("page", "number"),
     [
-        *[(TUTORIAL, 10), (MODEL, 3), (RANKS, 3), (PRICES, 5)],
+        *[(TUTORIAL, 10), (MODEL, 4), (RANKS, 3), (PRICES, 5)],
         *[(FLEET, 2), (PLAN, 10), (DECIDE, 6), (PILOT, 3)],
     ],
 )

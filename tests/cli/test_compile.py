@@ -94,6 +94,35 @@ def test_a_python_file_is_answered_in_a_dozen_lines(tmp_path):
     assert (tmp_path / "out" / "net-trn1.txt").read_text().startswith(first)
 
 
+SPELLED = """
+import torch
+class Attention(torch.nn.Module):
+    def forward(self, q, k, v):
+        return torch.softmax(q @ k.transpose(1, 2) / 4, -1) @ v
+model, args = Attention(), tuple(torch.zeros(2, 40, 16) for _ in "qkv")
+"""
+
+
+def test_patterns_are_explained_beside_the_program_without_each(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    path = tmp_path / "net.py"
+    path.write_text(SPELLED)
+    told = run(path, "--lnc", "1", "--explain").output
+    answer, patterns = told.strip().split("\n\n")
+    assert answer == run(path, "--lnc", "1").output.strip()
+    header, attention, last = patterns.splitlines()
+    assert header.split() == ["pattern", "times", "without", "with", "what", "it", "does"]
+    assert attention.startswith("attention  1 ")
+    assert attention.endswith("products, a softmax and products are one operation")
+    assert last.startswith("without, with: ")
+    found = json.loads(run(path, "--lnc", "1", "--explain", "--json").output)
+    (row,) = found["patterns"]
+    assert (row["name"], row["times"], row["is_needed"]) == ("attention", 1, False)
+    assert f"{row['instructions_without']:,}, " in attention
+    assert row["instructions_without"] > found["instructions"]
+    assert "patterns" not in json.loads(run(path, "--lnc", "1", "--json").output)
+
+
 def test_a_configuration_without_transformers_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     path = tmp_path / "config.json"

@@ -15,6 +15,7 @@ from trnsim.cli.options import AsJson, chip_names, parser
 from trnsim.cli.progress import progress
 from trnsim.cli.terminal import echo
 from trnsim.compiler import Flags
+from trnsim.compiler.explained import table
 from trnsim.errors import BadInput
 from trnsim.files import check_folder, read_bytes, write
 from trnsim.profile import write_report, write_traces
@@ -61,6 +62,14 @@ _Weights = Annotated[
         "--weights", help="An argument of a program of JAX that holds weights: params; again."
     ),
 ]
+_Explain = Annotated[
+    bool,
+    typer.Option(
+        "--explain",
+        help="Print the compiler's patterns that the model has, and the program's instructions and "
+        "time with and without each: it is compiled once more for each.",
+    ),
+]
 _OF_JAX: Final = (".jax", ".mlir", ".mlirbc", ".stablehlo")
 """What files of programs of JAX are named, whatever they hold."""
 
@@ -88,6 +97,7 @@ def compile_model(
     phase: _Phase = None,
     dtype: _Dtype = "bfloat16",
     weights: _Weights = None,
+    explain: _Explain = False,
     as_json: AsJson = False,
 ) -> None:
     """Compile a model to a program for a NeuronCore: its time, what bounds it, where it goes.
@@ -107,6 +117,8 @@ def compile_model(
     trnsim compile config.json --batch 8 --past 2047 --tp 32 --lnc 2 --report decode.html
 
     trnsim compile step.jax --weights params --report out
+
+    trnsim compile model.pt2 --explain
     """
     folder, name = _place(report, model)
     _import_all(modules or [])
@@ -115,6 +127,7 @@ def compile_model(
     sizes = batch, sequence, past, tp
     show = _nothing if as_json else echo
     found: list[Any] = []
+    said: list[dict[str, object]] = []
     with progress() as tell:
         tell(model.name)
         subject, answer = _asked(model, sizes, phase, dtype, weights or [])
@@ -122,12 +135,26 @@ def compile_model(
             tell(where := f"{model.name} for {chip}")
             found.append(answer(subject, chip, asked, lnc, partial(_tell_of, tell, where)))
             show(f"{found[-1].text()}\n")
+            said.append(
+                _explained(found[-1], partial(_tell_of, tell, where), show) if explain else {}
+            )
         if folder is not None:
             show(
                 "\n".join(f"  {kind:<8}{path}" for kind, path in _write(found, folder, name, tell))
             )
     if as_json:
-        echo(_json([{**one.as_dict(), **_sizes(model, sizes, phase, dtype)} for one in found]))
+        given = _sizes(model, sizes, phase, dtype)
+        pairs = zip(found, said, strict=True)
+        echo(_json([{**one.as_dict(), **given, **more} for one, more in pairs]))
+
+
+def _explained(
+    answer: Any, tell: Callable[[str], None], show: Callable[[str], None]
+) -> dict[str, object]:
+    """Show the patterns that a model has; the same as plain values."""
+    taken = answer.explained(tell)
+    show(f"{table(taken, answer.program)}\n")
+    return {"patterns": [one.as_dict() for one in taken]}
 
 
 def _json(answers: list[dict[str, Any]]) -> str:

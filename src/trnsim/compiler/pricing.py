@@ -16,6 +16,7 @@ from trnsim.compiler.schedules import FIRST, Asked, Schedule, fastest, others
 from trnsim.compiler.work import Work, added, of_layers, restored, stored, work_of
 from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory
 from trnsim.graph import Graph, Kind
+from trnsim.graph.rewriting import left_out
 from trnsim.lower import cache, costs, without_exchanges
 from trnsim.profile.measures.parts import Part
 
@@ -121,7 +122,7 @@ def priced(graph: Graph, weights: frozenset[int], asked: Asked) -> Priced:
     if any(node.kind in APART for node in graph.nodes):
         return Priced(graph, own, _apart(graph, asked.target, 0))
     what = graph.key(), tuple(sorted(own)), asked.target, asked.cores, asked.level
-    key = ("model", *what, asked.links() if has_exchanges(graph) else None)
+    key = ("model", *what, asked.links() if has_exchanges(graph) else None, *sorted(left_out()))
     found = cache.read(key)
     graph, own = legal(graph, own)
     if found is not None:
@@ -224,7 +225,7 @@ def figures_of(
     """
     links = asked.links() if has_exchanges(graph) else None
     what = graph.key(), tuple(sorted(weights)), asked.target, asked.cores, schedule
-    key = ("program", *what, links)
+    key = ("program", *what, links, *sorted(left_out()))
     known = cache.read(key)
     if known is not None:
         return Figures.restored(known)

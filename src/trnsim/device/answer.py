@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from trnsim import arch, compiler
 from trnsim.compiler import CompiledProgram, Flags
+from trnsim.compiler.explained import Taken, explained
 from trnsim.compiler.ncc.calls import Call
 from trnsim.compiler.ncc.limits import instructions_refused, memory_refused
 from trnsim.compiler.ncc.refusals import Refusal, refusals, require_accepted
@@ -215,6 +216,11 @@ class Answer:
         if self.said:
             lines += ["neuronx-cc", *(indent(one, "  ") for one in self.said)]
         return "\n".join(lines)
+
+    def explained(self, tell: Callable[[str], None] = lambda _: None) -> tuple[Taken, ...]:
+        """The compiler's patterns that the graph has, and the program without each."""
+        made = self.subject.made
+        return explained(made.graph, self.program, made.weights, tell)
 
     def as_dict(self) -> dict[str, object]:
         """The same as plain values, with SI units in the names."""

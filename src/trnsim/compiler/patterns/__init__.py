@@ -1,1 +1,5 @@
-"""What the compiler does to a graph before its instructions are issued."""
+"""What is done to a graph before its instructions are issued, most of it by a table of patterns.
+
+A pattern says what stands before, on which condition, and what takes its place (`table`; the
+language is `trnsim.graph.patterns`). `preparation` has their order; `casts` follows AWS's flags.
+"""
