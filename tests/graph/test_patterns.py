@@ -6,7 +6,7 @@ from trnsim.graph import Graph
 from trnsim.graph.ops.arithmetic import Add, Divide, Multiply, Negate
 from trnsim.graph.ops.functions import Exponential
 from trnsim.graph.ops.rounding import Convert
-from trnsim.graph.patterns import Chain, Either, Given, Makers, Number, of
+from trnsim.graph.patterns import Chain, Either, Given, Makers, Number, number_of, of
 
 SHAPE = (3, 4)
 
@@ -74,8 +74,7 @@ def test_a_number_stands_as_it_is_or_is_repeated(bench):
     for number in (0.5, wide):
         value = bench.of("multiply", bench.x, number)
         assert bench.match(form, value) == {"x": bench.x}
-        makers = Makers.in_graph(graph)
-        assert makers.number(number) == 0.5
+        assert number_of(Makers.in_graph(graph).of, number) == 0.5
     assert bench.match(form, bench.of("multiply", bench.x, bench.y)) is None
 
 

@@ -6,7 +6,7 @@ from trnsim.errors import InternalError
 from trnsim.graph import Graph, Origin
 from trnsim.graph.ops.arithmetic import Negate
 from trnsim.graph.ops.functions import Exponential
-from trnsim.graph.patterns import Given, Makers, of
+from trnsim.graph.patterns import Given, Makers, number_of, of
 from trnsim.graph.rewriting import (
     ANY,
     Pattern,
@@ -81,7 +81,7 @@ def test_conditions_know_facts_and_numbers():
     seen = []
 
     def is_fact(match):
-        seen.append(match.makers.number(match.node.operands[1]))
+        seen.append(number_of(match.makers.of, match.node.operands[1]))
         return seen[-1] == match.facts
 
     halved = Pattern("halved", "", ANY, lambda match: match.node.values[0], is_fact)

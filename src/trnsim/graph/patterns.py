@@ -43,16 +43,17 @@ class Makers:
         uses.update(v.number for v in graph.outputs)
         return cls({v.number: node for node in graph.nodes for v in node.results}, uses)
 
-    def number(self, operand: Operand) -> float | None:
-        """The number that an operand is, or repeats; None for other tensors."""
-        while isinstance(operand, Value):
-            node = self.of.get(operand.number)
-            if node is not None and isinstance(node.operation, Constant):
-                return float(node.operation.number)
-            if node is None or not isinstance(node.operation, BroadcastInDim | Reshape):
-                return None
-            operand = node.values[0]
-        return float(operand)
+
+def number_of(makers: Mapping[int, Node], operand: Operand) -> float | None:
+    """The number that an operand is, or repeats, by what makes each value; None for others."""
+    while isinstance(operand, Value):
+        node = makers.get(operand.number)
+        if node is not None and isinstance(node.operation, Constant):
+            return float(node.operation.number)
+        if node is None or not isinstance(node.operation, BroadcastInDim | Reshape):
+            return None
+        operand = node.values[0]
+    return float(operand)
 
 
 class Form:
@@ -100,7 +101,7 @@ class Number(Form):
     ) -> Captured | None:
         """Nothing more."""
         del readers
-        return None if makers.number(operand) is None else known
+        return None if number_of(makers.of, operand) is None else known
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from trnsim.graph.ops.functions import Exponential
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.ops.rounding import Convert
-from trnsim.graph.patterns import Chain, Either, Form, Given, Number, Op, of
+from trnsim.graph.patterns import Chain, Either, Form, Given, Number, Op, number_of, of
 from trnsim.graph.rewriting import Match, Pattern
 
 
@@ -89,7 +89,7 @@ def _scale(match: Match) -> float:
     scale = 1.0
     for value in reversed(match.captured["scaled"]):
         step = match.makers.of[value.number]
-        number = match.makers.number(step.operands[1]) or 0.0
+        number = number_of(match.makers.of, step.operands[1]) or 0.0
         scale *= number if isinstance(step.operation, Multiply) or not number else 1 / number
     return scale
 
