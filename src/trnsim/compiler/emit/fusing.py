@@ -24,9 +24,8 @@ from trnsim.compiler.emit.paths import Path, is_passed
 from trnsim.compiler.emit.walk import Span
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.arithmetic import Add, Multiply, Relu
-from trnsim.graph.ops.layout import BroadcastInDim, Reshape
-from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.rounding import Convert
+from trnsim.graph.patterns import number_of
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.nki import language as nl
@@ -169,12 +168,7 @@ class Fusing(Leaves):
 
     def _number(self, value: Value) -> float | None:
         """The number that a tensor repeats, if it is constant."""
-        node: Node | None = self.emission.maker.get(value.number)
-        while node is not None and isinstance(node.operation, Reshape | BroadcastInDim):
-            node = self.emission.maker.get(node.values[0].number)
-        if node is not None and isinstance(node.operation, Constant):
-            return float(node.operation.number)
-        return None
+        return number_of(self.emission.maker, value)
 
 
 def are_floats(node: Node) -> bool:

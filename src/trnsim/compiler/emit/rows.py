@@ -16,6 +16,7 @@ from trnsim.compiler.emit.walk import Frame
 from trnsim.graph import Kind, Node, Value
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape
 from trnsim.graph.ops.leaves import Constant
+from trnsim.graph.patterns import number_of
 from trnsim.graph.types import Shape
 
 if TYPE_CHECKING:
@@ -68,10 +69,7 @@ def is_of_rows(node: Node, kept: int) -> bool:
 
 def is_constant(emission: Emission, value: Value) -> bool:
     """Whether a value is one number."""
-    node = emission.maker.get(value.number)
-    while node is not None and isinstance(node.operation, BroadcastInDim | Reshape):
-        node = emission.maker.get(node.values[0].number)
-    return node is not None and isinstance(node.operation, Constant)
+    return number_of(emission.maker, value) is not None
 
 
 def _streams(emission: Emission, value: Value) -> bool:
