@@ -67,6 +67,7 @@ def test_what_the_chip_has_no_instructions_for_is_needed():
     assert found["sort"].as_dict() == {
         "name": "sort",
         "meaning": "every operand gathered by the places of the first one's elements in order",
+        "source": "",
         "times": 1,
         "is_needed": True,
         "instructions_without": None,

@@ -48,6 +48,7 @@ class Taken:
         return {
             "name": self.pattern.name,
             "meaning": self.pattern.meaning,
+            "source": self.pattern.source,
             "times": self.times,
             "is_needed": self.pattern.is_needed,
             "instructions_without": None if other is None else other.instructions,

@@ -59,6 +59,7 @@ AHEAD = Pattern(
     before=ANY,
     when=_is_ahead,
     after=_given,
+    source="torch_neuronx.trace, inline_weights_to_neff: weights are constants of the program",
 )
 
 
