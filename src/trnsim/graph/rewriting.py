@@ -30,6 +30,7 @@ from trnsim.graph.verifier import verify
 
 ANY: Final = Op((Operation,))
 """Every operation."""
+_NO_MAKERS: Final = Makers({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,9 @@ class _Walk:
             suits = (one for one in self._patterns if issubclass(kind, one.before.operations))
             self._by_operation[kind] = [one for one in suits if one.after is not None]
         for pattern in self._by_operation[kind]:
-            captured = pattern.before.at(node, self.makers)
+            # Whole graphs are walked for patterns of any operation, which ask for no makers.
+            makers = self.makers if pattern.before.operands else _NO_MAKERS
+            captured = pattern.before.at(node, makers)
             if captured is not None:
                 match = Match(self.moved(node), captured, self)
                 if pattern.when(match):
