@@ -2,7 +2,9 @@ import pytest
 from layer_sizes import LLAMA, layer
 
 from trnsim.estimate.curve import Curve, Point, signature
+from trnsim.workload.architecture import Architecture, Attention, Experts, Layer, Mlp, Tower
 from trnsim.workload.operators import Pass, Phase, Split
+from trnsim.workload.passes import summaries
 
 GIVEN = Pass(Phase.PREFILL, 1, 512)
 CURVE = Curve((Point(1, 128, 1e-4), Point(1, 512, 4e-4), Point(4, 128, 2e-4), Point(4, 512, 16e-4)))
@@ -38,3 +40,15 @@ def test_a_layer_is_known_by_its_sizes_on_a_rank():
     assert signature(layer(LLAMA, GIVEN, Split(8)), GIVEN) != mine
     assert "query 4096 x 4096" in mine
     assert "32 heads of 128" in mine
+
+
+def test_sizes_of_experts_are_told_before_their_router():
+    mlp = Experts(8, 2, Mlp(64), shared=Mlp(32))
+    layer = Layer(1, (Attention(4, 4, 8, 8),), mlp, norms=64)
+    model = Architecture("small", "mixtral", (Tower("decoder", 32, (layer,)),))
+    found = signature(summaries(model, Pass(Phase.PREFILL, 1, 16))[1], Pass(Phase.PREFILL, 1, 16))
+    names = [part.rstrip("0123456789. x") for part in found.split(", ")]
+    assert names == [
+        *("query", "key and value", "output", "expert up", "expert down"),
+        *("router", "shared up", "shared down", "4 heads of"),
+    ]

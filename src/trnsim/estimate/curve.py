@@ -12,11 +12,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from trnsim.workload.operators import Pass
+    from trnsim.workload.operators import Pass, Product
     from trnsim.workload.summary import Summary
+
+_ORDER: Final = ("", "expert ", "router", "shared ")
+"""First words of a layer's products in the order in which its sizes are told; "" for all others."""
 
 
 @dataclass(frozen=True, order=True)
@@ -82,16 +85,21 @@ def _between(rows: list[tuple[float, float]], size: float) -> float | None:
 
 def signature(summary: Summary, given: Pass) -> str:
     """The sizes of a layer on a rank that do not depend on how much passes through it."""
+    weighted = (product for product in summary.products if product.weight_bits)
     parts = [
         f"{one.name} {one.k:g} x {one.n:g}" + (f" x {one.times:g}" if one.times != 1 else "")
-        for one in summary.products
-        if one.weight_bits
+        for one in sorted(weighted, key=_place)
     ]
     for one in summary.products:
         if one.name == "scores":
             heads = one.m * one.times / (given.batch * given.tokens)
             parts.append(f"{heads:g} heads of {one.k:g}")
     return ", ".join(parts)
+
+
+def _place(product: Product) -> int:
+    """A router after its experts, and what all tokens take last: as tables of users have them."""
+    return _ORDER.index(next((word for word in _ORDER[1:] if product.name.startswith(word)), ""))
 
 
 def length_of(given: Pass) -> int:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from trnsim.graph import Node, Operation
-from trnsim.graph.decompositions.build import Build
+from trnsim.graph.building.build import Build
 from trnsim.graph.patterns import Op, of
 from trnsim.graph.rewriting import Match, Pattern
 

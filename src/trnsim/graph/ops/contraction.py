@@ -267,10 +267,16 @@ class Attention(Attending, kind=Kind.CONTRACTION, source=_METHOD):
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """With and without a mask, in more than one tile; windows, and queries further on."""
-        masks = ((False,), (True,), (True, 10, 2), (True, 3, 1, 4), (False, 0, 1, 7))
+        masks = (
+            cls(0.25),
+            cls(0.25, is_causal=True),
+            cls(0.25, is_causal=True, first=10, apart=2),
+            cls(0.25, is_causal=True, first=3, window=4),
+            cls(0.25, window=7),
+        )
         return tuple(
             Example(
-                cls(0.25, *mask),
+                mask,
                 tuple(TensorType((2, n, width), _F32) for n, width in ((L, 16), (S, 16), (S, 8))),
                 ("small",) * 3,
             )
@@ -317,5 +323,11 @@ class AttentionBackward(Attending, kind=Kind.CONTRACTION, source=_METHOD):
         """Any result and logarithms are legal: the formula holds for all."""
         shapes = ((2, 5, 16), (2, 7, 16), (2, 7, 8), (2, 5, 8), (2, 5, 8), (2, 5))
         given = tuple(TensorType(shape, _F32) for shape in shapes)
-        masks = ((False,), (True,), (True, 2), (True, 0, 1, 3), (False, 0, 1, 4))
-        return tuple(Example(cls(0.25, *mask), given, ("small",) * 6) for mask in masks)
+        masks = (
+            cls(0.25),
+            cls(0.25, is_causal=True),
+            cls(0.25, is_causal=True, first=2),
+            cls(0.25, is_causal=True, window=3),
+            cls(0.25, window=4),
+        )
+        return tuple(Example(mask, given, ("small",) * 6) for mask in masks)
