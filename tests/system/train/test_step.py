@@ -215,3 +215,9 @@ def test_what_cannot_be_is_refused_before_it_is_timed(steps, layout):
 def test_the_rough_time_of_a_search_is_near_the_step(changed, steps, layout):
     one = replace(layout, **changed)
     assert steps.rough_s(one) == pytest.approx(steps.step(one).step_s.p50, rel=0.12)
+
+
+@pytest.mark.parametrize("tensor", [4, 8])
+def test_one_stage_has_no_bubble(llama, tensor):
+    flat = Layout(tensor=tensor, data=128 // tensor, global_batch=256)
+    assert Steps(llama, machine("trn2", 2)).step(flat).parts_s["bubble"] == 0

@@ -172,7 +172,7 @@ class Steps:
             "context": busiest.context_s,
             "expert": busiest.expert_s,
             "data": busiest.data_s + slowest.exposed_s,
-            "bubble": max(pipe_s - busiest.total_s, 0.0),
+            "bubble": max(pipe_s - busiest.total_s, 0.0) if layout.pipeline > 1 else 0.0,
             "optimizer": update_s,
             HOST: float(_HOST_S),
         }
