@@ -45,16 +45,21 @@ def on_tiles(*operations: type[Operation]) -> Callable[[Rule], Rule]:
 
 
 def legal(
-    *operations: type[Operation], unless: Callable[[Node], bool] = lambda _: False
+    *operations: type[Operation],
+    unless: Callable[[Node], bool] = lambda _: False,
+    name: str = "",
 ) -> Callable[[Rule], Rule]:
-    """Declare what operations become that have no kernel, unless a node of one has, or is kept."""
+    """Declare what operations become that have no kernel, unless a node of one has, or is kept.
+
+    The form is called as the operation is unless it has a name.
+    """
 
     def has_none(match: Match) -> bool:
         return not unless(match.node) and not match.facts(match.node)
 
     def declare(rule: Rule) -> Rule:
         for one in operations:
-            LEGAL[one] = legal_pattern(one.name, of(one), rule, has_none)
+            LEGAL[one] = legal_pattern(name or one.name, of(one), rule, has_none)
         return rule
 
     return declare

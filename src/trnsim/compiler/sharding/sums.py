@@ -51,7 +51,7 @@ def attention(node: Node) -> Iterator[Rule]:
     operation: Any = node.operation
     rows = len(node.result.shape) - 2
     yield from same(node, iter(range(rows)))
-    if not operation.is_causal:
+    if not operation.is_causal and not operation.window:
         bias = (rows,) * (len(node.values) - 3)
         yield Rule((rows, WHOLE, WHOLE, *bias), (rows, rows))
 

@@ -38,18 +38,18 @@ def _mask(b: Build, op: Attending, query: Value, key: Value, bias: tuple[Value, 
     return b.ew("add", wide, *bias, dtype="float32") if bias else wide
 
 
-@legal(Attention, unless=_has_plain_mask)
+@legal(Attention, unless=_has_plain_mask, name="mask")
 def attention(
     b: Build, op: Attention, query: Value, key: Value, value: Value, *bias: Value
 ) -> tuple[Value, ...]:
-    """The mask as a bias."""
+    """Windows, and queries that stand further on, are a bias."""
     mask = _mask(b, op, query, key, bias)
     return b.graph.apply_to_all(Attention(op.scale), (query, key, value, mask))
 
 
-@legal(AttentionBackward, unless=_has_plain_mask)
+@legal(AttentionBackward, unless=_has_plain_mask, name="mask_backward")
 def attention_backward(b: Build, op: AttentionBackward, *given: Value) -> tuple[Value, ...]:
-    """The same of its gradient."""
+    """Those of the gradient of attention are a bias."""
     first, bias = given[:6], given[6:]
     mask = _mask(b, op, given[0], given[1], bias)
     return b.graph.apply_to_all(AttentionBackward(op.scale), (*first, mask))
