@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -126,26 +127,45 @@ def compile_model(
     chips = [arch.target(name.strip()).name for name in on.split(",")]
     sizes = batch, sequence, past, tp
     show = _nothing if as_json else echo
-    found: list[Any] = []
-    said: list[dict[str, object]] = []
     with progress() as tell:
         tell(model.name)
         subject, answer = _asked(model, sizes, phase, dtype, weights or [])
-        for chip in chips:
-            tell(where := f"{model.name} for {chip}")
-            found.append(answer(subject, chip, asked, lnc, partial(_tell_of, tell, where)))
-            show(f"{found[-1].text()}\n")
-            said.append(
-                _explained(found[-1], partial(_tell_of, tell, where), show) if explain else {}
-            )
+        ask = _Asking(partial(answer, subject), tell, show, is_explained=explain)
+        answers = [ask(model.name, chip, asked, lnc) for chip in chips]
         if folder is not None:
-            show(
-                "\n".join(f"  {kind:<8}{path}" for kind, path in _write(found, folder, name, tell))
-            )
+            files = _write([one for one, _ in answers], folder, name, tell)
+            show("\n".join(f"  {kind:<8}{path}" for kind, path in files))
     if as_json:
         given = _sizes(model, sizes, phase, dtype)
-        pairs = zip(found, said, strict=True)
-        echo(_json([{**one.as_dict(), **given, **more} for one, more in pairs]))
+        echo(_json([{**one.as_dict(), **given, **more} for one, more in answers]))
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """Asks for answers about one model, and shows them.
+
+    Attributes:
+        answer: of a chip.
+        tell: says what is done now.
+        show: prints.
+        is_explained: whether the compiler's patterns are asked for.
+    """
+
+    answer: Callable[..., Any]
+    tell: Callable[[str], None]
+    show: Callable[[str], None]
+    is_explained: bool
+
+    def __call__(
+        self, name: str, chip: str, flags: Flags, lnc: int | None
+    ) -> tuple[Any, dict[str, object]]:
+        """The answer for a chip, and the patterns that the model has there."""
+        where = f"{name} for {chip}"
+        self.tell(where)
+        tell = partial(_tell_of, self.tell, where)
+        found = self.answer(chip, flags, lnc, tell)
+        self.show(f"{found.text()}\n")
+        return found, _explained(found, tell, self.show) if self.is_explained else {}
 
 
 def _explained(
