@@ -137,7 +137,12 @@ def planned(time_s):
     """A subject for which plans tell that it takes `time_s`, whatever it is."""
     given = Pass(Phase.ENCODE, 1, 16)
     question = SimpleNamespace(
-        machine=machine("trn2"), model=None, given=given, rank=Told(time_s), summaries=(), split=WHOLE
+        machine=machine("trn2"),
+        model=None,
+        given=given,
+        rank=Told(time_s),
+        summaries=(),
+        split=WHOLE,
     )
     return Subject("it", product(16, 32), ask=lambda *_: question)
 

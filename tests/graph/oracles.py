@@ -184,13 +184,19 @@ def convolution(operation, lhs, rhs):
     )
 
 
+def _sees(operation, query, key):
+    """Whether a query sees a key: no later one, and those within the window."""
+    back = operation.first + operation.apart * query - key
+    width = operation.window or 10**9
+    return 0 <= back < width if operation.is_causal else 2 * abs(back) < width
+
+
 def attention(operation, query, key, value, *bias):
     scores = operation.scale * jnp.einsum("...le,...se->...ls", query, key)
     for one in bias:
         scores += one
-    if operation.is_causal:
-        seen = jnp.tril(jnp.ones(scores.shape[-2:], bool))
-        scores = jnp.where(seen, scores, -jnp.inf)
+    rows = [[_sees(operation, i, s) for s in range(key.shape[-2])] for i in range(query.shape[-2])]
+    scores = jnp.where(jnp.array(rows), scores, -jnp.inf)
     values = jnp.einsum("...ls,...sv->...lv", jax.nn.softmax(scores, -1), value)
     return values, jax.nn.logsumexp(scores, -1)
 

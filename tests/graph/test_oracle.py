@@ -390,10 +390,19 @@ def test_no_operation_is_left_out():
     assert all(ELSEWHERE.values())
 
 
-@pytest.mark.parametrize("is_causal", [False, True])
-def test_gradients_of_attention_are_those_of_its_formula(is_causal):
+@pytest.mark.parametrize(
+    "mask",
+    [
+        {},
+        {"is_causal": True},
+        {"is_causal": True, "first": 2},
+        {"is_causal": True, "first": 1, "window": 3},
+        {"window": 5},
+    ],
+)
+def test_gradients_of_attention_are_those_of_its_formula(mask):
     rng = np.random.default_rng(2)
-    forward = contraction.Attention(0.3, is_causal)
+    forward = contraction.Attention(0.3, **mask)
     sizes = (2, 5, 6), (2, 7, 6), (2, 7, 3), (2, 5, 3), (5, 7)
     query, key, value, grad, bias = (rng.standard_normal(size) for size in sizes)
 
@@ -403,7 +412,7 @@ def test_gradients_of_attention_are_those_of_its_formula(is_causal):
     with jax.enable_x64(True):
         expected = jax.jit(lambda *given: jax.vjp(values_of, *given)[1](grad))(query, key, value)
     result, logs = forward.reference(query, key, value, bias)
-    backward = contraction.AttentionBackward(0.3, is_causal)
+    backward = contraction.AttentionBackward(0.3, **mask)
     found = backward.reference(query, key, value, grad, result, logs, bias)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-13)
