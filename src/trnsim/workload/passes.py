@@ -124,7 +124,7 @@ class _Tower:
             rank.operator("lookup")
             x = rank.graph.gather(table, rank.graph.input((self.rows,), "int32"))
         else:
-            x = rank.added("places", x := rank.fitted(x, self.rows, width), x)
+            x = rank.added("places", rank.fitted(x, self.rows, width), rank.input(self.rows, width))
         for elements in (tower.positions * tower.hidden, tower.extra):
             if elements:
                 rank.weight((elements,), bits, use=use)
@@ -170,19 +170,18 @@ class _Tower:
         """One of equal layers: attentions and an MLP, each with a norm and what it is added to."""
         rank, tower = self._rank(), self.tower
         x = rank.input(self.spread, tower.hidden)
-        made: list[Value] = []
+        rows = self._gathered(rank, rank.norm(x))
+        beside: list[Value] = []
         for form in layer.attentions:
-            rows = self._gathered(rank, made[-1] if layer.is_parallel and made else rank.norm(x))
             found = attention(rank, self.model, (form, self.given, self.split), rows)
             if layer.is_parallel:
-                made += [rows, found]
+                beside.append(found)
                 continue
             x = rank.added("residual", x, self._summed(rank, found))
-        rows = made[0] if made else self._gathered(rank, rank.norm(x))
+            rows = self._gathered(rank, rank.norm(x))
         found = Feeding(rank, self.model, self.split, rows).result(layer.mlp)
-        if made:
-            rank.operator("sum")
-            found = rank.graph.elementwise("add", made[1], found)
+        for other in beside:
+            found = rank.added("sum", other, found)
         rank.added("residual", x, self._summed(rank, found))
         self._others(rank, layer)
         return rank

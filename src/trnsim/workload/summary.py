@@ -144,7 +144,7 @@ def _parts(nodes: Iterable[Node]) -> list[tuple[str, list[Node]]]:
 
 
 def _name(key: str) -> str:
-    """What a block is called; operations before all layers are taken as an embedding."""
+    """The name of a part; operations before all layers are taken as an embedding."""
     if key.startswith("\0"):
         return "outside" if len(key) > 1 else "embedding"
     return "layer"
