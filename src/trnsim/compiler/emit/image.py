@@ -12,13 +12,13 @@ from trnsim.compiler.emit.kernels import Taps
 from trnsim.compiler.emit.placed import Matrix, Placed, in_hbm
 from trnsim.compiler.emit.turning import is_straight, turned
 from trnsim.compiler.emit.walk import Frame, Span, filled, is_aligned
-from trnsim.compiler.patterns.enlarging import ENLARGING, times
 from trnsim.graph import Value
 from trnsim.graph.patterns import Makers
 from trnsim.graph.rewriting import recognized
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
+from trnsim.lower.patterns.enlarging import ENLARGING, times
 from trnsim.nki import isa as nisa
 
 if TYPE_CHECKING:

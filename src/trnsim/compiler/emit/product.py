@@ -12,12 +12,12 @@ from trnsim.compiler.emit.placed import Matrix, Pending, Placed
 from trnsim.compiler.emit.rules import emitter
 from trnsim.compiler.emit.turning import turned
 from trnsim.compiler.emit.walk import Frame, Span, is_aligned, slice_of
-from trnsim.compiler.patterns.contractions import PANEL_BYTES
 from trnsim.errors import InternalError
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.ops.layout import Reshape
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, dtype_of, new
+from trnsim.lower.patterns.contractions import PANEL_BYTES
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 

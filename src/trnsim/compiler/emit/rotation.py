@@ -22,13 +22,13 @@ from trnsim.compiler.emit.walk import (
     runs,
     slice_of,
 )
-from trnsim.compiler.patterns.rotation import ROTATION
 from trnsim.errors import InternalError
 from trnsim.graph import Node
 from trnsim.graph.ops.layout import Concatenate
 from trnsim.graph.patterns import Makers
 from trnsim.graph.rewriting import recognized
 from trnsim.lower.kernels.tiles import Tensor, new
+from trnsim.lower.patterns.rotation import ROTATION
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trnsim.compiler.emit.paths import is_view
-from trnsim.compiler.patterns.contractions import PANEL_BYTES, panel_bytes
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import DotGeneral
+from trnsim.lower.patterns.contractions import PANEL_BYTES, panel_bytes
 
 if TYPE_CHECKING:
     from trnsim.compiler.emit.emission import Emission

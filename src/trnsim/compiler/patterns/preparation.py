@@ -7,11 +7,11 @@ from collections.abc import Collection
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.patterns.attention import ATTENTION
 from trnsim.compiler.patterns.casts import apply_casts
-from trnsim.compiler.patterns.contractions import IN_PARTS
 from trnsim.compiler.patterns.hoist import Hoisted, hoisted
 from trnsim.compiler.patterns.merge import TWICE
 from trnsim.graph import Graph
 from trnsim.graph.rewriting import rewritten
+from trnsim.lower.patterns.contractions import IN_PARTS
 
 
 def prepared(graph: Graph, weights: Collection[int], flags: Flags | None = None) -> Hoisted:

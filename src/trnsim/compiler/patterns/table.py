@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from trnsim.compiler.patterns.attention import ATTENTION
-from trnsim.compiler.patterns.contractions import IN_PARTS
-from trnsim.compiler.patterns.enlarging import ENLARGING
 from trnsim.compiler.patterns.hoist import AHEAD
 from trnsim.compiler.patterns.merge import TWICE
-from trnsim.compiler.patterns.rotation import ROTATION
 from trnsim.graph.rewriting import Pattern
 from trnsim.lower.legalize import legal_patterns
+from trnsim.lower.patterns.contractions import IN_PARTS
+from trnsim.lower.patterns.enlarging import ENLARGING
+from trnsim.lower.patterns.rotation import ROTATION
 
 PATTERNS: Final[tuple[Pattern, ...]] = (
     ATTENTION,

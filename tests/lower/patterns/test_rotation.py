@@ -3,9 +3,9 @@
 import pytest
 from made_graphs import Made
 
-from trnsim.compiler.patterns.rotation import ROTATION
 from trnsim.graph.patterns import Makers
 from trnsim.graph.rewriting import recognized
+from trnsim.lower.patterns.rotation import ROTATION
 
 HALF = (2, 20, 32)
 

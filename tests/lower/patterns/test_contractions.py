@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from made_graphs import CHIPS, Made
 
-from trnsim.compiler.patterns.contractions import IN_PARTS, PANEL_BYTES, panel_bytes
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.rewriting import rewritten
+from trnsim.lower.patterns.contractions import IN_PARTS, PANEL_BYTES, panel_bytes
 
 
 def in_parts(graph):

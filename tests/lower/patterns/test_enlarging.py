@@ -3,9 +3,9 @@
 import pytest
 from made_graphs import Made
 
-from trnsim.compiler.patterns.enlarging import ENLARGING, times
 from trnsim.graph.patterns import Makers
 from trnsim.graph.rewriting import recognized
+from trnsim.lower.patterns.enlarging import ENLARGING, times
 
 
 def found(shape, wide, dims, result):

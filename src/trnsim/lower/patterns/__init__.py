@@ -1,0 +1,1 @@
+"""Patterns that emission knows: what it issues together, and contractions in parts."""
