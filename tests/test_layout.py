@@ -44,8 +44,8 @@ COVERED = {
     "isa/collectives/dimensions.py": ("isa/collectives/test_movement.py", "and test_reduction.py"),
     "isa/collectives/setting.py": ("isa/collectives/test_collective.py", "a part of each"),
     "nki/isa/constants.py": ("nki/test_constants.py", "the same enumerations as nki.isa"),
-    "compiler/emit/operands.py": (
-        "compiler/emit/test_attention.py",
+    "lower/emit/attending/operands.py": (
+        "lower/emit/attending/test_attention.py",
         "what attention reads is read by attention",
     ),
     "demo/claims_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),

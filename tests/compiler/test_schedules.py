@@ -8,10 +8,12 @@ from test_layers import stack
 from trnsim.compiler import Flags, pricing
 from trnsim.compiler import compile as compile_graph
 from trnsim.compiler.patterns.preparation import prepared
-from trnsim.compiler.program import legal, trace
-from trnsim.compiler.schedules import FIRST, RING, ROOM, Asked, Schedule, fastest, others
+from trnsim.compiler.program import legal
+from trnsim.compiler.schedules import Asked, fastest, others
 from trnsim.graph import Graph
 from trnsim.lower import cache
+from trnsim.lower.emit.schedule import FIRST, RING, ROOM, Schedule
+from trnsim.lower.program import trace
 
 
 @pytest.fixture(autouse=True)

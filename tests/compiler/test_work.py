@@ -7,10 +7,10 @@ import pytest
 from test_layers import stack
 
 from trnsim.compiler.layers import Run, Stack, shortened, stacks_of
-from trnsim.compiler.program import trace
 from trnsim.compiler.work import added, caches, of_layers, restored, stored, work_of
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Attention
+from trnsim.lower.program import trace
 from trnsim.profile.measures.parts import Part
 
 
@@ -46,7 +46,7 @@ def test_bytes_have_reasons():
 
 
 def test_results_without_room_are_spills(monkeypatch):
-    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda *_: 0)
+    monkeypatch.setattr("trnsim.lower.program._resident_bytes", lambda *_: 0)
     graph, weights = stack(2, width=256, rows=128)
     whole = total(work_of(traced(graph, weights), graph, weights))
     assert whole.hbm_bytes["spills"] > 0

@@ -1,7 +1,7 @@
-"""Helpers by their names: graphs.py and chance.py here, the examples of operations elsewhere."""
+"""Helpers by their names: made_graphs.py here, the edges of element types beside the graph."""
 
 import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS / part) for part in ("compiler", "lower", "graph")]
+sys.path[:0] = [str(TESTS / part) for part in ("lower", "graph")]

@@ -9,12 +9,10 @@ from trnsim.graph import (
 )
 from trnsim.graph.ops.calls import CustomCall
 from trnsim.graph.ops.collectives import AllReduce
-from trnsim.graph.ops.reductions import Sort
 from trnsim.lower import (
     costs,
     evaluate,
     groups,
-    launch,
     lowering,
 )
 
@@ -106,13 +104,6 @@ def test_an_operation_without_a_kernel_says_so():
     message = "all_reduce has no kernel yet: it exchanges values between cores, and a graph is"
     with pytest.raises(NotModelled, match=message):
         costs(g)
-
-
-def test_a_group_that_was_not_made_legal_names_what_has_kernels():
-    g = Graph()
-    g.outputs = list(g.apply_to_all(Sort(0), [g.input((4,), "float32")]))
-    with pytest.raises(NotModelled, match="sort has no kernel yet; there are kernels for chains"):
-        launch(groups(g)[0], [np.zeros(4, np.float32)], "trn2")
 
 
 class Swapped:

@@ -1,8 +1,7 @@
 from trnsim.graph import OPERATIONS, Kind
 from trnsim.graph.ops.elementwise import Elementwise
 from trnsim.graph.ops.layout import Pad, Reverse, Transpose
-from trnsim.lower import lowering
-from trnsim.lower.kernels import integers
+from trnsim.lower.kernels import integers, issue
 from trnsim.lower.rules import KERNELS, ON_TILES, kernel, on_tiles
 
 
@@ -21,7 +20,7 @@ def test_a_rule_is_declared_for_each_operation_named_and_stays_what_it_was():
 
 
 def test_kernels_are_of_operations_that_are_declared():
-    assert lowering.KERNELS is KERNELS
+    assert issue.KERNELS is KERNELS
     assert {Transpose, Reverse} <= {*KERNELS}
     assert {*KERNELS, *ON_TILES} <= {*OPERATIONS.values()}
 

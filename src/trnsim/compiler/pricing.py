@@ -11,13 +11,15 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.compiler.layers import Stack, shortened, stacks_of
-from trnsim.compiler.program import legal, trace
-from trnsim.compiler.schedules import FIRST, Asked, Schedule, fastest, others
+from trnsim.compiler.program import legal
+from trnsim.compiler.schedules import Asked, fastest, others
 from trnsim.compiler.work import Work, added, of_layers, restored, stored, work_of
 from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory
 from trnsim.graph import Graph, Kind
 from trnsim.graph.rewriting import left_out
 from trnsim.lower import cache, costs, without_exchanges
+from trnsim.lower.emit.schedule import FIRST, Schedule
+from trnsim.lower.program import trace
 from trnsim.profile.measures.parts import Part
 
 APART: Final = (Kind.CONTROL, Kind.CALL)

@@ -13,37 +13,13 @@ from itertools import product
 from typing import Final
 
 from trnsim.compiler.links import Links, links_of
+from trnsim.lower.emit.schedule import FIRST, KIB, ROOM, Schedule
 
-_KIB: Final = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """How the bytes of a partition of SBUF are shared.
-
-    Attributes:
-        passing_bytes: for weights on their way and tiles of one instruction; the rest holds
-            results.
-        ring_bytes: of these, for weights that are loaded ahead.
-    """
-
-    passing_bytes: int = 72 * _KIB
-    ring_bytes: int = 32 * _KIB
-
-    def __str__(self) -> str:
-        return f"{self.passing_bytes // _KIB} KiB passing, {self.ring_bytes // _KIB} KiB ahead"
-
-
-FIRST: Final = Schedule()
-ROOM: Final = "room"
-"""Lacked where a result found no room in SBUF."""
-RING: Final = "ring"
-"""Lacked where weights waited for those before them to be read."""
 _LONGEST: Final = 60_000
 """Instructions of a program beyond which -O2 does not search: some ten seconds a schedule."""
-_ROOMY: Final = Schedule(40 * _KIB)
+_ROOMY: Final = Schedule(40 * KIB)
 _ALL: Final = tuple(
-    Schedule(passing * _KIB, ring * _KIB)
+    Schedule(passing * KIB, ring * KIB)
     for passing, ring in product((40, 56, 72, 96, 128), (16, 32, 64))
     if ring < passing
 )

@@ -15,10 +15,10 @@ import numpy as np
 from trnsim.compiler.compilation import CompiledProgram, on_cores, pieces
 from trnsim.compiler.patterns.preparation import prepared
 from trnsim.compiler.pricing import APART
-from trnsim.compiler.program import Traced, trace
 from trnsim.compiler.schedules import Asked
 from trnsim.errors import BadInput, IllegalInstruction, InternalError, OutOfMemory, SourceLine
 from trnsim.graph import Graph
+from trnsim.lower.program import Traced, trace
 from trnsim.runs import Run
 
 

@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.compiler.layers import Stack
-from trnsim.compiler.program import Traced
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Attention
 from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape, Transpose
 from trnsim.graph.ops.rounding import Convert
+from trnsim.lower.program import Traced
 from trnsim.profile.measures.parts import Part, parts
 from trnsim.timing.occupancy import Integers
 

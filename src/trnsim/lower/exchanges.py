@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Protocol
 
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.collectives import Collective, CollectivePermute
@@ -33,6 +33,13 @@ class Exchange:
     def ranks(self) -> int:
         """The ranks of a group."""
         return len(self.groups[0])
+
+
+class Links(Protocol):
+    """What issues exchanges between ranks as instructions."""
+
+    def issue(self, dst: Any, src: Any, node: Node) -> None:
+        """Issue the exchange of an operation, from `src` to `dst`."""
 
 
 def without_exchanges(graph: Graph) -> tuple[Graph, tuple[Exchange, ...]]:

@@ -14,26 +14,21 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim import arch
-from trnsim.errors import BadInput, NotModelled
+from trnsim.errors import BadInput
 from trnsim.graph import Graph, Kind, Value, verify
 from trnsim.graph.ops.calls import CustomCall
 from trnsim.graph.types import BOOL, TensorType
 from trnsim.lower import cache, control
 from trnsim.lower.fusion import Group, groups
-from trnsim.lower.kernels import attention, indexing, matmul, movement, rows
-from trnsim.lower.kernels.fused import fused
 from trnsim.lower.kernels.integers import is_exact
+from trnsim.lower.kernels.issue import check_kernel, issue
 from trnsim.lower.legalize import legalize
-from trnsim.lower.rules import KERNELS
 from trnsim.nki.kernel import Kernel
 from trnsim.profile.measures.busy import busy_s
 from trnsim.runs import Run, collected
 from trnsim.runs import launch as start
 
 Array = np.ndarray[Any, Any]
-
-_RULES: Final = (attention, indexing, matmul, movement, rows)
-"""Importing them fills the table of kernels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,41 +254,6 @@ def launch(
         is_mirrored=is_mirrored,
     )
     return collected(found)
-
-
-def check_kernel(group: Group) -> None:
-    """Refuse operations that have no kernel.
-
-    Raises:
-        NotModelled: if they have none, by name.
-    """
-    if group.nodes[0].kind is Kind.COLLECTIVE:
-        raise NotModelled(
-            f"{group.name} has no kernel yet: it exchanges values between cores, and a graph is "
-            "lowered for one",
-            fix="take it out of the graph, and call the framework's collective between graphs",
-        )
-    if type(group.nodes[0].operation) not in KERNELS and not group.is_fused:
-        raise NotModelled(
-            f"{group.name} has no kernel yet; there are kernels for chains of elementwise "
-            f"operations and reductions, {', '.join(one.name for one in KERNELS)}",
-            fix="run it on the CPU, and send its result to the device",
-        )
-
-
-def issue(group: Group, tensors: Sequence[Any]) -> Any:
-    """The instructions of a group's kernel on tensors in HBM; its outputs there.
-
-    Raises:
-        NotModelled: if its operation has none.
-    """
-    check_kernel(group)
-    if group.is_fused:
-        return fused(list(tensors), group)
-    (node,) = group.nodes
-    given = dict(zip((value.number for value in group.inputs), tensors, strict=True))
-    function = KERNELS[type(node.operation)]
-    return function(node.operation, node, *(given[value.number] for value in node.values))
 
 
 def _as_bytes(array: Array) -> Array:

@@ -7,12 +7,12 @@ from two_cores import EXCHANGES, half_of, halves_of
 
 from trnsim import arch
 from trnsim import run as run_kernel
-from trnsim.compiler.emit.emission import Emission
-from trnsim.compiler.program import trace
 from trnsim.compiler.sharding.between import BOTH, CoreGather, CoreReduce
 from trnsim.compiler.sharding.rules import rules_of
 from trnsim.compiler.sharding.splits import SUM
 from trnsim.graph import Graph
+from trnsim.lower.emit.emission import Emission
+from trnsim.lower.program import trace
 from trnsim.nki import language as nl
 from trnsim.nki.kernel import Kernel
 
@@ -119,7 +119,7 @@ def test_a_reader_waits_for_the_barrier():
 
 
 def test_a_sum_without_room_in_sbuf_is_loaded(monkeypatch):
-    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda *_: 0)
+    monkeypatch.setattr("trnsim.lower.program._resident_bytes", lambda *_: 0)
     names, _ = opcodes(CoreReduce(BOTH, "add"), 300, 40)
     assert names.index("sendrecv") > names.index("activation")
     first = names.index("sendrecv")
@@ -129,7 +129,7 @@ def test_a_sum_without_room_in_sbuf_is_loaded(monkeypatch):
 def test_halves_without_room_in_sbuf_go_through_hbm(monkeypatch):
     names, _ = opcodes(CoreGather(BOTH, 0), 128, 128)
     assert "sendrecv" in names
-    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda *_: 64 * 1024)
+    monkeypatch.setattr("trnsim.lower.program._resident_bytes", lambda *_: 64 * 1024)
     names, found = opcodes(CoreGather(BOTH, 0), 128, 12_000)  # both halves do not fit
     assert found.overfull == ()
     assert "core_barrier" in names
@@ -148,7 +148,7 @@ def test_halves_without_room_in_sbuf_have_their_values(sizes, resident):
 
 
 def test_halves_without_room_in_sbuf_are_written_as_they_lie(monkeypatch):
-    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda *_: 10 * 1024)
+    monkeypatch.setattr("trnsim.lower.program._resident_bytes", lambda *_: 10 * 1024)
     graph = Graph()
     x = graph.elementwise("tanh", graph.input((128, 1024), "bfloat16"))
     product = graph.dot_general(x, graph.input((128, 256), "bfloat16"), (0, 0))
@@ -164,7 +164,7 @@ def test_halves_without_room_in_sbuf_are_written_as_they_lie(monkeypatch):
 
 
 def test_a_sum_larger_than_sbuf_is_added_in_parts(monkeypatch):
-    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda *_: 0)
+    monkeypatch.setattr("trnsim.lower.program._resident_bytes", lambda *_: 0)
     names, found = opcodes(CoreReduce(BOTH, "add"), 128, 100_000)
     assert found.overfull == ()
     assert names.count("sendrecv") > 100

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from trnsim.compiler.program import traced, values
+from trnsim.compiler.program import values
 from trnsim.errors import NotModelled
 from trnsim.graph import Graph
 from trnsim.graph.ops.collectives import AllGather, AllReduce
+from trnsim.lower.program import traced
 
 PAIR = ((0, 1),)
 

@@ -79,3 +79,14 @@ def test_a_program_of_a_long_contraction_has_its_values(is_weight):
     w = (made.weight if is_weight else made.given)(5, 3 * 8192 + 1, scale=0.01)
     found = made.of("add", made.graph.dot_general(x, w, (1, 1)), made.given(516, 5))
     made.check(found, chip=CHIPS[is_weight])
+
+
+@pytest.mark.parametrize(
+    ("M", "K", "dtype", "nbytes"),
+    [(2048, 768, "bfloat16", 6 * 512 * 2), (7, 130, "float32", 2 * 7 * 4)],
+)
+def test_a_panel_is_a_bank_of_columns_of_all_blocks_of_the_contraction(M, K, dtype, nbytes):
+    graph = Graph()
+    x, w = graph.input((M, K), dtype), graph.input((K, 64), dtype)
+    graph.dot_general(x, w, (1, 0))
+    assert panel_bytes(graph.nodes[0]) == nbytes

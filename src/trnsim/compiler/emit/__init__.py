@@ -1,1 +1,1 @@
-"""A graph as instructions: layouts, products, chains of elementwise operations, attention."""
+"""What a program issues where several cores or ranks share a graph."""

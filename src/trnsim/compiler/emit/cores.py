@@ -10,19 +10,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.compiler.emit import turning
-from trnsim.compiler.emit.placed import Placed, in_hbm
-from trnsim.compiler.emit.rules import emitter
-from trnsim.compiler.emit.walk import Frame, filled, frame_in_hbm, frame_of, spans, write
 from trnsim.compiler.sharding.between import CoreGather, CoreReduce
 from trnsim.graph import Node, Value
+from trnsim.lower.emit.places import turning
+from trnsim.lower.emit.places.placed import Placed, in_hbm
+from trnsim.lower.emit.places.walk import Frame, filled, frame_in_hbm, frame_of, spans, write
+from trnsim.lower.emit.rules import emitter
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
-    from trnsim.compiler.emit.emission import Emission
+    from trnsim.lower.emit.emission import Emission
 
 _PIECE_BYTES: Final = 2048
 """Bytes of a partition that are sent at once: 256 KiB, about as long as a transfer's fixed cost."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trnsim.compiler.emit.placed import in_hbm
-from trnsim.compiler.emit.rules import emitter
 from trnsim.graph import Node
 from trnsim.graph.ops.collectives import (
     AllGather,
@@ -19,13 +17,15 @@ from trnsim.graph.ops.collectives import (
     CollectivePermute,
     ReduceScatter,
 )
+from trnsim.lower.emit.places.placed import in_hbm
+from trnsim.lower.emit.rules import emitter
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
-    from trnsim.compiler.emit.emission import Emission
+    from trnsim.lower.emit.emission import Emission
 
 
 @emitter(AllReduce)

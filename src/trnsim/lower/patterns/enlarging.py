@@ -1,7 +1,7 @@
 """Images of which each row and column is repeated, as an upsampling to the nearest has it.
 
 The operations stay. Where a convolution or a pooling reads them, the copies are made as the images
-are brought (`trnsim.compiler.emit.image`).
+are brought (`trnsim.lower.emit.images.image`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rotary embeddings: halves of the last dimension that change places, one with its sign.
 
 The operations stay. Where the halves lie along the partitions of a block they are issued as one
-product (`trnsim.compiler.emit.rotation`).
+product (`trnsim.lower.emit.computing.rotation`).
 """
 
 from __future__ import annotations

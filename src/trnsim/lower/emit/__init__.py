@@ -1,0 +1,1 @@
+"""Graphs as instructions: what each operation issues, and where its result lies."""

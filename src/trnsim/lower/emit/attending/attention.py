@@ -1,0 +1,341 @@
+"""Attention on the chip: scores never leave PSUM, and the result lies as the next product wants.
+
+Queries that share keys stand together on the partitions, up to 128 of them, keys along the columns.
+Keys pass in stretches; where one stretch is not all, what was summed is rescaled when the maximum
+grows. The method is that of Dao et al., FlashAttention (arXiv:2205.14135).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.graph import Node
+from trnsim.graph.ops.contraction import Attention
+from trnsim.isa import Engine
+from trnsim.lower.emit.attending.decoding import Decoding, identity, packs
+from trnsim.lower.emit.attending.heads import (
+    evacuated,
+    follows,
+    head,
+    put,
+    rows_of,
+)
+from trnsim.lower.emit.attending.neighbours import lies_in_rows, store_rows
+from trnsim.lower.emit.attending.operands import Operands, Rows
+from trnsim.lower.emit.attending.passing import Passing
+from trnsim.lower.emit.computing import balance
+from trnsim.lower.emit.computing.compute import copied
+from trnsim.lower.emit.places.placed import Placed, in_hbm
+from trnsim.lower.emit.places.walk import Frame
+from trnsim.lower.emit.rules import emitter
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+_BIASES: Final = 8
+"""Stretches of a bias that are kept for the next head."""
+_SHORT: Final = 256
+"""Keys up to which several heads are computed together."""
+_HIDDEN: Final = -3.0e38
+"""The score of a key that a query does not see: finite, so that differences are."""
+
+
+@emitter(Attention)
+def attention(emission: Emission, node: Node) -> None:
+    """``softmax(scale * Q @ K.T + bias) @ V``, and the logarithms of the sums for training."""
+    if _is_usual(node):
+        Attending(emission, node).run()
+    else:
+        emission.by_kernel(node)
+
+
+def _is_usual(node: Node) -> bool:
+    """Whether heads are as wide as tiles hold, and scores larger where products are."""
+    operation: Any = node.operation
+    query, _, value = node.values[:3]
+    fits = query.shape[-1] <= P and value.shape[-1] < BANK
+    is_one = len({one.dtype for one in node.values[:3]}) == 1
+    return fits and is_one and operation.scale > 0
+
+
+class Attending(Operands):
+    """One attention."""
+
+    def run(self) -> None:
+        """Every group of heads that share keys, 128 queries at a time."""
+        groups = self._groups()
+        self._make_logs()
+        beside = self._beside()
+        together = None
+        if self.bias is None and not self.is_causal and self.V <= P and self.logs is None:
+            together = packs(groups, self.L)
+        out = self._out() if together is None else self._room()
+        self.is_turned_together = together is None
+        if together is not None:
+            with balance.balanced():
+                for pack in together:
+                    Decoding(self, pack).run(out)
+        elif beside > 1 and all(len(heads) == 1 for heads in groups):
+            with balance.balanced():
+                for at, count in tiles.pieces(len(groups), beside):
+                    self._together([heads[0] for heads in groups[at : at + count]], out)
+        else:
+            self.sums_weights = True
+            Passing(self).run(groups, out)
+        self.emission.placed[self.node.result.number] = [out]
+
+    def _out(self) -> Placed:
+        """Rows in HBM where the caller alone reads the result, else room for what comes next."""
+        value, emission = self.node.result, self.emission
+        if emission.is_returned(value) and not emission.readers(value):
+            return in_hbm(tiles.output(value.shape, value.dtype), value.shape)
+        return self._room()
+
+    def _room(self) -> Placed:
+        frame = self.frame_of(self.node.result.shape, self.query)
+        return self.emission.room(frame, self.node.result)
+
+    def _beside(self) -> int:
+        """Heads whose scores, transposed weights and results each fit in one bank."""
+        if self.S > _SHORT or self.L > P or len(self.parts) > 1:
+            return 1
+        return min(BANK // self.S, BANK // self.V, BANK // (-(-self.S // P) * self.L))
+
+    # Where operands lie
+
+    def frame_of(self, shape: tuple[int, ...], like: Placed) -> Frame:
+        """The last dimension along the partitions, and heads as those of an operand are.
+
+        No head straddles two blocks.
+        """
+        rank, width = len(shape), shape[-1]
+        heads = [dim for dim in range(rank - 2) if shape[dim] > 1]
+        across = [dim for dim in heads if like.steps[dim][0]] if like.is_on_chip else []
+        if not like.is_on_chip:
+            across = heads[1:] or heads
+        others = tuple(dim for dim in range(rank - 2) if dim not in across)
+        block = P if P % width == 0 or not across or width > P else P // width * width
+        return Frame(shape, (*across, rank - 1), (*others, rank - 2), block)
+
+    def _make_logs(self) -> None:
+        """Room for the logarithms of the sums, queries along the partitions, if they are read."""
+        value = self.node.results[1]
+        if not self.emission.uses.get(value.number, 0):
+            return
+        rank = len(value.shape)
+        frame = Frame(value.shape, (rank - 1,), tuple(range(rank - 1)))
+        self.logs = frame.matrix(nl.float32)
+        self.emission.hold(value, self.logs)
+        self.emission.placed[value.number] = [self.logs]
+
+    # Loading
+
+    def put(self, out: Placed, index: tuple[int, ...], part: Tensor) -> None:
+        """The result of a head, [V, L], in its place."""
+        put(head(out, index).sliced((self.L, self.V), (0, 0), (1, 1)), part, self.dtype)
+
+    # Computing
+
+    def mask_out(self, scores: Tensor, rows: Rows, first: int) -> None:
+        """Add the lowest score to those of keys that are hidden: by a product."""
+        columns = scores.shape[1]
+        if not self.is_causal:
+            return
+        start = max(0, min(at for _, at, _ in rows.places) + 1 - first)
+        if start >= columns:
+            return
+        places = tuple((at - first - start, n) for _, at, n in rows.places)
+        mask = self._masks_of(places, columns - start)
+        unit = self._identity()[: rows.rows, : rows.rows]
+        nisa.nc_matmul(dst=scores[:, start:], stationary=unit, moving=mask)
+
+    def _identity(self) -> Tensor:
+        return self.emission.constant(("identity", "bfloat16"), partial(identity, nl.bfloat16))
+
+    def add_bias(self, sums: Tensor, place: tuple[tuple[int, ...], int, int], first: int) -> None:
+        """Add the bias, divided by the scale, to scores in PSUM: by a product.
+
+        A bias that all queries share is one row, whose product with a column of ones it is.
+        """
+        if self.bias is None:
+            return
+        (index, at, count), columns = place, sums.shape[1]
+        bias = head(self.bias, index)
+        is_row = not any(bias.steps[0])
+        here = bias.sliced((1 if is_row else count, columns), (0 if is_row else at, first), (1, 1))
+        key = ("bias", here.offset, here.shape)
+        if key not in self._constants:
+            own = self.bias.storage.tile if self.bias.is_on_chip else self.bias.storage
+            given = rows_of(here, columns, 0, here.shape[0], own.dtype)
+            tile = new(given.shape, given.dtype)
+            lowest = _HIDDEN * self.scale
+            nisa.tensor_scalar(dst=tile, data=given, op0=nl.maximum, operand0=lowest)
+            if len(self._constants) > _BIASES:
+                self._constants.clear()
+            self._constants[key] = tile
+        tile = self._constants[key]
+        unit = self._unit(tile.dtype, count, is_row=is_row)
+        nisa.nc_matmul(dst=sums, stationary=unit, moving=tile)
+
+    def _unit(self, dtype: Any, count: int, *, is_row: bool) -> Tensor:
+        """``1 / scale`` on the diagonal of a block, or in a row."""
+
+        def make() -> Tensor:
+            tile = new((1 if is_row else P, P), dtype)
+            if is_row:
+                nisa.memset(dst=tile, value=1 / self.scale)
+                return tile
+            filled_, diagonal = new((P, P)), new((P, P))
+            nisa.memset(dst=filled_, value=1 / self.scale)
+            nisa.affine_select(
+                dst=diagonal,
+                pattern=[[-1, P]],
+                offset=0,
+                channel_multiplier=1,
+                on_true_tile=filled_,
+                on_false_value=0.0,
+                cmp_op=nl.equal,
+            )
+            return copied(diagonal, dtype, tile)
+
+        tile = self.emission.constant(("unit", dtype, self.scale, is_row), make)
+        return tile[:, :count] if is_row else tile[:count, :count]
+
+    def _masks_of(self, places: tuple[tuple[int, int], ...], columns: int) -> Tensor:
+        """The masks of stretches of rows, (offset, rows) each, one below the other."""
+        if len(places) == 1:
+            return self._mask(*places[0], columns)
+        if (places, columns) not in self._together_masks:
+            whole, row = new((sum(count for _, count in places), columns), nl.bfloat16), 0
+            for offset, count in places:
+                # Engines begin at few partitions, transfers at any.
+                part = self._mask(offset, count, columns)
+                nisa.dma_copy(dst=whole[row : row + count], src=part)
+                row += count
+            self._together_masks[places, columns] = whole
+        return self._together_masks[places, columns]
+
+    def _mask(self, offset: int, count: int, columns: int) -> Tensor:
+        """Zeros where row i sees column j, which is up to ``i + offset``, else a hidden score."""
+        key = (offset, count, columns)
+        if key not in self._masks:
+            zeros, mask = (new((count, columns), nl.bfloat16) for _ in "zm")
+            nisa.memset(dst=zeros, value=0.0)
+            nisa.affine_select(
+                dst=mask,
+                pattern=[[-1, columns]],
+                offset=offset,
+                channel_multiplier=1,
+                on_true_tile=zeros,
+                on_false_value=_HIDDEN,
+                cmp_op=nl.greater_equal,
+            )
+            self._masks[key] = mask
+        return self._masks[key]
+
+    def _together(self, heads: list[tuple[int, ...]], out: Placed) -> None:
+        """Heads of few queries and keys, their scores side by side in one bank."""
+        number, L, S = len(heads), self.L, self.S
+        loaded = [self.keys_of([index])[0] for index in heads]
+        scores = new((L, number, S), nl.float32, nl.psum)
+        for at, (index, keys) in enumerate(zip(heads, loaded, strict=True)):
+            query = self.queries_at(index, 0, L, is_alone=True)
+            nisa.nc_matmul(dst=scores[:, at], stationary=query, moving=keys.keys)
+            self.add_bias(scores[:, at], (index, 0, L), 0)
+        scores = self._causal(scores)
+        largest, shift, totals = new((L, number)), new((L, number)), new((L, number))
+        nisa.tensor_reduce(dst=largest, op=nl.maximum, data=scores, axis=2)
+        balance.note(Engine.vector, scores)
+        nisa.tensor_scalar(dst=shift, data=largest, op0=nl.multiply, operand0=-self.scale)
+        powers = new((L, number, S), self.dtype)
+        for at in range(number):
+            one = slice(at, at + 1)
+            self.powers(powers[:, at], scores[:, at], shift[:, one], totals[:, one])
+        self.keep_logs(shift, totals, [(heads[0], 0, L)])
+        blocks = -(-S // P)
+        flipped = new((min(P, S), number * blocks, L), self.dtype, nl.psum)
+        sums = new((L, number, self.V), nl.float32, nl.psum)
+        for at in range(number):
+            for block, (key, count) in enumerate(tiles.pieces(S, P)):
+                dst = flipped[:count, at * blocks + block]
+                nisa.nc_transpose(dst=dst, data=powers[:, at, key : key + count])
+        weights = evacuated(flipped, S, blocks)
+        for at, keys in enumerate(loaded):
+            for block, (_, count) in enumerate(tiles.pieces(S, P)):
+                stationary = weights[:count, at * blocks + block]
+                nisa.nc_matmul(dst=sums[:, at], stationary=stationary, moving=keys.values[block])
+        inverse, result = new((L, number)), new((L, number, self.V), self.dtype)
+        nisa.reciprocal(dst=inverse, data=totals)
+        column = inverse.reshape((L, number, 1)).broadcast(2, self.V)
+        nisa.tensor_tensor(dst=result, data1=sums, data2=column, op=nl.multiply)
+        balance.note(Engine.vector, result)
+        self.turned_out(result.reshape((L, number * self.V)), heads, 0, out)
+
+    def _causal(self, scores: Tensor) -> Tensor:
+        """Scores [rows, heads, keys] without the keys that are hidden."""
+        if not self.is_causal:
+            return scores
+        L, number, S = scores.shape
+        mask = self._mask(0, L, S).reshape((L, 1, S)).broadcast(1, number)
+        seen = new(scores.shape)
+        nisa.tensor_tensor(dst=seen, data1=scores, data2=mask, op=nl.add)
+        return seen
+
+    def powers(self, dst: Tensor, scores: Tensor, shift: Tensor, total: Tensor) -> None:
+        """``exp(scale * scores + shift)``, and the sum of each row."""
+        nisa.activation_reduce(
+            dst=dst,
+            op=nl.exp,
+            data=scores,
+            reduce_op=nl.add,
+            reduce_res=total,
+            bias=shift,
+            scale=self.scale,
+        )
+        balance.note(Engine.scalar, scores)
+
+    # Storing
+
+    def keep_logs(
+        self, shift: Tensor, total: Tensor, places: list[tuple[tuple[int, ...], int, int]]
+    ) -> None:
+        """``log(total) - shift`` of each stretch of rows, a column for heads beside."""
+        if self.logs is None:
+            return
+        powers, logs = new(total.shape), new(total.shape)
+        nisa.activation(dst=powers, op=nl.log, data=total)
+        nisa.tensor_tensor(dst=logs, data1=powers, data2=shift, op=nl.subtract)
+        row, many = 0, total.shape[1]
+        for index, start, count in places:
+            steps = zip(self.logs.steps, index, strict=False)
+            column = sum(step[1] * at for step, at in steps)
+            dst = self.logs.storage.tile[:count, start // P, column : column + many]
+            copy = nisa.dma_copy if row else nisa.tensor_copy
+            copy(dst=dst, src=logs[row : row + count])
+            row += count
+
+    def turned_out(
+        self, result: Tensor, heads: list[tuple[int, ...]], start: int, out: Placed
+    ) -> None:
+        """Results [queries, heads of V] turned, as many heads at once as lie in one block."""
+        queries, column = result.shape[0], 0
+        places = [head(out, one).sliced((queries, self.V), (start, 0), (1, 1)) for one in heads]
+        if lies_in_rows(places[0], self.V):
+            store_rows(places, result.reshape((queries, len(heads), self.V)))
+            return
+        while heads:
+            here = head(out, heads[0]).sliced((queries, self.V), (start, 0), (1, 1))
+            many = 1
+            while many < len(heads) and follows(out, heads[0], heads[many], many * self.V):
+                many += 1
+            width = many * self.V
+            for at, count in tiles.pieces(width, P):
+                flipped = new((count, queries), self.dtype, nl.psum)
+                nisa.nc_transpose(dst=flipped, data=result[:, column + at : column + at + count])
+                put(here.sliced((queries, count), (0, at), (1, 1)), flipped, self.dtype)
+            heads, column = heads[many:], column + width

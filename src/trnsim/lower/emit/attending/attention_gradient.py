@@ -1,0 +1,434 @@
+"""Gradients of attention on the chip: scores are computed again, and none of them leaves it.
+
+Queries run along the partitions, 128 at a time, keys along the columns, a bank of PSUM at a time.
+A tile's weights follow from the logarithms that the forward pass kept, without a maximum. The
+gradients of keys and values add up in PSUM over the queries; those of the queries over the keys,
+in SBUF where these are more than a bank. Short heads stand side by side in a bank. The method is
+algorithm 4 of Dao et al., FlashAttention (arXiv:2205.14135).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from trnsim.graph import Node
+from trnsim.graph.ops.contraction import AttentionBackward
+from trnsim.isa import Engine
+from trnsim.lower.emit.attending.attention import Attending
+from trnsim.lower.emit.attending.heads import (
+    columns_of,
+    evacuated,
+    first_partition,
+    head,
+    lies_across,
+    put,
+    rows_of,
+    scaled,
+)
+from trnsim.lower.emit.attending.neighbours import store_rows
+from trnsim.lower.emit.computing import balance
+from trnsim.lower.emit.computing.compute import copied
+from trnsim.lower.emit.places.placed import Matrix, Placed, in_hbm
+from trnsim.lower.emit.places.turning import framed
+from trnsim.lower.emit.places.walk import Frame, Span, filled, frame_in_hbm, is_aligned
+from trnsim.lower.emit.rules import emitter
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+Index = tuple[int, ...]
+
+
+@emitter(AttentionBackward)
+def attention_backward(emission: Emission, node: Node) -> None:
+    """The gradients of queries, keys and values; by a kernel where heads are wider than tiles."""
+    query, _, value = node.values[:3]
+    is_one = len({one.dtype for one in node.values[:5]}) == 1
+    if max(query.shape[-1], value.shape[-1]) <= P and is_one:
+        Gradient(emission, node).run()
+    else:
+        emission.by_kernel(node)
+
+
+@dataclass
+class _Unit:
+    """Heads side by side, and their operands: of each head, columns [width, rows] and rows.
+
+    Attributes:
+        heads: their indices.
+        query: [E, L].
+        key: [E, S].
+        value: [V, S].
+        grad: [V, L].
+        query_rows: by 128 queries, then by head, [queries, E].
+        key_rows: by 128 keys, then by head, [keys, E].
+        grad_rows: by 128 queries, then by head, [queries, V].
+        drops: by 128 queries, [queries, heads]: each one's sum of its gradient times its result.
+        to_query: by 128 queries, [E, heads, queries], what earlier keys gave.
+    """
+
+    heads: list[Index]
+    query: list[Tensor]
+    key: list[Tensor]
+    value: list[Tensor]
+    grad: list[Tensor]
+    query_rows: list[list[Tensor]]
+    key_rows: list[list[Tensor]]
+    grad_rows: list[list[Tensor]]
+    drops: list[Tensor]
+    to_query: dict[int, Tensor]
+
+
+class Gradient(Attending):
+    """The gradients of one attention."""
+
+    def __init__(self, emission: Emission, node: Node) -> None:
+        super().__init__(emission, node)
+        key, value, grad, result = node.values[1:5]
+        self.key, self.value, self.grad, self.result = map(
+            self._settled, (key, value, grad, result)
+        )
+        self.logs: Placed = self._logs()
+        self._blocks: dict[int, tuple[int, Placed]] = {}
+        self._known: dict[Any, Tensor] = {}
+        self.is_in_rows = False
+
+    def run(self) -> None:
+        """Every head, as many side by side as a bank holds."""
+        outs = self._outs()
+        heads = sorted(product(*map(range, self.heads)), key=lambda one: head(outs[0], one).offset)
+        with balance.balanced():
+            for at, count in tiles.pieces(len(heads), self._beside_gradients()):
+                self._run(self._unit_of(heads[at : at + count]), outs)
+        for value, out in zip(self.node.results, outs, strict=True):
+            self.emission.placed[value.number] = [out]
+
+    def _outs(self) -> list[Placed]:
+        """Room for the results; rows in HBM where the caller alone reads them."""
+        emission, results = self.emission, self.node.results
+        is_last = all(emission.is_returned(one) and not emission.readers(one) for one in results)
+        self.is_in_rows = is_last and max(self.L, self.S) <= P
+        if self.is_in_rows:
+            return [in_hbm(tiles.output(one.shape, one.dtype), one.shape) for one in results]
+        frames = [
+            self.frame_of(value.shape, placed)
+            for value, placed in zip(results, (self.query, self.key, self.value), strict=True)
+        ]
+        return [emission.room(frame, one) for frame, one in zip(frames, results, strict=True)]
+
+    def _beside_gradients(self) -> int:
+        """Heads whose scores, gradients and rows each fit in one bank."""
+        if max(self.L, self.S) > P:
+            return 1
+        return BANK // max(self.S, self.L, self.E, self.V)
+
+    # Operands
+
+    def _logs(self) -> Placed:
+        """The logarithms, negated, [queries of a block, blocks, heads]."""
+        value = self.node.values[5]
+        rank = len(value.shape)
+        frame = Frame(value.shape, (rank - 1,), tuple(range(rank - 1)))
+        places = self.emission.settled(value)
+        here = next((one for one in places if is_aligned(one, frame)), None)
+        if here is None or here.steps != frame.steps() or any(here.offset):
+            here = framed(places[0], frame)
+        made = frame.matrix(nl.float32)
+        nisa.tensor_scalar(
+            dst=made.storage.tile, data=here.storage.tile, op0=nl.multiply, operand0=-1.0
+        )
+        return made
+
+    def _log(self, index: Index, start: int, count: int) -> Tensor:
+        """The logarithms of some queries, negated, [queries, 1]."""
+        column = sum(step[1] * at for step, at in zip(self.logs.steps, index, strict=False))
+        return self.logs.storage.tile[:count, start // P, column : column + 1]
+
+    def _near(self, placed: Placed, index: Index) -> Placed:
+        """A head's matrix; what lies in HBM is brought with its neighbours.
+
+        What lies across is brought by whole blocks of partitions.
+        """
+        found = head(placed, index)
+        if not lies_across(found):
+            near, _ = self.neighbours.near(placed, index)
+            return near if near.shape == found.shape else found
+        width = placed.shape[-1]
+        block = P if P % width == 0 or width > P else P // width * width
+        frame = replace(frame_in_hbm(placed, placed.shape), block=block)
+        steps = frame.steps()
+        number = sum(step[0] * at for step, at in zip(steps, index, strict=False)) // block
+        known, here = self._blocks.get(id(placed), (-1, placed))
+        if known != number:
+            partitions = min(block, frame.rows - number * block)
+            tile = filled(placed, frame, Span(number, 1, partitions, 0, frame.columns), self.dtype)
+            matrix = Matrix(tile, partitions, block)
+            here = Placed(matrix, placed.shape, steps, (-number * block, 0))
+            self._blocks[id(placed)] = number, here
+        return head(here, index)
+
+    def _line(self, part: Placed, start: int, count: int) -> Tensor:
+        """Rows of a head, loaded once for a unit."""
+        key = id(part.storage), part.offset, start
+        if key not in self._known:
+            self._known[key] = rows_of(part, part.shape[1], start, count, self.dtype)
+        return self._known[key]
+
+    def _columns(self, part: Placed, from_: int) -> Tensor:
+        """A head's matrix [rows, width] as [width, rows]: where it lies, or its rows turned."""
+        length, width = part.shape
+        if part.is_on_chip:
+            return columns_of(part, width, 0, length, self.dtype, from_)
+        made = new((width, length), self.dtype)
+        for start, count in tiles.pieces(length, P):
+            flipped = new((width, count), self.dtype, nl.psum)
+            nisa.nc_transpose(dst=flipped, data=self._line(part, start, count))
+            nisa.tensor_copy(dst=made[:, start : start + count], src=flipped)
+        return made
+
+    def _unit_of(self, heads: list[Index]) -> _Unit:
+        """Heads with their operands on the chip."""
+        self._known.clear()
+        query, key = self._sides(self.query, self.key, heads, self.E)
+        grad, value = self._sides(self.grad, self.value, heads, self.V)
+        return _Unit(
+            heads,
+            query,
+            key,
+            value,
+            grad,
+            self._rows(self.query, heads, query),
+            self._rows(self.key, heads, key),
+            self._rows(self.grad, heads, grad),
+            self._drops(heads),
+            {},
+        )
+
+    def _sides(
+        self, queries: Placed, keys: Placed, heads: list[Index], width: int
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Both sides of a product as columns, which begin at the same partition."""
+        found: tuple[list[Tensor], list[Tensor]] = ([], [])
+        for index in heads:
+            places = [self._place(one, index, width) for one in (queries, keys)]
+            if places[0] == places[1] >= 0:
+                for side, one in zip(found, (queries, keys), strict=True):
+                    side.append(self._standing(one, index, places[0]))
+                continue
+            parts = [self._near(one, index) for one in (queries, keys)]
+            firsts = {first_partition(one, width) for one in parts}
+            from_ = firsts.pop() if len(firsts) == 1 else 0
+            for side, part in zip(found, parts, strict=True):
+                side.append(self._columns(part, from_))
+        return found
+
+    def _place(self, placed: Placed, index: Index, width: int) -> int:
+        """The partition at which a head's columns begin, brought with others or where they lie."""
+        found = head(placed, index)
+        if placed.is_on_chip and found.steps[1] == (1, 0):
+            return first_partition(found, width)
+        return self.neighbours.place(placed, index)
+
+    def _standing(self, placed: Placed, index: Index, from_: int) -> Tensor:
+        """A head's columns at their `_place`."""
+        if placed.is_on_chip:
+            return self._columns(head(placed, index), from_)
+        return self.neighbours.columns(placed, index)
+
+    def _rows(
+        self, placed: Placed, heads: list[Index], columns: list[Tensor]
+    ) -> list[list[Tensor]]:
+        """Rows of heads by 128: turned, those of all heads in one bank, or where they lie."""
+        width, length = columns[0].shape
+        found: list[list[Tensor]] = []
+        is_across = placed.is_on_chip and placed.steps[-1] == (1, 0)
+        for start, count in tiles.pieces(length, P):
+            if not is_across and not lies_across(head(placed, heads[0])):
+                found.append([self._line(self._near(placed, one), start, count) for one in heads])
+                continue
+            flipped = new((count, len(heads), width), self.dtype, nl.psum)
+            for number, part in enumerate(columns):
+                nisa.nc_transpose(dst=flipped[:, number], data=part[:, start : start + count])
+            made = copied(flipped, self.dtype, new(flipped.shape, self.dtype))
+            found.append([made[:, number] for number in range(len(heads))])
+        return found
+
+    def _drops(self, heads: list[Index]) -> list[Tensor]:
+        """Each query's sum of its gradient times its result, by 128 queries, [queries, heads]."""
+        grads, results = self._sides(self.grad, self.result, heads, self.V)
+        both: list[Tensor] = []
+        for grad, result in zip(grads, results, strict=True):
+            made = new((self.V, self.L))
+            nisa.tensor_tensor(
+                dst=made, data1=grad, data2=result, op=nl.multiply, engine=nisa.gpsimd_engine
+            )
+            both.append(made)
+        ones, found = self.emission.ones(nl.float32), list[Tensor]()
+        for start, count in tiles.pieces(self.L, P):
+            sums = new((count, len(heads)), nl.float32, nl.psum)
+            for number, one in enumerate(both):
+                nisa.nc_matmul(
+                    dst=sums[:, number : number + 1],
+                    stationary=one[:, start : start + count],
+                    moving=ones[: self.V, :1],
+                )
+            found.append(copied(sums, nl.float32))
+        return found
+
+    # Computing
+
+    def _run(self, unit: _Unit, outs: list[Placed]) -> None:
+        """The gradients of some heads, a stretch of keys at a time."""
+        many = len(unit.heads)
+        for start, count in tiles.pieces(self.S, BANK):
+            is_last = start + count == self.S
+            sums = [self._sums(width, many, count) for width in (self.E, self.V)]
+            seen = [(at, n) for at, n in tiles.pieces(self.L, P) if self._sees(at + n - 1, start)]
+            for place in seen:
+                self._block(unit, place, (start, count), sums)
+            if not seen:
+                sums = [new(one.shape) for one in sums]
+                for one in sums:
+                    nisa.memset(dst=one, value=0.0)
+            for out, part, scale in zip(outs[1:], sums, (self.scale, 1.0), strict=True):
+                self._store_gradient(out, unit, start, part, scale)
+            if is_last:
+                for at, part in unit.to_query.items():
+                    self._store_gradient(outs[0], unit, at, part, self.scale)
+
+    def _sums(self, width: int, heads: int, rows: int) -> Tensor:
+        """Gradients in PSUM: [width, heads, rows], or [rows, heads, width]."""
+        shape = (rows, heads, width) if self.is_in_rows else (width, heads, rows)
+        return new(shape, nl.float32, nl.psum)
+
+    def _product(self, dst: Tensor, rows: Tensor, other: Tensor) -> None:
+        """Add the product of rows [n, width] and [n, m] over n: [width, m], or [m, width]."""
+        sides = (other, rows) if self.is_in_rows else (rows, other)
+        nisa.nc_matmul(dst=dst, stationary=sides[0], moving=sides[1])
+
+    def _sees(self, query: int, key: int) -> bool:
+        return not self.is_causal or key <= query
+
+    def _block(
+        self, unit: _Unit, queries: tuple[int, int], keys: tuple[int, int], sums: list[Tensor]
+    ) -> None:
+        """Add what 128 queries give to the gradients of a stretch of keys, and to their own."""
+        (at, rows), (start, columns), tile = queries, keys, queries[0] // P
+        weights = self._weights(unit, queries, keys)
+        slopes = new(weights.shape, self.dtype)
+        products = new(weights.shape, nl.float32, nl.psum)
+        for number in range(len(unit.heads)):
+            nisa.nc_matmul(
+                dst=products[:, number],
+                stationary=unit.grad[number][:, at : at + rows],
+                moving=unit.value[number][:, start : start + columns],
+            )
+            nisa.scalar_tensor_tensor(
+                dst=slopes[:, number],
+                data=products[:, number],
+                op0=nl.subtract,
+                operand0=unit.drops[tile][:, number : number + 1],
+                op1=nl.multiply,
+                operand1=weights[:, number],
+            )
+            balance.note(Engine.vector, products[:, number])
+            for dst, side, moving in (
+                (sums[0], unit.query_rows, slopes),
+                (sums[1], unit.grad_rows, weights),
+            ):
+                self._product(dst[:, number], side[tile][number], moving[:, number])
+        self._to_query(unit, at, start, slopes)
+
+    def _weights(self, unit: _Unit, queries: tuple[int, int], keys: tuple[int, int]) -> Tensor:
+        """``exp(scale * scores - logarithms)``, zero where a key is hidden."""
+        (at, rows), (start, columns) = queries, keys
+        shape = rows, len(unit.heads), columns
+        scores, weights = new(shape, nl.float32, nl.psum), new(shape, self.dtype)
+        for number, index in enumerate(unit.heads):
+            nisa.nc_matmul(
+                dst=scores[:, number],
+                stationary=unit.query[number][:, at : at + rows],
+                moving=unit.key[number][:, start : start + columns],
+            )
+            self.add_bias(scores[:, number], (index, at, rows), start)
+            nisa.activation(
+                dst=weights[:, number],
+                op=nl.exp,
+                data=scores[:, number],
+                scale=self.scale,
+                bias=self._log(index, at, rows),
+            )
+            balance.note(Engine.scalar, scores[:, number])
+        if self._sees(at, start + columns - 1):
+            return weights
+        seen = new(shape, self.dtype)
+        nisa.affine_select(
+            dst=seen,
+            pattern=[[0, shape[1]], [-1, columns]],
+            offset=at - start,
+            channel_multiplier=1,
+            on_true_tile=weights,
+            on_false_value=0.0,
+            cmp_op=nl.greater_equal,
+        )
+        return seen
+
+    def _to_query(self, unit: _Unit, at: int, start: int, slopes: Tensor) -> None:
+        """Add what a stretch of keys gives to the gradients of 128 queries: slopes turned."""
+        rows, many, columns = slopes.shape
+        blocks = -(-columns // P)
+        flipped = new((min(P, columns), many * blocks, rows), self.dtype, nl.psum)
+        for number in range(many):
+            for block, (key, count) in enumerate(tiles.pieces(columns, P)):
+                dst = flipped[:count, number * blocks + block]
+                nisa.nc_transpose(dst=dst, data=slopes[:, number, key : key + count])
+        turned = evacuated(flipped, columns, blocks)
+        found = self._sums(self.E, many, rows)
+        for number in range(many):
+            for block, (key, count) in enumerate(tiles.pieces(columns, P)):
+                keys = unit.key_rows[(start + key) // P][number]
+                self._product(found[:, number], keys, turned[:count, number * blocks + block])
+        before = unit.to_query.get(at)
+        if before is not None or self.S > BANK:
+            whole = new(found.shape)
+            if before is None:
+                nisa.tensor_copy(dst=whole, src=found)
+            else:
+                nisa.tensor_tensor(dst=whole, data1=before, data2=found, op=nl.add)
+            found = whole
+        unit.to_query[at] = found
+
+    # Storing
+
+    def _store_gradient(
+        self, out: Placed, unit: _Unit, start: int, part: Tensor, scale: float
+    ) -> None:
+        """Gradients times a number to their places, heads at once that lie in a line."""
+        places = [head(out, one) for one in unit.heads]
+        if self.is_in_rows:
+            store_rows(places, scaled(new(part.shape, self.dtype), part, scale))
+            return
+        width, _, rows = part.shape
+        first = 0
+        while first < len(places):
+            end = first + 1
+            while end < len(places) and _follows(places, first, end, rows):
+                end += 1
+            here = places[first].sliced((rows, width), (start, 0), (1, 1))
+            flat = part[:, first:end].reshape((width, (end - first) * rows))
+            put(here, flat, self.dtype, scale)
+            first = end
+
+
+def _follows(places: list[Placed], first: int, other: int, rows: int) -> bool:
+    """Whether the rows of a head lie right after those of all from the first one on."""
+    one, two = places[first], places[other]
+    if one.steps[0][-1] != 1 or any(one.steps[0][:-1]) or rows != one.shape[0]:
+        return False
+    return two.offset == (*one.offset[:-1], one.offset[-1] + (other - first) * rows)

@@ -1,0 +1,225 @@
+"""Attention of few queries with keys of their own, as decoding has it.
+
+Queries of up to 128 rows stand together on the partitions though each reads its own keys: the
+others' columns of what stays in the array are zero, and products with all keys add up in one tile
+of PSUM. The result comes with its values along the partitions, a column for each query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.lower.emit.attending.operands import Keys, Stretch
+from trnsim.lower.emit.computing.compute import copied
+from trnsim.lower.emit.places.placed import Placed
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.attending.attention import Attending
+
+_FEW: Final = 32
+"""Queries of a group of heads up to which groups stand together."""
+_BANKS: Final = 4
+"""Banks of PSUM for scores; a last short stretch takes one more."""
+_PASS_BYTES: Final = 64 * 1024
+"""Of a partition, for the keys and values of all heads in one pass."""
+_AHEAD: Final = 2
+"""Passes whose keys are in SBUF: one is read while the next comes."""
+
+Head = tuple[int, ...]
+
+
+@dataclass
+class _Member:
+    """Heads that share keys, and their rows among all.
+
+    Attributes:
+        heads: their indices.
+        start: the first row.
+        rows: how many.
+        queries: [E, all rows], zero but for these.
+    """
+
+    heads: list[Head]
+    start: int
+    rows: int
+    queries: Tensor
+
+
+def packs(groups: list[list[Head]], L: int) -> list[list[list[Head]]] | None:
+    """Groups of heads by packs of up to 128 queries; None where one group has many."""
+    if len(groups) == 1 or any(len(heads) * L > _FEW for heads in groups):
+        return None
+    found: list[list[list[Head]]] = [[]]
+    rows = 0
+    for heads in groups:
+        if rows + len(heads) * L > P:
+            found.append([])
+            rows = 0
+        found[-1].append(heads)
+        rows += len(heads) * L
+    return found
+
+
+class Decoding:
+    """The attention of one pack."""
+
+    def __init__(self, attending: Attending, groups: list[list[Head]]) -> None:
+        self.attending = attending
+        self.n = sum(len(heads) * attending.L for heads in groups)
+        self.members = list(self._members(groups))
+        self.largest: Any = None
+        self.total: Any = None
+        self.result: Any = None
+        self.is_one = True
+
+    def _members(self, groups: list[list[Head]]) -> Iterator[_Member]:
+        one, start = self.attending, 0
+        whole = new((one.E, len(groups), self.n), one.dtype)
+        nisa.memset(dst=whole, value=0.0)
+        for number, heads in enumerate(groups):
+            rows = len(heads) * one.L
+            for place, head in enumerate(heads):
+                at = start + place * one.L
+                nisa.tensor_copy(dst=whole[:, number, at : at + one.L], src=one.queries_of(head))
+            yield _Member(heads, start, rows, whole[:, number])
+            start += rows
+
+    def run(self, out: Placed) -> None:
+        """Compute, and put each head in its place."""
+        passes = self._passes()
+        self.is_one = len(passes) == 1
+        for number, stretches in enumerate(passes):
+            self._pass(stretches, number % _AHEAD)
+        inverse = new((self.n, 1))
+        nisa.reciprocal(dst=inverse, data=self.total)
+        done = new((self.attending.V, self.n), self.attending.dtype)
+        nisa.tensor_tensor(dst=done, data1=self.result, data2=self._across(inverse), op=nl.multiply)
+        for member in self.members:
+            for place, head in enumerate(member.heads):
+                at = member.start + place * self.attending.L
+                self.attending.put(out, head, done[:, at : at + self.attending.L])
+
+    def _passes(self) -> list[list[Stretch]]:
+        """Stretches of keys whose scores are in PSUM at once; few keys at the end join others."""
+        one = self.attending
+        key_bytes = one.dtype.itemsize * (1 + -(-one.V // P)) * len(self.members)
+        banks = min(max(_PASS_BYTES // (key_bytes * BANK), 1), _BANKS)
+        found = [[stretch] for stretch in one.stretches(banks * BANK)]
+        if len(found) > 1 and found[-1][0].count <= BANK:
+            last = found.pop()
+            found[-1] += last
+        return found
+
+    def _pass(self, stretches: list[Stretch], slot: int) -> None:
+        scale, n = self.attending.scale, self.n
+        brought = [self._brought(one, slot) for one in stretches]
+        chunks = [
+            (keys, start, count)
+            for keys in brought
+            for start, count in tiles.pieces(keys[0].length, BANK)
+        ]
+        scores = [self._scores(*chunk) for chunk in chunks]
+        each = new((n, len(chunks) + 1))
+        nisa.memset(dst=each, value=-3.0e38)
+        for number, part in enumerate(scores):
+            nisa.tensor_reduce(dst=each[:, number : number + 1], op=nl.maximum, data=part, axis=1)
+        if self.largest is not None:
+            nisa.tensor_copy(dst=each[:, len(chunks) :], src=self.largest)
+        largest, shift = new((n, 1)), new((n, 1))
+        nisa.tensor_reduce(dst=largest, op=nl.maximum, data=each, axis=1)
+        nisa.tensor_scalar(dst=shift, data=largest, op0=nl.multiply, operand0=-scale)
+        totals = new((n, len(chunks)))
+        sums = new((self.attending.V, n), nl.float32, nl.psum)
+        for number, ((keys, start, _), part) in enumerate(zip(chunks, scores, strict=True)):
+            powers = new(part.shape, self.attending.dtype)
+            self.attending.powers(powers, part, shift, totals[:, number : number + 1])
+            self._weigh(powers, keys, start, sums)
+        total = new((n, 1))
+        nisa.tensor_reduce(dst=total, op=nl.add, data=totals, axis=1)
+        self._gather(largest, total, sums)
+
+    def _brought(self, stretch: Stretch, slot: int) -> list[Keys]:
+        """A stretch of each member's keys, all of which come before the values."""
+        one = self.attending
+        heads = {(slot, at, stretch.part): one.heads for at, one in enumerate(self.members)}
+        keys = [one.keys_at(own, stretch, (place, "keys")) for place, own in heads.items()]
+        values = [one.values_at(own, stretch, (place, "values")) for place, own in heads.items()]
+        return [Keys(stretch.first, stretch.count, *own) for own in zip(keys, values, strict=True)]
+
+    def _scores(self, keys: list[Keys], start: int, columns: int) -> Tensor:
+        """The products of all queries with their own keys, [queries, keys]."""
+        sums = new((self.n, columns), nl.float32, nl.psum)
+        for member, own in zip(self.members, keys, strict=True):
+            moving = own.keys[:, start : start + columns]
+            nisa.nc_matmul(dst=sums, stationary=member.queries, moving=moving)
+        return sums
+
+    def _weigh(self, powers: Tensor, keys: list[Keys], start: int, sums: Tensor) -> None:
+        """Add values, weighted, a column for each query."""
+        for at, count in tiles.pieces(powers.shape[1], P):
+            flipped = new((count, self.n), powers.dtype, nl.psum)
+            nisa.nc_transpose(dst=flipped, data=powers[:, at : at + count])
+            weights = copied(flipped, powers.dtype, new(flipped.shape, powers.dtype))
+            for member, own in zip(self.members, keys, strict=True):
+                values = own.values[(start + at) // P]
+                rows = slice(member.start, member.start + member.rows)
+                nisa.nc_matmul(dst=sums[:, rows], stationary=values, moving=weights[:, rows])
+
+    def _gather(self, largest: Tensor, total: Tensor, sums: Tensor) -> None:
+        """Add what came before, rescaled to the new maximum."""
+        if self.largest is not None:
+            less, shrunk, whole = (new((self.n, 1)) for _ in range(3))
+            nisa.tensor_tensor(dst=less, data1=self.largest, data2=largest, op=nl.subtract)
+            nisa.activation(dst=shrunk, op=nl.exp, data=less, scale=self.attending.scale)
+            nisa.scalar_tensor_tensor(
+                dst=whole,
+                data=self.total,
+                op0=nl.multiply,
+                operand0=shrunk,
+                op1=nl.add,
+                operand1=total,
+            )
+            before, added = new(sums.shape), new(sums.shape)
+            result = self.result
+            if result.buffer is nl.psum:
+                result = copied(result, nl.float32, new(result.shape))
+            nisa.tensor_tensor(dst=before, data1=result, data2=self._across(shrunk), op=nl.multiply)
+            nisa.tensor_tensor(dst=added, data1=before, data2=sums, op=nl.add)
+            total, sums = whole, added
+        elif not self.is_one:
+            sums = copied(sums, nl.float32, new(sums.shape))
+        self.largest, self.total, self.result = largest, total, sums
+
+    def _across(self, column: Tensor) -> Tensor:
+        """A number to a query, [queries, 1], on every partition: [V, queries]."""
+        diagonal = new((self.n, self.n))
+        unit = self.attending.emission.constant(("identity",), identity)
+        nisa.tensor_scalar(
+            dst=diagonal, data=unit[: self.n, : self.n], op0=nl.multiply, operand0=column
+        )
+        ones = self.attending.emission.ones(nl.float32)
+        sums = new((self.attending.V, self.n), nl.float32, nl.psum)
+        nisa.nc_matmul(dst=sums, stationary=ones[: self.n, : self.attending.V], moving=diagonal)
+        return copied(sums, nl.float32, new(sums.shape))
+
+
+def identity(dtype: Any = nl.float32) -> Tensor:
+    """Ones on the diagonal, [128, 128]."""
+    ones, diagonal = new((P, P), dtype), new((P, P), dtype)
+    nisa.memset(dst=ones, value=1.0)
+    nisa.affine_select(
+        dst=diagonal,
+        pattern=[[-1, P]],
+        offset=0,
+        channel_multiplier=1,
+        on_true_tile=ones,
+        on_false_value=0.0,
+        cmp_op=nl.equal,
+    )
+    return diagonal

@@ -1,0 +1,164 @@
+"""Heads of attention where they lie: their rows as tiles, moved or turned where they must be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trnsim.lower.emit.computing import balance
+from trnsim.lower.emit.computing.compute import copied
+from trnsim.lower.emit.places.placed import Placed
+from trnsim.lower.emit.places.walk import Frame, Span, filled
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import P, Tensor, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+
+def head(placed: Placed, index: tuple[int, ...]) -> Placed:
+    """One head's matrix [rows, width]."""
+    rank = len(placed.shape)
+    starts = (*index, 0, 0)
+    found = placed.sliced((*(1,) * (rank - 2), *placed.shape[-2:]), starts, (1,) * rank)
+    return Placed(found.storage, found.shape[-2:], found.steps[-2:], found.offset)
+
+
+def cube(tile: Tensor) -> Tensor:
+    """[rows, columns] as one block, [rows, 1, columns]."""
+    return tile.reshape((tile.shape[0], 1, tile.shape[1]))
+
+
+def first_partition(placed: Placed, width: int) -> int:
+    """The partition at which a head [rows, width] begins that lies with its width along them."""
+    if not placed.is_on_chip or placed.steps[1] != (1, 0) or placed.steps[0][0]:
+        return 0
+    first = placed.offset[0] % placed.storage.block
+    fits = first + width <= placed.storage.block and may_begin(first, width)
+    return first if fits else 0
+
+
+def may_begin(first: int, partitions: int) -> bool:
+    """Whether engines take so many partitions from there on."""
+    spans = next(one for one in (32, 64, P) if partitions <= one)
+    return first % spans == 0
+
+
+def columns_of(
+    placed: Placed, width: int, start: int, count: int, dtype: Any, partition: int = 0
+) -> Tensor:
+    """Rows of a head [rows, width] as [width, rows]: where they lie, moved, or turned.
+
+    What lies from another partition on than that is moved.
+    """
+    here = placed.sliced((count, width), (start, 0), (1, 1))
+    if here.is_on_chip:
+        matrix, (p, f) = here.storage, here.offset
+        first = p % matrix.block
+        is_across = here.steps[1] == (1, 0) and not here.steps[0][0]
+        if is_across and first == partition and first + width <= matrix.block:
+            end = f + (count - 1) * here.steps[0][1] + 1
+            step = here.steps[0][1] or 1
+            return matrix.tile[first : first + width, p // matrix.block, f:end:step]
+        if is_across:
+            return _across(here, dtype)
+    elif lies_across(here):
+        return _across(here, dtype)
+    result = new((width, count), dtype)
+    for at, rows in tiles.pieces(count, P):
+        lines = rows_of(placed, width, start + at, rows, dtype)
+        flipped = new((width, rows), dtype, nl.psum)
+        nisa.nc_transpose(dst=flipped, data=lines)
+        copied(flipped, dtype, result[:, at : at + rows])
+    return result
+
+
+def lies_across(here: Placed) -> bool:
+    """Whether rows [rows, width] in HBM are neighbours: read along the width, they are elements."""
+    return here.steps[0] == (1,) and here.steps[1] != (1,) and here.shape[0] > 1
+
+
+def _across(here: Placed, dtype: Any) -> Tensor:
+    """Rows [rows, width] as [width, rows], by a transfer."""
+    count, width = here.shape
+    frame = Frame((count, width), (1,), (0,))
+    return filled(here, frame, Span(0, 1, width, 0, count), dtype)[:, 0]
+
+
+def rows_of(
+    placed: Placed, width: int, start: int, count: int, dtype: Any, column: int = 0
+) -> Tensor:
+    """Rows of a head as [rows, width]: where they lie, moved, or turned."""
+    here = placed.sliced((count, width), (start, column), (1, 1))
+    if here.is_on_chip and here.steps[1] == (1, 0) and not here.steps[0][0]:
+        turned = new((count, width), dtype or here.storage.tile.dtype, nl.psum)
+        nisa.nc_transpose(dst=turned, data=columns_of(placed, width, start, count, dtype))
+        return copied(turned, turned.dtype, new((count, width), turned.dtype))
+    if not here.is_on_chip and width > 1 and lies_across(here):
+        turned = new((count, width), here.storage.dtype, nl.psum)
+        nisa.nc_transpose(dst=turned, data=_across(here, here.storage.dtype))
+        return copied(turned, turned.dtype, new((count, width), turned.dtype))
+    if here.is_on_chip and here.steps == ((1, 0), (0, 1)):
+        matrix, (p, f) = here.storage, here.offset
+        first = p % matrix.block
+        if not first and first + count <= matrix.block:
+            return matrix.tile[:count, p // matrix.block, f : f + width]
+    own = here.storage.tile.dtype if here.is_on_chip else here.storage.dtype
+    frame = Frame((count, width), (0,), (1,))
+    tile = filled(here, frame, Span(0, 1, count, 0, width), own)
+    if tile.shape[2] != width:
+        tile = copied(tile, own, new((count, 1, width), own))
+    return tile[:, 0]
+
+
+def evacuated(flipped: Tensor, columns: int, blocks: int) -> Tensor:
+    """What was turned into PSUM, in SBUF; the last of every `blocks` may have fewer rows."""
+    weights = new(flipped.shape, flipped.dtype)
+    rest = columns % P
+    if columns <= P or not rest:
+        # In parts by the Scalar Engine, as the Vector Engine has the maxima too.
+        half = balance.on_scalar(flipped)
+        if half:
+            nisa.activation(dst=weights[:, :half], op=nl.copy, data=flipped[:, :half])
+        if half < flipped.shape[1]:
+            nisa.tensor_copy(dst=weights[:, half:], src=flipped[:, half:])
+        return weights
+    for first in range(0, flipped.shape[1], blocks):
+        whole, last = slice(first, first + blocks - 1), first + blocks - 1
+        nisa.tensor_copy(dst=weights[:, whole], src=flipped[:, whole])
+        nisa.tensor_copy(dst=weights[:rest, last], src=flipped[:rest, last])
+    return weights
+
+
+def follows(out: Placed, first: tuple[int, ...], other: tuple[int, ...], rows: int) -> bool:
+    """Whether another head lies so many partitions after the first, in the same block."""
+    if not out.is_on_chip:
+        return False
+    (p, f), (q, g) = head(out, first).offset, head(out, other).offset
+    block = out.storage.block
+    return q == p + rows and g == f and q // block == p // block
+
+
+def put(here: Placed, part: Tensor, dtype: Any, scale: float = 1.0) -> None:
+    """[V, queries] times a number to where they belong."""
+    if here.is_on_chip:
+        matrix, (p, f) = here.storage, here.offset
+        first = p % matrix.block
+        step = here.steps[0][1]
+        end = f + (part.shape[1] - 1) * step + 1
+        dst = matrix.tile[first : first + part.shape[0], p // matrix.block, f : end : step or 1]
+        if may_begin(first, part.shape[0]):
+            scaled(dst, part, scale)
+        else:
+            nisa.dma_copy(dst=dst, src=scaled(new(part.shape, dtype), part, scale))
+        return
+    tile = scaled(new(part.shape, dtype), part, scale)
+    pattern = [(here.steps[1][0], part.shape[0]), (here.steps[0][0], part.shape[1])]
+    nisa.dma_copy(dst=tiles.strided(here.storage, pattern, here.offset[0]), src=tile)
+
+
+def scaled(dst: Tensor, part: Tensor, scale: float) -> Tensor:
+    """Copy, or multiply by a number on the Scalar Engine."""
+    if scale == 1:
+        copied(part, dst.dtype, dst)
+    else:
+        nisa.activation(dst=dst, op=nl.copy, data=part, scale=scale)
+    return dst

@@ -1,0 +1,155 @@
+"""Rows of heads in HBM, many to a transfer: short heads with their neighbours, long ones in parts.
+
+A queue takes longer to start a transfer than a short head takes to come.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Final
+
+from trnsim.lower.emit.attending.heads import head
+from trnsim.lower.emit.computing.compute import copied
+from trnsim.lower.emit.places.placed import Matrix, Placed
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import P, Tensor, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+_BYTES: Final = 4096
+"""Bytes of a partition that one transfer brings or takes."""
+
+_NARROW: Final = (32, 64)
+"""Widths of which several stand on the partitions, where engines may begin."""
+
+Index = tuple[int, ...]
+
+
+def lies_in_rows(placed: Placed, width: int) -> bool:
+    """Whether a head's rows lie in HBM, each in one run."""
+    return not placed.is_on_chip and (width == 1 or placed.steps[1] == (1,))
+
+
+class Neighbours:
+    """Heads by where they lie, and those that were brought."""
+
+    def __init__(self, heads: tuple[int, ...]) -> None:
+        self._heads = list(product(*map(range, heads)))
+        self._groups: dict[int, list[list[int]]] = {}
+        self._brought: dict[tuple[int, int], Placed] = {}
+        self._turned: dict[tuple[int, int, int], Tensor] = {}
+
+    def near(self, placed: Placed, index: Index, row: int = 0) -> tuple[Placed, int]:
+        """A head's matrix from some row on, and that row.
+
+        What does not lie in rows in HBM, or not in whole blocks of them, stays where it is.
+        """
+        found = head(placed, index)
+        length, width = found.shape
+        if not lies_in_rows(found, width) or (length > P and length % P):
+            return found, 0
+        most, first = _most(found), 0
+        if length <= most * P:
+            group = self._group(placed, found)
+        else:
+            first = row // (most * P) * most * P
+            rows = min(most * P, length - first)
+            found = found.sliced((rows, width), (first, 0), (1, 1))
+            group = [found.offset[0]]
+        return self._from(found, group), first
+
+    def place(self, placed: Placed, index: Index) -> int:
+        """The partition at which a head lies that is turned with its neighbours; -1 if it is not.
+
+        Narrow heads stand one below the other, as many as there is room for.
+        """
+        found = head(placed, index)
+        length, width = found.shape
+        if not lies_in_rows(found, width) or (length > P and length % P):
+            return -1
+        if width not in _NARROW or length > _most(found) * P:
+            return -1
+        return self._group(placed, found).index(found.offset[0]) % (P // width) * width
+
+    def columns(self, placed: Placed, index: Index) -> Tensor:
+        """A head as [width, rows], turned with its neighbours, at its `place`."""
+        found = head(placed, index)
+        rows, width = found.shape
+        group, dtype = self._group(placed, found), placed.storage.dtype
+        number, at = divmod(group.index(found.offset[0]), P // width)
+        key = id(placed.storage), group[0], number
+        if key not in self._turned:
+            first = number * (P // width)
+            many = min(P // width, len(group) - first)
+            lines = self._from(found, group).storage.tile
+            blocks = max(1, rows // P)
+            made = new((many * width, rows), dtype)
+            for block, (start, count) in enumerate(tiles.pieces(rows, P)):
+                begin = first * blocks + block
+                data = lines[:, begin : begin + (many - 1) * blocks + 1 : blocks]
+                flipped = new((many * width, count), dtype, nl.psum)
+                nisa.nc_transpose(dst=flipped, data=data)
+                copied(flipped, dtype, made[:, start : start + count])
+            self._turned[key] = made
+        return self._turned[key][at * width : (at + 1) * width]
+
+    def _group(self, placed: Placed, found: Placed) -> list[int]:
+        """Where the heads begin that come with a head: evenly spaced, as many as have room."""
+        if id(placed) not in self._groups:
+            most = _most(found) // max(1, found.shape[0] // P)
+            starts = sorted({head(placed, one).offset[0] for one in self._heads})
+            self._groups[id(placed)] = _evenly(starts, most)
+        return next(group for group in self._groups[id(placed)] if found.offset[0] in group)
+
+    def _from(self, found: Placed, group: list[int]) -> Placed:
+        """A head of those that begin at some places, brought once."""
+        rows, width = found.shape
+        key = id(found.storage), group[0]
+        if key not in self._brought:
+            self._brought[key] = _load(found, group)
+        whole = self._brought[key]
+        place = group.index(found.offset[0]) * rows
+        return Placed(whole.storage, (rows, width), whole.steps, (place, 0))
+
+
+def _most(found: Placed) -> int:
+    """Blocks of a head's rows that one transfer brings."""
+    return int(max(1, _BYTES // (found.shape[1] * found.storage.dtype.itemsize)))
+
+
+def _evenly(starts: list[int], most: int) -> list[list[int]]:
+    """Numbers in groups of at most so many, evenly spaced."""
+    found: list[list[int]] = []
+    for start in starts:
+        last = found[-1] if found else []
+        is_even = len(last) < 2 or start - last[-1] == last[1] - last[0]  # noqa: PLR2004
+        if last and len(last) < most and is_even:
+            last.append(start)
+        else:
+            found.append([start])
+    return found
+
+
+def _load(found: Placed, group: list[int]) -> Placed:
+    """Heads [rows, width] one after the other as blocks of rows, by one transfer."""
+    rows, width = found.shape
+    block = min(rows, P)
+    blocks, step = rows // block, found.steps[0][0]
+    tile = new((block, len(group) * blocks, width), found.storage.dtype)
+    space = group[1] - group[0] if len(group) > 1 else 0
+    pattern = [(step, block), (space, len(group)), (step * block, blocks), (1, width)]
+    source = tiles.strided(found.storage, pattern, group[0])
+    nisa.dma_copy(dst=tile.reshape((block, len(group), blocks, width)), src=source)
+    matrix = Matrix(tile, len(group) * rows, block)
+    return Placed(matrix, (len(group) * rows, width), ((1, 0), (0, 1)), (0, 0))
+
+
+def store_rows(places: list[Placed], rows: Tensor) -> None:
+    """Rows [rows, heads, width] to heads in HBM; evenly spaced ones by one transfer."""
+    first, step = 0, places[0].steps[0][0]
+    for group in _evenly([one.offset[0] for one in places], len(places)):
+        space = group[1] - group[0] if len(group) > 1 else 0
+        pattern = [(step, rows.shape[0]), (space, len(group)), (1, rows.shape[2])]
+        target = tiles.strided(places[0].storage, pattern, group[0])
+        nisa.dma_copy(dst=target, src=rows[:, first : first + len(group)])
+        first += len(group)

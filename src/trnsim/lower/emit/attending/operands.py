@@ -1,0 +1,335 @@
+"""What attention reads: queries, keys and values, where they lie and as tiles."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.graph import Node, Value
+from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape
+from trnsim.lower.emit.attending.heads import (
+    columns_of,
+    first_partition,
+    head,
+    rows_of,
+)
+from trnsim.lower.emit.attending.neighbours import Neighbours, lies_in_rows
+from trnsim.lower.emit.computing.compute import copied
+from trnsim.lower.emit.places.placed import Placed, in_hbm
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+_STRETCH: Final = 2048
+"""Keys whose scores are in PSUM at once: half of its banks."""
+_BLOCKS: Final = 4
+"""Blocks of 128 keys that are turned in one bank of PSUM, in any format."""
+_FEW: Final = 512
+"""Keys of a head up to which several heads come at once."""
+_RUN: Final = 16
+"""Neighbouring keys of a partition that one transfer brings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Keys of one part: which part, the first one in it, how many, and the first one of all."""
+
+    part: int
+    start: int
+    count: int
+    first: int
+
+
+@dataclass
+class Keys:
+    """A stretch of keys and values: [E, keys] and tiles of [up to 128 keys, V]."""
+
+    start: int
+    length: int
+    keys: Tensor
+    values: list[Tensor]
+
+
+@dataclass
+class Rows:
+    """Queries that share keys, and what is known of them.
+
+    Attributes:
+        places: (index of the head, first query, queries) of each stretch of rows.
+        queries: [E, rows].
+    """
+
+    places: list[tuple[tuple[int, ...], int, int]]
+    queries: Tensor
+    shift: Any = None
+    total: Any = None
+    result: Any = None
+    rows: int = field(default=0)
+
+
+class Operands:
+    """Queries, keys, values and a bias of one attention."""
+
+    def __init__(self, emission: Emission, node: Node) -> None:
+        self.emission, self.node = emission, node
+        operation: Any = node.operation
+        self.scale, self.is_causal = float(operation.scale), operation.is_causal
+        query, key, value = node.values[:3]
+        self.heads = query.shape[:-2]
+        self.L, self.S = query.shape[-2], key.shape[-2]
+        self.E, self.V = query.shape[-1], value.shape[-1]
+        self.dtype = dtype_of(query.dtype)
+        self.query = self._settled(query)
+        self.parts = self._parts(key, value)
+        self.bias: Placed | None = None
+        others = len(operation.operands) - 1
+        if len(node.values) > others:
+            (bias,) = node.values[others:]
+            self.bias = self._settled(bias)
+            if self.bias.is_on_chip and self.bias.steps[-1][0]:
+                self.bias = in_hbm(emission.dense(bias), bias.shape)
+        self.logs: Placed | None = None
+        self.sums_weights = self.is_turned_together = False
+        self.neighbours = Neighbours(self.heads)
+        self._loaded: dict[Any, list[Keys]] = {}
+        self._slots: dict[Hashable, Tensor] = {}
+        self._masks: dict[tuple[int, int, int], Tensor] = {}
+        self._constants: dict[Any, Tensor] = {}
+        self._together_masks: dict[Any, Tensor] = {}
+
+    def _settled(self, value: Value) -> Placed:
+        """Where a value lies so that rows or columns of a head lie along columns."""
+        *_, rows, width = range(len(value.shape))
+        for one in self.emission.settled(value):
+            if one.is_on_chip and one.storage.tile.dtype != dtype_of(value.dtype):
+                continue
+            if not one.is_on_chip or not one.steps[width][0]:
+                return one
+            if one.steps[width] == (1, 0) and not one.steps[rows][0]:
+                return one
+        return in_hbm(self.emission.dense(value), value.shape)
+
+    def _parts(self, key: Value, value: Value) -> list[tuple[Placed, Placed, int]]:
+        """Keys and values as they lie: a new one beside a cache stays beside it."""
+        sides = [self._joined(one) for one in (key, value)]
+        if [n for _, n in sides[0]] != [n for _, n in sides[1]]:
+            sides = [[(self._settled(one), self.S)] for one in (key, value)]
+        return [(k, v, n) for (k, n), (v, _) in zip(*sides, strict=True)]
+
+    def _joined(self, value: Value) -> list[tuple[Placed, int]]:
+        """The tensors that a value is the concatenation of along its keys, seen as it is."""
+        views, maker = self._views_of(value)
+        if maker is None or maker.operation.dim != len(maker.result.shape) - 2:
+            return [(self._settled(value), self.S)]
+        found: list[tuple[Placed, int]] = []
+        for one in maker.values:
+            placed: Placed | None = self._settled(one)
+            for view in views:
+                shape = (*view.result.shape[:-2], one.shape[-2], view.result.shape[-1])
+                if placed is not None and isinstance(view.operation, BroadcastInDim):
+                    placed = placed.repeated(shape, view.operation.dims)
+                elif placed is not None:
+                    placed = placed.reshaped(shape)
+            if placed is None:
+                return [(self._settled(value), self.S)]
+            found.append((placed, one.shape[-2]))
+        return found
+
+    def _views_of(self, value: Value) -> tuple[list[Node], Any]:
+        """The views of a concatenation that keep its keys, the first one first, and its node."""
+        views: list[Node] = []
+        node = self.emission.maker.get(value.number)
+        while node is not None and isinstance(node.operation, BroadcastInDim | Reshape):
+            if node.values[0].shape[-2:] != node.result.shape[-2:]:
+                return [], None
+            views.insert(0, node)
+            node = self.emission.maker.get(node.values[0].number)
+        is_joined = node is not None and isinstance(node.operation, Concatenate)
+        return (views, node) if is_joined else ([], None)
+
+    def _groups(self) -> list[list[tuple[int, ...]]]:
+        """Heads that read the same keys."""
+        found: defaultdict[Any, list[tuple[int, ...]]] = defaultdict(list)
+        for index in product(*map(range, self.heads)):
+            found[self._key_of(index)].append(index)
+        return list(found.values())
+
+    def _key_of(self, index: tuple[int, ...]) -> Any:
+        return tuple(tuple(head(one, index).offset for one in part[:2]) for part in self.parts)
+
+    def tiles_of(self, heads: list[tuple[int, ...]]) -> list[Rows]:
+        """The queries of heads that share keys, up to 128 together."""
+        places = [(h, at, n) for h in heads for at, n in tiles.pieces(self.L, P)]
+        found: list[Rows] = []
+        while places:
+            mine: list[tuple[tuple[int, ...], int, int]] = []
+            rows = 0
+            while places and rows + places[0][2] <= P and (not mine or self.bias is None):
+                rows += places[0][2]
+                mine.append(places.pop(0))
+            # Keys that several heads read begin at partition 0, and so do their queries.
+            parts = [self.queries_at(*one, is_alone=len(heads) == 1) for one in mine]
+            if len(parts) == 1:
+                queries = parts[0]
+            else:
+                queries = new((self.E, rows), self.dtype)
+                column = 0
+                for part in parts:
+                    count = part.shape[1]
+                    nisa.tensor_copy(dst=queries[:, column : column + count], src=part)
+                    column += count
+            found.append(Rows(mine, queries, rows=rows))
+        return found
+
+    def queries_at(
+        self, index: tuple[int, ...], start: int, count: int, *, is_alone: bool
+    ) -> Tensor:
+        """Some queries of a head, [E, queries]; alone at the partition of their keys."""
+        if is_alone and self.stands(index):
+            return self.neighbours.columns(self.query, index)[:, start : start + count]
+        near, first = self.neighbours.near(self.query, index, start)
+        from_ = self._from(index) if is_alone else 0
+        return columns_of(near, self.E, start - first, count, self.dtype, from_)
+
+    def stands(self, index: tuple[int, ...]) -> bool:
+        """Whether a head's queries and keys are turned with their neighbours, to one partition."""
+        is_few = len(self.parts) == 1 and self.S <= _FEW and self.is_turned_together
+        places = [self.neighbours.place(one, index) for one in (self.query, self.parts[0][0])]
+        return is_few and places[0] == places[1] >= 0
+
+    def queries_of(self, index: tuple[int, ...]) -> Tensor:
+        """The queries of a head, [E, L]."""
+        return columns_of(self.neighbours.near(self.query, index)[0], self.E, 0, self.L, self.dtype)
+
+    def _from(self, index: tuple[int, ...]) -> int:
+        """The partition at which a head's queries and keys both begin."""
+        query = first_partition(head(self.query, index), self.E)
+        keys = [first_partition(head(key, index), self.E) for key, _, _ in self.parts]
+        return query if all(one == query for one in keys) else 0
+
+    def keys_of(self, heads: list[tuple[int, ...]]) -> list[Keys]:
+        """The stretches of keys and values that some heads read, loaded once."""
+        index = heads[0]
+        name = self._key_of(index)
+        if name in self._loaded:
+            return self._loaded[name]
+        if len(self._loaded) >= P:
+            self._loaded.clear()
+        found = [
+            Keys(at.first, at.count, self.keys_at(heads, at), self.values_at(heads, at))
+            for at in self.stretches(_STRETCH)
+        ]
+        self._loaded[name] = found
+        return found
+
+    def stretches(self, longest: int) -> list[Stretch]:
+        """All keys in stretches of at most so many, each of one part."""
+        found: list[Stretch] = []
+        first = 0
+        for number, (_, _, length) in enumerate(self.parts):
+            for start, count in tiles.pieces(length, longest):
+                found.append(Stretch(number, start, count, first + start))
+            first += length
+        return found
+
+    def keys_at(self, heads: list[tuple[int, ...]], at: Stretch, slot: Hashable = None) -> Tensor:
+        """A stretch of the keys that some heads read, [E, keys].
+
+        Its rows lie where earlier ones of the same slot lay, so that their transfer waits for the
+        readers of those; without a slot they have tiles of their own.
+        """
+        if len(heads) == 1 and self.stands(heads[0]):
+            whole = self.neighbours.columns(self.parts[0][0], heads[0])
+            return whole[:, at.start : at.start + at.count]
+        key, is_free = self._side(heads, at, 0)
+        if not lies_in_rows(key, self.E):
+            partition = self._from(heads[0]) if len(heads) == 1 else 0
+            return columns_of(key, self.E, at.start, at.count, self.dtype, partition)
+        keys = new((self.E, at.count), self.dtype)
+        for start, parts in self._lines(key, self.E, at, slot, is_free=is_free):
+            rows, whole, _ = parts.shape
+            for first, blocks in tiles.pieces(whole, _BLOCKS):
+                flipped = new((self.E, blocks, rows), self.dtype, nl.psum)
+                for block in range(blocks):
+                    nisa.nc_transpose(dst=flipped[:, block], data=parts[:, first + block])
+                column = start + first * rows
+                dst = keys[:, column : column + blocks * rows]
+                copied(flipped, self.dtype, dst.reshape((self.E, blocks, rows)))
+        return keys
+
+    def values_at(
+        self, heads: list[tuple[int, ...]], at: Stretch, slot: Hashable = None
+    ) -> list[Tensor]:
+        """A stretch of the values that some heads read, by 128 keys, in the order of the keys."""
+        value, is_free = self._side(heads, at, 1)
+        if lies_in_rows(value, self.V):
+            values = [
+                parts[:, block]
+                for _, parts in self._lines(value, self.V, at, slot, is_free=is_free)
+                for block in range(parts.shape[1])
+            ]
+        else:
+            values = [
+                rows_of(value, self.V, at.start + start, n, self.dtype)
+                for start, n in tiles.pieces(at.count, P)
+            ]
+        return [self._with_ones(one) for one in values] if self.sums_weights else values
+
+    def _side(self, heads: list[tuple[int, ...]], at: Stretch, side: int) -> tuple[Placed, bool]:
+        """The keys or values of a part, and whether their order is free: where both lie in rows."""
+        key, value, length = self.parts[at.part]
+        near = [self._few(one, heads[0], length) for one in (key, value)]
+        both = lies_in_rows(near[0], self.E) and lies_in_rows(near[1], self.V)
+        return near[side], both and self.bias is None and not self.is_causal
+
+    def _few(self, placed: Placed, index: tuple[int, ...], length: int) -> Placed:
+        """A head of few keys, brought with its neighbours; others where they lie."""
+        return self.neighbours.near(placed, index)[0] if length <= _FEW else head(placed, index)
+
+    def _with_ones(self, values: Tensor) -> Tensor:
+        """Values [keys, V] and a column of ones, whose weighted sum is that of the weights."""
+        made = new((values.shape[0], self.V + 1), self.dtype)
+        copied(values, self.dtype, made[:, : self.V])
+        nisa.memset(dst=made[:, self.V :], value=1.0, engine=nisa.gpsimd_engine)
+        return made
+
+    def _lines(
+        self, placed: Placed, width: int, stretch: Stretch, slot: Hashable, *, is_free: bool
+    ) -> Iterator[tuple[int, Tensor]]:
+        """Rows of a head in HBM, [rows of a block, blocks, width], from each place on.
+
+        Where the order of keys is free, a partition has neighbours, in one long run.
+        """
+        step, start, count = placed.steps[0][0], stretch.start, stretch.count
+        for at, many in tiles.pieces(count // P * P, (_RUN if is_free else _BLOCKS) * P):
+            blocks = many // P
+            view = (
+                [(step * blocks, P), (step, blocks)] if is_free else [(step, P), (P * step, blocks)]
+            )
+            view.append((1, width))
+            tile = self._tile((P, many // P, width), slot and (slot, at))
+            place = placed.offset[0] + (start + at) * step
+            nisa.dma_copy(dst=tile, src=tiles.strided(placed.storage, view, place))
+            yield at, tile
+        at, rest = count // P * P, count % P
+        if rest:
+            tile = self._tile((rest, 1, width), slot and (slot, at))
+            place = placed.offset[0] + (start + at) * step
+            view = [(step, rest), (0, 1), (1, width)]
+            nisa.dma_copy(dst=tile, src=tiles.strided(placed.storage, view, place))
+            yield at, tile
+
+    def _tile(self, shape: tuple[int, ...], slot: Hashable) -> Tensor:
+        """A tile of its own, or that of a slot."""
+        if slot is None:
+            return new(shape, self.dtype)
+        if (slot, shape) not in self._slots:
+            self._slots[slot, shape] = new(shape, self.dtype)
+        return self._slots[slot, shape]

@@ -1,0 +1,228 @@
+"""Attention of many queries: while the weights of a stretch of keys are spent, the next is scored.
+
+128 queries and a stretch of keys are a step. Its scores lie in PSUM, a bank at a time, from which
+the Vector Engine takes the largest and the Scalar Engine the exponentials. Their sums come from the
+product with the values, which have a column of ones. Steps overlap by a bank: scores of one follow
+the weights of the one before, so that all engines have work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from trnsim.isa import Engine
+from trnsim.lower.emit.attending.heads import evacuated, head, put
+from trnsim.lower.emit.computing import balance
+from trnsim.lower.emit.computing.compute import copied
+from trnsim.lower.emit.places.placed import Placed
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.attending.attention import Attending
+    from trnsim.lower.emit.attending.operands import Keys, Rows
+
+
+@dataclass
+class _Step:
+    """Some queries and a stretch of keys.
+
+    Attributes:
+        rows: the queries.
+        keys: the stretch.
+        columns: its keys up to the last that is seen.
+        is_last: whether no stretch follows.
+        scores: of each bank, in PSUM.
+        before: ``-scale * maximum`` of each row in all stretches before, if there are any.
+        shift: the same with this one.
+        result: the weighted values and the sums of the weights, [rows, V + 1].
+    """
+
+    rows: Rows
+    keys: Keys
+    columns: int
+    is_last: bool
+    scores: list[Tensor]
+    before: Any = None
+    shift: Any = None
+    result: Any = None
+
+
+class Passing:
+    """Attention, a step after the other."""
+
+    def __init__(self, attending: Attending) -> None:
+        self.attending = attending
+
+    def run(self, groups: list[list[tuple[int, ...]]], out: Placed) -> None:
+        """Every group of heads that share keys, 128 queries at a time."""
+        before: _Step | None = None
+        with balance.balanced():
+            for step in self._steps(groups):
+                self._overlap(step, before, out)
+                before = step
+            self._overlap(None, before, out)
+
+    def _steps(self, groups: list[list[tuple[int, ...]]]) -> Iterator[_Step]:
+        one = self.attending
+        for heads in groups:
+            for rows in one.tiles_of(heads):
+                end = max(at + n for _, at, n in rows.places) if one.is_causal else one.S
+                seen = [keys for keys in one.keys_of(heads) if keys.start < end]
+                for keys in seen:
+                    columns = min(keys.length, end - keys.start)
+                    yield _Step(rows, keys, columns, keys is seen[-1], [])
+
+    def _overlap(self, step: _Step | None, before: _Step | None, out: Placed) -> None:
+        """Score a step and weigh the one before, bank by bank."""
+        each, banks = self._scored(step), self._weighed(before)
+        for _ in zip_longest(each, banks):
+            pass
+        if before is not None and before.is_last:
+            self._store(before.rows, out)
+
+    def _scored(self, step: _Step | None) -> Iterator[None]:
+        """The scores of a step and their maximum."""
+        if step is None:
+            return
+        one, rows, keys = self.attending, step.rows, step.keys
+        pieces = list(tiles.pieces(step.columns, BANK))
+        each = new((rows.rows, len(pieces)))
+        for number, (start, count) in enumerate(pieces):
+            part = new((rows.rows, count), nl.float32, nl.psum)
+            moving = keys.keys[:, start : start + count]
+            nisa.nc_matmul(dst=part, stationary=rows.queries, moving=moving)
+            one.add_bias(part, rows.places[0], keys.start + start)
+            one.mask_out(part, rows, keys.start + start)
+            largest = each[:, number : number + 1]
+            nisa.tensor_reduce(dst=largest, op=nl.maximum, data=part, axis=1)
+            balance.note(Engine.vector, part)
+            step.scores.append(part)
+            yield
+        self._shift(step, each)
+
+    def _shift(self, step: _Step, each: Tensor) -> None:
+        """``-scale * maximum`` of each row, of all stretches up to this one."""
+        rows, scale = step.rows, -self.attending.scale
+        step.before, step.shift = rows.shift, new((rows.rows, 1))
+        if balance.has_own_port():
+            self._shift_beside(step, each)
+        else:
+            largest = each
+            if each.shape[1] > 1:
+                largest = new((rows.rows, 1))
+                nisa.tensor_reduce(dst=largest, op=nl.maximum, data=each, axis=1)
+            rest = {} if rows.shift is None else {"op1": nl.minimum, "operand1": rows.shift}
+            nisa.tensor_scalar(
+                dst=step.shift, data=largest, op0=nl.multiply, operand0=scale, **rest
+            )
+        rows.shift = step.shift
+
+    def _shift_beside(self, step: _Step, each: Tensor) -> None:
+        """The same by GpSimd, which has nothing else to do: halves of the columns, and so on."""
+        while each.shape[1] > 1:
+            half = -(-each.shape[1] // 2)
+            made = new((each.shape[0], half))
+            _beside(made, each[:, :half], nl.maximum, each[:, each.shape[1] - half :])
+            each = made
+        scale = self.attending.emission.constant(
+            ("number", -self.attending.scale), lambda: _number(-self.attending.scale)
+        )
+        scale = scale[: each.shape[0]]
+        if step.before is None:
+            _beside(step.shift, each, nl.multiply, scale)
+            return
+        made = new(each.shape)
+        _beside(made, each, nl.multiply, scale)
+        _beside(step.shift, made, nl.minimum, step.before)
+
+    def _weighed(self, step: _Step | None) -> Iterator[None]:
+        """The values of a step, weighted, added to those before."""
+        if step is None:
+            return
+        one, rows = self.attending, step.rows
+        step.result = new((rows.rows, one.V + 1), nl.float32, nl.psum)
+        for number, part in enumerate(step.scores):
+            powers = new(part.shape, one.dtype)
+            nisa.activation(dst=powers, op=nl.exp, data=part, bias=step.shift, scale=one.scale)
+            balance.note(Engine.scalar, part)
+            self._spend(step, powers, number * BANK)
+            yield
+        self._gather(step)
+
+    def _spend(self, step: _Step, powers: Tensor, start: int) -> None:
+        """Add the values of a bank of keys, weighted."""
+        rows, columns = powers.shape
+        blocks = -(-columns // P)
+        flipped = new((min(P, columns), blocks, rows), powers.dtype, nl.psum)
+        for number, (at, count) in enumerate(tiles.pieces(columns, P)):
+            nisa.nc_transpose(dst=flipped[:count, number], data=powers[:, at : at + count])
+        weights = evacuated(flipped, columns, blocks)
+        for number, (at, count) in enumerate(tiles.pieces(columns, P)):
+            values = step.keys.values[(start + at) // P][:count]
+            nisa.nc_matmul(dst=step.result, stationary=weights[:count, number], moving=values)
+
+    def _gather(self, step: _Step) -> None:
+        """What this stretch adds to those before, rescaled to the new maximum."""
+        rows, result = step.rows, step.result
+        if step.before is not None:
+            shrunk, added = new((rows.rows, 1)), new(result.shape)
+            nisa.activation(dst=shrunk, op=nl.exp, data=step.before, scale=-1.0, bias=step.shift)
+            nisa.scalar_tensor_tensor(
+                dst=added,
+                data=rows.result,
+                op0=nl.multiply,
+                operand0=shrunk,
+                op1=nl.add,
+                operand1=result,
+            )
+            result = added
+            balance.note(Engine.vector, added)
+        elif not step.is_last:
+            result = copied(result, nl.float32, new(result.shape))
+        rows.result = result
+
+    def _store(self, rows: Rows, out: Placed) -> None:
+        """Divide by the totals, turn, and put each head in its place."""
+        one = self.attending
+        total = rows.result[:, one.V :]
+        one.keep_logs(rows.shift, total, rows.places)
+        inverse = new((rows.rows, 1))
+        nisa.reciprocal(dst=inverse, data=total)
+        result = new((rows.rows, one.V), one.dtype)
+        data = rows.result[:, : one.V]
+        if balance.of_one(balance.with_number(data)) is Engine.scalar:
+            nisa.activation(dst=result, op=nl.copy, data=data, scale=inverse)
+        else:
+            nisa.tensor_scalar(dst=result, data=data, op0=nl.multiply, operand0=inverse)
+        if len(rows.places) == 1 or not out.is_on_chip:
+            self._store_each(rows, result, out)
+            return
+        flipped = new((one.V, rows.rows), one.dtype, nl.psum)
+        nisa.nc_transpose(dst=flipped, data=result)
+        column = 0
+        for index, start, queries in rows.places:
+            here = head(out, index).sliced((queries, one.V), (start, 0), (1, 1))
+            put(here, flipped[:, column : column + queries], one.dtype)
+            column += queries
+
+    def _store_each(self, rows: Rows, result: Tensor, out: Placed) -> None:
+        column = 0
+        for index, start, queries in rows.places:
+            self.attending.turned_out(result[column : column + queries], [index], start, out)
+            column += queries
+
+
+def _beside(dst: Tensor, first: Tensor, op: Any, second: Tensor) -> None:
+    nisa.tensor_tensor(dst=dst, data1=first, data2=second, op=op, engine=nisa.gpsimd_engine)
+
+
+def _number(value: float) -> Tensor:
+    tile = new((P, 1))
+    nisa.memset(dst=tile, value=value)
+    return tile

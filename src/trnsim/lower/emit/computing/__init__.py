@@ -1,0 +1,1 @@
+"""Elementwise operations, reductions, products and joins."""

@@ -1,0 +1,420 @@
+"""The computation of a value from those that lie somewhere, span by span."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.graph import Kind, Node, Value
+from trnsim.graph.ops.arithmetic import Square
+from trnsim.graph.ops.comparison import Compare
+from trnsim.graph.ops.layout import BroadcastInDim, Reshape
+from trnsim.graph.ops.leaves import Constant, Iota
+from trnsim.graph.ops.rounding import Convert
+from trnsim.graph.types import ITEM_BYTES
+from trnsim.lower.emit.computing import lines
+from trnsim.lower.emit.computing.balance import balanced
+from trnsim.lower.emit.computing.compute import (
+    compute,
+    copied,
+    is_binary,
+    reduced,
+    squares_reduced,
+)
+from trnsim.lower.emit.computing.counting import counted
+from trnsim.lower.emit.computing.fusing import Fusing, are_floats
+from trnsim.lower.emit.computing.rows import below, is_inside, stand
+from trnsim.lower.emit.naming import chain_name, chain_node
+from trnsim.lower.emit.places.framing import framed
+from trnsim.lower.emit.places.paths import Path, along, is_passed, widens
+from trnsim.lower.emit.places.placed import Pending, Placed, in_hbm
+from trnsim.lower.emit.places.walk import (
+    Frame,
+    Span,
+    frame_of,
+    is_all,
+    slice_of,
+    spans,
+    strips,
+    whole,
+    write,
+)
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import Tensor, new
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+PIECE: Final = 2048
+"""Elements of a partition in one instruction: long enough to hide its fixed cost."""
+
+_STRIP_BYTES: Final = 4096
+"""Bytes of a partition in one transfer; shorter runs take longer (nki_perf_guide.rst, Opt #9)."""
+_ALONE: Final = 512
+"""Elements of a row from which on rows go block by block, as a number to each is an operand."""
+_REPEATED: Final = 3
+"""Readers up to which an operation of one instruction is repeated rather than kept."""
+
+
+class Evaluation(Fusing):
+    """The operations that compute a value, from the leaves that lie somewhere."""
+
+    def __init__(
+        self,
+        emission: Emission,
+        value: Value,
+        pending: Placed | None = None,
+        *,
+        is_kept: bool = True,
+    ) -> None:
+        """The computation of a value, or of what is `pending` alone.
+
+        One that is not kept is read by another operation and forgotten: what several read is
+        computed and kept before.
+        """
+        super().__init__(emission)
+        self.value = value
+        self._memo: dict[tuple[int, Path], Tensor] = {}
+        self._places: dict[int, Placed] = {}
+        self._leaving: dict[int, Tensor] = {}
+        self._beside: dict[int, Value] = {}
+        self._rows: dict[int, Node] = {}
+        self._counted: dict[int, Iota] = {}
+        if pending is not None:
+            self.leaves[value.number, ()] = pending
+            self._set_frame()
+            return
+        for self._counts in (True, False):
+            self._joins = is_kept and self._counts
+            for known in (self._beside, self._counted, self._rows, self.leaves, self._values):
+                known.clear()
+            self._collect(value, (), is_root=is_kept)
+            self._set_frame()
+            if not (self._beside or self._rows or self._counted) or self._are_joined():
+                break
+        inside = {*self._values, *(node.result.number for node in self._rows.values())}
+        for number, one in list(self._beside.items()):
+            if is_inside(emission, one, inside):
+                del self._beside[number]
+        self._settle_others()
+
+    def _set_frame(self) -> None:
+        numbers = {number for number, _ in self.leaves}
+        self.frame = framed(self.emission, self.value, self.leaves.values(), numbers)
+
+    def _are_joined(self) -> bool:
+        """Whether what several read, and reductions of rows, are computed on the way.
+
+        Sums in PSUM are computed once for all readers, and rows lie along the partitions.
+        """
+        kept = {len(node.result.shape) for node in self._rows.values()}
+        last = len(self.value.shape) - 1
+        down = [dim for dim in self.frame.f_dims if self.value.shape[dim] > 1]
+        if self._counted and (down != [last] or self.frame.is_replicated):
+            return False
+        return not self.pending() and all(stand(self.frame, self.value.shape, one) for one in kept)
+
+    @contextmanager
+    def _named(self) -> Generator[None]:
+        """What is issued inside belongs to the operations that it computes, of its leaves."""
+        leaves = {number: one for (number, _), one in self.leaves.items()}
+        chain = (self.emission.maker, self.value, leaves)
+        with self.emission.named(chain_name(*chain), chain_node(*chain)):
+            yield
+
+    def run(self) -> Placed:
+        """The value's place, with all of it computed."""
+        with self._named():
+            if self.pending():
+                return self._run()
+            with balanced():
+                return self._as_line() or self._run()
+
+    def _as_line(self) -> Placed | None:
+        """A long line, by rows that lie along the partitions or by a kernel; None of others."""
+        if not lines.is_line(self.value.shape, self.leaves.values()):
+            return None
+        shape = lines.rows(self.value.shape)
+        if shape is None:
+            numbers = {number for number, _ in self.leaves}
+            return lines.by_kernel(self.emission, self.value, numbers)
+        self.leaves = lines.as_rows(self.leaves, shape)
+        self.frame = Frame(shape, (0,), (1,))
+        return self._run(is_line=True)
+
+    def fill(self, result: Placed) -> None:
+        """Compute all of the value into a place of its frame."""
+        with self._named():
+            self._places[self.value.number] = result
+            self._run()
+
+    def _run(self, *, is_line: bool = False) -> Placed:
+        """The value's place, with it and what is kept beside it computed."""
+        for value in (*self._beside.values(), self.value):
+            if value.number not in self._places:
+                self._places[value.number] = self._room(value, is_line=is_line)
+        for strip in self._strips(0, self.frame.columns):
+            self._cross(strip)
+        for number, value in (*self._beside.items(), (self.value.number, self.value)):
+            placed = self._places[number]
+            if is_line:
+                placed = in_hbm(placed.storage, value.shape)
+            self.emission.placed[number] = [placed]
+        return self.emission.placed[self.value.number][0]
+
+    def _room(self, value: Value, *, is_line: bool) -> Placed:
+        if not is_line:
+            return self.emission.room(self.frame, value)
+        tensor = tiles.output(value.shape, value.dtype)
+        return Placed(tensor, self.frame.shape, in_hbm(tensor, self.frame.shape).steps, (0,))
+
+    def _cross(self, strip: list[Span]) -> None:
+        """Compute spans of what is kept; what crosses HBM crosses for all of them at once."""
+        self._strip, self._parts = whole(strip), {}
+        one = self._strip
+        shape = (one.partitions, one.blocks, one.columns)
+        in_hbm = {number: at for number, at in self._places.items() if not at.is_on_chip}
+        self._leaving = {number: new(shape, at.storage.dtype) for number, at in in_hbm.items()}
+        for span in strip:
+            self.tile(span)
+        for number, placed in in_hbm.items():
+            write(placed, self.frame, one, self._leaving[number])
+        self._strip = None
+
+    def _put(self, value: Value, span: Span) -> Tensor:
+        """Compute a value's tile where it belongs, or where it leaves from."""
+        placed = self._places[value.number]
+        if placed.is_on_chip:
+            return self._computed(value, (), span, slice_of(placed, self.frame, span))
+        at = span.start - (self._strip or span).start
+        dst = self._leaving[value.number][:, :, at : at + span.columns]
+        return self._computed(value, (), span, dst)
+
+    def pending(self) -> list[Pending]:
+        """The products among the leaves."""
+        return [one.storage for one in self.leaves.values() if one.is_pending]
+
+    def spans(self, start: int = 0, columns: int = 0) -> Iterator[Span]:
+        """Spans of some columns, or all: of one bank where sums come from PSUM."""
+        for strip in self._strips(start, start + (columns or self.frame.columns)):
+            yield from strip
+
+    def _strips(self, start: int, end: int) -> Iterator[list[Span]]:
+        """Spans of some columns, those together that transfers bring or take at once."""
+        pending = self.pending()
+        longest = 1 if pending else PIECE
+        most = min((one.span_columns() for one in pending), default=PIECE)
+        if self._rows:
+            most = self.frame.columns
+            longest = most if most >= _ALONE else PIECE
+        chunk = min((one.chunk() for one in pending), default=end - start)
+        together = _STRIP_BYTES // ITEM_BYTES[self.value.dtype]
+        for first in range(start, end, chunk):
+            count = min(chunk, end - first)
+            for one in pending:
+                one.enter(first, count)
+            yield from strips(spans(self.frame, first, count, longest, most), together)
+
+    def tile(self, span: Span, dst: Tensor | None = None) -> Tensor:
+        """The value's tile of a span, [partitions, blocks, columns]."""
+        self._memo.clear()
+        if self._places:
+            return self._put(self.value, span)
+        return self._made(self.value, (), span, dst)
+
+    # The operations
+
+    def _collect(self, value: Value, path: Path, *, is_root: bool = False) -> None:
+        """Find the leaves below a value."""
+        emission = self.emission
+        node = emission.maker.get(value.number)
+        key = (value.number, path)
+        self._values[value.number] = value
+        if value.number in emission.placed or node is None:
+            self.leaves[key] = self._leaf(value, path)
+        elif isinstance(node.operation, Constant) or self._is_counted(node, path):
+            return
+        elif is_passed(node) and self._inlined(node.values[0]):
+            self._collect(node.values[0], (node, *path))
+        elif not path and (value.number in self._beside or self._is_of_rows(value, node)):
+            return
+        elif node.kind is Kind.ELEMENTWISE and (
+            is_root or self._inlined(value) or self._is_beside(value, path)
+        ):
+            for operand in node.values:
+                self._collect(operand, path)
+        else:
+            self.leaves[key] = self._leaf(value, path)
+
+    def _inlined(self, value: Value) -> bool:
+        """Whether a value is computed where it is read, and not before."""
+        emission = self.emission
+        node = emission.maker.get(value.number)
+        if node is None or value.number in emission.placed:
+            return False
+        if is_passed(node):
+            return self._inlined(node.values[0])
+        if node.kind is not Kind.ELEMENTWISE:
+            return False
+        if widens(node):
+            return True
+        return emission.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
+
+    def _is_counted(self, node: Node, path: Path) -> bool:
+        """Whether a value is each element's place along the columns: made where it is read."""
+        operation = node.operation
+        if not isinstance(operation, Iota) or path or operation.shape != self.value.shape:
+            return False
+        if not self._counts or operation.dim != len(operation.shape) - 1:
+            return False
+        self._counted[node.result.number] = operation
+        return True
+
+    def _is_of_rows(self, value: Value, node: Node) -> bool:
+        """Whether a value repeats what a reduction that waits gives; its operand is computed."""
+        is_alike = self._joins and value.shape == self.value.shape
+        if not is_alike or not isinstance(node.operation, BroadcastInDim):
+            return False
+        waiting = below(self.emission, node)
+        if waiting is None or waiting.values[0].shape != value.shape:
+            return False
+        is_new = value.number not in self._rows
+        self._rows[value.number] = waiting
+        if is_new:
+            self._collect(waiting.values[0], ())
+        return True
+
+    def _is_beside(self, value: Value, path: Path) -> bool:
+        """Whether a value of this shape that others read too is computed on the way, and kept."""
+        is_alike = self._joins and not path and value.shape == self.value.shape
+        if is_alike and value.number not in self.emission.later:
+            self._beside[value.number] = value
+            return True
+        return False
+
+    def _is_cheap(self, value: Value) -> bool:
+        """Whether a value is one operation on what lies somewhere: each reader repeats it."""
+        emission = self.emission
+        node = emission.maker[value.number]
+        if not _is_short(node, emission.uses[value.number]):
+            return False
+        if isinstance(node.operation, Convert):
+            places = [emission.placed.get(one.number) for one in node.values]
+            return all(one is not None and not one[0].is_pending for one in places)
+        return all(self._is_at_hand(one) for one in node.values)
+
+    def _is_at_hand(self, value: Value) -> bool:
+        """Whether a value lies somewhere, as it is, converted, or repeated."""
+        emission = self.emission
+        while value.number not in emission.placed:
+            node = emission.maker.get(value.number)
+            is_passed = node is not None and (
+                isinstance(node.operation, BroadcastInDim | Reshape)
+                or (isinstance(node.operation, Convert) and are_floats(node))
+            )
+            if node is None or not is_passed:
+                is_iota = node is not None and isinstance(node.operation, Iota)
+                return is_iota or self._number(value) is not None
+            value = node.values[0]
+        return not emission.placed[value.number][0].is_pending
+
+    def _leaf(self, value: Value, path: Path) -> Placed:
+        """Where a leaf lies, in the shape that is computed."""
+        emission = self.emission
+        found = emission.places(value)
+        if found[0].is_pending:
+            placed = along(path, found[0])
+            is_once = emission.uses.get(value.number, 0) <= 1
+            if is_once and placed is not None and is_all(placed):
+                return placed
+        for one in emission.settled(value):
+            placed = along(path, one)
+            if placed is not None:
+                return placed
+        return self._in_order(value.number, path)
+
+    def _settle_others(self) -> None:
+        """Compute what is pending in another frame, as its tiles are those of its own."""
+        for (number, path), placed in list(self.leaves.items()):
+            if placed.is_pending and frame_of(placed, self.value.shape) != self.frame:
+                value = self._values[number]
+                self.emission.settled(value)
+                self.leaves[number, path] = self._leaf(value, path)
+
+    def _made(self, value: Value, path: Path, span: Span, dst: Tensor | None = None) -> Tensor:
+        """The tile of a value in a span."""
+        key = (value.number, path)
+        if key in self._memo and dst is None:
+            return self._memo[key]
+        if path or value.number not in self._beside:
+            return self._computed(value, path, span, dst)
+        found = self._put(value, span)
+        return found if dst is None else copied(found, dst.dtype, dst)
+
+    def _computed(self, value: Value, path: Path, span: Span, dst: Tensor | None) -> Tensor:
+        """The tile of a value, computed or fetched."""
+        key = (value.number, path)
+        if value.number in self._counted:
+            found = counted(self.frame, self._counted[value.number], span)
+        elif not path and value.number in self._rows:
+            found = self._of_row(self.emission.maker[value.number].values[0], span)
+        elif key in self.leaves:
+            found = self.fetched(key, span)
+        else:
+            node = self.emission.maker[value.number]
+            if is_passed(node):
+                return self._made(node.values[0], (node, *path), span, dst)
+            is_elided = isinstance(node.operation, Convert) and self._is_elided(node)
+            if dst is not None and is_elided and self._number(node.values[0]) is None:
+                return self._made(node.values[0], path, span, dst)
+            found = self._activated(node, path, span, dst)
+            if found is None:
+                found = self._joined(node, path, span, dst)
+            self._memo[key] = found
+            return found
+        if dst is not None:
+            found = copied(found, dst.dtype, dst)
+        self._memo[key] = found
+        return found
+
+    def _of_row(self, value: Value, span: Span) -> Any:
+        """A number to a row of a span, [partitions, blocks, 1], of a reduction that waits."""
+        number = self._number(value)
+        if number is not None:
+            return number
+        if (value.number, ()) not in self._memo:
+            node = self.emission.maker[value.number]
+            if value.number in self.emission.folded:
+                found = self._reduced(node, span)
+            elif node.kind is Kind.ELEMENTWISE:
+                parts = [
+                    self._of_row(one, span) if isinstance(one, Value) else one
+                    for one in node.operands
+                ]
+                found = compute(node, parts)
+            else:
+                found = self._of_row(node.values[0], span)
+            self._memo[value.number, ()] = found
+        return self._memo[value.number, ()]
+
+    def _reduced(self, node: Node, span: Span) -> Tensor:
+        """The reduction of each row of a span; squares and their sum are one instruction."""
+        operation: Any = node.operation
+        made = new((span.partitions, span.blocks, 1))
+        value = node.values[0]
+        inner, path = self._below(value, ())
+        is_square = inner is not None and isinstance(inner.operation, Square)
+        if inner is not None and is_square and operation.op == "add" and span.blocks == 1:
+            data = self._operand(inner.values[0], path, span)
+            squares_reduced(data, made)
+            return made
+        reduced(self._made(value, (), span), operation.op, made)
+        return made
+
+
+def _is_short(node: Node, readers: int) -> bool:
+    """Whether an operation is so short that its readers may each compute it."""
+    if isinstance(node.operation, Convert):
+        return are_floats(node)
+    return readers <= _REPEATED and (is_binary(node) or isinstance(node.operation, Compare))

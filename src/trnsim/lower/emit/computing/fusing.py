@@ -1,0 +1,176 @@
+"""Several operations in one instruction: what engines compute of data, a scale and a shift."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from trnsim.graph import Node, Value
+from trnsim.graph.ops.arithmetic import Add, Multiply, Relu
+from trnsim.graph.ops.rounding import Convert
+from trnsim.graph.patterns import number_of
+from trnsim.graph.types import ITEM_BYTES
+from trnsim.lower.emit.computing.compute import (
+    compute,
+    compute_activated,
+    compute_scaled,
+    compute_shifted,
+    compute_with,
+    copied,
+    is_activation,
+    is_binary,
+    scaled,
+    sides,
+    suits,
+    with_a_tile,
+)
+from trnsim.lower.emit.computing.leaves import Leaves, moves
+from trnsim.lower.emit.places.paths import Path, is_passed
+from trnsim.lower.emit.places.walk import Span
+from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
+from trnsim.nki import language as nl
+
+
+class Fusing(Leaves):
+    """A computation whose operations are joined as engines allow.
+
+    Attributes:
+        value: what is computed.
+    """
+
+    value: Value
+    _memo: dict[tuple[int, Path], Tensor]
+    _rows: dict[int, Node]
+
+    def _made(self, value: Value, path: Path, span: Span, dst: Tensor | None = None) -> Tensor:
+        """The tile of a value in a span."""
+        raise NotImplementedError
+
+    def _joined(self, node: Node, path: Path, span: Span, dst: Tensor | None) -> Tensor:
+        """A node's tile, its operand computed by the same instruction where one can."""
+        outer = scaled(node, partial(self._is_column, path=path))
+        if outer is not None:
+            inner, at = self._below(outer.data, path)
+            before = None if inner is None else scaled(inner, partial(self._is_column, path=at))
+            if before is not None:
+                data = self._operand(before.data, at, span)
+                steps = [
+                    (before.op, self._operand(before.other, at, span), before.is_reversed),
+                    (outer.op, self._operand(outer.other, path, span), outer.is_reversed),
+                ]
+                return compute_scaled(node, data, steps, dst)
+        elif is_binary(node):
+            for data, other, is_reversed in sides(node):
+                inner, at = self._below(data, path)
+                before = None if inner is None else scaled(inner, partial(self._is_column, path=at))
+                if before is not None:
+                    first = self._operand(before.data, at, span)
+                    step = before.op, self._operand(before.other, at, span), before.is_reversed
+                    second = self._operand(other, path, span)
+                    return compute_with(node, first, step, second, dst, is_reversed=is_reversed)
+        if is_activation(node):
+            inner, at = self._below(node.values[0], path)
+            before = None if inner is None else scaled(inner, partial(self._is_column, path=at))
+            if before is not None and before.is_shift:
+                data = self._operand(before.data, at, span)
+                return compute_shifted(node, data, self._operand(before.other, at, span), dst)
+        operands = [self._operand(one, path, span) for one in node.operands]
+        operands = with_a_tile(node, operands, span.partitions)
+        if isinstance(node.operation, Convert) and are_floats(node) and not self._is_elided(node):
+            rounded = copied(operands[0], dtype_of(node.result.dtype))
+            return rounded if dst is None else copied(rounded, dst.dtype, dst)
+        return compute(node, operands, dst)
+
+    def _is_elided(self, node: Node) -> bool:
+        """Whether a conversion needs no instruction: to a wider format, or on the way to as narrow.
+
+        A number that is rounded before it becomes wider again stays rounded.
+        """
+        if not are_floats(node):
+            return False
+        size = ITEM_BYTES[node.result.dtype]
+        return size >= min(ITEM_BYTES[node.values[0].dtype], ITEM_BYTES[self.value.dtype])
+
+    def _activated(self, node: Node, path: Path, span: Span, dst: Tensor | None) -> Tensor | None:
+        """``f(data * scale + shift)`` or ``f(data * scale + shift + other)``, if it is one."""
+        if not (is_activation(node) or isinstance(node.operation, Relu)):
+            return None
+        inner, at = self._below(node.values[0], path)
+        found = self._scale_and_shift(inner, at)
+        if found is None:
+            return self._activated_sum(node, inner, at, span, dst)
+        data, scale, shift = (self._operand(one, at, span) for one, at in found)
+        if not suits([scale, shift]):
+            return None
+        return compute_activated(node, data, scale, shift, dst)
+
+    def _scale_and_shift(self, node: Node | None, path: Path) -> list[tuple[Any, Path]] | None:
+        """Data, scale and shift of ``data * scale + shift``, each with its path."""
+        found: list[tuple[Any, Path]] = []
+        for operation in (Add, Multiply):
+            step = None if node is None else scaled(node, partial(self._is_column, path=path))
+            if node is None or step is None or not isinstance(node.operation, operation):
+                return None
+            found.append((step.other, path))
+            data, at = step.data, path
+            node, path = self._below(data, path)
+        return [(data, at), *found[::-1]]
+
+    def _activated_sum(
+        self, node: Node, sum_: Node | None, path: Path, span: Span, dst: Tensor | None
+    ) -> Tensor | None:
+        """``f((data * scale + other) + shift)`` of ``f((data * scale + shift) + other)``.
+
+        So the Vector Engine has one instruction and the Scalar Engine another.
+        """
+        if sum_ is None or not isinstance(sum_.operation, Add) or not is_binary(sum_):
+            return None
+        for value, other, _ in sides(sum_):
+            found = self._scale_and_shift(*self._below(value, path))
+            if found is None or not isinstance(other, Value) or self._is_column(other, path):
+                continue
+            data, scale, shift = (self._operand(one, at, span) for one, at in found)
+            second = self._operand(other, path, span)
+            if suits([scale, shift]) and tuple(second.shape) == tuple(data.shape):
+                whole = new(data.shape)
+                compute_with(sum_, data, (nl.multiply, scale, False), second, whole)
+                return compute_activated(node, whole, 1.0, shift, dst)
+        return None
+
+    def _below(self, value: Value, path: Path) -> tuple[Node | None, Path]:
+        """The operation that computes a value here and for one reader alone, past conversions."""
+        while (value.number, path) not in self.leaves and (value.number, path) not in self._memo:
+            node = self.emission.maker.get(value.number)
+            if node is None or self.emission.uses.get(value.number, 0) > 1:
+                break
+            if is_passed(node):
+                value, path = node.values[0], (node, *path)
+            elif isinstance(node.operation, Convert) and self._is_elided(node):
+                value = node.values[0]
+            else:
+                return node, path
+        return None, path
+
+    def _is_column(self, value: Value, path: Path = ()) -> bool:
+        """Whether a value is a leaf with one number to a partition, or a constant."""
+        if self._number(value) is not None or (not path and value.number in self._rows):
+            return True
+        placed = self.leaves.get((value.number, path))
+        if placed is None or placed.is_pending or "float" not in value.dtype:
+            return False
+        return not moves(placed, self.frame.f_dims)
+
+    def _operand(self, value: Value | float, path: Path, span: Span) -> Any:
+        if not isinstance(value, Value):
+            return value
+        number = self._number(value)
+        return self._made(value, path, span) if number is None else number
+
+    def _number(self, value: Value) -> float | None:
+        """The number that a tensor repeats, if it is constant."""
+        return number_of(self.emission.maker, value)
+
+
+def are_floats(node: Node) -> bool:
+    """Whether it goes from one format of floating point to another."""
+    return node.values[0].type.is_floating and node.result.type.is_floating

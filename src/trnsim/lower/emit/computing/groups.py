@@ -1,0 +1,74 @@
+"""Sums over groups of neighbouring partitions: products with blocks of a diagonal of ones."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import ceil, prod
+from typing import TYPE_CHECKING, Any
+
+from trnsim.graph import Node
+from trnsim.graph.ops.layout import BroadcastInDim
+from trnsim.lower.emit.computing.evaluation import Evaluation
+from trnsim.lower.emit.places.placed import Placed
+from trnsim.lower.kernels.tiles import Tensor, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+
+def sums_by_group(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int]) -> None:
+    """Sums over neighbouring partitions, which each of them then holds: a product with ones."""
+    frame, size = evaluation.frame, prod(evaluation.frame.shape[dim] for dim in dims)
+    block = frame.block
+    parts: dict[int, Tensor] = {}
+    for span in evaluation.spans():
+        tile = evaluation.tile(span, new((span.partitions, span.blocks, span.columns)))
+        parts |= {span.block + number: tile[:, number] for number in range(span.blocks)}
+    placed = frame.matrix(nl.float32)
+    for number, part in parts.items():
+        rows = part.shape[0]
+        sums = new((rows, frame.columns), nl.float32, nl.psum)
+        first = number * block // size * size // block
+        last = (ceil((number * block + rows) / size) * size - 1) // block
+        for other in range(first, last + 1):
+            moving = parts[other]
+            ones = emission.constant(
+                ("groups", size, block, other, number),
+                partial(ones_by_group, size, block, other, number),
+            )
+            nisa.nc_matmul(dst=sums, stationary=ones[: moving.shape[0], :rows], moving=moving)
+        nisa.tensor_copy(dst=placed.storage.tile[:rows, number], src=sums)
+    reduced: Any = node.operation
+    kept = [dim for dim in range(len(frame.shape)) if dim not in reduced.dims]
+    for reader in emission.readers(node.result):
+        operation: Any = reader.operation
+        is_back = isinstance(operation, BroadcastInDim) and list(operation.dims) == kept
+        if is_back and reader.result.shape == frame.shape:
+            emission.placed[reader.result.number] = [placed]
+    steps = tuple(placed.steps[dim] for dim in kept)
+    emission.placed[node.result.number] = [Placed(placed.storage, node.result.shape, steps, (0, 0))]
+
+
+def ones_by_group(size: int, block: int, rows: int, columns: int) -> Tensor:
+    """[k, n]: 1 where row k of one block and column n of another are of one group."""
+    first, last = columns * block // size, ceil((columns + 1) * block / size)
+    groups = last - first
+    tile = new((block, groups * size))
+    nisa.memset(dst=tile, value=1.0)
+    offset = rows * block - first * size
+    for sign, start in ((1, offset), (-1, size - 1 - offset)):
+        chosen = new((block, groups * size))
+        nisa.affine_select(
+            dst=chosen,
+            pattern=[[-sign * size, groups], [0, size]],
+            offset=start,
+            channel_multiplier=sign,
+            on_true_tile=tile,
+            on_false_value=0.0,
+            cmp_op=nl.greater_equal,
+        )
+        tile = chosen
+    at = columns * block - first * size
+    return tile[:, at : at + block]

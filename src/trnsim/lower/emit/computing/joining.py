@@ -1,0 +1,184 @@
+"""Tensors one behind the other: each is computed or moved to where it belongs in the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.graph import Kind, Node, Value
+from trnsim.graph.ops.layout import Concatenate
+from trnsim.lower.emit.computing.evaluation import Evaluation
+from trnsim.lower.emit.places.framing import is_by_channels
+from trnsim.lower.emit.places.paths import is_view
+from trnsim.lower.emit.places.placed import Placed, in_hbm
+from trnsim.lower.emit.places.turning import write_all
+from trnsim.lower.emit.places.walk import (
+    Frame,
+    Span,
+    axes,
+    filled,
+    is_aligned,
+    runs,
+    slice_of,
+    spans,
+    write,
+)
+from trnsim.lower.kernels import tiles
+from trnsim.nki import isa as nisa
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+_RANKS: Final = (3, 4)
+"""Dimensions of lines and of images, with their batch and channels."""
+_MOVED: Final = 1 << 14
+"""Elements of a partition in one transfer."""
+
+
+def join(emission: Emission, node: Node) -> bool:
+    """Emit a concatenation of images by channels; whether it is one."""
+    operation: Any = node.operation
+    shape = node.result.shape
+    if operation.dim != 1 or len(shape) not in _RANKS or not node.result.type.is_floating:
+        return False
+    if not all(node.result.shape) or not _is_of_images(emission, node):
+        return False
+    frame = Frame(shape, (1,), (0, *range(2, len(shape))))
+    whole = emission.room(frame, node.result)
+    first = 0
+    for value in node.values:
+        starts = [first if dim == 1 else 0 for dim in range(len(shape))]
+        target = whole.sliced(value.shape, starts, (1,) * len(shape))
+        _put(emission, value, target)
+        first += value.shape[1]
+    emission.placed[node.result.number] = [whole]
+    return True
+
+
+def stack(emission: Emission, node: Node) -> bool:
+    """Emit a concatenation that the graph returns; whether a part of it lies on the chip.
+
+    Such a part goes to its place in the result at once, not to HBM and from there once more.
+    """
+    if not emission.is_returned(node.result) or not all(node.result.shape):
+        return False
+    parts = [(value, emission.settled(value)[0]) for value in node.values if all(value.shape)]
+    if not any(placed.is_on_chip for _, placed in parts):
+        return False
+    dim = node.operation.dim if isinstance(node.operation, Concatenate) else 0
+    made = tiles.output(node.result.shape, node.result.dtype)
+    whole, first = in_hbm(made, node.result.shape), 0
+    for value, placed in parts:
+        starts = [first if at == dim else 0 for at in range(len(value.shape))]
+        write_all(placed, value, whole.sliced(value.shape, starts, (1,) * len(starts)))
+        first += value.shape[dim]
+    emission.placed[node.result.number] = [whole]
+    return True
+
+
+def _is_of_images(emission: Emission, node: Node) -> bool:
+    """Whether what is joined is read by channels, at once or after other operations."""
+    waiting, seen = [node.result], set[int]()
+    while waiting:
+        value = waiting.pop()
+        if value.number in seen:
+            continue
+        seen.add(value.number)
+        for reader in emission.readers(value):
+            if is_by_channels(reader, value):
+                return True
+            if reader.kind is Kind.ELEMENTWISE and reader.result.shape == value.shape:
+                waiting.append(reader.result)
+    return False
+
+
+def _put(emission: Emission, value: Value, target: Placed) -> None:
+    """Have a value where it belongs: computed there, or moved from where it lies."""
+    frame = Frame(value.shape, (1,), (0, *range(2, len(value.shape))))
+    if _is_computed(emission, value, target, frame):
+        return
+    source = _source(emission, value, frame)
+    for span in spans(frame, 0, frame.columns, 1, _MOVED):
+        if source.is_on_chip:
+            _from_chip(source, target, frame, span)
+        else:
+            _from_hbm(source, target, frame, span)
+
+
+def _is_computed(emission: Emission, value: Value, target: Placed, frame: Frame) -> bool:
+    """Compute a value where it belongs, if nobody else reads it and it is computed by channels."""
+    found = emission.placed.get(value.number)
+    node = emission.maker.get(value.number)
+    if node is None or (found is not None and not found[0].is_pending):
+        return False
+    is_shared = emission.uses.get(value.number, 0) > 1
+    if is_shared or is_view(node) or (found is None and node.kind is not Kind.ELEMENTWISE):
+        return False
+    if emission.unconverted(value) is not None:
+        return False
+    evaluation = Evaluation(emission, value, found[0] if found else None)
+    is_whole = not target.is_on_chip or target.offset[0] % frame.block == 0
+    if is_whole and evaluation.frame == frame:
+        evaluation.fill(target)
+        return True
+    emission.placed[value.number] = [evaluation.run()]
+    return False
+
+
+def _source(emission: Emission, value: Value, frame: Frame) -> Placed:
+    """Where a value lies by channels, or in HBM."""
+    found = emission.unconverted(value)
+    if found is not None:
+        return found
+    for one in emission.settled(value):
+        if not one.is_on_chip or is_aligned(one, frame):
+            return one
+    return in_hbm(emission.dense(value), value.shape)
+
+
+def _from_chip(source: Placed, target: Placed, frame: Frame, span: Span) -> None:
+    """A span from SBUF."""
+    dtype = source.storage.tile.dtype
+    part = slice_of(source, frame, span)
+    if part is None or part.shape[2] != span.columns:
+        part = filled(source, frame, span, dtype)
+    if not target.is_on_chip:
+        write(target, frame, span, part)
+        return
+    first = span.block * frame.block
+    for row, count, there in _places(target, first, span.partitions, span.start, span.columns):
+        here = part[row : row + count, 0]
+        if (target.offset[0] + first + row) % target.storage.block == row:
+            nisa.tensor_copy(dst=there, src=here)
+        else:
+            nisa.dma_copy(dst=there, src=here)
+
+
+def _from_hbm(source: Placed, target: Placed, frame: Frame, span: Span) -> None:
+    """A span from HBM, to HBM or to the chip."""
+    first = span.block * frame.block
+    p_axes, f_axes = axes(source, frame.p_dims), axes(source, frame.f_dims)
+    for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, 1):
+        for at, length, f_begin, f_step in runs(f_axes, span.start, span.columns, 1):
+            begin = source.offset[0] + p_begin[0] + f_begin[0]
+            for piece, count, there in _places(target, first + row, rows, span.start + at, length):
+                pattern = [(p_step[0] or 1, count), (f_step[0] or 1, length)]
+                view = tiles.strided(source.storage, pattern, begin + piece * p_step[0])
+                nisa.dma_copy(dst=there, src=view)
+
+
+def _places(
+    target: Placed, row: int, rows: int, start: int, columns: int
+) -> Iterator[tuple[int, int, Any]]:
+    """Views of rows of a target: the first one's number, how many, and where they go."""
+    if not target.is_on_chip:
+        step = target.storage.shape[1]
+        offset = target.offset[0] + row * step + start
+        yield 0, rows, tiles.strided(target.storage, [(step, rows), (1, columns)], offset)
+        return
+    matrix, at = target.storage, 0
+    while at < rows:
+        block, place = divmod(target.offset[0] + row + at, matrix.block)
+        count = min(rows - at, matrix.block - place)
+        yield at, count, matrix.tile[place : place + count, block, start : start + columns]
+        at += count

@@ -1,0 +1,286 @@
+"""Matrix products: sums in PSUM, one tile at a time, for whoever reads them.
+
+The contraction lies along the partitions on both sides. The side that stays in the array gives the
+result's partitions, the side that passes gives its columns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.errors import InternalError
+from trnsim.graph import Node, Value
+from trnsim.graph.ops.contraction import DotGeneral
+from trnsim.graph.ops.layout import Reshape
+from trnsim.lower.emit.places.placed import Matrix, Pending, Placed
+from trnsim.lower.emit.places.turning import turned
+from trnsim.lower.emit.places.walk import Frame, Span, is_aligned, slice_of
+from trnsim.lower.emit.rules import emitter
+from trnsim.lower.kernels.tiles import BANK, P, Tensor, dtype_of, new
+from trnsim.lower.patterns.contractions import PANEL_BYTES
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+_PANEL_BYTES: Final = 16 * 1024
+"""Bytes of a partition for what is loaded at once of the side that stays."""
+
+
+@emitter(DotGeneral)
+def dot_general(emission: Emission, node: Node) -> None:
+    """A product that is computed where it is read."""
+    if node.result.number in emission.standing:
+        split = _split(emission, node)
+        if split is not None and emission.uses[node.result.number] == 1:
+            made = _Standing(emission, node, split)
+            if made.fits():
+                emission.placed[split.number] = [made.placed()]
+                return
+        if len(node.result.shape) == 2:  # noqa: PLR2004  a matrix
+            emission.placed[node.result.number] = [Product(emission, node, stays=0).placed()]
+            return
+    emission.placed[node.result.number] = [Product(emission, node).placed()]
+
+
+def _split(emission: Emission, node: Node) -> Value | None:
+    """The reshape of a product's rows into batches, if that is who reads it."""
+    if len(node.result.shape) != 2:  # noqa: PLR2004  a matrix
+        return None
+    for reader in emission.readers(node.result):
+        if isinstance(reader.operation, Reshape):
+            shape = reader.result.shape
+            if len(shape) == 3 and shape[-1] == node.result.shape[-1]:  # noqa: PLR2004  batches of rows
+                return reader.result
+    return None
+
+
+class Product(Pending):
+    """A product that waits for its reader, who asks for it tile by tile."""
+
+    def __init__(self, emission: Emission, node: Node, *, stays: int = 1) -> None:
+        operation: Any = node.operation
+        self.emission, self.node = emission, node
+        self.name = node.name
+        rank = len(node.result.shape)
+        self.batch = tuple(range(rank - 2))
+        self._stays = _Side(emission, node.values[stays], operation.contracting[stays])
+        self._passes = _Side(emission, node.values[1 - stays], operation.contracting[1 - stays])
+        self._p_dim, self._f_dim = (rank - 1, rank - 2) if stays else (rank - 2, rank - 1)
+        self.frame = Frame(node.result.shape, (self._p_dim,), (*self.batch, self._f_dim))
+
+    def placed(self) -> Placed:
+        """The result's place: here, until it is read."""
+        return Placed(self, self.frame.shape, self.frame.steps(), (0, 0))
+
+    def chunk(self) -> int:
+        """Columns of the result for which the side that passes is in SBUF at once."""
+        return self._passes.chunk()
+
+    def enter(self, start: int, columns: int) -> None:
+        """Go to a range of columns."""
+        self._passes.enter(start, columns)
+
+    def tile(self, span: Span) -> Tensor:
+        """The sums of a span of one block, in PSUM."""
+        sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
+        inner = self.frame.shape[self._f_dim]
+        at = span.start
+        while at < span.start + span.columns:
+            count = min(inner - at % inner, span.start + span.columns - at)
+            number, first = at // inner if self.batch else 0, at - span.start
+            dst = sums[:, 0, first : first + count]
+            panel = self._stays.panel(number, span)
+            for k in range(self._passes.blocks):
+                stationary = self._stays.stationary(panel, k, span)
+                moving = self._passes.moving(k, at, count)
+                nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving)
+            at += count
+        return sums
+
+
+class _Standing(Product):
+    """A product [B * T, N] read as [B, T, N], with T along the partitions, N and B along columns.
+
+    Values of attention lie so, as the sum over keys runs along the partitions.
+    """
+
+    def __init__(self, emission: Emission, node: Node, split: Value) -> None:
+        super().__init__(emission, node, stays=0)
+        self.frame = Frame(split.shape, (1,), (0, 2))
+
+    def fits(self) -> bool:
+        """Whether all of the side that passes may be in SBUF."""
+        whole = self._stays.frame.columns
+        return self._passes.chunk() == self.frame.shape[2] and self._stays.chunk() == whole
+
+    def chunk(self) -> int:
+        """All columns."""
+        return int(self.frame.columns)
+
+    def enter(self, start: int, columns: int) -> None:
+        """Have the side that passes in SBUF."""
+        del start, columns
+        self._passes.enter(0, self.frame.shape[2])
+        self._stays.enter(0, self._stays.frame.columns)
+
+    def tile(self, span: Span) -> Tensor:
+        """The sums of a span of one block, in PSUM."""
+        sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
+        _, T, N = self.frame.shape
+        at = span.start
+        while at < span.start + span.columns:
+            count = min(N - at % N, span.start + span.columns - at)
+            row = at // N * T + span.block * P
+            for k in range(self._passes.blocks):
+                nisa.nc_matmul(
+                    dst=sums[:, 0, at - span.start : at - span.start + count],
+                    stationary=self._stays.moving(k, row, span.partitions),
+                    moving=self._passes.moving(k, at % N, count),
+                )
+            at += count
+        return sums
+
+
+class _Side:
+    """One operand, its contraction along the partitions."""
+
+    def __init__(self, emission: Emission, value: Value, contraction: int) -> None:
+        self.emission, self.value = emission, value
+        rank = len(value.shape)
+        free = 2 * rank - 3 - contraction
+        self.batch = tuple(range(rank - 2))
+        self.frame = Frame(value.shape, (contraction,), (*self.batch, free))
+        self.blocks = self.frame.blocks
+        self.length = value.shape[free]
+        self._here: Placed | None = None
+        self._start, self._is_part = 0, False
+        self._panel: tuple[Any, Tensor] | None = None
+
+    # The side that passes
+
+    def _ready(self) -> Placed | None:
+        """A place in SBUF with the contraction along the partitions, if there is one."""
+        if self._weight() is not None:
+            return None
+        dtype, free = dtype_of(self.value.dtype), self.frame.f_dims[-1]
+        for one in self.emission.settled(self.value):
+            moves = self.length == 1 or any(one.steps[free])
+            if moves and is_aligned(one, self.frame) and one.storage.tile.dtype == dtype:
+                return one
+        return None
+
+    def chunk(self) -> int:
+        """Columns that are in SBUF at once."""
+        if self._ready() is not None:
+            return int(self.frame.columns)
+        size = dtype_of(self.value.dtype).itemsize * self.blocks
+        most = PANEL_BYTES // size // BANK * BANK or max(PANEL_BYTES // size // P, 1) * P
+        if most >= self.frame.columns and self._weight() is None:
+            self.emission.add_place(self.value, turned(self.emission, self.value, self.frame))
+        return int(min(most, self.frame.columns))
+
+    def enter(self, start: int, columns: int) -> None:
+        """Have a range of columns in SBUF."""
+        self._here, self._start, self._is_part = self._ready(), 0, False
+        if self._here is None:
+            self._is_part = True
+            self._start = start
+            self._here = self._prepared(start, columns) or self._brought(start, columns)
+
+    def _brought(self, start: int, columns: int) -> Placed:
+        """A range of columns in SBUF, which the next product of them finds there."""
+        key = self.value.number, self.frame, start, columns
+        known = self.emission.passing
+        if known is None or known[0] != key:
+            made = turned(self.emission, self.value, self.frame, start, columns)
+            self.emission.passing = known = key, made
+        return known[1]
+
+    def _prepared(self, start: int, columns: int) -> Placed | None:
+        """A range of columns of a weight, in SBUF."""
+        weight = self._weight()
+        if weight is None:
+            return None
+        number, frame = weight
+        source = self.emission.prepare(number, frame, start, columns)
+        tile = new(tuple(source.shape), dtype_of(self.value.dtype))
+        nisa.dma_copy(dst=tile, src=source)
+        return Placed(Matrix(tile, frame.rows), self.frame.shape, self.frame.steps(), (0, 0))
+
+    def moving(self, k: int, start: int, columns: int) -> Tensor:
+        """Columns of a block of the contraction."""
+        here = self._here
+        if here is None:
+            raise InternalError("columns are read that nobody brought")
+        rows = min(P, self.frame.rows - k * P)
+        if self._is_part:
+            at = start - self._start
+            return here.storage.tile[:rows, k, at : at + columns]
+        found = slice_of(here, self.frame, Span(k, 1, rows, start, columns))
+        if found is None:
+            raise InternalError(f"columns of {self.frame} do not lie evenly")
+        return found[:, 0, :]
+
+    # The side that stays
+
+    def stationary(self, panel: tuple[Tensor, int], k: int, span: Span) -> Tensor:
+        """A block of the contraction and the columns that are the partitions of a span."""
+        rows = min(P, self.frame.rows - k * P)
+        tile, start = panel
+        at = span.block * P - start
+        return tile[:rows, k, at : at + span.partitions]
+
+    def panel(self, number: int, span: Span) -> tuple[Tensor, int]:
+        """Columns of the whole contraction in SBUF, a span's among them, and the first of them."""
+        first = span.block * P
+        ready = self._ready()
+        if ready is not None:
+            offset = number * self.length
+            found = slice_of(
+                ready,
+                self.frame,
+                Span(0, self.blocks, min(P, self.frame.rows), offset, self.length),
+            )
+            if found is not None:
+                return found, 0
+        size = dtype_of(self.value.dtype).itemsize * self.blocks
+        most = PANEL_BYTES if self._weight() is None else _PANEL_BYTES
+        width = max(most // size // P, 1) * P
+        start = first // width * width
+        count = min(width, self.length - start)
+        key = (number, start)
+        if self._panel is None or self._panel[0] != key:
+            self._panel = key, self._loaded(number, start, count)
+        return self._panel[1], start
+
+    def _weight(self) -> tuple[int, Frame] | None:
+        """The weight that this side is, as it is, converted, or by a view of all of it."""
+        for one in self.emission.stored(self.value):
+            number = self.emission.weight_of(one)
+            if number is not None:
+                return number, self.frame
+            whole = sorted(range(len(one.steps)), key=lambda dim: -one.steps[dim][0])
+            number = None if one.is_on_chip else self.emission.weight_of(one.transposed(whole))
+            if number is not None:
+                place = {dim: at for at, dim in enumerate(whole)}
+                frame = Frame(
+                    tuple(one.shape[dim] for dim in whole),
+                    tuple(place[dim] for dim in self.frame.p_dims),
+                    tuple(place[dim] for dim in self.frame.f_dims),
+                )
+                return number, frame
+        return None
+
+    def _loaded(self, number: int, start: int, columns: int) -> Tensor:
+        """Columns of the whole contraction, from where they lie."""
+        weight = self._weight()
+        if weight is not None:
+            number_, frame = weight
+            source = self.emission.prepare(number_, frame, number * self.length + start, columns)
+            tile = self.emission.streamed(tuple(source.shape), dtype_of(self.value.dtype))
+            nisa.dma_copy(dst=tile, src=source)
+            return tile
+        at = number * self.length + start
+        return turned(self.emission, self.value, self.frame, at, columns).storage.tile

@@ -1,0 +1,138 @@
+"""Halves of a dimension that change places, one with its sign: rotary embeddings.
+
+What lies along partitions cannot move to others but through the Tensor Engine or a transfer; the
+product with a matrix of ones and minus ones is exact, and the sums stay in PSUM for their reader.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from trnsim.errors import InternalError
+from trnsim.graph import Node
+from trnsim.graph.ops.layout import Concatenate
+from trnsim.graph.patterns import Makers
+from trnsim.graph.rewriting import recognized
+from trnsim.lower.emit.computing.joining import join, stack
+from trnsim.lower.emit.places.placed import Pending, Placed
+from trnsim.lower.emit.places.walk import (
+    Frame,
+    Span,
+    axes,
+    filled,
+    frame_in_hbm,
+    frame_of,
+    runs,
+    slice_of,
+)
+from trnsim.lower.emit.rules import emitter
+from trnsim.lower.kernels.tiles import Tensor, new
+from trnsim.lower.patterns.rotation import ROTATION
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+
+@emitter(Concatenate)
+def concatenate(emission: Emission, node: Node) -> None:
+    """``concatenate(-x[half:], x[:half])`` along the partitions; images; others by a kernel."""
+    if join(emission, node):
+        return
+    found = recognized(ROTATION, node, Makers(emission.maker))
+    if found is not None:
+        source = found["x"]
+        placed = emission.settled(source)[0]
+        own = frame_of if placed.is_on_chip else frame_in_hbm
+        frame = own(placed, source.shape)
+        if _fits(placed, frame, len(source.shape) - 1):
+            made = Rotation(emission, placed, frame)
+            emission.placed[node.result.number] = [made.placed()]
+            return
+    if not stack(emission, node):
+        emission.later.add(node.result.number)
+
+
+def _fits(placed: Placed, frame: Frame, last: int) -> bool:
+    """Whether the dimension is the innermost along the partitions, and straddles no block."""
+    width = frame.shape[last]
+    if frame.p_dims[-1:] != (last,) or frame.block % width or width % 2:
+        return False
+    if not placed.is_on_chip:
+        return placed.steps[last] != (1,)
+    is_whole = placed.offset[0] % frame.block == 0 and frame.rows == placed.storage.rows
+    return placed.steps[last] == (1, 0) and is_whole and not placed.storage.is_replicated
+
+
+class Rotation(Pending):
+    """The product of each block with the matrix that exchanges halves."""
+
+    name = "rotate"
+
+    def __init__(self, emission: Emission, source: Placed, frame: Frame) -> None:
+        self.emission, self.source, self.frame = emission, source, frame
+        self.block = frame.block
+        self.width = frame.shape[-1]
+
+    def placed(self) -> Placed:
+        """The result's place: here, until it is read."""
+        return Placed(self, self.frame.shape, self.frame.steps(), (0, 0))
+
+    def chunk(self) -> int:
+        """All columns."""
+        return int(self.frame.columns)
+
+    def enter(self, start: int, columns: int) -> None:
+        """Nothing is to be brought."""
+
+    def tile(self, span: Span) -> Tensor:
+        """A block with its halves exchanged, in PSUM."""
+        sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
+        columns = axes(self.source, self.frame.f_dims)
+        for at, length, _, _ in runs(columns, span.start, span.columns, len(self.source.offset)):
+            moving = self._moving(replace(span, start=span.start + at, columns=length))
+            turn = self._turn(moving.dtype)
+            nisa.nc_matmul(
+                dst=sums[:, 0, at : at + length],
+                stationary=turn[: span.partitions, : span.partitions],
+                moving=moving[:, 0],
+            )
+        return sums
+
+    def _moving(self, span: Span) -> Tensor:
+        """A block of the source, brought from HBM if it lies there."""
+        if not self.source.is_on_chip:
+            return filled(self.source, self.frame, span, self.source.storage.dtype)
+        found = slice_of(self.source, self.frame, span)
+        if found is None:
+            raise InternalError(f"columns of {self.frame} do not lie evenly")
+        return found
+
+    def _turn(self, dtype: Any) -> Tensor:
+        """The matrix, made once."""
+        return self.emission.constant(("rotation", self.width, dtype), lambda: self._matrix(dtype))
+
+    def _matrix(self, dtype: Any) -> Tensor:
+        """[k, n]: -1 where row n takes the second half's k, 1 where it takes the first half's."""
+        half, size = self.width // 2, self.block
+        tile = new((size, size), dtype)
+        nisa.memset(dst=tile, value=0.0)
+        number = new((size, half), nl.float32)
+        for start in range(0, size, half):
+            is_first = start // half % 2 == 0
+            nisa.memset(dst=number, value=-1.0 if is_first else 1.0)
+            chosen = new((size, half), nl.float32)
+            nisa.affine_select(
+                dst=chosen,
+                pattern=[[-1, half]],
+                offset=-(start + half) if is_first else -(start - half),
+                channel_multiplier=1,
+                on_true_tile=number,
+                on_false_value=0.0,
+                cmp_op=nl.equal,
+            )
+            nisa.tensor_copy(dst=tile[:, start : start + half], src=chosen)
+            number = new((size, half), nl.float32)
+        return tile

@@ -1,0 +1,149 @@
+"""Reductions of rows that wait for who reads them, so that a row crosses from HBM once.
+
+A norm or a softmax of rows that lie in HBM reads each row for its sums and again for its result.
+Where rows lie along the partitions and each fits there whole, the reduction waits: who reads what
+is repeated of it computes both from one tile. Whoever else asks for it has it computed at once.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.graph import Kind, Node, Value
+from trnsim.graph.ops.layout import BroadcastInDim, Reshape
+from trnsim.graph.ops.leaves import Constant
+from trnsim.graph.patterns import number_of
+from trnsim.graph.types import Shape
+from trnsim.lower.emit.places.paths import widens
+from trnsim.lower.emit.places.placed import in_hbm
+from trnsim.lower.emit.places.walk import Frame
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+_FEWEST: Final = 32
+"""Rows below which engines work better with something else along the partitions."""
+_LONGEST: Final = 4096
+"""Elements of a row: its tiles in float32 lie in SBUF together, and those of the next one."""
+
+
+def waits(emission: Emission, node: Node) -> bool:
+    """Whether a reduction is computed with who reads it: of whole rows that lie in HBM."""
+    operation: Any = node.operation
+    (value,) = node.values
+    kept = len(value.shape) - len(operation.dims)
+    is_last = tuple(sorted(operation.dims)) == tuple(range(kept, len(value.shape)))
+    rows, width = prod(value.shape[:kept]), prod(value.shape[kept:])
+    if not is_last or rows < _FEWEST or not 1 < width <= _LONGEST:
+        return False
+    return _is_repeated(emission, node.result, value.shape, kept) and _streams(emission, value)
+
+
+def _is_repeated(emission: Emission, value: Value, shape: Shape, kept: int) -> bool:
+    """Whether all that is read of a reduction is repeated along the rows again."""
+    while True:
+        readers = emission.readers(value)
+        if len(readers) != 1 or emission.is_returned(value):
+            return False
+        (node,) = readers
+        if isinstance(node.operation, BroadcastInDim):
+            return is_of_rows(node, kept) and node.result.shape == shape
+        others = [one for one in node.values if one is not value]
+        is_alone = all(is_constant(emission, one) for one in others)
+        if not isinstance(node.operation, Reshape) and (
+            node.kind is not Kind.ELEMENTWISE or not is_alone or not node.result.type.is_floating
+        ):
+            return False
+        value = node.result
+
+
+def is_of_rows(node: Node, kept: int) -> bool:
+    """Whether a tensor is repeated along all but the first dimensions, and differs along those."""
+    operation: Any = node.operation
+    (value,) = node.values
+    long = [(dim, n) for dim, n in zip(operation.dims, value.shape, strict=True) if n > 1]
+    fits = all(dim < kept and n == node.result.shape[dim] for dim, n in long)
+    return fits and prod(value.shape) == prod(node.result.shape[:kept])
+
+
+def is_constant(emission: Emission, value: Value) -> bool:
+    """Whether a value is one number."""
+    return number_of(emission.maker, value) is not None
+
+
+def _streams(emission: Emission, value: Value) -> bool:
+    """Whether what is reduced is computed of tensors that lie in HBM in order, and of rows."""
+    waiting, seen, whole = [value], set[int](), 0
+    while waiting:
+        one = waiting.pop()
+        if one.number in seen:
+            continue
+        seen.add(one.number)
+        node = emission.maker.get(one.number)
+        places = emission.placed.get(one.number)
+        if one.number in emission.features or not one.type.is_floating:
+            return False
+        if places is not None:
+            if one.shape != value.shape or places[0] != in_hbm(places[0].storage, one.shape):
+                return False
+            whole += 1
+        elif node is not None and isinstance(node.operation, BroadcastInDim):
+            if not _is_at_hand(emission, node.values[0]):
+                return False
+        elif node is None or node.kind is not Kind.ELEMENTWISE:
+            return False
+        else:
+            waiting += node.values
+    return whole > 0
+
+
+def _is_at_hand(emission: Emission, value: Value) -> bool:
+    """Whether a value lies somewhere, is a number, or is computed of reductions that wait."""
+    while value.number not in emission.placed and value.number not in emission.folded:
+        node = emission.maker[value.number]
+        if isinstance(node.operation, Constant):
+            return True
+        tensors = [one for one in node.values if not is_constant(emission, one)]
+        is_passed = isinstance(node.operation, BroadcastInDim | Reshape)
+        if len(tensors) != 1 or (node.kind is not Kind.ELEMENTWISE and not is_passed):
+            return False
+        value = tensors[0]
+    return True
+
+
+def below(emission: Emission, node: Node) -> Node | None:
+    """The reduction that waits below a value repeated of it."""
+    value = node.values[0]
+    while value.number not in emission.folded:
+        if value.number in emission.placed or value.number not in emission.maker:
+            return None
+        maker = emission.maker[value.number]
+        tensors = [one for one in maker.values if not is_constant(emission, one)]
+        is_step = maker.kind is Kind.ELEMENTWISE or isinstance(maker.operation, Reshape)
+        if len(tensors) != 1 or not is_step:
+            return None
+        value = tensors[0]
+    return emission.folded[value.number]
+
+
+def stand(frame: Frame, shape: Shape, kept: int) -> bool:
+    """Whether a frame has the first dimensions of a shape along the partitions, in their order."""
+    long = [dim for dim, length in enumerate(shape) if length > 1]
+    across = [dim for dim in frame.p_dims if shape[dim] > 1]
+    down = [dim for dim in frame.f_dims if shape[dim] > 1]
+    first = [dim for dim in long if dim < kept]
+    return (across, down) == (first, long[len(first) :]) and not frame.is_replicated
+
+
+def is_inside(emission: Emission, value: Value, inside: set[int]) -> bool:
+    """Whether all that read a value are done, or computed here and nowhere else again."""
+    for node in emission.readers(value):
+        number = node.result.number
+        if number in emission.placed:
+            continue
+        if number not in inside:
+            return False
+        if widens(node) and not is_inside(emission, node.result, inside):
+            return False
+    return not emission.is_returned(value)

@@ -1,0 +1,37 @@
+"""How much of SBUF the results of a program want at once, whether it has that or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trnsim.graph import Value
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+
+class Crowding:
+    """Results that are yet to be read, on the chip or in HBM for want of room.
+
+    Attributes:
+        wanted_bytes: the most that they would take of a partition together.
+    """
+
+    def __init__(self, emission: Emission) -> None:
+        self._emission = emission
+        self._found: dict[int, tuple[Any, Value, int]] = {}
+        self.wanted_bytes = 0
+
+    def add(self, value: Value, storage: Any, nbytes: int) -> None:
+        """Count a result of so many bytes of a partition, once for its places and its views."""
+        known: dict[int, bool] = {}
+        self._found = {
+            number: one
+            for number, one in self._found.items()
+            if one[0] is not storage and self._emission.is_wanted(one[1], known)
+        }
+        before = self._found.get(value.number)
+        largest = max(nbytes, before[2] if before else 0)
+        self._found[value.number] = storage, value, largest
+        together = sum(size for _, _, size in self._found.values())
+        self.wanted_bytes = max(self.wanted_bytes, together)

@@ -1,0 +1,264 @@
+"""Convolutions as products: channels along the partitions, images and places along the columns.
+
+Each place within a window (a tap) is one product, whose side that passes is a shifted view of the
+padded image in SBUF; all add up in PSUM, from where the result goes through the operations that
+follow. Where channels are few, several taps stand together along the partitions: copies of the
+image, each shifted by its tap, fill the array. Kernels of groups are blocks of one diagonal matrix.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.graph import Node
+from trnsim.graph.ops.contraction import Convolution
+from trnsim.graph.types import ITEM_BYTES
+from trnsim.lower.emit.images.gaps import Gaps
+from trnsim.lower.emit.images.image import Band, Image, Part, Sight, parts
+from trnsim.lower.emit.images.kernels import Kernels, kernels_of, taps_together
+from trnsim.lower.emit.places.placed import Pending, Placed
+from trnsim.lower.emit.places.turning import turned
+from trnsim.lower.emit.places.walk import Frame, Span
+from trnsim.lower.emit.rules import emitter
+from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+_BAND_BYTES: Final = 32 * 1024
+"""Bytes of a partition for a band of the padded image, of which the next one is on its way."""
+_PANELS_BYTES: Final = 32 * 1024
+"""Bytes of a partition for kernels that stay while bands pass."""
+_FP32_PASSES: Final = 4
+"""Passes of the array for a product in float32 (trainium_inferentia2_arch.rst)."""
+_KINDS: Final = ("float32", "bfloat16", "float16")
+_RANKS: Final = (3, 4)
+
+
+def is_emitted(node: Node, weights: frozenset[int]) -> bool:
+    """Whether a convolution is emitted as it stands: of one or two dimensions, dense or constant.
+
+    Kernels of groups are laid out ahead, so they must be weights, each group within one block.
+    """
+    operation = node.operation
+    if not isinstance(operation, Convolution):
+        return False
+    image, kernel = node.values
+    sizes = (*node.result.shape, *image.shape, *kernel.shape)
+    if len(image.shape) not in _RANKS or not all(sizes) or image.dtype != kernel.dtype:
+        return False
+    largest = max(kernel.shape[1], kernel.shape[0] // operation.groups)
+    is_grouped = operation.groups > 1
+    return image.dtype in _KINDS and (not is_grouped or (kernel.number in weights and largest <= P))
+
+
+@emitter(Convolution)
+def convolution(emission: Emission, node: Node) -> None:
+    """A convolution that is computed where it is read."""
+    made = Convolved(emission, node)
+    made.image.settle()
+    emission.placed[node.result.number] = [made.placed()]
+
+
+def sight_of(node: Node) -> Sight:
+    """How the windows of a convolution move; a line is an image of one row."""
+    operation: Any = node.operation
+    image, kernel = (value.shape for value in node.values)
+
+    def pair(numbers: tuple[int, ...], other: int) -> tuple[int, int]:
+        first, second = (other, *numbers)[-2:]
+        return first, second
+
+    return Sight(
+        images=image[0],
+        channels=image[1],
+        size=pair(image[2:], 1),
+        places=pair(node.result.shape[2:], 1),
+        kernel=pair(kernel[2:], 1),
+        strides=pair(operation.strides, 1),
+        low=pair(operation.low, 0),
+        gaps=pair(operation.gaps, 0),
+        dilations=pair(operation.dilations, 1),
+    )
+
+
+class Convolved(Pending):
+    """A convolution that waits for its reader, who asks for it tile by tile."""
+
+    def __init__(self, emission: Emission, node: Node) -> None:
+        operation: Any = node.operation
+        self.emission, self.node, self.sight = emission, node, sight_of(node)
+        image, self.kernel = node.values
+        is_reversed = operation.is_reversed
+        kernels = kernels_of(self.kernel.shape, operation.groups, is_reversed=is_reversed)
+        is_one = kernels.channels >= image.shape[1]
+        has_gaps = any(self.sight.gaps) and self.sight.strides == (1, 1)
+        self.gaps = Gaps(self.sight) if has_gaps else None
+        seen = self.sight if self.gaps is None else self.gaps.dense
+        self.image = Image(emission, image, seen, P if is_one else kernels.channels)
+        shape = node.result.shape
+        self.block = kernels.outputs if operation.groups > 1 and shape[1] > kernels.outputs else P
+        self.frame = Frame(shape, (1,), (0, *range(2, len(shape))), self.block)
+        is_packed = is_one and self.gaps is None and self._weight() is not None
+        self.kernels = self._packed(kernels) if is_packed else kernels
+        self._bands: list[Band] = []
+        self._panels: dict[int, Tensor] = {}
+        self._turned: Tensor | None = None
+
+    def placed(self) -> Placed:
+        """The result's place: here, until it is read."""
+        return Placed(self, self.frame.shape, self.frame.steps(), (0, 0))
+
+    def _packed(self, kernels: Kernels) -> Kernels:
+        """The kernels with as many taps together as pays."""
+        sight = self.sight
+        item = ITEM_BYTES[self.kernel.dtype]
+        moved = sight.images * sight.channels * sight.reach(0, sight.places[0]) * sight.width * item
+        passes = _FP32_PASSES if self.kernel.dtype == "float32" else 1
+        columns = self.frame.columns * self.frame.blocks * passes
+        taps = taps_together(kernels.taps.kernel, kernels.channels, columns, moved)
+        return kernels.packed(taps)
+
+    # The side that passes
+
+    def span_columns(self) -> int:
+        """Columns of the result that are computed at once: whole rows or images in a bank."""
+        rows, columns = self.sight.places
+        if columns > BANK:
+            return BANK
+        if rows * columns > BANK:
+            pieces = ceil(rows / (BANK // columns))
+            return ceil(rows / pieces) * columns
+        return BANK // (rows * columns) * rows * columns
+
+    def chunk(self) -> int:
+        """Columns of the result whose windows are in SBUF at once."""
+        if self._is_bare() and self.image.whole() is not None:
+            return int(self.frame.columns)
+        sight, row_bytes = self.sight, self.image.row_bytes
+        rows, columns = sight.places
+        step = sight.gaps[0] + 1 if self.gaps is not None else 1
+        images = _BAND_BYTES // (ceil(sight.reach(0, rows) / step) * row_bytes)
+        if images:
+            together = max(self.span_columns() // (rows * columns), 1)
+            return max(images // together, 1) * together * rows * columns
+        most = _BAND_BYTES // row_bytes * step
+        fitting = max((most - sight.reach(0, 1)) // sight.strides[0] + 1, 1)
+        lines = max(self.span_columns() // columns, 1)
+        return max(fitting // lines, 1) * lines * columns
+
+    def _is_bare(self) -> bool:
+        return self.kernels.taps.box == (1, 1)
+
+    def enter(self, start: int, columns: int) -> None:
+        """Have what the windows of a range of columns see in SBUF."""
+        whole = self.image.whole() if self._is_bare() else None
+        if whole is not None:
+            self._bands = [whole]
+            return
+        taps, gaps = self.kernels.taps, self.gaps
+        found = parts(self.sight.places, start, columns)
+        seen = found if gaps is None else map(gaps.part, found)
+        self._bands = [self.image.band(part, taps) for part in seen]
+
+    def tile(self, span: Span) -> Tensor:
+        """The sums of a span of one block, in PSUM."""
+        sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
+        at = 0
+        for part in parts(self.sight.places, span.start, span.columns):
+            dst = sums[:, 0, at : at + part.count]
+            if self.gaps is not None:
+                self._add_phases(span, part, dst, self.gaps)
+            else:
+                boxes = enumerate(self.kernels.taps.boxes)
+                self._add(span, dst, [(number, first, part) for number, first in boxes])
+            at += part.count
+        return sums
+
+    def _add_phases(self, span: Span, part: Part, dst: Tensor, gaps: Gaps) -> None:
+        """The sums of a part, its windows in groups that meet elements under the same taps."""
+        whole = dst.reshape((dst.shape[0], part.images, part.rows, part.columns))
+        for phase in gaps.phases(part):
+            target = whole[:, :, phase.rows, phase.columns]
+            if phase.taps:
+                self._add(span, target, [(number, (0, 0), one) for number, one in phase.taps])
+            else:
+                nisa.memset(dst=target, value=0.0)
+
+    def _add(self, span: Span, dst: Tensor, taps: list[tuple[int, tuple[int, int], Part]]) -> None:
+        """The products of some boxes of taps: the number of each, its first tap, and windows."""
+        for number, first, part in taps:
+            for block in range(self.kernels.parts):
+                moving = self._moving(span, part, first, block)
+                stationary = self._stationary(span, number, block, moving.shape[0])
+                nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving)
+
+    def _moving(self, span: Span, part: Part, first: tuple[int, int], block: int) -> Tensor:
+        """What the windows of a part see through the taps of a box."""
+        kernels, channels = self.kernels, self.sight.channels
+        number = span.block if kernels.groups else block
+        rows = min(kernels.channels, channels - number * kernels.channels)
+        if not self._is_bare():
+            rows = kernels.taps.within(first) * kernels.channels
+        band = next(one for one in self._bands if one.holds(part))
+        return band.view(self.image.sight, number, rows, first, part)
+
+    # The side that stays
+
+    def _weight(self) -> int | None:
+        for one in self.emission.settled(self.kernel):
+            number = self.emission.weight_of(one)
+            if number is not None:
+                return number
+        return None
+
+    def _stationary(self, span: Span, number: int, block: int, rows: int) -> Tensor:
+        """A box of taps of a block of channels, and the kernels of a span."""
+        kernels, first = self.kernels, span.block * self.block
+        if self._weight() is None:
+            last = len(kernels.taps.boxes) - 1
+            place = last - number if kernels.is_reversed else number
+            at = place * kernels.columns + first
+            return self._turned_kernels(at, span.partitions)[:rows, block]
+        panel = self._panel(span.block, first, span.partitions)
+        return panel[:rows, number * kernels.parts + block]
+
+    def _panel(self, block: int, first: int, count: int) -> Tensor:
+        """The kernels of a block of the result, in SBUF."""
+        if block not in self._panels:
+            weight = self._weight()
+            source = self.emission.prepare(weight, self.kernels, first, count)
+            size = self.kernels.blocks * self.frame.rows * source.dtype.itemsize
+            is_kept = size <= _PANELS_BYTES and self.chunk() < self.frame.columns
+            shape = tuple(source.shape)
+            if is_kept:
+                tile = new(shape, source.dtype)
+            else:
+                self._panels.clear()
+                tile = self.emission.streamed(shape, source.dtype)
+            nisa.dma_copy(dst=tile, src=source)
+            self._panels[block] = tile
+        return self._panels[block]
+
+    def _turned_kernels(self, at: int, count: int) -> Tensor:
+        """Columns of kernels that are no weights: channels along the partitions, taps beside.
+
+        All are turned at once where SBUF holds them, else some at a time.
+        """
+        shape = self.kernel.shape
+        frame = Frame(shape, (1,), (*range(2, len(shape)), 0))
+        column_bytes = frame.blocks * ITEM_BYTES[self.kernel.dtype]
+        if frame.columns * column_bytes > self.emission.resident_bytes:
+            if at not in self._panels:
+                if len(self._panels) * count * column_bytes >= _PANELS_BYTES:
+                    self._panels.clear()
+                found = turned(self.emission, self.kernel, frame, at, count)
+                self._panels[at] = found.storage.tile
+            return self._panels[at]
+        whole = self._turned
+        if whole is None:
+            whole = self._turned = turned(self.emission, self.kernel, frame).storage.tile
+        return whole[:, :, at : at + count]

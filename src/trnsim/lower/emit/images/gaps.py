@@ -1,0 +1,108 @@
+"""Windows over images with gaps, as a gradient or a transposed convolution has them.
+
+Windows that begin as far from an element meet elements under the same taps, so those are a
+convolution of the image without gaps, whose results lie as far apart as its elements would. Zeros
+are neither stored nor multiplied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+from trnsim.lower.emit.images.image import Part, Sight
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Windows of a part that meet elements under the same taps.
+
+    Attributes:
+        rows: theirs among the part's rows.
+        columns: theirs among its columns.
+        taps: the number of each tap, and the elements under it as windows of one element.
+    """
+
+    rows: slice
+    columns: slice
+    taps: tuple[tuple[int, Part], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Windows that meet elements under the same taps, along one axis.
+
+    Attributes:
+        spots: theirs among the windows.
+        count: how many.
+        firsts: the element under each tap of the first one, by tap.
+    """
+
+    spots: slice
+    count: int
+    firsts: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """Windows one element apart, over an image whose elements are further apart."""
+
+    sight: Sight
+
+    @property
+    def dense(self) -> Sight:
+        """What they see of the image without gaps, as windows of one element."""
+        spans = [self._seen(axis, 0, count) for axis, count in enumerate(self.sight.places)]
+        lows = [self._low(axis) for axis in (0, 1)]
+        return replace(
+            self.sight,
+            places=(spans[0][1], spans[1][1]),
+            kernel=(1, 1),
+            low=(lows[0], lows[1]),
+            gaps=(0, 0),
+            dilations=(1, 1),
+        )
+
+    def part(self, part: Part) -> Part:
+        """The elements under some windows, in whole rows."""
+        first, rows = self._seen(0, part.row, part.rows)
+        return replace(part, row=first, rows=rows, column=0, columns=self.dense.places[1])
+
+    def phases(self, part: Part) -> Iterator[Phase]:
+        """The windows of a part, in as many groups as an element has places to be under."""
+        axes = (self._lines(0, part.row, part.rows), self._lines(1, part.column, part.columns))
+        for rows, columns in product(*axes):
+            taps = tuple(
+                (
+                    down * self.sight.kernel[1] + across,
+                    Part(part.image, row, column, part.images, rows.count, columns.count),
+                )
+                for (down, row), (across, column) in product(rows.firsts, columns.firsts)
+            )
+            yield Phase(rows.spots, columns.spots, taps)
+
+    def _low(self, axis: int) -> int:
+        """Zeros before the first element, of the image without gaps."""
+        return self.sight.low[axis] // (self.sight.gaps[axis] + 1)
+
+    def _seen(self, axis: int, start: int, count: int) -> tuple[int, int]:
+        """The first element that windows may meet, and how many; at least one."""
+        step, low = self.sight.gaps[axis] + 1, self.sight.low[axis]
+        end = start + self.sight.reach(axis, count) - 1
+        first, last = -((low - start) // step), (end - low) // step
+        return first + self._low(axis), max(last - first + 1, 1)
+
+    def _lines(self, axis: int, start: int, count: int) -> Iterator[_Line]:
+        """Windows from `start` on along one axis, group by group."""
+        step, low = self.sight.gaps[axis] + 1, self.sight.low[axis]
+        apart = self.sight.dilations[axis]
+        for first in range(min(step, count)):
+            many = -(-(count - first) // step)
+            places = [start + first + tap * apart - low for tap in range(self.sight.kernel[axis])]
+            firsts = tuple(
+                (tap, place // step + self._low(axis))
+                for tap, place in enumerate(places)
+                if place % step == 0
+            )
+            yield _Line(slice(first, first + (many - 1) * step + 1, step), many, firsts)

@@ -1,0 +1,446 @@
+"""The side of a convolution that passes: bands of the padded image in SBUF, and views of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from trnsim.graph import Value
+from trnsim.graph.patterns import Makers
+from trnsim.graph.rewriting import recognized
+from trnsim.graph.types import ITEM_BYTES
+from trnsim.lower.emit.images.kernels import Taps
+from trnsim.lower.emit.places.placed import Matrix, Placed, in_hbm
+from trnsim.lower.emit.places.turning import is_straight, turned
+from trnsim.lower.emit.places.walk import Frame, Span, filled, is_aligned
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
+from trnsim.lower.patterns.enlarging import ENLARGING, times
+from trnsim.nki import isa as nisa
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+_LINE: Final = 3
+"""Dimensions of images that are lines."""
+_PIECE: Final = 1024
+"""Elements of a partition that are moved at once, so that products begin before all are there."""
+_COPIES: Final = 32
+"""Transfers for all copies of a band, as each takes its queue some time."""
+_SHARE: Final = 4
+"""Part of the room for results that images may take which are turned whole."""
+_FEW: Final = 16
+"""Channels up to which an engine is slower than transfers, as few of its lanes work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """How windows move over images: all in pairs of rows and columns.
+
+    Attributes:
+        images: how many.
+        channels: of an image.
+        size: of an image.
+        places: windows.
+        kernel: size of a window.
+        strides: from one window to the next.
+        low: zeros before the first element.
+        gaps: zeros between elements.
+        dilations: from one tap to the next.
+    """
+
+    images: int
+    channels: int
+    size: tuple[int, int]
+    places: tuple[int, int]
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    low: tuple[int, int]
+    gaps: tuple[int, int]
+    dilations: tuple[int, int]
+
+    def reach(self, axis: int, windows: int) -> int:
+        """Elements of the padded image under neighbouring windows."""
+        return (
+            (windows - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilations[axis] + 1
+        )
+
+    @property
+    def width(self) -> int:
+        """Columns of the padded image that windows see."""
+        return self.reach(1, self.places[1])
+
+    def inside(self, axis: int, start: int, count: int) -> tuple[int, int, int]:
+        """The elements that lie in a range of the padded image: first, how many, first's place."""
+        step, low = self.gaps[axis] + 1, self.low[axis]
+        first = max(ceil((start - low) / step), 0)
+        end = min(ceil((start + count - low) / step), self.size[axis])
+        return first, max(end - first, 0), low + first * step - start
+
+    @property
+    def windows(self) -> int:
+        """Windows of an image."""
+        return self.places[0] * self.places[1]
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether windows see the image as it is, without padding."""
+        reaches = [self.reach(axis, self.places[axis]) for axis in (0, 1)]
+        fits = all(reach <= size for reach, size in zip(reaches, self.size, strict=True))
+        return fits and not any(self.low) and not any(self.gaps)
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Rows of some padded images in SBUF, in as many copies as taps stand together.
+
+    Attributes:
+        tile: [partitions, blocks of channels, images * rows * width and more].
+        image: the first one.
+        images: how many.
+        start: the first row, of the padded image.
+        rows: how many.
+        width: columns of a row.
+        first: its first row of windows.
+        windows: rows of windows.
+    """
+
+    tile: Tensor
+    image: int
+    images: int
+    start: int
+    rows: int
+    width: int
+    first: int
+    windows: int
+
+    def holds(self, part: Part) -> bool:
+        """Whether it is what those windows see."""
+        images = self.image <= part.image and part.image + part.images <= self.image + self.images
+        end = self.first + self.windows
+        return images and self.first <= part.row and part.row + part.rows <= end
+
+    def view(self, sight: Sight, block: int, rows: int, tap: tuple[int, int], part: Part) -> Tensor:
+        """What some windows see through a tap: [rows, images, rows and columns of windows]."""
+        length = self.images * self.rows * self.width
+        whole = self.tile[:rows, block, :length].reshape((rows, self.images, self.rows, self.width))
+        image = part.image - self.image
+        spots = [
+            slice(at, at + (count - 1) * stride + 1, stride)
+            for at, count, stride in zip(
+                (
+                    part.row * sight.strides[0] + tap[0] * sight.dilations[0] - self.start,
+                    part.column * sight.strides[1] + tap[1] * sight.dilations[1],
+                ),
+                (part.rows, part.columns),
+                sight.strides,
+                strict=True,
+            )
+        ]
+        return whole[:, image : image + part.images, spots[0], spots[1]]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A box of windows: images, rows and columns, the first of each and how many."""
+
+    image: int
+    row: int
+    column: int
+    images: int
+    rows: int
+    columns: int
+
+    @property
+    def count(self) -> int:
+        """Windows."""
+        return self.images * self.rows * self.columns
+
+
+def parts(places: tuple[int, int], start: int, count: int) -> Iterator[Part]:
+    """The boxes that a range of windows consists of, in order."""
+    rows, columns = places
+    while count:
+        image, rest = divmod(start, rows * columns)
+        row, column = divmod(rest, columns)
+        if column or count < columns:
+            part = Part(image, row, column, 1, 1, min(columns - column, count))
+        elif row or count < rows * columns:
+            part = Part(image, row, 0, 1, min(rows - row, count // columns), columns)
+        else:
+            part = Part(image, 0, 0, count // (rows * columns), rows, columns)
+        yield part
+        start, count = start + part.count, count - part.count
+
+
+class Image:
+    """The images that windows move over, wherever they lie."""
+
+    def __init__(
+        self, emission: Emission, value: Value, sight: Sight, block: int = P, number: float = 0.0
+    ) -> None:
+        """Images in blocks of channels, with a number around them and between their elements."""
+        self.emission, self.sight, self.number = emission, sight, number
+        self.value, self.times = _copied(emission, value)
+        shape = self.value.shape
+        self.frame = Frame(shape, (1,), (0, *range(2, len(shape))), block)
+        self.width = sight.size[1] if sight.is_bare else sight.width
+
+    def settle(self) -> None:
+        """Have the images somewhere."""
+        if self.emission.unconverted(self.value) is None:
+            self.emission.settled(self.value)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a partition for a row of a band."""
+        return self.frame.blocks * self.width * int(dtype_of(self.value.dtype).itemsize)
+
+    def whole(self) -> Band | None:
+        """All images where they lie, if windows may see them so."""
+        sight = self.sight
+        placed = self._placed()
+        if self.times != (1, 1) or not (
+            sight.is_bare and _is_even(placed, _of_four_dims(self.frame))
+        ):
+            return None
+        rows, columns = sight.size
+        first = placed.offset[0] // placed.storage.block
+        tile = placed.storage.tile[:, first : first + self.frame.blocks, placed.offset[1] :]
+        return Band(tile, 0, sight.images, 0, rows, columns, 0, sight.places[0])
+
+    def band(self, part: Part, taps: Taps) -> Band:
+        """What some windows see, in SBUF; only rows count."""
+        sight = self.sight
+        start, rows = part.row * sight.strides[0], sight.reach(0, part.rows)
+        length = part.images * rows * self.width
+        shifts = [
+            high * sight.dilations[0] * self.width + wide * sight.dilations[1]
+            for high, wide in taps.copies
+        ]
+        channels = min(self.frame.rows, self.frame.block)
+        shape = (channels * len(shifts), self.frame.blocks, length + shifts[-1])
+        tile = new(shape, dtype_of(self.value.dtype))
+        band = Band(tile, part.image, part.images, start, rows, self.width, part.row, part.rows)
+        self._fill(band, tile[:channels], length)
+        is_bare = (rows, self.width) == sight.size and sight.is_bare and self.times == (1, 1)
+        if is_bare and part.count == sight.images * sight.windows and taps.box == (1, 1):
+            self._keep(tile)
+        for place, shift in list(enumerate(shifts))[1:]:
+            target = tile[place * channels : (place + 1) * channels]
+            together = max(_PIECE, length * len(shifts) // _COPIES)
+            for at, count in tiles.pieces(length, together):
+                source = tile[:channels, :, at + shift : at + shift + count]
+                nisa.dma_copy(dst=target[:, :, at : at + count], src=source)
+        return band
+
+    def _keep(self, tile: Tensor) -> None:
+        """Note that all images lie in SBUF now, as they are."""
+        matrix = Matrix(tile, self.frame.rows, self.frame.block)
+        placed = Placed(matrix, self.frame.shape, self.frame.steps(), (0, 0))
+        self.emission.add_place(self.value, placed)
+
+    def _placed(self) -> Placed:
+        """Where the images lie, as [N, C, H, W]: on chip by channels, or in HBM."""
+        wide = self.emission.unconverted(self.value)
+        if wide is not None and is_straight(wide, self.frame):
+            return _of_four(wide)
+        places = self.emission.settled(self.value)
+        for one in places:
+            if is_aligned(one, self.frame) and _is_even(_of_four(one), _of_four_dims(self.frame)):
+                return _of_four(one)
+        for one in places:
+            if not one.is_on_chip and is_straight(one, self.frame):
+                return _of_four(one)
+        nbytes = self.frame.blocks * self.frame.columns * ITEM_BYTES[self.value.dtype]
+        if nbytes > self.emission.resident_bytes // _SHARE:
+            return _of_four(in_hbm(self.emission.dense(self.value), self.value.shape))
+        placed = turned(self.emission, self.value, self.frame)
+        self.emission.add_place(self.value, placed)
+        return _of_four(placed)
+
+    def _fill(self, band: Band, tile: Tensor, length: int) -> None:
+        """The images' elements, and what stands around them."""
+        sight, placed = self.sight, self._placed()
+        first, rows, top = sight.inside(0, band.start, band.rows)
+        left, columns, side = sight.inside(1, 0, band.width)
+        steps = [gap + 1 for gap in sight.gaps]
+        for block in range(self.frame.blocks):
+            channels = min(self.frame.block, self.frame.rows - block * self.frame.block)
+            if tile.shape[2] > length:
+                nisa.memset(dst=tile[:channels, block, length:], value=self.number)
+            shape = (channels, band.images, band.rows, band.width)
+            whole = tile[:channels, block, :length].reshape(shape)
+            _surround(whole, (top, rows, steps[0]), (side, columns, steps[1]), self.number)
+            if not rows or not columns:
+                continue
+            spots = tuple(
+                slice(at, at + (count - 1) * step + 1, step)
+                for at, count, step in zip((top, side), (rows, columns), steps, strict=True)
+            )
+            box = Part(band.image, first, left, band.images, rows, columns)
+            self._copy(placed, block, whole[:, :, spots[0], spots[1]], box)
+
+    def _copy(self, placed: Placed, block: int, target: Tensor, box: Part) -> None:
+        """Elements of a block of channels: rows and columns of some images."""
+        if placed.is_on_chip:
+            images = self._on_chip(placed, block, target.shape[0])
+            self._spread(images[:, box.image : box.image + box.images], target, box, 0)
+            return
+        is_whole = box.columns == self.sight.size[1] == self.width
+        is_direct = self.times == (1, 1) and (is_whole or self.frame.rows <= _FEW)
+        together = max(_PIECE * 2 // (box.rows * box.columns), 1) if is_direct else 1
+        for image, count in tiles.pieces(box.images, together):
+            some = replace(box, image=box.image + image, images=count)
+            here = target[:, image : image + count]
+            if is_direct:
+                nisa.dma_copy(dst=here, src=self._in_hbm(placed, block, some))
+            else:
+                self._copy_loaded(placed, block, here, some)
+
+    def _copy_loaded(self, placed: Placed, block: int, target: Tensor, box: Part) -> None:
+        """Rows of one image, which transfers bring whole."""
+        down = self.times[0]
+        high, wide = self._size
+        most = max(_PIECE // wide, 1) * down
+        for at, count in tiles.pieces(box.rows, most):
+            first = (box.row + at) // down
+            rows = ceil((box.row + at + count) / down) - first
+            start = (box.image * high + first) * wide
+            span = Span(block, 1, target.shape[0], start, rows * wide)
+            part = filled(placed, _of_four_dims(self.frame), span, target.dtype)
+            whole = part[:, 0].reshape((target.shape[0], 1, rows, wide))
+            piece = target[:, :, at : at + count]
+            self._spread(whole, piece, replace(box, row=box.row + at, rows=count), first)
+
+    def _spread(self, images: Tensor, target: Tensor, box: Part, start: int) -> None:
+        """Rows from `start` on, each element as often as it is copied."""
+        most = max(_PIECE // (box.images * images.shape[3]), 1)
+        for down, across in product(*map(range, self.times)):
+            rows = _every(box.row, box.rows, self.times[0], down)
+            columns = _every(box.column, box.columns, self.times[1], across)
+            if not rows.count or not columns.count:
+                continue
+            for first, count in tiles.pieces(rows.count, most):
+                to_rows, from_rows = rows.piece(first, count)
+                to_columns, from_columns = columns.piece(0, columns.count)
+                from_rows = slice(from_rows.start - start, from_rows.stop - start)
+                source = images[:, :, from_rows, from_columns]
+                nisa.tensor_copy(dst=target[:, :, to_rows, to_columns], src=source)
+
+    @property
+    def _size(self) -> tuple[int, int]:
+        """Rows and columns of what is copied."""
+        high, wide = (n // k for n, k in zip(self.sight.size, self.times, strict=True))
+        return high, wide
+
+    def _on_chip(self, placed: Placed, block: int, channels: int) -> Tensor:
+        """[channels, images, rows, columns] of a block in SBUF."""
+        high, wide = self._size
+        at, start = placed.offset[0] // placed.storage.block + block, placed.offset[1]
+        count = self.sight.images * high * wide
+        flat = placed.storage.tile[:channels, at, start : start + count]
+        return flat.reshape((channels, self.sight.images, high, wide))
+
+    def _in_hbm(self, placed: Placed, block: int, box: Part) -> Tensor:
+        """[channels, images, rows, columns] in HBM."""
+        first = block * self.frame.block
+        count = min(self.frame.block, self.frame.rows - first)
+        steps = [one for (one,) in placed.steps]
+        starts = (box.image, first, box.row, box.column)
+        offset = placed.offset[0] + sum(a * b for a, b in zip(steps, starts, strict=True))
+        order = (steps[1], steps[0], *steps[2:])
+        counts = (count, box.images, box.rows, box.columns)
+        pattern = [(step or 1, n) for step, n in zip(order, counts, strict=True)]
+        return tiles.strided(placed.storage, pattern, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    """Elements of a range that are the same copy of their source.
+
+    Attributes:
+        first: the first one's place in the range.
+        step: from one to the next.
+        source: the first one's source.
+        count: how many.
+    """
+
+    first: int
+    step: int
+    source: int
+    count: int
+
+    def piece(self, start: int, count: int) -> tuple[slice, slice]:
+        """Some of them: where they go, and where they come from."""
+        at = self.first + start * self.step
+        end = at + (count - 1) * self.step + 1
+        return slice(at, end, self.step), slice(self.source + start, self.source + start + count)
+
+
+def _every(start: int, count: int, times: int, number: int) -> _Copies:
+    """The copies of one number in a range of elements, each of which is there so many times."""
+    first = (number - start) % times
+    return _Copies(first, times, (start + first) // times, max(ceil((count - first) / times), 0))
+
+
+def _copied(emission: Emission, value: Value) -> tuple[Value, tuple[int, int]]:
+    """What images are copies of, and how often each row and column is there."""
+    node = emission.maker.get(value.number)
+    found = None if node is None else recognized(ENLARGING, node, Makers(emission.maker))
+    return (value, (1, 1)) if found is None else (found["images"], times(found))
+
+
+def _surround(
+    whole: Tensor, rows: tuple[int, int, int], columns: tuple[int, int, int], number: float
+) -> None:
+    """A number before, after and between the elements: (first, how many, step) of each axis."""
+    _, _, high, wide = whole.shape
+    if rows[2] > 1 or columns[2] > 1 or not rows[1] or not columns[1]:
+        nisa.memset(dst=whole, value=number)
+        return
+    (top, count, _), (left, across, _) = rows, columns
+    bottom, right = top + count, left + across
+    for view, is_there in (
+        (whole[:, :, :top], top > 0),
+        (whole[:, :, bottom:], bottom < high),
+        (whole[:, :, top:bottom, :left], left > 0),
+        (whole[:, :, top:bottom, right:], right < wide),
+    ):
+        if is_there:
+            nisa.memset(dst=view, value=number)
+
+
+def _of_four(placed: Placed) -> Placed:
+    """[N, C, W] as [N, C, 1, W]."""
+    if len(placed.shape) > _LINE:
+        return placed
+    still = (0,) * len(placed.offset)
+    shape, steps = placed.shape, placed.steps
+    return Placed(
+        placed.storage,
+        (*shape[:2], 1, shape[2]),
+        (*steps[:2], still, steps[2]),
+        placed.offset,
+    )
+
+
+def _of_four_dims(frame: Frame) -> Frame:
+    """The frame of [N, C, H, W]."""
+    shape = frame.shape
+    if len(shape) == _LINE:
+        shape = (*shape[:2], 1, shape[2])
+    return Frame(shape, (1,), (0, 2, 3), frame.block)
+
+
+def _is_even(placed: Placed, frame: Frame) -> bool:
+    """Whether images lie one after the other in SBUF, row by row."""
+    if not placed.is_on_chip or placed.storage.is_replicated or not is_aligned(placed, frame):
+        return False
+    wanted = frame.steps()
+    return all(
+        placed.steps[dim][1] == wanted[dim][1] for dim in frame.f_dims if placed.shape[dim] > 1
+    )

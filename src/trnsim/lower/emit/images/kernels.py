@@ -1,0 +1,165 @@
+"""The side of a convolution that stays: its kernels as blocks, rows of taps and channels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from math import ceil
+from typing import Any, Final
+
+import numpy as np
+
+from trnsim.graph.types import Shape
+from trnsim.lower.emit.places.walk import Frame
+from trnsim.lower.kernels.tiles import P
+
+_LINE: Final = 3
+"""Dimensions of the kernels of a convolution along a line."""
+Array = np.ndarray[Any, Any]
+_MOVED_BYTES: Final = 97
+"""Bytes that transfers move while one column passes the array: 272 GB/s at 2.8 GHz.
+
+Source: nki-dma-overview.rst; trainium_inferentia2_arch.rst, of NeuronCore-v2.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """Taps that stand together along the partitions: a box of rows by columns of the window.
+
+    Attributes:
+        kernel: rows and columns of the window.
+        box: rows and columns of a box; either one row, or columns that divide the window's.
+    """
+
+    kernel: tuple[int, int]
+    box: tuple[int, int] = (1, 1)
+
+    @property
+    def boxes(self) -> list[tuple[int, int]]:
+        """The first row and column of each box."""
+        (rows, columns), (high, wide) = self.kernel, self.box
+        return [(y, x) for y in range(0, rows, high) for x in range(0, columns, wide)]
+
+    @property
+    def copies(self) -> list[tuple[int, int]]:
+        """How far each copy of the image in a box is shifted: rows and columns of the window."""
+        return [(y, x) for y in range(self.box[0]) for x in range(self.box[1])]
+
+    def within(self, first: tuple[int, int]) -> int:
+        """Taps of the box that begins there."""
+        sizes = zip(self.kernel, self.box, first, strict=True)
+        high, wide = (min(size, whole - at) for whole, size, at in sizes)
+        return high * wide
+
+
+def taps_together(kernel: tuple[int, int], channels: int, columns: int, moved_bytes: float) -> Taps:
+    """The box with which products and copies take least, as both go on at the same time.
+
+    Args:
+        kernel: rows and columns of the window.
+        channels: rows of one tap.
+        columns: columns that pass for one box.
+        moved_bytes: bytes of one copy of the image.
+    """
+    best, least = Taps(kernel), float("inf")
+    for box in product(range(1, kernel[0] + 1), range(1, kernel[1] + 1)):
+        high, wide = box
+        if high * wide * channels > P or (high > 1 and kernel[1] % wide):
+            continue
+        found = Taps(kernel, box)
+        copied = (high * wide - 1) * moved_bytes / _MOVED_BYTES
+        cost = max(len(found.boxes) * columns, copied) + copied / P
+        if cost < least:
+            best, least = found, cost
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels(Frame):
+    """Kernels [O, C / groups, *window] as a matrix: a block for each box and block of channels.
+
+    Groups that share a block are blocks of a diagonal matrix, zero elsewhere.
+
+    Attributes:
+        taps: which taps stand together.
+        groups: of channels that share a block of the image; 0 where all channels meet.
+        channels: rows of one tap in a block, at most.
+        outputs: columns that share a block of the result.
+        is_reversed: whether the last tap meets a window's first element.
+    """
+
+    taps: Taps = Taps((1, 1))
+    groups: int = 0
+    channels: int = P
+    outputs: int = P
+    is_reversed: bool = False
+
+    def packed(self, taps: Taps) -> Kernels:
+        """The same kernels with taps together."""
+        return replace(self, taps=taps, block=len(taps.copies) * self.channels)
+
+    @property
+    def parts(self) -> int:
+        """Blocks of channels that add up."""
+        return 1 if self.groups else ceil(self.shape[1] / self.channels)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the matrix."""
+        return len(self.taps.boxes) * self.parts
+
+    @property
+    def rows(self) -> int:
+        """Elements along the partitions."""
+        return self.blocks * self.block
+
+    @property
+    def columns(self) -> int:
+        """A column for each kernel."""
+        return self.shape[0]
+
+    def matrix_of(self, array: Array) -> Array:
+        """[rows, O]: of each box and part, taps by channels."""
+        kernels = array.reshape(*self.shape[:2], *self.taps.kernel)
+        if self.is_reversed:
+            kernels = kernels[:, :, ::-1, ::-1]
+        found = np.zeros((len(self.taps.boxes), self.parts, self.block, self.columns), array.dtype)
+        for number, first in enumerate(self.taps.boxes):
+            for place, shift in enumerate(self.taps.copies):
+                at = [a + b for a, b in zip(first, shift, strict=True)]
+                if any(a >= whole for a, whole in zip(at, self.taps.kernel, strict=True)):
+                    continue
+                tap = self._spread(kernels[:, :, at[0], at[1]])
+                for part in range(self.parts):
+                    rows = tap[part * self.channels : (part + 1) * self.channels]
+                    start = place * self.channels
+                    found[number, part, start : start + len(rows)] = rows
+        return found.reshape(self.rows, self.columns)
+
+    def _spread(self, tap: Array) -> Array:
+        """[channels of a block, O] of one tap, [O, C / groups]."""
+        if not self.groups:
+            return tap.T
+        own = self.channels // self.groups
+        outputs = self.outputs // self.groups
+        found = np.zeros((self.channels, self.columns), tap.dtype)
+        for group in range(self.columns // outputs):
+            rows = slice(group % self.groups * own, (group % self.groups + 1) * own)
+            columns = slice(group * outputs, (group + 1) * outputs)
+            found[rows, columns] = tap[columns].T
+        return found
+
+
+def kernels_of(shape: Shape, groups: int, *, is_reversed: bool = False) -> Kernels:
+    """The matrix of kernels of a shape, one tap to a block: as many groups to a block as fit."""
+    outputs, inputs = shape[0] // groups, shape[1]
+    taps = Taps((shape[2] if len(shape) > _LINE else 1, shape[-1]))
+    if groups == 1:
+        channels = min(P, inputs)
+        return Kernels(
+            shape, (), (), channels, taps=taps, channels=channels, is_reversed=is_reversed
+        )
+    together = min(P // max(inputs, outputs), groups)
+    channels, wide = together * inputs, together * outputs
+    return Kernels(shape, (), (), channels, False, taps, together, channels, wide, is_reversed)

@@ -1,0 +1,156 @@
+"""Reductions over windows in the layout of convolutions: columns of a window, then its rows.
+
+What the columns of each window give is kept for as many windows as share it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from trnsim.graph import Node, Value
+from trnsim.graph.ops.reductions import ReduceWindow, neutral
+from trnsim.graph.ops.rounding import Convert
+from trnsim.lower.emit.images.image import Band, Image, Part, Sight
+from trnsim.lower.emit.images.kernels import Taps
+from trnsim.lower.emit.places.walk import Frame, Span, write
+from trnsim.lower.emit.rules import emitter
+from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+_BAND_BYTES: Final = 16 * 1024
+"""Bytes of a partition for a band of the padded images."""
+_RANKS: Final = (3, 4)
+_OUTER: Final = 2
+
+
+def is_emitted(node: Node) -> bool:
+    """Whether windows are emitted as they stand: over the last one or two of 3 or 4 dimensions."""
+    operation = node.operation
+    if not isinstance(operation, ReduceWindow):
+        return False
+    (value,) = node.values
+    outer = slice(0, _OUTER)
+    still = (operation.lengths, operation.strides, operation.dilations or (1, 1))
+    return (
+        len(value.shape) in _RANKS
+        and value.dtype in ("float32", "bfloat16")
+        and all(one[outer] == (1, 1) for one in still)
+        and not any((*operation.low[outer], *operation.high[outer]))
+        and all((*value.shape, *node.result.shape))
+    )
+
+
+@emitter(ReduceWindow)
+def reduce_window(emission: Emission, node: Node) -> None:
+    """Every block of channels, band by band."""
+    operation: Any = node.operation
+    value = _unconverted(emission, node.values[0])
+    image = Image(emission, value, sight_of(node), number=float(neutral(operation.op, np.float32)))
+    shape = node.result.shape
+    frame = Frame(shape, (1,), (0, *range(2, len(shape))))
+    result = emission.room(frame, node.result)
+    rows = max(_rows(image), 1)
+    for part in _bands(image.sight, rows):
+        band = image.band(part, Taps((1, 1)))
+        for block in range(frame.blocks):
+            channels = min(frame.block, frame.rows - block * frame.block)
+            first = part.row * part.columns + part.image * image.sight.windows
+            span = Span(block, 1, channels, first, part.count)
+            if result.is_on_chip:
+                dst = result.storage.tile[:channels, block, first : first + part.count]
+                _reduced(operation.op, image.sight, band, part, block, dst)
+            else:
+                made = new((channels, 1, part.count), dtype_of(node.result.dtype))
+                _reduced(operation.op, image.sight, band, part, block, made[:, 0])
+                write(result, frame, span, made)
+    emission.placed[node.result.number] = [result]
+
+
+def _unconverted(emission: Emission, value: Value) -> Value:
+    """What a value was before it became wider: engines compute in float32 anyway."""
+    maker = emission.maker.get(value.number)
+    is_widened = maker is not None and isinstance(maker.operation, Convert)
+    if maker is None or not is_widened or not maker.values[0].type.is_floating:
+        return value
+    return maker.values[0] if value.dtype == "float32" else value
+
+
+def sight_of(node: Node) -> Sight:
+    """How the windows move; a line is an image of one row."""
+    operation: Any = node.operation
+    shape = node.values[0].shape
+
+    def pair(numbers: tuple[int, ...], other: int) -> tuple[int, int]:
+        first, second = (other, *numbers[_OUTER:])[-2:]
+        return first, second
+
+    return Sight(
+        images=shape[0],
+        channels=shape[1],
+        size=pair(shape, 1),
+        places=pair(node.result.shape, 1),
+        kernel=pair(operation.lengths, 1),
+        strides=pair(operation.strides, 1),
+        low=pair(operation.low, 0),
+        gaps=(0, 0),
+        dilations=pair(operation.dilations or (1,) * len(shape), 1),
+    )
+
+
+def _rows(image: Image) -> int:
+    """Rows of windows whose elements are in SBUF at once."""
+    sight = image.sight
+    over = sight.reach(0, 1) - sight.strides[0]
+    return min((_BAND_BYTES // image.row_bytes - over) // sight.strides[0], sight.places[0])
+
+
+def _bands(sight: Sight, rows: int) -> list[Part]:
+    """Rows of windows, image by image."""
+    return [
+        Part(number, first, 0, 1, min(rows, sight.places[0] - first), sight.places[1])
+        for number in range(sight.images)
+        for first in range(0, sight.places[0], rows)
+    ]
+
+
+def _reduced(op: str, sight: Sight, band: Band, part: Part, block: int, dst: Tensor) -> None:
+    """The reduction of every window of a part, into [channels, windows]."""
+    channels, function = dst.shape[0], getattr(nl, op)
+    whole = band.tile[:channels, block, : band.rows * band.width]
+    whole = whole.reshape((channels, band.rows, band.width))
+    (high, wide), (down, across), (far, apart) = sight.kernel, sight.strides, sight.dilations
+
+    def columns(tap: int) -> Tensor:
+        start = tap * apart
+        return whole[:, :, start : start + (part.columns - 1) * across + 1 : across]
+
+    lines = columns(0)
+    if wide > 1:
+        lines = _combined(function, [columns(tap) for tap in range(wide)], None)
+
+    def rows(tap: int) -> Tensor:
+        start = tap * far
+        return lines[:, start : start + (part.rows - 1) * down + 1 : down]
+
+    target = dst.reshape((channels, part.rows, part.columns))
+    if high > 1:
+        _combined(function, [rows(tap) for tap in range(high)], target)
+    else:
+        nisa.tensor_copy(dst=target, src=rows(0))
+
+
+def _combined(function: Any, views: list[Tensor], dst: Tensor | None) -> Tensor:
+    """One element of those at the same place of several views; float32 until the last."""
+    found: Tensor = views[0]
+    for number, view in enumerate(views[1:], start=2):
+        is_last = number == len(views)
+        made: Tensor = dst if is_last and dst is not None else new(found.shape)
+        nisa.tensor_tensor(dst=made, data1=found, data2=view, op=function)
+        found = made
+    return found

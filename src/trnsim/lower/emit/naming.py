@@ -1,0 +1,54 @@
+"""Which operations instructions compute, in words, and the node that stands for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from trnsim.graph import Kind, Node, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trnsim.lower.emit.places.placed import Placed
+
+
+class Named(NamedTuple):
+    """From which instruction on a program computes what.
+
+    Attributes:
+        first: the instruction's number.
+        name: the operations, in words; "" for none.
+        node: of a chain of operations, the first product, else the last operation.
+    """
+
+    first: int
+    name: str
+    node: Node | None = None
+
+
+def chain_name(maker: Mapping[int, Node], value: Value, leaves: Mapping[int, Placed]) -> str:
+    """The operations that compute a value of leaves, in words: products, then what follows."""
+    found: list[str] = [one.storage.name for one in leaves.values() if one.is_pending]
+    waiting, seen = [value], set[int]()
+    while waiting:
+        one = waiting.pop()
+        node = maker.get(one.number)
+        if node is None or one.number in leaves or one.number in seen:
+            continue
+        seen.add(one.number)
+        if node.kind in (Kind.ELEMENTWISE, Kind.REDUCTION):
+            found.append(node.name)
+        waiting += node.values
+    return "+".join(dict.fromkeys(sorted(found, key=_is_convert))) or "copy"
+
+
+def chain_node(
+    maker: Mapping[int, Node], value: Value, leaves: Mapping[int, Placed]
+) -> Node | None:
+    """The operation that stands for those that compute a value: the first product, or the last."""
+    products = [number for number, one in leaves.items() if one.is_pending]
+    return maker.get(min(products, default=value.number))
+
+
+def _is_convert(name: str) -> bool:
+    return name == "convert"

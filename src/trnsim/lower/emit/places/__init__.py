@@ -1,0 +1,1 @@
+"""Where tensors lie: storages and steps, frames, spans, and how matrices turn."""

@@ -1,0 +1,123 @@
+"""The layout in which a value is computed: what decides which dimensions run along partitions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from trnsim.graph import Graph, Kind, Node, Value
+from trnsim.graph.ops.contraction import Convolution
+from trnsim.graph.ops.layout import BroadcastInDim
+from trnsim.graph.ops.reductions import ReduceWindow
+from trnsim.lower.emit.places.placed import Placed
+from trnsim.lower.emit.places.walk import Frame, frame_in_hbm, frame_of, natural
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+_FEW_ROWS: Final = 32
+"""Partitions below which a repeated operand does not decide the layout."""
+_MANY_FEATURES: Final = 256
+"""Elements of the last dimension from which on few rows are turned, to fill the partitions."""
+
+
+def framed(emission: Emission, value: Value, leaves: Iterable[Placed], numbers: set[int]) -> Frame:
+    """The frame of the leaf that decides: a product, what is on the chip, else what is best read.
+
+    Args:
+        emission: the program.
+        value: what is computed.
+        leaves: where the operands lie, in the shape that is computed.
+        numbers: the operands' values.
+    """
+    shape, leaves = value.shape, list(leaves)
+    whole = [one for one in leaves if covers(one)]
+    first = [one for one in whole if one.is_pending] + [one for one in whole if one.is_on_chip]
+    if not whole:
+        several = [one for one in leaves if any(map(any, one.steps))]
+        first = [one for one in several if one.is_on_chip and one.storage.rows >= _FEW_ROWS]
+    if first:
+        return frame_of(first[0], shape)
+    found = _of_channels(emission, value, leaves)
+    if found is None and shape and numbers & emission.features:
+        found = _features(value)
+    return found or _in_hbm(value, whole)
+
+
+def _of_channels(emission: Emission, value: Value, leaves: list[Placed]) -> Frame | None:
+    """The frame of images and of numbers to a channel: channels along the partitions."""
+    shape = value.shape
+    if any(is_by_channels(node, value) for node in emission.readers(value)):
+        return Frame(shape, (1,), (0, *range(2, len(shape))))
+    if value.number in emission.vectors_of_channels:
+        return Frame(shape, tuple(range(len(shape))), ())
+    channels = [dim for dim in map(_channels_of, leaves) if dim is not None]
+    if channels and len(shape) > 2:  # noqa: PLR2004  a matrix
+        dim = channels[0]
+        return Frame(shape, (dim,), tuple(one for one in range(len(shape)) if one != dim))
+    return None
+
+
+def _features(value: Value) -> Frame:
+    """The last dimension along the partitions."""
+    last = len(value.shape) - 1
+    return Frame(value.shape, (last,), tuple(range(last)))
+
+
+def _in_hbm(value: Value, whole: list[Placed]) -> Frame:
+    """The frame of what lies in HBM: as it was computed, in order, or turned where rows are few."""
+    shape = value.shape
+    # What lies across in HBM was computed so: it stays so.
+    frames = [frame_in_hbm(one, shape) for one in whole]
+    across = [one for one in frames if len(shape) - 1 in one.p_dims]
+    found = (across or frames or [natural(shape)])[0]
+    if found.rows < _FEW_ROWS and value.type.is_floating and shape:
+        is_wide = shape[-1] >= _MANY_FEATURES and found.f_dims[-1:] == (len(shape) - 1,)
+        return _features(value) if is_wide else found
+    return found
+
+
+def is_by_channels(node: Node, value: Value) -> bool:
+    """Whether an operation reads a value as images, with channels along the partitions."""
+    return isinstance(node.operation, Convolution | ReduceWindow) and node.values[0] is value
+
+
+def _channels_of(placed: Placed) -> int | None:
+    """The dimension, before the last one, along which alone a leaf's numbers differ."""
+    moves = [dim for dim, step in enumerate(placed.steps) if any(step)]
+    long = [dim for dim, length in enumerate(placed.shape) if length > 1]
+    is_one = len(moves) == 1 and len(long) > 1 and moves[0] < long[-1]
+    return moves[0] if is_one else None
+
+
+def vectors_of_channels(graph: Graph) -> frozenset[int]:
+    """The vectors that are repeated over what lies along columns: numbers to a channel."""
+    readers: defaultdict[int, list[Node]] = defaultdict(list)
+    for node in graph.nodes:
+        for value in node.values:
+            readers[value.number].append(node)
+    found: set[int] = set()
+    results = [value for node in graph.nodes for value in node.results]
+    for value in reversed([*graph.inputs, *results]):
+        is_vector = prod(value.shape) == max(value.shape, default=0)
+        if is_vector and _is_of_channels(readers[value.number], found):
+            found.add(value.number)
+    return frozenset(found)
+
+
+def _is_of_channels(readers: list[Node], found: set[int]) -> bool:
+    """Whether the first reader that repeats a vector, or one computed from it, says so."""
+    for node in readers:
+        if isinstance(node.operation, BroadcastInDim):
+            last = len(node.result.shape) - 1
+            return bool(node.operation.dims) and node.operation.dims[-1] != last
+        if node.kind is Kind.ELEMENTWISE and node.result.number in found:
+            return True
+    return False
+
+
+def covers(placed: Placed) -> bool:
+    """Whether every dimension of a leaf moves."""
+    return all(any(step) for step, n in zip(placed.steps, placed.shape, strict=True) if n > 1)

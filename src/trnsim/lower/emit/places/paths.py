@@ -1,0 +1,68 @@
+"""Views between a value and the shape in which it is computed."""
+
+from __future__ import annotations
+
+from trnsim.graph import Node
+from trnsim.graph.ops.layout import BroadcastInDim, Reshape, Slice, Transpose
+from trnsim.graph.ops.leaves import Constant, Iota
+from trnsim.graph.ops.rounding import Convert
+from trnsim.lower.emit.places.placed import Placed
+
+Path = tuple[Node, ...]
+"""Reshapes and transposes from a value to the shape that is computed, the first one first."""
+
+
+def is_passed(node: Node) -> bool:
+    """Whether operations below a view are computed in the shape above it."""
+    return isinstance(node.operation, Reshape | Transpose)
+
+
+def along(path: Path, placed: Placed) -> Placed | None:
+    """A place in the shape that views lead to, if steps can say it."""
+    found: Placed | None = placed
+    for node in path:
+        if found is not None and isinstance(node.operation, Transpose):
+            found = found.transposed(node.operation.permutation)
+        elif found is not None:
+            found = found.reshaped(node.result.shape)
+    return found
+
+
+def back(node: Node, placed: Placed) -> Placed | None:
+    """A place of a view's result as a place of its operand."""
+    if isinstance(node.operation, Transpose):
+        order = node.operation.permutation
+        return placed.transposed([order.index(dim) for dim in range(len(order))])
+    return placed.reshaped(node.values[0].shape)
+
+
+def view(node: Node, source: Placed) -> Placed | None:
+    """A view of what lies somewhere; None where steps cannot say it."""
+    operation = node.operation
+    if isinstance(operation, Reshape):
+        return source.reshaped(operation.shape)
+    if isinstance(operation, Transpose):
+        return source.transposed(operation.permutation)
+    if isinstance(operation, BroadcastInDim):
+        return source.repeated(operation.shape, operation.dims)
+    if isinstance(operation, Slice):
+        return source.sliced(operation.shape, operation.starts, operation.strides)
+    return None
+
+
+def is_view(node: Node) -> bool:
+    """Whether its result is its operand's elements by other steps."""
+    return isinstance(node.operation, Reshape | Transpose | BroadcastInDim | Slice)
+
+
+def widens(node: Node) -> bool:
+    """Whether it is its operand in a wider format of floating point, which every reader can do."""
+    if not isinstance(node.operation, Convert):
+        return False
+    given, made = node.values[0].type, node.result.type
+    return given.is_floating and made.is_floating and made.nbytes > given.nbytes
+
+
+def is_free(node: Node) -> bool:
+    """Whether nothing is issued for it until somebody reads it."""
+    return is_view(node) or isinstance(node.operation, Constant | Iota)

@@ -1,0 +1,261 @@
+"""Matrices that turn: what ran along the partitions runs along the free dimension.
+
+Blocks of 128 by 128 are transposed by the Tensor Engine, as many at once as a bank of PSUM holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.graph import Value
+from trnsim.graph.types import dense
+from trnsim.lower.emit.computing.compute import copied, widened
+from trnsim.lower.emit.places.placed import Matrix, Placed, in_hbm
+from trnsim.lower.emit.places.walk import (
+    MANY,
+    Frame,
+    Span,
+    axes,
+    filled,
+    frame_in_hbm,
+    frame_of,
+    is_aligned,
+    is_movable,
+    slice_of,
+    spans,
+    transfers,
+    write,
+)
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+_BANK_BYTES: Final = 2048
+"""Bytes of a partition of a PSUM bank (trainium_inferentia2_arch.rst)."""
+_LINE_BYTES: Final = 32 * 1024
+"""Bytes of a partition of what is turned on its way to HBM."""
+_WRITTEN: Final = 4096
+"""Elements of a partition that are written to HBM at once."""
+
+
+def turned(
+    emission: Emission, value: Value, frame: Frame, start: int = 0, columns: int = 0
+) -> Placed:
+    """A value in SBUF in a frame; or some of the frame's columns, as a matrix of their own."""
+    places = emission.settled(value)
+    source = next((one for one in places if is_aligned(one, frame.flipped())), places[0])
+    if not is_movable(source, frame) and not is_movable(source, frame.flipped()):
+        source = in_hbm(emission.dense(value), value.shape)
+    return framed(source, frame, start, columns, dtype_of(value.dtype))
+
+
+def framed(
+    source: Placed, frame: Frame, start: int = 0, columns: int = 0, wanted: Any = None
+) -> Placed:
+    """What lies elsewhere, in SBUF in a frame; or some of the frame's columns."""
+    whole = Span(0, frame.blocks, min(frame.block, frame.rows), start, columns or frame.columns)
+    tile = stretch(source, frame, whole, wanted)
+    matrix = Matrix(tile, frame.rows, frame.block, frame.is_replicated)
+    return Placed(matrix, frame.shape, frame.steps(), (0, 0))
+
+
+def stretch(source: Placed, frame: Frame, part: Span, wanted: Any = None) -> Tensor:
+    """Some blocks and columns of what lies elsewhere, in SBUF: [partitions, blocks, columns].
+
+    The last block of the frame may fill fewer partitions.
+    """
+    dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
+    tile = new((part.partitions, part.blocks, part.columns), wanted or dtype)
+    if frame.columns == 1 and part.blocks == frame.blocks and _is_line(source, frame):
+        _stand(source, frame, tile)
+    elif is_straight(source, frame) and not is_aligned(source, frame.flipped()):
+        for number in range(part.blocks):
+            rows = min(frame.block, frame.rows - (part.block + number) * frame.block)
+            span = Span(part.block + number, 1, rows, part.start, part.columns)
+            here = tile[:rows, number : number + 1]
+            found = filled(source, frame, span, dtype)
+            nisa.tensor_copy(dst=here, src=widened(found, tuple(here.shape)))
+    else:
+        _turn(source, frame, tile, part)
+    return tile
+
+
+def repeated(row: Placed, frame: Frame, partitions: int) -> Tensor:
+    """A row in HBM on so many partitions, [partitions, 1, columns], by one transfer."""
+    wide = Placed(row.storage, (partitions, *row.shape), ((0,), *row.steps), row.offset)
+    dims = tuple(dim + 1 for dim in frame.f_dims)
+    whole = Frame(wide.shape, (0,), dims, partitions)
+    return filled(wide, whole, Span(0, 1, partitions, 0, frame.columns), row.storage.dtype)
+
+
+def _is_line(source: Placed, frame: Frame) -> bool:
+    """Whether a single column lies in order in HBM."""
+    found = axes(source, frame.p_dims)
+    is_whole = frame.block == P and P < frame.rows <= P * P
+    return not source.is_on_chip and is_whole and len(found) == 1 and found[0][1] == (1,)
+
+
+def _stand(source: Placed, frame: Frame, tile: Tensor) -> None:
+    """A line of HBM along the partitions: loaded block by block as rows, which are turned."""
+    blocks, rest = divmod(frame.rows, P)
+    rows = new((blocks, P), tile.dtype)
+    view = tiles.strided(source.storage, [(P, blocks), (1, P)], source.offset[0])
+    nisa.dma_copy(dst=rows, src=view)
+    flipped = new((P, blocks), tile.dtype, nl.psum)
+    nisa.nc_transpose(dst=flipped, data=rows)
+    nisa.tensor_copy(dst=tile[:, :blocks, 0], src=flipped)
+    if rest:
+        last = tiles.strided(source.storage, [(1, rest), (1, 1)], source.offset[0] + blocks * P)
+        nisa.dma_copy(dst=tile[:rest, blocks], src=last)
+
+
+def is_straight(source: Placed, frame: Frame) -> bool:
+    """Whether transfers find runs along the frame's columns."""
+    if source.is_on_chip:
+        return is_movable(source, frame)
+    if frame.columns == 1 and _is_line(source, frame):
+        return False
+    inner = frame.f_dims[-1:]
+    return not inner or source.steps[inner[0]] in ((1,), (0,)) or frame.columns == 1
+
+
+def _turn(source: Placed, frame: Frame, tile: Tensor, part: Span) -> None:
+    """Fill a tile with blocks that are transposed."""
+    across = frame.flipped()
+    begin = part.block * frame.block
+    length = min(frame.rows - begin, part.blocks * frame.block)
+    whole, rest = divmod(length, frame.block)
+    for at, width in tiles.pieces(part.columns, P):
+        if frame.is_replicated:  # a column turns into the same row on every partition
+            lines = _lines(source, across, Span(0, 1, width, 0, 1), part.start + at)
+            lines = widened(lines, (width, 1, frame.rows))
+        else:
+            lines = _lines(source, across, Span(0, 1, width, begin, length), part.start + at)
+        together = max(1, _BANK_BYTES // lines.dtype.itemsize // width)
+        groups = [(b, min(together, whole - b), frame.block) for b in range(0, whole, together)]
+        groups += [(whole, 1, rest)] if rest else []
+        for first, blocks, rows in groups:
+            flipped = new((rows, blocks, width), lines.dtype, nl.psum)
+            for number in range(blocks):
+                column = (first + number) * frame.block
+                nisa.nc_transpose(dst=flipped[:, number], data=lines[:, 0, column : column + rows])
+            target = tile[:rows, first : first + blocks, at : at + width]
+            nisa.tensor_copy(dst=target, src=flipped)
+
+
+def _lines(source: Placed, across: Frame, part: Span, row: int) -> Tensor:
+    """Some columns of a source's rows from `row` on, [rows, 1, columns], as they lie."""
+    if row % P == 0 and is_aligned(source, across):
+        found = slice_of(source, across, replace(part, block=row // P))
+        if found is not None and found.shape[2] == part.columns:
+            return found
+    dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
+    lines = filled(source, across, part, dtype, row)
+    if lines.shape[2] == part.columns:
+        return lines
+    return copied(lines, dtype, new((part.partitions, 1, part.columns), dtype))
+
+
+def is_scattered(placed: Placed, value: Value) -> bool:
+    """Whether a value lies in so many pieces that a kernel writes it sooner."""
+    frame = (frame_of if placed.is_on_chip else frame_in_hbm)(placed, value.shape)
+    target = Placed(None, value.shape, tuple((step,) for step in dense(value.shape)), (0,))
+    return max(transfers(placed, frame), transfers(target, frame)) > MANY
+
+
+def written(placed: Placed, value: Value) -> Tensor:
+    """A tensor in HBM with a value's elements in row-major order."""
+    out = tiles.output(value.shape, value.dtype)
+    write_all(placed, value, in_hbm(out, value.shape))
+    return out
+
+
+def write_all(placed: Placed, value: Value, target: Placed) -> None:
+    """Store a value at a place in HBM: as it lies, or turned where its runs there lie across."""
+    frame = (frame_of if placed.is_on_chip else frame_in_hbm)(placed, value.shape)
+    long = [dim for dim, n in enumerate(value.shape) if n > 1]
+    inner = min(reversed(long), key=lambda dim: target.steps[dim], default=-1)
+    if inner in frame.p_dims and frame.columns > 1:
+        frame = Frame(value.shape, frame.f_dims, tuple(sorted(frame.p_dims)))
+        _turned_out(placed, frame, target)
+        return
+    if frame.columns == 1 and placed.is_on_chip and _lies_down(placed, frame, target):
+        return
+    for span in spans(frame, 0, frame.columns, 1, _WRITTEN):
+        tile = slice_of(placed, frame, span) if is_aligned(placed, frame) else None
+        if tile is None:
+            tile = filled(placed, frame, span, dtype_of(value.dtype))
+        if tile.shape[2] != span.columns:
+            tile = copied(tile, tile.dtype, new((span.partitions, 1, span.columns), tile.dtype))
+        write(target, frame, span, tile)
+
+
+def _lies_down(placed: Placed, frame: Frame, target: Placed) -> bool:
+    """Write a single column of whole blocks as a line: turned, block by block a row of it."""
+    blocks, rest = divmod(frame.rows, P)
+    if frame.block != P or not 1 < blocks <= P or not is_aligned(placed, frame):
+        return False
+    if axes(target, frame.p_dims) != [(frame.rows, (1,))]:
+        return False
+    tile = slice_of(placed, frame, Span(0, blocks, P, 0, 1))
+    flipped = new((blocks, P), placed.storage.tile.dtype, nl.psum)
+    if tile is None:
+        return False
+    nisa.nc_transpose(dst=flipped, data=tile[:, :, 0])
+    rows = copied(flipped, flipped.dtype, new((blocks, P), flipped.dtype))
+    start = target.offset[0]
+    nisa.dma_copy(dst=tiles.strided(target.storage, [(P, blocks), (1, P)], start), src=rows)
+    if rest:
+        last = slice_of(placed, frame, Span(blocks, 1, rest, 0, 1))
+        if last is not None:
+            view = tiles.strided(target.storage, [(1, rest), (1, 1)], start + blocks * P)
+            nisa.dma_copy(dst=view, src=last[:, 0])
+    return True
+
+
+def _turned_out(placed: Placed, frame: Frame, target: Placed) -> None:
+    """Write what lies across, 128 rows of the frame at a time."""
+    dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
+    across = frame.flipped()
+    most = max(_LINE_BYTES // dtype.itemsize // across.block, 1)
+    for start in range(0, frame.rows, P):
+        rows = min(P, frame.rows - start)
+        for first, blocks in tiles.pieces(across.blocks, most):
+            at = first * across.block
+            width = min(blocks * across.block, across.rows - at)
+            tile = new((rows, 1, width), dtype)
+            _turn_rows(placed, across, tile, start, first)
+            write(target, frame, Span(start // P, 1, rows, at, width), tile)
+
+
+def _turn_rows(source: Placed, across: Frame, tile: Tensor, start: int, block: int) -> None:
+    """Columns of a matrix from `start` on as rows, of the blocks from `block` on."""
+    rows, _, whole = tile.shape
+    together = max(1, _BANK_BYTES // tile.dtype.itemsize // across.block)
+    for at in range(0, whole, together * across.block):
+        width = min(together * across.block, whole - at)
+        flipped = new((rows, width), tile.dtype, nl.psum)
+        for begin, partitions in tiles.pieces(width, across.block):
+            number = block + (at + begin) // across.block
+            data = _columns(source, across, number, partitions, start, rows)
+            nisa.nc_transpose(dst=flipped[:, begin : begin + partitions], data=data)
+        nisa.tensor_copy(dst=tile[:, 0, at : at + width], src=flipped)
+
+
+def _columns(
+    source: Placed, across: Frame, block: int, partitions: int, start: int, columns: int
+) -> Tensor:
+    """Columns of a block of a matrix, brought to SBUF if they are elsewhere."""
+    span = Span(block, 1, partitions, start, columns)
+    found = slice_of(source, across, span) if is_aligned(source, across) else None
+    if found is None or found.shape[2] != columns:
+        dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
+        found = filled(source, across, span, dtype)
+        if found.shape[2] != columns:
+            found = copied(found, dtype, new((partitions, 1, columns), dtype))
+    return found[:, 0]

@@ -1,0 +1,351 @@
+"""Walking a matrix in spans: which elements of an operand belong to a span, and their tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, Final
+
+from trnsim.errors import InternalError
+from trnsim.graph.types import Shape
+from trnsim.lower.emit.places.placed import Matrix, Placed, Step, merged
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import P, Tensor, new
+from trnsim.nki import isa as nisa
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """How a tensor's dimensions form a matrix: which run along partitions, and in which order.
+
+    Attributes:
+        shape: the tensor's.
+        p_dims: dimensions along the partitions, the outermost first.
+        f_dims: dimensions along the free dimension, the outermost first.
+        block: partitions of a block.
+        is_replicated: whether every partition holds the same; then no dimension runs along them.
+    """
+
+    shape: Shape
+    p_dims: tuple[int, ...]
+    f_dims: tuple[int, ...]
+    block: int = P
+    is_replicated: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Elements along the partitions."""
+        return P if self.is_replicated else prod(self.shape[dim] for dim in self.p_dims)
+
+    @property
+    def columns(self) -> int:
+        """Elements along the free dimension."""
+        return prod(self.shape[dim] for dim in self.f_dims)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of partitions."""
+        return -(-self.rows // self.block)
+
+    def steps(self) -> tuple[Step, ...]:
+        """(partitions, columns) that one step along each dimension moves."""
+        found: list[Step] = [(0, 0)] * len(self.shape)
+        for axis, dims in enumerate((self.p_dims, self.f_dims)):
+            step = 1
+            for dim in reversed(dims):
+                found[dim] = (step, 0) if axis == 0 else (0, step)
+                step *= self.shape[dim]
+        return tuple(found)
+
+    def matrix(self, dtype: Any) -> Placed:
+        """A tensor of this shape in a new matrix in SBUF."""
+        tile = new((min(self.block, self.rows), self.blocks, self.columns), dtype)
+        matrix = Matrix(tile, self.rows, self.block, self.is_replicated)
+        return Placed(matrix, self.shape, self.steps(), (0, 0))
+
+    def matrix_of(self, array: Any) -> Any:
+        """An array of this shape as a matrix, [rows, columns]."""
+        return (
+            array.reshape(self.shape).transpose((*self.p_dims, *self.f_dims)).reshape(self.rows, -1)
+        )
+
+    def flipped(self) -> Frame:
+        """The frame with what ran along the free dimension along the partitions."""
+        return Frame(self.shape, self.f_dims, self.p_dims)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a matrix: neighbouring blocks of as many partitions, and a range of columns."""
+
+    block: int
+    blocks: int
+    partitions: int
+    start: int
+    columns: int
+
+
+def frame_of(placed: Placed, shape: Shape) -> Frame:
+    """The frame in which a tensor lies on chip; what it repeats runs along the free dimension."""
+    matrix = placed.storage
+    p_dims = [dim for dim, step in enumerate(placed.steps) if step[0] and shape[dim] > 1]
+    p_dims.sort(key=lambda dim: -placed.steps[dim][0])
+    f_dims = [dim for dim in range(len(shape)) if dim not in p_dims]
+    # What is repeated stays where it stands among its neighbours.
+    moves = [dim for dim in f_dims if placed.steps[dim][1]]
+    places = iter(sorted(moves, key=lambda dim: -placed.steps[dim][1]))
+    f_dims = [next(places) if dim in moves else dim for dim in f_dims]
+    return Frame(shape, tuple(p_dims), tuple(f_dims), matrix.block, matrix.is_replicated)
+
+
+def is_all(pending: Placed) -> bool:
+    """Whether it is all of what is pending, row by row and column by column as that lies."""
+    own, frame = pending.storage.frame, frame_of(pending, pending.shape)
+    columns = axes(pending, frame.f_dims)
+    return (
+        not any(pending.offset)
+        and (frame.rows, frame.columns) == (own.rows, own.columns)
+        and all(step[0] == 1 for _, step in axes(pending, frame.p_dims)[-1:])
+        and len(axes(pending, frame.p_dims)) <= 1
+        and (not columns or (len(columns) == 1 and columns[0][1][1] == 1))
+    )
+
+
+def frame_in_hbm(placed: Placed, shape: Shape) -> Frame:
+    """The frame in which a tensor lies in HBM: a matrix's, or the last dimension as columns."""
+    storage = placed.storage
+    if len(storage.shape) != 2:  # noqa: PLR2004  a matrix
+        return natural(shape)
+    columns = storage.shape[1]
+    order = sorted(range(len(shape)), key=lambda dim: -placed.steps[dim][0])
+    p_dims = [dim for dim in order if placed.steps[dim][0] >= columns and shape[dim] > 1]
+    f_dims = [dim for dim in order if dim not in p_dims]
+    return Frame(shape, tuple(p_dims), tuple(f_dims))
+
+
+def natural(shape: Shape, columns: int = 1) -> Frame:
+    """The frame of what lies in order in HBM: the last dimensions along the free dimension."""
+    rank = len(shape)
+    first = max(rank - columns, 0)
+    return Frame(shape, tuple(range(first)), tuple(range(first, rank)))
+
+
+def spans(frame: Frame, start: int, columns: int, longest: int, most: int) -> Iterator[Span]:
+    """Spans of columns from `start` on: at most `most` of them, `longest` elements a partition."""
+    whole, rest = divmod(frame.rows, frame.block)
+    groups = [(0, whole, frame.block)] if whole else []
+    groups += [(whole, 1, rest)] if rest else []
+    width = min(columns, most)
+    for first, count, partitions in groups:
+        together = max(1, longest // width) if width == frame.columns else 1
+        for block, blocks in tiles.pieces(count, together):
+            for at, length in tiles.pieces(columns, width):
+                yield Span(first + block, blocks, partitions, start + at, length)
+
+
+def strips(found: Iterable[Span], most: int) -> Iterator[list[Span]]:
+    """Neighbours of one block, together up to so many columns."""
+    strip: list[Span] = []
+    for span in found:
+        last = strip[-1] if strip else span
+        is_next = span.block == last.block and span.start == last.start + last.columns
+        if strip and not (is_next and span.start + span.columns - strip[0].start <= most):
+            yield strip
+            strip = []
+        strip.append(span)
+    if strip:
+        yield strip
+
+
+def whole(strip: list[Span]) -> Span:
+    """Neighbours as one span."""
+    return replace(strip[0], columns=sum(span.columns for span in strip))
+
+
+def axes(placed: Placed, dims: Sequence[int]) -> list[tuple[int, Step]]:
+    """Lengths and steps of dimensions, neighbours merged."""
+    return merged(tuple(placed.shape[dim] for dim in dims), [placed.steps[dim] for dim in dims])
+
+
+def runs(
+    lengths: list[tuple[int, Step]], start: int, count: int, width: int
+) -> Iterator[tuple[int, int, Step, Step]]:
+    """Pieces of a range that one step describes: place in it, length, where it begins, its step."""
+    if not lengths:
+        still = (0,) * width
+        yield 0, count, still, still
+        return
+    inner, step = lengths[-1]
+    at = start
+    while at < start + count:
+        length = min(inner - at % inner, start + count - at)
+        begin, rest = tuple(one * (at % inner) for one in step), at // inner
+        for outer, move in reversed(lengths[:-1]):
+            begin = tuple(b + m * (rest % outer) for b, m in zip(begin, move, strict=True))
+            rest //= outer
+        yield at - start, length, begin, step
+        at += length
+
+
+MANY: Final = 1024
+"""Transfers beyond which a kernel that puts a tensor in order is the shorter way."""
+
+
+def transfers(placed: Placed, frame: Frame) -> int:
+    """How many evenly spaced pieces a frame's elements are, as they lie."""
+    found = frame.blocks
+    for dims in (frame.p_dims, frame.f_dims):
+        found *= prod(length for length, _ in axes(placed, dims)[:-1])
+    return found
+
+
+def is_aligned(placed: Placed, frame: Frame) -> bool:
+    """Whether each element of the frame lies in SBUF on the frame's own partition of a block."""
+    if not placed.is_on_chip:
+        return False
+    matrix = placed.storage
+    if any(placed.steps[dim][0] for dim in frame.f_dims):
+        return False
+    if any(placed.steps[dim][1] for dim in frame.p_dims):
+        return False
+    if matrix.is_replicated:
+        return True
+    found = axes(placed, frame.p_dims)
+    if frame.is_replicated or matrix.block != frame.block or placed.offset[0] % frame.block:
+        return False
+    return (not found and frame.rows == 1) or (len(found) == 1 and found[0][1][0] == 1)
+
+
+def is_movable(placed: Placed, frame: Frame) -> bool:
+    """Whether transfers find the frame's columns along the columns of SBUF, or in HBM."""
+    return not placed.is_on_chip or not any(
+        placed.steps[dim][0] for dim in frame.f_dims if placed.shape[dim] > 1
+    )
+
+
+def is_scattered(placed: Placed, frame: Frame) -> bool:
+    """Whether it lies in SBUF neither in the frame nor across it, so that no block turns."""
+    return not is_movable(placed, frame) and not is_aligned(placed, frame.flipped())
+
+
+def slice_of(placed: Placed, frame: Frame, span: Span) -> Tensor | None:
+    """A span of an aligned tensor, [partitions, blocks or 1, columns or 1].
+
+    None where its columns do not lie evenly.
+    """
+    matrix = placed.storage
+    blocks = slice(0, 1)
+    if not matrix.is_replicated:
+        first = placed.offset[0] // matrix.block + span.block
+        blocks = slice(first, first + span.blocks)
+    found = list(runs(axes(placed, frame.f_dims), span.start, span.columns, 2))
+    if len(found) > 1:
+        return None
+    _, length, begin, step = found[0]
+    length = length if step[1] else 1
+    at = placed.offset[1] + begin[1]
+    end = at + (length - 1) * step[1] + 1
+    return matrix.tile[: span.partitions, blocks, at : end : step[1] or 1]
+
+
+def filled(placed: Placed, frame: Frame, span: Span, dtype: Any, at_row: int = -1) -> Tensor:
+    """A new tile with the span's elements, moved by transfers: from HBM, or across partitions.
+
+    A span of one block may begin at any row.
+    """
+    p_axes, f_axes = axes(placed, frame.p_dims), axes(placed, frame.f_dims)
+    if not any(any(step) for _, step in f_axes):
+        f_axes = []
+    columns = span.columns if f_axes else 1
+    tile = new((span.partitions, span.blocks, columns), dtype)
+    width = len(placed.offset)
+    for number in range(span.blocks):
+        first = (span.block + number) * frame.block if at_row < 0 else at_row
+        for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, width):
+            for at, length, f_begin, f_step in runs(f_axes, span.start, columns, width):
+                begin = tuple(map(sum, zip(placed.offset, p_begin, f_begin, strict=True)))
+                part = tile[row : row + rows, number, at : at + length]
+                for source, piece in _sources(placed, begin, (p_step, f_step), (rows, length)):
+                    nisa.dma_copy(dst=part[piece], src=source)
+    return tile
+
+
+def repeated(tile: Tensor, partitions: int) -> Tensor:
+    """A tile's rows again and again, in so many partitions: what is there is doubled."""
+    rows, blocks, columns = tile.shape
+    if rows == partitions:
+        return tile
+    whole = new((partitions, blocks, columns), tile.dtype)
+    nisa.dma_copy(dst=whole[:rows], src=tile)
+    while rows < partitions:
+        more = min(rows, partitions - rows)
+        nisa.dma_copy(dst=whole[rows : rows + more], src=whole[:more])
+        rows += more
+    return whole
+
+
+def _sources(
+    placed: Placed, begin: Step, steps: tuple[Step, Step], size: tuple[int, int]
+) -> Iterator[tuple[Tensor, slice]]:
+    """Views of what lies evenly, and the rows of the tile that each fills."""
+    (p_step, f_step), (rows, length) = steps, size
+    if not placed.is_on_chip:
+        pattern = [(p_step[0], rows), (f_step[0] if length > 1 else 1, length)]
+        yield tiles.strided(placed.storage, pattern, begin[0]), slice(0, rows)
+        return
+    if f_step[0] and length > 1:
+        raise InternalError("columns that lie along partitions are read as columns")
+    block, tile = placed.storage.block, placed.storage.tile
+    row = 0
+    while row < rows:
+        p, at = (one + row * step for one, step in zip(begin, p_step, strict=True))
+        many = min(rows - row, block - p % block) if p_step == (1, 0) else 1
+        end = at + (length - 1) * f_step[1] + 1
+        view = tile[p % block : p % block + many, p // block, at : end : f_step[1] or 1]
+        yield (view if f_step[1] else view.broadcast(1, length)), slice(row, row + many)
+        row += many
+
+
+def write(placed: Placed, frame: Frame, span: Span, tile: Tensor) -> None:
+    """Store a span's tile in HBM."""
+    p_axes, f_axes = axes(placed, frame.p_dims), axes(placed, frame.f_dims)
+    for number in range(span.blocks):
+        first = (span.block + number) * frame.block
+        for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, 1):
+            for many, space, (at, length, f_begin, f_step) in _evenly(
+                runs(f_axes, span.start, span.columns, 1)
+            ):
+                begin = placed.offset[0] + p_begin[0] + f_begin[0]
+                step = f_step[0] if length > 1 else 1
+                pattern = [(p_step[0], rows), (space, many), (step, length)]
+                view = tiles.strided(placed.storage, pattern, begin)
+                part = tile[row : row + rows, number, at : at + many * length]
+                nisa.dma_copy(dst=view, src=part.reshape((rows, many, length)))
+
+
+_Run = tuple[int, int, Step, Step]
+
+
+def _evenly(found: Iterator[_Run]) -> Iterator[tuple[int, int, _Run]]:
+    """Runs in HBM of one length that begin evenly spaced: how many, their distance, the first."""
+    group: list[_Run] = []
+    for one in found:
+        if group and not _continues(group, one):
+            yield _spaced(group)
+            group = []
+        group.append(one)
+    if group:
+        yield _spaced(group)
+
+
+def _continues(group: list[_Run], one: _Run) -> bool:
+    last = group[-1]
+    space = one[2][0] - last[2][0]
+    is_even = len(group) == 1 or space == _spaced(group)[1]
+    return is_even and (one[1], one[3]) == (last[1], last[3])
+
+
+def _spaced(group: list[_Run]) -> tuple[int, int, _Run]:
+    space = group[1][2][0] - group[0][2][0] if len(group) > 1 else 0
+    return len(group), space, group[0]

@@ -1,0 +1,69 @@
+"""Operations that wait for their readers, and when one that waits is computed after all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trnsim.graph import Node, Value
+from trnsim.graph.ops.contraction import DotGeneral
+from trnsim.lower.emit.places.paths import is_view
+from trnsim.lower.patterns.contractions import PANEL_BYTES, panel_bytes
+
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
+
+_PANELS_BYTES: Final = 2 * PANEL_BYTES
+"""Bytes of a partition for what passes for products that are computed together."""
+_DEEPEST: Final = 64
+"""Operations that wait for each other's readers; Python's stack is finite."""
+
+
+class Waiting:
+    """The operations of a program that wait for their readers."""
+
+    def __init__(self, emission: Emission) -> None:
+        self._emission = emission
+        self._depths: dict[int, int] = {}
+        self._panels: dict[int, dict[int, int]] = {}
+
+    def add(self, node: Node) -> None:
+        """Leave an operation to its readers, but for one at the end of many that wait."""
+        placed = self._emission.placed
+        waiting = [self._depths.get(v.number, 0) for v in node.values if v.number not in placed]
+        depth = 1 + max(waiting, default=0)
+        self._make_way(node)
+        if depth > _DEEPEST:
+            self._emission.settled(node.result)
+            depth = 0
+        self._depths[node.result.number] = depth
+
+    def _make_way(self, node: Node) -> None:
+        """Compute operands that wait for products until the panels of the others find room."""
+        panels = {value: self._panels_of(value) for value in node.values}
+        panels = {value: own for value, own in panels.items() if own}
+        for value in sorted(panels, key=lambda one: -len(panels[one])):
+            together = {number: size for own in panels.values() for number, size in own.items()}
+            if sum(together.values()) <= _PANELS_BYTES or len(panels) < 2:  # noqa: PLR2004  beside another
+                break
+            self._emission.settled(value)
+            del panels[value]
+        self._panels[node.result.number] = {
+            number: size for own in panels.values() for number, size in own.items()
+        }
+
+    def _panels_of(self, value: Value) -> dict[int, int]:
+        """Bytes of a partition of each tensor that passes through the array for a value to come."""
+        placed = self._emission.placed
+        node, places = self._emission.maker.get(value.number), placed.get(value.number)
+        if node is None or (places is not None and not places[0].is_pending):
+            return {}
+        if value.number not in self._panels:
+            found: dict[int, int] = {}
+            if isinstance(node.operation, DotGeneral):
+                passes = node.values[0]
+                if not any(one.is_on_chip for one in placed.get(passes.number, ())):
+                    found = {passes.number: panel_bytes(node)}
+            elif is_view(node):
+                found = self._panels_of(node.values[0])
+            self._panels[value.number] = found
+        return self._panels[value.number]

@@ -1,0 +1,209 @@
+"""A graph's program: the instructions of the whole graph, traced once, with values or without.
+
+Weights come in the layouts that the program asks for. A first run, without values, finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from trnsim import arch
+from trnsim.graph import Graph
+from trnsim.lower.emit.attending import attention, attention_gradient
+from trnsim.lower.emit.computing import product, reduction, rotation
+from trnsim.lower.emit.emission import Emission
+from trnsim.lower.emit.images import convolution, pooling
+from trnsim.lower.emit.naming import Named
+from trnsim.lower.emit.places.walk import Frame
+from trnsim.lower.emit.schedule import FIRST, RING, ROOM, Schedule
+from trnsim.lower.exchanges import Links
+from trnsim.lower.kernels.tiles import Tensor, dtype_of
+from trnsim.nki import language as nl
+from trnsim.nki.kernel import Kernel
+from trnsim.runner import begun
+from trnsim.runs import Run, collected, launch
+from trnsim.timing.occupancy import Integers
+
+Array = np.ndarray[Any, Any]
+_RULES: Final = (attention, attention_gradient, convolution, pooling, product, reduction, rotation)
+"""Importing them fills the table of emitters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A part of a weight in the layout that a program wants: [rows of a block, blocks, columns].
+
+    Attributes:
+        number: the graph's input.
+        frame: how its dimensions form a matrix.
+        start: the first column.
+        columns: how many.
+    """
+
+    number: int
+    frame: Frame
+    start: int
+    columns: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Its shape in HBM."""
+        return min(self.frame.block, self.frame.rows), self.frame.blocks, self.columns
+
+    def of(self, array: Array) -> Array:
+        """The part of the array; rows beyond the last one are zero."""
+        frame = self.frame
+        part = frame.matrix_of(array)[:, self.start : self.start + self.columns]
+        rows, blocks, _ = self.shape
+        whole = np.zeros((blocks * rows, self.columns), array.dtype)
+        whole[: len(part)] = part
+        return np.ascontiguousarray(whole.reshape(blocks, rows, -1).transpose(1, 0, 2))
+
+
+@dataclass
+class _Trace:
+    """One run of the program's Python: the weights that it asked for, in order."""
+
+    graph: Graph
+    given: Sequence[Tensor] = ()
+    asked: list[Prepared] = field(default_factory=list[Prepared])
+    found: dict[Prepared, Tensor] = field(default_factory=dict[Prepared, Tensor])
+
+    def prepare(self, number: int, frame: Frame, start: int = 0, columns: int = 1) -> Tensor:
+        """A part of a weight in HBM, in the layout of a frame."""
+        key = Prepared(number, frame, start, columns)
+        if key not in self.found:
+            self.asked.append(key)
+            if self.given:
+                self.found[key] = self.given[len(self.asked) - 1]
+            else:
+                value = next(one for one in self.graph.inputs if one.number == number)
+                dtype = dtype_of(value.dtype)
+                self.found[key] = nl.ndarray(key.shape, dtype=dtype, buffer=nl.shared_hbm)
+        return self.found[key]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A program that was run.
+
+    Attributes:
+        run: its outputs and its timeline.
+        names: from which instruction on it computes which operation.
+        inputs: the graph's inputs by the serials of their storage in HBM; of weights, of each of
+            their layouts.
+        outputs: serials of what it returns.
+        spilled: serials of results in HBM for which SBUF had no room.
+        lacks: what another schedule may give it.
+        wanted_bytes: of a partition of SBUF for all results that are yet to be read, at the most.
+    """
+
+    run: Run
+    names: list[Named]
+    inputs: dict[int, int] = field(default_factory=dict[int, int])
+    outputs: frozenset[int] = frozenset()
+    spilled: frozenset[int] = frozenset()
+    lacks: frozenset[str] = frozenset()
+    wanted_bytes: int = 0
+
+    def stretches(self) -> Integers:
+        """The place in `names` of each instruction.
+
+        Where SBUF overflowed, transfers stand among the instructions that were issued: each counts
+        for the one after it. Loads that this puts off may count for a neighbour of theirs.
+        """
+        program = self.run.timeline.program
+        spills = np.array([one.is_spill for one in program.checked], np.bool_)
+        is_issued = ~spills[np.array(program.which, np.int64)]
+        issued = np.minimum(np.cumsum(is_issued) - is_issued, is_issued.sum() - 1)
+        firsts = np.array([one.first for one in self.names], np.int64)
+        return np.asarray(np.searchsorted(firsts, issued, side="right") - 1)
+
+
+def traced(
+    graph: Graph,
+    inputs: Sequence[Array],
+    target: str,
+    weights: frozenset[int],
+    *,
+    numerics: bool,
+) -> Run:
+    """The run of a graph's program; every operation of the graph must have instructions."""
+    return trace(graph, inputs, target, weights, numerics=numerics).run
+
+
+def trace(
+    graph: Graph,
+    inputs: Sequence[Array],
+    target: str,
+    weights: frozenset[int],
+    *,
+    numerics: bool,
+    lnc: int = 1,
+    schedule: Schedule = FIRST,
+    links: Links | None = None,
+) -> Traced:
+    """As `traced`, with the operations that instructions belong to.
+
+    With `lnc` 2 it is the program of one of two cores, which do the same; it has no values, nor has
+    one with `links`, in which exchanges between ranks take their time.
+    """
+    made: list[_Trace] = []
+    emissions: list[Emission] = []
+    lying: list[tuple[dict[int, int], frozenset[int]]] = []
+    chip = arch.target(target)
+
+    def kernel(tensors: tuple[Any, ...], prepared: tuple[Any, ...]) -> Any:
+        one = _Trace(graph, prepared)
+        made.append(one)
+        resident_bytes = _resident_bytes(chip, schedule)
+        emissions.append(
+            Emission(graph, weights, resident_bytes, one.prepare, schedule.ring_bytes, links)
+        )
+        outputs = emissions[-1].run(tensors)
+        given = zip(tensors, (value.number for value in graph.inputs), strict=True)
+        inputs = {tensor.storage.serial: number for tensor, number in given}
+        inputs |= {tensor.storage.serial: key.number for key, tensor in one.found.items()}
+        lying.append((inputs, _serials(outputs)))
+        return outputs
+
+    kernel.__name__ = "graph"
+    arrays = tuple(array.view(np.uint8) if array.dtype == np.bool_ else array for array in inputs)
+    issued = Kernel(kernel, {})
+
+    def collect() -> Run:
+        return collected(
+            launch(issued, (arrays, ()), {}, chip, numerics=False, is_mirrored=lnc > 1)
+        )
+
+    if numerics:
+        if weights:
+            collect()  # it asks for the layouts of the weights
+        by_number = dict(zip((value.number for value in graph.inputs), arrays, strict=True))
+        asked = made[0].asked if made else ()
+        parts = tuple(one.of(by_number[one.number]) for one in asked)
+        found = begun(issued, (arrays, parts), {}, chip)
+    else:
+        found = collect()
+    last = emissions[-1]
+    lacks, wanted_bytes = _lacks(last, found), last.crowding.wanted_bytes
+    return Traced(found, last.names, *lying[-1], _serials(last.spilled), lacks, wanted_bytes)
+
+
+def _serials(tensors: Iterable[Tensor]) -> frozenset[int]:
+    return frozenset(tensor.storage.serial for tensor in tensors)
+
+
+def _resident_bytes(chip: arch.Target, schedule: Schedule) -> int:
+    """Bytes of a partition for results that stay in SBUF, beside what passes."""
+    return chip.core.sbuf_partition_bytes - schedule.passing_bytes
+
+
+def _lacks(emission: Emission, found: Run) -> frozenset[str]:
+    """What a program lacked."""
+    is_spilled = emission.spilled or any(one.is_spill for one in found.timeline.program.checked)
+    return frozenset([ROOM] * bool(is_spilled) + [RING] * emission.is_ring_full)

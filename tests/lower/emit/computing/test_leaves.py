@@ -1,0 +1,29 @@
+"""Operands of a computation: where they lie decides how their tiles come."""
+
+import pytest
+from made_graphs import CHIPS, Made
+
+from trnsim.lower.emit.computing.leaves import moves
+from trnsim.lower.emit.places.placed import Placed
+
+
+def test_a_leaf_moves_along_dimensions_whose_elements_differ():
+    placed = Placed(None, (4, 1, 5), ((0,), (7,), (1,)), (0,))
+    assert not moves(placed, (0, 1))
+    assert moves(placed, (0, 2))
+
+
+@pytest.mark.parametrize("dims", [(0,), (1,), (2,), (0, 2), ()])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_operands_that_repeat_along_any_dimensions(dims, dtype):
+    made = Made(dtype)
+    x = made.given(3, 130, 65)
+    other = made.given(*(x.shape[dim] for dim in dims))
+    made.check(made.of("multiply", x, made.repeated(other, x, dims)), chip=CHIPS[len(dims)])
+
+
+def test_what_lies_across_is_turned_once():
+    made = Made("float32")
+    x = made.given(130, 260)
+    across = made.graph.transpose(made.given(260, 130), (1, 0))
+    made.check(made.of("add", x, across), made.of("multiply", across, x))
