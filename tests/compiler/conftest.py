@@ -1,4 +1,4 @@
-"""Helpers by their names: graphs.py and chance.py here, the examples of operations elsewhere."""
+"""Helpers by their names: graphs_by_chance.py here, made graphs and examples beside `lower`."""
 
 import sys
 from pathlib import Path

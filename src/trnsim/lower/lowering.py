@@ -17,12 +17,15 @@ from trnsim import arch
 from trnsim.errors import BadInput
 from trnsim.graph import Graph, Kind, Value, verify
 from trnsim.graph.ops.calls import CustomCall
+from trnsim.graph.rewriting import rewritten
 from trnsim.graph.types import BOOL, TensorType
 from trnsim.lower import cache, control
 from trnsim.lower.fusion import Group, groups
 from trnsim.lower.kernels.integers import is_exact
-from trnsim.lower.kernels.issue import check_kernel, issue
+from trnsim.lower.kernels.issue import check_kernel, is_emitted, issue
 from trnsim.lower.legalize import legalize
+from trnsim.lower.patterns.contractions import IN_PARTS
+from trnsim.lower.program import MIRRORED, trace
 from trnsim.nki.kernel import Kernel
 from trnsim.profile.measures.busy import busy_s
 from trnsim.runs import Run, collected
@@ -236,6 +239,10 @@ def launch(
         NotModelled: if its operation has none.
     """
     check_kernel(group)
+    if is_emitted(group):
+        graph = rewritten(Graph(group.inputs, group.nodes, group.outputs), [IN_PARTS])
+        cores = MIRRORED if is_mirrored else 1
+        return trace(graph, inputs, target, frozenset(), numerics=numerics, lnc=cores).run
 
     def kernel(tensors: tuple[Any, ...]) -> Any:
         return issue(group, tensors)

@@ -29,6 +29,8 @@ from trnsim.runs import Run, collected, launch
 from trnsim.timing.occupancy import Integers
 
 Array = np.ndarray[Any, Any]
+MIRRORED: Final = 2
+"""Cores of a logical one, which do the same (logical-neuroncore-config.rst)."""
 _RULES: Final = (attention, attention_gradient, convolution, pooling, product, reduction, rotation)
 """Importing them fills the table of emitters."""
 
@@ -177,7 +179,7 @@ def trace(
 
     def collect() -> Run:
         return collected(
-            launch(issued, (arrays, ()), {}, chip, numerics=False, is_mirrored=lnc > 1)
+            launch(issued, (arrays, ()), {}, chip, numerics=False, is_mirrored=lnc == MIRRORED)
         )
 
     if numerics:

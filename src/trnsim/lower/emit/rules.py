@@ -12,15 +12,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from trnsim.graph import Node
+    from trnsim.graph import Node, Operation
     from trnsim.lower.emit.emission import Emission
 
 Emitter = Callable[["Emission", "Node"], None]
-EMITTERS: Final[dict[type, Emitter]] = {}
+EMITTERS: Final[dict[type[Operation], Emitter]] = {}
 """By operation; elementwise operations and views need none."""
 
 
-def emitter(*operations: type) -> Callable[[Emitter], Emitter]:
+def emitter(*operations: type[Operation]) -> Callable[[Emitter], Emitter]:
     """Declare what issues operations."""
 
     def declare(rule: Emitter) -> Emitter:

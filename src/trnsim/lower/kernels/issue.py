@@ -7,12 +7,13 @@ from typing import Any, Final
 
 from trnsim.errors import NotModelled
 from trnsim.graph import Kind
+from trnsim.lower.emit.rules import EMITTERS
 from trnsim.lower.fusion import Group
-from trnsim.lower.kernels import attention, indexing, matmul, movement, rows
+from trnsim.lower.kernels import attention, columns, indexing, movement, rows
 from trnsim.lower.kernels.fused import fused
 from trnsim.lower.rules import KERNELS
 
-_RULES: Final = (attention, indexing, matmul, movement, rows)
+_RULES: Final = (attention, columns, indexing, movement, rows)
 """Importing them fills the table of kernels."""
 
 
@@ -28,12 +29,19 @@ def check_kernel(group: Group) -> None:
             "lowered for one",
             fix="take it out of the graph, and call the framework's collective between graphs",
         )
-    if type(group.nodes[0].operation) not in KERNELS and not group.is_fused:
+    if type(group.nodes[0].operation) not in KERNELS and not group.is_fused | is_emitted(group):
+        names = sorted({one.name for table in (KERNELS, EMITTERS) for one in table})
         raise NotModelled(
             f"{group.name} has no kernel yet; there are kernels for chains of elementwise "
-            f"operations and reductions, {', '.join(one.name for one in KERNELS)}",
+            f"operations and reductions, {', '.join(names)}",
             fix="run it on the CPU, and send its result to the device",
         )
+
+
+def is_emitted(group: Group) -> bool:
+    """Whether a group is issued as a graph's program is, as it has no kernel of its own."""
+    operation = type(group.nodes[0].operation)
+    return not group.is_fused and operation in EMITTERS and operation not in KERNELS
 
 
 def issue(group: Group, tensors: Sequence[Any]) -> Any:

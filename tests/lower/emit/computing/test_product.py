@@ -2,8 +2,12 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from made_graphs import CHIPS, Made
+
+from trnsim.graph import Graph
+from trnsim.lower import bound, costs, evaluate
 
 SIZES = [1, 127, 128, 129, 512, 513]
 
@@ -170,3 +174,71 @@ def test_each_of_a_batch_has_its_own_row(batch, rows, length):
     made = Made()
     x, y = made.given(batch, 1, length), made.given(batch, rows, length)
     made.check(made.graph.dot_general(x, y, (2, 2)), chip=CHIPS[length % 4])
+
+
+# Products alone, as eager calls have them
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize("is_last", [(True, False), (True, True), (False, False), (False, True)])
+def test_either_side_may_lie_either_way(random, is_last, target):
+    M, K, N = 150, 200, 600
+    a, b = random((M, K)), random((K, N), seed=1)
+    left = a if is_last[0] else np.ascontiguousarray(a.T)
+    right = np.ascontiguousarray(b.T) if is_last[1] else b
+    g = Graph()
+    x, y = g.input(left.shape, "float32"), g.input(right.shape, "float32")
+    g.outputs = [g.dot_general(x, y, (int(is_last[0]), int(is_last[1])))]
+    np.testing.assert_allclose(evaluate(g, [left, right], target)[0], a @ b, atol=1e-3)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 129])
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_few_rows_pass_while_blocks_of_the_other_side_stay(random, rows, is_last, dtype):
+    K, N = 300, 700
+    g = Graph()
+    x = g.input((rows, K), dtype)
+    y = g.input((N, K) if is_last else (K, N), dtype)
+    g.outputs = [g.dot_general(x, y, (1, int(is_last)))]
+    a, b = (
+        random(one.shape, seed=n).astype(one.type.numpy_dtype()) for n, one in enumerate((x, y))
+    )
+    wide = b.astype(np.float64).T if is_last else b.astype(np.float64)
+    found = evaluate(g, [a, b], "trn1")[0].astype(np.float64)
+    near = 2e-5 if dtype == "float32" else 1e-2
+    np.testing.assert_allclose(found, a.astype(np.float64) @ wide, atol=near * abs(found).max())
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize("rows", [1, 128])
+def test_few_rows_take_little_more_than_the_weights_over_hbm(rows, is_last):
+    g = Graph()
+    y = g.input((2048, 1024) if is_last else (1024, 2048), "bfloat16")
+    g.outputs = [g.dot_general(g.input((rows, 1024), "bfloat16"), y, (1, int(is_last)))]
+    (cost,) = costs(g)
+    assert cost.device_time_s < 2 * bound(g, "trn2").seconds + 5e-6  # what the first and last wait
+
+
+def test_batches(random):
+    a, b = random((3, 2, 20, 30)), random((3, 2, 30, 40), seed=1)
+    g = Graph()
+    x, y = g.input(a.shape, "float32"), g.input(b.shape, "float32")
+    g.outputs = [g.dot_general(x, y, (3, 2))]
+    np.testing.assert_allclose(evaluate(g, [a, b])[0], a @ b, atol=1e-4)
+
+
+def test_a_matrix_times_itself(random):
+    a, g = random((2, 20, 20)), Graph()
+    x = g.input(a.shape, "float32")
+    g.outputs = [g.dot_general(x, x, (2, 1))]
+    np.testing.assert_allclose(evaluate(g, [a])[0], a @ a, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_long_contractions_are_cut_to_what_fits():
+    g = Graph()
+    x, y = g.input((256, 32768), "bfloat16"), g.input((32768, 1024), "bfloat16")
+    g.outputs = [g.dot_general(x, y, (1, 0))]
+    (cost,) = costs(g)
+    assert cost.device_time_s > cost.flop / 95e12  # no faster than the array's peak in bfloat16

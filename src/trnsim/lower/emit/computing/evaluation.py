@@ -164,10 +164,19 @@ class Evaluation(Fusing):
         return self.emission.placed[self.value.number][0]
 
     def _room(self, value: Value, *, is_line: bool) -> Placed:
-        if not is_line:
+        if not is_line and not self._leaves(value):
             return self.emission.room(self.frame, value)
         tensor = tiles.output(value.shape, value.dtype)
         return Placed(tensor, self.frame.shape, in_hbm(tensor, self.frame.shape).steps, (0,))
+
+    def _leaves(self, value: Value) -> bool:
+        """Whether the caller alone reads a value, and its rows in HBM run along the columns."""
+        emission, frame = self.emission, self.frame
+        if frame.is_replicated or emission.readers(value) or not emission.is_returned(value):
+            return False
+        long = [dim for dim, length in enumerate(value.shape) if length > 1]
+        down = [dim for dim in frame.f_dims if value.shape[dim] > 1]
+        return bool(down) and down[-1] == long[-1]
 
     def _cross(self, strip: list[Span]) -> None:
         """Compute spans of what is kept; what crosses HBM crosses for all of them at once."""

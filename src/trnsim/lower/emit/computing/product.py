@@ -6,12 +6,15 @@ result's partitions, the side that passes gives its columns.
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.errors import InternalError
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.ops.layout import Reshape
+from trnsim.graph.ops.rounding import Convert
+from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.placed import Matrix, Pending, Placed
 from trnsim.lower.emit.places.turning import turned
 from trnsim.lower.emit.places.walk import Frame, Span, is_aligned, slice_of
@@ -24,8 +27,12 @@ from trnsim.nki import language as nl
 if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
-_PANEL_BYTES: Final = 16 * 1024
+_FEWEST: Final = 64
+"""Columns that pass in the time of fewer (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
+_HELD_BYTES: Final = 32 * 1024
 """Bytes of a partition for what is loaded at once of the side that stays."""
+_PANEL_BYTES: Final = 16 * 1024
+"""The same of a weight, whose layout in HBM suits a transfer."""
 
 
 @emitter(DotGeneral)
@@ -41,7 +48,36 @@ def dot_general(emission: Emission, node: Node) -> None:
         if len(node.result.shape) == 2:  # noqa: PLR2004  a matrix
             emission.placed[node.result.number] = [Product(emission, node, stays=0).placed()]
             return
-    emission.placed[node.result.number] = [Product(emission, node).placed()]
+    stays = 0 if _lies_in_rows(emission, node) else 1
+    emission.placed[node.result.number] = [Product(emission, node, stays=stays).placed()]
+
+
+def _lies_in_rows(emission: Emission, node: Node) -> bool:
+    """Whether a product that the caller alone reads has its rows along the partitions.
+
+    So it lies in HBM. Few rows take the array less time as the side that passes, though what comes
+    out is turned, a block of 128 columns for each block of rows.
+    """
+    if not emission.is_returned(node.result) or emission.readers(node.result):
+        return False
+    if _is_weight(emission, node.values[1]):  # its columns stay, as they lie in HBM
+        return False
+    operation: Any = node.operation
+    M, N = node.result.shape[-2:]
+    K = node.values[0].shape[operation.contracting[0]]
+    rows, columns, blocks = (ceil(length / P) for length in (M, N, K))
+    along = rows * blocks * max(N, _FEWEST)
+    across = columns * blocks * max(M, _FEWEST) + columns * rows * P
+    return along <= across or M > BANK
+
+
+def _is_weight(emission: Emission, value: Value) -> bool:
+    """Whether a value is a weight, as it is, converted, or seen otherwise."""
+    node = emission.maker.get(value.number)
+    while node is not None and (is_view(node) or isinstance(node.operation, Convert)):
+        value = node.values[0]
+        node = emission.maker.get(value.number)
+    return value.number in emission.weights
 
 
 def _split(emission: Emission, node: Node) -> Value | None:
@@ -75,8 +111,13 @@ class Product(Pending):
         return Placed(self, self.frame.shape, self.frame.steps(), (0, 0))
 
     def chunk(self) -> int:
-        """Columns of the result for which the side that passes is in SBUF at once."""
-        return self._passes.chunk()
+        """Columns of the result for which the side that passes is in SBUF at once.
+
+        Of several matrices one at a time, where each has blocks of rows: they share what stays.
+        """
+        found, own = self._passes.chunk(), int(self.frame.shape[self._f_dim])
+        is_apart = self.batch and self.frame.blocks > 1 and not self._stays.is_ready()
+        return own if is_apart and found > own else found
 
     def enter(self, start: int, columns: int) -> None:
         """Go to a range of columns."""
@@ -171,6 +212,10 @@ class _Side:
                 return one
         return None
 
+    def is_ready(self) -> bool:
+        """Whether it lies in SBUF as a product reads it."""
+        return self._ready() is not None
+
     def chunk(self) -> int:
         """Columns that are in SBUF at once."""
         if self._ready() is not None:
@@ -246,7 +291,7 @@ class _Side:
             if found is not None:
                 return found, 0
         size = dtype_of(self.value.dtype).itemsize * self.blocks
-        most = PANEL_BYTES if self._weight() is None else _PANEL_BYTES
+        most = _HELD_BYTES if self._weight() is None else _PANEL_BYTES
         width = max(most // size // P, 1) * P
         start = first // width * width
         count = min(width, self.length - start)

@@ -17,11 +17,13 @@ from trnsim.lower.emit.places.walk import (
     Frame,
     Span,
     axes,
+    fill,
     filled,
     frame_in_hbm,
     frame_of,
     is_aligned,
     is_movable,
+    is_wide,
     slice_of,
     spans,
     transfers,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 _BANK_BYTES: Final = 2048
 """Bytes of a partition of a PSUM bank (trainium_inferentia2_arch.rst)."""
-_LINE_BYTES: Final = 32 * 1024
+_LINE_BYTES: Final = 8 * 1024
 """Bytes of a partition of what is turned on its way to HBM."""
 _WRITTEN: Final = 4096
 """Elements of a partition that are written to HBM at once."""
@@ -74,15 +76,26 @@ def stretch(source: Placed, frame: Frame, part: Span, wanted: Any = None) -> Ten
     if frame.columns == 1 and part.blocks == frame.blocks and _is_line(source, frame):
         _stand(source, frame, tile)
     elif is_straight(source, frame) and not is_aligned(source, frame.flipped()):
-        for number in range(part.blocks):
-            rows = min(frame.block, frame.rows - (part.block + number) * frame.block)
-            span = Span(part.block + number, 1, rows, part.start, part.columns)
-            here = tile[:rows, number : number + 1]
-            found = filled(source, frame, span, dtype)
-            nisa.tensor_copy(dst=here, src=widened(found, tuple(here.shape)))
+        _bring(source, frame, tile, part)
     else:
         _turn(source, frame, tile, part)
     return tile
+
+
+def _bring(source: Placed, frame: Frame, tile: Tensor, part: Span) -> None:
+    """Fill a tile with blocks as they lie; transfers from HBM convert."""
+    dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
+    whole = min(part.blocks, frame.rows // frame.block - part.block)
+    groups = [(0, whole, frame.block)] if whole > 0 else []
+    groups += [(whole, 1, frame.rows % frame.block)] if whole < part.blocks else []
+    for number, blocks, rows in groups:
+        span = Span(part.block + number, blocks, rows, part.start, part.columns)
+        here = tile[:rows, number : number + blocks]
+        if not source.is_on_chip and is_wide(source, frame):
+            fill(here, source, frame, span)
+            continue
+        found = filled(source, frame, span, dtype)
+        nisa.tensor_copy(dst=here, src=widened(found, tuple(here.shape)))
 
 
 def repeated(row: Placed, frame: Frame, partitions: int) -> Tensor:

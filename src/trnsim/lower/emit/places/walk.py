@@ -188,6 +188,8 @@ def runs(
         at += length
 
 
+_LOADED_BYTES: Final = 2048
+"""Bytes of a partition that a transfer brings, of blocks and runs that it brings together."""
 MANY: Final = 1024
 """Transfers beyond which a kernel that puts a tensor in order is the shorter way."""
 
@@ -254,12 +256,30 @@ def filled(placed: Placed, frame: Frame, span: Span, dtype: Any, at_row: int = -
 
     A span of one block may begin at any row.
     """
+    columns = span.columns if is_wide(placed, frame) else 1
+    tile = new((span.partitions, span.blocks, columns), dtype)
+    fill(tile, placed, frame, span, at_row)
+    return tile
+
+
+def is_wide(placed: Placed, frame: Frame) -> bool:
+    """Whether a tensor's elements differ along a frame's columns."""
+    return any(any(step) for _, step in axes(placed, frame.f_dims))
+
+
+def fill(tile: Tensor, placed: Placed, frame: Frame, span: Span, at_row: int = -1) -> None:
+    """Move a span's elements into a tile, whose one column stands for all where they are equal."""
     p_axes, f_axes = axes(placed, frame.p_dims), axes(placed, frame.f_dims)
     if not any(any(step) for _, step in f_axes):
         f_axes = []
-    columns = span.columns if f_axes else 1
-    tile = new((span.partitions, span.blocks, columns), dtype)
+    columns = tile.shape[2]
     width = len(placed.offset)
+    if len(p_axes) == 1 and not placed.is_on_chip:
+        even = (frame.block if at_row < 0 else 0, p_axes[0][1][0])
+        begin_at = replace(span, block=span.block if at_row < 0 else at_row)
+        for group in _evenly(runs(f_axes, span.start, columns, width)):
+            _fill_blocks(tile, placed, even, begin_at, group)
+        return
     for number in range(span.blocks):
         first = (span.block + number) * frame.block if at_row < 0 else at_row
         for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, width):
@@ -268,7 +288,28 @@ def filled(placed: Placed, frame: Frame, span: Span, dtype: Any, at_row: int = -
                 part = tile[row : row + rows, number, at : at + length]
                 for source, piece in _sources(placed, begin, (p_step, f_step), (rows, length)):
                     nisa.dma_copy(dst=part[piece], src=source)
-    return tile
+
+
+def _fill_blocks(
+    tile: Tensor, placed: Placed, rows: tuple[int, int], span: Span, group: _Group
+) -> None:
+    """Move evenly spaced rows of HBM, several blocks by one transfer where they are short.
+
+    `rows` are those of a block, 0 where a span of one block begins at a row of that number, and
+    their step.
+    """
+    (block, step), (many, space, (column, length, begin, inner)) = rows, group
+    first = placed.offset[0] + begin[0] + span.block * (block or 1) * step
+    most = max(_LOADED_BYTES // (length * tile.dtype.itemsize), 1)
+    for run, count in tiles.pieces(many, most):
+        for at, blocks in tiles.pieces(span.blocks, max(most // count, 1)):
+            pattern = [(step, span.partitions), (block * step, blocks), (space, count)]
+            pattern.append((inner[0] if length > 1 else 1, length))
+            begin_at = first + run * space + at * block * step
+            source = tiles.strided(placed.storage, pattern, begin_at)
+            start = column + run * length
+            part = tile[: span.partitions, at : at + blocks, start : start + count * length]
+            nisa.dma_copy(dst=part.reshape((span.partitions, blocks, count, length)), src=source)
 
 
 def repeated(tile: Tensor, partitions: int) -> Tensor:
@@ -325,9 +366,11 @@ def write(placed: Placed, frame: Frame, span: Span, tile: Tensor) -> None:
 
 
 _Run = tuple[int, int, Step, Step]
+_Group = tuple[int, int, _Run]
+"""How many runs, their distance, and the first."""
 
 
-def _evenly(found: Iterator[_Run]) -> Iterator[tuple[int, int, _Run]]:
+def _evenly(found: Iterator[_Run]) -> Iterator[_Group]:
     """Runs in HBM of one length that begin evenly spaced: how many, their distance, the first."""
     group: list[_Run] = []
     for one in found:

@@ -1,0 +1,61 @@
+"""Reductions over dimensions before the last: sums are products with ones, extremes transposes."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from trnsim.graph import Node
+from trnsim.graph.ops.reductions import Reduce
+from trnsim.lower.kernels import integers, tiles
+from trnsim.lower.kernels.tiles import BANK, P, Tensor, new, transposed
+from trnsim.lower.rules import kernel
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+
+@kernel(Reduce)
+def column_reduce(op: Reduce, node: Node, source: Tensor) -> Tensor:
+    """Over dimensions before the last: sums are products with ones, extremes go by transposes."""
+    shape, dims = node.values[0].shape, op.dims
+    before, columns = prod(shape[: dims[0]]), prod(shape[dims[-1] + 1 :])
+    rows = prod(shape[dims[0] : dims[-1] + 1])
+    out = tiles.output(node.result.shape, node.result.dtype)
+    reduce = _summed if op.op == "add" else _extreme
+    width = BANK if reduce is _summed else P
+    for number in range(before):
+        for start, length in tiles.pieces(columns, width):
+            first = number * rows * columns + start
+            result = reduce(source, rows, columns, first, length, op.op)
+            place = number * columns + start
+            result = integers.wrapped(result, node.result.dtype)
+            tiles.store(tiles.strided(out, [(0, 1), (1, length)], place), result)
+    return out
+
+
+def _summed(x: Tensor, rows: int, columns: int, first: int, length: int, op: str) -> Tensor:
+    """[1, length]: ones.T @ x of the columns from element `first` on, accumulated in PSUM."""
+    del op
+    sums = new((1, length), nl.float32, nl.psum)
+    for row, count in tiles.pieces(rows, P):
+        view = tiles.strided(x, [(columns, count), (1, length)], row * columns + first)
+        block = tiles.load(view, None if "float" in x.dtype.name else nl.float32)
+        ones = new((count, 1), block.dtype)
+        nisa.memset(dst=ones, value=1.0)
+        nisa.nc_matmul(dst=sums, stationary=ones, moving=block)
+    return sums
+
+
+def _extreme(x: Tensor, rows: int, columns: int, first: int, length: int, op: str) -> Tensor:
+    """[1, length]: columns from element `first` on become rows, and each row is reduced."""
+    alu = {"maximum": nl.maximum, "minimum": nl.minimum, "multiply": nl.multiply}[op]
+    best: Any = None
+    for row, count in tiles.pieces(rows, P):
+        view = tiles.strided(x, [(columns, count), (1, length)], row * columns + first)
+        block = tiles.load(view, nl.float32)
+        part = new((length, 1))
+        nisa.tensor_reduce(dst=part, op=alu, data=transposed(block), axis=1)
+        if best is not None:
+            nisa.tensor_tensor(dst=part, data1=best, data2=part, op=alu)
+        best = part
+    return transposed(best)
