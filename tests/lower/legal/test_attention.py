@@ -1,10 +1,11 @@
-"""The values of windows and of queries further on are those of the operation's examples."""
+"""Attention under windows, of several types, and by scales that are not positive."""
 
 import numpy as np
 import pytest
 
 from trnsim.graph import Graph
-from trnsim.graph.ops.contraction import Attention
+from trnsim.graph.ops.contraction import Attention, AttentionBackward
+from trnsim.lower import evaluate
 from trnsim.lower.legalize import legalize
 
 MASKS = [
@@ -49,3 +50,25 @@ def test_seen_scores_are_those_that_a_mask_leaves(mask):
 def test_a_plain_mask_stays(is_causal):
     graph = attended(Attention(0.5, is_causal=is_causal))
     assert legalize(graph) is graph
+
+
+@pytest.mark.parametrize("scale", [0.25, 0.0, -0.25])
+@pytest.mark.parametrize("other", ["float32", "bfloat16"])
+@pytest.mark.parametrize("is_biased", [False, True])
+def test_attention_and_its_gradients_give_what_the_reference_says(random, scale, other, is_biased):
+    g = Graph()
+    wanted = [((2, 5, 16), "float32"), ((2, 7, 16), other), ((2, 7, 8), other)]
+    wanted += [((2, 5, 7), "float32")] * is_biased
+    q, k, v, *bias = (g.input(shape, dtype) for shape, dtype in wanted)
+    result, logs = g.apply_to_all(Attention(scale), (q, k, v, *bias))
+    slopes = g.apply_to_all(AttentionBackward(scale), (q, k, v, result, result, logs, *bias))
+    g.outputs = [result, logs, *slopes]
+    given = [
+        random(one.shape, seed=number).astype(one.type.numpy_dtype())
+        for number, one in enumerate(g.inputs)
+    ]
+    for ours, theirs in zip(evaluate(g, given), g.reference(given), strict=True):
+        assert ours.dtype == theirs.dtype
+        near = 1e-2 if ours.dtype != np.float32 else 1e-4
+        wide = theirs.astype(np.float64)
+        assert np.abs(ours.astype(np.float64) - wide).max() <= near * max(np.abs(wide).max(), 0.05)

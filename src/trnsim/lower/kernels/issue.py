@@ -9,11 +9,11 @@ from trnsim.errors import NotModelled
 from trnsim.graph import Kind
 from trnsim.lower.emit.rules import EMITTERS
 from trnsim.lower.fusion import Group
-from trnsim.lower.kernels import attention, columns, indexing, movement, rows
+from trnsim.lower.kernels import columns, indexing, movement, rows
 from trnsim.lower.kernels.fused import fused
 from trnsim.lower.rules import KERNELS
 
-_RULES: Final = (attention, columns, indexing, movement, rows)
+_RULES: Final = (columns, indexing, movement, rows)
 """Importing them fills the table of kernels."""
 
 

@@ -1,22 +1,77 @@
-"""Attention under masks that kernels do not know: windows, and queries that stand further on."""
+"""Attention that has no instructions as it stands, as the usual one.
+
+Instructions (`trnsim.lower.emit.attending`) take sides of one format and the largest of scores that
+are yet to be scaled, and hide the keys after a query's own number at the most. Windows, and queries
+that stand further on, become a bias; queries are scaled before where the scale is not positive.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import replace
+from typing import Final, TypeVar
 
+from trnsim.errors import InternalError
 from trnsim.graph import Node, Value
 from trnsim.graph.building.build import Build
 from trnsim.graph.ops.contraction import Attending, Attention, AttentionBackward
 from trnsim.lower.rules import legal
 
+_Attending = TypeVar("_Attending", bound=Attending)
 _HIDDEN: Final = -3.0e38
 """A score whose exponential is 0 beside any other."""
 
 
-def _has_plain_mask(node: Node) -> bool:
+def _is_usual(node: Node) -> bool:
+    """Whether the mask is plain, the sides of one type, and the scale keeps the scores' order."""
+    operation = node.operation
+    if not isinstance(operation, Attending):
+        raise InternalError(f"{node.name} is no attention")
+    is_of_one_type = len({value.dtype for value in node.values[: _sides(operation)]}) == 1
+    return _has_plain_mask(operation) and operation.scale > 0 and is_of_one_type
+
+
+def _has_plain_mask(operation: Attending) -> bool:
     """Whether all keys are seen, or those up to the query's own number."""
-    op = node.operation
-    return isinstance(op, Attending) and (op.first, op.apart, op.window) == (0, 1, 0)
+    return (operation.first, operation.apart, operation.window) == (0, 1, 0)
+
+
+def _sides(operation: Attending) -> int:
+    """Operands that are matrices of the heads: Q, K, V, the gradient and the result."""
+    return 5 if isinstance(operation, AttentionBackward) else 3
+
+
+@legal(Attention, unless=_is_usual, name="usual_attention")
+def attention(b: Build, op: Attention, *given: Value) -> tuple[Value, ...]:
+    """Masks of windows are a bias, queries are scaled before, sides have one type."""
+    usual, operands = _usual(b, op, given)
+    return b.graph.apply_to_all(usual, operands)
+
+
+@legal(AttentionBackward, unless=_is_usual, name="usual_attention_backward")
+def attention_backward(b: Build, op: AttentionBackward, *given: Value) -> tuple[Value, ...]:
+    """Masks of windows are a bias, the gradient of queries that are scaled before is scaled."""
+    usual, operands = _usual(b, op, given)
+    to_query, *others = b.graph.apply_to_all(usual, operands)
+    if usual.scale != op.scale:
+        to_query = b.ew("multiply", to_query, op.scale)
+    found = zip((to_query, *others), given[:3], strict=True)
+    return tuple(b.convert(value, like.dtype) for value, like in found)
+
+
+def _usual(
+    b: Build, op: _Attending, given: tuple[Value, ...]
+) -> tuple[_Attending, tuple[Value, ...]]:
+    """The usual attention, and its operands."""
+    number = _sides(op)
+    query, *sides = (b.convert(value, given[0].dtype) for value in given[:number])
+    has_logs = isinstance(op, AttentionBackward)
+    logs, bias = given[number : number + has_logs], given[number + has_logs :]
+    if not _has_plain_mask(op):
+        bias = (_mask(b, op, query, sides[0], bias),)
+        op = replace(op, is_causal=False, first=0, apart=1, window=0)
+    if op.scale <= 0:
+        query, op = b.ew("multiply", query, op.scale), replace(op, scale=1.0)
+    return op, (query, *sides, *logs, *bias)
 
 
 def _mask(b: Build, op: Attending, query: Value, key: Value, bias: tuple[Value, ...]) -> Value:
@@ -36,20 +91,3 @@ def _mask(b: Build, op: Attending, query: Value, key: Value, bias: tuple[Value, 
         hidden = b.ew("select", is_hidden, _HIDDEN, hidden, dtype="float32")
     wide = b.spread(hidden, (*query.shape[:-1], shape[1]))
     return b.ew("add", wide, *bias, dtype="float32") if bias else wide
-
-
-@legal(Attention, unless=_has_plain_mask, name="mask")
-def attention(
-    b: Build, op: Attention, query: Value, key: Value, value: Value, *bias: Value
-) -> tuple[Value, ...]:
-    """Windows, and queries that stand further on, are a bias."""
-    mask = _mask(b, op, query, key, bias)
-    return b.graph.apply_to_all(Attention(op.scale), (query, key, value, mask))
-
-
-@legal(AttentionBackward, unless=_has_plain_mask, name="mask_backward")
-def attention_backward(b: Build, op: AttentionBackward, *given: Value) -> tuple[Value, ...]:
-    """Those of the gradient of attention are a bias."""
-    first, bias = given[:6], given[6:]
-    mask = _mask(b, op, given[0], given[1], bias)
-    return b.graph.apply_to_all(AttentionBackward(op.scale), (*first, mask))

@@ -48,19 +48,7 @@ _HIDDEN: Final = -3.0e38
 @emitter(Attention)
 def attention(emission: Emission, node: Node) -> None:
     """``softmax(scale * Q @ K.T + bias) @ V``, and the logarithms of the sums for training."""
-    if _is_usual(node):
-        Attending(emission, node).run()
-    else:
-        emission.by_kernel(node)
-
-
-def _is_usual(node: Node) -> bool:
-    """Whether heads are as wide as tiles hold, and scores larger where products are."""
-    operation: Any = node.operation
-    query, _, value = node.values[:3]
-    fits = query.shape[-1] <= P and value.shape[-1] < BANK
-    is_one = len({one.dtype for one in node.values[:3]}) == 1
-    return fits and is_one and operation.scale > 0
+    Attending(emission, node).run()
 
 
 class Attending(Operands):
@@ -72,7 +60,8 @@ class Attending(Operands):
         self._make_logs()
         beside = self._beside()
         together = None
-        if self.bias is None and not self.is_causal and self.V <= P and self.logs is None:
+        is_narrow = max(self.E, self.V) <= P
+        if self.bias is None and not self.is_causal and is_narrow and self.logs is None:
             together = packs(groups, self.L)
         out = self._out() if together is None else self._room()
         self.is_turned_together = together is None
@@ -118,6 +107,8 @@ class Attending(Operands):
         across = [dim for dim in heads if like.steps[dim][0]] if like.is_on_chip else []
         if not like.is_on_chip:
             across = heads[1:] or heads
+        if width > P and width % P:  # a head would begin within a block
+            across = []
         others = tuple(dim for dim in range(rank - 2) if dim not in across)
         block = P if P % width == 0 or not across or width > P else P // width * width
         return Frame(shape, (*across, rank - 1), (*others, rank - 2), block)
@@ -244,8 +235,9 @@ class Attending(Operands):
         loaded = [self.keys_of([index])[0] for index in heads]
         scores = new((L, number, S), nl.float32, nl.psum)
         for at, (index, keys) in enumerate(zip(heads, loaded, strict=True)):
-            query = self.queries_at(index, 0, L, is_alone=True)
-            nisa.nc_matmul(dst=scores[:, at], stationary=query, moving=keys.keys)
+            queries = self.queries_at(index, 0, L, is_alone=True)
+            for query, key in zip(queries, keys.keys, strict=True):
+                nisa.nc_matmul(dst=scores[:, at], stationary=query, moving=key)
             self.add_bias(scores[:, at], (index, 0, L), 0)
         scores = self._causal(scores)
         largest, shift, totals = new((L, number)), new((L, number)), new((L, number))

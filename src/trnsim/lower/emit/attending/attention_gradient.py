@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.graph import Node
 from trnsim.graph.ops.contraction import AttentionBackward
@@ -42,18 +42,15 @@ from trnsim.nki import language as nl
 if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
+_BANKS: Final = 4
+"""Banks of PSUM for the gradients of a stretch of keys and values: half of them."""
 Index = tuple[int, ...]
 
 
 @emitter(AttentionBackward)
 def attention_backward(emission: Emission, node: Node) -> None:
-    """The gradients of queries, keys and values; by a kernel where heads are wider than tiles."""
-    query, _, value = node.values[:3]
-    is_one = len({one.dtype for one in node.values[:5]}) == 1
-    if max(query.shape[-1], value.shape[-1]) <= P and is_one:
-        Gradient(emission, node).run()
-    else:
-        emission.by_kernel(node)
+    """The gradients of queries, keys and values."""
+    Gradient(emission, node).run()
 
 
 @dataclass
@@ -62,27 +59,27 @@ class _Unit:
 
     Attributes:
         heads: their indices.
-        query: [E, L].
-        key: [E, S].
-        value: [V, S].
-        grad: [V, L].
+        query: by 128 of E, [up to 128 of E, L].
+        key: by 128 of E, [up to 128 of E, S].
+        value: by 128 of V, [up to 128 of V, S].
+        grad: by 128 of V, [up to 128 of V, L].
         query_rows: by 128 queries, then by head, [queries, E].
         key_rows: by 128 keys, then by head, [keys, E].
         grad_rows: by 128 queries, then by head, [queries, V].
         drops: by 128 queries, [queries, heads]: each one's sum of its gradient times its result.
-        to_query: by 128 queries, [E, heads, queries], what earlier keys gave.
+        to_query: by 128 queries, what earlier keys gave: by 128 of E, [.., heads, queries].
     """
 
     heads: list[Index]
-    query: list[Tensor]
-    key: list[Tensor]
-    value: list[Tensor]
-    grad: list[Tensor]
+    query: list[list[Tensor]]
+    key: list[list[Tensor]]
+    value: list[list[Tensor]]
+    grad: list[list[Tensor]]
     query_rows: list[list[Tensor]]
     key_rows: list[list[Tensor]]
     grad_rows: list[list[Tensor]]
     drops: list[Tensor]
-    to_query: dict[int, Tensor]
+    to_query: dict[int, list[Tensor]]
 
 
 class Gradient(Attending):
@@ -98,6 +95,8 @@ class Gradient(Attending):
         self._blocks: dict[int, tuple[int, Placed]] = {}
         self._known: dict[Any, Tensor] = {}
         self.is_in_rows = False
+        widths = [-(-width // P) for width in (self.E, self.V)]
+        self.stretch = max(min(BANK, _BANKS * BANK // sum(widths) // P * P), P)
 
     def run(self) -> None:
         """Every head, as many side by side as a bank holds."""
@@ -126,7 +125,7 @@ class Gradient(Attending):
         """Heads whose scores, gradients and rows each fit in one bank."""
         if max(self.L, self.S) > P:
             return 1
-        return BANK // max(self.S, self.L, self.E, self.V)
+        return max(BANK // max(self.S, self.L, self.E, self.V), 1)
 
     # Operands
 
@@ -160,7 +159,9 @@ class Gradient(Attending):
             near, _ = self.neighbours.near(placed, index)
             return near if near.shape == found.shape else found
         width = placed.shape[-1]
-        block = P if P % width == 0 or width > P else P // width * width
+        if width > P:
+            return found
+        block = P if P % width == 0 else P // width * width
         frame = replace(frame_in_hbm(placed, placed.shape), block=block)
         steps = frame.steps()
         number = sum(step[0] * at for step, at in zip(steps, index, strict=False)) // block
@@ -180,17 +181,21 @@ class Gradient(Attending):
             self._known[key] = rows_of(part, part.shape[1], start, count, self.dtype)
         return self._known[key]
 
-    def _columns(self, part: Placed, from_: int) -> Tensor:
-        """A head's matrix [rows, width] as [width, rows]: where it lies, or its rows turned."""
-        length, width = part.shape
-        if part.is_on_chip:
-            return columns_of(part, width, 0, length, self.dtype, from_)
-        made = new((width, length), self.dtype)
+    def _columns(self, part: Placed, from_: int) -> list[Tensor]:
+        """A head's matrix [rows, width] by 128 of its width: where it lies, or its rows turned."""
+        length, whole = part.shape
+        slices = list(tiles.pieces(whole, P))
+        if part.is_on_chip or lies_across(part):
+            sides = [(part.sliced((length, n), (0, at), (1, 1)), n) for at, n in slices]
+            return [columns_of(one, n, 0, length, self.dtype, from_) for one, n in sides]
+        found = [new((width, length), self.dtype) for _, width in slices]
         for start, count in tiles.pieces(length, P):
-            flipped = new((width, count), self.dtype, nl.psum)
-            nisa.nc_transpose(dst=flipped, data=self._line(part, start, count))
-            nisa.tensor_copy(dst=made[:, start : start + count], src=flipped)
-        return made
+            line = self._line(part, start, count)
+            for made, (at, width) in zip(found, slices, strict=True):
+                flipped = new((width, count), self.dtype, nl.psum)
+                nisa.nc_transpose(dst=flipped, data=line[:, at : at + width])
+                nisa.tensor_copy(dst=made[:, start : start + count], src=flipped)
+        return found
 
     def _unit_of(self, heads: list[Index]) -> _Unit:
         """Heads with their operands on the chip."""
@@ -212,9 +217,9 @@ class Gradient(Attending):
 
     def _sides(
         self, queries: Placed, keys: Placed, heads: list[Index], width: int
-    ) -> tuple[list[Tensor], list[Tensor]]:
+    ) -> tuple[list[list[Tensor]], list[list[Tensor]]]:
         """Both sides of a product as columns, which begin at the same partition."""
-        found: tuple[list[Tensor], list[Tensor]] = ([], [])
+        found: tuple[list[list[Tensor]], list[list[Tensor]]] = ([], [])
         for index in heads:
             places = [self._place(one, index, width) for one in (queries, keys)]
             if places[0] == places[1] >= 0:
@@ -235,17 +240,17 @@ class Gradient(Attending):
             return first_partition(found, width)
         return self.neighbours.place(placed, index)
 
-    def _standing(self, placed: Placed, index: Index, from_: int) -> Tensor:
+    def _standing(self, placed: Placed, index: Index, from_: int) -> list[Tensor]:
         """A head's columns at their `_place`."""
         if placed.is_on_chip:
             return self._columns(head(placed, index), from_)
-        return self.neighbours.columns(placed, index)
+        return [self.neighbours.columns(placed, index)]
 
     def _rows(
-        self, placed: Placed, heads: list[Index], columns: list[Tensor]
+        self, placed: Placed, heads: list[Index], columns: list[list[Tensor]]
     ) -> list[list[Tensor]]:
         """Rows of heads by 128: turned, those of all heads in one bank, or where they lie."""
-        width, length = columns[0].shape
+        length, width = placed.shape[-2:]
         found: list[list[Tensor]] = []
         is_across = placed.is_on_chip and placed.steps[-1] == (1, 0)
         for start, count in tiles.pieces(length, P):
@@ -253,8 +258,10 @@ class Gradient(Attending):
                 found.append([self._line(self._near(placed, one), start, count) for one in heads])
                 continue
             flipped = new((count, len(heads), width), self.dtype, nl.psum)
-            for number, part in enumerate(columns):
-                nisa.nc_transpose(dst=flipped[:, number], data=part[:, start : start + count])
+            for number, parts in enumerate(columns):
+                for part, (at, n) in zip(parts, tiles.pieces(width, P), strict=True):
+                    dst = flipped[:, number, at : at + n]
+                    nisa.nc_transpose(dst=dst, data=part[:, start : start + count])
             made = copied(flipped, self.dtype, new(flipped.shape, self.dtype))
             found.append([made[:, number] for number in range(len(heads))])
         return found
@@ -262,21 +269,22 @@ class Gradient(Attending):
     def _drops(self, heads: list[Index]) -> list[Tensor]:
         """Each query's sum of its gradient times its result, by 128 queries, [queries, heads]."""
         grads, results = self._sides(self.grad, self.result, heads, self.V)
-        both: list[Tensor] = []
-        for grad, result in zip(grads, results, strict=True):
-            made = new((self.V, self.L))
-            nisa.tensor_tensor(
-                dst=made, data1=grad, data2=result, op=nl.multiply, engine=nisa.gpsimd_engine
-            )
-            both.append(made)
+        both: list[tuple[int, Tensor]] = []
+        for number, sides in enumerate(zip(grads, results, strict=True)):
+            for grad, result in zip(*sides, strict=True):
+                made = new(grad.shape)
+                nisa.tensor_tensor(
+                    dst=made, data1=grad, data2=result, op=nl.multiply, engine=nisa.gpsimd_engine
+                )
+                both.append((number, made))
         ones, found = self.emission.ones(nl.float32), list[Tensor]()
         for start, count in tiles.pieces(self.L, P):
             sums = new((count, len(heads)), nl.float32, nl.psum)
-            for number, one in enumerate(both):
+            for number, one in both:
                 nisa.nc_matmul(
                     dst=sums[:, number : number + 1],
                     stationary=one[:, start : start + count],
-                    moving=ones[: self.V, :1],
+                    moving=ones[: one.shape[0], :1],
                 )
             found.append(copied(sums, nl.float32))
         return found
@@ -286,37 +294,45 @@ class Gradient(Attending):
     def _run(self, unit: _Unit, outs: list[Placed]) -> None:
         """The gradients of some heads, a stretch of keys at a time."""
         many = len(unit.heads)
-        for start, count in tiles.pieces(self.S, BANK):
+        for start, count in tiles.pieces(self.S, self.stretch):
             is_last = start + count == self.S
             sums = [self._sums(width, many, count) for width in (self.E, self.V)]
             seen = [(at, n) for at, n in tiles.pieces(self.L, P) if self._sees(at + n - 1, start)]
             for place in seen:
                 self._block(unit, place, (start, count), sums)
             if not seen:
-                sums = [new(one.shape) for one in sums]
-                for one in sums:
-                    nisa.memset(dst=one, value=0.0)
-            for out, part, scale in zip(outs[1:], sums, (self.scale, 1.0), strict=True):
-                self._store_gradient(out, unit, start, part, scale)
+                sums = [[new(one.shape) for one in side] for side in sums]
+                for side in sums:
+                    for one in side:
+                        nisa.memset(dst=one, value=0.0)
+            for out, parts, scale in zip(outs[1:], sums, (self.scale, 1.0), strict=True):
+                self._store_gradient(out, unit, start, parts, scale)
             if is_last:
-                for at, part in unit.to_query.items():
-                    self._store_gradient(outs[0], unit, at, part, self.scale)
+                for at, parts in unit.to_query.items():
+                    self._store_gradient(outs[0], unit, at, parts, self.scale)
 
-    def _sums(self, width: int, heads: int, rows: int) -> Tensor:
-        """Gradients in PSUM: [width, heads, rows], or [rows, heads, width]."""
-        shape = (rows, heads, width) if self.is_in_rows else (width, heads, rows)
-        return new(shape, nl.float32, nl.psum)
+    def _sums(self, width: int, heads: int, rows: int) -> list[Tensor]:
+        """Gradients in PSUM: by 128 of the width, [.., heads, rows], or [rows, heads, width]."""
+        if self.is_in_rows:
+            return [new((rows, heads, width), nl.float32, nl.psum)]
+        return [new((n, heads, rows), nl.float32, nl.psum) for _, n in tiles.pieces(width, P)]
 
-    def _product(self, dst: Tensor, rows: Tensor, other: Tensor) -> None:
+    def _product(self, sums: list[Tensor], number: int, rows: Tensor, other: Tensor) -> None:
         """Add the product of rows [n, width] and [n, m] over n: [width, m], or [m, width]."""
-        sides = (other, rows) if self.is_in_rows else (rows, other)
-        nisa.nc_matmul(dst=dst, stationary=sides[0], moving=sides[1])
+        if self.is_in_rows:
+            for at, width in tiles.pieces(rows.shape[1], BANK):
+                dst, moving = sums[0][:, number, at : at + width], rows[:, at : at + width]
+                nisa.nc_matmul(dst=dst, stationary=other, moving=moving)
+            return
+        for part, (at, width) in zip(sums, tiles.pieces(rows.shape[1], P), strict=True):
+            stationary = rows[:, at : at + width]
+            nisa.nc_matmul(dst=part[:, number], stationary=stationary, moving=other)
 
     def _sees(self, query: int, key: int) -> bool:
         return not self.is_causal or key <= query
 
     def _block(
-        self, unit: _Unit, queries: tuple[int, int], keys: tuple[int, int], sums: list[Tensor]
+        self, unit: _Unit, queries: tuple[int, int], keys: tuple[int, int], sums: list[list[Tensor]]
     ) -> None:
         """Add what 128 queries give to the gradients of a stretch of keys, and to their own."""
         (at, rows), (start, columns), tile = queries, keys, queries[0] // P
@@ -324,11 +340,12 @@ class Gradient(Attending):
         slopes = new(weights.shape, self.dtype)
         products = new(weights.shape, nl.float32, nl.psum)
         for number in range(len(unit.heads)):
-            nisa.nc_matmul(
-                dst=products[:, number],
-                stationary=unit.grad[number][:, at : at + rows],
-                moving=unit.value[number][:, start : start + columns],
-            )
+            for grad, value in zip(unit.grad[number], unit.value[number], strict=True):
+                nisa.nc_matmul(
+                    dst=products[:, number],
+                    stationary=grad[:, at : at + rows],
+                    moving=value[:, start : start + columns],
+                )
             nisa.scalar_tensor_tensor(
                 dst=slopes[:, number],
                 data=products[:, number],
@@ -342,7 +359,7 @@ class Gradient(Attending):
                 (sums[0], unit.query_rows, slopes),
                 (sums[1], unit.grad_rows, weights),
             ):
-                self._product(dst[:, number], side[tile][number], moving[:, number])
+                self._product(dst, number, side[tile][number], moving[:, number])
         self._to_query(unit, at, start, slopes)
 
     def _weights(self, unit: _Unit, queries: tuple[int, int], keys: tuple[int, int]) -> Tensor:
@@ -351,11 +368,12 @@ class Gradient(Attending):
         shape = rows, len(unit.heads), columns
         scores, weights = new(shape, nl.float32, nl.psum), new(shape, self.dtype)
         for number, index in enumerate(unit.heads):
-            nisa.nc_matmul(
-                dst=scores[:, number],
-                stationary=unit.query[number][:, at : at + rows],
-                moving=unit.key[number][:, start : start + columns],
-            )
+            for query, key in zip(unit.query[number], unit.key[number], strict=True):
+                nisa.nc_matmul(
+                    dst=scores[:, number],
+                    stationary=query[:, at : at + rows],
+                    moving=key[:, start : start + columns],
+                )
             self.add_bias(scores[:, number], (index, at, rows), start)
             nisa.activation(
                 dst=weights[:, number],
@@ -393,36 +411,38 @@ class Gradient(Attending):
         for number in range(many):
             for block, (key, count) in enumerate(tiles.pieces(columns, P)):
                 keys = unit.key_rows[(start + key) // P][number]
-                self._product(found[:, number], keys, turned[:count, number * blocks + block])
+                self._product(found, number, keys, turned[:count, number * blocks + block])
         before = unit.to_query.get(at)
-        if before is not None or self.S > BANK:
-            whole = new(found.shape)
-            if before is None:
-                nisa.tensor_copy(dst=whole, src=found)
-            else:
-                nisa.tensor_tensor(dst=whole, data1=before, data2=found, op=nl.add)
-            found = whole
+        if before is not None:
+            pairs = [(new(one.shape), one, more) for one, more in zip(before, found, strict=True)]
+            for whole, one, more in pairs:
+                nisa.tensor_tensor(dst=whole, data1=one, data2=more, op=nl.add)
+            found = [whole for whole, _, _ in pairs]
+        elif self.stretch < self.S:
+            found = [copied(one, nl.float32, new(one.shape)) for one in found]
         unit.to_query[at] = found
 
     # Storing
 
     def _store_gradient(
-        self, out: Placed, unit: _Unit, start: int, part: Tensor, scale: float
+        self, out: Placed, unit: _Unit, start: int, parts: list[Tensor], scale: float
     ) -> None:
         """Gradients times a number to their places, heads at once that lie in a line."""
         places = [head(out, one) for one in unit.heads]
         if self.is_in_rows:
+            (part,) = parts
             store_rows(places, scaled(new(part.shape, self.dtype), part, scale))
             return
-        width, _, rows = part.shape
-        first = 0
+        rows, first = parts[0].shape[2], 0
         while first < len(places):
             end = first + 1
             while end < len(places) and _follows(places, first, end, rows):
                 end += 1
-            here = places[first].sliced((rows, width), (start, 0), (1, 1))
-            flat = part[:, first:end].reshape((width, (end - first) * rows))
-            put(here, flat, self.dtype, scale)
+            for number, part in enumerate(parts):
+                width = part.shape[0]
+                here = places[first].sliced((rows, width), (start, number * P), (1, 1))
+                flat = part[:, first:end].reshape((width, (end - first) * rows))
+                put(here, flat, self.dtype, scale)
             first = end
 
 

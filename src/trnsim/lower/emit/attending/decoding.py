@@ -156,7 +156,8 @@ class Decoding:
         """The products of all queries with their own keys, [queries, keys]."""
         sums = new((self.n, columns), nl.float32, nl.psum)
         for member, own in zip(self.members, keys, strict=True):
-            moving = own.keys[:, start : start + columns]
+            (narrow,) = own.keys
+            moving = narrow[:, start : start + columns]
             nisa.nc_matmul(dst=sums, stationary=member.queries, moving=moving)
         return sums
 

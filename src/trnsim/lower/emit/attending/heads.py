@@ -88,9 +88,17 @@ def rows_of(
 ) -> Tensor:
     """Rows of a head as [rows, width]: where they lie, moved, or turned."""
     here = placed.sliced((count, width), (start, column), (1, 1))
-    if here.is_on_chip and here.steps[1] == (1, 0) and not here.steps[0][0]:
+    is_across = here.is_on_chip and here.steps[1] == (1, 0) and not here.steps[0][0]
+    if width > P and (is_across or (not here.is_on_chip and lies_across(here))):
+        own = here.storage.tile.dtype if here.is_on_chip else here.storage.dtype
+        made = new((count, width), own)
+        for at, n in tiles.pieces(width, P):
+            part = rows_of(here, n, 0, count, own, at)
+            nisa.tensor_copy(dst=made[:, at : at + n], src=part)
+        return made
+    if is_across:
         turned = new((count, width), dtype or here.storage.tile.dtype, nl.psum)
-        nisa.nc_transpose(dst=turned, data=columns_of(placed, width, start, count, dtype))
+        nisa.nc_transpose(dst=turned, data=columns_of(here, width, 0, count, dtype))
         return copied(turned, turned.dtype, new((count, width), turned.dtype))
     if not here.is_on_chip and width > 1 and lies_across(here):
         turned = new((count, width), here.storage.dtype, nl.psum)

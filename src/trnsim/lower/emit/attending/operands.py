@@ -49,11 +49,11 @@ class Stretch:
 
 @dataclass
 class Keys:
-    """A stretch of keys and values: [E, keys] and tiles of [up to 128 keys, V]."""
+    """A stretch: keys by 128 of E, [up to 128 of E, keys], values by 128 keys, [keys, V]."""
 
     start: int
     length: int
-    keys: Tensor
+    keys: list[Tensor]
     values: list[Tensor]
 
 
@@ -63,11 +63,11 @@ class Rows:
 
     Attributes:
         places: (index of the head, first query, queries) of each stretch of rows.
-        queries: [E, rows].
+        queries: by 128 of E, [up to 128 of E, rows].
     """
 
     places: list[tuple[tuple[int, ...], int, int]]
-    queries: Tensor
+    queries: list[Tensor]
     shift: Any = None
     total: Any = None
     result: Any = None
@@ -85,6 +85,7 @@ class Operands:
         self.heads = query.shape[:-2]
         self.L, self.S = query.shape[-2], key.shape[-2]
         self.E, self.V = query.shape[-1], value.shape[-1]
+        self.slices = list(tiles.pieces(self.E, P))
         self.dtype = dtype_of(query.dtype)
         self.query = self._settled(query)
         self.parts = self._parts(key, value)
@@ -176,27 +177,38 @@ class Operands:
                 mine.append(places.pop(0))
             # Keys that several heads read begin at partition 0, and so do their queries.
             parts = [self.queries_at(*one, is_alone=len(heads) == 1) for one in mine]
-            if len(parts) == 1:
-                queries = parts[0]
-            else:
-                queries = new((self.E, rows), self.dtype)
-                column = 0
-                for part in parts:
-                    count = part.shape[1]
-                    nisa.tensor_copy(dst=queries[:, column : column + count], src=part)
-                    column += count
+            queries = parts[0] if len(parts) == 1 else self._beside_each_other(parts, rows)
             found.append(Rows(mine, queries, rows=rows))
+        return found
+
+    def _beside_each_other(self, parts: list[list[Tensor]], rows: int) -> list[Tensor]:
+        """Queries of several stretches as one."""
+        found: list[Tensor] = []
+        for number, (_, width) in enumerate(self.slices):
+            whole, column = new((width, rows), self.dtype), 0
+            for part in parts:
+                count = part[number].shape[1]
+                nisa.tensor_copy(dst=whole[:, column : column + count], src=part[number])
+                column += count
+            found.append(whole)
         return found
 
     def queries_at(
         self, index: tuple[int, ...], start: int, count: int, *, is_alone: bool
-    ) -> Tensor:
-        """Some queries of a head, [E, queries]; alone at the partition of their keys."""
+    ) -> list[Tensor]:
+        """Some queries of a head, by 128 of E; alone at the partition of their keys."""
         if is_alone and self.stands(index):
-            return self.neighbours.columns(self.query, index)[:, start : start + count]
+            return [self.neighbours.columns(self.query, index)[:, start : start + count]]
         near, first = self.neighbours.near(self.query, index, start)
         from_ = self._from(index) if is_alone else 0
-        return columns_of(near, self.E, start - first, count, self.dtype, from_)
+        return self._columns_of(near, start - first, count, from_)
+
+    def _columns_of(self, placed: Placed, start: int, count: int, from_: int) -> list[Tensor]:
+        """Rows of a head [rows, E] as columns, by 128 of E."""
+        parts = [
+            placed.sliced((placed.shape[0], width), (0, at), (1, 1)) for at, width in self.slices
+        ]
+        return [columns_of(one, one.shape[1], start, count, self.dtype, from_) for one in parts]
 
     def stands(self, index: tuple[int, ...]) -> bool:
         """Whether a head's queries and keys are turned with their neighbours, to one partition."""
@@ -239,29 +251,33 @@ class Operands:
             first += length
         return found
 
-    def keys_at(self, heads: list[tuple[int, ...]], at: Stretch, slot: Hashable = None) -> Tensor:
-        """A stretch of the keys that some heads read, [E, keys].
+    def keys_at(
+        self, heads: list[tuple[int, ...]], at: Stretch, slot: Hashable = None
+    ) -> list[Tensor]:
+        """A stretch of the keys that some heads read, by 128 of E.
 
         Its rows lie where earlier ones of the same slot lay, so that their transfer waits for the
         readers of those; without a slot they have tiles of their own.
         """
         if len(heads) == 1 and self.stands(heads[0]):
             whole = self.neighbours.columns(self.parts[0][0], heads[0])
-            return whole[:, at.start : at.start + at.count]
+            return [whole[:, at.start : at.start + at.count]]
         key, is_free = self._side(heads, at, 0)
         if not lies_in_rows(key, self.E):
             partition = self._from(heads[0]) if len(heads) == 1 else 0
-            return columns_of(key, self.E, at.start, at.count, self.dtype, partition)
-        keys = new((self.E, at.count), self.dtype)
+            return self._columns_of(key, at.start, at.count, partition)
+        keys = [new((width, at.count), self.dtype) for _, width in self.slices]
         for start, parts in self._lines(key, self.E, at, slot, is_free=is_free):
             rows, whole, _ = parts.shape
-            for first, blocks in tiles.pieces(whole, _BLOCKS):
-                flipped = new((self.E, blocks, rows), self.dtype, nl.psum)
+            pieces = product(zip(keys, self.slices, strict=True), tiles.pieces(whole, _BLOCKS))
+            for (key_part, (begin, width)), (first, blocks) in pieces:
+                flipped = new((width, blocks, rows), self.dtype, nl.psum)
                 for block in range(blocks):
-                    nisa.nc_transpose(dst=flipped[:, block], data=parts[:, first + block])
+                    data = parts[:, first + block, begin : begin + width]
+                    nisa.nc_transpose(dst=flipped[:, block], data=data)
                 column = start + first * rows
-                dst = keys[:, column : column + blocks * rows]
-                copied(flipped, self.dtype, dst.reshape((self.E, blocks, rows)))
+                dst = key_part[:, column : column + blocks * rows]
+                copied(flipped, self.dtype, dst.reshape((width, blocks, rows)))
         return keys
 
     def values_at(

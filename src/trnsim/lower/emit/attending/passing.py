@@ -95,8 +95,9 @@ class Passing:
         each = new((rows.rows, len(pieces)))
         for number, (start, count) in enumerate(pieces):
             part = new((rows.rows, count), nl.float32, nl.psum)
-            moving = keys.keys[:, start : start + count]
-            nisa.nc_matmul(dst=part, stationary=rows.queries, moving=moving)
+            for query, key in zip(rows.queries, keys.keys, strict=True):
+                moving = key[:, start : start + count]
+                nisa.nc_matmul(dst=part, stationary=query, moving=moving)
             one.add_bias(part, rows.places[0], keys.start + start)
             one.mask_out(part, rows, keys.start + start)
             largest = each[:, number : number + 1]
@@ -165,7 +166,9 @@ class Passing:
         weights = evacuated(flipped, columns, blocks)
         for number, (at, count) in enumerate(tiles.pieces(columns, P)):
             values = step.keys.values[(start + at) // P][:count]
-            nisa.nc_matmul(dst=step.result, stationary=weights[:count, number], moving=values)
+            for first, width in tiles.pieces(values.shape[1], BANK):
+                dst, moving = (one[:, first : first + width] for one in (step.result, values))
+                nisa.nc_matmul(dst=dst, stationary=weights[:count, number], moving=moving)
 
     def _gather(self, step: _Step) -> None:
         """What this stretch adds to those before, rescaled to the new maximum."""
@@ -200,7 +203,7 @@ class Passing:
             nisa.activation(dst=result, op=nl.copy, data=data, scale=inverse)
         else:
             nisa.tensor_scalar(dst=result, data=data, op0=nl.multiply, operand0=inverse)
-        if len(rows.places) == 1 or not out.is_on_chip:
+        if len(rows.places) == 1 or not out.is_on_chip or one.V > P:
             self._store_each(rows, result, out)
             return
         flipped = new((one.V, rows.rows), one.dtype, nl.psum)
