@@ -13,6 +13,7 @@ from trnsim import compiler
 from trnsim.compiler import program
 from trnsim.device import compiled_graph
 from trnsim.device.numerics import numerics
+from trnsim.lower import program as lowered
 from trnsim.torch.compile.refused import CompilerWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -27,14 +28,14 @@ def nothing_compiled(monkeypatch):
 @pytest.fixture
 def runs(monkeypatch):
     """The runs of programs with values."""
-    found, trace = [], program.trace
+    found, trace = [], lowered.trace
 
     def watched(*args, numerics):
         one = trace(*args, numerics=numerics)
         found.extend([one.run] if numerics else [])
         return one
 
-    monkeypatch.setattr(program, "trace", watched)
+    monkeypatch.setattr(lowered, "trace", watched)
     return found
 
 

@@ -31,6 +31,8 @@ _FEWEST: Final = 64
 """Columns that pass in the time of fewer (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
 _HELD_BYTES: Final = 32 * 1024
 """Bytes of a partition for what is loaded at once of the side that stays."""
+_RUN_BYTES: Final = 2048
+"""Bytes of a row below which more is loaded at once, as short rows take transfers long."""
 _PANEL_BYTES: Final = 16 * 1024
 """The same of a weight, whose layout in HBM suits a transfer."""
 
@@ -55,12 +57,15 @@ def dot_general(emission: Emission, node: Node) -> None:
 def _lies_in_rows(emission: Emission, node: Node) -> bool:
     """Whether a product that the caller alone reads has its rows along the partitions.
 
-    So it lies in HBM. Few rows take the array less time as the side that passes, though what comes
-    out is turned, a block of 128 columns for each block of rows.
+    So it lies in HBM, as its operands do. A weight stays in the array, as it is laid out for that;
+    what was computed lies as the next product wants it. Few rows take the array less time as the
+    side that passes, though what comes out is turned, 128 columns for each block of rows at a time.
     """
     if not emission.is_returned(node.result) or emission.readers(node.result):
         return False
-    if _is_weight(emission, node.values[1]):  # its columns stay, as they lie in HBM
+    given = {value.number for value in emission.graph.inputs}
+    origins = [_origin(emission, value) for value in node.values]
+    if not given.issuperset(origins) or origins[1] in emission.weights:
         return False
     operation: Any = node.operation
     M, N = node.result.shape[-2:]
@@ -71,13 +76,13 @@ def _lies_in_rows(emission: Emission, node: Node) -> bool:
     return along <= across or M > BANK
 
 
-def _is_weight(emission: Emission, value: Value) -> bool:
-    """Whether a value is a weight, as it is, converted, or seen otherwise."""
+def _origin(emission: Emission, value: Value) -> int:
+    """The number of the value that one is, as it is, converted, or seen otherwise."""
     node = emission.maker.get(value.number)
     while node is not None and (is_view(node) or isinstance(node.operation, Convert)):
         value = node.values[0]
         node = emission.maker.get(value.number)
-    return value.number in emission.weights
+    return value.number
 
 
 def _split(emission: Emission, node: Node) -> Value | None:
@@ -103,6 +108,7 @@ class Product(Pending):
         self.batch = tuple(range(rank - 2))
         self._stays = _Side(emission, node.values[stays], operation.contracting[stays])
         self._passes = _Side(emission, node.values[1 - stays], operation.contracting[1 - stays])
+        self._stays.spare_bytes = max(PANEL_BYTES // 2 - self._passes.whole_bytes(), 0)
         self._p_dim, self._f_dim = (rank - 1, rank - 2) if stays else (rank - 2, rank - 1)
         self.frame = Frame(node.result.shape, (self._p_dim,), (*self.batch, self._f_dim))
 
@@ -185,7 +191,11 @@ class _Standing(Product):
 
 
 class _Side:
-    """One operand, its contraction along the partitions."""
+    """One operand, its contraction along the partitions.
+
+    Attributes:
+        spare_bytes: of a partition, what the other side leaves of its room.
+    """
 
     def __init__(self, emission: Emission, value: Value, contraction: int) -> None:
         self.emission, self.value = emission, value
@@ -198,6 +208,7 @@ class _Side:
         self._here: Placed | None = None
         self._start, self._is_part = 0, False
         self._panel: tuple[Any, Tensor] | None = None
+        self.spare_bytes = 0
 
     # The side that passes
 
@@ -211,6 +222,10 @@ class _Side:
             if moves and is_aligned(one, self.frame) and one.storage.tile.dtype == dtype:
                 return one
         return None
+
+    def whole_bytes(self) -> int:
+        """Bytes of a partition for all of it."""
+        return int(self.frame.columns * self.blocks * dtype_of(self.value.dtype).itemsize)
 
     def is_ready(self) -> bool:
         """Whether it lies in SBUF as a product reads it."""
@@ -291,7 +306,10 @@ class _Side:
             if found is not None:
                 return found, 0
         size = dtype_of(self.value.dtype).itemsize * self.blocks
-        most = _HELD_BYTES if self._weight() is None else _PANEL_BYTES
+        most = _PANEL_BYTES
+        if self._weight() is None:
+            is_long = _HELD_BYTES // self.blocks >= _RUN_BYTES
+            most = _HELD_BYTES if is_long else PANEL_BYTES + self.spare_bytes
         width = max(most // size // P, 1) * P
         start = first // width * width
         count = min(width, self.length - start)
