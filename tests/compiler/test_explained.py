@@ -36,7 +36,7 @@ def test_a_program_without_a_pattern_is_one_that_never_had_it():
     found, program = patterns_of(made, spelled(made))
     assert [*found] == ["attention", "rotation"]
     assert [one.times for one in found.values()] == [1, 2]
-    assert found["attention"].without.instructions > program.instructions
+    assert found["attention"].without.device_time_s > program.device_time_s
     text = table(found.values(), program)
     without = found["attention"].without
     assert f"attention  1      {without.instructions:,}, {time_text(without.device_time_s)}" in text

@@ -55,13 +55,19 @@ def test_a_plain_mask_stays(is_causal):
 @pytest.mark.parametrize("scale", [0.25, 0.0, -0.25])
 @pytest.mark.parametrize("other", ["float32", "bfloat16"])
 @pytest.mark.parametrize("is_biased", [False, True])
-def test_attention_and_its_gradients_give_what_the_reference_says(random, scale, other, is_biased):
+@pytest.mark.parametrize(
+    "mask", [{}, {"window": 3}, {"is_causal": True, "first": 1, "window": 3}], ids=str
+)
+def test_attention_and_its_gradients_give_what_the_reference_says(
+    random, scale, other, is_biased, mask
+):
     g = Graph()
     wanted = [((2, 5, 16), "float32"), ((2, 7, 16), other), ((2, 7, 8), other)]
     wanted += [((2, 5, 7), "float32")] * is_biased
     q, k, v, *bias = (g.input(shape, dtype) for shape, dtype in wanted)
-    result, logs = g.apply_to_all(Attention(scale), (q, k, v, *bias))
-    slopes = g.apply_to_all(AttentionBackward(scale), (q, k, v, result, result, logs, *bias))
+    result, logs = g.apply_to_all(Attention(scale, **mask), (q, k, v, *bias))
+    back = AttentionBackward(scale, **mask)
+    slopes = g.apply_to_all(back, (q, k, v, result, result, logs, *bias))
     g.outputs = [result, logs, *slopes]
     given = [
         random(one.shape, seed=number).astype(one.type.numpy_dtype())
