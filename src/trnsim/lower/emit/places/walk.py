@@ -300,7 +300,8 @@ def _fill_blocks(
     """
     (block, step), (many, space, (column, length, begin, inner)) = rows, group
     first = placed.offset[0] + begin[0] + span.block * (block or 1) * step
-    most = max(_LOADED_BYTES // (length * tile.dtype.itemsize), 1)
+    is_spread = length > 1 and inner[0] != 1  # each element moves alone: more wait for the last
+    most = 1 if is_spread else max(_LOADED_BYTES // (length * tile.dtype.itemsize), 1)
     for run, count in tiles.pieces(many, most):
         for at, blocks in tiles.pieces(span.blocks, max(most // count, 1)):
             pattern = [(step, span.partitions), (block * step, blocks), (space, count)]
