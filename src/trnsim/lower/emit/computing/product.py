@@ -16,7 +16,7 @@ from trnsim.graph.ops.layout import Reshape
 from trnsim.graph.ops.rounding import Convert
 from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.placed import Matrix, Pending, Placed
-from trnsim.lower.emit.places.turning import turned
+from trnsim.lower.emit.places.turning import is_straight, turned
 from trnsim.lower.emit.places.walk import Frame, Span, is_aligned, slice_of
 from trnsim.lower.emit.rules import emitter
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, dtype_of, new
@@ -306,17 +306,22 @@ class _Side:
             if found is not None:
                 return found, 0
         size = dtype_of(self.value.dtype).itemsize * self.blocks
-        most = _PANEL_BYTES
-        if self._weight() is None:
-            is_long = _HELD_BYTES // self.blocks >= _RUN_BYTES
-            most = _HELD_BYTES if is_long else PANEL_BYTES + self.spare_bytes
-        width = max(most // size // P, 1) * P
+        width = max(self._held_bytes() // size // P, 1) * P
         start = first // width * width
         count = min(width, self.length - start)
         key = (number, start)
         if self._panel is None or self._panel[0] != key:
             self._panel = key, self._loaded(number, start, count)
         return self._panel[1], start
+
+    def _held_bytes(self) -> int:
+        """Bytes of a partition for what is loaded at once: more where rows would be short."""
+        if self._weight() is not None:
+            return _PANEL_BYTES
+        is_long = _HELD_BYTES // self.blocks >= _RUN_BYTES
+        if is_long or not is_straight(self.emission.settled(self.value)[0], self.frame):
+            return _HELD_BYTES
+        return PANEL_BYTES + self.spare_bytes
 
     def _weight(self) -> tuple[int, Frame] | None:
         """The weight that this side is, as it is, converted, or by a view of all of it."""
