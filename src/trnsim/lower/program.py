@@ -17,6 +17,7 @@ from trnsim.lower.emit.attending import attention, attention_gradient
 from trnsim.lower.emit.computing import product, reduction, rotation
 from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.images import convolution, pooling
+from trnsim.lower.emit.inputs import Inputs
 from trnsim.lower.emit.naming import Named
 from trnsim.lower.emit.places.walk import Frame
 from trnsim.lower.emit.schedule import FIRST, RING, ROOM, Schedule
@@ -162,10 +163,8 @@ def trace(
     def kernel(tensors: tuple[Any, ...], prepared: tuple[Any, ...]) -> Any:
         one = _Trace(graph, prepared)
         made.append(one)
-        resident_bytes = _resident_bytes(chip, schedule)
-        emissions.append(
-            Emission(graph, weights, resident_bytes, one.prepare, schedule.ring_bytes, links)
-        )
+        loaded = Inputs(weights, one.prepare, schedule.ring_bytes)
+        emissions.append(Emission(graph, loaded, _resident_bytes(chip, schedule), links))
         outputs = emissions[-1].run(tensors)
         given = zip(tensors, (value.number for value in graph.inputs), strict=True)
         inputs = {tensor.storage.serial: number for tensor, number in given}
@@ -192,8 +191,9 @@ def trace(
     else:
         found = collect()
     last = emissions[-1]
-    lacks, wanted_bytes = _lacks(last, found), last.crowding.wanted_bytes
-    return Traced(found, last.names, *lying[-1], _serials(last.spilled), lacks, wanted_bytes)
+    names, residents = last.names.stretches, last.residents
+    lacks, spilled = _lacks(last, found), _serials(residents.spilled)
+    return Traced(found, names, *lying[-1], spilled, lacks, residents.crowding.wanted_bytes)
 
 
 def _serials(tensors: Iterable[Tensor]) -> frozenset[int]:
@@ -207,5 +207,6 @@ def _resident_bytes(chip: arch.Target, schedule: Schedule) -> int:
 
 def _lacks(emission: Emission, found: Run) -> frozenset[str]:
     """What a program lacked."""
-    is_spilled = emission.spilled or any(one.is_spill for one in found.timeline.program.checked)
-    return frozenset([ROOM] * bool(is_spilled) + [RING] * emission.is_ring_full)
+    spilled = emission.residents.spilled
+    is_spilled = spilled or any(one.is_spill for one in found.timeline.program.checked)
+    return frozenset([ROOM] * bool(is_spilled) + [RING] * emission.inputs.is_ring_full)

@@ -7,10 +7,6 @@ from made_graphs import CHIPS, Made
 from trnsim.errors import NotModelled
 from trnsim.graph import Graph
 from trnsim.graph.ops.control_flow import If
-from trnsim.lower.emit.emission import Emission, is_dense
-from trnsim.lower.emit.places.placed import in_hbm
-from trnsim.lower.emit.reading import uses
-from trnsim.lower.kernels import tiles
 
 
 def layer(made, x, heads=3, *, is_causal=False):
@@ -49,43 +45,6 @@ def test_no_program_needs_more_sbuf_than_there_is(tokens, chip):
     hidden = made.of("gelu", made.linear(made.layer_norm(x), 3072))
     x = made.layer_norm(made.of("add", x, made.linear(hidden, 768)))
     assert made.run(x, chip=chip).warnings == ()
-
-
-def test_readers_are_counted_through_views():
-    graph = Graph()
-    x = graph.input((4, 6), "float32")
-    y = graph.elementwise("tanh", x)
-    turned = graph.transpose(y, (1, 0))
-    graph.outputs = [graph.elementwise("exponential", turned), graph.elementwise("abs", turned), y]
-    found = uses(graph)
-    assert (found[x.number], found[y.number], found[turned.number]) == (1, 3, 2)
-
-
-def test_what_is_dense_is_all_of_a_tensor_in_order():
-    class Tensor:
-        shape = (4, 6)
-
-    whole = in_hbm(Tensor, (4, 6))
-    assert is_dense(whole)
-    assert is_dense(whole.reshaped((24,)))
-    assert not is_dense(whole.transposed((1, 0)))
-    assert not is_dense(whole.sliced((2, 6), (0, 0), (1, 1)))
-
-
-def emission_of(graph):
-    return Emission(graph, frozenset(), 1 << 16, tiles.new)
-
-
-def test_values_of_attention_stand_with_their_rows_along_partitions():
-    made = Made()
-    x = made.given(2, 20, 64)
-    value = made.linear(x, 64)
-    heads = [made.heads(one, 2) for one in (made.linear(x, 64), made.linear(x, 64), value)]
-    made.graph.outputs = [made.attention(*heads)]
-    products = [n.result.number for n in made.graph.nodes if n.name == "dot_general"]
-    found = emission_of(made.graph).standing
-    assert len(found) == 1
-    assert found < set(products)
 
 
 @pytest.mark.parametrize("heads", [1, 4])

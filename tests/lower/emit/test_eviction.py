@@ -3,8 +3,9 @@
 import pytest
 from made_graphs import CHIPS, Made
 
-from trnsim.lower.emit import emission
+from trnsim.lower.emit import residents
 from trnsim.lower.emit.eviction import next_reader
+from trnsim.lower.emit.facts import Facts
 
 
 def kept_for_later(made, layers, rows=1536, width=512):
@@ -35,7 +36,7 @@ def test_what_is_read_soon_stays_on_the_chip(monkeypatch):
     made = Made("float32")
     y, _ = kept_for_later(made, 8)
     ours = made.run(y, chip="trn1").timeline
-    monkeypatch.setattr(emission, "evict", lambda *_: False)
+    monkeypatch.setattr(residents, "evict", lambda *_: False)
     theirs = made.run(y, chip="trn1").timeline
     assert ours.device_time_s < theirs.device_time_s
 
@@ -53,11 +54,7 @@ class Passing:
     """A program whose operations were all issued but for some that wait."""
 
     def __init__(self, graph):
-        self.graph, self.placed = graph, {}
-        self.order = {v.number: at for at, node in enumerate(graph.nodes) for v in node.results}
-
-    def readers(self, value):
-        return [node for node in self.graph.nodes if value in node.values]
+        self.facts, self.placed = Facts(graph), {}
 
     def is_wanted(self, value, known):
         del known
@@ -74,9 +71,9 @@ def test_the_next_reader_is_seen_through_views_and_what_waits():
     near = made.graph.reduce("add", made.graph.reshape(x, (2, 2, 6)), [2])
     far = made.graph.reduce("add", made.of("negate", x), [1])
     passing = Passing(made.graph)
-    assert next_reader(passing, x) == passing.order[near.number]
+    assert next_reader(passing, x) == passing.facts.order[near.number]
     passing.placed[near.number] = [Done]
-    assert next_reader(passing, x) == passing.order[far.number]
+    assert next_reader(passing, x) == passing.facts.order[far.number]
 
 
 def test_what_waits_for_results_comes_after_all_others_in_its_order():

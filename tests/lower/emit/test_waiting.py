@@ -5,15 +5,14 @@ from types import SimpleNamespace
 import pytest
 from made_graphs import Made
 
+from trnsim.lower.emit.facts import Facts
 from trnsim.lower.emit.waiting import Waiting
 
 
 def settled_of(graph, placed=()):
     """The values that are computed while all operations of a graph are left to their readers."""
     settled = []
-    maker = {node.result.number: node for node in graph.nodes}
-    emission = SimpleNamespace(placed=dict(placed), maker=maker, settled=settled.append)
-    waiting = Waiting(emission)
+    waiting = Waiting(Facts(graph), dict(placed), settled.append)
     for node in graph.nodes:
         if node.name != "dot_general":
             waiting.add(node)
@@ -64,3 +63,15 @@ def test_what_passes_from_where_it_lies_on_the_chip_needs_no_panel():
     products = [node for node in made.graph.nodes if node.name == "dot_general"]
     placed = {products[0].values[0].number: [on_chip]}
     assert settled_of(made.graph, placed) == []
+
+
+def test_a_reduction_is_left_to_its_readers_once():
+    made = Made()
+    made.graph.reduce("add", made.given(4, 6), [1])
+    (node,) = made.graph.nodes
+    waiting = Waiting(Facts(made.graph), {}, None)
+    assert waiting.fold(node)
+    assert waiting.folded == {node.result.number: node}
+    del waiting.folded[node.result.number]
+    assert not waiting.fold(node)
+    assert waiting.folded == {}

@@ -45,7 +45,7 @@ def all_reduce(emission: Emission, node: Node) -> None:
         emission.add_place(node.result, replace(placed, storage=matrix))
         return
     frame = frame_in_hbm(placed, placed.shape)
-    made = emission.in_order(frame, placed.storage.dtype)
+    made = emission.residents.in_order(frame, placed.storage.dtype)
     most = _LOADED_BYTES // placed.storage.dtype.itemsize
     for span in spans(frame, 0, frame.columns, most, most):
         part = filled(placed, frame, span, placed.storage.dtype)
@@ -99,7 +99,9 @@ def all_gather(emission: Emission, node: Node) -> None:
     axis = _axis(placed, value, operation.dim)
     if axis:
         half = frame_of(placed, placed.shape)
-        made = emission.room(Frame(whole.shape, half.p_dims, half.f_dims, half.block), whole)
+        made = emission.residents.room(
+            Frame(whole.shape, half.p_dims, half.f_dims, half.block), whole
+        )
     else:
         made = in_hbm(tiles.output(whole.shape, whole.dtype), whole.shape)
     if made.is_on_chip:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from trnsim.graph import Value
 
 if TYPE_CHECKING:
-    from trnsim.lower.emit.emission import Emission
+    from trnsim.lower.emit.residents import Residents
 
 
 class Crowding:
@@ -17,8 +17,8 @@ class Crowding:
         wanted_bytes: the most that they would take of a partition together.
     """
 
-    def __init__(self, emission: Emission) -> None:
-        self._emission = emission
+    def __init__(self, residents: Residents) -> None:
+        self._residents = residents
         self._found: dict[int, tuple[Any, Value, int]] = {}
         self.wanted_bytes = 0
 
@@ -28,7 +28,7 @@ class Crowding:
         self._found = {
             number: one
             for number, one in self._found.items()
-            if one[0] is not storage and self._emission.is_wanted(one[1], known)
+            if one[0] is not storage and self._residents.is_wanted(one[1], known)
         }
         before = self._found.get(value.number)
         largest = max(nbytes, before[2] if before else 0)

@@ -18,82 +18,82 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
-    from trnsim.lower.emit.emission import Emission
+    from trnsim.lower.emit.residents import Residents
 
 
-def evict(emission: Emission, value: Value, nbytes: int) -> bool:
+def evict(residents: Residents, value: Value, nbytes: int) -> bool:
     """Make room for a value; False, and nothing moves, where all else is read sooner.
 
     Args:
-        emission: the program.
+        residents: the results in SBUF.
         value: what needs room.
         nbytes: bytes of a partition that it needs.
     """
-    latest = next_reader(emission, value)
-    found = [(next_reader(emission, one), one, size) for one, size in emission.held()]
+    latest = next_reader(residents, value)
+    found = [(next_reader(residents, one), one, size) for one, size in residents.held()]
     found = sorted((one for one in found if one[0] > latest), key=lambda one: -one[0])
     chosen: list[Value] = []
-    missing = nbytes - emission.free_bytes()
+    missing = nbytes - residents.free_bytes()
     for _, one, size in found:
         if missing <= 0:
             break
-        if _leave(emission, one):
+        if _leave(residents, one):
             chosen.append(one)
             missing -= size
     for one in chosen:
-        _move(emission, one)
+        _move(residents, one)
     return missing <= 0
 
 
-def next_reader(emission: Emission, value: Value) -> int:
+def next_reader(residents: Residents, value: Value) -> int:
     """The place of the next operation that reads a value.
 
     What is a view, waits, or is pending reads for who reads it; what waits for the results to be
     returned is computed in its order after all others.
     """
-    last = len(emission.graph.nodes)
+    last = len(residents.facts.graph.nodes)
     best, waiting, seen = last, [value], {value.number}
     while waiting:
-        for node in emission.readers(waiting.pop()):
-            places = emission.placed.get(node.result.number)
+        for node in residents.facts.readers(waiting.pop()):
+            places = residents.placed.get(node.result.number)
             waits = is_view(node) or (node.kind is Kind.ELEMENTWISE and places is None)
             if waits or (places is not None and places[0].is_pending):
                 if node.result.number not in seen:
                     seen.add(node.result.number)
                     waiting.append(node.result)
             elif places is None:
-                best = min(best, emission.order[node.result.number])
+                best = min(best, residents.facts.order[node.result.number])
     if best < last:
         return best
     known: dict[int, bool] = {}
-    wanted = [one.result for one in emission.readers(value)]
-    wanted = [one for one in wanted if emission.is_wanted(one, known)]
-    return last + min((emission.order[one.number] for one in wanted), default=last)
+    wanted = [one.result for one in residents.facts.readers(value)]
+    wanted = [one for one in wanted if residents.is_wanted(one, known)]
+    return last + min((residents.facts.order[one.number] for one in wanted), default=last)
 
 
-def _leave(emission: Emission, value: Value) -> bool:
+def _leave(residents: Residents, value: Value) -> bool:
     """Whether a value may go: it lies in matrices whose partitions differ."""
-    places = emission.placed.get(value.number, [])
+    places = residents.placed.get(value.number, [])
     mine = [one for one in places if one.is_on_chip]
     return bool(mine) and not any(one.storage.is_replicated for one in mine)
 
 
-def _move(emission: Emission, value: Value) -> None:
+def _move(residents: Residents, value: Value) -> None:
     """Leave no place of a value, nor of its views, on the chip."""
-    if emission.is_returned(value):
-        emission.dense(value)
-    matrices = [one.storage for one in emission.placed[value.number] if one.is_on_chip]
-    others = [one for one in emission.placed[value.number] if not one.is_on_chip]
+    if residents.facts.is_returned(value):
+        residents.dense(value)
+    matrices = [one.storage for one in residents.placed[value.number] if one.is_on_chip]
+    others = [one for one in residents.placed[value.number] if not one.is_on_chip]
     made: dict[int, Tensor] = {}
     if not others:
         made[id(matrices[0])] = _stored(matrices[0])
     gone = {id(one) for one in matrices}
-    for number, places in emission.placed.items():
+    for number, places in residents.placed.items():
         if any(id(one.storage) in gone for one in places):
             moved = [_moved(one, made) if id(one.storage) in gone else one for one in places]
             kept = [one for one in moved if one is not None]
             if kept:
-                emission.placed[number] = kept
+                residents.placed[number] = kept
 
 
 def _stored(matrix: Matrix) -> Tensor:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from trnsim.graph import Kind, Node, Value
+from trnsim.program import current_core
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +27,27 @@ class Named(NamedTuple):
     first: int
     name: str
     node: Node | None = None
+
+
+class Names:
+    """The names of a program's stretches.
+
+    Attributes:
+        stretches: what each stretch of instructions computes.
+    """
+
+    def __init__(self) -> None:
+        self.stretches = [Named(0, "")]
+
+    @contextmanager
+    def within(self, name: str, node: Node | None = None) -> Generator[None]:
+        """What is issued inside belongs to an operation of that name."""
+        outside = self.stretches[-1]
+        self.stretches.append(Named(len(current_core().program), name, node))
+        try:
+            yield
+        finally:
+            self.stretches.append(outside._replace(first=len(current_core().program)))
 
 
 def chain_name(maker: Mapping[int, Node], value: Value, leaves: Mapping[int, Placed]) -> str:

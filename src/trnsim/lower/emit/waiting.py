@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import DotGeneral
+from trnsim.lower.emit.facts import Facts
 from trnsim.lower.emit.places.paths import is_view
+from trnsim.lower.emit.places.placed import Placed
 from trnsim.lower.patterns.contractions import PANEL_BYTES, panel_bytes
-
-if TYPE_CHECKING:
-    from trnsim.lower.emit.emission import Emission
 
 _PANELS_BYTES: Final = 2 * PANEL_BYTES
 """Bytes of a partition for what passes for products that are computed together."""
@@ -19,23 +19,46 @@ _DEEPEST: Final = 64
 
 
 class Waiting:
-    """The operations of a program that wait for their readers."""
+    """The operations of a program that wait for their readers.
 
-    def __init__(self, emission: Emission) -> None:
-        self._emission = emission
+    Attributes:
+        later: results that a kernel computes once they are read.
+        folded: reductions that their readers compute, by their results' numbers.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        placed: Mapping[int, list[Placed]],
+        settled: Callable[[Value], list[Placed]],
+    ) -> None:
+        """Those of a graph whose values lie in places; `settled` computes one that waits."""
+        self._facts, self._placed, self._settled = facts, placed, settled
+        self.later: set[int] = set()
+        self.folded: dict[int, Node] = {}
+        self._asked: set[int] = set()
         self._depths: dict[int, int] = {}
         self._panels: dict[int, dict[int, int]] = {}
 
     def add(self, node: Node) -> None:
         """Leave an operation to its readers, but for one at the end of many that wait."""
-        placed = self._emission.placed
+        placed = self._placed
         waiting = [self._depths.get(v.number, 0) for v in node.values if v.number not in placed]
         depth = 1 + max(waiting, default=0)
         self._make_way(node)
         if depth > _DEEPEST:
-            self._emission.settled(node.result)
+            self._settled(node.result)
             depth = 0
         self._depths[node.result.number] = depth
+
+    def fold(self, node: Node) -> bool:
+        """Leave a reduction to who reads it; False for one that was, as its result is needed."""
+        number = node.result.number
+        if number in self._asked:
+            return False
+        self._asked.add(number)
+        self.folded[number] = node
+        return True
 
     def _make_way(self, node: Node) -> None:
         """Compute operands that wait for products until the panels of the others find room."""
@@ -45,7 +68,7 @@ class Waiting:
             together = {number: size for own in panels.values() for number, size in own.items()}
             if sum(together.values()) <= _PANELS_BYTES or len(panels) < 2:  # noqa: PLR2004  beside another
                 break
-            self._emission.settled(value)
+            self._settled(value)
             del panels[value]
         self._panels[node.result.number] = {
             number: size for own in panels.values() for number, size in own.items()
@@ -53,8 +76,8 @@ class Waiting:
 
     def _panels_of(self, value: Value) -> dict[int, int]:
         """Bytes of a partition of each tensor that passes through the array for a value to come."""
-        placed = self._emission.placed
-        node, places = self._emission.maker.get(value.number), placed.get(value.number)
+        placed = self._placed
+        node, places = self._facts.maker.get(value.number), placed.get(value.number)
         if node is None or (places is not None and not places[0].is_pending):
             return {}
         if value.number not in self._panels:

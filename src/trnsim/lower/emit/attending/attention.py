@@ -81,13 +81,13 @@ class Attending(Operands):
     def _out(self) -> Placed:
         """Rows in HBM where the caller alone reads the result, else room for what comes next."""
         value, emission = self.node.result, self.emission
-        if emission.is_returned(value) and not emission.readers(value):
+        if emission.facts.is_last(value):
             return in_hbm(tiles.output(value.shape, value.dtype), value.shape)
         return self._room()
 
     def _room(self) -> Placed:
         frame = self.frame_of(self.node.result.shape, self.query)
-        return self.emission.room(frame, self.node.result)
+        return self.emission.residents.room(frame, self.node.result)
 
     def _beside(self) -> int:
         """Heads whose scores, transposed weights and results each fit in one bank."""
@@ -116,12 +116,12 @@ class Attending(Operands):
     def _make_logs(self) -> None:
         """Room for the logarithms of the sums, queries along the partitions, if they are read."""
         value = self.node.results[1]
-        if not self.emission.uses.get(value.number, 0):
+        if not self.emission.facts.uses.get(value.number, 0):
             return
         rank = len(value.shape)
         frame = Frame(value.shape, (rank - 1,), tuple(range(rank - 1)))
         self.logs = frame.matrix(nl.float32)
-        self.emission.hold(value, self.logs)
+        self.emission.residents.hold(value, self.logs)
         self.emission.placed[value.number] = [self.logs]
 
     # Loading
@@ -146,7 +146,9 @@ class Attending(Operands):
         nisa.nc_matmul(dst=scores[:, start:], stationary=unit, moving=mask)
 
     def _identity(self) -> Tensor:
-        return self.emission.constant(("identity", "bfloat16"), partial(identity, nl.bfloat16))
+        return self.emission.constants.once(
+            ("identity", "bfloat16"), partial(identity, nl.bfloat16)
+        )
 
     def add_bias(self, sums: Tensor, place: tuple[tuple[int, ...], int, int], first: int) -> None:
         """Add the bias, divided by the scale, to scores in PSUM: by a product.
@@ -194,7 +196,7 @@ class Attending(Operands):
             )
             return copied(diagonal, dtype, tile)
 
-        tile = self.emission.constant(("unit", dtype, self.scale, is_row), make)
+        tile = self.emission.constants.once(("unit", dtype, self.scale, is_row), make)
         return tile[:, :count] if is_row else tile[:count, :count]
 
     def _masks_of(self, places: tuple[tuple[int, int], ...], columns: int) -> Tensor:

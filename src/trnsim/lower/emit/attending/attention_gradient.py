@@ -111,7 +111,7 @@ class Gradient(Attending):
     def _outs(self) -> list[Placed]:
         """Room for the results; rows in HBM where the caller alone reads them."""
         emission, results = self.emission, self.node.results
-        is_last = all(emission.is_returned(one) and not emission.readers(one) for one in results)
+        is_last = all(map(emission.facts.is_last, results))
         self.is_in_rows = is_last and max(self.L, self.S) <= P
         if self.is_in_rows:
             return [in_hbm(tiles.output(one.shape, one.dtype), one.shape) for one in results]
@@ -119,7 +119,9 @@ class Gradient(Attending):
             self.frame_of(value.shape, placed)
             for value, placed in zip(results, (self.query, self.key, self.value), strict=True)
         ]
-        return [emission.room(frame, one) for frame, one in zip(frames, results, strict=True)]
+        return [
+            emission.residents.room(frame, one) for frame, one in zip(frames, results, strict=True)
+        ]
 
     def _beside_gradients(self) -> int:
         """Heads whose scores, gradients and rows each fit in one bank."""
@@ -277,7 +279,7 @@ class Gradient(Attending):
                     dst=made, data1=grad, data2=result, op=nl.multiply, engine=nisa.gpsimd_engine
                 )
                 both.append((number, made))
-        ones, found = self.emission.ones(nl.float32), list[Tensor]()
+        ones, found = self.emission.constants.ones(nl.float32), list[Tensor]()
         for start, count in tiles.pieces(self.L, P):
             sums = new((count, len(heads)), nl.float32, nl.psum)
             for number, one in both:

@@ -200,11 +200,11 @@ class Decoding:
     def _across(self, column: Tensor) -> Tensor:
         """A number to a query, [queries, 1], on every partition: [V, queries]."""
         diagonal = new((self.n, self.n))
-        unit = self.attending.emission.constant(("identity",), identity)
+        unit = self.attending.emission.constants.once(("identity",), identity)
         nisa.tensor_scalar(
             dst=diagonal, data=unit[: self.n, : self.n], op0=nl.multiply, operand0=column
         )
-        ones = self.attending.emission.ones(nl.float32)
+        ones = self.attending.emission.constants.ones(nl.float32)
         sums = new((self.attending.V, self.n), nl.float32, nl.psum)
         nisa.nc_matmul(dst=sums, stationary=ones[: self.n, : self.attending.V], moving=diagonal)
         return copied(sums, nl.float32, new(sums.shape))

@@ -146,12 +146,12 @@ class Operands:
     def _views_of(self, value: Value) -> tuple[list[Node], Any]:
         """The views of a concatenation that keep its keys, the first one first, and its node."""
         views: list[Node] = []
-        node = self.emission.maker.get(value.number)
+        node = self.emission.facts.maker.get(value.number)
         while node is not None and isinstance(node.operation, BroadcastInDim | Reshape):
             if node.values[0].shape[-2:] != node.result.shape[-2:]:
                 return [], None
             views.insert(0, node)
-            node = self.emission.maker.get(node.values[0].number)
+            node = self.emission.facts.maker.get(node.values[0].number)
         is_joined = node is not None and isinstance(node.operation, Concatenate)
         return (views, node) if is_joined else ([], None)
 

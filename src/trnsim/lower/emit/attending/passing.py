@@ -131,7 +131,7 @@ class Passing:
             made = new((each.shape[0], half))
             _beside(made, each[:, :half], nl.maximum, each[:, each.shape[1] - half :])
             each = made
-        scale = self.attending.emission.constant(
+        scale = self.attending.emission.constants.once(
             ("number", -self.attending.scale), lambda: _number(-self.attending.scale)
         )
         scale = scale[: each.shape[0]]

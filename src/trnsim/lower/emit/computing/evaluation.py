@@ -119,8 +119,8 @@ class Evaluation(Fusing):
     def _named(self) -> Generator[None]:
         """What is issued inside belongs to the operations that it computes, of its leaves."""
         leaves = {number: one for (number, _), one in self.leaves.items()}
-        chain = (self.emission.maker, self.value, leaves)
-        with self.emission.named(chain_name(*chain), chain_node(*chain)):
+        chain = (self.emission.facts.maker, self.value, leaves)
+        with self.emission.names.within(chain_name(*chain), chain_node(*chain)):
             yield
 
     def run(self) -> Placed:
@@ -165,14 +165,14 @@ class Evaluation(Fusing):
 
     def _room(self, value: Value, *, is_line: bool) -> Placed:
         if not is_line and not self._leaves(value):
-            return self.emission.room(self.frame, value)
+            return self.emission.residents.room(self.frame, value)
         tensor = tiles.output(value.shape, value.dtype)
         return Placed(tensor, self.frame.shape, in_hbm(tensor, self.frame.shape).steps, (0,))
 
     def _leaves(self, value: Value) -> bool:
         """Whether the caller alone reads a value, and its rows in HBM run along the columns."""
-        emission, frame = self.emission, self.frame
-        if frame.is_replicated or emission.readers(value) or not emission.is_returned(value):
+        frame = self.frame
+        if frame.is_replicated or not self.emission.facts.is_last(value):
             return False
         long = [dim for dim, length in enumerate(value.shape) if length > 1]
         down = [dim for dim in frame.f_dims if value.shape[dim] > 1]
@@ -237,7 +237,7 @@ class Evaluation(Fusing):
     def _collect(self, value: Value, path: Path, *, is_root: bool = False) -> None:
         """Find the leaves below a value."""
         emission = self.emission
-        node = emission.maker.get(value.number)
+        node = emission.facts.maker.get(value.number)
         key = (value.number, path)
         self._values[value.number] = value
         if value.number in emission.placed or node is None:
@@ -259,7 +259,7 @@ class Evaluation(Fusing):
     def _inlined(self, value: Value) -> bool:
         """Whether a value is computed where it is read, and not before."""
         emission = self.emission
-        node = emission.maker.get(value.number)
+        node = emission.facts.maker.get(value.number)
         if node is None or value.number in emission.placed:
             return False
         if is_passed(node):
@@ -268,7 +268,7 @@ class Evaluation(Fusing):
             return False
         if widens(node):
             return True
-        return emission.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
+        return emission.facts.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
 
     def _is_counted(self, node: Node, path: Path) -> bool:
         """Whether a value is each element's place along the columns: made where it is read."""
@@ -297,7 +297,7 @@ class Evaluation(Fusing):
     def _is_beside(self, value: Value, path: Path) -> bool:
         """Whether a value of this shape that others read too is computed on the way, and kept."""
         is_alike = self._joins and not path and value.shape == self.value.shape
-        if is_alike and value.number not in self.emission.later:
+        if is_alike and value.number not in self.emission.waiting.later:
             self._beside[value.number] = value
             return True
         return False
@@ -305,8 +305,8 @@ class Evaluation(Fusing):
     def _is_cheap(self, value: Value) -> bool:
         """Whether a value is one operation on what lies somewhere: each reader repeats it."""
         emission = self.emission
-        node = emission.maker[value.number]
-        if not _is_short(node, emission.uses[value.number]):
+        node = emission.facts.maker[value.number]
+        if not _is_short(node, emission.facts.uses[value.number]):
             return False
         if isinstance(node.operation, Convert):
             places = [emission.placed.get(one.number) for one in node.values]
@@ -317,7 +317,7 @@ class Evaluation(Fusing):
         """Whether a value lies somewhere, as it is, converted, or repeated."""
         emission = self.emission
         while value.number not in emission.placed:
-            node = emission.maker.get(value.number)
+            node = emission.facts.maker.get(value.number)
             is_passed = node is not None and (
                 isinstance(node.operation, BroadcastInDim | Reshape)
                 or (isinstance(node.operation, Convert) and are_floats(node))
@@ -334,7 +334,7 @@ class Evaluation(Fusing):
         found = emission.places(value)
         if found[0].is_pending:
             placed = along(path, found[0])
-            is_once = emission.uses.get(value.number, 0) <= 1
+            is_once = emission.facts.uses.get(value.number, 0) <= 1
             if is_once and placed is not None and is_all(placed):
                 return placed
         for one in emission.settled(value):
@@ -367,11 +367,11 @@ class Evaluation(Fusing):
         if value.number in self._counted:
             found = counted(self.frame, self._counted[value.number], span)
         elif not path and value.number in self._rows:
-            found = self._of_row(self.emission.maker[value.number].values[0], span)
+            found = self._of_row(self.emission.facts.maker[value.number].values[0], span)
         elif key in self.leaves:
             found = self.fetched(key, span)
         else:
-            node = self.emission.maker[value.number]
+            node = self.emission.facts.maker[value.number]
             if is_passed(node):
                 return self._made(node.values[0], (node, *path), span, dst)
             is_elided = isinstance(node.operation, Convert) and self._is_elided(node)
@@ -393,8 +393,8 @@ class Evaluation(Fusing):
         if number is not None:
             return number
         if (value.number, ()) not in self._memo:
-            node = self.emission.maker[value.number]
-            if value.number in self.emission.folded:
+            node = self.emission.facts.maker[value.number]
+            if value.number in self.emission.waiting.folded:
                 found = self._reduced(node, span)
             elif node.kind is Kind.ELEMENTWISE:
                 parts = [

@@ -140,8 +140,8 @@ class Fusing(Leaves):
     def _below(self, value: Value, path: Path) -> tuple[Node | None, Path]:
         """The operation that computes a value here and for one reader alone, past conversions."""
         while (value.number, path) not in self.leaves and (value.number, path) not in self._memo:
-            node = self.emission.maker.get(value.number)
-            if node is None or self.emission.uses.get(value.number, 0) > 1:
+            node = self.emission.facts.maker.get(value.number)
+            if node is None or self.emission.facts.uses.get(value.number, 0) > 1:
                 break
             if is_passed(node):
                 value, path = node.values[0], (node, *path)
@@ -168,7 +168,7 @@ class Fusing(Leaves):
 
     def _number(self, value: Value) -> float | None:
         """The number that a tensor repeats, if it is constant."""
-        return number_of(self.emission.maker, value)
+        return number_of(self.emission.facts.maker, value)
 
 
 def are_floats(node: Node) -> bool:

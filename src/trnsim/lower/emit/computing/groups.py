@@ -34,7 +34,7 @@ def sums_by_group(emission: Emission, node: Node, evaluation: Evaluation, dims: 
         last = (ceil((number * block + rows) / size) * size - 1) // block
         for other in range(first, last + 1):
             moving = parts[other]
-            ones = emission.constant(
+            ones = emission.constants.once(
                 ("groups", size, block, other, number),
                 partial(ones_by_group, size, block, other, number),
             )
@@ -42,7 +42,7 @@ def sums_by_group(emission: Emission, node: Node, evaluation: Evaluation, dims: 
         nisa.tensor_copy(dst=placed.storage.tile[:rows, number], src=sums)
     reduced: Any = node.operation
     kept = [dim for dim in range(len(frame.shape)) if dim not in reduced.dims]
-    for reader in emission.readers(node.result):
+    for reader in emission.facts.readers(node.result):
         operation: Any = reader.operation
         is_back = isinstance(operation, BroadcastInDim) and list(operation.dims) == kept
         if is_back and reader.result.shape == frame.shape:

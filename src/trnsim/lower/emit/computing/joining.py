@@ -44,7 +44,7 @@ def join(emission: Emission, node: Node) -> bool:
     if not all(node.result.shape) or not _is_of_images(emission, node):
         return False
     frame = Frame(shape, (1,), (0, *range(2, len(shape))))
-    whole = emission.room(frame, node.result)
+    whole = emission.residents.room(frame, node.result)
     first = 0
     for value in node.values:
         starts = [first if dim == 1 else 0 for dim in range(len(shape))]
@@ -60,7 +60,7 @@ def stack(emission: Emission, node: Node) -> bool:
 
     Such a part goes to its place in the result at once, not to HBM and from there once more.
     """
-    if not emission.is_returned(node.result) or not all(node.result.shape):
+    if not emission.facts.is_returned(node.result) or not all(node.result.shape):
         return False
     parts = [(value, emission.settled(value)[0]) for value in node.values if all(value.shape)]
     if not any(placed.is_on_chip for _, placed in parts):
@@ -84,7 +84,7 @@ def _is_of_images(emission: Emission, node: Node) -> bool:
         if value.number in seen:
             continue
         seen.add(value.number)
-        for reader in emission.readers(value):
+        for reader in emission.facts.readers(value):
             if is_by_channels(reader, value):
                 return True
             if reader.kind is Kind.ELEMENTWISE and reader.result.shape == value.shape:
@@ -108,10 +108,10 @@ def _put(emission: Emission, value: Value, target: Placed) -> None:
 def _is_computed(emission: Emission, value: Value, target: Placed, frame: Frame) -> bool:
     """Compute a value where it belongs, if nobody else reads it and it is computed by channels."""
     found = emission.placed.get(value.number)
-    node = emission.maker.get(value.number)
+    node = emission.facts.maker.get(value.number)
     if node is None or (found is not None and not found[0].is_pending):
         return False
-    is_shared = emission.uses.get(value.number, 0) > 1
+    is_shared = emission.facts.uses.get(value.number, 0) > 1
     if is_shared or is_view(node) or (found is None and node.kind is not Kind.ELEMENTWISE):
         return False
     if emission.unconverted(value) is not None:

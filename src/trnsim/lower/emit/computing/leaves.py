@@ -58,7 +58,7 @@ class Leaves:
         value = self._values[number]
         placed = along(path, in_hbm(self.emission.dense(value), value.shape))
         if placed is None:
-            last = self.emission.viewed(value, path)
+            last = self.emission.facts.viewed(value, path)
             placed = in_hbm(self.emission.dense(last), last.shape)
         return placed
 
@@ -71,7 +71,7 @@ class Leaves:
             found = slice_of(placed, self.frame, span)
             if found is not None:
                 return found
-        period = self.emission.periodic(key[0], placed, self.frame)
+        period = self.emission.constants.periodic(key[0], placed, self.frame)
         if period is not None:
             end = span.start + span.columns if period.shape[2] > 1 else 1
             return period[: span.partitions, :, min(span.start, end - 1) : end]
@@ -92,7 +92,7 @@ class Leaves:
             return self._in_order(*key)
         if not covers(placed) or is_straight(placed, self.frame):
             return placed
-        here = self.emission.reframed(placed, self.frame)
+        here = self.emission.residents.reframed(placed, self.frame)
         self._reused(key, here)
         return here
 
@@ -110,7 +110,7 @@ class Leaves:
     def _column(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor:
         """A leaf that is one number to a partition, of all blocks at once."""
         if key not in self._columns:
-            self._columns[key] = self.emission.column(key[0], placed, self.frame)
+            self._columns[key] = self.emission.constants.column(key[0], placed, self.frame)
         return self._columns[key][: span.partitions, span.block : span.block + span.blocks]
 
     def _filled(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor:

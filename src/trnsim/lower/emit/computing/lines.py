@@ -61,8 +61,8 @@ def by_kernel(emission: Emission, value: Value, numbers: Collection[int]) -> Pla
     waiting = [value]
     while waiting:
         one = waiting.pop()
-        if one.number not in {*numbers, *nodes} and one.number in emission.maker:
-            nodes[one.number] = emission.maker[one.number]
+        if one.number not in {*numbers, *nodes} and one.number in emission.facts.maker:
+            nodes[one.number] = emission.facts.maker[one.number]
             waiting += nodes[one.number].values
     if {node.kind for node in nodes.values()} != {Kind.ELEMENTWISE} or len(nodes) > _TOGETHER:
         return None

@@ -40,9 +40,9 @@ _PANEL_BYTES: Final = 16 * 1024
 @emitter(DotGeneral)
 def dot_general(emission: Emission, node: Node) -> None:
     """A product that is computed where it is read."""
-    if node.result.number in emission.standing:
+    if node.result.number in emission.facts.standing:
         split = _split(emission, node)
-        if split is not None and emission.uses[node.result.number] == 1:
+        if split is not None and emission.facts.uses[node.result.number] == 1:
             made = _Standing(emission, node, split)
             if made.fits():
                 emission.placed[split.number] = [made.placed()]
@@ -61,11 +61,11 @@ def _lies_in_rows(emission: Emission, node: Node) -> bool:
     what was computed lies as the next product wants it. Few rows take the array less time as the
     side that passes, though what comes out is turned, 128 columns for each block of rows at a time.
     """
-    if not emission.is_returned(node.result) or emission.readers(node.result):
+    if not emission.facts.is_last(node.result):
         return False
-    given = {value.number for value in emission.graph.inputs}
+    given = {value.number for value in emission.facts.graph.inputs}
     origins = [_origin(emission, value) for value in node.values]
-    if not given.issuperset(origins) or origins[1] in emission.weights:
+    if not given.issuperset(origins) or origins[1] in emission.inputs.weights:
         return False
     operation: Any = node.operation
     M, N = node.result.shape[-2:]
@@ -78,10 +78,10 @@ def _lies_in_rows(emission: Emission, node: Node) -> bool:
 
 def _origin(emission: Emission, value: Value) -> int:
     """The number of the value that one is, as it is, converted, or seen otherwise."""
-    node = emission.maker.get(value.number)
+    node = emission.facts.maker.get(value.number)
     while node is not None and (is_view(node) or isinstance(node.operation, Convert)):
         value = node.values[0]
-        node = emission.maker.get(value.number)
+        node = emission.facts.maker.get(value.number)
     return value.number
 
 
@@ -89,7 +89,7 @@ def _split(emission: Emission, node: Node) -> Value | None:
     """The reshape of a product's rows into batches, if that is who reads it."""
     if len(node.result.shape) != 2:  # noqa: PLR2004  a matrix
         return None
-    for reader in emission.readers(node.result):
+    for reader in emission.facts.readers(node.result):
         if isinstance(reader.operation, Reshape):
             shape = reader.result.shape
             if len(shape) == 3 and shape[-1] == node.result.shape[-1]:  # noqa: PLR2004  batches of rows
@@ -264,7 +264,7 @@ class _Side:
         if weight is None:
             return None
         number, frame = weight
-        source = self.emission.prepare(number, frame, start, columns)
+        source = self.emission.inputs.prepare(number, frame, start, columns)
         tile = new(tuple(source.shape), dtype_of(self.value.dtype))
         nisa.dma_copy(dst=tile, src=source)
         return Placed(Matrix(tile, frame.rows), self.frame.shape, self.frame.steps(), (0, 0))
@@ -326,11 +326,13 @@ class _Side:
     def _weight(self) -> tuple[int, Frame] | None:
         """The weight that this side is, as it is, converted, or by a view of all of it."""
         for one in self.emission.stored(self.value):
-            number = self.emission.weight_of(one)
+            number = self.emission.inputs.weight_of(one)
             if number is not None:
                 return number, self.frame
             whole = sorted(range(len(one.steps)), key=lambda dim: -one.steps[dim][0])
-            number = None if one.is_on_chip else self.emission.weight_of(one.transposed(whole))
+            number = (
+                None if one.is_on_chip else self.emission.inputs.weight_of(one.transposed(whole))
+            )
             if number is not None:
                 place = {dim: at for at, dim in enumerate(whole)}
                 frame = Frame(
@@ -343,11 +345,10 @@ class _Side:
 
     def _loaded(self, number: int, start: int, columns: int) -> Tensor:
         """Columns of the whole contraction, from where they lie."""
-        weight = self._weight()
+        weight, inputs = self._weight(), self.emission.inputs
         if weight is not None:
-            number_, frame = weight
-            source = self.emission.prepare(number_, frame, number * self.length + start, columns)
-            tile = self.emission.streamed(tuple(source.shape), dtype_of(self.value.dtype))
+            source = inputs.prepare(*weight, number * self.length + start, columns)
+            tile = inputs.streamed(tuple(source.shape), dtype_of(self.value.dtype))
             nisa.dma_copy(dst=tile, src=source)
             return tile
         at = number * self.length + start

@@ -12,10 +12,11 @@ from trnsim.lower.emit.computing.balance import balanced
 from trnsim.lower.emit.computing.compute import OPERATORS, reduced, widened
 from trnsim.lower.emit.computing.evaluation import PIECE, Evaluation
 from trnsim.lower.emit.computing.groups import sums_by_group
+from trnsim.lower.emit.computing.rows import waits
+from trnsim.lower.emit.facts import TURNED_BYTES
 from trnsim.lower.emit.places.placed import Placed
 from trnsim.lower.emit.places.turning import turned
 from trnsim.lower.emit.places.walk import Frame, spans
-from trnsim.lower.emit.reading import TURNED_BYTES
 from trnsim.lower.emit.rules import emitter
 from trnsim.lower.kernels.tiles import BANK, P, new, pieces
 from trnsim.nki import isa as nisa
@@ -33,7 +34,7 @@ def reduce(emission: Emission, node: Node) -> None:
     """A reduction in the layout in which its operand is computed, if that suits."""
     operation: Any = node.operation
     (value,) = node.values
-    if emission.folds(node):
+    if waits(emission, node) and emission.waiting.fold(node):
         return
     if value.type.is_floating and node.result.type.is_floating and node.result.shape:
         evaluation = Evaluation(emission, value, is_kept=False)
@@ -44,7 +45,7 @@ def reduce(emission: Emission, node: Node) -> None:
         dims = {dim for dim in operation.dims if value.shape[dim] > 1}
         standing = [dim for dim in frame.p_dims if value.shape[dim] > 1]
         is_across = bool(dims) and dims == set(standing) and not frame.is_replicated
-        fits = frame.columns * nl.float32.itemsize <= emission.resident_bytes // 2
+        fits = frame.columns * nl.float32.itemsize <= emission.residents.most_bytes // 2
         if is_across and operation.op == "add" and fits:
             _across(emission, node, evaluation)
             return
@@ -93,8 +94,8 @@ def _across(emission: Emission, node: Node, evaluation: Evaluation) -> None:
     _, f_dims = _kept(frame, node)
     result = Frame(node.result.shape, (), f_dims, P, is_replicated=True)
     placed = result.matrix(nl.float32)
-    dtype = nl.bfloat16 if emission.is_narrow else nl.float32
-    ones = emission.ones(dtype)
+    dtype = nl.bfloat16 if emission.facts.is_narrow else nl.float32
+    ones = emission.constants.ones(dtype)
     for start in range(0, frame.columns, BANK):
         columns = min(BANK, frame.columns - start)
         sums = new((P, columns), nl.float32, nl.psum)
@@ -104,7 +105,7 @@ def _across(emission: Emission, node: Node, evaluation: Evaluation) -> None:
                 nisa.nc_matmul(dst=sums, stationary=ones[: span.partitions], moving=tile[:, number])
         nisa.tensor_copy(dst=placed.storage.tile[:, 0, start : start + columns], src=sums)
     emission.placed[node.result.number] = [placed]
-    emission.hold(node.result, placed)
+    emission.residents.hold(node.result, placed)
 
 
 def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int]) -> bool:
@@ -123,7 +124,7 @@ def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int
         with balanced():
             _in_pieces(evaluation, operation.op, inner, placed)
         emission.placed[node.result.number] = [placed]
-        emission.hold(node.result, placed)
+        emission.residents.hold(node.result, placed)
         return True
     most = max(_LONGEST // 4 // inner, 1) * inner
     for span in spans(frame, 0, frame.columns, most, most):
@@ -140,7 +141,7 @@ def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int
             view = tile[:, number].reshape((span.partitions, groups, inner))
             nisa.tensor_reduce(dst=dst[:, number], op=OPERATORS[operation.op], data=view, axis=2)
     emission.placed[node.result.number] = [placed]
-    emission.hold(node.result, placed)
+    emission.residents.hold(node.result, placed)
     return True
 
 

@@ -41,7 +41,7 @@ def concatenate(emission: Emission, node: Node) -> None:
     """``concatenate(-x[half:], x[:half])`` along the partitions; images; others by a kernel."""
     if join(emission, node):
         return
-    found = recognized(ROTATION, node, Makers(emission.maker))
+    found = recognized(ROTATION, node, Makers(emission.facts.maker))
     if found is not None:
         source = found["x"]
         placed = emission.settled(source)[0]
@@ -52,7 +52,7 @@ def concatenate(emission: Emission, node: Node) -> None:
             emission.placed[node.result.number] = [made.placed()]
             return
     if not stack(emission, node):
-        emission.later.add(node.result.number)
+        emission.waiting.later.add(node.result.number)
 
 
 def _fits(placed: Placed, frame: Frame, last: int) -> bool:
@@ -112,7 +112,9 @@ class Rotation(Pending):
 
     def _turn(self, dtype: Any) -> Tensor:
         """The matrix, made once."""
-        return self.emission.constant(("rotation", self.width, dtype), lambda: self._matrix(dtype))
+        return self.emission.constants.once(
+            ("rotation", self.width, dtype), lambda: self._matrix(dtype)
+        )
 
     def _matrix(self, dtype: Any) -> Tensor:
         """[k, n]: -1 where row n takes the second half's k, 1 where it takes the first half's."""

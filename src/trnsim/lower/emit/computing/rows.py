@@ -43,8 +43,8 @@ def waits(emission: Emission, node: Node) -> bool:
 def _is_repeated(emission: Emission, value: Value, shape: Shape, kept: int) -> bool:
     """Whether all that is read of a reduction is repeated along the rows again."""
     while True:
-        readers = emission.readers(value)
-        if len(readers) != 1 or emission.is_returned(value):
+        readers = emission.facts.readers(value)
+        if len(readers) != 1 or emission.facts.is_returned(value):
             return False
         (node,) = readers
         if isinstance(node.operation, BroadcastInDim):
@@ -69,7 +69,7 @@ def is_of_rows(node: Node, kept: int) -> bool:
 
 def is_constant(emission: Emission, value: Value) -> bool:
     """Whether a value is one number."""
-    return number_of(emission.maker, value) is not None
+    return number_of(emission.facts.maker, value) is not None
 
 
 def _streams(emission: Emission, value: Value) -> bool:
@@ -80,9 +80,9 @@ def _streams(emission: Emission, value: Value) -> bool:
         if one.number in seen:
             continue
         seen.add(one.number)
-        node = emission.maker.get(one.number)
+        node = emission.facts.maker.get(one.number)
         places = emission.placed.get(one.number)
-        if one.number in emission.features or not one.type.is_floating:
+        if one.number in emission.facts.features or not one.type.is_floating:
             return False
         if places is not None:
             if one.shape != value.shape or places[0] != in_hbm(places[0].storage, one.shape):
@@ -100,8 +100,8 @@ def _streams(emission: Emission, value: Value) -> bool:
 
 def _is_at_hand(emission: Emission, value: Value) -> bool:
     """Whether a value lies somewhere, is a number, or is computed of reductions that wait."""
-    while value.number not in emission.placed and value.number not in emission.folded:
-        node = emission.maker[value.number]
+    while value.number not in emission.placed and value.number not in emission.waiting.folded:
+        node = emission.facts.maker[value.number]
         if isinstance(node.operation, Constant):
             return True
         tensors = [one for one in node.values if not is_constant(emission, one)]
@@ -115,16 +115,16 @@ def _is_at_hand(emission: Emission, value: Value) -> bool:
 def below(emission: Emission, node: Node) -> Node | None:
     """The reduction that waits below a value repeated of it."""
     value = node.values[0]
-    while value.number not in emission.folded:
-        if value.number in emission.placed or value.number not in emission.maker:
+    while value.number not in emission.waiting.folded:
+        if value.number in emission.placed or value.number not in emission.facts.maker:
             return None
-        maker = emission.maker[value.number]
+        maker = emission.facts.maker[value.number]
         tensors = [one for one in maker.values if not is_constant(emission, one)]
         is_step = maker.kind is Kind.ELEMENTWISE or isinstance(maker.operation, Reshape)
         if len(tensors) != 1 or not is_step:
             return None
         value = tensors[0]
-    return emission.folded[value.number]
+    return emission.waiting.folded[value.number]
 
 
 def stand(frame: Frame, shape: Shape, kept: int) -> bool:
@@ -138,7 +138,7 @@ def stand(frame: Frame, shape: Shape, kept: int) -> bool:
 
 def is_inside(emission: Emission, value: Value, inside: set[int]) -> bool:
     """Whether all that read a value are done, or computed here and nowhere else again."""
-    for node in emission.readers(value):
+    for node in emission.facts.readers(value):
         number = node.result.number
         if number in emission.placed:
             continue
@@ -146,4 +146,4 @@ def is_inside(emission: Emission, value: Value, inside: set[int]) -> bool:
             return False
         if widens(node) and not is_inside(emission, node.result, inside):
             return False
-    return not emission.is_returned(value)
+    return not emission.facts.is_returned(value)

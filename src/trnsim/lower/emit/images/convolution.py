@@ -210,7 +210,7 @@ class Convolved(Pending):
 
     def _weight(self) -> int | None:
         for one in self.emission.settled(self.kernel):
-            number = self.emission.weight_of(one)
+            number = self.emission.inputs.weight_of(one)
             if number is not None:
                 return number
         return None
@@ -230,7 +230,7 @@ class Convolved(Pending):
         """The kernels of a block of the result, in SBUF."""
         if block not in self._panels:
             weight = self._weight()
-            source = self.emission.prepare(weight, self.kernels, first, count)
+            source = self.emission.inputs.prepare(weight, self.kernels, first, count)
             size = self.kernels.blocks * self.frame.rows * source.dtype.itemsize
             is_kept = size <= _PANELS_BYTES and self.chunk() < self.frame.columns
             shape = tuple(source.shape)
@@ -238,7 +238,7 @@ class Convolved(Pending):
                 tile = new(shape, source.dtype)
             else:
                 self._panels.clear()
-                tile = self.emission.streamed(shape, source.dtype)
+                tile = self.emission.inputs.streamed(shape, source.dtype)
             nisa.dma_copy(dst=tile, src=source)
             self._panels[block] = tile
         return self._panels[block]
@@ -251,7 +251,7 @@ class Convolved(Pending):
         shape = self.kernel.shape
         frame = Frame(shape, (1,), (*range(2, len(shape)), 0))
         column_bytes = frame.blocks * ITEM_BYTES[self.kernel.dtype]
-        if frame.columns * column_bytes > self.emission.resident_bytes:
+        if frame.columns * column_bytes > self.emission.residents.most_bytes:
             if at not in self._panels:
                 if len(self._panels) * count * column_bytes >= _PANELS_BYTES:
                     self._panels.clear()

@@ -256,7 +256,7 @@ class Image:
             if not one.is_on_chip and is_straight(one, self.frame):
                 return _of_four(one)
         nbytes = self.frame.blocks * self.frame.columns * ITEM_BYTES[self.value.dtype]
-        if nbytes > self.emission.resident_bytes // _SHARE:
+        if nbytes > self.emission.residents.most_bytes // _SHARE:
             return _of_four(in_hbm(self.emission.dense(self.value), self.value.shape))
         placed = turned(self.emission, self.value, self.frame)
         self.emission.add_place(self.value, placed)
@@ -389,8 +389,8 @@ def _every(start: int, count: int, times: int, number: int) -> _Copies:
 
 def _copied(emission: Emission, value: Value) -> tuple[Value, tuple[int, int]]:
     """What images are copies of, and how often each row and column is there."""
-    node = emission.maker.get(value.number)
-    found = None if node is None else recognized(ENLARGING, node, Makers(emission.maker))
+    node = emission.facts.maker.get(value.number)
+    found = None if node is None else recognized(ENLARGING, node, Makers(emission.facts.maker))
     return (value, (1, 1)) if found is None else (found["images"], times(found))
 
 

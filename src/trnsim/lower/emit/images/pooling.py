@@ -54,7 +54,7 @@ def reduce_window(emission: Emission, node: Node) -> None:
     image = Image(emission, value, sight_of(node), number=float(neutral(operation.op, np.float32)))
     shape = node.result.shape
     frame = Frame(shape, (1,), (0, *range(2, len(shape))))
-    result = emission.room(frame, node.result)
+    result = emission.residents.room(frame, node.result)
     rows = max(_rows(image), 1)
     for part in _bands(image.sight, rows):
         band = image.band(part, Taps((1, 1)))
@@ -74,7 +74,7 @@ def reduce_window(emission: Emission, node: Node) -> None:
 
 def _unconverted(emission: Emission, value: Value) -> Value:
     """What a value was before it became wider: engines compute in float32 anyway."""
-    maker = emission.maker.get(value.number)
+    maker = emission.facts.maker.get(value.number)
     is_widened = maker is not None and isinstance(maker.operation, Convert)
     if maker is None or not is_widened or not maker.values[0].type.is_floating:
         return value

@@ -41,7 +41,7 @@ def framed(emission: Emission, value: Value, leaves: Iterable[Placed], numbers: 
     if first:
         return frame_of(first[0], shape)
     found = _of_channels(emission, value, leaves)
-    if found is None and shape and numbers & emission.features:
+    if found is None and shape and numbers & emission.facts.features:
         found = _features(value)
     return found or _in_hbm(value, whole)
 
@@ -49,9 +49,9 @@ def framed(emission: Emission, value: Value, leaves: Iterable[Placed], numbers: 
 def _of_channels(emission: Emission, value: Value, leaves: list[Placed]) -> Frame | None:
     """The frame of images and of numbers to a channel: channels along the partitions."""
     shape = value.shape
-    if any(is_by_channels(node, value) for node in emission.readers(value)):
+    if any(is_by_channels(node, value) for node in emission.facts.readers(value)):
         return Frame(shape, (1,), (0, *range(2, len(shape))))
-    if value.number in emission.vectors_of_channels:
+    if value.number in emission.facts.vectors_of_channels:
         return Frame(shape, tuple(range(len(shape))), ())
     channels = [dim for dim in map(_channels_of, leaves) if dim is not None]
     if channels and len(shape) > 2:  # noqa: PLR2004  a matrix

@@ -1,0 +1,108 @@
+"""Tiles that a program makes or loads once, and reads again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from trnsim.lower.emit.inputs import Inputs
+from trnsim.lower.emit.places import turning
+from trnsim.lower.emit.places.placed import Placed
+from trnsim.lower.emit.places.walk import Frame, filled, is_aligned, repeated, spans
+from trnsim.lower.kernels.tiles import P, Tensor, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+
+class Constants:
+    """The tiles of a program that are made once."""
+
+    def __init__(self, inputs: Inputs, most_bytes: int) -> None:
+        """Tiles of inputs; results may take so many bytes of a partition beside them."""
+        self._inputs, self._most_bytes = inputs, most_bytes
+        self._made: dict[Any, Tensor] = {}
+        self._columns: dict[Any, Tensor] = {}
+
+    def once(self, key: Any, make: Callable[[], Tensor]) -> Tensor:
+        """A tile that is made once."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def ones(self, dtype: Any) -> Tensor:
+        """A block of ones, [128, 128]."""
+
+        def make() -> Tensor:
+            tile = new((P, P), dtype)
+            nisa.memset(dst=tile, value=1.0)
+            return tile
+
+        return self.once(("ones", dtype), make)
+
+    def periodic(self, number: int, placed: Placed, frame: Frame) -> Tensor | None:
+        """One block of a tensor in HBM that all blocks repeat, [block, 1, columns]."""
+        outer = [dim for dim in frame.p_dims if frame.shape[dim] > 1 and not any(placed.steps[dim])]
+        inner = frame.p_dims[len(outer) :]
+        length = prod(frame.shape[dim] for dim in inner)
+        if not outer or frame.p_dims[: len(outer)] != tuple(outer) or frame.block % length:
+            return None
+        key = ("periodic", number, frame)
+        if key in self._made:
+            return self._made[key]
+        moves = [dim for dim in frame.f_dims if any(placed.steps[dim])]
+        if any(not any(placed.steps[dim]) and frame.shape[dim] > 1 for dim in inner):
+            return None
+        if moves and any(not any(placed.steps[d]) and frame.shape[d] > 1 for d in frame.f_dims):
+            return None
+        dims = (*inner, *moves)
+        thin = Frame(
+            tuple(frame.shape[dim] for dim in dims),
+            tuple(range(len(inner))),
+            tuple(range(len(inner), len(dims))),
+            length,
+        )
+        if thin.columns * nl.float32.itemsize > self._most_bytes // 2:
+            return None
+        steps = tuple(placed.steps[dim] for dim in dims)
+        own = Placed(placed.storage, thin.shape, steps, placed.offset)
+        if length == 1 and not placed.is_on_chip:
+            tile = turning.repeated(own, thin, frame.block)
+        else:
+            tile = repeated(turning.framed(own, thin).storage.tile, frame.block)
+        self._made[key] = tile
+        return tile
+
+    def column(self, number: int, placed: Placed, frame: Frame) -> Tensor:
+        """One number to a partition of a frame, [128, blocks, 1], loaded once."""
+        dims = frame.p_dims
+        shape = tuple(placed.shape[dim] for dim in dims)
+        steps = tuple(placed.steps[dim] for dim in dims)
+        key = (number, shape, steps, frame.block, frame.is_replicated)
+        if key not in self._columns:
+            order = tuple(range(len(dims)))
+            thin = Frame(shape, order, (), frame.block, frame.is_replicated)
+            flat = Placed(placed.storage, shape, steps, placed.offset)
+            weight = None if thin.is_replicated else self._inputs.weight_of(flat)
+            if weight is not None:
+                source = self._inputs.prepare(weight, thin)
+                tile = new(source.shape, source.dtype)
+                nisa.dma_copy(dst=tile, src=source)
+            else:
+                dtype = flat.storage.tile.dtype if flat.is_on_chip else flat.storage.dtype
+                if flat.is_on_chip and is_aligned(flat, thin.flipped()):
+                    flat = turning.framed(flat, thin)
+                tile = new((min(thin.block, thin.rows), thin.blocks, 1), dtype)
+                for span in spans(thin, 0, 1, thin.blocks, 1):
+                    part = filled(flat, thin, span, dtype)
+                    if span.partitions == thin.rows or span.blocks == thin.blocks:
+                        tile = part
+                        break
+                    here = tile[: span.partitions, span.block : span.block + span.blocks]
+                    nisa.tensor_copy(dst=here, src=part)
+            if tile.dtype.name in ("bfloat16", "float16"):  # engines take columns in float32
+                wide = new(tile.shape)
+                nisa.tensor_copy(dst=wide, src=tile)
+                tile = wide
+            self._columns[key] = tile
+        return self._columns[key]

@@ -1,0 +1,147 @@
+"""What a graph says of its values: who makes and who reads each, and how it lies best for them."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Final
+
+from trnsim.graph import Graph, Kind, Node, Value
+from trnsim.graph.ops.contraction import Attention, DotGeneral
+from trnsim.graph.ops.layout import Reshape
+from trnsim.graph.ops.reductions import Reduce
+from trnsim.graph.types import TensorType
+from trnsim.lower.emit.places.framing import vectors_of_channels
+from trnsim.lower.emit.places.paths import Path, is_view, widens
+from trnsim.lower.kernels.tiles import P
+
+TURNED_BYTES: Final = 24 * 1024
+"""Bytes of a partition for what is turned to be reduced along the columns."""
+
+
+class Facts:
+    """What a graph says of its values.
+
+    Attributes:
+        graph: the graph.
+        maker: the operation that gives each value, by the value's number.
+        order: the place of that operation in the graph.
+        uses: how many operations read each value, looking through views.
+        long_rows: values that lie best with their rows along the partitions.
+        features: values that lie best with their last dimension along the partitions.
+        standing: products whose rows lie best along the partitions.
+        vectors_of_channels: values of one number to a channel of images.
+        is_narrow: whether neither an input nor an output is float32.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.maker = {v.number: node for node in graph.nodes for v in node.results}
+        self.order = {v.number: n for n, node in enumerate(graph.nodes) for v in node.results}
+        self.uses = uses(graph)
+        self.long_rows = of_long_rows(graph)
+        self.features = contracted(graph) - self.long_rows
+        self.standing = self._standing()
+        self.vectors_of_channels = vectors_of_channels(graph)
+        ends = (*graph.inputs, *graph.outputs)
+        self.is_narrow = not any(value.dtype == "float32" for value in ends)
+        self._readers: dict[int, list[Node]] = {}
+        for node in graph.nodes:
+            for value in node.values:
+                self._readers.setdefault(value.number, []).append(node)
+        self._returned = {value.number for value in graph.outputs}
+
+    def readers(self, value: Value) -> list[Node]:
+        """The operations that read a value."""
+        return self._readers.get(value.number, [])
+
+    def is_returned(self, value: Value) -> bool:
+        """Whether the caller gets it."""
+        return value.number in self._returned
+
+    def is_last(self, value: Value) -> bool:
+        """Whether the caller alone reads it."""
+        return self.is_returned(value) and not self.readers(value)
+
+    def viewed(self, value: Value, path: Path) -> Value:
+        """A value by the views of others that are computed of it."""
+        for node in path:
+            if node.values[0] != value:
+                number = min(0, *self.maker) - 1  # the graph's own are not below 0
+                made = Value(number, TensorType(node.result.shape, value.dtype))
+                node = Node(node.operation, (value,), (made,))  # noqa: PLW2901  another operand
+                self.maker[made.number] = node
+            value = node.result
+        return value
+
+    def _standing(self) -> set[int]:
+        """The products whose rows lie best along the partitions: values of attention, long rows."""
+        nodes = self.graph.nodes
+        products = {n.result.number for n in nodes if isinstance(n.operation, DotGeneral)}
+        standing = products & self.long_rows
+        waiting = [node.values[2] for node in nodes if isinstance(node.operation, Attention)]
+        while waiting:
+            value = waiting.pop()
+            node = self.maker.get(value.number)
+            if node is None:
+                continue
+            if isinstance(node.operation, DotGeneral):
+                standing.add(value.number)
+            elif is_view(node) or (
+                node.kind is Kind.ELEMENTWISE and self.uses.get(value.number, 0) <= 1
+            ):
+                waiting += node.values
+        return standing
+
+
+def uses(graph: Graph) -> dict[int, int]:
+    """How many operations read each value, looking through views."""
+    found: dict[int, int] = {}
+    for value in graph.outputs:
+        found[value.number] = found.get(value.number, 0) + 1
+    for node in reversed(graph.nodes):
+        times = found.get(node.result.number, 0) if is_view(node) or widens(node) else 1
+        for value in node.values:
+            found[value.number] = found.get(value.number, 0) + times
+    return found
+
+
+def contracted(graph: Graph) -> set[int]:
+    """The values whose last dimension a product sums over, as they are or after other operations.
+
+    They lie best with that dimension along the partitions.
+    """
+    found: set[int] = set()
+    for node in reversed(graph.nodes):
+        if isinstance(node.operation, DotGeneral):
+            found |= {
+                value.number
+                for value, dim in zip(node.values, node.operation.contracting, strict=True)
+                if dim == len(value.shape) - 1
+            }
+        elif node.result.number in found and (
+            node.kind is Kind.ELEMENTWISE or isinstance(node.operation, Reshape)
+        ):
+            last = node.result.shape[-1:]
+            found |= {value.number for value in node.values if value.shape[-1:] == last}
+    return found
+
+
+def of_long_rows(graph: Graph) -> set[int]:
+    """The values of a size whose largest elements of each row are sought, too long to be turned.
+
+    Their rows lie best along the partitions, as those of the scores of a vocabulary.
+    """
+    sizes: set[tuple[int, int]] = set()
+    for node in graph.nodes:
+        operation = node.operation
+        if isinstance(operation, Reduce) and operation.op in ("maximum", "minimum"):
+            (value,) = node.values
+            nbytes = ceil(value.type.nbytes / P)
+            if operation.dims == (len(value.shape) - 1,) and nbytes > TURNED_BYTES:
+                sizes.add((value.type.elements, value.shape[-1]))
+    values = [value for node in graph.nodes for value in node.results]
+    return {
+        value.number
+        for value in values
+        if value.shape and (value.type.elements, value.shape[-1]) in sizes
+    }

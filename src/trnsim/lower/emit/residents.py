@@ -1,0 +1,132 @@
+"""Results that stay in SBUF until they were read, and HBM for those that find no room there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, Final
+
+from trnsim.graph import Kind, Value
+from trnsim.graph.types import ITEM_BYTES
+from trnsim.lower.emit.crowding import Crowding
+from trnsim.lower.emit.eviction import evict
+from trnsim.lower.emit.facts import Facts
+from trnsim.lower.emit.places import turning
+from trnsim.lower.emit.places.paths import is_view
+from trnsim.lower.emit.places.placed import Placed
+from trnsim.lower.emit.places.walk import Frame, Span, write
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import P, Tensor, dtype_of
+from trnsim.nki import language as nl
+
+_TURNED_BYTES: Final = 64 * 1024
+"""Bytes of a partition that are turned at once on their way to HBM."""
+
+
+class Residents:
+    """The results of a program that lie in SBUF.
+
+    Attributes:
+        facts: what the graph says.
+        placed: where each value lies.
+        dense: a value in HBM in row-major order, written there if it was not.
+        most_bytes: bytes of a partition for all of them.
+        spilled: results in HBM for which SBUF had no room.
+        crowding: how much they would take together.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        placed: dict[int, list[Placed]],
+        dense: Callable[[Value], Tensor],
+        most_bytes: int,
+    ) -> None:
+        self.facts, self.placed, self.dense, self.most_bytes = facts, placed, dense, most_bytes
+        self.spilled: list[Tensor] = []
+        self.crowding = Crowding(self)
+        self._held: list[tuple[Value, int]] = []
+
+    def room(self, frame: Frame, value: Value) -> Placed:
+        """Room for a value: in SBUF while there is some, else in HBM in the frame's order."""
+        nbytes = frame.blocks * frame.columns * ITEM_BYTES[value.dtype]
+        has_room = frame.is_replicated or self.free_bytes() >= nbytes
+        if has_room or evict(self, value, nbytes):
+            placed = frame.matrix(dtype_of(value.dtype))
+            self.hold(value, placed)
+            return placed
+        found = self.in_order(frame, dtype_of(value.dtype))
+        self.spilled.append(found.storage)
+        self.crowding.add(value, found.storage, nbytes)
+        return found
+
+    def in_order(self, frame: Frame, dtype: Any) -> Placed:
+        """A tensor in HBM in a frame's order."""
+        tensor = nl.ndarray((frame.rows, frame.columns), dtype=dtype, buffer=nl.shared_hbm)
+        steps = tuple((p * frame.columns + f,) for p, f in frame.steps())
+        return Placed(tensor, frame.shape, steps, (0,))
+
+    def reframed(self, placed: Placed, frame: Frame) -> Placed:
+        """What lies across a frame, turned into it: in SBUF if there is room, else in HBM."""
+        dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
+        size = frame.blocks * dtype.itemsize
+        if frame.columns * size <= self.free_bytes():
+            return turning.framed(placed, frame)
+        result = self.in_order(frame, dtype)
+        whole, rest = divmod(frame.rows, frame.block)
+        most = max(_TURNED_BYTES // dtype.itemsize // P, 1)
+        groups = [(*one, frame.block) for one in tiles.pieces(whole, most)]
+        groups += [(whole, 1, rest)] if rest else []
+        for start, columns in tiles.pieces(frame.columns, max(_TURNED_BYTES // size // P, 1) * P):
+            for block, blocks, rows in groups:
+                span = Span(block, blocks, rows, start, columns)
+                write(result, frame, span, turning.stretch(placed, frame, span))
+        return result
+
+    def hold(self, value: Value, placed: Placed) -> None:
+        """Note that a value lies in SBUF, by a tile of its own."""
+        if placed.is_on_chip:
+            tile = placed.storage.tile
+            self._held.append((value, prod(tile.shape[1:]) * tile.dtype.itemsize))
+            self.crowding.add(value, tile, self._held[-1][1])
+
+    def free_bytes(self) -> int:
+        """Bytes of a partition that results may still take."""
+        return self.most_bytes - sum(nbytes for _, nbytes in self.held())
+
+    def held(self) -> list[tuple[Value, int]]:
+        """What lies in SBUF and is yet to be read, with its bytes of a partition."""
+        known: dict[int, bool] = {}
+        self._held = [
+            one
+            for one in self._held
+            if self._may_lie_on_chip(one[0]) and self.is_wanted(one[0], known)
+        ]
+        return self._held
+
+    def _may_lie_on_chip(self, value: Value) -> bool:
+        """Whether a value has a place on the chip, or is on its way there."""
+        places = self.placed.get(value.number)
+        return places is None or any(one.is_on_chip for one in places)
+
+    def is_wanted(self, value: Value, known: dict[int, bool]) -> bool:
+        """Whether an operation that is yet to be computed reads a value, or the caller does."""
+        waiting, seen = [value], set[int]()
+        while waiting:
+            one = waiting.pop()
+            if one.number in seen or known.get(one.number) is False:
+                continue
+            seen.add(one.number)
+            is_read = known.get(one.number, False) or self.facts.is_returned(one)
+            for node in self.facts.readers(one):
+                places = self.placed.get(node.result.number)
+                is_lazy = node.kind is Kind.ELEMENTWISE and places is None
+                if is_view(node) or is_lazy or (places is not None and places[0].is_pending):
+                    waiting.append(node.result)  # it reads for who reads it
+                else:
+                    is_read |= places is None
+            if is_read:
+                known[value.number] = True
+                return True
+        known.update(dict.fromkeys(seen, False))
+        return False
