@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 
 import pytest
@@ -119,7 +120,9 @@ def test_patterns_are_explained_beside_the_program_without_each(tmp_path, monkey
     (row,) = found["patterns"]
     assert (row["name"], row["times"], row["is_needed"]) == ("attention", 1, False)
     assert f"{row['instructions_without']:,}, " in attention
-    assert row["instructions_without"] > found["instructions"]
+    without_us, with_us = map(float, re.findall(r"([\d.]+) us", attention))
+    assert without_us == pytest.approx(row["device_time_without_s"] * 1e6, abs=0.05)
+    assert with_us < without_us
     assert "patterns" not in json.loads(run(path, "--lnc", "1", "--json").output)
 
 
