@@ -1,6 +1,7 @@
-"""The small architectures, by the name of their module."""
+"""The small architectures, and the workloads of claims, by the names of their modules."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "bench" / "system")]

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("torch", reason="compile asks plans from the torch room")
 from asking import Answer, Case, faults, plans, told
+from small_models import BERT, LLAMA, VIT
 
 from trnsim.device.answer import Subject, answer
 from trnsim.estimate.estimate import Estimate
@@ -14,21 +15,6 @@ from trnsim.graph import Graph
 from trnsim.torch.models.answer import asking
 from trnsim.torch.models.shape import ModelShape
 
-BERT = {
-    "model_type": "bert", "architectures": ["BertModel"], "hidden_size": 256,
-    "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 512,
-    "vocab_size": 1000, "max_position_embeddings": 128,
-}  # fmt: skip
-LLAMA = {
-    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 256,
-    "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 4,
-    "intermediate_size": 512, "vocab_size": 1000, "max_position_embeddings": 4096,
-}  # fmt: skip
-VIT = {
-    "model_type": "vit", "architectures": ["ViTModel"], "hidden_size": 192,
-    "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 384,
-    "image_size": 64, "patch_size": 16,
-}  # fmt: skip
 CHIPS = ("trn1", "inf2", "trn2", "trn3")
 GPUS = ("p5en.48xlarge", "g6.xlarge", "p4de.24xlarge")
 KINDS = (
