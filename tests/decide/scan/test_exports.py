@@ -26,14 +26,13 @@ def test_an_operator_without_a_lowering_is_found_at_the_line_that_calls_it(tmp_p
     assert (place.file, place.line) == (__file__, Values.forward.__code__.co_firstlineno + 1)
     assert (place.kind, place.what, place.effort) == ("operator", "aten::_linalg_svd", "M")
     assert (found.unlowered, found.frameworks) == (1, ("pytorch",))
-    assert found.coverage == pytest.approx(found.lowered / (found.lowered + 1))
     assert found.lowered >= 2
 
 
-def test_a_program_whose_operators_are_all_lowered_has_full_coverage(tmp_path):
+def test_a_program_whose_operators_are_all_lowered_has_no_findings(tmp_path):
     saved(torch.nn.Linear(4, 4), tmp_path / "linear.pt2")
     found = scan([tmp_path], tmp_path)
-    assert (found.places, found.coverage) == ((), 1)
+    assert (found.places, found.unlowered) == ((), 0)
 
 
 def test_sizes_that_change_are_a_finding(tmp_path):

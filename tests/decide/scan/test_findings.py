@@ -9,8 +9,6 @@ def place(kind="device", effort="S", line=1):
 
 def test_nothing_in_the_way_takes_no_effort():
     assert Findings().effort is None
-    assert Findings().coverage is None
-    assert not Findings().has_own_kernels
 
 
 def test_effort_is_the_largest_of_all_places():
@@ -23,15 +21,9 @@ def test_a_file_that_cannot_be_read_says_nothing_about_effort():
     assert Findings((place("unreadable"),)).effort is None
 
 
-def test_coverage_is_of_calls_of_known_operators():
-    assert Findings(lowered=3, unlowered=1).coverage == 0.75
-    assert Findings(unlowered=1, unknown=("torch.other",)).coverage == 0
-
-
-def test_kernels_are_cuda_and_triton():
+def test_places_are_told_by_kind():
     for kind in KINDS:
         found = Findings((place(kind),))
-        assert found.has_own_kernels == (kind in {"cuda", "triton"})
         assert found.of(kind) == found.places
         assert found.of("device" if kind != "device" else "cuda") == ()
 

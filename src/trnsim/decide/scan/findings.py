@@ -61,21 +61,10 @@ class Findings:
     frameworks: tuple[str, ...] = ()
 
     @property
-    def coverage(self) -> float | None:
-        """Part of the calls of known operators that have a lowering; None without any."""
-        known = self.lowered + self.unlowered
-        return self.lowered / known if known else None
-
-    @property
     def effort(self) -> Effort | None:
         """The largest of all places; None where nothing is in the way."""
         found = {place.effort for place in self.places if place.kind != "unreadable"}
         return next((effort for effort in reversed(EFFORTS) if effort in found), None)
-
-    @property
-    def has_own_kernels(self) -> bool:
-        """Whether kernels of its own, in CUDA or Triton, have to be written again."""
-        return any(place.kind in {"cuda", "triton"} for place in self.places)
 
     def of(self, kind: Kind) -> tuple[Finding, ...]:
         """The places of one kind."""

@@ -39,11 +39,6 @@ def _lines() -> dict[tuple[str, str], list[tuple[str, str]]]:
     return found
 
 
-def structs() -> list[str]:
-    """The names of all structs."""
-    return [name for kind, name in _lines() if kind == "struct"]
-
-
 @cache
 def version() -> tuple[int, int]:
     """The version of the interface that the table describes."""
