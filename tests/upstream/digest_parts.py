@@ -15,6 +15,8 @@ from pathlib import Path
 from digest_hook import hook, notes_of_process
 from ledger import sample
 
+from trnsim.timing import policy_of
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 SAMPLE = 20
@@ -40,7 +42,8 @@ def accuracy(notes, folder):
     for row in times:
         if row["id"] in micro.MEASURES:
             found = recording.record(micro.MEASURES[row["id"]].launches)
-            time_s = pricing.work_s(row, found, recording.core_of(found))
+            core, order = recording.core_of(found), policy_of("compiler")
+            time_s = pricing.work_s(row, found, core, order)
             notes.write(row["id"], time=repr(float(time_s)))
     by_name = {f"{row['family']}[{row['id']}]": row for row in times if builders.is_run(row)}
     chosen = sample(by_name, SAMPLE)

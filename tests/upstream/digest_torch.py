@@ -118,14 +118,22 @@ def training(notes):
             model, x = models()[name]
             model, x = model.to(DEVICE), x.to(DEVICE)
             optimizer = optimizer_of(model.parameters(), lr=1e-2)
-            if way == "eager":
-                with Calls(notes):
-                    for _ in range(2):
-                        step(model, x, optimizer)
-            else:
-                compiled_step(notes, model, x, optimizer)
-            values = fingerprint([parameter.detach() for parameter in model.parameters()])
-            notes.write("parameters", values=values)
+            try:
+                trained(notes, model, x, optimizer, is_eager=way == "eager")
+            except Exception as error:  # noqa: BLE001  a refusal is a row
+                notes.write("outcome", error=notes.said(error))
+
+
+def trained(notes, model, x, optimizer, *, is_eager):
+    """Steps of a model, and the parameters after them."""
+    if is_eager:
+        with Calls(notes):
+            for _ in range(2):
+                step(model, x, optimizer)
+    else:
+        compiled_step(notes, model, x, optimizer)
+    values = fingerprint([parameter.detach() for parameter in model.parameters()])
+    notes.write("parameters", values=values)
 
 
 def compiled_step(notes, model, x, optimizer):
