@@ -33,6 +33,15 @@ def test_values_pass_from_kernel_to_kernel(random):
     np.testing.assert_allclose(found, np.maximum(a @ b, 0).reshape(1024), atol=1e-5)
 
 
+def test_what_runs_is_named_by_its_operations(random):
+    g = product()
+    launched = [
+        lowering.launch(group, [random(v.shape) for v in group.inputs], "trn2")
+        for group in groups(g)
+    ]
+    assert [run.title for run in launched] == ["dot_general", "relu"]
+
+
 @pytest.mark.parametrize("target", ["trn1", "inf2", "trn2", "trn3"])
 def test_each_kernel_has_its_time_on_every_chip(target):
     found = costs(product(), target)

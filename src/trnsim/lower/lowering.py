@@ -241,8 +241,16 @@ def launch(
     check_kernel(group)
     if is_emitted(group):
         graph = rewritten(Graph(group.inputs, group.nodes, group.outputs), [IN_PARTS])
-        cores = MIRRORED if is_mirrored else 1
-        return trace(graph, inputs, target, frozenset(), numerics=numerics, lnc=cores).run
+        traced = trace(
+            graph,
+            inputs,
+            target,
+            frozenset(),
+            numerics=numerics,
+            lnc=MIRRORED if is_mirrored else 1,
+            name=group.name,
+        )
+        return traced.run
 
     def kernel(tensors: tuple[Any, ...]) -> Any:
         return issue(group, tensors)

@@ -149,6 +149,7 @@ def trace(
     lnc: int = 1,
     schedule: Schedule = FIRST,
     links: Links | None = None,
+    name: str = "graph",
 ) -> Traced:
     """As `traced`, with the operations that instructions belong to.
 
@@ -172,7 +173,7 @@ def trace(
         lying.append((inputs, _serials(outputs)))
         return outputs
 
-    kernel.__name__ = "graph"
+    kernel.__name__ = name
     arrays = tuple(array.view(np.uint8) if array.dtype == np.bool_ else array for array in inputs)
     issued = Kernel(kernel, {})
 
