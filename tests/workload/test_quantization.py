@@ -3,7 +3,7 @@ import re
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.workload.keys import Keys
+from trnsim.workload.families.keys import Keys
 from trnsim.workload.quantization import METHODS, bits_of
 
 LAYERS = 2

@@ -18,7 +18,7 @@ from trnsim.errors import BadInput, NotModelled
 from trnsim.workload import passes
 from trnsim.workload.architecture import Architecture, check_length
 from trnsim.workload.config import FAMILIES, from_config, longest, read_values
-from trnsim.workload.keys import Keys
+from trnsim.workload.families.keys import Keys
 from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 from trnsim.workload.quantization import Bits, bits_of
 from trnsim.workload.summary import captured_summaries

@@ -16,7 +16,7 @@ from trnsim.workload.families import (
     images_and_texts,
     texts_to_texts,
 )
-from trnsim.workload.keys import Keys
+from trnsim.workload.families.keys import Keys
 from trnsim.workload.quantization import bits_of
 
 _FIX: Final = "give the path of a Hugging Face config.json, e.g. examples/llama-3.1-8b.json"

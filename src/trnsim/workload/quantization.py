@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trnsim.workload.keys import Keys
+    from trnsim.workload.families.keys import Keys
 
 DTYPES: Final = {"float32": 32, "bfloat16": 16, "float16": 16}
 """Bits of an element by ``torch_dtype``."""

@@ -3,7 +3,7 @@ from parameter_formulas import of_table, of_tower
 
 from trnsim.workload.architecture import Experts, LatentAttention
 from trnsim.workload.families.decoders import towers
-from trnsim.workload.keys import Keys
+from trnsim.workload.families.keys import Keys
 
 SMALL = {
     "hidden_size": 32,

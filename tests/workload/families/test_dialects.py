@@ -2,7 +2,7 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.workload.families.dialects import NORMS, plain
-from trnsim.workload.keys import Keys
+from trnsim.workload.families.keys import Keys
 
 
 def said(model_type, **given):

@@ -2,7 +2,7 @@ import pytest
 from parameter_formulas import of_layer, of_tower
 
 from trnsim.workload.families.encoders import towers
-from trnsim.workload.keys import Keys
+from trnsim.workload.families.keys import Keys
 
 SMALL = {
     "hidden_size": 32,

@@ -2,7 +2,7 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.workload.families.images import towers
-from trnsim.workload.keys import Keys
+from trnsim.workload.families.keys import Keys
 
 SMALL = {
     "hidden_size": 32,

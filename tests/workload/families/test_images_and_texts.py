@@ -6,7 +6,7 @@ from published_models import COUNTS
 from trnsim.errors import BadInput
 from trnsim.workload.config import from_config
 from trnsim.workload.families.images_and_texts import towers
-from trnsim.workload.keys import Keys
+from trnsim.workload.families.keys import Keys
 from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.passes import summaries
 

@@ -1,8 +1,8 @@
 import pytest
 
 from trnsim.workload.families.decoder_rows import ROWS
+from trnsim.workload.families.keys import Keys
 from trnsim.workload.families.layer_kinds import grouped, sparse, windows
-from trnsim.workload.keys import Keys
 
 
 def of(model_type, layers=6, **given):

@@ -2,8 +2,8 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.workload.architecture import Mlp
+from trnsim.workload.families.keys import Keys
 from trnsim.workload.families.sizes import GPT, PLAIN_NAMES, heads_of, kv_heads_of, mlp_of
-from trnsim.workload.keys import Keys
 
 
 def keys(**given):

@@ -1,8 +1,8 @@
 from parameter_formulas import of_table, of_tower
 from published_models import sides, t5
 
+from trnsim.workload.families.keys import Keys
 from trnsim.workload.families.texts_to_texts import towers
-from trnsim.workload.keys import Keys
 
 T5 = t5(32, 3, 4, 48, words=100, num_decoder_layers=2)
 WHISPER = sides(32, 3, 4, 100, max_source_positions=15, max_target_positions=9, num_mel_bins=8)

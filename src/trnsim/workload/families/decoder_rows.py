@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from trnsim.workload.families.keys import Rule
 from trnsim.workload.families.sizes import GPT, PLAIN_NAMES, Names, Spelling
-from trnsim.workload.keys import Rule
 
 NO_WINDOW: Final = 0
 ALL_LAYERS: Final = 1

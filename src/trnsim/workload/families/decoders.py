@@ -25,7 +25,7 @@ from trnsim.workload.families.sizes import (
 )
 
 if TYPE_CHECKING:
-    from trnsim.workload.keys import Keys
+    from trnsim.workload.families.keys import Keys
 
 NAMES: Final = tuple(ROWS)
 _GPT_RATIO: Final = 4

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.workload.families.sizes import MOST_LAYERS
 
 if TYPE_CHECKING:
-    from trnsim.workload.keys import Keys
+    from trnsim.workload.families.keys import Keys
 
 NORMS: Final = "_norms"
 """A key of our own: norms of a layer."""

@@ -24,7 +24,7 @@ from trnsim.workload.families.sizes import (
 )
 
 if TYPE_CHECKING:
-    from trnsim.workload.keys import Keys, Rule
+    from trnsim.workload.families.keys import Keys, Rule
 
 _DISTIL: Final = Spelling(("dim",), ("n_layers",), ("n_heads",), intermediate=("hidden_dim",))
 _ANSWER_ENDS: Final = 2

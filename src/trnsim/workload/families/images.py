@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.workload.architecture import Attention, Layer, Matrix, Tower
+from trnsim.workload.families.keys import Keys, Rule
 from trnsim.workload.families.sizes import PLAIN_NAMES, heads_of, mlp_of
-from trnsim.workload.keys import Keys, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

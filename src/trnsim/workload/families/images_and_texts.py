@@ -15,7 +15,7 @@ from typing import Any, Final
 from trnsim.workload.architecture import Matrix, Tower
 from trnsim.workload.families import decoders, images
 from trnsim.workload.families.decoder_rows import ROWS
-from trnsim.workload.keys import Keys
+from trnsim.workload.families.keys import Keys
 
 _GEMMA: Final[Mapping[str, Any]] = {
     "model_type": "gemma3_text",

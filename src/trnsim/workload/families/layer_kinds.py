@@ -10,7 +10,7 @@ from trnsim.workload.families.decoder_rows import AFTER_FIRST, ALL_LAYERS, NO_WI
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from trnsim.workload.keys import Keys
+    from trnsim.workload.families.keys import Keys
 
 FULL: Final = "full_attention"
 SHORT: Final = ("sliding_attention", "chunked_attention", "local_attention")

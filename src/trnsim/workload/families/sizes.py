@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.workload.architecture import GATED, PLAIN, Mlp
 
 if TYPE_CHECKING:
-    from trnsim.workload.keys import Keys
+    from trnsim.workload.families.keys import Keys
 
 Names = tuple[str, ...]
 

@@ -13,7 +13,7 @@ from trnsim.workload.architecture import Attention, Layer, Matrix, Tower
 from trnsim.workload.families.sizes import Spelling, has_scores, heads_of, mlp_of
 
 if TYPE_CHECKING:
-    from trnsim.workload.keys import Keys
+    from trnsim.workload.families.keys import Keys
 
 _T5: Final = Spelling(("d_model",), ("num_layers",), ("num_heads",), intermediate=("d_ff",))
 _T5_DECODER: Final = replace(_T5, layers=("num_decoder_layers", "num_layers"))

@@ -1,7 +1,7 @@
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.workload.keys import Keys
+from trnsim.workload.families.keys import Keys
 
 
 def keys(**given):
