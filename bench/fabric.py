@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from trnsim.fabric.algorithms.group import Group
 from trnsim.fabric.choice import KINDS
 from trnsim.fabric.closed_form import time_s
 from trnsim.fabric.fabric import fabric
+from trnsim.fabric.group import Group
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fabric"))
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from trnsim.fabric.algorithms.group import Group
 from trnsim.fabric.choice import KINDS
 from trnsim.fabric.closed_form import time_s
 from trnsim.fabric.collective_time import collective_time
 from trnsim.fabric.fabric import Fabric, fabric
+from trnsim.fabric.group import Group
 from trnsim.formatting import markdown_table
 
 _US: Final = 1e-6

@@ -1,4 +1,4 @@
-"""Tests of the fabric, which simulate plans event by event (`simulation`)."""
+"""Tests of the fabric: plans are simulated by events (`simulation`), chunks followed (`plans`)."""
 
 import sys
 from pathlib import Path

@@ -3,10 +3,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trnsim.errors import BadInput
-from trnsim.fabric.algorithms.group import Group
 from trnsim.fabric.choice import KINDS, choose
 from trnsim.fabric.closed_form import plan_loads, time_s
 from trnsim.fabric.fabric import fabric
+from trnsim.fabric.group import Group
 
 NODE = fabric("trn2.48xlarge", lnc=2)
 MB = 1e6

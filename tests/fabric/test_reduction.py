@@ -3,9 +3,9 @@
 import pytest
 
 from trnsim.fabric import reduction
-from trnsim.fabric.algorithms.group import Group
 from trnsim.fabric.choice import choose
 from trnsim.fabric.fabric import fabric
+from trnsim.fabric.group import Group
 from trnsim.fabric.reduction import ranks_of, reduction_order
 
 NODE = fabric("trn2.48xlarge", lnc=2)

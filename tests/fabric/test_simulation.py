@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulation import fair_rates, simulate
 
-from trnsim.fabric.algorithms.group import Group
 from trnsim.fabric.choice import KINDS
 from trnsim.fabric.closed_form import plan_loads, time_s
 from trnsim.fabric.fabric import fabric
+from trnsim.fabric.group import Group
 from trnsim.fabric.transfers import Transfer, phase
 
 TRN2 = fabric("trn2.48xlarge", lnc=2)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trnsim.errors import BadInput
-from trnsim.fabric.algorithms import direct, hierarchical, kangaring, mesh, rdh, ring
-from trnsim.fabric.algorithms.group import Group
+from trnsim.fabric import direct, hierarchical, kangaring, mesh, rdh, ring
 from trnsim.fabric.closed_form import time_s
 from trnsim.fabric.constants import has_described_algorithms
+from trnsim.fabric.group import Group
 from trnsim.fabric.transfers import Plan, side_by_side
 
 if TYPE_CHECKING:

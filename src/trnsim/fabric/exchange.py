@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.errors import BadInput
-from trnsim.fabric.algorithms.group import Group
 from trnsim.fabric.choice import Chosen, choose
 from trnsim.fabric.closed_form import plan_loads
+from trnsim.fabric.group import Group
 
 if TYPE_CHECKING:
     from trnsim.fabric.fabric import Fabric

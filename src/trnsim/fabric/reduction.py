@@ -11,9 +11,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from trnsim.fabric.algorithms import hierarchical, kangaring, rdh
-from trnsim.fabric.algorithms.group import Group
+from trnsim.fabric import hierarchical, kangaring, rdh
 from trnsim.fabric.choice import best_of, choose
+from trnsim.fabric.group import Group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from trnsim.device.collective_log import kind_of
 from trnsim.device.exposed import Moment, Overlap, overlap
-from trnsim.fabric.algorithms.group import Group as AlgorithmGroup
 from trnsim.fabric.choice import KINDS, Chosen, choose
 from trnsim.fabric.fabric import Fabric, Place
+from trnsim.fabric.group import Group as AlgorithmGroup
 
 Group = tuple[int, ...]
 

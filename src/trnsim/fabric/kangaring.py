@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.fabric.transfers import Plan, Transfer, phase
 
 if TYPE_CHECKING:
-    from trnsim.fabric.algorithms.group import Group
+    from trnsim.fabric.group import Group
 
 _PAIR: Final = 2
 _READS_TO_REDUCE: Final = 3.0  # what came, the rank's own, and the secondary rank's

@@ -1,7 +1,7 @@
 import plans
 import pytest
 
-from trnsim.fabric.algorithms import ring
+from trnsim.fabric import ring
 
 MB = 1e6
 

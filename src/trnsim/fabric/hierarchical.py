@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from trnsim.fabric.algorithms.group import Group
+from trnsim.fabric.group import Group
 from trnsim.fabric.transfers import Plan
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 import plans
 import pytest
 
-from trnsim.fabric.algorithms import mesh
+from trnsim.fabric import mesh
 
 MB = 1e6
 

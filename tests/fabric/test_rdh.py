@@ -1,7 +1,7 @@
 import plans
 import pytest
 
-from trnsim.fabric.algorithms import rdh
+from trnsim.fabric import rdh
 
 MB = 1e6
 

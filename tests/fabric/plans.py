@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from trnsim.fabric.algorithms.group import Group
 from trnsim.fabric.fabric import fabric
+from trnsim.fabric.group import Group
 
 NODE = fabric("trn2.48xlarge", lnc=2)
 TWO = fabric("trn2.48xlarge", nodes=2, lnc=2)

@@ -1,7 +1,7 @@
 import plans
 import pytest
 
-from trnsim.fabric.algorithms import hierarchical, ring
+from trnsim.fabric import hierarchical, ring
 from trnsim.fabric.transfers import side_by_side
 
 MB = 1e6

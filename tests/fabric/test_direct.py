@@ -1,6 +1,6 @@
 import plans
 
-from trnsim.fabric.algorithms import direct
+from trnsim.fabric import direct
 
 RANKS = (5, 9, 2)
 

@@ -16,7 +16,7 @@ import numpy as np
 from trnsim.fabric.transfers import Phase, Plan, Ranks, even_phase
 
 if TYPE_CHECKING:
-    from trnsim.fabric.algorithms.group import Group
+    from trnsim.fabric.group import Group
 
 
 def is_possible(group: Group) -> bool:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trnsim.fabric.algorithms.mesh import inside
+from trnsim.fabric.mesh import inside
 from trnsim.fabric.transfers import Phase, Plan, Transfer, phase
 
 if TYPE_CHECKING:
-    from trnsim.fabric.algorithms.group import Group
+    from trnsim.fabric.group import Group
 
 Axes = list[dict[tuple[int, int], tuple[int, int]]]
 """For each axis the (instance, chip) beside each."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from trnsim.fabric.transfers import Phase, Plan, Transfer, phase
 
 if TYPE_CHECKING:
-    from trnsim.fabric.algorithms.group import Group
+    from trnsim.fabric.group import Group
 
 _READS_TO_REDUCE = 2.0  # what came, and what is there
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from trnsim.fabric.transfers import Plan, Transfer, phase
 
 if TYPE_CHECKING:
-    from trnsim.fabric.algorithms.group import Group
+    from trnsim.fabric.group import Group
 
 
 def all_to_all(group: Group, nbytes: float) -> Plan:

@@ -1,7 +1,7 @@
 import plans
 import pytest
 
-from trnsim.fabric.algorithms import kangaring, ring
+from trnsim.fabric import kangaring, ring
 from trnsim.fabric.closed_form import plan_loads
 
 MB = 1e6

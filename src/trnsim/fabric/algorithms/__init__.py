@@ -1,1 +1,0 @@
-"""The algorithms of collectives, each as phases of transfers."""
