@@ -120,9 +120,8 @@ def done(workload: Workload, path: Path, instance: str) -> Done:
     """
     if workload.does == "train":
         run = train(config.read(path), instance, _TOKENS, effort=_EFFORT)
-        return Done(
-            run.tokens_per_s / run.instances, run.instances, _assumed(instance, Phase.TRAIN)
-        )
+        rate, count = _TOKENS / run.time_s.p50, run.machine.count
+        return Done(rate / count, count, _assumed(instance, Phase.TRAIN))
     if workload.does == "serve":
         served = plan(config.read(path), machine(instance), Options(), kept_busy())
         rate = served.served.figures["output_tokens_per_s"].p50

@@ -2,9 +2,9 @@ import pytest
 from layer_sizes import LLAMA
 
 from trnsim.estimate.choice import layer_times
-from trnsim.estimate.training import AGAIN, has_dropout, is_fused, layer_passes
+from trnsim.estimate.training import AGAIN, layer_passes
 from trnsim.place.machine import machine
-from trnsim.workload.gradients import Recompute
+from trnsim.workload.gradients import Recompute, has_dropout, is_fused
 from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.passes import summaries
 

@@ -32,8 +32,8 @@ def cost_lines(
         estimate = train(
             shape, name, tokens, instances=instances, effort=_EFFORT, as_of=as_of, rows=rows
         )
-        label = name if estimate.validated else f"{name} unvalidated"
-        machines = f"{estimate.instances} x {estimate.instance}"
+        label = name if estimate.basis.validated else f"{name} unvalidated"
+        machines = f"{estimate.machine.count} x {estimate.machine.instance.name}"
         usd = "no public price" if estimate.usd is None else f"{amounts(estimate.usd)} USD"
         table.append((label, machines, durations(estimate.time_s), usd, str(estimate.quote)))
     header = ("", "instances", "time (P10 to P90)", "USD (P10 to P90)", "price")

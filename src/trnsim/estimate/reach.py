@@ -9,8 +9,6 @@ from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from trnsim.workload.captured import Workload
     from trnsim.workload.operators import Pass
 
@@ -54,19 +52,13 @@ def beyond(model: Workload, given: Pass, lnc: int) -> tuple[str, ...]:
     if not isinstance(model, Architecture) or not lnc:
         return ()
     is_pair = model.is_pair and given.phase is Phase.ENCODE
-    return tuple(_outside(model, given, PAIRS if is_pair else ROWS[given.phase]))
-
-
-def _outside(model: Architecture, given: Pass, rows: Reach) -> Iterator[str]:
-    length = given.tokens + given.past
-    asked = [
-        (_HIDDEN, model.decoder.hidden, rows.hidden),
-        (_BATCH, given.batch, rows.batch),
-        (_LENGTH, length, rows.length),
-    ]
-    if model.is_of_images:  # whose tokens are the model's own
-        asked.pop()
-    for name, value, (low, high) in asked:
-        if not low <= value <= high:
-            rows_have = f"go from {low:,} to {high:,}" if low < high else f"have {low:,}"
-            yield f"{name} {value:,}, where rows {rows_have}"
+    rows = PAIRS if is_pair else ROWS[given.phase]
+    asked = [(_HIDDEN, model.decoder.hidden, rows.hidden), (_BATCH, given.batch, rows.batch)]
+    if not model.is_of_images:  # whose tokens are the model's own
+        asked.append((_LENGTH, given.tokens + given.past, rows.length))
+    return tuple(
+        f"{name} {value:,}, where rows "
+        + (f"go from {low:,} to {high:,}" if low < high else f"have {low:,}")
+        for name, value, (low, high) in asked
+        if not low <= value <= high
+    )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from trnsim.workload.architecture import GATED, Mlp
-from trnsim.workload.gradients import Recompute, recomputed
+from trnsim.workload.gradients import Recompute, has_dropout, is_fused, recomputed
 from trnsim.workload.summary import Summary
 
 if TYPE_CHECKING:
@@ -27,20 +26,14 @@ class LayerPasses:
         back: both gradients.
         again: what backward computes again.
         again_s: seconds of that.
+        causes_s: seconds of all of it, by cause.
     """
 
     ahead: LayerTime
     back: LayerTime
     again: Summary
     again_s: float
-
-    @property
-    def causes_s(self) -> dict[str, float]:
-        """Seconds of all of it, by cause."""
-        found = dict(self.ahead.parts_s)
-        for name, time_s in self.back.parts_s.items():
-            found[name] = found.get(name, 0.0) + time_s
-        return {**found, AGAIN: self.again_s}
+    causes_s: dict[str, float]
 
 
 def layer_passes(
@@ -61,7 +54,10 @@ def layer_passes(
     again_s = times.of(again, given).time_s if again.products else 0.0
     if how is not Recompute.FULL:
         again_s = max(again_s - ahead.parts_s.get(_FIXED, 0.0), 0.0)  # no launch of its own
-    return LayerPasses(ahead, back, again, again_s)
+    causes_s = dict(ahead.parts_s)
+    for name, time_s in back.parts_s.items():
+        causes_s[name] = causes_s.get(name, 0.0) + time_s
+    return LayerPasses(ahead, back, again, again_s, {**causes_s, AGAIN: again_s})
 
 
 def is_one_kernel(layer: Layer | None, how: Recompute) -> bool:
@@ -77,16 +73,6 @@ def is_one_kernel(layer: Layer | None, how: Recompute) -> bool:
     if layer is None or how is Recompute.FULL:
         return False
     return is_fused(layer) and not has_dropout(layer)
-
-
-def is_fused(layer: Layer) -> bool:
-    """Whether its attention is one kernel, which keeps no scores: that of decoders is."""
-    return all(one.is_causal for one in layer.attentions)
-
-
-def has_dropout(layer: Layer) -> bool:
-    """Whether it drops elements by chance: layers of GPT and BERT do, ones with gates do not."""
-    return isinstance(layer.mlp, Mlp) and layer.mlp.matrices != GATED
 
 
 def _again(summary: Summary, layer: Layer | None, how: Recompute) -> Summary:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from trnsim.errors import BadInput
 from trnsim.workload.architecture import GATED, Experts, LatentAttention, Mlp
 from trnsim.workload.operators import Axis, Cache, Elementwise, Exchange, Product, Split, bytes_of
 from trnsim.workload.summary import Summary
@@ -64,8 +63,16 @@ def backward(summary: Summary) -> Summary:
 
 
 def turned(exchanges: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
-    """The exchanges of gradients that belong to those of a forward pass."""
-    return tuple(_turned(one) for one in exchanges)
+    """The exchanges of gradients that belong to those of a forward pass.
+
+    Keys of other ranks are fetched again before theirs are added.
+    """
+    return tuple(
+        replace(one, times=2 * one.times)
+        if one.axis is Axis.CONTEXT and one.kind == "all_gather"
+        else replace(one, kind=_REVERSED.get(one.kind, one.kind))
+        for one in exchanges
+    )
 
 
 def _both(one: Product) -> tuple[Product, Product]:
@@ -77,14 +84,6 @@ def _both(one: Product) -> tuple[Product, Product]:
         one, name=f"{one.name} gradient by weights", m=one.k, k=one.m, weight_bits=0
     )
     return by_input, by_weight
-
-
-def _turned(one: Exchange) -> Exchange:
-    """The exchange of gradients; keys of other ranks are fetched again before theirs are added."""
-    kind = _REVERSED.get(one.kind, one.kind)
-    if one.axis is Axis.CONTEXT and one.kind == "all_gather":
-        return replace(one, times=2 * one.times)
-    return replace(one, kind=kind)
 
 
 def recomputed(summary: Summary, how: Recompute) -> Summary:
@@ -116,6 +115,16 @@ class Kept:
     recompute: Recompute = Recompute.NONE
     bits: float = 16
     has_dropout: bool = False
+
+
+def is_fused(layer: Layer) -> bool:
+    """Whether its attention is one kernel, which keeps no scores: that of decoders is."""
+    return all(one.is_causal for one in layer.attentions)
+
+
+def has_dropout(layer: Layer) -> bool:
+    """Whether it drops elements by chance: layers of GPT and BERT do, ones with gates do not."""
+    return isinstance(layer.mlp, Mlp) and layer.mlp.matrices != GATED
 
 
 def activation_bytes(tower: Tower, layer: Layer, sequence: int, split: Split, kept: Kept) -> float:
@@ -222,14 +231,3 @@ OPTIMIZERS: Final = {
     )
 }
 """By name, with weights in bfloat16."""
-
-
-def optimizer(name: str) -> Optimizer:
-    """The optimizer of a name.
-
-    Raises:
-        BadInput: it is not known.
-    """
-    if name not in OPTIMIZERS:
-        raise BadInput(f"optimizer {name!r}; legal: {', '.join(OPTIMIZERS)}", fix="choose one")
-    return OPTIMIZERS[name]

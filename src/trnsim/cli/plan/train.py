@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -40,7 +39,7 @@ from trnsim.formatting import (
 )
 from trnsim.place.machine import machine
 from trnsim.system.train import launch, run, trace
-from trnsim.system.train.best import BUDGET, Effort, front
+from trnsim.system.train.best import BUDGET, Effort
 from trnsim.system.train.candidates import Asked
 from trnsim.system.train.estimate import (
     Size,
@@ -205,7 +204,7 @@ def train(given: Options) -> None:
         found = [one for on in kinds for one in _sizes(given, model, *on, known)]
     _written(found, given.trace_file, table)
     if given.emit is not None:
-        echo("\n".join(launch.text(given.emit, e.best.machine, e.step.layout) for e in found))
+        echo("\n".join(launch.text(given.emit, e.machine, e.step.layout) for e in found))
         return
     said = beside([one.quote for one in found], rows)
     echo(_json(found, said) if given.as_json else _text(model, found, said))
@@ -219,9 +218,6 @@ def _sizes(
     estimated: Callable[..., TrainingEstimate],
 ) -> list[TrainingEstimate]:
     """A platform with each number of instances."""
-    lost = run.Reliability(
-        given.chip_mtbf_hours * _HOUR_S, given.checkpoint_s, given.recovery_s, given.spares
-    )
     return together(
         [
             estimated(
@@ -229,7 +225,12 @@ def _sizes(
                 given.tokens,
                 asked=given.asked(model, name, count),
                 instances=count,
-                reliability=lost,
+                reliability=run.Reliability(
+                    given.chip_mtbf_hours * _HOUR_S,
+                    given.checkpoint_s,
+                    given.recovery_s,
+                    given.spares,
+                ),
                 kind=kind,
             )
             for count in given.instances or [None]
@@ -253,7 +254,7 @@ def _written(
             fix="name one platform and one number: --on trn2 --instances 4",
         )
     one = found[0]
-    made = trace.perfetto(one.model, one.best.machine, one.step.layout, table)
+    made = trace.perfetto(one.model, one.machine, one.step.layout, table)
     files.write(trace_file, made)
 
 
@@ -272,7 +273,7 @@ def _labels(found: Sequence[TrainingEstimate]) -> list[str]:
     """The platform of each run, with its instances where there are several of one platform."""
     names = [e.platform for e in found]
     is_one = len(set(names)) == len(names)
-    return names if is_one else [f"{e.platform} x {e.instances:,}" for e in found]
+    return names if is_one else [f"{e.platform} x {e.machine.count:,}" for e in found]
 
 
 def _runs(found: Sequence[TrainingEstimate], mark: str) -> str:
@@ -280,10 +281,10 @@ def _runs(found: Sequence[TrainingEstimate], mark: str) -> str:
     rows = [
         (
             label,
-            f"{e.instances} x {e.instance}",
-            str(e.chips),
+            f"{e.machine.count} x {e.machine.instance.name}",
+            str(e.machine.chips),
             durations(e.time_s) if e.goodput.is_ending else "never finishes",
-            amount(e.chip_hours) if e.goodput.is_ending else "-",
+            amount(e.time_s.p50 * e.machine.chips / _HOUR_S) if e.goodput.is_ending else "-",
             amounts(e.usd),
             str(e.quote) + mark,
         )
@@ -330,7 +331,7 @@ def _fronts(found: Sequence[TrainingEstimate], mark: str) -> list[str]:
     lines = []
     shown: set[str] = set()
     for label, e in zip(_labels(found), found, strict=True):
-        points = _pareto(e) if e.platform not in shown else []
+        points = e.front if e.platform not in shown else ()
         shown.add(e.platform)
         if len(points) > 1:
             lines.append(f"{e.platform}: no other is as fast, as cheap and as small:")
@@ -359,21 +360,7 @@ def _fewer(e: TrainingEstimate) -> str:
     count = fewer.machine.count
     both = f"{durations(e.time_s)} against {durations(fewer.time_s)}"
     least = f"more than {count:,} do not pay ({fewer.step.layout})"
-    return f"{e.instances:,} instances are not faster than {count:,}: {both}; {least}"
-
-
-def _pareto(e: TrainingEstimate) -> list[Size]:
-    """The front of time, USD and chips over numbers of instances, the most first."""
-    sizes = [one for one in e.sizes[::-1] if math.isfinite(one.time_s.p50)]
-    points = [
-        (
-            one.time_s.p50,
-            one.usd.p50 if one.usd else one.time_s.p50 * one.machine.chips,
-            float(one.machine.chips),
-        )
-        for one in sizes
-    ]
-    return [sizes[at] for at in front(points)]
+    return f"{e.machine.count:,} instances are not faster than {count:,}: {both}; {least}"
 
 
 def _basis(found: Sequence[TrainingEstimate]) -> str:
@@ -381,7 +368,7 @@ def _basis(found: Sequence[TrainingEstimate]) -> str:
     lines = [""]
     seen: dict[str, list[str]] = {}
     for label, e in zip(_labels(found), found, strict=True):
-        state = "validated" if e.validated else "unvalidated"
+        state = "validated" if e.basis.validated else "unvalidated"
         lines.append(f"{label}: {state}; {e.basis}; {'; '.join(by_phase(e.step.estimate.sources))}")
         lines += [f"  extrapolated: {one}" for one in e.step.estimate.extrapolations]
         for name in e.assumed:
@@ -400,9 +387,9 @@ def _plain(e: TrainingEstimate) -> dict[str, Any]:
     """An estimate as JSON: figures as P10, P50 and P90 in SI units."""
     return {
         "platform": e.platform,
-        "instance": e.instance,
-        "instances": e.instances,
-        "chips": e.chips,
+        "instance": e.machine.instance.name,
+        "instances": e.machine.count,
+        "chips": e.machine.chips,
         "layout": asdict(e.step.layout),
         **_step(e.step),
         "time_s": asdict(e.time_s) if e.goodput.is_ending else None,
@@ -410,14 +397,14 @@ def _plain(e: TrainingEstimate) -> dict[str, Any]:
         "goodput": e.goodput.goodput,
         "checkpoint_interval_s": e.goodput.interval_s,
         "price": str(e.quote),
-        "pareto": [_size(one) for one in _pareto(e)],
+        "pareto": [_size(one) for one in e.front],
         "not_faster_than": None if e.smaller is None else _size(e.smaller),
         "searched": {
             "layouts": e.best.looked_at,
             "with_room": e.best.fitting,
             "timed": e.best.timed,
         },
-        "validated": e.validated,
+        "validated": e.basis.validated,
         "inputs": {kind.value: count for kind, count in e.basis.counts.items()},
         "assumed": list(e.assumed),
         "estimate": e.step.estimate.as_dict(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput
@@ -14,7 +15,7 @@ from trnsim.facts import Interval
 from trnsim.place.machine import machine
 from trnsim.price import Quote, quote
 from trnsim.system.train import memory
-from trnsim.system.train.best import Best, Effort, best
+from trnsim.system.train.best import Best, Effort, best, front
 from trnsim.system.train.candidates import Asked, layouts
 from trnsim.system.train.run import Goodput, Reliability, goodput
 from trnsim.system.train.stages import trained
@@ -22,7 +23,7 @@ from trnsim.uncertainty import Basis, Inputs
 from trnsim.workload.operators import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import date
 
     from trnsim.arch.catalogue import Catalogue
@@ -36,6 +37,7 @@ BATCH_TOKENS: Final = 4 * 2**20
 """Tokens of a step, unless told: Llama 3's first batch (its paper, 3.4.1)."""
 SEQUENCE: Final = 8192
 _HOUR_S: Final = 3600.0
+_NEVER: Final = Interval(math.inf, math.inf, math.inf)
 _EFFICIENCY: Final = "training efficiency"
 SHAPELESS: Final = (
     "shapes of products: each takes the same part of the peak, so that more tensor ranks cost "
@@ -54,122 +56,45 @@ class Size:
     Attributes:
         machine: the instances.
         step: the shortest step on them.
-        time_s: seconds of the run, with what failures take.
-        usd: of the run; None without a public price.
+        goodput: of a job on all their chips.
+        time_s: seconds of the run: ``steps step / goodput``; infinite where it never finishes.
+        usd: of the run; None without a public price or an end.
     """
 
     machine: Machine
     step: Step
+    goodput: Goodput
     time_s: Interval
     usd: Interval | None
 
 
 @dataclass(frozen=True)
-class TrainingEstimate:
-    """Training on one platform.
+class TrainingEstimate(Size):
+    """Training on one platform: the run that was asked for, and what is to be said of it.
 
     Attributes:
         model: what is trained.
         platform: the name that was asked for.
         best: the layout that was found, and what was looked at.
         tokens: of the whole run.
-        goodput: of a job on all its chips.
         quote: the price of an instance.
         basis: provenance of the inputs.
-        reliability: what interrupts the run.
+        assumed: assumed inputs, and what times of few constants on AWS's chips take no account of.
+        sizes: the run on every number of instances that was looked at, the fewest first.
+        smaller: the fewest instances on which the run is not longer; None where none are.
+        front: sizes that no other is as fast, as cheap and as small as, the most first.
     """
 
     model: Architecture
     platform: str
     best: Best
     tokens: float
-    goodput: Goodput
     quote: Quote
     basis: Basis
-    reliability: Reliability | None = None
-
-    @property
-    def step(self) -> Step:
-        """A step of the best layout."""
-        return self.best.step
-
-    @property
-    def instance(self) -> str:
-        """The type of its instances."""
-        return self.best.machine.instance.name
-
-    @property
-    def instances(self) -> int:
-        """How many."""
-        return self.best.machine.count
-
-    @property
-    def chips(self) -> int:
-        """Chips of all instances."""
-        return self.best.machine.chips
-
-    @property
-    def validated(self) -> bool:
-        """Whether the efficiency was observed on this chip."""
-        return self.basis.validated
-
-    @property
-    def assumed(self) -> tuple[str, ...]:
-        """Assumed inputs, and what times of few constants on AWS's chips take no account of."""
-        is_few = any(one.startswith("few constants") for one in self.step.estimate.sources.values())
-        return self.basis.assumed + ((SHAPELESS,) if self.best.machine.lnc and is_few else ())
-
-    @property
-    def time_s(self) -> Interval:
-        """Seconds of the run: ``steps step / goodput``; infinite where it never finishes."""
-        return self._run_s(self.step, self.goodput)
-
-    def _run_s(self, step: Step, lost: Goodput) -> Interval:
-        if not lost.is_ending:
-            return Interval(math.inf, math.inf, math.inf)
-        layout = step.layout
-        steps = self.tokens / (layout.global_batch * layout.sequence)
-        return step.step_s.scaled(steps / lost.goodput)
-
-    @property
-    def sizes(self) -> tuple[Size, ...]:
-        """The run on every number of instances that was looked at, the fewest first."""
-        found = []
-        for where, step in self.best.others:
-            lost = goodput(where.chips, where.count, self.reliability)
-            time_s = self._run_s(step, lost)
-            found.append(Size(where, step, time_s, self.usd_of(time_s, where.count)))
-        return tuple(sorted(found, key=lambda one: one.machine.count))
-
-    @property
-    def smaller(self) -> Size | None:
-        """The fewest instances on which the run is not longer; None where none are."""
-        if not self.goodput.is_ending:
-            return None
-        limit_s = _SAME * self.time_s.p50
-        fewer = (one for one in self.sizes if one.machine.count < self.instances)
-        return next((one for one in fewer if one.time_s.p50 <= limit_s), None)
-
-    @property
-    def usd(self) -> Interval | None:
-        """USD of the run; None without a public price."""
-        return self.usd_of(self.time_s, self.instances)
-
-    def usd_of(self, time_s: Interval, instances: int) -> Interval | None:
-        """USD of instances for a time; None without a public price or an end."""
-        if self.quote.usd_per_hour is None or not math.isfinite(time_s.p50):
-            return None
-        return time_s.scaled(instances * self.quote.usd_per_hour / _HOUR_S)
-
-    @property
-    def chip_hours(self) -> float:
-        """Median hours of all chips."""
-        return self.time_s.p50 * self.chips / _HOUR_S
-
-    @property
-    def tokens_per_s(self) -> float:
-        """Median tokens a second of all chips together, what is lost left out."""
-        return self.tokens / self.time_s.p50
+    assumed: tuple[str, ...]
+    sizes: tuple[Size, ...] = ()
+    smaller: Size | None = None
+    front: tuple[Size, ...] = ()
 
 
 def estimate(
@@ -220,8 +145,21 @@ def estimate(
         passed = f"train of {made.micro_batch} x {made.sequence} tokens"
         matching.check_used(measured, found.step.estimate.sources, passed)
     price = quote(found.machine.instance.name, kind, as_of=as_of, rows=rows)
-    lost = goodput(found.machine.chips, found.machine.count, reliability)
-    return TrainingEstimate(model, on, found, tokens, lost, price, _basis(found), reliability)
+    sized = partial(_size, tokens, price.usd_per_hour, reliability or Reliability())
+    own, basis = sized(found.machine, found.step), _basis(found)
+    is_few = any(one.startswith("few constants") for one in own.step.estimate.sources.values())
+    shapeless = (SHAPELESS,) if found.machine.lnc and is_few else ()
+    one = TrainingEstimate(
+        **vars(own),
+        model=model,
+        platform=on,
+        best=found,
+        tokens=tokens,
+        quote=price,
+        basis=basis,
+        assumed=basis.assumed + shapeless,
+    )
+    return _beside(one, [sized(*other) for other in found.others])
 
 
 def _check_measured(table: Measured, model: Architecture, where: Machine, asked: Asked) -> None:
@@ -232,18 +170,56 @@ def _check_measured(table: Measured, model: Architecture, where: Machine, asked:
         matching.check(table, where, (Phase.TRAIN,), cases)
 
 
+def _size(
+    tokens: float, usd_per_hour: Rate | None, given: Reliability, where: Machine, step: Step
+) -> Size:
+    """A run of `tokens` on one number of instances."""
+    lost, time_s = goodput(where.chips, where.count, given), _NEVER
+    usd = None
+    if lost.is_ending:
+        steps = tokens / (step.layout.global_batch * step.layout.sequence)
+        time_s = step.step_s.scaled(steps / lost.goodput)
+        if usd_per_hour is not None:
+            usd = time_s.scaled(where.count * usd_per_hour / _HOUR_S)
+    return Size(where, step, lost, time_s, usd)
+
+
+def _beside(one: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimate:
+    """A run beside others of the same platform on other numbers of instances."""
+    ordered = tuple(sorted(sizes, key=lambda size: size.machine.count))
+    fewer = [
+        size
+        for size in ordered
+        if size.machine.count < one.machine.count and size.time_s.p50 <= _SAME * one.time_s.p50
+    ]
+    ending = [size for size in reversed(ordered) if size.goodput.is_ending]
+    points = [
+        (
+            size.time_s.p50,
+            size.usd.p50 if size.usd else size.time_s.p50 * size.machine.chips,
+            float(size.machine.chips),
+        )
+        for size in ending
+    ]
+    return replace(
+        one,
+        sizes=ordered,
+        smaller=fewer[0] if fewer and one.goodput.is_ending else None,
+        front=tuple(ending[at] for at in front(points)),
+    )
+
+
 def together(found: Sequence[TrainingEstimate]) -> list[TrainingEstimate]:
     """Runs of one platform, each beside the numbers of instances that any of them looked at.
 
     Of one number the shortest step counts, whichever search found it.
     """
-    shortest: dict[int, tuple[Machine, Step]] = {}
-    for where, step in (other for one in found for other in one.best.others):
-        known = shortest.get(where.count)
-        if known is None or step.step_s.p50 < known[1].step_s.p50:
-            shortest[where.count] = where, step
-    others = tuple(shortest[count] for count in sorted(shortest))
-    return [replace(one, best=replace(one.best, others=others)) for one in found]
+    shortest: dict[int, Size] = {}
+    for size in (size for one in found for size in one.sizes):
+        known = shortest.setdefault(size.machine.count, size)
+        if size.step.step_s.p50 < known.step.step_s.p50:
+            shortest[size.machine.count] = size
+    return [_beside(one, shortest.values()) for one in found]
 
 
 def usual(model: Architecture, where: Machine, sequence: int | None = None) -> Asked:

@@ -15,10 +15,16 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import OutOfMemory
-from trnsim.estimate.training import has_dropout, is_fused
 from trnsim.facts import assumed, documented
 from trnsim.system.train.stages import chunks
-from trnsim.workload.gradients import Kept, Recompute, activation_bytes, optimizer
+from trnsim.workload.gradients import (
+    OPTIMIZERS,
+    Kept,
+    Recompute,
+    activation_bytes,
+    has_dropout,
+    is_fused,
+)
 
 if TYPE_CHECKING:
     from trnsim.place.machine import Machine
@@ -94,7 +100,7 @@ def stage(held: list[Chunk], layout: Layout, at: int) -> StageMemory:
 
 def bytes_of_parameter(layout: Layout) -> tuple[float, float, float]:
     """Bytes of a weight, of its gradient, and of what the optimizer keeps for it."""
-    found = optimizer(layout.optimizer)
+    found = OPTIMIZERS[layout.optimizer]
     master = found.master_bytes if layout.dtype != "fp32" else 0.0
     return WEIGHT_BYTES[layout.dtype], _GRADIENT_BYTES, found.moment_bytes + master
 

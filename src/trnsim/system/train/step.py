@@ -25,7 +25,7 @@ from trnsim.system.train.layout import check
 from trnsim.system.train.memory import WEIGHT_BYTES, StageMemory
 from trnsim.system.train.stages import a_pass, all_parts, chunks
 from trnsim.system.train.work import GRADIENT_BYTES, Passes, Work, passes, shared_s
-from trnsim.workload.gradients import optimizer
+from trnsim.workload.gradients import OPTIMIZERS
 from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.passes import summaries
 
@@ -45,7 +45,6 @@ _HOST_S: Final = assumed(
 )
 AXES: Final = ("tensor", "context", "expert", "data")
 """Parts of a step that are exchanges, by what the ranks share."""
-_DONE: Final = (*AXES, "bubble", "optimizer", HOST)
 _GRADIENT_PASSES: Final = 3
 """Forward and two gradients, each with as many multiplications."""
 
@@ -56,46 +55,29 @@ class Step:
 
     Attributes:
         layout: the layout.
+        step_s: seconds.
         estimate: its time. Its parts are causes of computing, exchanges between ranks of an axis
             ("tensor", "context", "expert", "data", the last one as far as it is exposed), "bubble",
             "optimizer" and "host".
+        parts_s: median seconds by what a rank does: "compute" stands for all causes of computing.
         data_hidden_s: seconds of exchanges of gradients and weights behind computing.
         memory: of a rank of each stage.
         flop: useful FLOPs of a step, masked and repeated ones left out.
         mfu: these beside what the chips could do in that time.
-        chips: of the machine.
+        sequences_per_s: ``global batch / step``.
+        tokens_per_s_per_chip: ``global batch sequence / (step chips)``.
     """
 
     layout: Layout
+    step_s: Interval
     estimate: Estimate
+    parts_s: dict[str, float]
     data_hidden_s: float
     memory: tuple[StageMemory, ...]
     flop: float
     mfu: float
-    chips: int
-
-    @property
-    def step_s(self) -> Interval:
-        """Seconds."""
-        return self.estimate.interval
-
-    @property
-    def parts_s(self) -> dict[str, float]:
-        """Median seconds by what a rank does: "compute" stands for all causes of computing."""
-        whole = self.estimate.parts_s
-        computed_s = sum(time_s for name, time_s in whole.items() if name not in _DONE)
-        return {"compute": computed_s, **{name: whole[name] for name in _DONE}}
-
-    @property
-    def sequences_per_s(self) -> Interval:
-        """``global batch / step``."""
-        return _inverse(self.step_s, self.layout.global_batch)
-
-    @property
-    def tokens_per_s_per_chip(self) -> Interval:
-        """``global batch sequence / (step chips)``."""
-        tokens = self.layout.global_batch * self.layout.sequence
-        return _inverse(self.step_s, tokens / self.chips)
+    sequences_per_s: Interval
+    tokens_per_s_per_chip: Interval
 
 
 def _inverse(time_s: Interval, count: float) -> Interval:
@@ -134,7 +116,6 @@ class Steps:
         self._found: dict[tuple[object, ...], tuple[Summary, Passes]] = {}
         self._flop: dict[int, float] = {}
         self._layers: dict[str, LayerTimes] = {}
-        self._bytes_per_s = bytes_per_s(machine)
 
     def step(self, layout: Layout) -> Step:
         """The step of a layout.
@@ -166,8 +147,8 @@ class Steps:
         slowest = max(shared, key=lambda one: one.exposed_s)
         update_s = max(self._update_s(made[at::count], layout) for at in range(count))
         stage = by_stage.index(max(by_stage, key=lambda one: one.total_s))
-        parts_s = {
-            **_causes([one for chunk in worked[stage::count] for one in chunk], each),
+        causes_s = _causes([one for chunk in worked[stage::count] for one in chunk], each)
+        others_s = {
             "tensor": busiest.tensor_s,
             "context": busiest.context_s,
             "expert": busiest.expert_s,
@@ -176,6 +157,7 @@ class Steps:
             "optimizer": update_s,
             HOST: float(_HOST_S),
         }
+        parts_s = causes_s | others_s
         widest = max((one for chunk in worked for one in chunk), key=lambda one: one.spread)
         found = Estimate(
             parts_s,
@@ -183,16 +165,19 @@ class Steps:
             _sources(made, worked),
             extrapolations=beyond(self.model, a_pass(layout), self.machine.lnc),
         )
-        flop = self.flop(layout)
-        peak = self.machine.peak(layout.dtype) * self.machine.chips
+        time_s, step_s, flop = found.time_s, found.interval, self.flop(layout)
+        peak, chips = self.machine.peak(layout.dtype), self.machine.chips
         return Step(
             layout,
+            step_s,
             found,
+            {"compute": sum(causes_s.values()), **others_s},
             slowest.hidden_s,
             needed,
             flop,
-            flop / (peak * found.time_s),
-            self.machine.chips,
+            flop / (peak * chips * time_s),
+            _inverse(step_s, layout.global_batch),
+            _inverse(step_s, layout.global_batch * layout.sequence / chips),
         )
 
     def rough_s(self, layout: Layout) -> float:
@@ -306,8 +291,8 @@ class Steps:
         if layout.shares_optimizer:
             parameters = (whole.dense + whole.experts * layout.expert) / layout.shard
         width = WEIGHT_BYTES[layout.dtype]
-        moved = optimizer(layout.optimizer).moved_bytes(width, GRADIENT_BYTES)
-        return parameters * moved / self._bytes_per_s
+        moved = OPTIMIZERS[layout.optimizer].moved_bytes(width, GRADIENT_BYTES)
+        return parameters * moved / bytes_per_s(self.machine)
 
 
 def _causes(worked: Iterable[Passes], micro_batches: int) -> dict[str, float]:

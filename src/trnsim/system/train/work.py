@@ -98,11 +98,12 @@ class Passes:
 def passes(part: Part, layout: Layout, times: LayerTimes, exchanges: Exchanges) -> Passes:
     """The work of one layer of a part."""
     summary, how = part.summary, Recompute(layout.recompute)
+    turned_back = turned(summary.exchanges)
     found = layer_passes(summary, part.layer, a_pass(layout), how, times)
     ahead, back = found.ahead, found.back
     gradients_s = back.time_s + found.again_s
     forward = _with_exchanges(ahead.time_s, summary.exchanges, layout, exchanges)
-    gradients = _with_exchanges(gradients_s, turned(summary.exchanges), layout, exchanges)
+    gradients = _with_exchanges(gradients_s, turned_back, layout, exchanges)
     gradients += _with_exchanges(0.0, found.again.exchanges, layout, exchanges)
     moved = _moved(part, layout, exchanges)
     return Passes(
