@@ -20,6 +20,7 @@ from trnsim.graph.ops import (
     rounding,
 )
 from trnsim.graph.ops.calls import CustomCall
+from trnsim.graph.ops.layout import are_dims
 
 F32, I32, BOOL = "float32", "int32", "bool"
 ROWS, PLACE = ((4, 6), F32), ((), I32)
@@ -213,3 +214,12 @@ def test_an_operation_says_what_it_is_not_defined_on(operation, given, words):
 def test_a_kernel_of_the_users_own_has_no_reference():
     with pytest.raises(BadInput, match="custom_call has no reference; its kernel defines it"):
         CustomCall().reference(np.zeros(1))
+
+
+def test_dimensions_are_inside_and_stand_once():
+    assert are_dims((), 0)
+    assert are_dims((2, 0), 3)
+    assert not are_dims((0,), 0)
+    assert not are_dims((3,), 3)
+    assert not are_dims((-1,), 3)
+    assert not are_dims((1, 1), 3)

@@ -8,7 +8,6 @@ from trnsim.graph.types import (
     FLOATS,
     INTEGERS,
     ITEM_BYTES,
-    are_dims,
     dense,
     exact,
     stored,
@@ -72,12 +71,3 @@ def test_strides_are_those_of_numpy():
     for shape in ((), (5,), (2, 3, 4), (1, 7, 1)):
         steps = np.zeros(shape, np.int8).strides
         assert dense(shape) == steps
-
-
-def test_dimensions_are_inside_and_stand_once():
-    assert are_dims((), 0)
-    assert are_dims((2, 0), 3)
-    assert not are_dims((0,), 0)
-    assert not are_dims((3,), 3)
-    assert not are_dims((-1,), 3)
-    assert not are_dims((1, 1), 3)

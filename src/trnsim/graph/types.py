@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
@@ -70,11 +69,6 @@ def stored(values: Array, dtype: str) -> Array:
     kind = TensorType((), dtype).numpy_dtype()
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(values).astype(kind)
-
-
-def are_dims(dims: Sequence[int], rank: int) -> bool:
-    """Whether `dims` are dimensions of a tensor of that rank, each at most once."""
-    return len(set(dims)) == len(dims) and all(0 <= dim < rank for dim in dims)
 
 
 def dense(shape: Shape) -> Shape:

@@ -11,8 +11,9 @@ from typing import Final
 import numpy as np
 
 from trnsim.graph.operation import Example, Kind, Operation
+from trnsim.graph.ops.layout import are_dims
 from trnsim.graph.ops.reductions import BODIES
-from trnsim.graph.types import Array, TensorType, are_dims
+from trnsim.graph.types import Array, TensorType
 
 
 class Collective(Operation, kind=Kind.COLLECTIVE, abstract=True):

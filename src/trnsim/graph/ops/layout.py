@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
@@ -15,11 +16,15 @@ from trnsim.graph.types import (
     Array,
     Shape,
     TensorType,
-    are_dims,
     dense,
 )
 
 _F32 = "float32"
+
+
+def are_dims(dims: Sequence[int], rank: int) -> bool:
+    """Whether `dims` are dimensions of a tensor of that rank, each at most once."""
+    return len(set(dims)) == len(dims) and all(0 <= dim < rank for dim in dims)
 
 
 class Reshape(Operation, kind=Kind.ALIAS):

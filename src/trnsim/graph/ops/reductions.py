@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.graph.operation import Example, Kind, Operation
-from trnsim.graph.ops.layout import Pad
-from trnsim.graph.types import FLOATS, INTEGERS, Array, Shape, TensorType, are_dims, exact
+from trnsim.graph.ops.layout import Pad, are_dims
+from trnsim.graph.types import FLOATS, INTEGERS, Array, Shape, TensorType, exact
 
 BODIES: Final[dict[str, Any]] = {
     "add": np.add,
