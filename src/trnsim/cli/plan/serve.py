@@ -151,10 +151,11 @@ class Asked:
             BadInput: of a load that is none, or of two.
         """
         _check_load(self)
+        router, count = _router(self.router), self.num_prompts or self._usual_count()
         drawn = Synthetic(
             lengths(self.input_len or _INPUT, "--input-len"),
             lengths(self.output_len or _OUTPUT, "--output-len"),
-            self.num_prompts or self._usual_count(),
+            count,
             concurrency=(self.concurrency or 1) if self.request_rate is None else 0,
             rate_per_s=self.request_rate or 0.0,
             burstiness=self.burstiness,
@@ -167,7 +168,7 @@ class Asked:
             None if self.trace_file is None else trace.read(self.trace_file),
             drawn,
             is_busy,
-            _router(self.router),
+            router,
             is_saved=self.save_trace is not None,
         )
 

@@ -145,18 +145,21 @@ def _parts(found: Sequence[Plan]) -> str:
 def _basis(found: Sequence[Plan]) -> str:
     """Of each platform the instance, the price, where times come from, what a start takes."""
     lines = []
+    seen: dict[str, list[str]] = {}
     for e in found:
         deployment = e.deployment
         state = "validated" if report.is_validated(deployment) else "unvalidated"
-        starts = ", ".join(
-            f"{name} {_around(one)}" for name, one in report.startup_s(deployment).items()
-        )
+        startup_s, sources = report.startup_s(deployment), report.times_sources(deployment)
+        beyond, idle = report.extrapolations(deployment), report.idle(e)
+        for name in report.assumed(deployment):
+            seen.setdefault(name, []).append(deployment.machine.name)
+        starts = ", ".join(f"{name} {_around(one)}" for name, one in startup_s.items())
         lines += [
             f"{deployment.machine.name}: {deployment.machine.instance.name}; {e.quote}",
-            f"  {state}; {'; '.join(by_phase(report.times_sources(deployment)))}",
+            f"  {state}; {'; '.join(by_phase(sources))}",
             f"  longest sequence {deployment.engine.max_model_len:,} tokens; start: {starts}",
         ]
-        lines += [f"  extrapolated: {one}" for one in report.extrapolations(deployment)]
+        lines += [f"  extrapolated: {one}" for one in beyond]
         if deployment.machine.note:
             lines.append(f"  {deployment.machine.note}")
         if not e.is_met:
@@ -166,13 +169,8 @@ def _basis(found: Sequence[Plan]) -> str:
                 f"  note: TP{deployment.options.tensor} is not faster than TP{e.fewer.tensor}: a "
                 f"request takes {seconds(e.fewer.asked_e2e_s)} against {seconds(e.fewer.e2e_s)}"
             )
-        idle = report.idle(e)
         if idle:
             lines.append(f"  {idle} of {deployment.replicas} replicas had no request")
     lines.append("assumed:")
-    seen: dict[str, list[str]] = {}
-    for e in found:
-        for name in report.assumed(e.deployment):
-            seen.setdefault(name, []).append(e.deployment.machine.name)
     lines += [f"  {name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
     return "\n".join(fill(line, _COLUMNS, subsequent_indent="    ") for line in lines)

@@ -194,8 +194,8 @@ def train(given: Options) -> None:
     Example: trnsim plan train examples/llama-3.1-8b.json --on trn2 --instances 4 --tokens 1e9
     """
     model = read(given.config)
-    given.check()
     rows = own_rows(given.prices)
+    given.check()
     kinds = purchased(given.on, given.price, is_mixed=given.mixed_prices)
     table = measured_table(given.measured, [name for name, _ in kinds])
     with progress() as tell:

@@ -43,15 +43,9 @@ def inside(instance: str, lnc: int, kind: str, size: int, stride: int) -> tuple[
         for start in starts
         for first in range(stride)
     ]
-    fixed, large = (_times(one, kind, nbytes, groups) for nbytes in (0.0, _LARGE))
+    chosen = [choose(one, kind, nbytes, groups) for nbytes in (0.0, _LARGE)]
+    fixed, large = ({each.algorithm: each.time_s, **each.others_s} for each in chosen)
     return tuple(Line(name, s, (large[name] - s) / _LARGE) for name, s in fixed.items())
-
-
-def _times(
-    one: Fabric, kind: str, nbytes: float, groups: list[tuple[int, ...]]
-) -> dict[str, float]:
-    chosen = choose(one, kind, nbytes, groups)
-    return {chosen.algorithm: chosen.time_s, **chosen.others_s}
 
 
 def between(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:

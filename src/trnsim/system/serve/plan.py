@@ -43,6 +43,8 @@ class Plan:
         served: its figures under the demand.
         load: the requests.
         quote: price of an instance.
+        usd_per_million_tokens: USD for a million output tokens, prompts included; None without a
+            public price.
         most_per_s: requests a second within the SLO; None without one.
         is_met: whether the demand itself is served within it.
         tried: layouts that were compared.
@@ -53,20 +55,11 @@ class Plan:
     served: Served
     load: Load
     quote: Quote
+    usd_per_million_tokens: Interval | None
     most_per_s: float | None
     is_met: bool
     tried: int
     fewer: Fewer | None = None
-
-    @property
-    def usd_per_million_tokens(self) -> Interval | None:
-        """USD for a million output tokens, prompts included; None without a public price."""
-        if self.quote.usd_per_hour is None:
-            return None
-        rate = self.served.figures["output_tokens_per_s"]
-        usd_per_s = self.deployment.instances * self.quote.usd_per_hour / 3600
-        p10, p50, p90 = (usd_per_s / one * 1e6 for one in (rate.p90, rate.p50, rate.p10))
-        return Interval(p10, p50, p90)
 
 
 def plan(
@@ -111,16 +104,25 @@ def plan(
     if measured is not None:
         passed = f"prefill and decode of {found.deployment.engine.max_num_seqs} sequences at most"
         matching.check_used(measured, found.deployment.steps.sources, passed)
+    price = quote(machine.instance.name, kind, as_of=as_of, rows=rows)
+    hourly = price.usd_per_hour
     return Plan(
         found.deployment,
         shown,
         load,
-        quote(machine.instance.name, kind, as_of=as_of, rows=rows),
+        price,
+        None if hourly is None else _usd(shown, found.deployment.instances * hourly / 3600),
         found.most_per_s,
         _is_met(shown, slo),
         found.tried,
         fewer,
     )
+
+
+def _usd(shown: Served, usd_per_s: float) -> Interval:
+    """USD for a million output tokens."""
+    rate = shown.figures["output_tokens_per_s"]
+    return Interval(*(usd_per_s / one * 1e6 for one in (rate.p90, rate.p50, rate.p10)))
 
 
 def _check_measured(

@@ -147,8 +147,8 @@ def deploy(
     if tensor is None or sequences is None or longest is None:
         raise BadInput("tensor ranks, sequences and length of a deployment have to be set")
     check_length(model, longest)
-    check_split(model, machine, options)
     _check_side(machine, options)
+    check_split(model, machine, options)
     split = Split(tensor=tensor, expert=options.expert)
     limits = _limits(machine, options, sequences, longest)
     memory = _memory(model, machine, options, split, limits)

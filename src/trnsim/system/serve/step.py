@@ -98,7 +98,8 @@ class Steps:
         if key not in self._known:
             each, stages = self._each(prompts), self.pipeline
             given = Pass(Phase.PREFILL, each if stages == 1 else 1, tokens, past)
-            found = self.rank.of(self._blocks(self.model, given), given)
+            parts = self._blocks(self.model, given)
+            found = self.rank.of(parts, given)
             times = 1.0 if stages == 1 else (each + stages - 1) / stages
             self._known[key] = self._whole(found, given, times=times)
         return self._known[key]
@@ -155,7 +156,8 @@ class Steps:
 
         A draft errs as the model does.
         """
-        found = one.times(times).plus(_EXCHANGES, self._hops_s(given))
+        hops_s = self._hops_s(given)
+        found = one.times(times).plus(_EXCHANGES, hops_s)
         if draft_s:
             factor = 1 + draft_s / found.time_s
             errors = {name: factor * error_s for name, error_s in found.errors_s.items()}
