@@ -8,8 +8,9 @@ that the reader has left before: a function that goes on after it asked another 
 has to hold both ends at once. Lambdas, comprehensions and what runs while a module is imported are
 not counted; searches run in this process.
 
-`PYTHONPATH=OTHER/src python bench/reading_way.py` follows another checkout. `--folders COMMAND`
-shows to which folders one command returns, and how often.
+`PYTHONPATH=OTHER/src python bench/reading_way.py` follows another checkout; with names of commands
+behind it, those alone. `--folders COMMAND` shows to which folders one command returns, and how
+often; `--way COMMAND` its functions, folder after folder, and its calls back.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +112,10 @@ def followed_here(arguments: tuple[str, ...]) -> dict[str, Any]:
         threading.setprofile(None)
     return {
         "functions": list(follower.functions.values()),
-        "calls_back": len(follower.calls_back),
+        "calls_back": [
+            [*follower.functions[caller], *follower.functions[asked]]
+            for caller, asked in follower.calls_back
+        ],
     }
 
 
@@ -130,8 +135,19 @@ def figures(way: dict[str, Any]) -> dict[str, int]:
         "folders": len(set(folders)),
         "changes": sum(before != after for before, after in pairwise(folders)),
         "returns": returns(folders).total(),
-        "calls back": way["calls_back"],
+        "calls back": len(way["calls_back"]),
     }
+
+
+def told(way: dict[str, Any]) -> Iterator[str]:
+    """The functions of a way, a line for each stay in a folder, then its calls back."""
+    known: set[str] = set()
+    for folder, stay in groupby(way["functions"], key=itemgetter(0)):
+        names = " ".join(name for _, name in stay)
+        yield f"{'returns to' if folder in known else 'enters':10} {folder}: {names}"
+        known.add(folder)
+    for place, caller, folder, asked in sorted(way["calls_back"]):
+        yield f"calls back {place} {caller} -> {folder} {asked}"
 
 
 def followed(command: str) -> dict[str, Any]:
@@ -150,9 +166,11 @@ def followed(command: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print the figures of all commands, or the folders of one."""
+    """Print the figures of commands, or the folders or the way of one."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("commands", nargs="*", metavar="COMMAND", help=", ".join(COMMANDS))
     parser.add_argument("--folders", choices=COMMANDS, help="where one command returns to")
+    parser.add_argument("--way", choices=COMMANDS, help="what one command calls, in order")
     parser.add_argument("--here", choices=COMMANDS, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.here:
@@ -163,8 +181,12 @@ def main() -> None:
         for folder, times in returns(folders).most_common():
             print(f"{times:4} {folder}")
         return
-    ways = {command: figures(followed(command)) for command in COMMANDS}
-    print(" " * 12 + "".join(f"{name:>11}" for name in ways["run"]))
+    if chosen.way:
+        print(*told(followed(chosen.way)), sep="\n")
+        return
+    asked = chosen.commands or COMMANDS
+    ways = {command: figures(followed(command)) for command in asked}
+    print(" " * 12 + "".join(f"{name:>11}" for name in next(iter(ways.values()))))
     for command, counted in ways.items():
         print(f"{command:12}" + "".join(f"{number:>11}" for number in counted.values()))
 

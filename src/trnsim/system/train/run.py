@@ -98,6 +98,7 @@ class Goodput:
         straggling: the time of a step, beside that of instances which are all alike.
         recovery_s: mean seconds from a failure until training goes on.
         unspared: the part of failures that find no spare.
+        why: where most of the time is lost, and the options that help; else nothing.
     """
 
     mtbf_s: float
@@ -106,6 +107,7 @@ class Goodput:
     straggling: float
     recovery_s: float = 0.0
     unspared: float = 0.0
+    why: str = ""
 
     @property
     def goodput(self) -> float:
@@ -116,20 +118,6 @@ class Goodput:
     def is_ending(self) -> bool:
         """Whether a run comes to its end in a time that means anything."""
         return self.goodput >= _NEVER
-
-    @property
-    def why(self) -> str:
-        """Where most of the time is lost, and the options that help; else nothing."""
-        if self.goodput >= _LITTLE:
-            return ""
-        ways = ["--instances for fewer", "--chip-mtbf-hours for chips that fail less often"]
-        if self.unspared > _RARE:
-            ways.insert(0, "--spares")
-        return (
-            f"goodput {self.goodput:.1%}: a failure every {seconds(self.mtbf_s)}, and "
-            f"{seconds(self.recovery_s)} until training goes on ({self.unspared:.0%} of failures "
-            f"find no spare); what helps: {', '.join(ways)}"
-        )
 
 
 def goodput(chips: int, instances: int, given: Reliability | None = None) -> Goodput:
@@ -145,7 +133,16 @@ def goodput(chips: int, instances: int, given: Reliability | None = None) -> Goo
     interval_s = best_interval_s(mtbf_s, given.checkpoint_s)
     part = kept(mtbf_s, interval_s, given.checkpoint_s, recovery_s)
     slowest = straggling(instances, given.straggler_spread)
-    return Goodput(mtbf_s, interval_s, part, slowest, recovery_s, unspared)
+    why = ""
+    if part / slowest < _LITTLE:
+        ways = ["--spares"] if unspared > _RARE else []
+        ways += ["--instances for fewer", "--chip-mtbf-hours for chips that fail less often"]
+        why = (
+            f"goodput {part / slowest:.1%}: a failure every {seconds(mtbf_s)}, and "
+            f"{seconds(recovery_s)} until training goes on ({unspared:.0%} of failures "
+            f"find no spare); what helps: {', '.join(ways)}"
+        )
+    return Goodput(mtbf_s, interval_s, part, slowest, recovery_s, unspared, why)
 
 
 def kept(mtbf_s: float, interval_s: float, checkpoint_s: float, recovery_s: float) -> float:
