@@ -84,10 +84,12 @@ def _shown(one: WorkloadDecision) -> list[Candidate]:
 def _notes(one: WorkloadDecision, shown: list[Candidate]) -> list[str]:
     """What must be known of prices and times that are shown, by instance."""
     noted: dict[str, list[str]] = {}
+    today = one.today
+    bought = today.kind if today.price is None else today.price.kind
     for each in shown:
         said = each.notes
-        if each.price is not None and each.kind != one.today.kind_of_price:
-            said = (*said, f"{each.kind}, against {one.today.kind_of_price} today")
+        if each.price is not None and each.kind != bought:
+            said = (*said, f"{each.kind}, against {bought} today")
         for note in said:
             noted.setdefault(note, []).append(each.instance)
     return [

@@ -113,11 +113,6 @@ class Today:
     price: Price | None
     refused: str | None = None
 
-    @property
-    def kind_of_price(self) -> str:
-        """The purchase kind of `price`, which may be asked for in place of today's."""
-        return self.kind if self.price is None else self.price.kind
-
 
 @dataclass(frozen=True)
 class Candidate:

@@ -108,7 +108,8 @@ class Busy:
     @property
     def tokens_per_s(self) -> float:
         """Output tokens a second of all replicas."""
-        return self.deployment.replicas * self.sequences * self.outputs / self.cycle_s
+        cycle_s = self.cycle_s
+        return self.deployment.replicas * self.sequences * self.outputs / cycle_s
 
     def rate(self, flying: int) -> float:
         """Output tokens a second of all replicas, each with `flying` requests at a time."""

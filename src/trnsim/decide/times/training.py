@@ -44,7 +44,8 @@ def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None 
             notes = (f"timed on {found.machine.count} instances",)
     where, step = found.machine, found.step
     kept = goodput(where.chips, where.count, None).goodput
-    layout, sigma = step.layout, math.log(step.step_s.p90 / step.step_s.p10) / _TENTHS
+    layout, said = step.layout, f"{where.count} x {where.instance.name}, {step.layout}"
+    sigma = math.log(step.step_s.p90 / step.step_s.p10) / _TENTHS
     return Speed(
         units_per_s=layout.global_batch * layout.sequence / step.step_s.p50 * kept,
         group=where.count,
@@ -52,7 +53,7 @@ def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None 
         family=TRAINING.name,
         is_validated=TRAINING.is_validated(where.chip),
         error=TRAINING.error,
-        layout=f"{where.count} x {where.instance.name}, {layout}",
+        layout=said,
         ms={cause: 1e3 * time_s for cause, time_s in step.parts_s.items() if time_s},
         notes=notes,
     )
