@@ -191,11 +191,11 @@ def serve(asked: Asked) -> None:
     """
     model = read(asked.config)
     options, demand = asked.options(), asked.demand()
+    slo = Slo(asked.slo_ttft, asked.slo_tpot)
     _check_kept(asked, demand, options)
-    rows = own_rows(asked.prices)
     kinds = purchased(asked.on, asked.price, is_mixed=asked.mixed_prices)
     table = measured_table(asked.measured, [name for name, _ in kinds])
-    slo = Slo(asked.slo_ttft, asked.slo_tpot)
+    rows = own_rows(asked.prices)
     known = partial(plan, model, slo=slo, rows=rows, measured=table)
     found = []
     with progress() as tell:

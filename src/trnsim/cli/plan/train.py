@@ -259,13 +259,12 @@ def _written(
 
 
 def _text(model: Architecture, found: Sequence[TrainingEstimate], said: Beside) -> str:
-    layout = found[0].step.layout
-    title = (
-        f"{model.name}: {size_of(model)}; "
-        f"{amount(found[0].tokens)} tokens in sequences of {layout.sequence}"
-    )
     tables = [_runs(found, said.mark), _layouts(found), _where(found)]
     ends = [*_fronts(found, said.mark), _basis(found), *said.lines]
+    title = (
+        f"{model.name}: {size_of(model)}; "
+        f"{amount(found[0].tokens)} tokens in sequences of {found[0].step.layout.sequence}"
+    )
     return "\n".join([title, "", *(f"{one}\n" for one in tables), *ends])
 
 
