@@ -31,14 +31,6 @@ class Machine:
         chip: the type's chip or GPU.
         count: how many instances.
         lnc: NeuronCores of a rank; 0 for a GPU.
-        ranks_per_chip: logical NeuronCores of a chip; 1 for a GPU.
-        ranks_per_instance: ranks of one instance.
-        ranks: of all instances.
-        rank_name: what a rank is.
-        chips: of all instances.
-        memory_bytes: HBM of one rank: on Trainium2 a bank, which two NeuronCores share.
-        is_neuron: whether its chips are AWS's.
-        note: a caveat that readers of a plan must know, or "".
     """
 
     name: str
@@ -46,14 +38,55 @@ class Machine:
     chip: Accelerator
     count: int
     lnc: int
-    ranks_per_chip: int
-    ranks_per_instance: int
-    ranks: int
-    rank_name: str
-    chips: int
-    memory_bytes: float
-    is_neuron: bool
-    note: str
+
+    @property
+    def is_neuron(self) -> bool:
+        """Whether its chips are AWS's."""
+        return self.chip.is_neuron
+
+    @property
+    def note(self) -> str:
+        """A caveat that readers of a plan must know, or ""."""
+        found = _target(self.chip)
+        return found.plan_note if found else ""
+
+    @property
+    def ranks_per_chip(self) -> int:
+        """Logical NeuronCores of a chip; 1 for a GPU."""
+        return self.chip.cores // self.lnc if self.lnc else 1
+
+    @property
+    def ranks_per_instance(self) -> int:
+        """Ranks of one instance."""
+        return self.ranks_per_chip * self.instance.count
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of all instances."""
+        return self.ranks_per_instance * self.count
+
+    @property
+    def chips(self) -> int:
+        """Chips of all instances."""
+        return self.instance.count * self.count
+
+    @property
+    def rank_name(self) -> str:
+        """What a rank is."""
+        if not self.lnc:
+            return "GPU"
+        return "NeuronCore" if self.lnc == 1 else f"logical NeuronCore (LNC={self.lnc})"
+
+    @property
+    def memory_bytes(self) -> float:
+        """HBM of one rank: on Trainium2 a bank, which two NeuronCores share."""
+        chips = self.instance.memory_bytes / self.instance.count
+        return float(chips) / self.ranks_per_chip
+
+    @property
+    def memory_bytes_per_s(self) -> float:
+        """HBM bandwidth of one rank."""
+        return float(self.chip.memory_bytes_per_s) / self.ranks_per_chip
 
     def peak(self, dtype: str) -> Rate:
         """Published dense FLOP per second of a whole chip in "fp32", "fp16", "bf16" or "fp8".
@@ -125,32 +158,10 @@ def machine(
             fix="leave the number out for the smallest that fits",
         )
     chip = rows.accelerator(instance.accelerator)
-    is_neuron, target = chip.is_neuron, _target(chip)
-    cores = _lnc(name, chip, target, lnc)
-    per_chip = chip.cores // cores if cores else 1
-    each = per_chip * instance.count
-    return Machine(
-        name,
-        instance,
-        chip,
-        count,
-        cores,
-        ranks_per_chip=per_chip,
-        ranks_per_instance=each,
-        ranks=each * count,
-        rank_name=_RANKS.get(cores, f"logical NeuronCore (LNC={cores})"),
-        chips=instance.count * count,
-        memory_bytes=float(instance.memory_bytes / instance.count) / per_chip,
-        is_neuron=is_neuron,
-        note=target.plan_note if target else "",
-    )
+    return Machine(name, instance, chip, count, _lnc(name, chip, lnc))
 
 
-_RANKS: Final = {0: "GPU", 1: "NeuronCore"}
-"""By NeuronCores of a rank, what it is, where it is no logical one of several."""
-
-
-def _lnc(name: str, chip: Accelerator, target: Target | None, asked: int | None) -> int:
+def _lnc(name: str, chip: Accelerator, asked: int | None) -> int:
     """NeuronCores of a rank: those that are asked for, or the chip's default; 0 on a GPU."""
     if not chip.is_neuron:
         if asked is not None:
@@ -158,7 +169,8 @@ def _lnc(name: str, chip: Accelerator, target: Target | None, asked: int | None)
                 f"lnc is {asked} on {name}; GPUs have no logical NeuronCores", fix="leave out --lnc"
             )
         return 0
-    usual = int(target.core.logical_core_max) if target else 1
+    found = _target(chip)
+    usual = int(found.core.logical_core_max) if found else 1
     legal = sorted({1, usual})
     if asked is not None and asked not in legal:
         raise BadInput(
