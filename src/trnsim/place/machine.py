@@ -83,11 +83,6 @@ class Machine:
         chips = self.instance.memory_bytes / self.instance.count
         return float(chips) / self.ranks_per_chip
 
-    @property
-    def memory_bytes_per_s(self) -> float:
-        """HBM bandwidth of one rank."""
-        return float(self.chip.memory_bytes_per_s) / self.ranks_per_chip
-
     def peak(self, dtype: str) -> Rate:
         """Published dense FLOP per second of a whole chip in "fp32", "fp16", "bf16" or "fp8".
 
