@@ -120,7 +120,7 @@ class Lowered:
     def _found(self, number: int = 0) -> Imported | EmulatorError:
         """A device's graph, or why there is none."""
         for one in self._graphs.values():
-            if isinstance(one, EmulatorError) or not one.is_own:
+            if isinstance(one, EmulatorError) or not one.is_device_specific:
                 return one
         if number not in self._graphs:
             self._graphs[number] = self._import(number)
@@ -128,12 +128,12 @@ class Lowered:
 
     def _import(self, number: int) -> Imported | EmulatorError:
         # Loaded late: importing the rules takes a while, and a program may never need them.
-        from trnsim.jax.stablehlo import Device, graph_of, is_of_a_device  # noqa: PLC0415
+        from trnsim.jax.stablehlo import Device, graph_of, is_device_program  # noqa: PLC0415
 
         try:
             module = self._module()
             shapes = [one.shape for one in self._arguments()]
-            if self._split is not None and not is_of_a_device(module, shapes):
+            if self._split is not None and not is_device_program(module, shapes):
                 module = self._split()
             return graph_of(module, Device(number, self.devices))
         except EmulatorError as error:
@@ -160,7 +160,7 @@ class Lowered:
         last = self._found(self.devices - 1)
         if isinstance(last, EmulatorError):
             return (Untimed(self.name, last.reason),) * self.devices
-        if not last.is_own or not _BRANCHES & set(last.operators):
+        if not last.is_device_specific or not _BRANCHES & set(last.operators):
             return (self._call(last),) * self.devices
         return tuple(self._call(self.imported(one)) for one in range(self.devices))
 

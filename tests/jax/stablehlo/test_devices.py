@@ -54,12 +54,12 @@ def test_the_number_of_a_device_is_known(kind):
       return %2 : tensor<3xui32> }}"""
     for number in (0, 5):
         found = graph_of(parsed(text), Device(number, 8))
-        assert found.is_own
+        assert found.is_device_specific
         (made,) = found.reference([np.array([1, 2, 3], np.uint32)])
         assert made.tolist() == [1 + number, 2 + number, 3 + number]
     plain = text.replace("stablehlo.add %a, %1", "stablehlo.add %a, %a")
-    assert graph_of(parsed(plain), Device(1, 8)).is_own  # it asks, though it does nothing with it
-    assert not graph_of(parsed(SHORT), Device(1, 8)).is_own
+    assert graph_of(parsed(plain), Device(1, 8)).is_device_specific  # read, though unused
+    assert not graph_of(parsed(SHORT), Device(1, 8)).is_device_specific
 
 
 SHORT = """func.func public @main(%a: tensor<3xf32>) -> tensor<3xf32> {

@@ -5,7 +5,7 @@ import pytest
 from agreeing import BFLOAT16, parsed
 
 from trnsim.jax.stablehlo import graph_of
-from trnsim.jax.stablehlo.scope import Scope, Target, compact, is_one, number_of
+from trnsim.jax.stablehlo.scope import Scope, Target, compact, is_splat, splat_value
 
 
 @pytest.mark.parametrize(
@@ -23,10 +23,10 @@ from trnsim.jax.stablehlo.scope import Scope, Target, compact, is_one, number_of
 )
 def test_numbers_that_are_all_one(numbers, wanted):
     found = compact(numbers)
-    assert is_one(found) is wanted
+    assert is_splat(found) is wanted
     np.testing.assert_array_equal(found, numbers)
     if wanted:
-        np.testing.assert_equal(number_of(found), float(numbers.ravel()[0]))
+        np.testing.assert_equal(splat_value(found), float(numbers.ravel()[0]))
 
 
 def test_numbers_as_a_tensor():
@@ -37,7 +37,7 @@ def test_numbers_as_a_tensor():
     assert scope.tensor(table).shape == (4,)
     assert (one.shape, wide.shape) == ((2, 2), (3, 4))
     assert [node.name for node in scope.graph.nodes] == ["constant", "broadcast_in_dim"]
-    assert len(scope.into.constants) == 1
+    assert len(scope.target.constants) == 1
 
 
 def test_large_numbers_that_are_all_one_are_computed_as_one():

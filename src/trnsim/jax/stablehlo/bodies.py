@@ -19,7 +19,7 @@ from trnsim.graph.ops.reductions import BODIES
 from trnsim.graph.types import Array, TensorType, exact, stored
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.mlir import Block, Op
-from trnsim.jax.stablehlo.scope import Scope, is_one
+from trnsim.jax.stablehlo.scope import Scope, is_splat
 
 _FLOATS: Final = (-np.inf, -2.5, -1.0, -0.0, 0.0, 0.5, 1.0, 3.0, np.inf, np.nan)
 _WHOLE: Final = (0, 1, 2, 3, 5, 100)
@@ -29,34 +29,34 @@ _NEGATIVE: Final = (-1, -2, -100)
 @cache
 def samples(dtype: str) -> Array:
     """Numbers of a type that tell functions apart."""
-    wanted = TensorType((), dtype)
-    if wanted.is_floating:
-        found = stored(np.array(_FLOATS), dtype)
-        held = found.astype(np.float64)
-        is_exact = np.isnan(held) | np.isin(held, _FLOATS)
-        return np.asarray(found[is_exact])
+    type_ = TensorType((), dtype)
+    if type_.is_floating:
+        numbers = stored(np.array(_FLOATS), dtype)
+        doubles = numbers.astype(np.float64)
+        is_exact = np.isnan(doubles) | np.isin(doubles, _FLOATS)
+        return np.asarray(numbers[is_exact])
     if dtype == "bool":
         return np.array([False, True])
     signed = () if dtype.startswith("u") else _NEGATIVE
     return np.array((*signed, *_WHOLE)).astype(dtype)
 
 
-def run(scope: Scope, block: Block, given: Sequence[Array]) -> list[Array]:
+def run_body(scope: Scope, block: Block, arguments: Sequence[Array]) -> list[Array]:
     """What a body gives of numbers, all pairs at once."""
-    apart = Scope(scope.into.another(), scope)
-    inputs = [apart.graph.input(one.shape, one.dtype.name) for one in given]
-    found = apart.run(block, inputs)
-    apart.graph.outputs = [apart.tensor(one) for one in found]
+    scratch = Scope(scope.target.empty_target(), scope)
+    inputs = [scratch.graph.input(array.shape, array.dtype.name) for array in arguments]
+    results = scratch.run(block, inputs)
+    scratch.graph.outputs = [scratch.tensor(result) for result in results]
     with np.errstate(all="ignore"):
-        made = apart.graph.reference([*given, *apart.into.constants.values()])
-    shape = given[0].shape
-    return [np.broadcast_to(one, shape) for one in made]
+        arrays = scratch.graph.reference([*arguments, *scratch.target.constants.values()])
+    shape = arguments[0].shape
+    return [np.broadcast_to(array, shape) for array in arrays]
 
 
 def pairs(dtypes: Sequence[str]) -> tuple[list[Array], list[Array]]:
     """All pairs of numbers of each type, for the left and the right arguments."""
-    each = [range(len(samples(dtype))) for dtype in dtypes]
-    places = list(product(product(*each), repeat=2))
+    indices = [range(len(samples(dtype))) for dtype in dtypes]
+    places = list(product(product(*indices), repeat=2))
     sides = [
         [samples(dtype)[[place[side][at] for place in places]] for at, dtype in enumerate(dtypes)]
         for side in (0, 1)
@@ -71,52 +71,57 @@ def function_of(scope: Scope, op: Op, allowed: Sequence[str] = tuple(BODIES)) ->
         NotModelled: it is none of those allowed, or it mixes its operands.
     """
     block = op.regions[0].blocks[0]
-    dtypes = _types(block)
+    dtypes = _argument_dtypes(block)
     count = len(dtypes) // 2
-    found = list[str]()
+    functions = list[str]()
     for place, dtype in enumerate(dtypes[:count]):
         left, right = pairs([dtype])
-        given = [_filler(other, len(left[0])) for other in dtypes]
-        given[place], given[place + count] = left[0], right[0]
-        (numbers,) = run(scope, block, given)[place : place + 1]
-        found.append(_named(numbers, left[0], right[0], allowed, op.name))
+        arguments = [_filler(filler_dtype, len(left[0])) for filler_dtype in dtypes]
+        arguments[place], arguments[place + count] = left[0], right[0]
+        (numbers,) = run_body(scope, block, arguments)[place : place + 1]
+        functions.append(_name_of(numbers, left[0], right[0], allowed, op.name))
     if count > 1:
-        _check_apart(scope, block, dtypes, op.name)
-    return found
+        _check_independent(scope, block, dtypes, op.name)
+    return functions
 
 
-def _types(block: Block) -> list[str]:
-    return [mlir.tensor_type(one.type).dtype for one in block.arguments]
+def _argument_dtypes(block: Block) -> list[str]:
+    return [mlir.tensor_type(argument.type).dtype for argument in block.arguments]
 
 
 def _filler(dtype: str, count: int, side: int = 0) -> Array:
-    found = samples(dtype)
-    return np.broadcast_to(found[-2 if side == 0 else len(found) // 2], (count,)).copy()
+    numbers = samples(dtype)
+    return np.broadcast_to(numbers[-2 if side == 0 else len(numbers) // 2], (count,)).copy()
 
 
-def _named(numbers: Array, left: Array, right: Array, allowed: Sequence[str], name: str) -> str:
-    extremes_first = sorted(allowed, key=lambda one: one not in _EXTREMES)
-    for one in extremes_first if left.dtype == np.bool_ else allowed:
+def _name_of(numbers: Array, left: Array, right: Array, allowed: Sequence[str], name: str) -> str:
+    extremes_first = sorted(allowed, key=lambda function: function not in _EXTREMES)
+    for function in extremes_first if left.dtype == np.bool_ else allowed:
         with np.errstate(all="ignore"):
-            wanted = _FUNCTIONS[one](exact(left), exact(right))
-        if same(numbers, stored(np.asarray(wanted), numbers.dtype.name)):
-            return one
+            expected = _FUNCTIONS[function](exact(left), exact(right))
+        if is_equal(numbers, stored(np.asarray(expected), numbers.dtype.name)):
+            return function
     raise NotModelled(
         f"{name} with a body that is none of {', '.join(allowed)}",
         fix="reduce by one of these",
     )
 
 
-def _check_apart(scope: Scope, block: Block, dtypes: Sequence[str], name: str) -> None:
+def _check_independent(scope: Scope, block: Block, dtypes: Sequence[str], name: str) -> None:
     """No result depends on the operands of another."""
     count = len(dtypes) // 2
     for place in range(count):
         left, right = pairs([dtypes[place]])
         # What comes from the left differs from what comes from the right, so that a choice shows.
-        given = [_filler(one, len(left[0]), at // count) for at, one in enumerate(dtypes)]
-        given[place], given[place + count] = left[0], right[0]
-        others = [one for at, one in enumerate(run(scope, block, given)) if at != place]
-        if not all(is_one(one) or same(one, np.broadcast_to(one[:1], one.shape)) for one in others):
+        arguments = [_filler(dtype, len(left[0]), at // count) for at, dtype in enumerate(dtypes)]
+        arguments[place], arguments[place + count] = left[0], right[0]
+        results = [
+            result for at, result in enumerate(run_body(scope, block, arguments)) if at != place
+        ]
+        if not all(
+            is_splat(result) or is_equal(result, np.broadcast_to(result[:1], result.shape))
+            for result in results
+        ):
             raise NotModelled(
                 f"{name} whose body mixes its {count} operands",
                 fix="reduce each by itself; the largest element's place is argmax",
@@ -124,10 +129,10 @@ def _check_apart(scope: Scope, block: Block, dtypes: Sequence[str], name: str) -
             )
 
 
-def same(found: Array, wanted: Array) -> bool:
+def is_equal(numbers: Array, expected: Array) -> bool:
     """Whether numbers are equal, NaN to NaN."""
-    ours, theirs = exact(np.asarray(found)), exact(np.asarray(wanted))
-    return bool(np.array_equal(ours, theirs, equal_nan=ours.dtype.kind == "f"))
+    left, right = exact(np.asarray(numbers)), exact(np.asarray(expected))
+    return bool(np.array_equal(left, right, equal_nan=left.dtype.kind == "f"))
 
 
 def _second(left: Array, right: Array) -> Array:
@@ -149,12 +154,12 @@ def extreme_of(scope: Scope, op: Op) -> str:
         NotModelled: it does something else.
     """
     block = op.regions[0].blocks[0]
-    dtypes = _types(block)
+    dtypes = _argument_dtypes(block)
     left, right = pairs([dtypes[0], dtypes[1]])
-    found = run(scope, block, [*left, *right])
+    results = run_body(scope, block, [*left, *right])
     for name in ("maximum", "minimum"):
-        wanted = _extremes(name, *left, *right)
-        if all(same(one, other) for one, other in zip(found, wanted, strict=True)):
+        expected = _extremes(name, *left, *right)
+        if all(is_equal(ours, theirs) for ours, theirs in zip(results, expected, strict=True)):
             return name
     raise NotModelled(
         f"{op.name} of two operands whose body is neither argmax nor argmin",
@@ -164,16 +169,16 @@ def extreme_of(scope: Scope, op: Op) -> str:
 
 
 def _extremes(
-    name: str, left: Array, place: Array, right: Array, other: Array
+    name: str, left: Array, left_place: Array, right: Array, right_place: Array
 ) -> tuple[Array, Array]:
     """The value and the place that argmax or argmin keeps of two."""
-    one, two = exact(left), exact(right)
-    is_nan = np.isnan(one) if one.dtype.kind == "f" else np.zeros(one.shape, np.bool_)
-    better = one > two if name == "maximum" else one < two
-    is_left = better | is_nan
-    equal = (one == two) & ~is_nan
-    is_first = is_left | (equal & (place < other))
-    return np.where(is_left, left, right), np.where(is_first, place, other)
+    first, second = exact(left), exact(right)
+    is_nan = np.isnan(first) if first.dtype.kind == "f" else np.zeros(first.shape, np.bool_)
+    is_better = first > second if name == "maximum" else first < second
+    is_left = is_better | is_nan
+    is_equal_number = (first == second) & ~is_nan
+    is_first = is_left | (is_equal_number & (left_place < right_place))
+    return np.where(is_left, left, right), np.where(is_first, left_place, right_place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,23 +203,23 @@ def order_of(scope: Scope, op: Op) -> Order:
         NotModelled: by something else than its first operands.
     """
     block = op.regions[0].blocks[0]
-    dtypes = _types(block)[::2]
-    shown = dtypes[:_KEYS]
-    left, right = pairs(shown)
-    given = list[Array]()
+    dtypes = _argument_dtypes(block)[::2]
+    key_dtypes = dtypes[:_KEYS]
+    left, right = pairs(key_dtypes)
+    arguments = list[Array]()
     for place, dtype in enumerate(dtypes):
-        is_key = place < len(shown)
-        given += [left[place], right[place]] if is_key else [_filler(dtype, len(left[0]))] * 2
-    (found,) = run(scope, block, given)
-    is_number = ~np.any([_is_nan(one) for one in (*left, *right)], axis=0)
-    for keys, rank in product(range(1, len(shown) + 1), (_ranked, _by_bits, _as_compared)):
-        first, second = ([rank(one) for one in side[:keys]] for side in (left, right))
-        up, down = (_before(first, second, is_descending=way) for way in (False, True))
+        is_key = place < len(key_dtypes)
+        arguments += [left[place], right[place]] if is_key else [_filler(dtype, len(left[0]))] * 2
+    (before,) = run_body(scope, block, arguments)
+    is_number = ~np.any([_is_nan(numbers) for numbers in (*left, *right)], axis=0)
+    for keys, rank in product(range(1, len(key_dtypes) + 1), (_ranked, _by_bits, _as_compared)):
+        first, second = ([rank(numbers) for numbers in side[:keys]] for side in (left, right))
+        up, down = (_is_before(first, second, is_descending=is_down) for is_down in (False, True))
         # Of equal ones LE says what LT does not; to compare NaN with a number is no order.
-        judged = is_number if rank is _as_compared else np.ones_like(is_number)
-        differ, alike = judged & (up | down), judged & ~(up | down)
-        for is_descending, wanted in ((False, up), (True, down)):
-            if same(found[differ], wanted[differ]) and len({*found[alike].tolist()}) <= 1:
+        is_judged = is_number if rank is _as_compared else np.ones_like(is_number)
+        differ, alike = is_judged & (up | down), is_judged & ~(up | down)
+        for is_descending, expected in ((False, up), (True, down)):
+            if is_equal(before[differ], expected[differ]) and len({*before[alike].tolist()}) <= 1:
                 return Order(keys, is_descending, rank is _by_bits)
     raise NotModelled(
         f"{op.name} whose body is no order by its first operands",
@@ -227,12 +232,12 @@ _KEYS: Final = 2
 """Operands of whose numbers all pairs are tried."""
 
 
-def _before(left: Sequence[Array], right: Sequence[Array], *, is_descending: bool) -> Array:
+def _is_before(left: Sequence[Array], right: Sequence[Array], *, is_descending: bool) -> Array:
     """Whether the left numbers come before the right ones, by the first that differs."""
     is_before = np.zeros(left[0].shape, np.bool_)
-    for one, other in reversed(list(zip(left, right, strict=True))):
-        sooner = one > other if is_descending else one < other
-        is_before = sooner | ((one == other) & is_before)
+    for first, second in reversed(list(zip(left, right, strict=True))):
+        is_sooner = first > second if is_descending else first < second
+        is_before = is_sooner | ((first == second) & is_before)
     return is_before
 
 

@@ -37,24 +37,24 @@ def note(scope: Scope, op: Op) -> Any:
 def manual_computation(scope: Scope, op: Op) -> Any:
     """The program of one device, where it is all that there is."""
     block = op.regions[0].blocks[0]
-    for given, share in zip(op.operands, block.arguments, strict=True):
-        if given.type != share.type:
+    for operand, share in zip(op.operands, block.arguments, strict=True):
+        if operand.type != share.type:
             raise NotModelled(
-                f"sdy.manual_computation whose devices have {share.type} of {given.type} among "
+                f"sdy.manual_computation whose devices have {share.type} of {operand.type} among "
                 "operations on whole tensors",
                 fix="put all of the program in shard_map, or import the program of one device",
             )
-    found = scope.run(block, [scope.entry(one) for one in op.operands])
-    return found[0] if len(found) == 1 else tuple(found)
+    results = scope.run(block, [scope.entry(ssa) for ssa in op.operands])
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 @rule(*_FUNCTIONS, is_by_parts=True)
 def function(scope: Scope, op: Op) -> Any:
     """The function of that name."""
-    return _applied(scope, op, op.name)
+    return _apply_function(scope, op, op.name)
 
 
-def _applied(scope: Scope, op: Op, name: str) -> Any:
+def _apply_function(scope: Scope, op: Op, name: str) -> Any:
     """A function by its name in MHLO: an operation of the graph, or several."""
     plain = name.removeprefix("mhlo.")
     if plain in FUNCTIONS:
@@ -92,7 +92,7 @@ def custom_call(scope: Scope, op: Op) -> Any:
     if name == "mhlo.topk":
         return top_k(scope, scope.value(op.operands[0]), mlir.shape_of(op.results[0].type)[-1])
     if name in _FUNCTIONS:
-        return _applied(scope, op, name)
+        return _apply_function(scope, op, name)
     if name == TARGET:
         return _kernel(scope, op)
     if name in TARGETS:
@@ -117,15 +117,15 @@ def _kernel(scope: Scope, op: Op) -> Any:
     if origin is not None:
         scope.graph.came_from = replace(origin, operator=call.name)
     types = tuple(scope.result(op, place) for place in range(len(op.results)))
-    operands = [scope.value(one) for one in op.operands]
-    found = scope.graph.apply_to_all(CustomCall(call, types), operands)
-    return found[0] if len(found) == 1 else tuple(found)
+    operands = [scope.value(ssa) for ssa in op.operands]
+    results = scope.graph.apply_to_all(CustomCall(call, types), operands)
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def _check_same_shape(op: Op, name: str) -> None:
-    given, found = op.operands[0].type, op.results[0].type
-    if given != found:
+    source, target = op.operands[0].type, op.results[0].type
+    if source != target:
         raise NotModelled(
-            f"stablehlo.custom_call of {name} from {given} to {found}: a share of a tensor",
+            f"stablehlo.custom_call of {name} from {source} to {target}: a share of a tensor",
             fix="import the program of one device",
         )

@@ -13,7 +13,7 @@ from trnsim.graph.ops.collectives import (
 )
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.bodies import function_of
-from trnsim.jax.stablehlo.devices import groups_of, share
+from trnsim.jax.stablehlo.devices import groups_of, share_dimension
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope, Share
@@ -26,22 +26,22 @@ def all_reduce(scope: Scope, op: Op) -> Any:
     Where each member reads its own share alone, it is a `reduce_scatter`.
     """
     (name, *_), groups = function_of(scope, op), groups_of(scope, op)
-    dim = share(scope, op, groups) if len(op.results) == 1 else None
+    dim = share_dimension(scope, op, groups) if len(op.results) == 1 else None
     if dim is not None:
-        return Share(_each(scope, op, ReduceScatter(groups, name, dim)))
-    return _each(scope, op, AllReduce(groups, name))
+        return Share(_exchange(scope, op, ReduceScatter(groups, name, dim)))
+    return _exchange(scope, op, AllReduce(groups, name))
 
 
 @rule("stablehlo.cross-replica-sum", composed="all_reduce")
 def cross_replica_sum(scope: Scope, op: Op) -> Any:
     """Sums over a group."""
-    return _each(scope, op, AllReduce(groups_of(scope, op), "add"))
+    return _exchange(scope, op, AllReduce(groups_of(scope, op), "add"))
 
 
 @rule("stablehlo.all_gather")
 def all_gather(scope: Scope, op: Op) -> Any:
     """The members' tensors one behind the other."""
-    return _each(scope, op, AllGather(groups_of(scope, op), mlir.number(op, "all_gather_dim")))
+    return _exchange(scope, op, AllGather(groups_of(scope, op), mlir.number(op, "all_gather_dim")))
 
 
 @rule("stablehlo.reduce_scatter")
@@ -49,21 +49,21 @@ def reduce_scatter(scope: Scope, op: Op) -> Any:
     """A share of what `all_reduce` gives."""
     (name, *_) = function_of(scope, op)
     dim = mlir.number(op, "scatter_dimension")
-    return _each(scope, op, ReduceScatter(groups_of(scope, op), name, dim))
+    return _exchange(scope, op, ReduceScatter(groups_of(scope, op), name, dim))
 
 
 @rule("stablehlo.all_to_all")
 def all_to_all(scope: Scope, op: Op) -> Any:
     """A part of each member's tensor to each other."""
     split, joined = mlir.number(op, "split_dimension"), mlir.number(op, "concat_dimension")
-    return _each(scope, op, AllToAll(groups_of(scope, op), split, joined))
+    return _exchange(scope, op, AllToAll(groups_of(scope, op), split, joined))
 
 
 @rule("stablehlo.collective_permute")
 def collective_permute(scope: Scope, op: Op) -> Any:
     """Tensors passed on by pairs."""
     pairs = tuple((int(a), int(b)) for a, b in mlir.table(op, "source_target_pairs"))
-    return _each(scope, op, CollectivePermute(pairs))
+    return _exchange(scope, op, CollectivePermute(pairs))
 
 
 @rule("stablehlo.collective_broadcast", composed="all_gather, slice")
@@ -71,12 +71,12 @@ def collective_broadcast(scope: Scope, op: Op) -> Entry:
     """The tensor of the first of a group."""
     value = scope.value(op.operands[0])
     wide = scope.graph.reshape(value, (1, *value.shape))
-    whole = scope.graph.apply(AllGather(groups_of(scope, op), 0), wide)
-    first = scope.graph.slice(whole, (0,) * len(whole.shape), wide.shape)
+    gathered = scope.graph.apply(AllGather(groups_of(scope, op), 0), wide)
+    first = scope.graph.slice(gathered, (0,) * len(gathered.shape), wide.shape)
     return scope.graph.reshape(first, value.shape)
 
 
-def _each(scope: Scope, op: Op, operation: Any) -> Any:
+def _exchange(scope: Scope, op: Op, operation: Any) -> Any:
     """An exchange of each operand."""
-    found = [scope.graph.apply(operation, scope.value(one)) for one in op.operands]
-    return found[0] if len(found) == 1 else tuple(found)
+    results = [scope.graph.apply(operation, scope.value(ssa)) for ssa in op.operands]
+    return results[0] if len(results) == 1 else tuple(results)

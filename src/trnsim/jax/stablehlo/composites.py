@@ -32,12 +32,12 @@ _SAME: Final = {"erf": Erf, "square": Square, "tan": Tan, "atan": Atan}
 def composite(scope: Scope, op: Op) -> Any:
     """What a composite of a name that the graph knows gives; None for another."""
     name = mlir.word(op, "name").strip('"')
-    found = _BY_NAME.get(name)
-    return found(scope, op) if found else None
+    build = _BY_NAME.get(name)
+    return build(scope, op) if build else None
 
 
 @rule(*(f"chlo.{name}" for name in _SAME))
-def same(scope: Scope, op: Op) -> Entry:
+def same_operation(scope: Scope, op: Op) -> Entry:
     """The operation of that name."""
     name = _name(op).rpartition(".")[2]
     value = scope.value(op.operands[0])
@@ -56,7 +56,7 @@ def top_k(scope: Scope, op: Op) -> Entry:
     return largest(scope, scope.value(op.operands[0]), shape[-1])
 
 
-def _is(test: str) -> Callable[[Scope, Op], Entry]:
+def _infinity_test(test: str) -> Callable[[Scope, Op], Entry]:
     def build(scope: Scope, op: Op) -> Entry:
         """Whether an element is infinite."""
         value = scope.value(op.operands[0])
@@ -68,11 +68,11 @@ def _is(test: str) -> Callable[[Scope, Op], Entry]:
 
 
 for _sign, _word in (("", "is_inf"), ("pos", "is_pos_inf"), ("neg", "is_neg_inf")):
-    rule(f"chlo.{_word}", composed="abs, compare")(_is(_sign))
+    rule(f"chlo.{_word}", composed="abs, compare")(_infinity_test(_sign))
 
 _BY_NAME: Final[dict[str, Callable[[Scope, Op], Any]]] = {
     "chlo.top_k": top_k,
-    **{f"chlo.{name}": same for name in _SAME},
+    **{f"chlo.{name}": same_operation for name in _SAME},
 }
 
 _WRITTEN_OUT: Final = (
@@ -91,30 +91,30 @@ _WRITTEN_OUT: Final = (
 )
 def written_out(scope: Scope, op: Op) -> Any:
     """StableHLO's own operations in the place of one of CHLO."""
-    module = _written(op)
+    module = _written_module(op)
     functions = mlir.functions(module)
-    into = replace(scope.into, functions=functions)
-    given = [scope.entry(one) for one in op.operands]
-    found = Scope(into).call("main", given, scope.path.in_call(op))
-    return found[0] if len(found) == 1 else tuple(found)
+    target = replace(scope.target, functions=functions)
+    entries = [scope.entry(ssa) for ssa in op.operands]
+    results = Scope(target).call("main", entries, scope.path.in_call(op))
+    return results[0] if len(results) == 1 else tuple(results)
 
 
-def _written(op: Op) -> Any:
+def _written_module(op: Op) -> Any:
     """A module with one operation of CHLO, written out as jaxlib does for an artifact.
 
     Raises:
         NotModelled: jaxlib keeps it.
     """
     text = _module_of(op)
-    found = _artifacts.get(text)
-    if found is None:
-        found = _artifacts[text] = _artifact(text, op)
+    artifact = _artifacts.get(text)
+    if artifact is None:
+        artifact = _artifacts[text] = _artifact(text, op)
     with op.context:
-        made = dialect.deserialize_portable_artifact(op.context, found)
-    own = mlir.functions(made)["main"].regions[0].blocks[0]
-    if any(one.operation.name == op.name for one in own.operations):
+        module = dialect.deserialize_portable_artifact(op.context, artifact)
+    block = mlir.functions(module)["main"].regions[0].blocks[0]
+    if any(view.operation.name == op.name for view in block.operations):
         raise NotModelled(f"{op.name} has no form in StableHLO", fix="compute it otherwise")
-    return made
+    return module
 
 
 def _artifact(text: str, op: Op) -> bytes:
@@ -123,10 +123,10 @@ def _artifact(text: str, op: Op) -> bytes:
     version = dialect.get_current_version()
     try:
         module = ir.Module.parse(text, op.context)
-        found: bytes = jaxlib.mlir.serialize_portable_artifact(module, version)
+        artifact: bytes = jaxlib.mlir.serialize_portable_artifact(module, version)
     except TypeError:
-        found = jaxlib.mlir.serialize_portable_artifact(text, version)
-    return found
+        artifact = jaxlib.mlir.serialize_portable_artifact(text, version)
+    return artifact
 
 
 _artifacts: Final[dict[str, bytes]] = {}
@@ -135,10 +135,10 @@ _artifacts: Final[dict[str, bytes]] = {}
 
 def _module_of(op: Op) -> str:
     """A module whose function is one operation."""
-    inputs = ", ".join(f"%arg{at}: {one.type}" for at, one in enumerate(op.operands))
+    inputs = ", ".join(f"%arg{at}: {operand.type}" for at, operand in enumerate(op.operands))
     names = ", ".join(f"%arg{at}" for at in range(len(op.operands)))
-    types = ", ".join(str(one.type) for one in op.operands)
-    results = ", ".join(str(one.type) for one in op.results)
+    types = ", ".join(str(operand.type) for operand in op.operands)
+    results = ", ".join(str(result.type) for result in op.results)
     attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
     return (
         f"func.func public @main({inputs}) -> ({results}) {{\n"

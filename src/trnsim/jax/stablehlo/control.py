@@ -22,7 +22,7 @@ from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.composites import composite as by_name
 from trnsim.jax.stablehlo.mlir import Block, Op, Ssa
 from trnsim.jax.stablehlo.rules import rule
-from trnsim.jax.stablehlo.scope import Entry, Scope, is_one
+from trnsim.jax.stablehlo.scope import Entry, Scope, is_splat
 
 UNROLLED: Final = 50_000
 """Operations up to which the trips of a loop are imported one by one."""
@@ -31,24 +31,24 @@ UNROLLED: Final = 50_000
 @rule("func.call", is_pure=False)
 def call(scope: Scope, op: Op) -> Any:
     """The operations of a function, in the place of its call."""
-    given = [scope.entry(one) for one in op.operands]
-    return _several(scope.call(mlir.word(op, "callee"), given, scope.path.in_call(op)))
+    entries = [scope.entry(ssa) for ssa in op.operands]
+    return _unpacked(scope.call(mlir.word(op, "callee"), entries, scope.path.in_call(op)))
 
 
 @rule("stablehlo.composite", is_pure=False)
 def composite(scope: Scope, op: Op) -> Any:
     """The operation of that name, where the graph has it; else its decomposition."""
-    found = by_name(scope, op)
-    if found is not None:
-        return found
-    given = [scope.entry(one) for one in op.operands]
-    return _several(scope.call(mlir.word(op, "decomposition"), given, scope.path.in_call(op)))
+    results = by_name(scope, op)
+    if results is not None:
+        return results
+    entries = [scope.entry(ssa) for ssa in op.operands]
+    return _unpacked(scope.call(mlir.word(op, "decomposition"), entries, scope.path.in_call(op)))
 
 
 @rule("stablehlo.optimization_barrier", is_pure=False)
 def optimization_barrier(scope: Scope, op: Op) -> Any:
     """The operands: an order of operations is the compiler's to choose."""
-    return _several([scope.entry(one) for one in op.operands])
+    return _unpacked([scope.entry(ssa) for ssa in op.operands])
 
 
 @rule("mhlo.copy", is_pure=False)
@@ -60,7 +60,7 @@ def copy(scope: Scope, op: Op) -> Entry:
 @rule("stablehlo.tuple", is_pure=False)
 def tuple_(scope: Scope, op: Op) -> Entry:
     """Entries together."""
-    return tuple(scope.entry(one) for one in op.operands)
+    return tuple(scope.entry(ssa) for ssa in op.operands)
 
 
 @rule("stablehlo.get_tuple_element", is_pure=False)
@@ -76,42 +76,42 @@ def token(scope: Scope, op: Op) -> Entry:
     return ()
 
 
-def _several(found: Sequence[Entry]) -> Any:
-    return found[0] if len(found) == 1 else tuple(found)
+def _unpacked(entries: Sequence[Entry]) -> Any:
+    return entries[0] if len(entries) == 1 else tuple(entries)
 
 
 @rule("stablehlo.case", "stablehlo.if", is_pure=False)
 def branches(scope: Scope, op: Op) -> Any:
     """The branch that is known to run; else all of them, one of which runs as values decide."""
     blocks = [region.blocks[0] for region in op.regions]
-    known = scope.known(op.operands[0])
-    if known is not None:
-        return _several(scope.run(blocks[_chosen(op, known, len(blocks))], []))
-    parts = [_Part(scope, block, []) for block in blocks]
-    whole = _Shared(scope, parts)
-    graphs = tuple(whole.graph(part, part.results) for part in parts)
+    constant = scope.constant_of(op.operands[0])
+    if constant is not None:
+        return _unpacked(scope.run(blocks[_branch_number(op, constant, len(blocks))], []))
+    parts = [_BlockGraph(scope, block, []) for block in blocks]
+    shared = _SharedInputs(scope, parts)
+    graphs = tuple(shared.graph(part, part.results) for part in parts)
     kind = If if op.name == "stablehlo.if" else Case
     chosen = scope.value(op.operands[0])
-    given = [scope.tensor(one) for one in whole.outer]
-    return _several(scope.graph.apply_to_all(kind(graphs), [chosen, *given]))
+    outer = [scope.tensor(entry) for entry in shared.outer]
+    return _unpacked(scope.graph.apply_to_all(kind(graphs), [chosen, *outer]))
 
 
-def _chosen(op: Op, known: Array, number: int) -> int:
+def _branch_number(op: Op, predicate: Array, branch_count: int) -> int:
     if op.name == "stablehlo.if":
-        return 0 if bool(known) else 1
-    place = int(known)
-    return place if 0 <= place < number else number - 1
+        return 0 if bool(predicate) else 1
+    place = int(predicate)
+    return place if 0 <= place < branch_count else branch_count - 1
 
 
 @rule("stablehlo.while", is_pure=False)
 def loop(scope: Scope, op: Op) -> Any:
     """Trips one after the other where their number is known and they are few; else a loop."""
     condition, body = (region.blocks[0] for region in op.regions)
-    entries = [scope.entry(one) for one in op.operands]
+    entries = [scope.entry(ssa) for ssa in op.operands]
     trips = _trips(scope, op)
     if trips is not None and trips * _size(scope, body) <= UNROLLED:
-        return _several(_unrolled(scope, (condition, body), entries, trips))
-    return _several(_repeated(scope, condition, body, entries, trips))
+        return _unpacked(_unrolled(scope, (condition, body), entries, trips))
+    return _unpacked(_while_loop(scope, condition, body, entries, trips))
 
 
 def _unrolled(
@@ -120,7 +120,7 @@ def _unrolled(
     """Every trip's operations, as long as the condition holds."""
     condition, body = blocks
     for trip in count():
-        (goes_on,) = Scope(scope.into.another(), scope).run(condition, entries)
+        (goes_on,) = Scope(scope.target.empty_target(), scope).run(condition, entries)
         if not isinstance(goes_on, np.ndarray):
             raise NotModelled("a while whose condition is no longer known after a trip")
         if not bool(goes_on):
@@ -135,10 +135,10 @@ def _trips(scope: Scope, op: Op) -> int | None:
     compared = condition.operations[len(condition.operations) - 1].operation.operands[0].owner
     if getattr(compared, "name", "") != "stablehlo.compare":
         return None
-    counted = _counter(scope, compared, condition, op)
-    if counted is None:
+    counter = _counter(scope, compared, condition, op)
+    if counter is None:
         return None
-    place, start, bound, direction = counted
+    place, start, bound, direction = counter
     step = _step(body, place)
     holds = {"LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal}
     if step is None or direction not in holds:
@@ -161,16 +161,16 @@ def _counter(
     if sides[0] not in arguments:
         sides.reverse()
         direction = direction.translate(str.maketrans("LG", "GL"))
-    if sides[0] not in arguments or not _is_whole(sides[0]):
+    if sides[0] not in arguments or not _is_integer(sides[0]):
         return None
     place = arguments.index(sides[0])
-    start, bound = scope.known(op.operands[place]), _bound(scope, sides[1], arguments, op)
+    start, bound = scope.constant_of(op.operands[place]), _bound(scope, sides[1], arguments, op)
     if start is None or bound is None or start.size != 1 or bound.size != 1:
         return None
     return place, int(start), int(bound), direction
 
 
-def _is_whole(ssa: Ssa) -> bool:
+def _is_integer(ssa: Ssa) -> bool:
     return "int" in mlir.element_type(ssa.type)
 
 
@@ -183,8 +183,8 @@ def _bound(scope: Scope, ssa: Ssa, arguments: list[Ssa], op: Op) -> Array | None
         place = arguments.index(ssa)
         body = op.regions[1].blocks[0]
         after = body.operations[len(body.operations) - 1].operation.operands[place]
-        return scope.known(op.operands[place]) if after == body.arguments[place] else None
-    return scope.known(ssa) if scope.has(ssa) else None
+        return scope.constant_of(op.operands[place]) if after == body.arguments[place] else None
+    return scope.constant_of(ssa) if scope.has(ssa) else None
 
 
 def _step(body: Block, place: int) -> int | None:
@@ -194,7 +194,7 @@ def _step(body: Block, place: int) -> int | None:
     if name not in ("stablehlo.add", "stablehlo.subtract"):
         return None
     own = body.arguments[place]
-    sides = [one for one in maker.operands if one != own]
+    sides = [ssa for ssa in maker.operands if ssa != own]
     if len(sides) != 1 or getattr(sides[0].owner, "name", "") != "stablehlo.constant":
         return None
     if name == "stablehlo.subtract" and maker.operands[0] != own:
@@ -205,33 +205,33 @@ def _step(body: Block, place: int) -> int | None:
 
 def _size(scope: Scope, block: Block) -> int:
     """The operations of a block, those of functions that it calls and of loops within included."""
-    found = 0
-    for one in block.operations:
-        op = one.operation
-        found += 1 + sum(_size(scope, inner.blocks[0]) for inner in op.regions if len(inner.blocks))
+    total = 0
+    for view in block.operations:
+        op = view.operation
+        total += 1 + sum(_size(scope, inner.blocks[0]) for inner in op.regions if len(inner.blocks))
         if op.name == "func.call":
-            callee = scope.into.functions[mlir.word(op, "callee")]
-            found += _size(scope, callee.regions[0].blocks[0])
-    return found
+            callee = scope.target.functions[mlir.word(op, "callee")]
+            total += _size(scope, callee.regions[0].blocks[0])
+    return total
 
 
-def _repeated(
+def _while_loop(
     scope: Scope, condition: Block, body: Block, entries: Sequence[Entry], trips: int | None
 ) -> Sequence[Entry]:
     """A loop of the graph: what it reads from outside are operands that no trip changes."""
-    carried = [scope.tensor(one) for one in entries]
-    parts = [_Part(scope, block, carried) for block in (condition, body)]
-    whole = _Shared(scope, parts)
-    test = whole.graph(parts[0], parts[0].results)
-    kept = whole.inputs(parts[1])
-    step = whole.graph(parts[1], [*parts[1].results, *kept])
-    outer = [scope.tensor(one) for one in whole.outer]
-    found = scope.graph.apply_to_all(While(test, step, trips), [*carried, *outer])
-    return found[: len(carried)]
+    carried = [scope.tensor(entry) for entry in entries]
+    parts = [_BlockGraph(scope, block, carried) for block in (condition, body)]
+    shared = _SharedInputs(scope, parts)
+    test = shared.graph(parts[0], parts[0].results)
+    kept = shared.inputs(parts[1])
+    step = shared.graph(parts[1], [*parts[1].results, *kept])
+    outer = [scope.tensor(entry) for entry in shared.outer]
+    results = scope.graph.apply_to_all(While(test, step, trips), [*carried, *outer])
+    return results[: len(carried)]
 
 
 @dataclass(eq=False)
-class _Part:
+class _BlockGraph:
     """A block as a graph of its own.
 
     Attributes:
@@ -242,60 +242,60 @@ class _Part:
     """
 
     def __init__(self, outside: Scope, block: Block, carried: Sequence[Value]) -> None:
-        self.scope = Scope(outside.into.another(), outside)
+        self.scope = Scope(outside.target.empty_target(), outside)
         graph = self.scope.graph
-        self.own = [graph.input(one.shape, one.dtype) for one in carried]
+        self.own = [graph.input(value.shape, value.dtype) for value in carried]
         self.read: dict[Ssa, Value] = {}
-        for ssa in dict.fromkeys(_outside(block, outside)):
+        for ssa in dict.fromkeys(_free_values(block, outside)):
             entry = outside.entry(ssa)
-            if not (isinstance(entry, np.ndarray) and is_one(entry)):
+            if not (isinstance(entry, np.ndarray) and is_splat(entry)):
                 value = outside.tensor(entry)
                 self.read[ssa] = graph.input(value.shape, value.dtype)
                 self.scope.bind(ssa, self.read[ssa])
-        found = self.scope.run(block, self.own)
-        self.results = [self.scope.tensor(one) for one in found]
+        results = self.scope.run(block, self.own)
+        self.results = [self.scope.tensor(result) for result in results]
 
     @property
     def constants(self) -> dict[int, Array]:
         """Its inputs that hold known numbers."""
-        return self.scope.into.constants
+        return self.scope.target.constants
 
 
-class _Shared:
+class _SharedInputs:
     """Several blocks' graphs with the same inputs.
 
     Attributes:
         outer: what these inputs are outside, behind what goes from trip to trip.
     """
 
-    def __init__(self, scope: Scope, parts: Sequence[_Part]) -> None:
+    def __init__(self, scope: Scope, parts: Sequence[_BlockGraph]) -> None:
         self._ssas = list(dict.fromkeys(ssa for part in parts for ssa in part.read))
-        self._numbers = [one for part in parts for one in part.constants.values()]
+        self._numbers = [numbers for part in parts for numbers in part.constants.values()]
         self._scope = scope
         self.outer: list[Entry] = [*map(scope.entry, self._ssas), *self._numbers]
 
-    def inputs(self, part: _Part) -> list[Value]:
+    def inputs(self, part: _BlockGraph) -> list[Value]:
         """A part's inputs for all that is read from outside, by whichever part."""
-        graph, found = part.scope.graph, list[Value]()
-        numbers = {id(held): number for number, held in part.constants.items()}
-        known = {value.number: value for value in graph.inputs}
+        graph, inputs = part.scope.graph, list[Value]()
+        numbers = {id(array): number for number, array in part.constants.items()}
+        values = {value.number: value for value in graph.inputs}
         for ssa in self._ssas:
             if ssa not in part.read:
                 type_ = mlir.tensor_type(ssa.type)
                 part.read[ssa] = graph.input(type_.shape, type_.dtype)
-            found.append(part.read[ssa])
-        for held in self._numbers:
-            mine = numbers.get(id(held))
-            found.append(known[mine] if mine is not None else self._fresh(part, held))
-        return found
+            inputs.append(part.read[ssa])
+        for array in self._numbers:
+            number = numbers.get(id(array))
+            inputs.append(values[number] if number is not None else self._added_input(part, array))
+        return inputs
 
-    def _fresh(self, part: _Part, held: Array) -> Value:
+    def _added_input(self, part: _BlockGraph, array: Array) -> Value:
         """An input of a part for numbers that another part reads."""
-        value = part.scope.graph.input(held.shape, held.dtype.name)
-        part.constants[value.number] = held
+        value = part.scope.graph.input(array.shape, array.dtype.name)
+        part.constants[value.number] = array
         return value
 
-    def graph(self, part: _Part, results: Sequence[Value]) -> Graph:
+    def graph(self, part: _BlockGraph, results: Sequence[Value]) -> Graph:
         """A part's graph, with all inputs in one order."""
         shared = self.inputs(part)
         graph = part.scope.graph
@@ -304,11 +304,11 @@ class _Shared:
         return graph
 
 
-def _outside(block: Block, scope: Scope) -> Iterator[Ssa]:
+def _free_values(block: Block, scope: Scope) -> Iterator[Ssa]:
     """The values that a block and those within it read from outside."""
-    for one in block.operations:
-        op = one.operation
+    for view in block.operations:
+        op = view.operation
         yield from (value for value in op.operands if scope.has(value))
         for region in op.regions:
             for inner in region.blocks:
-                yield from _outside(inner, scope)
+                yield from _free_values(inner, scope)

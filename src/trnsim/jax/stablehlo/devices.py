@@ -20,11 +20,11 @@ _INSPECTED: Final = 64
 
 
 @rule("stablehlo.partition_id", "stablehlo.replica_id", is_pure=False)
-def number_of_device(scope: Scope, op: Op) -> Entry:
+def device_number(scope: Scope, op: Op) -> Entry:
     """The number of the device whose program is imported."""
     del op
-    scope.into.asked.add("number")
-    return np.array(scope.into.device.number, np.uint32)
+    scope.target.reads.add("number")
+    return np.array(scope.target.device.number, np.uint32)
 
 
 def groups_of(scope: Scope, op: Op) -> Groups:
@@ -37,15 +37,15 @@ def groups_of(scope: Scope, op: Op) -> Groups:
     if not text.startswith("dense"):
         raise NotModelled(f"{op.name} whose groups are not listed", fix="list replica_groups")
     rows = np.array(op.attributes["replica_groups"]).tolist()
-    found = tuple(tuple(one for one in row if one >= 0) for row in rows)
-    if found:
-        return found
-    if scope.into.device.count == 1:
+    groups = tuple(tuple(device for device in row if device >= 0) for row in rows)
+    if groups:
+        return groups
+    if scope.target.device.count == 1:
         raise NotModelled(f"{op.name} in one group of all replicas, of a number not said")
-    return (tuple(range(scope.into.device.count)),)
+    return (tuple(range(scope.target.device.count)),)
 
 
-def share(scope: Scope, op: Op, groups: Groups) -> int | None:
+def share_dimension(scope: Scope, op: Op, groups: Groups) -> int | None:
     """The dimension along which each member of a group keeps its own share of a result alone.
 
     XLA's partitioner says `reduce_scatter` as the whole sum and each device's window of it. None
@@ -59,13 +59,13 @@ def share(scope: Scope, op: Op, groups: Groups) -> int | None:
         reader = _only_reader(reader)
     if reader is None or reader.name != "stablehlo.dynamic_slice":
         return None
-    whole, part = (mlir.shape_of(one.type) for one in (reader.operands[0], reader.results[0]))
+    whole, part = (mlir.shape_of(ssa.type) for ssa in (reader.operands[0], reader.results[0]))
     short = [dim for dim, n in enumerate(part) if n != whole[dim]]
     if len(short) != 1 or part[short[0]] * len(groups[0]) != whole[short[0]]:
         return None
     length, start = part[short[0]], reader.operands[1 + short[0]]
-    wanted = {one: place * length for group in groups for place, one in enumerate(group)}
-    is_own = all(_on(scope, start, one) == at for one, at in wanted.items())
+    offsets = {device: place * length for group in groups for place, device in enumerate(group)}
+    is_own = all(_value_on(scope, start, device) == at for device, at in offsets.items())
     return dims[short[0]] if is_own else None
 
 
@@ -78,27 +78,27 @@ def _only_reader(op: Op) -> Op | None:
     return reader if reader.parent == op.operation.parent else None
 
 
-def _on(scope: Scope, ssa: Ssa, device: int) -> int | None:
+def _value_on(scope: Scope, ssa: Ssa, device: int) -> int | None:
     """A whole number that a device computes from its own number; None where it needs more."""
     makers = list[Op]()
-    for count, op in enumerate(_made_by(ssa)):
+    for count, op in enumerate(_producers(ssa)):
         if op is None or count == _INSPECTED:
             return None
         if op not in makers:
             makers.append(op)
-    apart = Scope(Target(scope.into.functions, Device(device, scope.into.device.count)))
+    scratch = Scope(Target(scope.target.functions, Device(device, scope.target.device.count)))
     for op in makers:
-        apart.add(op)
-    known = apart.known(ssa)
-    return None if known is None else int(known)
+        scratch.add(op)
+    constant = scratch.constant_of(ssa)
+    return None if constant is None else int(constant)
 
 
-def _made_by(ssa: Ssa) -> Iterator[Op | None]:
+def _producers(ssa: Ssa) -> Iterator[Op | None]:
     """The operations behind a value, each behind those that it reads; None for what is given."""
     maker = getattr(ssa.owner, "operation", ssa.owner)
     if not hasattr(maker, "operands"):
         yield None
         return
-    for one in maker.operands:
-        yield from _made_by(one)
+    for operand in maker.operands:
+        yield from _producers(operand)
     yield maker

@@ -12,7 +12,7 @@ from trnsim.jax.stablehlo.elementwise import applied
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope
-from trnsim.jax.stablehlo.wide import Wide, of_words
+from trnsim.jax.stablehlo.wide import Wide, from_words
 
 _WORDS = 4
 
@@ -20,16 +20,16 @@ _WORDS = 4
 @rule("stablehlo.rng", composed="rng, log, sqrt, sine, multiply, add", is_pure=False)
 def rng(scope: Scope, op: Op) -> Entry:
     """Uniform numbers between two, or normal ones of a mean and a deviation; of no seed."""
-    wanted = scope.result(op)
-    shape = wanted.shape or (1,)
+    type_ = scope.result(op)
+    shape = type_.shape or (1,)
     drawn = scope.graph.rng(shape)
-    low, high = (scope.operand(one) for one in op.operands[:2])
+    low, high = (scope.operand(ssa) for ssa in op.operands[:2])
     if mlir.word(op, "rng_distribution") == "NORMAL":
         unit = _normal(scope, drawn, scope.graph.rng(shape))
-        found = _scaled(scope, unit, low, high)
+        numbers = _scaled(scope, unit, low, high)
     else:
-        found = _scaled(scope, drawn, low, _apart(scope, low, high))
-    return scope.b.convert(scope.graph.reshape(found, wanted.shape), wanted.dtype)
+        numbers = _scaled(scope, drawn, low, _difference(scope, low, high))
+    return scope.b.convert(scope.graph.reshape(numbers, type_.shape), type_.dtype)
 
 
 def _normal(scope: Scope, first: Value, second: Value) -> Value:
@@ -37,19 +37,19 @@ def _normal(scope: Scope, first: Value, second: Value) -> Value:
     log = applied(scope, "log", applied(scope, "subtract", 1.0, first))
     radius = applied(scope, "sqrt", applied(scope, "multiply", log, -2.0))
     angle = applied(scope, "multiply", second, tau)
-    found: Value = applied(scope, "multiply", radius, applied(scope, "sine", angle))
-    return found
+    sample: Value = applied(scope, "multiply", radius, applied(scope, "sine", angle))
+    return sample
 
 
-def _apart(scope: Scope, low: Value | float, high: Value | float) -> Value | float:
+def _difference(scope: Scope, low: Value | float, high: Value | float) -> Value | float:
     if isinstance(low, float) and isinstance(high, float):
         return high - low
     return scope.b.ew("subtract", high, low, dtype="float32")
 
 
-def _scaled(scope: Scope, unit: Value, start: Value | float, by: Value | float) -> Value:
-    wide = scope.b.ew("multiply", unit, by, dtype="float32")
-    return scope.b.ew("add", wide, start, dtype="float32")
+def _scaled(scope: Scope, unit: Value, start: Value | float, factor: Value | float) -> Value:
+    scaled = scope.b.ew("multiply", unit, factor, dtype="float32")
+    return scope.b.ew("add", scaled, start, dtype="float32")
 
 
 @rule("stablehlo.rng_bit_generator", limits="states of 128 bits; bits in uint32")
@@ -66,5 +66,5 @@ def rng_bit_generator(scope: Scope, op: Op) -> tuple[Entry, Entry]:
     flat = scope.graph.reshape(state, (_WORDS,))
     after, drawn = scope.graph.apply_to_all(RngBitGenerator(shape), [flat])
     if is_wide:
-        return of_words(scope, scope.graph.reshape(after, (_WORDS // 2, 2))), drawn
+        return from_words(scope, scope.graph.reshape(after, (_WORDS // 2, 2))), drawn
     return scope.graph.reshape(after, state.shape), drawn

@@ -17,8 +17,8 @@ from trnsim.graph.types import BOOL, FLOATS, ITEM_BYTES, Array
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.rules import rule
-from trnsim.jax.stablehlo.scope import Entry, Scope, is_one, number_of
-from trnsim.jax.stablehlo.wide import Wide, of_words, wide
+from trnsim.jax.stablehlo.scope import Entry, Scope, is_splat, splat_value
+from trnsim.jax.stablehlo.wide import Wide, from_words, wide_operation
 
 _SAME: Final = (
     *("abs", "add", "and", "cbrt", "ceil", "cosine", "divide", "exponential"),
@@ -45,59 +45,59 @@ _NEUTRAL: Final[dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
 def applied(scope: Scope, name: str, *operands: Operand, dtype: str = "", **attributes: Any) -> Any:
     """An elementwise operation; of numbers alone, on a tensor of one."""
     ready = list(operands)
-    if not any(isinstance(one, Value) for one in ready):
+    if not any(isinstance(operand, Value) for operand in ready):
         raise NotModelled(f"{name} of numbers alone")
     return scope.graph.elementwise(name, *ready, dtype=dtype, **attributes)
 
 
 def operands_of(scope: Scope, op: Op) -> list[Operand]:
     """The operands, numbers where they repeat; one of them at least a tensor."""
-    found = [scope.operand(one) for one in op.operands]
-    if not any(isinstance(one, Value) for one in found):
-        found[0] = scope.value(op.operands[0])
-    return found
+    operands = [scope.operand(ssa) for ssa in op.operands]
+    if not any(isinstance(operand, Value) for operand in operands):
+        operands[0] = scope.value(op.operands[0])
+    return operands
 
 
 @rule(*(f"stablehlo.{name}" for name in _SAME), is_by_parts=True)
-def same(scope: Scope, op: Op) -> Entry:
+def same_operation(scope: Scope, op: Op) -> Entry:
     """The operation of that name."""
     name = op.name.partition(".")[2]
-    if any(isinstance(scope.entry(one), Wide) for one in op.operands):
-        return wide(scope, name, [scope.entry(one) for one in op.operands])
-    unchanged = _unchanged(scope, op, name)
+    if any(isinstance(scope.entry(ssa), Wide) for ssa in op.operands):
+        return wide_operation(scope, name, [scope.entry(ssa) for ssa in op.operands])
+    unchanged = _identity_operand(scope, op, name)
     if unchanged is not None:
         return unchanged
     dtype, operands = scope.result(op).dtype, operands_of(scope, op)
-    source = _of_logistic(scope, *operands) if name == "divide" else None
+    source = _logistic_argument(scope, *operands) if name == "divide" else None
     if source is not None:
         return applied(scope, "logistic", source, dtype=dtype)
     return applied(scope, name, *operands, dtype=dtype)
 
 
-def _of_logistic(scope: Scope, one: Operand, other: Operand) -> Value | None:
+def _logistic_argument(scope: Scope, dividend: Operand, divisor: Operand) -> Value | None:
     """The x of ``1 / (1 + exp(-x))``, as JAX writes its logistic; None for another quotient."""
-    if one != 1.0 or not isinstance(other, Value):
+    if dividend != 1.0 or not isinstance(divisor, Value):
         return None
-    found = other
+    value = divisor
     for name in ("add", "exponential", "negate"):
-        node = scope.graph.maker(found)
+        node = scope.graph.maker(value)
         if node is None or node.name != name or len(node.values) != 1:
             return None
         if name == "add" and 1.0 not in node.operands:
             return None
-        (found,) = node.values
-    return found
+        (value,) = node.values
+    return value
 
 
-def _unchanged(scope: Scope, op: Op, name: str) -> Entry | None:
+def _identity_operand(scope: Scope, op: Op, name: str) -> Entry | None:
     """The operand that the operation leaves as it is; None if it does something."""
     if name not in _NEUTRAL:
         return None
     if name in ("and", "or") and scope.result(op).dtype != BOOL:
         return None
     for side, numbers in enumerate(_NEUTRAL[name]):
-        known = scope.known(op.operands[side])
-        if known is not None and is_one(known) and known.size and number_of(known) in numbers:
+        array = scope.constant_of(op.operands[side])
+        if array is not None and is_splat(array) and array.size and splat_value(array) in numbers:
             return scope.entry(op.operands[1 - side])
     return None
 
@@ -106,33 +106,33 @@ def _unchanged(scope: Scope, op: Op, name: str) -> Entry | None:
 def bits(scope: Scope, op: Op) -> Entry:
     """Shifts and counts, which know how many bits their type has."""
     name = op.name.partition(".")[2]
-    entries = [scope.entry(one) for one in op.operands]
-    if any(isinstance(one, Wide) for one in entries):
-        return wide(scope, name, entries)
+    entries = [scope.entry(ssa) for ssa in op.operands]
+    if any(isinstance(entry, Wide) for entry in entries):
+        return wide_operation(scope, name, entries)
     dtype = scope.result(op).dtype
-    given = operands_of(scope, op)
-    return applied(scope, name, *given, dtype=dtype, bits=8 * ITEM_BYTES[dtype])
+    operands = operands_of(scope, op)
+    return applied(scope, name, *operands, dtype=dtype, bits=8 * ITEM_BYTES[dtype])
 
 
 @rule("stablehlo.shift_right_arithmetic")
 def shift_right_arithmetic(scope: Scope, op: Op) -> Entry:
     """A shift that keeps the highest bit; integers without a sign are shifted as if they had."""
-    wanted = scope.result(op)
-    kind = _SIGNED[ITEM_BYTES[wanted.dtype]]
-    sides = [_signed(scope, one, kind) for one in operands_of(scope, op)]
+    type_ = scope.result(op)
+    kind = _SIGNED[ITEM_BYTES[type_.dtype]]
+    sides = [_signed(scope, operand, kind) for operand in operands_of(scope, op)]
     bits_ = 8 * ITEM_BYTES[kind]
-    found = applied(scope, "shift_right_arithmetic", *sides, dtype=kind, bits=bits_)
-    if wanted.dtype == kind:
-        return found
-    return applied(scope, "bitcast_convert", found, dtype=wanted.dtype, to=wanted.dtype)
+    shifted = applied(scope, "shift_right_arithmetic", *sides, dtype=kind, bits=bits_)
+    if type_.dtype == kind:
+        return shifted
+    return applied(scope, "bitcast_convert", shifted, dtype=type_.dtype, to=type_.dtype)
 
 
 def _signed(scope: Scope, operand: Operand, kind: str) -> Operand:
     """Integers with the same bits in a type with a sign; a number beside them is its own."""
     if not isinstance(operand, Value) or operand.dtype == kind:
         return operand
-    found: Value = applied(scope, "bitcast_convert", operand, dtype=kind, to=kind)
-    return found
+    signed: Value = applied(scope, "bitcast_convert", operand, dtype=kind, to=kind)
+    return signed
 
 
 @rule("stablehlo.count_leading_zeros", composed="shifts, or, not, popcnt")
@@ -156,10 +156,10 @@ def is_finite(scope: Scope, op: Op) -> Entry:
 def compare(scope: Scope, op: Op) -> Entry:
     """A comparison; of floating point in a total order by bits."""
     direction = mlir.word(op, "comparison_direction")
-    given = operands_of(scope, op)
+    operands = operands_of(scope, op)
     if mlir.word(op, "compare_type") == "TOTALORDER":
-        given = [in_total_order(scope, scope.value(one)) for one in op.operands]
-    return applied(scope, "compare", *given, dtype=BOOL, direction=direction)
+        operands = [in_total_order(scope, scope.value(ssa)) for ssa in op.operands]
+    return applied(scope, "compare", *operands, dtype=BOOL, direction=direction)
 
 
 def in_total_order(scope: Scope, x: Value) -> Value:
@@ -174,38 +174,38 @@ def in_total_order(scope: Scope, x: Value) -> Value:
     pattern = applied(scope, "bitcast_convert", x, dtype=kind, to=kind)
     sign = applied(scope, "shift_right_arithmetic", pattern, float(last), dtype=kind, bits=8 * size)
     below = applied(scope, "and", sign, float(2**last - 1), dtype=kind)
-    found: Value = applied(scope, "xor", pattern, below, dtype=kind)
-    return found
+    ordered: Value = applied(scope, "xor", pattern, below, dtype=kind)
+    return ordered
 
 
 @rule("stablehlo.select")
 def select(scope: Scope, op: Op) -> Entry:
     """One of two, by truth values; one for all may choose between tensors."""
     pred, *sides = op.operands
-    known = scope.known(pred)
-    if known is not None and is_one(known) and known.size:
-        return scope.entry(sides[0] if number_of(known) else sides[1])
-    if _is_truth(scope, sides):
+    constant = scope.constant_of(pred)
+    if constant is not None and is_splat(constant) and constant.size:
+        return scope.entry(sides[0] if splat_value(constant) else sides[1])
+    if _is_predicate(scope, sides):
         return scope.entry(pred)
-    wanted = scope.result(op)
-    if any(isinstance(scope.entry(one), Wide) for one in sides):
+    type_ = scope.result(op)
+    if any(isinstance(scope.entry(ssa), Wide) for ssa in sides):
         raise NotModelled("a choice between integers of 64 bits")
     chosen = spread(scope, scope.value(pred), sides)
-    return applied(scope, "select", chosen, *map(scope.operand, sides), dtype=wanted.dtype)
+    return applied(scope, "select", chosen, *map(scope.operand, sides), dtype=type_.dtype)
 
 
-def _is_truth(scope: Scope, sides: Sequence[Any]) -> bool:
+def _is_predicate(scope: Scope, sides: Sequence[Any]) -> bool:
     """Whether a choice gives what it chooses by: true where that is true."""
-    numbers = [scope.known(one) for one in sides]
+    numbers = [scope.constant_of(ssa) for ssa in sides]
     return all(
-        one is not None and one.dtype == np.bool_ and one.size and (one == wanted).all()
-        for one, wanted in zip(numbers, (True, False), strict=True)
+        array is not None and array.dtype == np.bool_ and array.size and (array == truth).all()
+        for array, truth in zip(numbers, (True, False), strict=True)
     )
 
 
-def spread(scope: Scope, value: Value, others: Any) -> Value:
+def spread(scope: Scope, value: Value, ssas: Any) -> Value:
     """A number for all elements as a tensor of the others' shape."""
-    shape = mlir.shape_of(others[0].type)
+    shape = mlir.shape_of(ssas[0].type)
     return value if value.shape else scope.graph.broadcast_in_dim(value, shape, ())
 
 
@@ -214,8 +214,8 @@ def clamp(scope: Scope, op: Op) -> Entry:
     """Elements within bounds, which may be one for all."""
     least, x, most = op.operands
     bounds = [
-        spread(scope, one, [x]) if isinstance(one, Value) else one
-        for one in map(scope.operand, (least, most))
+        spread(scope, bound, [x]) if isinstance(bound, Value) else bound
+        for bound in map(scope.operand, (least, most))
     ]
     value = scope.value(x)
     return applied(scope, "clamp", bounds[0], value, bounds[1], dtype=value.dtype)
@@ -226,22 +226,22 @@ def convert(scope: Scope, op: Op) -> Entry:
     """Elements of another type."""
     to, entry = op.results[0].type, scope.entry(op.operands[0])
     name = mlir.element_type(to)
-    if isinstance(entry, Wide) or (name in ("uint64", "int64") and not _is_known(entry)):
-        return wide(scope, f"to {name}", [entry])
+    if isinstance(entry, Wide) or (name in ("uint64", "int64") and not _is_constant(entry)):
+        return wide_operation(scope, f"to {name}", [entry])
     if isinstance(entry, np.ndarray) and (name.endswith("64") or entry.dtype.itemsize == _LONG):
-        return _long(entry, name)
-    value, wanted = scope.tensor(entry), scope.result(op)
-    return value if value.dtype == name else applied(scope, "convert", value, dtype=wanted.dtype)
+        return _converted_constant(entry, name)
+    value, type_ = scope.tensor(entry), scope.result(op)
+    return value if value.dtype == name else applied(scope, "convert", value, dtype=type_.dtype)
 
 
 _LONG: Final = 8
 
 
-def _is_known(entry: Entry) -> bool:
+def _is_constant(entry: Entry) -> bool:
     return isinstance(entry, np.ndarray)
 
 
-def _long(numbers: Array, name: str) -> Array:
+def _converted_constant(numbers: Array, name: str) -> Array:
     """Known numbers to or from a type of 64 bits."""
     with np.errstate(all="ignore"):
         return numbers.astype(name)
@@ -253,18 +253,18 @@ def bitcast_convert(scope: Scope, op: Op) -> Entry:
     entry = scope.entry(op.operands[0])
     name = mlir.element_type(op.results[0].type)
     if name == "uint64":
-        return of_words(scope, scope.tensor(entry))
+        return from_words(scope, scope.tensor(entry))
     if isinstance(entry, Wide):
         return entry.words(scope)
-    value, wanted = scope.tensor(entry), scope.result(op)
-    if value.dtype == wanted.dtype:
+    value, type_ = scope.tensor(entry), scope.result(op)
+    if value.dtype == type_.dtype:
         return value
-    if ITEM_BYTES[value.dtype] == ITEM_BYTES[wanted.dtype]:
-        return applied(scope, "bitcast_convert", value, dtype=wanted.dtype, to=wanted.dtype)
-    if ITEM_BYTES[value.dtype] > ITEM_BYTES[wanted.dtype]:
+    if ITEM_BYTES[value.dtype] == ITEM_BYTES[type_.dtype]:
+        return applied(scope, "bitcast_convert", value, dtype=type_.dtype, to=type_.dtype)
+    if ITEM_BYTES[value.dtype] > ITEM_BYTES[type_.dtype]:
         value = scope.graph.reshape(value, (*value.shape, 1))
-    found = scope.graph.apply(Reinterpret(wanted.dtype), value)
-    return scope.graph.reshape(found, wanted.shape)
+    pattern = scope.graph.apply(Reinterpret(type_.dtype), value)
+    return scope.graph.reshape(pattern, type_.shape)
 
 
 @rule(
@@ -273,16 +273,16 @@ def bitcast_convert(scope: Scope, op: Op) -> Entry:
 )
 def reduce_precision(scope: Scope, op: Op) -> Entry:
     """Elements rounded to a format."""
-    wanted = (mlir.number(op, "exponent_bits"), mlir.number(op, "mantissa_bits"))
-    if wanted not in _FORMATS:
-        known = ", ".join(f"{e} and {m}" for e, m in _FORMATS)
+    widths = (mlir.number(op, "exponent_bits"), mlir.number(op, "mantissa_bits"))
+    if widths not in _FORMATS:
+        formats = ", ".join(f"{e} and {m}" for e, m in _FORMATS)
         raise NotModelled(
-            f"reduce_precision to {wanted[0]} exponent and {wanted[1]} mantissa bits; "
-            f"there are formats of {known}",
+            f"reduce_precision to {widths[0]} exponent and {widths[1]} mantissa bits; "
+            f"there are formats of {formats}",
             fix="round to one of these",
         )
     value = scope.value(op.operands[0])
-    return applied(scope, "reduce_precision", value, dtype=value.dtype, format=_FORMATS[wanted])
+    return applied(scope, "reduce_precision", value, dtype=value.dtype, format=_FORMATS[widths])
 
 
 _FORMATS: Final = {
@@ -309,9 +309,9 @@ def built(scope: Scope, op: Op, build: Callable[..., Value]) -> Entry:
 def map_(scope: Scope, op: Op) -> Entry:
     """The body on whole tensors: it has elementwise operations alone."""
     block = op.regions[0].blocks[0]
-    (found,) = scope.run(block, [scope.entry(one) for one in op.operands])
+    (result,) = scope.run(block, [scope.entry(ssa) for ssa in op.operands])
     shape = mlir.shape_of(op.results[0].type)
-    return np.broadcast_to(found, shape) if isinstance(found, np.ndarray) else found
+    return np.broadcast_to(result, shape) if isinstance(result, np.ndarray) else result
 
 
 def with_number(number: float, type_: TensorType) -> Array:

@@ -48,7 +48,7 @@ class ProgramGraph:
     calls: tuple[Call, ...] = ()
 
     @classmethod
-    def of(cls, found: Imported, weights: Sequence[str] = ()) -> ProgramGraph:
+    def of(cls, imported: Imported, weights: Sequence[str] = ()) -> ProgramGraph:
         """An imported module.
 
         `weights` names the arguments of JAX's function that hold the weights: "params" for
@@ -57,36 +57,36 @@ class ProgramGraph:
         Raises:
             BadInput: no argument has such a name.
         """
-        named = {name: _named(found, name) for name in weights}
-        for name, numbers in named.items():
+        arguments = {name: _argument_numbers(imported, name) for name in weights}
+        for name, numbers in arguments.items():
             if not numbers:
                 raise BadInput(
                     f"no argument of the program is {name}; there are "
-                    f"{', '.join(found.names[one.number] for one in found.inputs)}",
+                    f"{', '.join(imported.names[value.number] for value in imported.inputs)}",
                     fix="name one of these, or what comes before their brackets",
                 )
-        kept = {number for numbers in named.values() for number in numbers}
+        kept = {number for numbers in arguments.values() for number in numbers}
         origins = {
-            value.number: Call(one.origin.operator, one.name, {}, (), one.origin.line)
-            for one in found.graph.nodes
-            if one.origin is not None
-            for value in one.results
+            value.number: Call(node.origin.operator, node.name, {}, (), node.origin.line)
+            for node in imported.graph.nodes
+            if node.origin is not None
+            for value in node.results
         }
         return cls(
-            found.graph,
-            frozenset(kept | set(found.constants)),
-            found.names,
-            found.operators,
+            imported.graph,
+            frozenset(kept | set(imported.constants)),
+            imported.names,
+            imported.operators,
             origins,
         )
 
 
-def _named(found: Imported, name: str) -> set[int]:
+def _argument_numbers(imported: Imported, name: str) -> set[int]:
     """The numbers of the arguments of that name, and of those within it."""
     return {
-        one.number
-        for one in found.inputs
-        if (found.names[one.number] + "[").startswith((f"{name}[", f"{name}."))
+        value.number
+        for value in imported.inputs
+        if (imported.names[value.number] + "[").startswith((f"{name}[", f"{name}."))
     }
 
 

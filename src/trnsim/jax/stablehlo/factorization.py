@@ -63,19 +63,19 @@ def cholesky(scope: Scope, op: Op) -> Entry:
 
     Of a matrix that is not positive definite it is NaN from the first row on that shows it.
     """
-    wanted = scope.result(op)
-    *batch, n = wanted.shape[:-1]
-    if not wanted.elements:
-        return np.zeros(wanted.shape, wanted.numpy_dtype())
+    type_ = scope.result(op)
+    *batch, n = type_.shape[:-1]
+    if not type_.elements:
+        return np.zeros(type_.shape, type_.numpy_dtype())
     is_lower, b = mlir.flag(op, "lower"), prod(batch)
     matrix = scope.b.convert(scope.value(op.operands[0]), "float32")
     matrix = scope.graph.reshape(matrix, (b, n, n))
-    upper = _upper(scope, op, _turned(scope, matrix) if is_lower else matrix)
-    found = scope.graph.reshape(_turned(scope, upper) if is_lower else upper, wanted.shape)
-    return scope.b.convert(found, wanted.dtype)
+    upper = _upper(scope, op, _transposed(scope, matrix) if is_lower else matrix)
+    triangle = scope.graph.reshape(_transposed(scope, upper) if is_lower else upper, type_.shape)
+    return scope.b.convert(triangle, type_.dtype)
 
 
-def _turned(scope: Scope, matrices: Value) -> Value:
+def _transposed(scope: Scope, matrices: Value) -> Value:
     return scope.graph.transpose(matrices, (0, 2, 1))
 
 
@@ -84,6 +84,6 @@ def _upper(scope: Scope, op: Op, matrices: Value) -> Value:
     b, n, _ = matrices.shape
     whole, row = f"tensor<{b}x{n}x{n}xf32>", f"tensor<{b}x1x{n}xf32>"
     module = ir.Module.parse(_ROWS.format(b=b, n=n, whole=whole, row=row), op.context)
-    into = replace(scope.into, functions=mlir.functions(module))
-    (found,) = Scope(into).call("main", [matrices], scope.path.in_call(op))
-    return scope.tensor(found)
+    target = replace(scope.target, functions=mlir.functions(module))
+    (triangle,) = Scope(target).call("main", [matrices], scope.path.in_call(op))
+    return scope.tensor(triangle)

@@ -42,8 +42,8 @@ def check(scope: Scope, op: Op) -> None:
         NotModelled: naming what stands against it.
     """
     block = op.regions[0].blocks[0]
-    for one in block.operations:
-        name = one.operation.name
+    for view in block.operations:
+        name = view.operation.name
         if name not in _ALSO and not (name in RULES and RULES[name].is_by_parts):
             raise NotModelled(
                 f"{op.name} with a body that has {name}", fix="reduce by functions of each element"
@@ -62,11 +62,11 @@ def _is_associative(scope: Scope, block: Block) -> bool:
     first, second, third = (
         stored(np.array(side), dtype) for side in zip(*product(_NUMBERS, repeat=3), strict=True)
     )
-    (left,) = bodies.run(scope, block, [first, second])
-    (right,) = bodies.run(scope, block, [second, third])
-    (one,) = bodies.run(scope, block, [np.asarray(left), third])
-    (other,) = bodies.run(scope, block, [first, np.asarray(right)])
-    first, second = (np.asarray(found).astype(np.float64) for found in (one, other))
+    (left,) = bodies.run_body(scope, block, [first, second])
+    (right,) = bodies.run_body(scope, block, [second, third])
+    (left_first,) = bodies.run_body(scope, block, [np.asarray(left), third])
+    (right_first,) = bodies.run_body(scope, block, [first, np.asarray(right)])
+    first, second = (np.asarray(array).astype(np.float64) for array in (left_first, right_first))
     return bool(np.allclose(first, second, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True))
 
 
@@ -79,13 +79,13 @@ def reduced(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
     lengths = tuple(value.shape[dim] for dim in kept)
     row = scope.graph.reshape(row, (*lengths, prod(value.shape[dim] for dim in dims)))
     while row.shape[-1] > 1:
-        row = _halved(scope, op, row)
+        row = _combine_neighbours(scope, op, row)
     if not row.shape[-1]:
         return scope.graph.broadcast_in_dim(scope.value(start), lengths, ())
-    return begun(scope, op, scope.graph.reshape(row, lengths), start)
+    return combined_with_start(scope, op, scope.graph.reshape(row, lengths), start)
 
 
-def _halved(scope: Scope, op: Op, row: Value) -> Value:
+def _combine_neighbours(scope: Scope, op: Op, row: Value) -> Value:
     """Each two neighbours as one; of an odd number the last stays."""
     *lengths, n = row.shape
     pairs = n // 2
@@ -94,11 +94,11 @@ def _halved(scope: Scope, op: Op, row: Value) -> Value:
     left, right = (
         scope.graph.slice(row, (*origin, place), (*lengths, pairs), (*steps, 2)) for place in (0, 1)
     )
-    found = _body(scope, op, left, right)
+    combined = _apply_body(scope, op, left, right)
     if n % 2 == 0:
-        return found
+        return combined
     last = scope.graph.slice(row, (*origin, n - 1), (*lengths, 1))
-    return scope.graph.concatenate([found, last], len(lengths))
+    return scope.graph.concatenate([combined, last], len(lengths))
 
 
 def running(
@@ -110,20 +110,20 @@ def running(
     while reach < n:
         before = scope.cut(value, dim, 0, n - reach)
         after = scope.cut(value, dim, reach, n - reach)
-        both = _body(scope, op, before, after)
+        both = _apply_body(scope, op, before, after)
         rest = scope.cut(value, dim, n - reach if is_backward else 0, reach)
         value = scope.graph.concatenate([both, rest] if is_backward else [rest, both], dim)
         reach *= 2
-    return begun(scope, op, value, start)
+    return combined_with_start(scope, op, value, start)
 
 
-def begun(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
+def combined_with_start(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
     """A number combined with each element."""
     first = scope.graph.broadcast_in_dim(scope.value(start), value.shape, ())
-    return _body(scope, op, first, value)
+    return _apply_body(scope, op, first, value)
 
 
-def _body(scope: Scope, op: Op, left: Value, right: Value) -> Value:
+def _apply_body(scope: Scope, op: Op, left: Value, right: Value) -> Value:
     """The function of an operation's body, of whole tensors."""
-    (found,) = scope.run(op.regions[0].blocks[0], [left, right])
-    return scope.tensor(found)
+    (result,) = scope.run(op.regions[0].blocks[0], [left, right])
+    return scope.tensor(result)

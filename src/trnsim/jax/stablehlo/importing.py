@@ -64,7 +64,7 @@ class Imported:
         constants: numbers of the program that are inputs of the graph, by the value's number.
         names: the names of the inputs, by the value's number.
         operators: StableHLO's operations, in order, those of every trip of a loop.
-        is_own: whether another device's graph may be another one.
+        is_device_specific: whether another device's graph may be another one.
     """
 
     graph: Graph = field(repr=False)
@@ -73,15 +73,15 @@ class Imported:
     constants: dict[int, Array] = field(repr=False)
     names: dict[int, str] = field(repr=False)
     operators: tuple[str, ...] = field(repr=False)
-    is_own: bool = False
+    is_device_specific: bool = False
 
-    def arguments(self, given: Sequence[Array]) -> list[Array]:
+    def arguments(self, args: Sequence[Array]) -> list[Array]:
         """The arrays of all inputs of the graph: those given for the main function's, constants."""
-        return [*given, *(self.constants[one.number] for one in self.graph.inputs[len(given) :])]
+        return [*args, *(self.constants[value.number] for value in self.graph.inputs[len(args) :])]
 
-    def reference(self, given: Sequence[Array]) -> list[Array]:
+    def reference(self, arrays: Sequence[Array]) -> list[Array]:
         """What the main function returns, by the references of the graph's operations."""
-        return self.graph.reference(self.arguments(given))
+        return self.graph.reference(self.arguments(arrays))
 
 
 def graph_of(module: Op, device: Device = Device()) -> Imported:  # noqa: B008  frozen
@@ -94,45 +94,45 @@ def graph_of(module: Op, device: Device = Device()) -> Imported:  # noqa: B008  
     functions = mlir.functions(module)
     if "main" not in functions:
         raise BadInput("a module without a function main", fix="lower a function with jax.jit")
-    block = _of_one_device(functions["main"].regions[0].blocks[0])
-    into = Target(functions, device)
-    types = [_argument(one, place) for place, one in enumerate(block.arguments)]
-    inputs = [into.b.graph.input(one.shape, one.dtype) for one in types]
-    names = {one.number: _name(block.arguments[at], at) for at, one in enumerate(inputs)}
-    scope = Scope(into, None, Path())
-    found = scope.run(block, inputs)
-    into.b.graph.came_from = None
-    into.b.graph.outputs = [scope.tensor(one) for one in found]
-    into.b.graph = graph = tidied(into.b.graph)
-    _drop_unread(into, set(names))
+    block = _device_block(functions["main"].regions[0].blocks[0])
+    target = Target(functions, device)
+    types = [_argument_type(argument, place) for place, argument in enumerate(block.arguments)]
+    inputs = [target.b.graph.input(type_.shape, type_.dtype) for type_ in types]
+    names = {value.number: _name_of(block.arguments[at], at) for at, value in enumerate(inputs)}
+    scope = Scope(target, None, Path())
+    results = scope.run(block, inputs)
+    target.b.graph.came_from = None
+    target.b.graph.outputs = [scope.tensor(result) for result in results]
+    target.b.graph = graph = tidied(target.b.graph)
+    _drop_unread(target, set(names))
     verify(graph)
-    names |= {number: f"constant{at}" for at, number in enumerate(into.constants)}
-    operators, is_own = tuple(into.operators), bool(into.asked)
+    names |= {number: f"constant{at}" for at, number in enumerate(target.constants)}
+    operators, is_specific = tuple(target.operators), bool(target.reads)
     outputs = tuple(graph.outputs)
-    return Imported(graph, tuple(inputs), outputs, into.constants, names, operators, is_own)
+    return Imported(graph, tuple(inputs), outputs, target.constants, names, operators, is_specific)
 
 
-def is_of_a_device(module: Op, shapes: Sequence[Sequence[int]]) -> bool:
+def is_device_program(module: Op, shapes: Sequence[Sequence[int]]) -> bool:
     """Whether a module says itself what each device computes, of arguments of these shapes.
 
     All of main is then one program on shares (`shard_map`, `pmap`), which lie as the arguments do.
     """
     main = mlir.functions(module)["main"]
-    manual = _manual(main.regions[0].blocks[0])
+    manual = _manual_computation(main.regions[0].blocks[0])
     if manual is None:
         return False
-    own = [mlir.shape_of(one.type) for one in manual.regions[0].blocks[0].arguments]
-    return own == [tuple(one) for one in shapes] and _lie_alike(main, manual)
+    own = [mlir.shape_of(share.type) for share in manual.regions[0].blocks[0].arguments]
+    return own == [tuple(shape) for shape in shapes] and _has_same_shardings(main, manual)
 
 
-def _lie_alike(main: Op, manual: Op) -> bool:
+def _has_same_shardings(main: Op, manual: Op) -> bool:
     """Whether no argument or result of main is said to lie elsewhere than the shares."""
     for side, attribute in (("arg_attrs", "in_shardings"), ("res_attrs", "out_shardings")):
-        wanted = _SHARDING.findall(str(manual.attributes[attribute]))
-        given = list(main.attributes[side]) if side in main.attributes else []
-        for notes, one in zip(given, wanted, strict=False):
-            said = _SHARDING.findall(str(notes["sdy.sharding"])) if "sdy.sharding" in notes else []
-            if said not in ([], [one]):
+        share_shardings = _SHARDING.findall(str(manual.attributes[attribute]))
+        attributes = list(main.attributes[side]) if side in main.attributes else []
+        for notes, sharding in zip(attributes, share_shardings, strict=False):
+            own = _SHARDING.findall(str(notes["sdy.sharding"])) if "sdy.sharding" in notes else []
+            if own not in ([], [sharding]):
                 return False
     return True
 
@@ -140,21 +140,21 @@ def _lie_alike(main: Op, manual: Op) -> bool:
 _SHARDING: Final = re.compile(r"<(@[^<>]*)>")
 
 
-def _of_one_device(block: mlir.Block) -> mlir.Block:
+def _device_block(block: mlir.Block) -> mlir.Block:
     """The program of each device, where all of main is one (`shard_map`, `pmap`); else main.
 
     Its arguments are the shares of main's, in their order.
     """
-    manual = _manual(block)
+    manual = _manual_computation(block)
     return block if manual is None else manual.regions[0].blocks[0]
 
 
-def _manual(block: mlir.Block) -> Op | None:
+def _manual_computation(block: mlir.Block) -> Op | None:
     """The operation on shares that is all of main."""
-    found = [one.operation for one in block.operations if one.operation.name != _SHARDED]
-    if [one.name for one in found] != [_MANUAL, "func.return"]:
+    operations = [view.operation for view in block.operations if view.operation.name != _SHARDED]
+    if [operation.name for operation in operations] != [_MANUAL, "func.return"]:
         return None
-    manual, returned = found
+    manual, returned = operations
     is_whole = list(manual.operands) == list(block.arguments)
     is_whole &= list(returned.operands) == list(manual.results)
     return manual if is_whole else None
@@ -164,7 +164,7 @@ _SHARDED: Final = "sdy.sharding_constraint"
 _MANUAL: Final = "sdy.manual_computation"
 
 
-def _argument(argument: mlir.Ssa, place: int) -> TensorType:
+def _argument_type(argument: mlir.Ssa, place: int) -> TensorType:
     try:
         return mlir.tensor_type(argument.type)
     except NotModelled as error:
@@ -172,18 +172,18 @@ def _argument(argument: mlir.Ssa, place: int) -> TensorType:
         raise NoCounterpart(reason, fix=error.fix, source=error.source) from error
 
 
-def _name(argument: mlir.Ssa, place: int) -> str:
+def _name_of(argument: mlir.Ssa, place: int) -> str:
     """The name that JAX gives an argument."""
     text = str(getattr(argument, "location", ""))
-    named = text.startswith('loc("') and ":" not in text.partition("(")[2].partition('")')[0]
-    return text[5:].partition('"')[0] if named else f"arg{place}"
+    is_named = text.startswith('loc("') and ":" not in text.partition("(")[2].partition('")')[0]
+    return text[5:].partition('"')[0] if is_named else f"arg{place}"
 
 
-def _drop_unread(into: Target, own: set[int]) -> None:
+def _drop_unread(target: Target, own: set[int]) -> None:
     """Take away constants that nothing reads, and put the others behind the arguments, `own`."""
-    graph = into.b.graph
+    graph = target.b.graph
     read = {value.number for node in graph.nodes for value in node.values}
     read |= {value.number for value in graph.outputs}
-    into.constants = {at: held for at, held in into.constants.items() if at in read}
+    target.constants = {at: numbers for at, numbers in target.constants.items() if at in read}
     arguments = [value for value in graph.inputs if value.number in own]
-    graph.inputs = [*arguments, *(one for one in graph.inputs if one.number in into.constants)]
+    graph.inputs = [*arguments, *(arg for arg in graph.inputs if arg.number in target.constants)]

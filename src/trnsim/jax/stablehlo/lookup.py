@@ -14,7 +14,7 @@ from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.bodies import function_of
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.rules import rule
-from trnsim.jax.stablehlo.scope import Entry, Scope, is_one, number_of
+from trnsim.jax.stablehlo.scope import Entry, Scope, is_splat, splat_value
 
 
 @rule("stablehlo.gather")
@@ -40,16 +40,16 @@ def scatter(scope: Scope, op: Op) -> Entry:
     count = len(op.operands) // 2
     values, indices, updates = op.operands[:count], op.operands[count], op.operands[count + 1 :]
     names = function_of(scope, op, (*BODIES, "assign"))
-    found = [
+    results = [
         _scattered(scope, op, name, value, indices, update)
         for name, value, update in zip(names, values, updates, strict=True)
     ]
-    return found[0] if count == 1 else tuple(found)
+    return results[0] if count == 1 else tuple(results)
 
 
 def _scattered(scope: Scope, op: Op, name: str, value: Any, indices: Any, update: Any) -> Entry:
-    known = scope.known(value)
-    is_zero = known is not None and is_one(known) and known.size and number_of(known) == 0.0
+    start = scope.constant_of(value)
+    is_zero = start is not None and is_splat(start) and start.size and splat_value(start) == 0.0
     type_ = mlir.tensor_type(value.type)
     numbers = dialect.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
     operation = Scatter(
@@ -64,13 +64,13 @@ def _scattered(scope: Scope, op: Op, name: str, value: Any, indices: Any, update
         is_in_bounds=False,
     )
     operands = [scope.value(update), scope.value(indices)]
-    if is_zero and _is_one_of_row(operation, type_, *operands):
-        return _in_its_row(scope, type_, *operands)
+    if is_zero and _is_one_per_row(operation, type_, *operands):
+        return _scattered_in_rows(scope, type_, *operands)
     operands += [] if is_zero else [scope.value(value)]
     return scope.graph.apply(operation, *operands)
 
 
-def _is_one_of_row(operation: Scatter, type_: TensorType, updates: Value, indices: Value) -> bool:
+def _is_one_per_row(operation: Scatter, type_: TensorType, updates: Value, indices: Value) -> bool:
     """Whether each row of the last dimension gets one number: the gradient of one that was read."""
     *rows, _ = type_.shape or (1,)
     batching = zip(
@@ -86,14 +86,14 @@ def _is_one_of_row(operation: Scatter, type_: TensorType, updates: Value, indice
     )
 
 
-def _in_its_row(scope: Scope, type_: TensorType, updates: Value, indices: Value) -> Value:
+def _scattered_in_rows(scope: Scope, type_: TensorType, updates: Value, indices: Value) -> Value:
     """Zeros, and in each row a number at its place: a comparison, which needs no memory.
 
     A place beyond the row is none of its own, so nothing is written there.
     """
     b = scope.b
     wide, narrow = (updates.type.elements, type_.shape[-1]), (updates.type.elements, 1)
-    wanted = b.graph.reshape(b.convert(indices, "int32"), narrow)
-    is_there = b.ew("compare", b.graph.iota(wide, 1), wanted, dtype="bool", direction="EQ")
-    found = b.ew("select", is_there, b.graph.reshape(updates, narrow), 0.0, dtype=type_.dtype)
-    return b.graph.reshape(found, type_.shape)
+    columns = b.graph.reshape(b.convert(indices, "int32"), narrow)
+    is_there = b.ew("compare", b.graph.iota(wide, 1), columns, dtype="bool", direction="EQ")
+    rows = b.ew("select", is_there, b.graph.reshape(updates, narrow), 0.0, dtype=type_.dtype)
+    return b.graph.reshape(rows, type_.shape)

@@ -45,9 +45,9 @@ _ENUM: Final = re.compile(r"(\w+)>?$")
 def functions(module: Any) -> dict[str, Op]:
     """The functions of a module by their names."""
     return {
-        str(one.operation.attributes["sym_name"]).strip('"'): one.operation
-        for one in module.operation.regions[0].blocks[0].operations
-        if one.operation.name == "func.func"
+        str(view.operation.attributes["sym_name"]).strip('"'): view.operation
+        for view in module.operation.regions[0].blocks[0].operations
+        if view.operation.name == "func.func"
     }
 
 
@@ -100,8 +100,7 @@ def ints(op: Op, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
     """An attribute that lists whole numbers."""
     if name not in op.attributes:
         return tuple(default)
-    found = op.attributes[name]
-    return tuple(int(one) for one in found)
+    return tuple(int(integer) for integer in op.attributes[name])
 
 
 def number(op: Op, name: str, default: int = 0) -> int:
@@ -119,8 +118,8 @@ def word(op: Op, name: str) -> str:
     if name not in op.attributes:
         return ""
     text = str(op.attributes[name]).strip('"@')
-    found = _ENUM.search(text)
-    return found[1] if text.startswith("#") and found else text
+    match = _ENUM.search(text)
+    return match[1] if text.startswith("#") and match else text
 
 
 def table(op: Op, name: str) -> list[list[int]]:
@@ -138,14 +137,14 @@ def constant(op: Op) -> Array:
         )
     kind, attribute = np.dtype(getattr(ml_dtypes, name, name)), op.attributes["value"]
     if getattr(attribute, "is_splat", False):
-        one = np.array(attribute.get_splat_value().value).astype(kind)
-        return np.broadcast_to(one, shape)
+        element = np.array(attribute.get_splat_value().value).astype(kind)
+        return np.broadcast_to(element, shape)
     if kind.kind == "V":
-        return _written(str(attribute), kind).reshape(shape)
+        return _parse_dense(str(attribute), kind).reshape(shape)
     return np.array(attribute).astype(kind).reshape(shape)
 
 
-def _written(text: str, kind: np.dtype[Any]) -> Array:
+def _parse_dense(text: str, kind: np.dtype[Any]) -> Array:
     """The numbers of a text ``dense<[1.0, 0x7F80]> : ..``, in types that jaxlib does not read.
 
     Bits stand for what is not finite, and in one run of bytes for many numbers.
@@ -153,10 +152,10 @@ def _written(text: str, kind: np.dtype[Any]) -> Array:
     _, is_bytes, digits = text.partition('"0x')
     if is_bytes:
         return np.frombuffer(bytes.fromhex(digits.partition('"')[0]), kind)
-    words = _WORD.findall(text.partition("dense<")[2].partition(">")[0])
+    tokens = _WORD.findall(text.partition("dense<")[2].partition(">")[0])
     bits = np.dtype(f"u{kind.itemsize}")
-    found = [
-        np.array(int(one, 16), bits).view(kind) if "0x" in one else np.array(float(one), kind)
-        for one in words
+    numbers = [
+        np.array(int(token, 16), bits).view(kind) if "0x" in token else np.array(float(token), kind)
+        for token in tokens
     ]
-    return np.array(found, kind)
+    return np.array(numbers, kind)

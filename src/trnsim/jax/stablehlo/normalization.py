@@ -48,9 +48,9 @@ class _Normalized:
         return self.wide(self.ew("rsqrt", self.ew("add", variance, self.epsilon)))
 
 
-def _of(norm: _Normalized, given: Sequence[Value]) -> Value:
+def _normalize(norm: _Normalized, parameters: Sequence[Value]) -> Value:
     """``(x - mean) / sqrt(variance + epsilon) * scale + offset``."""
-    scale, offset, mean, variance = given
+    scale, offset, mean, variance = parameters
     centred = norm.ew("subtract", norm.value, norm.wide(mean))
     unit = norm.ew("multiply", centred, norm.inverse(variance))
     scaled = norm.ew("multiply", unit, norm.wide(scale))
@@ -60,8 +60,8 @@ def _of(norm: _Normalized, given: Sequence[Value]) -> Value:
 @rule("stablehlo.batch_norm_inference", composed=_OF)
 def batch_norm_inference(scope: Scope, op: Op) -> Entry:
     """By a mean and a variance that are given."""
-    found = _of(_Normalized(scope, op), [scope.value(one) for one in op.operands[1:]])
-    return scope.b.convert(found, scope.result(op).dtype)
+    normalized = _normalize(_Normalized(scope, op), [scope.value(ssa) for ssa in op.operands[1:]])
+    return scope.b.convert(normalized, scope.result(op).dtype)
 
 
 @rule("stablehlo.batch_norm_training", composed=_OF)
@@ -71,11 +71,11 @@ def batch_norm_training(scope: Scope, op: Op) -> tuple[Entry, ...]:
     mean = norm.mean(norm.value)
     centred = norm.ew("subtract", norm.value, norm.wide(mean))
     variance = norm.mean(norm.ew("multiply", centred, centred))
-    scale, offset = (scope.value(one) for one in op.operands[1:])
-    found = _of(norm, [scale, offset, mean, variance])
-    parts = (found, mean, variance)
+    scale, offset = (scope.value(ssa) for ssa in op.operands[1:])
+    normalized = _normalize(norm, [scale, offset, mean, variance])
+    parts = (normalized, mean, variance)
     return tuple(
-        scope.b.convert(one, scope.result(op, place).dtype) for place, one in enumerate(parts)
+        scope.b.convert(part, scope.result(op, place).dtype) for place, part in enumerate(parts)
     )
 
 
@@ -86,23 +86,23 @@ def batch_norm_grad(scope: Scope, op: Op) -> tuple[Entry, ...]:
     Source: StableHLO Specification, batch_norm_grad.
     """
     norm = _Normalized(scope, op)
-    scale, mean, variance, grad = (scope.value(one) for one in op.operands[1:])
+    scale, mean, variance, grad = (scope.value(ssa) for ssa in op.operands[1:])
     inverse = norm.inverse(variance)
     unit = norm.ew("multiply", norm.ew("subtract", norm.value, norm.wide(mean)), inverse)
     to_scale, to_offset = norm.total(norm.ew("multiply", grad, unit)), norm.total(grad)
     drop = norm.ew("add", norm.ew("multiply", unit, norm.wide(to_scale)), norm.wide(to_offset))
     left = norm.ew("subtract", grad, norm.ew("multiply", drop, 1.0 / norm.count))
-    found = norm.ew("multiply", norm.ew("multiply", left, inverse), norm.wide(scale))
-    parts = (found, to_scale, to_offset)
+    to_operand = norm.ew("multiply", norm.ew("multiply", left, inverse), norm.wide(scale))
+    parts = (to_operand, to_scale, to_offset)
     return tuple(
-        scope.b.convert(one, scope.result(op, place).dtype) for place, one in enumerate(parts)
+        scope.b.convert(part, scope.result(op, place).dtype) for place, part in enumerate(parts)
     )
 
 
 @rule("stablehlo.triangular_solve", composed="dot_general, select, add")
 def triangular_solve(scope: Scope, op: Op) -> Entry:
     """The x of ``a @ x = b`` or ``x @ a = b``, a or its transpose, by products."""
-    matrix, y = (scope.value(one) for one in op.operands)
+    matrix, y = (scope.value(ssa) for ssa in op.operands)
     upper = not mlir.flag(op, "lower")
     if mlir.word(op, "transpose_a") in ("TRANSPOSE", "ADJOINT"):
         rank = len(matrix.shape)

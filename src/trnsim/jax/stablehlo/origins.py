@@ -75,16 +75,16 @@ class Path:
 
     def _scopes(self, location: str) -> tuple[tuple[str, ...], str]:
         """The program's scopes around an operation, and the name of its primitive."""
-        found = _NAME.match(location)
-        *scopes, primitive = _split(found["name"]) if found else [""]
+        match = _NAME.match(location)
+        *scopes, primitive = _split_path(match["name"]) if match else [""]
         return (*self.names, *_program_names(scopes, self.trips)), primitive
 
 
 def line_in(location: str) -> SourceLine | None:
     """The innermost line of the user's program in a location, as MLIR writes it."""
-    for found in _LINE.finditer(location):
-        if is_program(found["file"]):
-            return SourceLine(found["file"], int(found["line"]))
+    for match in _LINE.finditer(location):
+        if is_program(match["file"]):
+            return SourceLine(match["file"], int(match["line"]))
     return None
 
 
@@ -93,12 +93,12 @@ def _program_names(parts: Sequence[str], trips: Sequence[Trip]) -> list[str]:
 
     The gradient of a loop has its trips from the last to the first: each has the forward one's.
     """
-    left, names, is_gradient = list(trips), list[str](), False
+    remaining, names, is_gradient = list(trips), list[str](), False
     for part in parts:
         name = _bare(part)
         is_gradient |= "transpose(" in part
-        if name == _LOOP and left:
-            trip = left.pop(0)
+        if name == _LOOP and remaining:
+            trip = remaining.pop(0)
             names.append(str(trip.trips - 1 - trip.number if is_gradient else trip.number))
         elif name != _LOOP and _is_own(name):
             names.append(name)
@@ -112,12 +112,12 @@ def _is_own(name: str) -> bool:
 
 def _bare(part: str) -> str:
     """A scope without the transformations around it."""
-    found = _WRAPPED.fullmatch(part)
-    return _bare(found[1]) if found else part
+    match = _WRAPPED.fullmatch(part)
+    return _bare(match[1]) if match else part
 
 
 @lru_cache(maxsize=1024)
-def _split(name: str) -> tuple[str, ...]:
+def _split_path(name: str) -> tuple[str, ...]:
     """The parts of a name between slashes; a slash within parentheses parts nothing."""
     parts, depth = [""], 0
     for letter in name:

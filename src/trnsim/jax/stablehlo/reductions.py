@@ -22,13 +22,13 @@ from trnsim.jax.stablehlo.bodies import extreme_of, function_of, order_of
 from trnsim.jax.stablehlo.elementwise import applied, in_total_order
 from trnsim.jax.stablehlo.mlir import Op, Ssa
 from trnsim.jax.stablehlo.rules import rule
-from trnsim.jax.stablehlo.scope import Entry, Scope, is_one, number_of
+from trnsim.jax.stablehlo.scope import Entry, Scope, is_splat, splat_value
 from trnsim.jax.stablehlo.shapes import reversed_
 
 _VARIADIC = "of several operands argmax, argmin, and bodies that keep them apart"
 
 
-def _names(scope: Scope, op: Op) -> list[str]:
+def _body_functions(scope: Scope, op: Op) -> list[str]:
     """The function of each operand; "" for one operand's that has no name.
 
     Raises:
@@ -48,59 +48,59 @@ def reduce(scope: Scope, op: Op) -> Entry:
     count = len(op.operands) // 2
     dims = mlir.ints(op, "dimensions")
     values, starts = op.operands[:count], op.operands[count:]
-    if count == 2 and _is_count(scope, op, dims):  # noqa: PLR2004  values and their places
-        return _extreme(scope, op, dims)
-    if count == 2 and _is_extreme(scope, op):  # noqa: PLR2004  values and numbers of theirs
-        return _extreme_and_its_number(scope, op, dims)
-    names = _names(scope, op)
+    if count == 2 and _is_position_operand(scope, op, dims):  # noqa: PLR2004  values and their places
+        return _extreme_and_position(scope, op, dims)
+    if count == 2 and _has_extreme_body(scope, op):  # noqa: PLR2004  values and numbers of theirs
+        return _extreme_and_number(scope, op, dims)
+    names = _body_functions(scope, op)
     if names == [""]:
         return folds.reduced(scope, op, scope.value(values[0]), starts[0])
-    found = [
-        _with_start(scope, name, scope.graph.reduce(name, scope.value(one), dims), start)
-        for name, one, start in zip(names, values, starts, strict=True)
+    results = [
+        _with_start(scope, name, scope.graph.reduce(name, scope.value(ssa), dims), start)
+        for name, ssa, start in zip(names, values, starts, strict=True)
     ]
-    return found[0] if count == 1 else tuple(found)
+    return results[0] if count == 1 else tuple(results)
 
 
-def _with_start(scope: Scope, name: str, found: Value, start: Ssa) -> Value:
+def _with_start(scope: Scope, name: str, result: Value, start: Ssa) -> Value:
     """A result combined with where the reduction begins, unless that changes nothing."""
-    known = scope.known(start)
-    if known is not None and is_one(known):
-        kind = found.type.numpy_dtype()
-        if number_of(known) == float(neutral(name, kind)) or _is_lowest(name, known):
-            return found
+    constant = scope.constant_of(start)
+    if constant is not None and is_splat(constant):
+        kind = result.type.numpy_dtype()
+        if splat_value(constant) == float(neutral(name, kind)) or _is_lowest(name, constant):
+            return result
     first = scope.operand(start)
     if isinstance(first, Value):
-        first = scope.graph.broadcast_in_dim(first, found.shape, ())
-    return _combined(scope, name, found, first)
+        first = scope.graph.broadcast_in_dim(first, result.shape, ())
+    return _combined(scope, name, result, first)
 
 
-def _combined(scope: Scope, name: str, found: Value, first: Any) -> Value:
-    value: Value = applied(scope, name, found, first, dtype=found.dtype)
+def _combined(scope: Scope, name: str, result: Value, first: Any) -> Value:
+    value: Value = applied(scope, name, result, first, dtype=result.dtype)
     return value
 
 
-def _is_lowest(name: str, known: Any) -> bool:
+def _is_lowest(name: str, numbers: Any) -> bool:
     """Whether a maximum begins at the lowest number of a type without an infinity, or so."""
-    kind = known.dtype
+    kind = numbers.dtype
     if kind.kind in "iub" or name not in ("maximum", "minimum"):
         return False
-    return bool(np.isinf(known.astype(np.float64)).all()) and (
-        (number_of(known) < 0) == (name == "maximum")
+    return bool(np.isinf(numbers.astype(np.float64)).all()) and (
+        (splat_value(numbers) < 0) == (name == "maximum")
     )
 
 
-def _is_count(scope: Scope, op: Op, dims: Sequence[int]) -> bool:
+def _is_position_operand(scope: Scope, op: Op, dims: Sequence[int]) -> bool:
     """Whether the second operand counts places along the one dimension that is reduced."""
     maker = op.operands[1].owner
     name = getattr(maker, "name", "")
     if name == "stablehlo.broadcast_in_dim":
-        return _counts_within(scope, maker, dims)
+        return _is_repeated_iota(scope, maker, dims)
     is_iota = name == "stablehlo.iota"
     return is_iota and tuple(dims) == (mlir.number(maker, "iota_dimension"),)
 
 
-def _counts_within(scope: Scope, op: Op, dims: Sequence[int]) -> bool:
+def _is_repeated_iota(scope: Scope, op: Op, dims: Sequence[int]) -> bool:
     """Whether a count is repeated along other dimensions."""
     del scope
     maker = op.operands[0].owner
@@ -110,7 +110,7 @@ def _counts_within(scope: Scope, op: Op, dims: Sequence[int]) -> bool:
     return tuple(dims) == (places[mlir.number(maker, "iota_dimension")],)
 
 
-def _extreme(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Value, Value]:
+def _extreme_and_position(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Value, Value]:
     """The largest or smallest element and its place: the first of a search for one."""
     name = extreme_of(scope, op)
     value, (dim,) = scope.value(op.operands[0]), dims
@@ -121,13 +121,13 @@ def _extreme(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Value, Value]:
         keys = applied(scope, "not", value, dtype=value.dtype)
     if keys.dtype == "bool":
         keys = scope.b.convert(keys, "int32")
-    found = scope.graph.top_k(moved(scope.b, keys, dim, -1), 1)
+    index = scope.graph.top_k(moved(scope.b, keys, dim, -1), 1)
     shape = tuple(n for d, n in enumerate(value.shape) if d != dim)
-    place = scope.b.convert(scope.graph.reshape(found, shape), scope.result(op, 1).dtype)
+    place = scope.b.convert(scope.graph.reshape(index, shape), scope.result(op, 1).dtype)
     return scope.graph.reduce(name, value, dims), place
 
 
-def _is_extreme(scope: Scope, op: Op) -> bool:
+def _has_extreme_body(scope: Scope, op: Op) -> bool:
     """Whether a body keeps the larger or the smaller value, of equal ones the smaller number."""
     try:
         return bool(extreme_of(scope, op))
@@ -135,20 +135,20 @@ def _is_extreme(scope: Scope, op: Op) -> bool:
         return False
 
 
-def _extreme_and_its_number(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Value, Value]:
+def _extreme_and_number(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Value, Value]:
     """The largest or smallest element, and the smallest number that stands beside one like it."""
     name, graph = extreme_of(scope, op), scope.graph
-    value, number = (scope.value(one) for one in op.operands[:2])
-    found = graph.reduce(name, value, dims)
+    value, number = (scope.value(ssa) for ssa in op.operands[:2])
+    extreme = graph.reduce(name, value, dims)
     kept = [dim for dim in range(len(value.shape)) if dim not in dims]
-    wide = graph.broadcast_in_dim(found, value.shape, kept)
-    is_it = graph.elementwise("compare", value, wide, direction="EQ")
+    wide = graph.broadcast_in_dim(extreme, value.shape, kept)
+    is_extreme = graph.elementwise("compare", value, wide, direction="EQ")
     if value.type.is_floating:  # of several NaN, the first
         is_nan = graph.elementwise("compare", value, value, direction="NE")
-        is_it = graph.elementwise("or", is_it, is_nan)
+        is_extreme = graph.elementwise("or", is_extreme, is_nan)
     most = float(np.iinfo(number.dtype).max)
-    numbers = graph.elementwise("select", is_it, number, most, dtype=number.dtype)
-    return found, graph.reduce("minimum", numbers, dims)
+    numbers = graph.elementwise("select", is_extreme, number, most, dtype=number.dtype)
+    return extreme, graph.reduce("minimum", numbers, dims)
 
 
 @rule(
@@ -158,28 +158,28 @@ def _extreme_and_its_number(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[
 def reduce_window(scope: Scope, op: Op) -> Entry:
     """Each window by its function; windows that grow from one end are running results."""
     count = len(op.operands) // 2
-    found = [
-        _windowed(scope, op, name, scope.value(one), start)
-        for name, one, start in zip(
-            _names(scope, op), op.operands[:count], op.operands[count:], strict=True
+    results = [
+        _windowed(scope, op, name, scope.value(ssa), start)
+        for name, ssa, start in zip(
+            _body_functions(scope, op), op.operands[:count], op.operands[count:], strict=True
         )
     ]
-    return found[0] if count == 1 else tuple(found)
+    return results[0] if count == 1 else tuple(results)
 
 
 def _windowed(scope: Scope, op: Op, name: str, value: Value, start: Ssa) -> Value:
     operation, gaps = _windows(op, name, len(value.shape))
     if not name:
-        return _by_body(scope, op, value, start)
+        return _running_by_body(scope, op, value, start)
     if any(gaps):
-        rest = float(neutral(name, value.type.numpy_dtype()))
-        none = (0,) * len(gaps)
-        value = scope.graph.pad(value, none, none, gaps, rest)
+        filler = float(neutral(name, value.type.numpy_dtype()))
+        zeros = (0,) * len(gaps)
+        value = scope.graph.pad(value, zeros, zeros, gaps, filler)
     dim = _grows_along(operation, value.shape)
     if dim is None:
         return _with_start(scope, name, scope.graph.apply(operation, value), start)
-    found = _running(scope, name, value, dim, is_backward=operation.low[dim] == 0)
-    return _with_start(scope, name, found, start)
+    running = _running(scope, name, value, dim, is_backward=operation.low[dim] == 0)
+    return _with_start(scope, name, running, start)
 
 
 def _windows(op: Op, name: str, rank: int) -> tuple[ReduceWindow, list[int]]:
@@ -193,7 +193,7 @@ def _windows(op: Op, name: str, rank: int) -> tuple[ReduceWindow, list[int]]:
     return ReduceWindow(lengths, steps, low, high, name or "add", dilations), gaps
 
 
-def _by_body(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
+def _running_by_body(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
     """Running results by a body that has no name.
 
     Raises:
@@ -202,7 +202,7 @@ def _by_body(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
     operation, gaps = _windows(op, "", len(value.shape))
     is_each = {*operation.lengths, *operation.strides} == {1}
     if is_each and not any((*gaps, *operation.low, *operation.high)):
-        return folds.begun(scope, op, value, start)
+        return folds.combined_with_start(scope, op, value, start)
     dim = None if any(gaps) else _grows_along(operation, value.shape)
     if dim is None:
         raise NotModelled(
@@ -230,12 +230,12 @@ def _running(scope: Scope, name: str, value: Value, dim: int, *, is_backward: bo
     last = [len(row.shape) - 1]
     if is_backward:
         row = reversed_(scope, row, last)
-    found = scope.graph.scan(name, row)
+    results = scope.graph.scan(name, row)
     if is_backward:
-        found = reversed_(scope, found, last)
+        results = reversed_(scope, results, last)
     rank = len(value.shape)
     order = [d if d < dim else rank - 1 if d == dim else d - 1 for d in range(rank)]
-    return scope.graph.transpose(found, order)
+    return scope.graph.transpose(results, order)
 
 
 @rule(
@@ -244,10 +244,10 @@ def _running(scope: Scope, name: str, value: Value, dim: int, *, is_backward: bo
 )
 def select_and_scatter(scope: Scope, op: Op) -> Entry:
     """Each source added at the first largest or smallest element of its window."""
-    value, source = (scope.value(one) for one in op.operands[:2])
+    value, source = (scope.value(ssa) for ssa in op.operands[:2])
     first, second = (region.blocks[0] for region in op.regions)
-    direction = _selects(first)
-    if direction is None or [one.operation.name for one in second.operations][:1] != _ADDED:
+    direction = _selected_extreme(first)
+    if direction is None or [view.operation.name for view in second.operations][:1] != _ADDED:
         raise NotModelled(f"{op.name} with other bodies than GE or LE, and an addition")
     ones = (1,) * len(value.shape)
     sides = mlir.table(op, "padding") or [[0, 0]] * len(value.shape)
@@ -258,20 +258,20 @@ def select_and_scatter(scope: Scope, op: Op) -> Entry:
         tuple(high for _, high in sides),
         direction,
     )
-    found = scope.graph.apply(operation, value, source)
-    return _with_start(scope, "add", found, op.operands[2])
+    scattered = scope.graph.apply(operation, value, source)
+    return _with_start(scope, "add", scattered, op.operands[2])
 
 
 _ADDED = ["stablehlo.add"]
 
 
-def _selects(block: Any) -> str | None:
+def _selected_extreme(block: Any) -> str | None:
     """Whether a body keeps the first of two unless the second is larger, or smaller."""
     compared = block.operations[0].operation
     if compared.name != "stablehlo.compare":
         return None
-    found = {"GE": "maximum", "LE": "minimum"}
-    return found.get(mlir.word(compared, "comparison_direction"))
+    names = {"GE": "maximum", "LE": "minimum"}
+    return names.get(mlir.word(compared, "comparison_direction"))
 
 
 @rule("stablehlo.sort", limits="by LT, LE, GT or GE of the first operands in turn")
@@ -280,16 +280,16 @@ def sort(scope: Scope, op: Op) -> Entry:
     order = order_of(scope, op)
     shape = mlir.shape_of(op.operands[0].type)
     dim = mlir.number(op, "dimension", -1) % len(shape)
-    held = [scope.value(one) for one in op.operands]
+    values = [scope.value(ssa) for ssa in op.operands]
     if shape[dim] > 1:
         is_stable = mlir.flag(op, "is_stable") or order.keys > 1
         operation = Sort(dim, order.is_descending, is_stable)
         for key in reversed(range(order.keys)):
-            first = in_total_order(scope, held[key]) if order.is_total else held[key]
-            others = held if first is not held[key] else [*held[:key], *held[key + 1 :]]
-            found = list(scope.graph.apply_to_all(operation, [first, *others]))
-            held = found[1:] if first is not held[key] else _put(found[1:], key, found[0])
-    return held[0] if len(held) == 1 else tuple(held)
+            first = in_total_order(scope, values[key]) if order.is_total else values[key]
+            operands = values if first is not values[key] else [*values[:key], *values[key + 1 :]]
+            ordered = list(scope.graph.apply_to_all(operation, [first, *operands]))
+            values = ordered[1:] if first is not values[key] else _put(ordered[1:], key, ordered[0])
+    return values[0] if len(values) == 1 else tuple(values)
 
 
 def _put(values: list[Value], place: int, value: Value) -> list[Value]:

@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 
 from trnsim.errors import NotModelled
 
-_KNOWN: Final = "aws-neuron-sdk frameworks/jax/setup/jax-neuronx-known-issues.rst"
+_KNOWN_ISSUES: Final = "aws-neuron-sdk frameworks/jax/setup/jax-neuronx-known-issues.rst"
 _SPEC: Final = "StableHLO Specification, {}"
 
 
@@ -25,7 +25,7 @@ class Refused:
     why: str
     fix: str = "compute it outside the program, and pass the result"
     is_on_host: bool = False
-    source: str = _KNOWN
+    source: str = _KNOWN_ISSUES
 
 
 _COMPLEX: Final = Refused("a NeuronCore has no complex numbers", "keep two real tensors", True)
@@ -73,12 +73,12 @@ def refuse(name: str) -> NoReturn:
     Raises:
         NotModelled: always, with the reason.
     """
-    found = REFUSED.get(name)
-    if found is None:
+    refusal = REFUSED.get(name)
+    if refusal is None:
         raise NotModelled(
             f"{name} is no operation that is imported",
             fix="docs/jax-ops.md lists those that are",
             source="StableHLO Specification",
         )
-    source = found.source.replace("{}", name.partition(".")[2])
-    raise NotModelled(f"{name}: {found.why}", fix=found.fix, source=source)
+    source = refusal.source.replace("{}", name.partition(".")[2])
+    raise NotModelled(f"{name}: {refusal.why}", fix=refusal.fix, source=source)

@@ -67,11 +67,11 @@ class Target:
     constants: dict[int, Array] = field(default_factory=dict[int, Array])
     tables: dict[Any, Value] = field(default_factory=dict[Any, Value])
     operators: list[str] = field(default_factory=list[str])
-    asked: set[str] = field(default_factory=set[str])
+    reads: set[str] = field(default_factory=set[str])
 
-    def another(self) -> Target:
+    def empty_target(self) -> Target:
         """An empty graph for the same module."""
-        return Target(self.functions, self.device, operators=self.operators, asked=self.asked)
+        return Target(self.functions, self.device, operators=self.operators, reads=self.reads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,14 @@ class Scope:
     """The values that a block sees.
 
     Attributes:
-        into: the graph to which its operations go.
+        target: the graph to which its operations go.
         path: the program's scopes around it.
     """
 
-    def __init__(self, into: Target, parent: Scope | None = None, path: Path | None = None) -> None:
-        self.into = into
+    def __init__(
+        self, target: Target, parent: Scope | None = None, path: Path | None = None
+    ) -> None:
+        self.target = target
         self.path: Path = path or (parent.path if parent else Path())
         self._parent = parent
         self._entries: dict[Ssa, Entry] = {}
@@ -98,12 +100,12 @@ class Scope:
     @property
     def b(self) -> Build:
         """What the graph is built with."""
-        return self.into.b
+        return self.target.b
 
     @property
     def graph(self) -> Graph:
         """The graph to which operations go."""
-        return self.into.b.graph
+        return self.target.b.graph
 
     def bind(self, ssa: Ssa, entry: Entry) -> None:
         """Say what a value of MLIR is."""
@@ -130,17 +132,17 @@ class Scope:
         if isinstance(entry, Value):
             return entry
         if isinstance(entry, Stack):
-            return self._joined(entry)
+            return self._concatenated(entry)
         if isinstance(entry, np.ndarray):
-            return self._constant(entry)
+            return self._materialized(entry)
         raise NotModelled(f"{type(entry).__name__.lower()} where a tensor is read")
 
     def operand(self, ssa: Ssa) -> Value | float:
         """A value of MLIR as an operand of an elementwise operation: a number where it repeats."""
-        known = self.known(ssa)
-        return self.value(ssa) if known is None or not is_one(known) else number_of(known)
+        numbers = self.constant_of(ssa)
+        return self.value(ssa) if numbers is None or not is_splat(numbers) else splat_value(numbers)
 
-    def known(self, ssa: Ssa) -> Array | None:
+    def constant_of(self, ssa: Ssa) -> Array | None:
         """The numbers of a value of MLIR, where they are known."""
         entry = self.entry(ssa)
         return entry if isinstance(entry, np.ndarray) else None
@@ -149,10 +151,10 @@ class Scope:
         """The type of what an operation gives."""
         return mlir.tensor_type(op.results[place].type)
 
-    def run(self, block: Block, given: Sequence[Entry], path: Path | None = None) -> list[Entry]:
+    def run(self, block: Block, entries: Sequence[Entry], path: Path | None = None) -> list[Entry]:
         """What a block returns; its operations go to the graph."""
-        inner = Scope(self.into, self, path)
-        for argument, entry in zip(block.arguments, given, strict=True):
+        inner = Scope(self.target, self, path)
+        for argument, entry in zip(block.arguments, entries, strict=True):
             inner.bind(argument, entry)
         for op in block.operations:
             operation = op.operation
@@ -170,51 +172,51 @@ class Scope:
         origin = self.path.origin(op)
         self.graph.came_from = origin
         try:
-            found = self._found(op)
+            built = self._build(op)
         except NoCounterpart:
             raise
         except EmulatorError as error:
-            named = error.reason if op.name in error.reason else f"{op.name}: {error.reason}"
+            reason = error.reason if op.name in error.reason else f"{op.name}: {error.reason}"
             raise NoCounterpart(
-                named, fix=error.fix, source=error.source, line=origin.line
+                reason, fix=error.fix, source=error.source, line=origin.line
             ) from error
-        several = found if isinstance(found, tuple | list) and len(op.results) != 1 else (found,)
-        for result, entry in zip(op.results, several, strict=True):
-            made = replace(entry, origin=origin) if isinstance(entry, Stack) else entry
-            self.bind(result, made)
+        entries = built if isinstance(built, tuple | list) and len(op.results) != 1 else (built,)
+        for result, entry in zip(op.results, entries, strict=True):
+            traced = replace(entry, origin=origin) if isinstance(entry, Stack) else entry
+            self.bind(result, traced)
 
-    def _found(self, op: Op) -> Any:
+    def _build(self, op: Op) -> Any:
         """The results of an operation: computed at once where that is cheap."""
-        made = RULES.get(op.name)
-        if made is None:
+        rule = RULES.get(op.name)
+        if rule is None:
             refused.refuse(op.name)
-        self.into.operators.append(op.name)
-        if made.is_by_parts:
-            stack = self._split(op)
+        self.target.operators.append(op.name)
+        if rule.is_by_parts:
+            stack = self._split_operand(op)
             if stack is not None:
-                return self._by_parts(op, made, stack)
-        is_known = made.is_pure and len(op.operands) and not len(op.regions)
-        arrays = [self.known(value) for value in op.operands] if is_known else [None]
-        if any(one is None for one in arrays):
-            return made.build(self, op)
-        return self._folded(op, made, [one for one in arrays if one is not None])
+                return self._build_by_parts(op, rule, stack)
+        is_known = rule.is_pure and len(op.operands) and not len(op.regions)
+        arrays = [self.constant_of(value) for value in op.operands] if is_known else [None]
+        if any(array is None for array in arrays):
+            return rule.build(self, op)
+        return self._fold_constants(op, rule, [array for array in arrays if array is not None])
 
-    def _split(self, op: Op) -> Stack | None:
+    def _split_operand(self, op: Op) -> Stack | None:
         """The operand by whose parts an operation is computed: a few; None if there is none."""
         entries = [self.entry(value) for value in op.operands]
-        stacks = [one for one in entries if isinstance(one, Stack)]
-        if not stacks or any(one.cuts != stacks[0].cuts for one in stacks[1:]):
+        stacks = [stack for stack in entries if isinstance(stack, Stack)]
+        if not stacks or any(stack.cuts != stacks[0].cuts for stack in stacks[1:]):
             return None
         return stacks[0] if len(stacks[0].parts) <= _PARTS else None
 
-    def _by_parts(self, op: Op, made: Rule, stack: Stack) -> Stack:
+    def _build_by_parts(self, op: Op, rule: Rule, stack: Stack) -> Stack:
         """The result of an operation on each element, a part after the other."""
         parts, first = list[Part](), 0
         for part in stack.parts:
-            apart = Scope(self.into, self)
+            scratch = Scope(self.target, self)
             for value in op.operands:
-                apart.bind(value, self._part(self.entry(value), stack.dim, first, part.length))
-            parts.append(Part(made.build(apart, op), 0, part.length))
+                scratch.bind(value, self._part(self.entry(value), stack.dim, first, part.length))
+            parts.append(Part(rule.build(scratch, op), 0, part.length))
             first += part.length
         return Stack(self.result(op), stack.dim, tuple(parts))
 
@@ -225,62 +227,62 @@ class Scope:
             return self.cut(part.entry, dim, part.start, part.length)
         return self.cut(entry, dim, start, length)
 
-    def _folded(self, op: Op, made: Rule, arrays: list[Array]) -> Any:
+    def _fold_constants(self, op: Op, rule: Rule, arrays: list[Array]) -> Any:
         """The numbers of results whose operands are all known; a few of them, or all one."""
-        sizes = [len(one.ravel()[:1]) if is_one(one) else one.size for one in arrays]
+        sizes = [len(array.ravel()[:1]) if is_splat(array) else array.size for array in arrays]
         shape = mlir.shape_of(op.results[0].type)
-        is_small = int(np.prod(shape)) <= _FOLDED and max(one.size for one in arrays) <= _FOLDED
-        types = [*(one.dtype.name for one in arrays), mlir.element_type(op.results[0].type)]
+        is_small = int(np.prod(shape)) <= _FOLDED and max(array.size for array in arrays) <= _FOLDED
+        types = [*(array.dtype.name for array in arrays), mlir.element_type(op.results[0].type)]
         is_ours = all(name in ELEMENT_TYPES for name in types) and len(op.results) == 1
-        is_alike = all(size <= 1 for size in sizes) and all(one.shape == shape for one in arrays)
-        if not is_ours or not (is_small or is_alike) or not np.prod(shape):
-            return made.build(self, op)
-        apart = Scope(self.into.another(), self)
-        given = [one.ravel()[:1] if is_alike and not is_small else one for one in arrays]
-        for ssa, one in zip(op.operands, given, strict=True):
-            apart.bind(ssa, apart.graph.input(one.shape, one.dtype.name))
-        found = made.build(apart, op)
-        if isinstance(found, np.ndarray):
-            return found
-        apart.graph.outputs = [apart.tensor(found)]
+        is_flat = all(size <= 1 for size in sizes) and all(array.shape == shape for array in arrays)
+        if not is_ours or not (is_small or is_flat) or not np.prod(shape):
+            return rule.build(self, op)
+        scratch = Scope(self.target.empty_target(), self)
+        inputs = [array.ravel()[:1] if is_flat and not is_small else array for array in arrays]
+        for ssa, array in zip(op.operands, inputs, strict=True):
+            scratch.bind(ssa, scratch.graph.input(array.shape, array.dtype.name))
+        result = rule.build(scratch, op)
+        if isinstance(result, np.ndarray):
+            return result
+        scratch.graph.outputs = [scratch.tensor(result)]
         with np.errstate(all="ignore"):
-            held = [*given, *apart.into.constants.values()]
-            (numbers,) = apart.graph.reference(held)
+            arguments = [*inputs, *scratch.target.constants.values()]
+            (numbers,) = scratch.graph.reference(arguments)
         return compact(np.broadcast_to(numbers, shape))
 
-    def call(self, name: str, given: Sequence[Entry], path: Path) -> list[Entry]:
+    def call(self, name: str, entries: Sequence[Entry], path: Path) -> list[Entry]:
         """What a function of the module returns; its operations go to the graph."""
-        function = self.into.functions[name]
-        outer = Scope(self.into, None, path)
-        return outer.run(function.regions[0].blocks[0], given)
+        function = self.target.functions[name]
+        outer = Scope(self.target, None, path)
+        return outer.run(function.regions[0].blocks[0], entries)
 
-    def _constant(self, numbers: Array) -> Value:
+    def _materialized(self, numbers: Array) -> Value:
         """Known numbers in the graph: an operation where they are all one, else an input."""
-        wanted = TensorType(numbers.shape, numbers.dtype.name)
-        if wanted.dtype not in ELEMENT_TYPES:
+        type_ = TensorType(numbers.shape, numbers.dtype.name)
+        if type_.dtype not in ELEMENT_TYPES:
             raise NotModelled(
-                f"a constant of {wanted.dtype}; a NeuronCore stores {', '.join(ELEMENT_TYPES)}"
+                f"a constant of {type_.dtype}; a NeuronCore stores {', '.join(ELEMENT_TYPES)}"
             )
-        if is_one(numbers) or not numbers.size:
-            return self.graph.constant(number_of(numbers) if numbers.size else 0.0, wanted)
-        kept = [dim for dim, step in enumerate(numbers.strides) if step or wanted.shape[dim] == 1]
+        if is_splat(numbers) or not numbers.size:
+            return self.graph.constant(splat_value(numbers) if numbers.size else 0.0, type_)
+        kept = [dim for dim, step in enumerate(numbers.strides) if step or type_.shape[dim] == 1]
         table = numbers[tuple(slice(None) if dim in kept else 0 for dim in range(numbers.ndim))]
-        return self.graph.broadcast_in_dim(self._table(table), wanted.shape, kept)
+        return self.graph.broadcast_in_dim(self._constant_input(table), type_.shape, kept)
 
-    def _table(self, numbers: Array) -> Value:
+    def _constant_input(self, numbers: Array) -> Value:
         """An input of the graph that holds known numbers; the same memory is one input."""
         place = numbers.__array_interface__["data"][0], numbers.shape, numbers.strides
-        if place not in self.into.tables:
+        if place not in self.target.tables:
             value = self.graph.input(numbers.shape, numbers.dtype.name)
-            self.into.constants[value.number] = numbers
-            self.into.tables[place] = value
-        return self.into.tables[place]
+            self.target.constants[value.number] = numbers
+            self.target.tables[place] = value
+        return self.target.tables[place]
 
-    def _joined(self, stack: Stack) -> Value:
+    def _concatenated(self, stack: Stack) -> Value:
         """The parts of a stack behind one another."""
         self.graph.came_from = stack.origin or self.graph.came_from
-        parts = [self.cut(one.entry, stack.dim, one.start, one.length) for one in stack.parts]
-        return self.graph.concatenate([self.tensor(one) for one in parts], stack.dim)
+        parts = [self.cut(part.entry, stack.dim, part.start, part.length) for part in stack.parts]
+        return self.graph.concatenate([self.tensor(part) for part in parts], stack.dim)
 
     def cut(self, entry: Entry, dim: int, start: int, length: int) -> Entry:
         """A run of places along a dimension."""
@@ -292,14 +294,14 @@ class Scope:
         return self.graph.slice(value, starts, shape)
 
 
-def is_one(numbers: Array) -> bool:
+def is_splat(numbers: Array) -> bool:
     """Whether all elements are known to be the same number: one, repeated."""
     return numbers.size == 1 or (numbers.size > 1 and not any(numbers.strides))
 
 
 def compact(numbers: Array) -> Array:
     """The same numbers; where they are all one, in the memory of one."""
-    if numbers.size < 2 or is_one(numbers):  # noqa: PLR2004  two are the fewest that may differ
+    if numbers.size < 2 or is_splat(numbers):  # noqa: PLR2004  two are the fewest that may differ
         return numbers
     dense = np.ascontiguousarray(numbers)
     rows = dense.view(np.uint8).reshape(numbers.size, -1)
@@ -308,6 +310,6 @@ def compact(numbers: Array) -> Array:
     return np.broadcast_to(dense[(0,) * dense.ndim], dense.shape)
 
 
-def number_of(numbers: Array) -> float:
+def splat_value(numbers: Array) -> float:
     """The number that all elements are."""
     return float(numbers[(0,) * numbers.ndim])

@@ -15,9 +15,9 @@ from trnsim.graph.types import Array
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.rules import rule
-from trnsim.jax.stablehlo.scope import Entry, Scope, Share, compact, is_one, number_of
+from trnsim.jax.stablehlo.scope import Entry, Scope, Share, compact, is_splat, splat_value
 from trnsim.jax.stablehlo.stack import Stack
-from trnsim.jax.stablehlo.wide import Wide, counted, reshaped
+from trnsim.jax.stablehlo.wide import Wide, reshaped, wide_iota
 
 
 @rule("stablehlo.constant", is_pure=False)
@@ -34,10 +34,10 @@ def iota(scope: Scope, op: Op) -> Entry:
     type_ = op.results[0].type
     name, shape = mlir.element_type(type_), mlir.shape_of(type_)
     if name == "uint64":
-        return counted(scope, shape, dim)
-    wanted = scope.result(op)
+        return wide_iota(scope, shape, dim)
+    tensor_type = scope.result(op)
     places = scope.graph.iota(shape, dim)
-    return places if name == "int32" else scope.b.convert(places, wanted.dtype)
+    return places if name == "int32" else scope.b.convert(places, tensor_type.dtype)
 
 
 @rule("stablehlo.broadcast_in_dim", is_pure=False)
@@ -61,7 +61,7 @@ def broadcast(scope: Scope, op: Op) -> Entry:
 def repeated(scope: Scope, entry: Entry, shape: Sequence[int], dims: Sequence[int]) -> Entry:
     """An entry with its dimension i as dimension ``dims[i]`` of a shape."""
     if isinstance(entry, Wide):
-        return reshaped(entry, lambda one: repeated(scope, one, shape, dims))
+        return reshaped(entry, lambda word: repeated(scope, word, shape, dims))
     if isinstance(entry, np.ndarray):
         return _numbers_repeated(entry, shape, dims)
     value = scope.tensor(entry)
@@ -71,7 +71,7 @@ def repeated(scope: Scope, entry: Entry, shape: Sequence[int], dims: Sequence[in
 
 
 def _numbers_repeated(numbers: Array, shape: Sequence[int], dims: Sequence[int]) -> Array:
-    if is_one(numbers) and numbers.size:
+    if is_splat(numbers) and numbers.size:
         return np.broadcast_to(numbers[(0,) * numbers.ndim], shape)
     order = sorted(range(len(dims)), key=lambda place: dims[place])
     lengths = [1] * len(shape)
@@ -85,10 +85,10 @@ def reshape(scope: Scope, op: Op) -> Entry:
     """The same elements in row-major order."""
     entry, shape = scope.entry(op.operands[0]), mlir.shape_of(op.results[0].type)
     if isinstance(entry, Wide):
-        return reshaped(entry, lambda one: scope.graph.reshape(one, shape))
+        return reshaped(entry, lambda word: scope.graph.reshape(word, shape))
     if isinstance(entry, np.ndarray):
-        whole = is_one(entry) and entry.size
-        return np.broadcast_to(entry[(0,) * entry.ndim], shape) if whole else entry.reshape(shape)
+        is_flat = is_splat(entry) and entry.size
+        return np.broadcast_to(entry[(0,) * entry.ndim], shape) if is_flat else entry.reshape(shape)
     return scope.graph.reshape(scope.tensor(entry), shape)
 
 
@@ -122,10 +122,10 @@ def reversed_(scope: Scope, value: Value, dims: Sequence[int]) -> Value:
 def concatenate(scope: Scope, op: Op) -> Entry:
     """Tensors one behind the other; without those that have no elements."""
     dim = mlir.number(op, "dimension")
-    entries = [scope.entry(one) for one in op.operands]
-    if all(isinstance(one, np.ndarray) for one in entries):
+    entries = [scope.entry(ssa) for ssa in op.operands]
+    if all(isinstance(entry, np.ndarray) for entry in entries):
         return compact(np.concatenate(entries, dim))
-    parts = [one for one in map(scope.tensor, entries) if one.shape[dim]]
+    parts = [part for part in map(scope.tensor, entries) if part.shape[dim]]
     return scope.graph.concatenate(parts, dim)
 
 
@@ -135,15 +135,15 @@ def pad(scope: Scope, op: Op) -> Entry:
     value = scope.value(op.operands[0])
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     low, high, between = (mlir.ints(op, name) for name in names)
-    known = scope.known(op.operands[1])
-    if known is not None:
-        return scope.graph.pad(value, low, high, between, number_of(known))
+    padding = scope.constant_of(op.operands[1])
+    if padding is not None:
+        return scope.graph.pad(value, low, high, between, splat_value(padding))
     number = scope.value(op.operands[1])
-    wide_ = scope.graph.pad(value, low, high, between)
-    held = scope.graph.constant(1.0, TensorType(value.shape, "bool"))
-    is_own = scope.graph.pad(held, low, high, between)
-    other = scope.graph.broadcast_in_dim(number, wide_.shape, ())
-    return scope.graph.elementwise("select", is_own, wide_, other, dtype=value.dtype)
+    padded = scope.graph.pad(value, low, high, between)
+    truths = scope.graph.constant(1.0, TensorType(value.shape, "bool"))
+    is_own = scope.graph.pad(truths, low, high, between)
+    filler = scope.graph.broadcast_in_dim(number, padded.shape, ())
+    return scope.graph.elementwise("select", is_own, padded, filler, dtype=value.dtype)
 
 
 @rule("stablehlo.slice", is_pure=False)
@@ -170,77 +170,77 @@ def cut(
         parts = zip(starts, shape, strides, strict=True)
         return entry[tuple(slice(s, s + n * step, step) for s, n, step in parts)]
     if isinstance(entry, Stack) and _is_run(entry, shape, strides):
-        found = entry.sliced(starts[entry.dim], shape)
-        if len(found.parts) == 1:
-            part = found.parts[0]
+        stack = entry.sliced(starts[entry.dim], shape)
+        if len(stack.parts) == 1:
+            part = stack.parts[0]
             return scope.cut(part.entry, entry.dim, part.start, part.length)
-        return found
+        return stack
     return scope.graph.slice(scope.tensor(entry), starts, shape, strides)
 
 
 def _is_run(stack: Stack, shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether a slice takes a run of places along a stack's dimension, all of the others."""
-    whole = [n for dim, n in enumerate(stack.type.shape) if dim != stack.dim]
-    return set(strides) <= {1} and whole == [n for d, n in enumerate(shape) if d != stack.dim]
+    lengths = [n for dim, n in enumerate(stack.type.shape) if dim != stack.dim]
+    return set(strides) <= {1} and lengths == [n for d, n in enumerate(shape) if d != stack.dim]
 
 
-def _starts(scope: Scope, values: Sequence[object], room: Sequence[int]) -> list[int] | None:
+def _starts(scope: Scope, ssas: Sequence[object], room: Sequence[int]) -> list[int] | None:
     """Where a window begins, moved inside; None where that is not known."""
-    known = [scope.known(one) for one in values]
-    found = list[int]()
-    for one, most in zip(known, room, strict=True):
-        if one is None and most > 0:
+    numbers = [scope.constant_of(ssa) for ssa in ssas]
+    starts = list[int]()
+    for number, most in zip(numbers, room, strict=True):
+        if number is None and most > 0:
             return None
-        found.append(0 if one is None else min(max(int(one), 0), most))
-    return found
+        starts.append(0 if number is None else min(max(int(number), 0), most))
+    return starts
 
 
 @rule("stablehlo.dynamic_slice", is_pure=False)
 def dynamic_slice(scope: Scope, op: Op) -> Entry:
     """A window that begins where values say; where they are known, a slice."""
-    whole, *places = op.operands
-    held = scope.entry(whole)
-    if isinstance(held, Share):
-        return held.window
-    shape, own = mlir.shape_of(op.results[0].type), mlir.shape_of(whole.type)
+    operand, *places = op.operands
+    entry = scope.entry(operand)
+    if isinstance(entry, Share):
+        return entry.window
+    shape, own = mlir.shape_of(op.results[0].type), mlir.shape_of(operand.type)
     starts = _starts(scope, places, [n - m for n, m in zip(own, shape, strict=True)])
     if starts is not None:
-        return cut(scope, held, starts, shape)
-    operands = [scope.value(one) for one in op.operands]
+        return cut(scope, entry, starts, shape)
+    operands = [scope.value(ssa) for ssa in op.operands]
     return scope.graph.apply(DynamicSlice(shape), *operands)
 
 
 @rule("stablehlo.dynamic_update_slice", is_pure=False)
 def dynamic_update_slice(scope: Scope, op: Op) -> Entry:
     """A tensor with a window of it replaced; where its place is known, joined of parts."""
-    whole, part, *places = op.operands
-    shape, own = mlir.shape_of(part.type), mlir.shape_of(whole.type)
+    operand, part, *places = op.operands
+    shape, own = mlir.shape_of(part.type), mlir.shape_of(operand.type)
     starts = _starts(scope, places, [n - m for n, m in zip(own, shape, strict=True)])
     if starts is None:
-        operands = [scope.value(one) for one in op.operands]
+        operands = [scope.value(ssa) for ssa in op.operands]
         return scope.graph.apply(DynamicUpdateSlice(), *operands)
     if shape == own:
         return scope.entry(part)
-    return _written(scope, op, starts)
+    return _updated(scope, op, starts)
 
 
-def _written(scope: Scope, op: Op, starts: Sequence[int]) -> Entry:
+def _updated(scope: Scope, op: Op, starts: Sequence[int]) -> Entry:
     """A tensor with a window of it replaced, whose place is known."""
-    whole, part = (scope.entry(one) for one in op.operands[:2])
+    operand, part = (scope.entry(ssa) for ssa in op.operands[:2])
     type_, shape = scope.result(op), mlir.shape_of(op.operands[1].type)
     if not all(shape):
-        return whole
+        return operand
     short = [dim for dim, n in enumerate(shape) if n != type_.shape[dim]]
     if len(short) == 1:
         (dim,) = short
-        stack = Stack.of(whole, type_, dim) or Stack.of(scope.tensor(whole), type_, dim)
+        stack = Stack.of(operand, type_, dim) or Stack.of(scope.tensor(operand), type_, dim)
         if stack is not None:
             return stack.updated(part, starts[dim], shape[dim])
     high = [n - s - m for n, s, m in zip(type_.shape, starts, shape, strict=True)]
-    held = scope.graph.constant(1.0, TensorType(tuple(shape), "bool"))
-    is_new = scope.graph.pad(held, starts, high)
+    truths = scope.graph.constant(1.0, TensorType(tuple(shape), "bool"))
+    is_new = scope.graph.pad(truths, starts, high)
     new = scope.graph.pad(scope.tensor(part), starts, high)
-    old = scope.tensor(whole)
+    old = scope.tensor(operand)
     return scope.graph.elementwise("select", is_new, new, old, dtype=type_.dtype)
 
 
@@ -258,10 +258,10 @@ def torch_index_select(scope: Scope, op: Op) -> Entry:
     if mlir.number(op, "batch_dims"):
         raise NotModelled("torch_index_select of batching dimensions", fix="use gather")
     dim = mlir.number(op, "dim")
-    table, indices = (scope.value(one) for one in op.operands)
+    table, indices = (scope.value(ssa) for ssa in op.operands)
     order = [dim, *(d for d in range(len(table.shape)) if d != dim)]
-    found = scope.graph.gather(scope.graph.transpose(table, order), indices)
+    rows = scope.graph.gather(scope.graph.transpose(table, order), indices)
     count = len(indices.shape)
-    axes = range(len(found.shape))
+    axes = range(len(rows.shape))
     places = [*axes[count : count + dim], *axes[:count], *axes[count + dim :]]
-    return scope.graph.transpose(found, places)
+    return scope.graph.transpose(rows, places)

@@ -63,21 +63,21 @@ class Stack:
 
     def within(self, start: int, length: int) -> tuple[Part, ...]:
         """The parts of a run of places."""
-        found, at = list[Part](), 0
+        parts, at = list[Part](), 0
         for part in self.parts:
             first, last = max(start, at), min(start + length, at + part.length)
             if first < last:
-                found.append(part.cut(first - at, last - first))
+                parts.append(part.cut(first - at, last - first))
             at += part.length
-        return tuple(found)
+        return tuple(parts)
 
     def updated(self, entry: Any, start: int, length: int) -> Stack:
         """With a run of places replaced by an entry."""
-        end, whole = start + length, self.type.shape[self.dim]
+        end, extent = start + length, self.type.shape[self.dim]
         parts = (
             *self.within(0, start),
             Part(entry, 0, length),
-            *self.within(end, whole - end),
+            *self.within(end, extent - end),
         )
         return Stack(self.type, self.dim, parts)
 

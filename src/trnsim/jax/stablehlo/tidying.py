@@ -22,9 +22,9 @@ _MOVES: Final = (Concatenate, Pad, Reverse, Transpose)
 
 def tidied(graph: Graph) -> Graph:
     """A graph of the same inputs, which gives the same."""
-    found = rewritten(rewritten(graph, [MOVED_AGAIN]), [TURNED])
-    found.prune()
-    return found
+    simplified = rewritten(rewritten(graph, [MOVED_AGAIN]), [TURNED])
+    simplified.prune()
+    return simplified
 
 
 def _is_moved_again(match: Match) -> bool:
@@ -39,7 +39,7 @@ def _swaps_rows_and_columns(match: Match) -> bool:
     return match.node.operation == Transpose((*range(rank - 2), rank - 1, rank - 2))
 
 
-def _product_of_turned(match: Match) -> Value:
+def _swapped_product(match: Match) -> Value:
     """The product of the same matrices, the second one first; it comes from where that came."""
     product = match.makers.of[match.captured["product"].number]
     operation: Any = product.operation
@@ -60,5 +60,5 @@ TURNED = Pattern(
     "a product that is turned is the product of its turned sides",
     before=of(Transpose, of(DotGeneral, Given("lhs"), Given("rhs"), name="product", readers=1)),
     when=_swaps_rows_and_columns,
-    after=_product_of_turned,
+    after=_swapped_product,
 )

@@ -43,11 +43,11 @@ class Wide:
         zeros = TensorType(shape, "uint32")
         high = graph.constant(0.0, zeros) if self.high is None else self.high
         return graph.concatenate(
-            [graph.reshape(one, (*shape, 1)) for one in (self.low, high)], len(shape)
+            [graph.reshape(word, (*shape, 1)) for word in (self.low, high)], len(shape)
         )
 
 
-def of_words(scope: Scope, words: Value) -> Wide:
+def from_words(scope: Scope, words: Value) -> Wide:
     """Integers of 64 bits from both words of each, uint32, in the last dimension."""
     graph, shape = scope.graph, words.shape[:-1]
     zeros = [0] * len(shape)
@@ -57,19 +57,19 @@ def of_words(scope: Scope, words: Value) -> Wide:
     return Wide(low, high)
 
 
-def counted(scope: Scope, shape: Sequence[int], dim: int) -> Wide:
+def wide_iota(scope: Scope, shape: Sequence[int], dim: int) -> Wide:
     """Each element's place along a dimension."""
     places = scope.graph.elementwise("convert", scope.graph.iota(shape, dim), dtype="uint32")
     return Wide(places, None, max(shape[dim], 1))
 
 
-def reshaped(wide_: Wide, change: Callable[[Value], Value]) -> Wide:
+def reshaped(wide: Wide, change: Callable[[Value], Value]) -> Wide:
     """The same integers in another shape."""
-    high = None if wide_.high is None else change(wide_.high)
-    return Wide(change(wide_.low), high, wide_.below)
+    high = None if wide.high is None else change(wide.high)
+    return Wide(change(wide.low), high, wide.below)
 
 
-def wide(scope: Scope, name: str, entries: Sequence[Any]) -> Any:
+def wide_operation(scope: Scope, name: str, entries: Sequence[Any]) -> Any:
     """An operation on integers of 64 bits.
 
     Raises:
@@ -86,24 +86,24 @@ def wide(scope: Scope, name: str, entries: Sequence[Any]) -> Any:
 
 
 def _add(scope: Scope, lhs: Any, rhs: Any) -> Wide:
-    one, other = _small(scope, lhs), _small(scope, rhs)
-    below = one[1] + other[1] - 1
-    return _kept(scope, "add", one[0], other[0], below)
+    left, right = _low_words(scope, lhs), _low_words(scope, rhs)
+    below = left[1] + right[1] - 1
+    return _low_word_result(scope, "add", left[0], right[0], below)
 
 
 def _multiply(scope: Scope, lhs: Any, rhs: Any) -> Wide:
-    one, other = _small(scope, lhs), _small(scope, rhs)
-    below = (one[1] - 1) * (other[1] - 1) + 1
-    return _kept(scope, "multiply", one[0], other[0], below)
+    left, right = _low_words(scope, lhs), _low_words(scope, rhs)
+    below = (left[1] - 1) * (right[1] - 1) + 1
+    return _low_word_result(scope, "multiply", left[0], right[0], below)
 
 
-def _kept(scope: Scope, name: str, lhs: Any, rhs: Any, below: int) -> Wide:
+def _low_word_result(scope: Scope, name: str, lhs: Any, rhs: Any, below: int) -> Wide:
     if below > _WORD:
         raise NotModelled(f"{name} of integers of 64 bits that may reach 2**32", source=_SOURCE)
     return Wide(scope.graph.elementwise(name, lhs, rhs, dtype="uint32"), None, below)
 
 
-def _small(scope: Scope, entry: Any) -> tuple[Any, int]:
+def _low_words(scope: Scope, entry: Any) -> tuple[Any, int]:
     """Numbers below 2**32 as a tensor or a number, and what none of them reaches."""
     del scope
     if isinstance(entry, Wide) and entry.high is None:
@@ -124,8 +124,8 @@ def _shift_right_logical(scope: Scope, lhs: Any, rhs: Any) -> Wide:
 
 def _to_uint32(scope: Scope, entry: Any) -> Value:
     del scope
-    found: Value = entry.low
-    return found
+    low: Value = entry.low
+    return low
 
 
 def _to_uint64(scope: Scope, entry: Any) -> Wide:
