@@ -1,7 +1,7 @@
-"""What the body of a reduction, a scatter or a sort does: found by running it on a few numbers.
+"""Functions of the bodies of reductions, scatters and sorts, recognised by running them.
 
-A body is a program of scalars. It is imported as a graph and run by the graph's references, on all
-pairs of numbers that tell the functions apart which the graph knows.
+A body is a program of scalars. It is imported as a graph and run by the graph's references on all
+pairs of a few numbers, on which the functions that the graph has differ.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NEGATIVE: Final = (-1, -2, -100)
 
 @cache
 def samples(dtype: str) -> Array:
-    """Numbers of a type that tell functions apart."""
+    """Numbers of a dtype on which the functions differ."""
     type_ = TensorType((), dtype)
     if type_.is_floating:
         numbers = stored(np.array(_FLOATS), dtype)
@@ -42,7 +42,7 @@ def samples(dtype: str) -> Array:
 
 
 def run_body(scope: Scope, block: Block, arguments: Sequence[Array]) -> list[Array]:
-    """What a body gives of numbers, all pairs at once."""
+    """The results of a body on arrays of numbers, element by element."""
     scratch = Scope(scope.target.empty_target(), scope)
     inputs = [scratch.graph.input(array.shape, array.dtype.name) for array in arguments]
     results = scratch.run(block, inputs)
@@ -65,7 +65,7 @@ def pairs(dtypes: Sequence[str]) -> tuple[list[Array], list[Array]]:
 
 
 def function_of(scope: Scope, op: Op, allowed: Sequence[str] = tuple(BODIES)) -> list[str]:
-    """The function of two numbers that a body is, for each of its results apart.
+    """The name of the function of two numbers that a body computes, for each of its results.
 
     Raises:
         NotModelled: it is none of those allowed, or it mixes its operands.
@@ -108,11 +108,11 @@ def _name_of(numbers: Array, left: Array, right: Array, allowed: Sequence[str], 
 
 
 def _check_independent(scope: Scope, block: Block, dtypes: Sequence[str], name: str) -> None:
-    """No result depends on the operands of another."""
+    """Refuse a body of which a result depends on the operands of another result."""
     count = len(dtypes) // 2
     for place in range(count):
         left, right = pairs([dtypes[place]])
-        # What comes from the left differs from what comes from the right, so that a choice shows.
+        # Fillers on the left differ from those on the right, so that a choice between them shows.
         arguments = [_filler(dtype, len(left[0]), at // count) for at, dtype in enumerate(dtypes)]
         arguments[place], arguments[place + count] = left[0], right[0]
         results = [
@@ -130,7 +130,7 @@ def _check_independent(scope: Scope, block: Block, dtypes: Sequence[str], name: 
 
 
 def is_equal(numbers: Array, expected: Array) -> bool:
-    """Whether numbers are equal, NaN to NaN."""
+    """True if numbers are equal, NaN to NaN."""
     left, right = exact(np.asarray(numbers)), exact(np.asarray(expected))
     return bool(np.array_equal(left, right, equal_nan=left.dtype.kind == "f"))
 
@@ -141,14 +141,14 @@ def _second(left: Array, right: Array) -> Array:
 
 
 _EXTREMES: Final = ("maximum", "minimum")
-"""Of truth values `or` and `and`, which engines have as these."""
+"""Of truth values these are `or` and `and`; engines have them under these names."""
 _FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {**BODIES, "assign": _second}
 
 
 def extreme_of(scope: Scope, op: Op) -> str:
-    """Whether a body of values and places finds the largest or the smallest: maximum or minimum.
+    """The extreme that a body of values and places keeps: maximum or minimum.
 
-    Of equal ones the first place, and NaN before all numbers.
+    It keeps the first place of equal values, and NaN before all numbers.
 
     Raises:
         NotModelled: it does something else.
@@ -183,10 +183,10 @@ def _extremes(
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How a body sorts.
+    """The order by which a body sorts.
 
     Attributes:
-        keys: by how many operands, the first ones.
+        keys: how many of the first operands it compares.
         is_descending: whether the largest comes first.
         is_total: whether floating point is ordered by its bits, so that -0 comes before 0.
     """
@@ -197,7 +197,7 @@ class Order:
 
 
 def order_of(scope: Scope, op: Op) -> Order:
-    """How a body sorts.
+    """The order by which a body sorts.
 
     Raises:
         NotModelled: by something else than its first operands.
@@ -215,7 +215,7 @@ def order_of(scope: Scope, op: Op) -> Order:
     for keys, rank in product(range(1, len(key_dtypes) + 1), (_ranked, _by_bits, _as_compared)):
         first, second = ([rank(numbers) for numbers in side[:keys]] for side in (left, right))
         up, down = (_is_before(first, second, is_descending=is_down) for is_down in (False, True))
-        # Of equal ones LE says what LT does not; to compare NaN with a number is no order.
+        # LE and LT differ on equal keys, and both are an order; a comparison with NaN is none.
         is_judged = is_number if rank is _as_compared else np.ones_like(is_number)
         differ, alike = is_judged & (up | down), is_judged & ~(up | down)
         for is_descending, expected in ((False, up), (True, down)):
@@ -229,11 +229,11 @@ def order_of(scope: Scope, op: Op) -> Order:
 
 
 _KEYS: Final = 2
-"""Operands of whose numbers all pairs are tried."""
+"""Keys that are recognised at most: all pairs of their numbers are tried."""
 
 
 def _is_before(left: Sequence[Array], right: Sequence[Array], *, is_descending: bool) -> Array:
-    """Whether the left numbers come before the right ones, by the first that differs."""
+    """True where the left numbers come before the right ones, by the first key that differs."""
     is_before = np.zeros(left[0].shape, np.bool_)
     for first, second in reversed(list(zip(left, right, strict=True))):
         is_sooner = first > second if is_descending else first < second
@@ -242,21 +242,21 @@ def _is_before(left: Sequence[Array], right: Sequence[Array], *, is_descending: 
 
 
 def _ranked(numbers: Array) -> Array:
-    """Numbers in their order, NaN behind infinity, as `Sort` has them."""
+    """The rank of each number, NaN behind infinity, as `Sort` orders them."""
     wide = numbers.astype(np.float64)
     order = np.unique(wide[~np.isnan(wide)])
     return np.where(np.isnan(wide), len(order), np.searchsorted(order, wide))
 
 
 def _by_bits(numbers: Array) -> Array:
-    """Numbers in the order of their bits, -0 before 0."""
+    """The rank of each number by its bits, -0 before 0."""
     wide = numbers.astype(np.float64)
     is_minus = np.signbit(wide) & (wide == 0)
     return np.asarray(_ranked(numbers) * 2 - is_minus)
 
 
 def _is_nan(numbers: Array) -> Array:
-    """Which numbers are none."""
+    """True where a number is NaN."""
     return np.asarray(np.isnan(numbers.astype(np.float64)))
 
 

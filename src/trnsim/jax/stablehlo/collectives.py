@@ -77,6 +77,6 @@ def collective_broadcast(scope: Scope, op: Op) -> Entry:
 
 
 def _exchange(scope: Scope, op: Op, operation: Any) -> Any:
-    """An exchange of each operand."""
+    """The results of a collective on each operand."""
     results = [scope.graph.apply(operation, scope.value(ssa)) for ssa in op.operands]
     return results[0] if len(results) == 1 else tuple(results)

@@ -1,8 +1,8 @@
 """CHLO's operations, which come as themselves, as composites, or as calls of their names.
 
 `jax.jit(f).lower` has them in the dialect; a portable artifact has some as composites with a
-decomposition. What the graph has no operation for is written out by jaxlib itself, as it does where
-it makes an artifact.
+decomposition. Operations that the graph does not have are written out by jaxlib itself, as it does
+for an artifact.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SAME: Final = {"erf": Erf, "square": Square, "tan": Tan, "atan": Atan}
 
 
 def composite(scope: Scope, op: Op) -> Any:
-    """What a composite of a name that the graph knows gives; None for another."""
+    """The result of a composite whose operation the graph has; None for another."""
     name = mlir.word(op, "name").strip('"')
     build = _BY_NAME.get(name)
     return build(scope, op) if build else None
@@ -103,7 +103,7 @@ def _written_module(op: Op) -> Any:
     """A module with one operation of CHLO, written out as jaxlib does for an artifact.
 
     Raises:
-        NotModelled: jaxlib keeps it.
+        NotModelled: jaxlib leaves the operation as it is.
     """
     text = _module_of(op)
     artifact = _artifacts.get(text)
@@ -130,7 +130,7 @@ def _artifact(text: str, op: Op) -> bytes:
 
 
 _artifacts: Final[dict[str, bytes]] = {}
-"""By the text of the module."""
+"""Portable artifacts by the text of the module."""
 
 
 def _module_of(op: Op) -> str:

@@ -73,7 +73,7 @@ def _letters(op: Op) -> list[str]:
     """The letters of each operand's dimensions, and of the result's.
 
     Raises:
-        NotModelled: one stands twice in a term, or for several dimensions.
+        NotModelled: a letter stands twice in a term, or for several dimensions.
     """
     text = mlir.word(op, "einsum_config")
     inputs, _, kept = text.partition("->")
@@ -122,7 +122,7 @@ def _as_matrices(
 ) -> tuple[Value, bool]:
     """A side as matrices, and whether the contracted dimension is the last.
 
-    Of the two orders the one in which the dimensions lie already.
+    Of the two orders it takes the one in which the dimensions lie already, if there is one.
     """
     last, first = [*batch, *free, *over], [*batch, *over, *free]
     in_order = list(range(len(value.shape)))
@@ -135,7 +135,7 @@ def _as_matrices(
 
 
 def _is_innermost(value: Value, over: Sequence[int]) -> bool:
-    """Whether a dimension is the last one that is longer than 1."""
+    """True if the last dimension longer than 1 is a contracted one."""
     long = [dim for dim, n in enumerate(value.shape) if n > 1]
     return bool(long) and long[-1] in over
 
@@ -171,7 +171,7 @@ def convolution(scope: Scope, op: Op) -> Entry:
 
 
 def _ordered_kernels(scope: Scope, op: Op, kernels: Value, rank: int) -> tuple[Value, bool]:
-    """The kernels, and whether all dimensions of windows are reversed; some are turned here."""
+    """The kernels, and whether all window dimensions are reversed; some are reversed here."""
     name = "window_reversal"
     flags = [bool(bit) for bit in op.attributes[name]] if name in op.attributes else [False] * rank
     if all(flags) and flags:

@@ -1,4 +1,4 @@
-"""Calls, branches, loops, and what groups values.
+"""Calls, branches, loops, tuples and tokens.
 
 A loop whose condition is known at every trip is unrolled, as PyTorch's loops are: its body is
 imported once a trip, and equal layers are found by the compiler. One of too many operations stays a
@@ -25,7 +25,7 @@ from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope, is_splat
 
 UNROLLED: Final = 50_000
-"""Operations up to which the trips of a loop are imported one by one."""
+"""Operations of all trips up to which a loop is unrolled."""
 
 
 @rule("func.call", is_pure=False)
@@ -130,7 +130,7 @@ def _unrolled(
 
 
 def _trips(scope: Scope, op: Op) -> int | None:
-    """How often a loop runs that counts by a step up to a bound; None where that is not known."""
+    """The trips of a loop that counts by a step up to a bound; None where they are not known."""
     condition, body = (region.blocks[0] for region in op.regions)
     compared = condition.operations[len(condition.operations) - 1].operation.operands[0].owner
     if getattr(compared, "name", "") != "stablehlo.compare":
@@ -154,7 +154,7 @@ def _trips(scope: Scope, op: Op) -> int | None:
 def _counter(
     scope: Scope, compared: Op, condition: Block, op: Op
 ) -> tuple[int, int, int, str] | None:
-    """Which operand of a loop is compared, where it starts, with what and how."""
+    """The counter of a loop: its place among the operands, start, bound and comparison."""
     arguments = list(condition.arguments)
     sides = list(compared.operands)
     direction = mlir.word(compared, "comparison_direction")
@@ -188,7 +188,7 @@ def _bound(scope: Scope, ssa: Ssa, arguments: list[Ssa], op: Op) -> Array | None
 
 
 def _step(body: Block, place: int) -> int | None:
-    """By how much a trip changes a counter; None where that is not known."""
+    """The change of a counter in a trip; None where it is not known."""
     maker = body.operations[len(body.operations) - 1].operation.operands[place].owner
     name = getattr(maker, "name", "")
     if name not in ("stablehlo.add", "stablehlo.subtract"):
@@ -218,7 +218,7 @@ def _size(scope: Scope, block: Block) -> int:
 def _while_loop(
     scope: Scope, condition: Block, body: Block, entries: Sequence[Entry], trips: int | None
 ) -> Sequence[Entry]:
-    """A loop of the graph: what it reads from outside are operands that no trip changes."""
+    """A loop of the graph; values that it reads from outside are operands that no trip changes."""
     carried = [scope.tensor(entry) for entry in entries]
     parts = [_BlockGraph(scope, block, carried) for block in (condition, body)]
     shared = _SharedInputs(scope, parts)
@@ -235,10 +235,10 @@ class _BlockGraph:
     """A block as a graph of its own.
 
     Attributes:
-        scope: its own, with its graph.
-        own: the graph's inputs for what goes from trip to trip.
-        read: the values outside that it reads, and its inputs for them.
-        results: what it returns.
+        scope: of the block, with the graph.
+        own: the graph's inputs for the values carried from trip to trip.
+        read: the graph's inputs for the values outside that the block reads.
+        results: the values that the block returns.
     """
 
     def __init__(self, outside: Scope, block: Block, carried: Sequence[Value]) -> None:
@@ -257,7 +257,7 @@ class _BlockGraph:
 
     @property
     def constants(self) -> dict[int, Array]:
-        """Its inputs that hold known numbers."""
+        """Its inputs that hold constants."""
         return self.scope.target.constants
 
 
@@ -265,7 +265,7 @@ class _SharedInputs:
     """Several blocks' graphs with the same inputs.
 
     Attributes:
-        outer: what these inputs are outside, behind what goes from trip to trip.
+        outer: the entries outside for these inputs, which follow those carried from trip to trip.
     """
 
     def __init__(self, scope: Scope, parts: Sequence[_BlockGraph]) -> None:
@@ -275,7 +275,7 @@ class _SharedInputs:
         self.outer: list[Entry] = [*map(scope.entry, self._ssas), *self._numbers]
 
     def inputs(self, part: _BlockGraph) -> list[Value]:
-        """A part's inputs for all that is read from outside, by whichever part."""
+        """A part's inputs for all values that any part reads from outside."""
         graph, inputs = part.scope.graph, list[Value]()
         numbers = {id(array): number for number, array in part.constants.items()}
         values = {value.number: value for value in graph.inputs}

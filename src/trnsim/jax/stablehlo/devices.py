@@ -28,10 +28,10 @@ def device_number(scope: Scope, op: Op) -> Entry:
 
 
 def groups_of(scope: Scope, op: Op) -> Groups:
-    """The members of each group; a short group is filled up with -1.
+    """The members of each group, without the -1 that fill up a short group in the attribute.
 
     Raises:
-        NotModelled: groups are named by axes of a mesh, or nobody says how many devices there are.
+        NotModelled: groups are named by axes of a mesh, or the number of devices is not known.
     """
     text = str(op.attributes["replica_groups"]) if "replica_groups" in op.attributes else ""
     if not text.startswith("dense"):
@@ -46,10 +46,10 @@ def groups_of(scope: Scope, op: Op) -> Groups:
 
 
 def share_dimension(scope: Scope, op: Op, groups: Groups) -> int | None:
-    """The dimension along which each member of a group keeps its own share of a result alone.
+    """The dimension along which each member of a group reads only its own share of a result.
 
-    XLA's partitioner says `reduce_scatter` as the whole sum and each device's window of it. None
-    where the result is read otherwise.
+    XLA's partitioner writes `reduce_scatter` as the whole sum and each device's window of it. None
+    if the result is read in another way.
     """
     dims = list(range(len(mlir.shape_of(op.results[0].type))))
     reader = _only_reader(op)
@@ -70,7 +70,7 @@ def share_dimension(scope: Scope, op: Op, groups: Groups) -> int | None:
 
 
 def _only_reader(op: Op) -> Op | None:
-    """The operation beside another that alone reads its result, as the first operand."""
+    """The only reader of an operation's result, in the same block and as its first operand."""
     uses = list(op.results[0].uses)
     if len(uses) != 1 or uses[0].operand_number:
         return None
@@ -79,7 +79,7 @@ def _only_reader(op: Op) -> Op | None:
 
 
 def _value_on(scope: Scope, ssa: Ssa, device: int) -> int | None:
-    """A whole number that a device computes from its own number; None where it needs more."""
+    """The integer that a value is on a device, by its number alone; None if it needs more."""
     makers = list[Op]()
     for count, op in enumerate(_producers(ssa)):
         if op is None or count == _INSPECTED:
@@ -94,7 +94,7 @@ def _value_on(scope: Scope, ssa: Ssa, device: int) -> int | None:
 
 
 def _producers(ssa: Ssa) -> Iterator[Op | None]:
-    """The operations behind a value, each behind those that it reads; None for what is given."""
+    """The operations that a value depends on, operands first; None for an argument."""
     maker = getattr(ssa.owner, "operation", ssa.owner)
     if not hasattr(maker, "operands"):
         yield None

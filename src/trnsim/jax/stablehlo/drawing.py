@@ -33,7 +33,7 @@ def rng(scope: Scope, op: Op) -> Entry:
 
 
 def _normal(scope: Scope, first: Value, second: Value) -> Value:
-    """By Box and Muller's transform."""
+    """Normal numbers from two tensors of uniform ones, by Box and Muller's transform."""
     log = applied(scope, "log", applied(scope, "subtract", 1.0, first))
     radius = applied(scope, "sqrt", applied(scope, "multiply", log, -2.0))
     angle = applied(scope, "multiply", second, tau)

@@ -43,7 +43,7 @@ _NEUTRAL: Final[dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
 
 
 def applied(scope: Scope, name: str, *operands: Operand, dtype: str = "", **attributes: Any) -> Any:
-    """An elementwise operation; of numbers alone, on a tensor of one."""
+    """An elementwise operation of the graph; NotModelled if no operand is a tensor."""
     ready = list(operands)
     if not any(isinstance(operand, Value) for operand in ready):
         raise NotModelled(f"{name} of numbers alone")
@@ -51,7 +51,7 @@ def applied(scope: Scope, name: str, *operands: Operand, dtype: str = "", **attr
 
 
 def operands_of(scope: Scope, op: Op) -> list[Operand]:
-    """The operands, numbers where they repeat; one of them at least a tensor."""
+    """The operands, numbers for splats; at least one of them is a tensor."""
     operands = [scope.operand(ssa) for ssa in op.operands]
     if not any(isinstance(operand, Value) for operand in operands):
         operands[0] = scope.value(op.operands[0])
@@ -90,7 +90,7 @@ def _logistic_argument(scope: Scope, dividend: Operand, divisor: Operand) -> Val
 
 
 def _identity_operand(scope: Scope, op: Op, name: str) -> Entry | None:
-    """The operand that the operation leaves as it is; None if it does something."""
+    """The operand that the operation returns unchanged; None if it changes both."""
     if name not in _NEUTRAL:
         return None
     if name in ("and", "or") and scope.result(op).dtype != BOOL:
@@ -128,7 +128,7 @@ def shift_right_arithmetic(scope: Scope, op: Op) -> Entry:
 
 
 def _signed(scope: Scope, operand: Operand, kind: str) -> Operand:
-    """Integers with the same bits in a type with a sign; a number beside them is its own."""
+    """Integers with the same bits in a type with a sign; a plain number stays."""
     if not isinstance(operand, Value) or operand.dtype == kind:
         return operand
     signed: Value = applied(scope, "bitcast_convert", operand, dtype=kind, to=kind)
@@ -195,7 +195,7 @@ def select(scope: Scope, op: Op) -> Entry:
 
 
 def _is_predicate(scope: Scope, sides: Sequence[Any]) -> bool:
-    """Whether a choice gives what it chooses by: true where that is true."""
+    """True if a choice between true and false returns its own predicate."""
     numbers = [scope.constant_of(ssa) for ssa in sides]
     return all(
         array is not None and array.dtype == np.bool_ and array.size and (array == truth).all()
@@ -204,7 +204,7 @@ def _is_predicate(scope: Scope, sides: Sequence[Any]) -> bool:
 
 
 def spread(scope: Scope, value: Value, ssas: Any) -> Value:
-    """A number for all elements as a tensor of the others' shape."""
+    """A scalar as a tensor of the shape of other operands."""
     shape = mlir.shape_of(ssas[0].type)
     return value if value.shape else scope.graph.broadcast_in_dim(value, shape, ())
 
@@ -242,7 +242,7 @@ def _is_constant(entry: Entry) -> bool:
 
 
 def _converted_constant(numbers: Array, name: str) -> Array:
-    """Known numbers to or from a type of 64 bits."""
+    """A constant converted to or from a type of 64 bits."""
     with np.errstate(all="ignore"):
         return numbers.astype(name)
 
@@ -300,7 +300,7 @@ def atan2(scope: Scope, op: Op) -> Entry:
 
 
 def built(scope: Scope, op: Op, build: Callable[..., Value]) -> Entry:
-    """What a form of several operations gives of the operands."""
+    """The result of a composition of several operations on the operands."""
     scope.b.results = [scope.result(op)]
     return build(scope.b, *map(scope.value, op.operands))
 
@@ -315,7 +315,7 @@ def map_(scope: Scope, op: Op) -> Entry:
 
 
 def with_number(number: float, type_: TensorType) -> Array:
-    """Known numbers that are all one."""
+    """A splat constant."""
     kind = type_.numpy_dtype()
     return np.broadcast_to(np.array(number).astype(kind), type_.shape)
 

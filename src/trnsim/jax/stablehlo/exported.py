@@ -19,7 +19,7 @@ from trnsim.graph import Graph
 from trnsim.jax.stablehlo.importing import Imported, graph_of
 
 _MAGIC: Final = b"ML\xefR"
-"""What MLIR's bytecode begins with."""
+"""The first bytes of MLIR's bytecode."""
 _LENGTH: Final = 4
 """Bytes of the length before a vector in a flatbuffer, which `jax.export` writes."""
 _EXPORT: Final = "save the bytes of jax.export.export(jax.jit(f))(*args).serialize()"
@@ -49,7 +49,7 @@ class ProgramGraph:
 
     @classmethod
     def of(cls, imported: Imported, weights: Sequence[str] = ()) -> ProgramGraph:
-        """An imported module.
+        """The graph of an imported module.
 
         `weights` names the arguments of JAX's function that hold the weights: "params" for
         ``params['emb']``.
@@ -95,7 +95,7 @@ def of_export(path: Path, weights: Sequence[str] = ()) -> Subject:
 
     Raises:
         BadInput: for a file that is no program of StableHLO.
-        NotModelled: for an operation that a graph has not, with the program's line.
+        NotModelled: for an operation that a graph does not have, with the program's line.
     """
     return Subject(path.name, ProgramGraph.of(graph_of(read_module(path)), weights))
 

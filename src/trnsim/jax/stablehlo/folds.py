@@ -1,8 +1,8 @@
-"""Reductions and running results by a function that the graph has no name for.
+"""Reductions and running results by a function that is no operation of the graph.
 
-The body itself, on whole tensors: of n elements neighbours are combined, then neighbours of what
-that gives, log2(n) times. Running results take as many steps, each of which combines every element
-with the one before it by 1, 2, 4, .. places.
+The body is applied to whole tensors: neighbours of n elements are combined, then neighbours of
+these results, log2(n) times. Running results take as many steps, each of which combines every
+element with the one before it by 1, 2, 4, .. places.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _ALSO: Final = frozenset(
         *("shift_left", "shift_right_arithmetic", "shift_right_logical"),
     )
 )
-"""Operations on each element beside those that are computed by parts."""
+"""Elementwise operations whose rules are not `is_by_parts`."""
 _NUMBERS: Final = (0.0, 0.5, 1.0, 3.0)
 _ROUNDING: Final = 2.0**-2
-"""What a function of few bits may lose in two steps; another order of subtractions loses more."""
+"""Error of a dtype of few bits after two steps; another order of subtractions differs by more."""
 
 
 def check(scope: Scope, op: Op) -> None:
     """Refuse a body of two numbers that is no function of each element, or not associative.
 
     Raises:
-        NotModelled: naming what stands against it.
+        NotModelled: with the reason.
     """
     block = op.regions[0].blocks[0]
     for view in block.operations:
@@ -57,7 +57,7 @@ def check(scope: Scope, op: Op) -> None:
 
 
 def _is_associative(scope: Scope, block: Block) -> bool:
-    """Whether ``f(f(a, b), c) = f(a, f(b, c))`` for a few numbers."""
+    """True if ``f(f(a, b), c) = f(a, f(b, c))`` for a few numbers."""
     dtype = mlir.tensor_type(block.arguments[0].type).dtype
     first, second, third = (
         stored(np.array(side), dtype) for side in zip(*product(_NUMBERS, repeat=3), strict=True)
@@ -86,7 +86,7 @@ def reduced(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
 
 
 def _combine_neighbours(scope: Scope, op: Op, row: Value) -> Value:
-    """Each two neighbours as one; of an odd number the last stays."""
+    """Each pair of neighbours combined; the last of an odd number stays."""
     *lengths, n = row.shape
     pairs = n // 2
     origin = [0] * len(lengths)
@@ -104,7 +104,7 @@ def _combine_neighbours(scope: Scope, op: Op, row: Value) -> Value:
 def running(
     scope: Scope, op: Op, value: Value, start: Ssa, dim: int, *, is_backward: bool
 ) -> Value:
-    """Of each place along a dimension all elements up to it, or from it on."""
+    """At each place along a dimension, all elements up to it, or from it on, combined."""
     check(scope, op)
     n, reach = value.shape[dim], 1
     while reach < n:
@@ -118,12 +118,12 @@ def running(
 
 
 def combined_with_start(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
-    """A number combined with each element."""
+    """The start of a reduction combined with each element."""
     first = scope.graph.broadcast_in_dim(scope.value(start), value.shape, ())
     return _apply_body(scope, op, first, value)
 
 
 def _apply_body(scope: Scope, op: Op, left: Value, right: Value) -> Value:
-    """The function of an operation's body, of whole tensors."""
+    """An operation's body, applied to whole tensors."""
     (result,) = scope.run(op.regions[0].blocks[0], [left, right])
     return scope.tensor(result)

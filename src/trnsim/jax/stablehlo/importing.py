@@ -1,7 +1,7 @@
 """`graph_of`: a module of StableHLO as a graph.
 
-Functions are inlined, what is known is computed, loops with few known trips are unrolled. Every
-operation of the graph knows the scope and the line of the program that it came from.
+Functions are inlined, operations on constants evaluated, loops of few and known trips unrolled.
+Every operation of the graph carries the scope and the line of the program that it came from.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Imported:
         constants: numbers of the program that are inputs of the graph, by the value's number.
         names: the names of the inputs, by the value's number.
         operators: StableHLO's operations, in order, those of every trip of a loop.
-        is_device_specific: whether another device's graph may be another one.
+        is_device_specific: whether the program reads its device, so that graphs may differ.
     """
 
     graph: Graph = field(repr=False)
@@ -76,11 +76,11 @@ class Imported:
     is_device_specific: bool = False
 
     def arguments(self, args: Sequence[Array]) -> list[Array]:
-        """The arrays of all inputs of the graph: those given for the main function's, constants."""
+        """The arrays of all inputs of the graph: `args` of the main function, then constants."""
         return [*args, *(self.constants[value.number] for value in self.graph.inputs[len(args) :])]
 
     def reference(self, arrays: Sequence[Array]) -> list[Array]:
-        """What the main function returns, by the references of the graph's operations."""
+        """The results of the main function, by the references of the graph's operations."""
         return self.graph.reference(self.arguments(arrays))
 
 
@@ -88,7 +88,7 @@ def graph_of(module: Op, device: Device = Device()) -> Imported:  # noqa: B008  
     """The graph of a module of StableHLO on a device; nothing of it keeps the module.
 
     Raises:
-        NotModelled: for an operation or a type that a graph has not, with the program's line.
+        NotModelled: for an operation or a type that a graph does not have, with the program's line.
         BadInput: the module has no main function.
     """
     functions = mlir.functions(module)
@@ -113,9 +113,9 @@ def graph_of(module: Op, device: Device = Device()) -> Imported:  # noqa: B008  
 
 
 def is_device_program(module: Op, shapes: Sequence[Sequence[int]]) -> bool:
-    """Whether a module says itself what each device computes, of arguments of these shapes.
+    """True if all of main is one computation on shares (`shard_map`, `pmap`) of these shapes.
 
-    All of main is then one program on shares (`shard_map`, `pmap`), which lie as the arguments do.
+    The shares must also have the shardings of main's arguments and results.
     """
     main = mlir.functions(module)["main"]
     manual = _manual_computation(main.regions[0].blocks[0])
@@ -126,7 +126,7 @@ def is_device_program(module: Op, shapes: Sequence[Sequence[int]]) -> bool:
 
 
 def _has_same_shardings(main: Op, manual: Op) -> bool:
-    """Whether no argument or result of main is said to lie elsewhere than the shares."""
+    """True if no argument or result of main has another sharding than its share."""
     for side, attribute in (("arg_attrs", "in_shardings"), ("res_attrs", "out_shardings")):
         share_shardings = _SHARDING.findall(str(manual.attributes[attribute]))
         attributes = list(main.attributes[side]) if side in main.attributes else []
@@ -150,7 +150,7 @@ def _device_block(block: mlir.Block) -> mlir.Block:
 
 
 def _manual_computation(block: mlir.Block) -> Op | None:
-    """The operation on shares that is all of main."""
+    """The `sdy.manual_computation` that is all of main; None if main has other operations."""
     operations = [view.operation for view in block.operations if view.operation.name != _SHARDED]
     if [operation.name for operation in operations] != [_MANUAL, "func.return"]:
         return None
@@ -180,7 +180,7 @@ def _name_of(argument: mlir.Ssa, place: int) -> str:
 
 
 def _drop_unread(target: Target, own: set[int]) -> None:
-    """Take away constants that nothing reads, and put the others behind the arguments, `own`."""
+    """Remove constants that nothing reads, and put the others behind the arguments, `own`."""
     graph = target.b.graph
     read = {value.number for node in graph.nodes for value in node.values}
     read |= {value.number for value in graph.outputs}

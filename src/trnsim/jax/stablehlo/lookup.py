@@ -71,7 +71,7 @@ def _scattered(scope: Scope, op: Op, name: str, value: Any, indices: Any, update
 
 
 def _is_one_per_row(operation: Scatter, type_: TensorType, updates: Value, indices: Value) -> bool:
-    """Whether each row of the last dimension gets one number: the gradient of one that was read."""
+    """True if each row of the last dimension gets one number: the gradient of reading one."""
     *rows, _ = type_.shape or (1,)
     batching = zip(
         operation.operand_batching_dims, operation.start_indices_batching_dims, strict=True
@@ -87,9 +87,9 @@ def _is_one_per_row(operation: Scatter, type_: TensorType, updates: Value, indic
 
 
 def _scattered_in_rows(scope: Scope, type_: TensorType, updates: Value, indices: Value) -> Value:
-    """Zeros, and in each row a number at its place: a comparison, which needs no memory.
+    """Zeros with one number in each row, by comparing columns with indices: no scatter.
 
-    A place beyond the row is none of its own, so nothing is written there.
+    An index beyond the row equals no column, so nothing is written there.
     """
     b = scope.b
     wide, narrow = (updates.type.elements, type_.shape[-1]), (updates.type.elements, 1)

@@ -1,7 +1,7 @@
-"""What is read of MLIR's objects: types, attributes and constants of StableHLO's operations.
+"""Readers of MLIR's objects: types, attributes and constants of StableHLO's operations.
 
 An operation (`Op`), a value (`Ssa`), a block (`Block`) are jaxlib's own objects. They live as long
-as their module: what is imported keeps none of them.
+as their module: an imported graph keeps none of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trnsim.graph.types import ELEMENT_TYPES, Array, TensorType
 Op = Any
 """An operation of MLIR."""
 Ssa = Any
-"""A value of MLIR: what an operation gives, or an argument of a block."""
+"""A value of MLIR: the result of an operation, or an argument of a block."""
 Block = Any
 """Operations one after the other, and their arguments."""
 
@@ -92,7 +92,7 @@ def tensor_type(type_: Any) -> TensorType:
 
 
 def is_tensor(type_: Any) -> bool:
-    """Whether a type is that of a tensor with a rank."""
+    """True if a type is that of a tensor with a rank."""
     return bool(ir.RankedTensorType.static_typeid == type_.typeid)
 
 
@@ -123,12 +123,12 @@ def word(op: Op, name: str) -> str:
 
 
 def table(op: Op, name: str) -> list[list[int]]:
-    """An attribute that is a matrix of whole numbers; none where it is missing."""
+    """An attribute that is a matrix of whole numbers; empty where it is missing."""
     return np.array(op.attributes[name]).tolist() if name in op.attributes else []
 
 
 def constant(op: Op) -> Array:
-    """The numbers of a constant; one that repeats takes the memory of one."""
+    """The elements of a constant; a splat takes the memory of one element."""
     type_ = op.results[0].type
     shape, name = shape_of(type_), element_type(type_)
     if name not in _NAMES.values():
@@ -145,9 +145,9 @@ def constant(op: Op) -> Array:
 
 
 def _parse_dense(text: str, kind: np.dtype[Any]) -> Array:
-    """The numbers of a text ``dense<[1.0, 0x7F80]> : ..``, in types that jaxlib does not read.
+    """The numbers of a text ``dense<[1.0, 0x7F80]> : ..``, for types that jaxlib does not read.
 
-    Bits stand for what is not finite, and in one run of bytes for many numbers.
+    Numbers that are not finite are written as bits, and long tensors as one run of bytes.
     """
     _, is_bytes, digits = text.partition('"0x')
     if is_bytes:

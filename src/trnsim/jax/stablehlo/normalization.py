@@ -32,7 +32,7 @@ class _Normalized:
         return self.scope.b.ew(name, *operands, dtype=_F32)
 
     def wide(self, value: Value) -> Value:
-        """A number for each feature, for all elements."""
+        """A number for each feature, repeated for all elements."""
         return self.scope.graph.broadcast_in_dim(value, self.value.shape, (self.feature,))
 
     def mean(self, value: Value) -> Value:
@@ -44,7 +44,7 @@ class _Normalized:
         return self.scope.graph.reduce("add", self.scope.b.convert(value, _F32), self.others)
 
     def inverse(self, variance: Value) -> Value:
-        """One over the deviation of each feature, for all elements."""
+        """One over the deviation of each feature, repeated for all elements."""
         return self.wide(self.ew("rsqrt", self.ew("add", variance, self.epsilon)))
 
 

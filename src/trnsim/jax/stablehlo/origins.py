@@ -56,11 +56,11 @@ class Path:
         self.line = line
 
     def in_trip(self, number: int, trips: int) -> Path:
-        """Within a trip of one more loop, of so many."""
+        """The path within a trip of one more loop."""
         return Path(self.names, (*self.trips, Trip(number, trips)), self.line)
 
     def in_call(self, op: Op) -> Path:
-        """Within a function that an operation calls."""
+        """The path within a function that an operation calls."""
         location = str(op.location)
         scopes, primitive = self._scopes(location)
         names = (*scopes, *_program_names([primitive], ()))
@@ -91,7 +91,7 @@ def line_in(location: str) -> SourceLine | None:
 def _program_names(parts: Sequence[str], trips: Sequence[Trip]) -> list[str]:
     """The user's own names among scopes; a loop that is unrolled gives the number of its trip.
 
-    The gradient of a loop has its trips from the last to the first: each has the forward one's.
+    The gradient of a loop runs from the last trip to the first: each has the forward trip's number.
     """
     remaining, names, is_gradient = list(trips), list[str](), False
     for part in parts:
@@ -106,7 +106,7 @@ def _program_names(parts: Sequence[str], trips: Sequence[Trip]) -> list[str]:
 
 
 def _is_own(name: str) -> bool:
-    """Whether a scope is the user's: no part of JAX's, no call, no formula of an einsum."""
+    """True if a scope is the user's: no part of JAX's, no call, no formula of an einsum."""
     return name not in _STRUCTURE and not _CALL.fullmatch(name) and "->" not in name
 
 

@@ -1,4 +1,4 @@
-"""Reductions, windows and orders, whose bodies say what they do."""
+"""Reductions, windows and sorts, whose functions their bodies define."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _VARIADIC = "of several operands argmax, argmin, and bodies that keep them apart
 
 
 def _body_functions(scope: Scope, op: Op) -> list[str]:
-    """The function of each operand; "" for one operand's that has no name.
+    """The name of each operand's function; "" for a single operand with an unnamed function.
 
     Raises:
         NotModelled: the body mixes its operands.
@@ -63,7 +63,7 @@ def reduce(scope: Scope, op: Op) -> Entry:
 
 
 def _with_start(scope: Scope, name: str, result: Value, start: Ssa) -> Value:
-    """A result combined with where the reduction begins, unless that changes nothing."""
+    """A result combined with the start of the reduction, unless that is neutral."""
     constant = scope.constant_of(start)
     if constant is not None and is_splat(constant):
         kind = result.type.numpy_dtype()
@@ -81,7 +81,7 @@ def _combined(scope: Scope, name: str, result: Value, first: Any) -> Value:
 
 
 def _is_lowest(name: str, numbers: Any) -> bool:
-    """Whether a maximum begins at the lowest number of a type without an infinity, or so."""
+    """True if a maximum starts at -inf, or a minimum at inf."""
     kind = numbers.dtype
     if kind.kind in "iub" or name not in ("maximum", "minimum"):
         return False
@@ -91,7 +91,7 @@ def _is_lowest(name: str, numbers: Any) -> bool:
 
 
 def _is_position_operand(scope: Scope, op: Op, dims: Sequence[int]) -> bool:
-    """Whether the second operand counts places along the one dimension that is reduced."""
+    """True if the second operand numbers the places along the one dimension that is reduced."""
     maker = op.operands[1].owner
     name = getattr(maker, "name", "")
     if name == "stablehlo.broadcast_in_dim":
@@ -101,7 +101,7 @@ def _is_position_operand(scope: Scope, op: Op, dims: Sequence[int]) -> bool:
 
 
 def _is_repeated_iota(scope: Scope, op: Op, dims: Sequence[int]) -> bool:
-    """Whether a count is repeated along other dimensions."""
+    """True if an operation repeats such numbers along other dimensions."""
     del scope
     maker = op.operands[0].owner
     if getattr(maker, "name", "") != "stablehlo.iota":
@@ -111,7 +111,7 @@ def _is_repeated_iota(scope: Scope, op: Op, dims: Sequence[int]) -> bool:
 
 
 def _extreme_and_position(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Value, Value]:
-    """The largest or smallest element and its place: the first of a search for one."""
+    """The largest or smallest element, and the first place of one."""
     name = extreme_of(scope, op)
     value, (dim,) = scope.value(op.operands[0]), dims
     keys = value
@@ -128,7 +128,7 @@ def _extreme_and_position(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Va
 
 
 def _has_extreme_body(scope: Scope, op: Op) -> bool:
-    """Whether a body keeps the larger or the smaller value, of equal ones the smaller number."""
+    """True if a body keeps the larger or the smaller value, of equal ones the smaller number."""
     try:
         return bool(extreme_of(scope, op))
     except NotModelled:
@@ -136,7 +136,7 @@ def _has_extreme_body(scope: Scope, op: Op) -> bool:
 
 
 def _extreme_and_number(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Value, Value]:
-    """The largest or smallest element, and the smallest number that stands beside one like it."""
+    """The largest or smallest element, and the smallest number of those beside its equals."""
     name, graph = extreme_of(scope, op), scope.graph
     value, number = (scope.value(ssa) for ssa in op.operands[:2])
     extreme = graph.reduce(name, value, dims)
@@ -183,7 +183,7 @@ def _windowed(scope: Scope, op: Op, name: str, value: Value, start: Ssa) -> Valu
 
 
 def _windows(op: Op, name: str, rank: int) -> tuple[ReduceWindow, list[int]]:
-    """The windows of an operation, and the elements that it puts between those of its operand."""
+    """The windows of an operation, and the padding between the elements of its operand."""
     ones = (1,) * rank
     sides = mlir.table(op, "padding") or [[0, 0]] * rank
     low, high = (tuple(side[at] for side in sides) for at in (0, 1))
@@ -266,7 +266,7 @@ _ADDED = ["stablehlo.add"]
 
 
 def _selected_extreme(block: Any) -> str | None:
-    """Whether a body keeps the first of two unless the second is larger, or smaller."""
+    """The extreme that a body selects, the first of equal ones; None for another body."""
     compared = block.operations[0].operation
     if compared.name != "stablehlo.compare":
         return None
@@ -293,7 +293,7 @@ def sort(scope: Scope, op: Op) -> Entry:
 
 
 def _put(values: list[Value], place: int, value: Value) -> list[Value]:
-    """Values with one more in a place."""
+    """Values with one more inserted at a place."""
     return [*values[:place], value, *values[place:]]
 
 

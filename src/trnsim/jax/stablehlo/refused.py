@@ -1,4 +1,4 @@
-"""What no rule imports: computed on the host, or refused, each with its reason and source."""
+"""Operations without a rule: computed on the host or refused, each with its reason and source."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Refused:
     """Why an operation is not imported.
 
     Attributes:
-        why: what stands against it.
-        fix: what to do.
+        why: the reason.
+        fix: a way around it.
         is_on_host: whether XLA computes it on the host, so that a program has values, and no time.
-        source: where that is said.
+        source: the document that states the reason.
     """
 
     why: str
@@ -64,7 +64,7 @@ REFUSED: Final[dict[str, Refused]] = {
     **dict.fromkeys(("stablehlo.send", "stablehlo.recv"), _LINKED),
     **dict.fromkeys(("stablehlo.async_start", "stablehlo.async_done"), _ASYNC),
 }
-"""By the operation's name, with its dialect."""
+"""Refusals by the operation's name, with its dialect."""
 
 
 def refuse(name: str) -> NoReturn:

@@ -1,11 +1,11 @@
-"""The table of what StableHLO's operations are in our graph.
+"""The table of import rules: how each operation of StableHLO becomes operations of the graph.
 
     @rule("stablehlo.abs", "stablehlo.negate")
     def unary(scope, op):
         '''The operation of that name.'''
 
-A rule gives what the operation's results are. One that says `composed` makes them of other
-operations of the graph.
+A rule returns the operation's results as entries of a scope. A rule with `composed` builds them
+from other operations of the graph.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Build = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What an operation is in the graph.
+    """How an operation of StableHLO becomes operations of the graph.
 
     Attributes:
-        build: from the scope and MLIR's operation to its result, or a tuple of several.
-        composed: of what it is made; "" where the graph has the operation itself.
-        is_pure: whether it may be computed at once where all that it reads is known.
-        limits: the forms of it that are refused; "" if none.
-        is_by_parts: whether each element of its result comes of the elements at the same place, so
-            that a tensor in parts is computed part by part.
+        build: the function of a scope and MLIR's operation that returns its result or results.
+        composed: the operations that it is built from; "" where the graph has the operation itself.
+        is_pure: whether it may be evaluated at import where all of its operands are constants.
+        limits: the forms that are imported, where others are refused; "" for all.
+        is_by_parts: whether each element of its result depends on the elements at the same place
+            alone, so that a tensor in parts (`Stack`) is computed part by part.
     """
 
     build: Build
@@ -38,7 +38,7 @@ class Rule:
 
 
 RULES: Final[dict[str, Rule]] = {}
-"""By the operation's name, with its dialect."""
+"""Rules by the operation's name, with its dialect."""
 
 
 def rule(

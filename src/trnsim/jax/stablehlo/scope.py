@@ -1,8 +1,8 @@
-"""An import in progress: what MLIR's values are, and the graph to which operations go.
+"""An import in progress: entries for MLIR's values, and the graph under construction.
 
-A value of MLIR is an entry of a scope: a tensor of the graph (`Value`); numbers that are known (an
-array, of which one that repeats takes the memory of one); a `Stack` of parts; a pair of words
-(`Wide`); a tuple of entries. Whoever reads an entry asks for what it can take.
+A value of MLIR is an entry of a scope: a tensor of the graph (`Value`); a constant (an array; a
+splat takes the memory of one element); a `Stack` of parts; a pair of words (`Wide`); a tuple of
+entries. A reader of an entry asks the scope for a form that it can take.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from trnsim.jax.stablehlo.rules import RULES, Rule
 from trnsim.jax.stablehlo.stack import Part, Stack
 
 Entry = Any
-"""What a value of MLIR is: a tensor of the graph, known numbers, or parts."""
+"""A value of MLIR in an import: a tensor of the graph, a constant, parts, words, or a tuple."""
 
 _ENDS: Final = ("func.return", "stablehlo.return", "sdy.return")
 _FOLDED: Final = 4096
-"""Elements of known numbers up to which an operation on them is computed at once."""
+"""Elements of constants up to which an operation on them is evaluated at import."""
 
 
 _PARTS: Final = 256
@@ -49,16 +49,16 @@ class Device:
 
 @dataclass
 class Target:
-    """A graph that is being made.
+    """A graph under construction.
 
     Attributes:
         functions: the module's functions by their names.
         device: whose program it is.
-        b: the graph, and what it is built with.
-        constants: inputs of the graph that hold known numbers, by number.
-        tables: these inputs, by where their numbers lie in memory.
+        b: the builder of the graph.
+        constants: the constants that are inputs of the graph, by the number of the value.
+        tables: these inputs, by the address, shape and strides of the constant.
         operators: StableHLO's operations that were imported, in order.
-        asked: what the program asked of its device.
+        reads: the properties of its device that the program reads.
     """
 
     functions: dict[str, Op]
@@ -70,13 +70,13 @@ class Target:
     reads: set[str] = field(default_factory=set[str])
 
     def empty_target(self) -> Target:
-        """An empty graph for the same module."""
+        """A target for the same module, with an empty graph."""
         return Target(self.functions, self.device, operators=self.operators, reads=self.reads)
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A device's own window of a tensor of which it reads no more."""
+    """A device's share of a tensor, where the device reads nothing else of it."""
 
     window: Entry
 
@@ -99,7 +99,7 @@ class Scope:
 
     @property
     def b(self) -> Build:
-        """What the graph is built with."""
+        """The builder of the graph."""
         return self.target.b
 
     @property
@@ -108,11 +108,11 @@ class Scope:
         return self.target.b.graph
 
     def bind(self, ssa: Ssa, entry: Entry) -> None:
-        """Say what a value of MLIR is."""
+        """Set the entry of a value of MLIR."""
         self._entries[ssa] = entry
 
     def entry(self, ssa: Ssa) -> Entry:
-        """What a value of MLIR is."""
+        """The entry of a value of MLIR, from this scope or one around it."""
         if ssa in self._entries:
             return self._entries[ssa]
         if self._parent is None:
@@ -120,7 +120,7 @@ class Scope:
         return self._parent.entry(ssa)
 
     def has(self, ssa: Ssa) -> bool:
-        """Whether this scope or one around it knows a value."""
+        """True if this scope or one around it has an entry for a value."""
         return ssa in self._entries or (self._parent is not None and self._parent.has(ssa))
 
     def value(self, ssa: Ssa) -> Value:
@@ -138,21 +138,21 @@ class Scope:
         raise NotModelled(f"{type(entry).__name__.lower()} where a tensor is read")
 
     def operand(self, ssa: Ssa) -> Value | float:
-        """A value of MLIR as an operand of an elementwise operation: a number where it repeats."""
+        """A value of MLIR as an operand of an elementwise operation: a splat as a number."""
         numbers = self.constant_of(ssa)
         return self.value(ssa) if numbers is None or not is_splat(numbers) else splat_value(numbers)
 
     def constant_of(self, ssa: Ssa) -> Array | None:
-        """The numbers of a value of MLIR, where they are known."""
+        """The elements of a value of MLIR that is a constant; None for any other."""
         entry = self.entry(ssa)
         return entry if isinstance(entry, np.ndarray) else None
 
     def result(self, op: Op, place: int = 0) -> TensorType:
-        """The type of what an operation gives."""
+        """The type of an operation's result."""
         return mlir.tensor_type(op.results[place].type)
 
     def run(self, block: Block, entries: Sequence[Entry], path: Path | None = None) -> list[Entry]:
-        """What a block returns; its operations go to the graph."""
+        """The entries that a block returns; its operations are added to the graph."""
         inner = Scope(self.target, self, path)
         for argument, entry in zip(block.arguments, entries, strict=True):
             inner.bind(argument, entry)
@@ -186,7 +186,7 @@ class Scope:
             self.bind(result, traced)
 
     def _build(self, op: Op) -> Any:
-        """The results of an operation: computed at once where that is cheap."""
+        """The results of an operation; evaluated at import where its operands are constants."""
         rule = RULES.get(op.name)
         if rule is None:
             refused.refuse(op.name)
@@ -202,7 +202,7 @@ class Scope:
         return self._fold_constants(op, rule, [array for array in arrays if array is not None])
 
     def _split_operand(self, op: Op) -> Stack | None:
-        """The operand by whose parts an operation is computed: a few; None if there is none."""
+        """The operand by whose parts an operation is split; None if there is none of few parts."""
         entries = [self.entry(value) for value in op.operands]
         stacks = [stack for stack in entries if isinstance(stack, Stack)]
         if not stacks or any(stack.cuts != stacks[0].cuts for stack in stacks[1:]):
@@ -210,7 +210,7 @@ class Scope:
         return stacks[0] if len(stacks[0].parts) <= _PARTS else None
 
     def _build_by_parts(self, op: Op, rule: Rule, stack: Stack) -> Stack:
-        """The result of an operation on each element, a part after the other."""
+        """The result of an elementwise operation, built part by part."""
         parts, first = list[Part](), 0
         for part in stack.parts:
             scratch = Scope(self.target, self)
@@ -221,14 +221,14 @@ class Scope:
         return Stack(self.result(op), stack.dim, tuple(parts))
 
     def _part(self, entry: Entry, dim: int, start: int, length: int) -> Entry:
-        """Some places of an entry; of a stack, the part that is they."""
+        """A run of places of an entry; of a stack, the part that is this run."""
         if isinstance(entry, Stack):
             (part,) = entry.within(start, length)
             return self.cut(part.entry, dim, part.start, part.length)
         return self.cut(entry, dim, start, length)
 
     def _fold_constants(self, op: Op, rule: Rule, arrays: list[Array]) -> Any:
-        """The numbers of results whose operands are all known; a few of them, or all one."""
+        """The result of an operation on constants: evaluated if they are small or splats."""
         sizes = [len(array.ravel()[:1]) if is_splat(array) else array.size for array in arrays]
         shape = mlir.shape_of(op.results[0].type)
         is_small = int(np.prod(shape)) <= _FOLDED and max(array.size for array in arrays) <= _FOLDED
@@ -251,13 +251,13 @@ class Scope:
         return compact(np.broadcast_to(numbers, shape))
 
     def call(self, name: str, entries: Sequence[Entry], path: Path) -> list[Entry]:
-        """What a function of the module returns; its operations go to the graph."""
+        """The entries that a function returns; its operations are added to the graph."""
         function = self.target.functions[name]
         outer = Scope(self.target, None, path)
         return outer.run(function.regions[0].blocks[0], entries)
 
     def _materialized(self, numbers: Array) -> Value:
-        """Known numbers in the graph: an operation where they are all one, else an input."""
+        """A constant as a tensor of the graph: an operation for a splat, else an input."""
         type_ = TensorType(numbers.shape, numbers.dtype.name)
         if type_.dtype not in ELEMENT_TYPES:
             raise NotModelled(
@@ -270,7 +270,7 @@ class Scope:
         return self.graph.broadcast_in_dim(self._constant_input(table), type_.shape, kept)
 
     def _constant_input(self, numbers: Array) -> Value:
-        """An input of the graph that holds known numbers; the same memory is one input."""
+        """The input of the graph that holds a constant; one input for the same memory."""
         place = numbers.__array_interface__["data"][0], numbers.shape, numbers.strides
         if place not in self.target.tables:
             value = self.graph.input(numbers.shape, numbers.dtype.name)
@@ -279,13 +279,13 @@ class Scope:
         return self.target.tables[place]
 
     def _concatenated(self, stack: Stack) -> Value:
-        """The parts of a stack behind one another."""
+        """A stack as one tensor: its parts concatenated."""
         self.graph.came_from = stack.origin or self.graph.came_from
         parts = [self.cut(part.entry, stack.dim, part.start, part.length) for part in stack.parts]
         return self.graph.concatenate([self.tensor(part) for part in parts], stack.dim)
 
     def cut(self, entry: Entry, dim: int, start: int, length: int) -> Entry:
-        """A run of places along a dimension."""
+        """A slice of an entry: a run of places along a dimension."""
         if isinstance(entry, np.ndarray):
             return entry[(*(slice(None),) * dim, slice(start, start + length))]
         value = self.tensor(entry)
@@ -295,12 +295,12 @@ class Scope:
 
 
 def is_splat(numbers: Array) -> bool:
-    """Whether all elements are known to be the same number: one, repeated."""
+    """True if an array is one element in memory, repeated over its shape."""
     return numbers.size == 1 or (numbers.size > 1 and not any(numbers.strides))
 
 
 def compact(numbers: Array) -> Array:
-    """The same numbers; where they are all one, in the memory of one."""
+    """The same array; as a splat if the bytes of all elements are equal."""
     if numbers.size < 2 or is_splat(numbers):  # noqa: PLR2004  two are the fewest that may differ
         return numbers
     dense = np.ascontiguousarray(numbers)
@@ -311,5 +311,5 @@ def compact(numbers: Array) -> Array:
 
 
 def splat_value(numbers: Array) -> float:
-    """The number that all elements are."""
+    """The number that a splat repeats."""
     return float(numbers[(0,) * numbers.ndim])

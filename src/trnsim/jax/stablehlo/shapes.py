@@ -113,7 +113,7 @@ def reverse(scope: Scope, op: Op) -> Entry:
 
 
 def reversed_(scope: Scope, value: Value, dims: Sequence[int]) -> Value:
-    """A tensor with dimensions from their ends."""
+    """A tensor reversed along some dimensions."""
     long = tuple(dim for dim in dims if value.shape[dim] > 1)
     return scope.graph.apply(Reverse(long), value) if long else value
 
@@ -161,7 +161,7 @@ def cut(
     shape: Sequence[int],
     steps: Sequence[int] = (),
 ) -> Entry:
-    """Elements of an entry; of a stack, its own parts where they are whole."""
+    """A slice of an entry; of a stack, its parts where it takes a run of them."""
     strides = tuple(steps) or (1,) * len(shape)
     if isinstance(entry, Wide):
         change = partial(scope.graph.slice, starts=starts, shape=shape, strides=strides)
@@ -179,13 +179,13 @@ def cut(
 
 
 def _is_run(stack: Stack, shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether a slice takes a run of places along a stack's dimension, all of the others."""
+    """True if a slice takes a run along a stack's dimension and the whole of the others."""
     lengths = [n for dim, n in enumerate(stack.type.shape) if dim != stack.dim]
     return set(strides) <= {1} and lengths == [n for d, n in enumerate(shape) if d != stack.dim]
 
 
 def _starts(scope: Scope, ssas: Sequence[object], room: Sequence[int]) -> list[int] | None:
-    """Where a window begins, moved inside; None where that is not known."""
+    """The start of a window, moved inside the tensor; None where it is no constant."""
     numbers = [scope.constant_of(ssa) for ssa in ssas]
     starts = list[int]()
     for number, most in zip(numbers, room, strict=True):
@@ -225,7 +225,7 @@ def dynamic_update_slice(scope: Scope, op: Op) -> Entry:
 
 
 def _updated(scope: Scope, op: Op, starts: Sequence[int]) -> Entry:
-    """A tensor with a window of it replaced, whose place is known."""
+    """A tensor with a window of it replaced at a constant place."""
     operand, part = (scope.entry(ssa) for ssa in op.operands[:2])
     type_, shape = scope.result(op), mlir.shape_of(op.operands[1].type)
     if not all(shape):

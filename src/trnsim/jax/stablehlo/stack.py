@@ -1,7 +1,8 @@
-"""A tensor in parts along a dimension, as a loop makes one a trip: no part is copied to be joined.
+"""A tensor in parts along a dimension, as a loop builds it: one part a trip.
 
-A loop of JAX writes what each trip gives into one tensor, and reads what each trip takes out of
-one. Where the loop is unrolled, a part that is written and read again is the tensor itself.
+A loop of JAX writes the results of all trips into one tensor, and reads the operands of all trips
+from one. Where the loop is unrolled, a part that is written and read again is the trip's own
+tensor: no part is copied to be joined.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ class Part:
     """A run of places of an entry.
 
     Attributes:
-        entry: a tensor of the graph, or known numbers.
+        entry: a tensor of the graph, or a constant.
         start: the first place, along the stack's dimension.
-        length: how many.
+        length: how many places.
     """
 
     entry: Any
@@ -29,7 +30,7 @@ class Part:
     length: int
 
     def cut(self, start: int, length: int) -> Part:
-        """Some of these places."""
+        """A run of these places."""
         return Part(self.entry, self.start + start, length)
 
 
@@ -38,8 +39,8 @@ class Stack:
     """Parts behind one another.
 
     Attributes:
-        type: of the whole.
-        dim: along which dimension.
+        type: of the whole tensor.
+        dim: the dimension along which the parts lie.
         parts: in order.
         origin: of the operation that made it.
     """
@@ -72,7 +73,7 @@ class Stack:
         return tuple(parts)
 
     def updated(self, entry: Any, start: int, length: int) -> Stack:
-        """With a run of places replaced by an entry."""
+        """The stack with a run of places replaced by an entry."""
         end, extent = start + length, self.type.shape[self.dim]
         parts = (
             *self.within(0, start),
@@ -82,6 +83,6 @@ class Stack:
         return Stack(self.type, self.dim, parts)
 
     def sliced(self, start: int, shape: Sequence[int]) -> Stack:
-        """A run of places."""
+        """The stack of a run of places."""
         kept = self.within(start, shape[self.dim])
         return Stack(TensorType(tuple(shape), self.type.dtype), self.dim, kept)

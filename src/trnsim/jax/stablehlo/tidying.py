@@ -1,8 +1,8 @@
-"""What an imported graph does twice or in a roundabout way, done once and directly.
+"""Clean-up of an imported graph: equal moves are merged, transposed products become products.
 
-JAX turns the gradient of a weight after its product, and writes views and moves anew wherever they
-are read. Products, functions and sums stay as often as the program has them: what is computed again
-to save memory (`jax.checkpoint`) is to be computed again.
+JAX transposes the gradient of a weight after its product, and writes views and moves anew wherever
+they are read. Products, functions and sums stay as often as the program has them: a recomputation
+that saves memory (`jax.checkpoint`) is kept.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _MOVES: Final = (Concatenate, Pad, Reverse, Transpose)
 
 
 def tidied(graph: Graph) -> Graph:
-    """A graph of the same inputs, which gives the same."""
+    """A simpler graph with the same inputs and the same outputs."""
     simplified = rewritten(rewritten(graph, [MOVED_AGAIN]), [TURNED])
     simplified.prune()
     return simplified
 
 
 def _is_moved_again(match: Match) -> bool:
-    """Whether an operation makes nothing but what its operand has in another place, once more."""
+    """True if an operation is a move or a view that the graph makes of the same operand before."""
     kind, operation = match.node.kind, match.node.operation
     is_move = (kind in _MOVED and not isinstance(operation, Rng)) or isinstance(operation, _MOVES)
     return is_move and match.twin() is not None
@@ -40,7 +40,7 @@ def _swaps_rows_and_columns(match: Match) -> bool:
 
 
 def _swapped_product(match: Match) -> Value:
-    """The product of the same matrices, the second one first; it comes from where that came."""
+    """The product with its sides swapped, which keeps the origin of the product."""
     product = match.makers.of[match.captured["product"].number]
     operation: Any = product.operation
     match.graph.came_from = product.origin

@@ -25,12 +25,12 @@ _SOURCE: Final = "nki.api.shared.rst, Supported Data Types"
 
 @dataclass(frozen=True, slots=True)
 class Wide:
-    """Integers of 64 bits.
+    """Integers of 64 bits, as words of 32.
 
     Attributes:
         low: the low word of each, uint32.
         high: the high word of each; None where all are 0.
-        below: what no number reaches.
+        below: a number that all are less than.
     """
 
     low: Value
@@ -38,7 +38,7 @@ class Wide:
     below: int = 2**64
 
     def words(self, scope: Scope) -> Value:
-        """Both words of each, in a dimension more, the low one first."""
+        """Both words of each integer in a new last dimension, the low one first."""
         graph, shape = scope.graph, self.low.shape
         zeros = TensorType(shape, "uint32")
         high = graph.constant(0.0, zeros) if self.high is None else self.high
@@ -73,7 +73,7 @@ def wide_operation(scope: Scope, name: str, entries: Sequence[Any]) -> Any:
     """An operation on integers of 64 bits.
 
     Raises:
-        NotModelled: for one but those by which JAX numbers random elements.
+        NotModelled: for any but those by which JAX numbers random elements.
     """
     build = _OPERATIONS.get(name)
     if build is None:
@@ -104,7 +104,7 @@ def _low_word_result(scope: Scope, name: str, lhs: Any, rhs: Any, below: int) ->
 
 
 def _low_words(scope: Scope, entry: Any) -> tuple[Any, int]:
-    """Numbers below 2**32 as a tensor or a number, and what none of them reaches."""
+    """The low words of numbers below 2**32, a tensor or a number, and a bound above all."""
     del scope
     if isinstance(entry, Wide) and entry.high is None:
         return entry.low, entry.below
