@@ -25,7 +25,7 @@ def module_of(function, *given):
 def test_a_program_without_kernels_calls_nothing_and_is_not_waited_for():
     code = module_of(lambda x: x + 1, X)
     kernels = HostKernels(code)
-    assert not kernels.are_there
+    assert not kernels.has_kernels
     assert not kernels.callbacks(private.module_of(code))
     assert kernels.run(lambda: [[object()]])  # an object that nobody can wait for
 
@@ -120,7 +120,7 @@ class Array:
 
 def test_every_device_is_waited_for_though_one_failed():
     kernels = HostKernels(TARGET.encode())
-    assert kernels.are_there
+    assert kernels.has_kernels
     arrays = [Array(), Array(ValueError("of a device")), Array()]
     with pytest.raises(ValueError, match="of a device"):
         kernels.run(lambda: [arrays])

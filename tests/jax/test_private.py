@@ -9,7 +9,7 @@ from trnsim.jax import private
 
 def test_the_platforms_that_are_asked_for(neuron):
     assert neuron
-    assert private.asked_platforms() == ["neuron", "cpu"]
+    assert private.requested_platforms() == ["neuron", "cpu"]
     assert private.is_registered()
 
 

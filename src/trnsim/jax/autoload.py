@@ -23,19 +23,19 @@ _BY_NAME: Final = frozenset({"jax_neuronx", "libneuronxla"})
 _GROUP: Final = "jax_plugins"
 _OURS: Final = "trnsim.jax"
 
-_said: Final[list[str]] = []
+_announced: Final[list[str]] = []
 
 
-def is_asked_for() -> bool:
+def is_requested() -> bool:
     """Whether the program asks for the platform by name."""
-    return private.PLATFORM in private.asked_platforms() or not _BY_NAME.isdisjoint(sys.modules)
+    return private.PLATFORM in private.requested_platforms() or not _BY_NAME.isdisjoint(sys.modules)
 
 
 def stays_away() -> bool:
     """Whether the platform is not to be registered."""
     if is_taken():
         return True
-    if is_asked_for():
+    if is_requested():
         return False
     return os.environ.get(_VARIABLE) == "0" or bool(private.accelerator())
 
@@ -44,8 +44,8 @@ def is_taken() -> bool:
     """Whether another plugin has the name: AWS's, which is installed or registered already."""
     if private.is_registered():
         return True
-    others = [one for one in entry_points(group=_GROUP) if one.value != _OURS]
-    is_installed = any(private.PLATFORM in f"{one.name} {one.value}" for one in others)
+    plugins = [plugin for plugin in entry_points(group=_GROUP) if plugin.value != _OURS]
+    is_installed = any(private.PLATFORM in f"{plugin.name} {plugin.value}" for plugin in plugins)
     return is_installed or _in_namespace()
 
 
@@ -54,15 +54,15 @@ def _in_namespace() -> bool:
     return find_spec(_GROUP) is not None and find_spec(f"{_GROUP}.{private.PLATFORM}") is not None
 
 
-def say() -> None:
+def announce() -> None:
     """Tell a program that did not ask for the platform, once and on stderr, that it gets it.
 
     One for which TRNSIM_INSTANCE names an instance, as `trnsim launch` does, has asked.
     """
-    if _said or os.environ.get(_INSTANCE) or private.asked_platforms() or is_asked_for():
+    if _announced or os.environ.get(_INSTANCE) or private.requested_platforms() or is_requested():
         return
-    _said.append(
+    _announced.append(
         "trnsim: the default device of this program is the emulated 'neuron', as JAX has no other "
         f"accelerator ({_VARIABLE}=0 leaves it out)"
     )
-    print(_said[0], file=sys.stderr)  # noqa: T201  a warning would point at JAX's own line
+    print(_announced[0], file=sys.stderr)  # noqa: T201  a warning would point at JAX's own line

@@ -66,9 +66,9 @@ class Program:
         module = private.module_of(code)
         self.name = private.name_of(module)
         self.donors = private.donors(module)
-        asked = private.options_of(options)
-        self.is_portable = bool(asked.compile_portable_executable)
-        assignment = self._assignment(asked)
+        compile_options = private.options_of(options)
+        self.is_portable = bool(compile_options.compile_portable_executable)
+        assignment = self._assignment(compile_options)
         self.replicas, self.partitions = assignment.shape
         self.numbers = [int(number) for number in assignment.ravel()]
         own = range(host().first, host().first + len(host().local))
@@ -80,32 +80,32 @@ class Program:
         devices = self.replicas * self.partitions
         self.lowered = Lowered(self.name, self._module, split, self._specs, devices)
         types = private.program_shape(self.loaded.hlo_modules()[0])
-        self.arguments, self.results = ([ArrayType(*one) for one in listed] for listed in types)
+        self.arguments, self.results = ([ArrayType(*spec) for spec in listed] for listed in types)
         counts = len(self.arguments), len(self.results)
         self.argument_kinds, self.result_kinds = kinds_of(module, *counts)
         if len(self.cores) < len(self.numbers):
-            self.lowered.why_not = "its devices are of several processes"
+            self.lowered.host_reason = "its devices are of several processes"
         if state.policy == "chip":
             self.lowered.imported()  # refused by name, with the program's line
 
-    def _assignment(self, asked: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
+    def _assignment(self, options: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
         """The device of each replica and partition.
 
         Raises:
             BadInput: for devices that this process does not have.
         """
-        given = private.assigned(asked)
-        if given is None:
-            shape = asked.num_replicas, asked.num_partitions
+        assignment = private.assigned(options)
+        if assignment is None:
+            shape = options.num_replicas, options.num_partitions
             count = shape[0] * shape[1]
             first = host().first if count <= len(host().local) else 0
-            given = np.arange(first, first + count, dtype=np.int32).reshape(shape)
-        if int(given.max()) >= len(host().devices):
+            assignment = np.arange(first, first + count, dtype=np.int32).reshape(shape)
+        if int(assignment.max()) >= len(host().devices):
             raise BadInput(
-                f"a program for {given.size} devices, of {len(host().devices)} that there are",
+                f"a program for {assignment.size} devices, of {len(host().devices)} that there are",
                 fix="set NEURON_RT_NUM_CORES before the program starts",
             )
-        return given
+        return assignment
 
     def _load(
         self,
@@ -117,7 +117,7 @@ class Program:
         options = private.options_of(self.options)
         options.compile_portable_executable = False
         devices = [host().devices[number] for number in assignment.ravel()]
-        ids = np.array([one.id for one in devices], np.int32)
+        ids = np.array([device.id for device in devices], np.int32)
         private.assign(options, ids.reshape(assignment.shape))
         options.env_option_overrides = [*options.env_option_overrides, _NO_EXCESS, *overrides]
         if is_placed(self.code):
@@ -129,12 +129,12 @@ class Program:
     def _loaded_for(self, cores: Sequence[int]) -> Any:
         """The private client's program for these devices."""
         key = tuple(cores)
-        found = self._loaded.get(key)
-        if found is None:
+        loaded = self._loaded.get(key)
+        if loaded is None:
             module = private.module_of(self.code)
             assignment = np.array([key], np.int32) + host().first
-            found = self._loaded[key] = self._load(module, assignment)
-        return found
+            loaded = self._loaded[key] = self._load(module, assignment)
+        return loaded
 
     def _module(self) -> Any:
         return private.module_of(self.code)
@@ -149,7 +149,7 @@ class Program:
         return program_of_a_device(partial(self._load, self._module(), assignment))
 
     def _specs(self) -> list[ArraySpec]:
-        return [ArraySpec(one.shape, one.dtype) for one in self.arguments]
+        return [ArraySpec(type_.shape, type_.dtype) for type_ in self.arguments]
 
     @property
     def loaded(self) -> Any:
@@ -162,10 +162,10 @@ class Program:
 
         With kernels that is the module before it was optimized.
         """
-        if self._kernels.are_there and len(self.numbers) == 1:
+        if self._kernels.has_kernels and len(self.numbers) == 1:
             return private.hlo_of(self._module())
-        found: bytes = self.loaded.hlo_modules()[0].as_serialized_hlo_module_proto()
-        return found
+        serialized: bytes = self.loaded.hlo_modules()[0].as_serialized_hlo_module_proto()
+        return serialized
 
     def run(self, cores: Sequence[int], arguments: list[list[HostArray]]) -> list[list[HostArray]]:
         """The results on each device, of the arguments on each device.
@@ -178,26 +178,26 @@ class Program:
         else:
             self.lowered.note(cores, [0], [host().first + cores[0]])
         if mode.kind != "fast":
-            found = self._apart(arguments)
-            if found is not None:
-                pairs = zip(found, cores, strict=True)
+            values = self._values(arguments)
+            if values is not None:
+                pairs = zip(values, cores, strict=True)
                 return [[host().put(array, core) for array in arrays] for arrays, core in pairs]
         if mode.kind == "fast" and mode.is_stochastic and self._is_rounded:
             return [[host().put(array, cores[0]) for array in self._rounded(arguments, cores)]]
         loaded = self._loaded_for(cores)
         if len(self.numbers) == 1:
-            given = arguments[0]
+            operands = arguments[0]
         else:
-            given = [host().joined(one, self.numbers) for one in zip(*arguments, strict=True)]
-        computed = self._kernels.run(lambda: _computed(loaded, given))
-        return [list(one) for one in zip(*computed, strict=True)] or [[] for _ in cores]
+            operands = [host().joined(row, self.numbers) for row in zip(*arguments, strict=True)]
+        computed = self._kernels.run(lambda: _execute(loaded, operands))
+        return [list(results) for results in zip(*computed, strict=True)] or [[] for _ in cores]
 
-    def _apart(self, given: list[list[HostArray]]) -> list[Arrays] | None:
+    def _values(self, inputs: list[list[HostArray]]) -> list[Arrays] | None:
         """The results in `exact` and in `shapes`; None where the host computes them."""
         if mode.kind == "shapes":
-            return [[np.zeros(one.shape, one.dtype) for one in self.results] for _ in given]
-        found = self.lowered.values([[as_numpy(array) for array in own] for own in given])
-        return None if found is None else [self._of_results(arrays) for arrays in found]
+            return [[np.zeros(type_.shape, type_.dtype) for type_ in self.results] for _ in inputs]
+        values = self.lowered.values([[as_numpy(array) for array in own] for own in inputs])
+        return None if values is None else [self._as_results(arrays) for arrays in values]
 
     @cached_property
     def _is_rounded(self) -> bool:
@@ -213,20 +213,20 @@ class Program:
         """
         if len(self.numbers) > 1:
             raise rounding.refusal(self.name, "it runs on several devices")
-        given = [as_numpy(array) for array in arguments[0]]
-        return self._of_results(rounding.values(self.lowered, given, cores[0]))
+        operands = [as_numpy(array) for array in arguments[0]]
+        return self._as_results(rounding.values(self.lowered, operands, cores[0]))
 
-    def _of_results(self, found: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    def _as_results(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         """Arrays of a graph as results."""
         return [
-            array.astype(one.dtype).reshape(one.shape)
-            for array, one in zip(found, self.results, strict=True)
+            array.astype(type_.dtype).reshape(type_.shape)
+            for array, type_ in zip(arrays, self.results, strict=True)
         ]
 
 
-def _computed(loaded: Any, given: list[HostArray]) -> list[list[HostArray]]:
+def _execute(loaded: Any, operands: list[HostArray]) -> list[list[HostArray]]:
     """The results of the private client's program: of each, what each device has."""
-    found: list[list[HostArray]] = loaded.execute_sharded(
-        given
+    results: list[list[HostArray]] = loaded.execute_sharded(
+        operands
     ).disassemble_into_single_device_arrays()
-    return found
+    return results

@@ -30,14 +30,14 @@ class Functions:
 
     def __init__(self) -> None:
         self._next = uuid4().int >> 66
-        self._known: WeakValueDictionary[int, Callable[..., Any]] = WeakValueDictionary()
+        self._functions: WeakValueDictionary[int, Callable[..., Any]] = WeakValueDictionary()
 
     def __len__(self) -> int:
         return self._next
 
     def append(self, function: Callable[..., Any]) -> None:
         """Take a function under the next number."""
-        self._known[self._next] = function
+        self._functions[self._next] = function
         self._next += 1
 
     def of(self, number: int) -> Callable[..., Any]:
@@ -47,7 +47,7 @@ class Functions:
             NotModelled: another process has it.
         """
         try:
-            return self._known[number]
+            return self._functions[number]
         except KeyError:
             raise NotModelled(
                 "a program that calls back a function of Python in another process",

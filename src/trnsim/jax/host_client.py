@@ -34,13 +34,13 @@ class HostClient:
     @cached_property
     def devices(self) -> list[Any]:
         """The devices of all processes, in the order of the neuron devices that they stand for."""
-        return sorted(self.client.devices(), key=lambda one: (one.process_index, one.id))
+        return sorted(self.client.devices(), key=lambda device: (device.process_index, device.id))
 
     @cached_property
     def local(self) -> list[Any]:
         """The devices of this process, each for one of its cores."""
         own = self.client.process_index()
-        return [one for one in self.devices if one.process_index == own]
+        return [device for device in self.devices if device.process_index == own]
 
     @cached_property
     def first(self) -> int:
@@ -49,7 +49,7 @@ class HostClient:
 
     @cached_property
     def _shardings(self) -> list[Any]:
-        return [private.on_one(device) for device in self.local]
+        return [private.single_device(device) for device in self.local]
 
     def put(self, array: npt.NDArray[Any], core: int) -> HostArray:
         """A copy of a numpy array on the device that stands for `core`.
@@ -78,8 +78,8 @@ def as_numpy(array: HostArray) -> npt.NDArray[Any]:
     Raises:
         Exception: whatever its computation raised.
     """
-    found: npt.NDArray[Any] = array._single_device_array_to_np_array_did_copy()[0]  # noqa: SLF001
-    return np.asarray(found)
+    elements: npt.NDArray[Any] = array._single_device_array_to_np_array_did_copy()[0]  # noqa: SLF001
+    return np.asarray(elements)
 
 
 def error_of(arrays: Sequence[HostArray]) -> BaseException | None:

@@ -37,11 +37,11 @@ class HostKernels:
     """The kernels of a program.
 
     Attributes:
-        are_there: whether it may have any.
+        has_kernels: whether it may have any.
     """
 
     def __init__(self, code: bytes) -> None:
-        self.are_there = any(name.encode() in code for name in (TARGET, *TARGETS))
+        self.has_kernels = any(name.encode() in code for name in (TARGET, *TARGETS))
         self._functions: dict[int, Callable[..., Any]] = {}
         self._lock = Lock()
         self._raised: list[BaseException] = []
@@ -53,11 +53,11 @@ class HostKernels:
         Raises:
             NotModelled: for a kernel or a function of another process, with the program's line.
         """
-        found: list[Callable[..., Arrays]] = []
-        for op in _calls_in(module.body) if self.are_there else ():
-            found.append(self._function_of(op))
-            private.call_python(op, len(found) - 1)
-        return found
+        callables: list[Callable[..., Arrays]] = []
+        for op in _calls_in(module.body) if self.has_kernels else ():
+            callables.append(self._function_of(op))
+            private.call_python(op, len(callables) - 1)
+        return callables
 
     def run(self, compute: Callable[[], list[list[HostArray]]]) -> list[list[HostArray]]:
         """What `compute` gives; with kernels, once it is all there.
@@ -65,17 +65,17 @@ class HostKernels:
         Raises:
             BaseException: what a kernel raised.
         """
-        if not self.are_there:
+        if not self.has_kernels:
             return compute()
         with self._lock:
             self._context = copy_context()
             try:
-                found = compute()
-                ended = [error_of([array]) for result in found for array in result]
-                for error in (*self._raised, *ended):
+                results = compute()
+                failures = [error_of([array]) for result in results for array in result]
+                for error in (*self._raised, *failures):
                     if error is not None:
                         raise error
-                return found
+                return results
             finally:
                 self._raised.clear()
 
@@ -83,18 +83,18 @@ class HostKernels:
         """The function that an operation calls; zeros after an error."""
         location = str(op.location)
         if op.attributes["call_target_name"].value in TARGETS:
-            number = private.number_of(op)
+            number = private.callback_number(op)
             called = self._functions.setdefault(number, functions.of(number))
             return self._guarded(called, private.zeros_of(op), location)
         call = _call_of(op)
 
         def emulated(*operands: npt.NDArray[Any]) -> Arrays:
-            given = [np.asarray(one) for one in operands]
-            return tuple(map(np.ascontiguousarray, call.values(given, target().name)))
+            arrays = [np.asarray(operand) for operand in operands]
+            return tuple(map(np.ascontiguousarray, call.values(arrays, target().name)))
 
         def zeros() -> Arrays:
             specs = call.outline(target().name).specs
-            return tuple(np.zeros(one.shape, one.numpy_dtype) for one in specs)
+            return tuple(np.zeros(spec.shape, spec.numpy_dtype) for spec in specs)
 
         return self._guarded(emulated, zeros, location)
 
@@ -108,7 +108,7 @@ class HostKernels:
                 try:
                     return self._context.copy().run(function, *operands)
                 except BaseException as error:  # noqa: BLE001  `run` raises it
-                    self._raised.append(_at(error, location))
+                    self._raised.append(_with_line(error, location))
             return zeros()
 
         return computed
@@ -116,8 +116,8 @@ class HostKernels:
 
 def _calls_in(block: Any) -> Iterator[Any]:
     """The calls of kernels and of functions in a block and those within it."""
-    for one in block.operations:
-        op = one.operation
+    for view in block.operations:
+        op = view.operation
         is_call = op.name == "stablehlo.custom_call"
         if is_call and op.attributes["call_target_name"].value in (TARGET, *TARGETS):
             yield op
@@ -135,10 +135,10 @@ def _call_of(op: Any) -> KernelCall:
     try:
         return call_of(op.attributes["backend_config"].value)
     except NotModelled as error:
-        raise _at(error, str(op.location)) from None
+        raise _with_line(error, str(op.location)) from None
 
 
-def _at(error: BaseException, location: str) -> BaseException:
+def _with_line(error: BaseException, location: str) -> BaseException:
     """An error with the line of the program that calls the kernel, where it has no line of its."""
     if isinstance(error, EmulatorError) and not (error.line and is_program(error.line.file)):
         from trnsim.jax.stablehlo.origins import line_in  # noqa: PLC0415  slow to import

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TARGET: Final = "AwsNeuronCustomNativeKernel"
 """The name of the custom call."""
 _VERSION: Final = 1
-_PLACE: Final = f"trnsim:{uuid4().hex}/"
+_PREFIX: Final = f"trnsim:{uuid4().hex}/"
 """What the kernels of this process are named by, before their numbers."""
 _numbers: Final[dict[KernelCall, int]] = {}
 _calls: Final[list[KernelCall]] = []
@@ -38,7 +38,7 @@ def config_of(call: KernelCall, inputs: Sequence[str], outputs: int) -> str:
     config = {
         "kernel_version": _VERSION,
         "klir_binary": {
-            "binary": f"{_PLACE}{number}",
+            "binary": f"{_PREFIX}{number}",
             "input_names": list(inputs),
             "output_names": [f"output.{place}" for place in range(outputs)],
         },
@@ -56,11 +56,11 @@ def call_of(config: str) -> KernelCall:
         NotModelled: another process made it, or AWS's own software.
     """
     try:
-        known: dict[str, Any] = json.loads(base64.b64decode(config, validate=True))
-        title, binary = str(known["func_name"]), str(known["klir_binary"]["binary"])
+        fields: dict[str, Any] = json.loads(base64.b64decode(config, validate=True))
+        title, binary = str(fields["func_name"]), str(fields["klir_binary"]["binary"])
     except (ValueError, KeyError, TypeError):
         title, binary = "", ""
-    number = binary.removeprefix(_PLACE)
+    number = binary.removeprefix(_PREFIX)
     if binary != number and number.isdecimal() and int(number) < len(_calls):
         return _calls[int(number)]
     raise NotModelled(

@@ -62,7 +62,7 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     frozen = [_frozen(kernel, leaf) for leaf in leaves]
     call = KernelCall.of(kernel, frozen, tree)
     outline = _outline(call)
-    compute = _bound if is_traced else _program
+    compute = _binding if is_traced else _program
     return with_results(outline.results, iter(compute(call)(*arrays)))
 
 
@@ -127,10 +127,10 @@ def _outline(call: KernelCall) -> Outline:
             fix="return what it computes, in nl.shared_hbm",
             line=program_line(),
         )
-    for one in outline.specs:
-        if not _has_dtype(one.numpy_dtype):
+    for spec in outline.specs:
+        if not _has_dtype(spec.numpy_dtype):
             raise NotModelled(
-                f"the kernel {call.operation} returns a tensor of {one.dtype}, which JAX has not",
+                f"the kernel {call.operation} returns a tensor of {spec.dtype}, which JAX has not",
                 fix="return it in a dtype of JAX",
                 line=program_line(),
             )
@@ -145,12 +145,12 @@ def _has_dtype(dtype: np.dtype[Any]) -> bool:
         return False
 
 
-def _bound(call: KernelCall) -> Callable[..., Sequence[Any]]:
+def _binding(call: KernelCall) -> Callable[..., Sequence[Any]]:
     """The call as an operation of a traced program."""
 
     def bind(*arrays: Any) -> Sequence[Any]:
-        found: Sequence[Any] = nki_call_p.bind(*private.alike(arrays), call=call)
-        return found
+        results: Sequence[Any] = nki_call_p.bind(*private.alike(arrays), call=call)
+        return results
 
     return bind
 
@@ -158,15 +158,15 @@ def _bound(call: KernelCall) -> Callable[..., Sequence[Any]]:
 @lru_cache(_REMEMBERED)
 def _program(call: KernelCall) -> Callable[..., Sequence[Any]]:
     """The call as a program of its own, under the kernel's name."""
-    bind = _bound(call)
+    bind = _binding(call)
     bind.__name__ = call.operation
     return jax.jit(bind)
 
 
-def _abstract(*given: Any, call: KernelCall) -> list[Any]:
+def _abstract(*avals: Any, call: KernelCall) -> list[Any]:
     """Shapes and dtypes of the results."""
     specs = call.outline(target().name).specs
-    return [private.result_like(given[0], one.shape, one.numpy_dtype) for one in specs]
+    return [private.result_like(avals[0], spec.shape, spec.numpy_dtype) for spec in specs]
 
 
 def _computed(*arrays: Any, call: KernelCall) -> Sequence[Any]:
@@ -191,7 +191,7 @@ def _lowered(context: Any, *operands: Any, call: KernelCall) -> Any:
             source=_SOURCE,
             line=_line(),
         )
-    config = config_of(call, _names(call), len(context.avals_out))
+    config = config_of(call, _operand_names(call), len(context.avals_out))
     rule = jax.ffi.ffi_lowering(TARGET, api_version=_API_VERSION, backend_config=config)
     return rule(context, *operands)
 
@@ -200,27 +200,27 @@ class _Place(int):
     """The place of an operand among the operands."""
 
 
-def _names(call: KernelCall) -> list[str]:
+def _operand_names(call: KernelCall) -> list[str]:
     """The names of the parameters that the operands are given for."""
     args, kwargs = call.arguments([_Place(at) for at in range(len(call.specs))])
     bound = call.kernel.bind(args, kwargs)
     leaves = [(leaf, name) for name in bound for leaf in tree_util.tree_leaves(bound[name])]
-    return [name for _, name in sorted(one for one in leaves if isinstance(one[0], _Place))]
+    return [name for _, name in sorted(pair for pair in leaves if isinstance(pair[0], _Place))]
 
 
 def _line() -> SourceLine | None:
     """The line of the program that called the kernel: as JAX knows it, or on the stack."""
-    known = (SourceLine(*one) for one in private.lines() if is_program(one[0]))
-    return next(known, None) or program_line()
+    lines = (SourceLine(*frame) for frame in private.lines() if is_program(frame[0]))
+    return next(lines, None) or program_line()
 
 
-def _no_gradient(given: Any, tangents: Any, *, call: KernelCall) -> NoReturn:
+def _no_gradient(primals: Any, tangents: Any, *, call: KernelCall) -> NoReturn:
     """No gradient.
 
     Raises:
         NotModelled: always.
     """
-    del given, tangents
+    del primals, tangents
     raise NotModelled(
         f"the kernel {call.operation} has no gradient, and jax.grad or jax.jvp goes through it",
         fix="wrap it in a function of jax.custom_vjp, and give it both passes: f.defvjp(fwd, bwd)",
@@ -229,13 +229,13 @@ def _no_gradient(given: Any, tangents: Any, *, call: KernelCall) -> NoReturn:
     )
 
 
-def _no_batch(given: Any, dims: Any, *, call: KernelCall) -> NoReturn:
+def _no_batch(args: Any, dims: Any, *, call: KernelCall) -> NoReturn:
     """No batch.
 
     Raises:
         NotModelled: always.
     """
-    del given, dims
+    del args, dims
     raise NotModelled(
         f"jax.vmap over the kernel {call.operation}, which is compiled for the shapes it is given",
         fix="call it once for each: jax.lax.map(f, xs); or write the loop within the kernel",

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from trnsim.device.call_time import CallTime, DeviceCall
     from trnsim.jax.stablehlo import Imported
 
-_APART: Final = (Kind.CONTROL, Kind.CALL)
+_SEPARATE: Final = (Kind.CONTROL, Kind.CALL)
 """What is a program of its own: values decide what runs, or the user wrote it."""
 _BRANCHES: Final = frozenset({"stablehlo.case", "stablehlo.if"})
 _NO_ROOM: Final = (OutOfMemory, IllegalInstruction, InternalError, NotModelled)
@@ -117,11 +117,11 @@ class Lowered:
         self._arguments = arguments
         self._graphs: dict[int, Imported | EmulatorError] = {}
 
-    def _found(self, number: int = 0) -> Imported | EmulatorError:
+    def _graph_or_error(self, number: int = 0) -> Imported | EmulatorError:
         """A device's graph, or why there is none."""
-        for one in self._graphs.values():
-            if isinstance(one, EmulatorError) or not one.is_device_specific:
-                return one
+        for graph in self._graphs.values():
+            if isinstance(graph, EmulatorError) or not graph.is_device_specific:
+                return graph
         if number not in self._graphs:
             self._graphs[number] = self._import(number)
         return self._graphs[number]
@@ -132,7 +132,7 @@ class Lowered:
 
         try:
             module = self._module()
-            shapes = [one.shape for one in self._arguments()]
+            shapes = [spec.shape for spec in self._arguments()]
             if self._split is not None and not is_device_program(module, shapes):
                 module = self._split()
             return graph_of(module, Device(number, self.devices))
@@ -145,10 +145,10 @@ class Lowered:
         Raises:
             NotModelled: for an operation that the graph has not, with the program's line.
         """
-        found = self._found(number)
-        if isinstance(found, EmulatorError):
-            raise found
-        return found
+        graph = self._graph_or_error(number)
+        if isinstance(graph, EmulatorError):
+            raise graph
+        return graph
 
     @cached_property
     def calls(self) -> tuple[DeviceCall, ...]:
@@ -157,27 +157,27 @@ class Lowered:
         It is one program, whose time is the last device's; but branches that a device's number
         chooses are only timed where they are taken.
         """
-        last = self._found(self.devices - 1)
+        last = self._graph_or_error(self.devices - 1)
         if isinstance(last, EmulatorError):
             return (Untimed(self.name, last.reason),) * self.devices
         if not last.is_device_specific or not _BRANCHES & set(last.operators):
             return (self._call(last),) * self.devices
-        return tuple(self._call(self.imported(one)) for one in range(self.devices))
+        return tuple(self._call(self.imported(number)) for number in range(self.devices))
 
-    def _call(self, found: Imported) -> DeviceCall:
-        plan = memory_plan(found.graph, found.names)
+    def _call(self, module: Imported) -> DeviceCall:
+        plan = memory_plan(module.graph, module.names)
         inputs = tuple(self._arguments())
         flags = Flags.of_environment()
-        constants = sum(array.nbytes for array in found.constants.values())
+        constants = sum(array.nbytes for array in module.constants.values())
         return compiled(
-            self.name, inputs, found.graph, plan, found.operators, (), flags, constants=constants
+            self.name, inputs, module.graph, plan, module.operators, (), flags, constants=constants
         )
 
     @cached_property
     def exchanges(self) -> tuple[Exchange, ...]:
         """What its devices exchange, in order, with the places of the members of each group."""
-        found = self._found(self.devices - 1)
-        return () if isinstance(found, EmulatorError) else tuple(_exchanges(found.graph))
+        graph = self._graph_or_error(self.devices - 1)
+        return () if isinstance(graph, EmulatorError) else tuple(_exchanges(graph.graph))
 
     def note(self, cores: Sequence[int], places: Sequence[int], numbers: Sequence[int]) -> None:
         """Record a call, where a recording listens.
@@ -192,11 +192,11 @@ class Lowered:
                 strike(core)
         if not listening():
             return
-        for one in self.exchanges:  # before the calls, so that they are of the same step
-            group = _group_of(places[0], one.groups)
+        for collective in self.exchanges:  # before the calls, so that they are of the same step
+            group = _group_of(places[0], collective.groups)
             if group:
                 ranks = tuple(numbers[place] for place in group)
-                note_collective(CollectiveCall(one.kind, one.nbytes, ranks))
+                note_collective(CollectiveCall(collective.kind, collective.nbytes, ranks))
         for place, core in zip(places, cores, strict=True):
             call = self.calls[place]
             note(call, core, _nowhere)
@@ -204,16 +204,16 @@ class Lowered:
                 load(core, call, call)
 
     @cached_property
-    def why_not(self) -> str:
+    def host_reason(self) -> str:
         """Why its values are the host's in exact numerics; empty where the chip's program runs."""
         for number in range(self.devices):
-            found = self._found(number)
-            reason = found.reason if isinstance(found, EmulatorError) else _why_not(found)
+            graph = self._graph_or_error(number)
+            reason = graph.reason if isinstance(graph, EmulatorError) else _host_reason(graph)
             if reason:
                 return reason
         return ""
 
-    def values(self, given: Sequence[Arrays]) -> list[Arrays] | None:
+    def values(self, arguments: Sequence[Arrays]) -> list[Arrays] | None:
         """What the chip's programs compute of each device's arrays; None where the host does.
 
         What the host computes is counted.
@@ -223,44 +223,46 @@ class Lowered:
         Raises:
             NotModelled: for what the host would have to compute, under the policy `chip`.
         """
-        if not self.why_not:
-            found = [self.imported(number) for number in range(len(given))]
-            arrays = [arguments_of(one, own) for one, own in zip(found, given, strict=True)]
+        if not self.host_reason:
+            modules = [self.imported(number) for number in range(len(arguments))]
+            arrays = [
+                arguments_of(module, own) for module, own in zip(modules, arguments, strict=True)
+            ]
             try:
-                return [*in_lockstep([one.graph for one in found], arrays, _computed)]
+                return [*in_lockstep([module.graph for module in modules], arrays, _outputs)]
             except _NO_ROOM as error:
-                self.why_not = error.reason
+                self.host_reason = error.reason
         if state.policy == "chip":
             raise NotModelled(
-                f"{self.name} in exact numerics: {self.why_not}",
+                f"{self.name} in exact numerics: {self.host_reason}",
                 fix=f"let the host compute it and count it: {VARIABLE}=host",
             )
-        mode.on_host[self.why_not] += 1
-        said = f"{self.name} runs on the host, not instruction by instruction: {self.why_not}"
-        left_to_host(self.name, said)
+        mode.on_host[self.host_reason] += 1
+        text = f"{self.name} runs on the host, not instruction by instruction: {self.host_reason}"
+        left_to_host(self.name, text)
         return None
 
 
-def _why_not(found: Imported) -> str:
+def _host_reason(imported: Imported) -> str:
     """Why the chip's program does not compute a graph's values in exact numerics, or ""."""
-    nodes = list(nodes_within(found.graph))
-    outside = set(map(id, found.graph.nodes))
+    nodes = list(nodes_within(imported.graph))
+    outside = set(map(id, imported.graph.nodes))
     inside = [n.name for n in nodes if n.kind is Kind.COLLECTIVE and id(n) not in outside]
     if inside:
         return f"{inside[0]} in a loop or a branch is a program of its own"
     if any(isinstance(node.operation, Rng | RngBitGenerator) for node in nodes):
         return "random numbers are the host's"
-    held = [*found.graph.inputs, *(one for node in nodes for one in node.results)]
-    if any(not one.type.elements for one in held):
+    values = [*imported.graph.inputs, *(value for node in nodes for value in node.results)]
+    if any(not value.type.elements for value in values):
         return "it has arrays without elements"
     return ""
 
 
-def arguments_of(found: Imported, given: Arrays) -> Arrays:
+def arguments_of(imported: Imported, arguments: Arrays) -> Arrays:
     """The inputs of a graph: what a device is given, in the graph's types, and constants."""
-    types = [value.type.numpy_dtype() for value in found.inputs]
-    pairs = zip(given, types, strict=True)
-    return found.arguments([np.asarray(array).astype(kind) for array, kind in pairs])
+    types = [value.type.numpy_dtype() for value in imported.inputs]
+    pairs = zip(arguments, types, strict=True)
+    return imported.arguments([np.asarray(array).astype(kind) for array, kind in pairs])
 
 
 def _group_of(place: int, groups: Groups) -> tuple[int, ...]:
@@ -272,19 +274,19 @@ def _group_of(place: int, groups: Groups) -> tuple[int, ...]:
 def _exchanges(graph: Graph) -> Iterator[Exchange]:
     """The exchanges of a graph: of a loop as often as it runs, of branches the one with most."""
     for node in graph.nodes:
-        made = node.operation
-        if isinstance(made, While) and made.body is not None:
-            yield from [*_exchanges(made.body)] * (made.trips or 1)
-        elif isinstance(made, Branching):
-            each = [[*_exchanges(branch)] for branch in made.branches]
-            yield from max(each, key=lambda one: sum(call.nbytes for call in one))
+        operation = node.operation
+        if isinstance(operation, While) and operation.body is not None:
+            yield from [*_exchanges(operation.body)] * (operation.trips or 1)
+        elif isinstance(operation, Branching):
+            exchanges = [[*_exchanges(branch)] for branch in operation.branches]
+            yield from max(exchanges, key=lambda branch: sum(call.nbytes for call in branch))
         elif node.kind is Kind.COLLECTIVE:
             yield exchange(node)
 
 
-def _computed(graph: Graph, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+def _outputs(graph: Graph, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
     """The outputs of a graph: by its program, or by its kernels where it is no one program."""
-    if any(node.kind in _APART for node in graph.nodes):
+    if any(node.kind in _SEPARATE for node in graph.nodes):
         return evaluate(graph, arrays, target().name)
     return list(program.values(graph, arrays, target().name, frozenset()))
 

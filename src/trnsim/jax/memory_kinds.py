@@ -29,25 +29,25 @@ def kinds_of(module: Any, arguments: int, results: int) -> tuple[tuple[str, ...]
     Raises:
         BadInput: for a kind that there is not.
     """
-    main = _main(module)
-    return _listed(main, "arg_attrs", arguments), _listed(main, "res_attrs", results)
+    main = _main_function(module)
+    return _kinds_in(main, "arg_attrs", arguments), _kinds_in(main, "res_attrs", results)
 
 
-def _listed(main: Any, name: str, count: int) -> tuple[str, ...]:
+def _kinds_in(main: Any, name: str, count: int) -> tuple[str, ...]:
     """The kinds in a function's attributes."""
     if main is None or name not in main.attributes:
         return (HBM,) * count
-    found = [one[_KIND].value if _KIND in one else HBM for one in main.attributes[name]]
-    for kind in found:
+    kinds = [entry[_KIND].value if _KIND in entry else HBM for entry in main.attributes[name]]
+    for kind in kinds:
         if kind not in KINDS:
             raise BadInput(
                 f"memory_kind={kind!r} of an argument or result; legal: {', '.join(KINDS)}",
                 fix=f"memory_kind={PINNED_HOST!r}",
             )
-    return tuple(found)
+    return tuple(kinds)
 
 
-def _main(module: Any) -> Any:
+def _main_function(module: Any) -> Any:
     """The main function of a module, or None."""
     for operation in module.body.operations:
         attributes = operation.attributes
@@ -63,7 +63,7 @@ def is_placed(code: bytes) -> bool:
 
 def forget_kinds(module: Any) -> None:
     """Take the kinds out of a module: calls give way to their operands."""
-    main = _main(module)
+    main = _main_function(module)
     if main is not None:
         for name in ("arg_attrs", "res_attrs"):
             if name in main.attributes:
@@ -78,14 +78,14 @@ def _without_kinds(main: Any, listed: Sequence[Any]) -> Any:
     from jaxlib.mlir import ir  # noqa: PLC0415  slow to import, and only compiling needs it
 
     with main.context:
-        kept = [{one.name: one.attr for one in named if one.name != _KIND} for named in listed]
-        return ir.ArrayAttr.get([ir.DictAttr.get(one) for one in kept])
+        kept = [{item.name: item.attr for item in named if item.name != _KIND} for named in listed]
+        return ir.ArrayAttr.get([ir.DictAttr.get(attributes) for attributes in kept])
 
 
 def _placements(block: Any) -> Iterator[Any]:
     """The calls that name a memory, in a block and those within it."""
-    for one in block.operations:
-        op = one.operation
+    for view in block.operations:
+        op = view.operation
         if (
             op.name == "stablehlo.custom_call"
             and op.attributes["call_target_name"].value == PLACEMENT

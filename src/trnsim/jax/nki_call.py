@@ -42,14 +42,14 @@ def nki_call(
             source="announce-no-support-jax-neuronx-nki-call.rst",
         )
     specs, tree = jax.tree_util.tree_flatten(out_shape)
-    if not specs or not all(hasattr(one, "shape") and hasattr(one, "dtype") for one in specs):
+    if not specs or not all(hasattr(spec, "shape") and hasattr(spec, "dtype") for spec in specs):
         raise BadInput(
             f"nki_call(out_shape={out_shape!r:.60})",
             fix="give a jax.ShapeDtypeStruct for each result",
         )
-    found = func if isinstance(func, partial) else partial(func)
-    results = tuple((tuple(one.shape), one.dtype) for one in specs)
-    kernel = _kernel(found.func, found.args, tuple(found.keywords.items()), results)
+    function = func if isinstance(func, partial) else partial(func)
+    results = tuple((tuple(spec.shape), spec.dtype) for spec in specs)
+    kernel = _kernel(function.func, function.args, tuple(function.keywords.items()), results)
     launched = kernel[grid] if grid not in ((), None) else kernel
     return jax.tree_util.tree_unflatten(tree, launched(*args, **kwargs))
 
@@ -64,9 +64,9 @@ def _kernel(
     """A kernel that makes the results and has the function write them."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        made = [nl.ndarray(shape, dtype, buffer=nl.shared_hbm) for shape, dtype in results]
-        function(*first, *args, *made, **dict(named), **kwargs)
-        return tuple(made)
+        outputs = [nl.ndarray(shape, dtype, buffer=nl.shared_hbm) for shape, dtype in results]
+        function(*first, *args, *outputs, **dict(named), **kwargs)
+        return tuple(outputs)
 
     kernel.__name__ = getattr(function, "__name__", "kernel")
     return Kernel(kernel, {})

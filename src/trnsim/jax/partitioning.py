@@ -24,7 +24,7 @@ _RECORD: Final = (
     ("xla_dump_hlo_pass_re", _STEP),
     ("xla_backend_optimization_level", "0"),
 )
-_LISTED: Final = "xla_enable_rgv3_materialization", "False"
+_GROUP_LISTS: Final = "xla_enable_rgv3_materialization", "False"
 """Without it groups are axes of a mesh, whose order of devices StableHLO does not keep."""
 
 Override = tuple[str, str]
@@ -54,17 +54,17 @@ def program_of_a_device(compile_with: Callable[[Sequence[Override]], Any]) -> by
 def _recorded(compile_with: Callable[[Sequence[Override]], Any], folder: str) -> bytes:
     """XLA's record of a program behind its partitioner."""
     _compile(compile_with, [("xla_dump_to", folder), *_RECORD])
-    found = sorted(Path(folder).glob(f"*.after_{_STEP}.*.pb"))
-    if not found:
+    records = sorted(Path(folder).glob(f"*.after_{_STEP}.*.pb"))
+    if not records:
         raise NotModelled("it is one device's program")
-    return found[0].read_bytes()
+    return records[0].read_bytes()
 
 
 def _compile(compile_with: Callable[[Sequence[Override]], Any], overrides: list[Override]) -> None:
     """Compile with groups of devices as lists, which jaxlib before 0.10 always writes."""
     try:
-        compile_with([*overrides, _LISTED])
+        compile_with([*overrides, _GROUP_LISTS])
     except Exception as error:
-        if _LISTED[0] not in str(error):
+        if _GROUP_LISTS[0] not in str(error):
             raise
         compile_with(overrides)

@@ -34,10 +34,10 @@ _xla: Final[Any] = vars(xla_client)["_xla"]
 
 def register(c_api: Any, priority: int) -> None:
     """Register the plugin under its platform's name."""
-    xla_bridge.register_plugin(PLATFORM, c_api=c_api, priority=priority, factory=_made)
+    xla_bridge.register_plugin(PLATFORM, c_api=c_api, priority=priority, factory=_neuron_client)
 
 
-def _made() -> Any:
+def _neuron_client() -> Any:
     """The neuron client, which meets other processes by itself (`Meeting`).
 
     JAX's own function would hand it the service of `jax.distributed`, only to watch it from a
@@ -58,7 +58,7 @@ def client() -> Any:
     return xla_bridge._backends.get(PLATFORM)  # noqa: SLF001
 
 
-def asked_platforms() -> list[str]:
+def requested_platforms() -> list[str]:
     """The platforms that the program asks for (JAX_PLATFORMS or `jax.config`)."""
     config: Any = jax.config
     return [name for name in str(config.jax_platforms or "").split(",") if name]
@@ -96,8 +96,8 @@ class Meeting:
         if index == 0:
             address = f"{_LOOPBACK}:{_free_port()}"
             self._service = _xla.get_distributed_runtime_service(address, count)
-            jax_own.key_value_set(_LEFT_AT, address)
-        address = jax_own.blocking_key_value_get(_LEFT_AT, _WAIT_S * 1000)
+            jax_own.key_value_set(_ADDRESS_KEY, address)
+        address = jax_own.blocking_key_value_get(_ADDRESS_KEY, _WAIT_S * 1000)
         self.client = _xla.get_distributed_runtime_client(address, index, init_timeout=_WAIT_S)
         self.client.connect()
 
@@ -113,7 +113,7 @@ class Meeting:
 
 
 _LOOPBACK: Final = "127.0.0.1"
-_LEFT_AT: Final = "trnsim/meeting"
+_ADDRESS_KEY: Final = "trnsim/meeting"
 _WAIT_S: Final = 300
 """How long a process waits for the others; as long as `jax.distributed.initialize` does."""
 
@@ -137,7 +137,7 @@ def cpu_client(count: int, meeting: Meeting | None = None) -> Any:
     )
 
 
-def on_one(device: Any) -> Any:
+def single_device(device: Any) -> Any:
     """The sharding of an array on one device."""
     return jax.sharding.SingleDeviceSharding(device)
 
@@ -209,23 +209,23 @@ def call_python(op: Any, place: int) -> None:
         op.attributes["backend_config"] = ir.DictAttr.get({"index": number})
 
 
-def number_of(op: Any) -> int:
+def callback_number(op: Any) -> int:
     """The number of the function that a custom call of JAX's names; it names none afterwards."""
     name = "mhlo.backend_config" if "mhlo.backend_config" in op.attributes else "backend_config"
-    found = int(op.attributes[name]["index"])
+    number = int(op.attributes[name]["index"])
     del op.attributes[name]
-    return found
+    return number
 
 
 def zeros_of(op: Any) -> Callable[[], tuple[Any, ...]]:
     """The function that gives zeros for the results of an operation; None for a token."""
     from trnsim.jax.stablehlo.mlir import element_type, is_tensor, shape_of  # noqa: PLC0415  slow
 
-    known = [
-        (shape_of(one.type), np.dtype(element_type(one.type))) if is_tensor(one.type) else None
-        for one in op.results
+    specs = [
+        (shape_of(ssa.type), np.dtype(element_type(ssa.type))) if is_tensor(ssa.type) else None
+        for ssa in op.results
     ]
-    return lambda: tuple(None if one is None else np.zeros(*one) for one in known)
+    return lambda: tuple(None if spec is None else np.zeros(*spec) for spec in specs)
 
 
 _TYPED: Final = 4  # XLA's interface of typed custom calls
@@ -247,16 +247,16 @@ def _on_cpu(rule: Any, client_of: Callable[[], Any]) -> Any:
     def lowered(ctx: Any, *arguments: Any, **parameters: Any) -> Any:
         module = copy(ctx.module_context)
         module.platforms, module.backend = ("cpu",), client_of()
-        module.host_callbacks = _Kept(module.keepalives)
+        module.host_callbacks = _ProcessFunctions(module.keepalives)
         on_cpu = ctx.replace(module_context=module)
-        found = rule(on_cpu, *arguments, **parameters)
+        results = rule(on_cpu, *arguments, **parameters)
         ctx.tokens_out = on_cpu.tokens_out
-        return found
+        return results
 
     return lowered
 
 
-class _Kept:
+class _ProcessFunctions:
     """The functions of this process; those of one program live with it."""
 
     def __init__(self, keepalives: list[Any]) -> None:
@@ -272,15 +272,15 @@ class _Kept:
 
 def alike(arrays: Sequence[Any]) -> list[Any]:
     """Arrays that vary over the same axes of the mesh, as the operands of one operation must."""
-    known: Any = jax_core
-    is_old = not hasattr(known, "auto_insert_reshard")  # of JAX 0.8
-    return list((known.standard_insert_pvary if is_old else known.auto_insert_reshard)(*arrays))
+    core: Any = jax_core
+    is_old = not hasattr(core, "auto_insert_reshard")  # of JAX 0.8
+    return list((core.standard_insert_pvary if is_old else core.auto_insert_reshard)(*arrays))
 
 
 def result_like(aval: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """The abstract value of a result that varies over the mesh as an operand does."""
-    known: Any = jax_core
-    sharding = known.get_cur_mesh_sharding()
+    core: Any = jax_core
+    sharding = core.get_cur_mesh_sharding()
     return aval.update(shape=shape, dtype=dtype, weak_type=False, sharding=sharding)
 
 
@@ -294,8 +294,8 @@ def lines() -> list[tuple[str, int]]:
 
     It may have been made long ago, when a program was traced.
     """
-    found = source_info_util.current().traceback
-    return [(one.file_name, one.line_num) for one in found.frames] if found else []
+    traceback = source_info_util.current().traceback
+    return [(frame.file_name, frame.line_num) for frame in traceback.frames] if traceback else []
 
 
 def stablehlo_versions() -> list[list[int]]:
@@ -327,9 +327,9 @@ def stablehlo_of(hlo: bytes) -> bytes:
 def hlo_of(module: Any) -> bytes:
     """A module of StableHLO as one of HLO, serialized, with nothing optimized."""
     text = module.operation.get_asm(enable_debug_info=True)
-    made = _xla.mlir.mlir_module_to_xla_computation(text, False, False)
-    found: bytes = made.as_serialized_hlo_module_proto()
-    return found
+    computation = _xla.mlir.mlir_module_to_xla_computation(text, False, False)
+    serialized: bytes = computation.as_serialized_hlo_module_proto()
+    return serialized
 
 
 def program_shape(hlo: Any) -> list[list[tuple[tuple[int, ...], np.dtype[Any] | None]]]:
@@ -343,8 +343,10 @@ def program_shape(hlo: Any) -> list[list[tuple[tuple[int, ...], np.dtype[Any] | 
     results = result.tuple_shapes() if result.is_tuple() else [result]
     return [
         [
-            (tuple(one.dimensions()), np.dtype(one.numpy_dtype())) if one.is_array() else ((), None)
-            for one in shapes
+            (tuple(leaf.dimensions()), np.dtype(leaf.numpy_dtype()))
+            if leaf.is_array()
+            else ((), None)
+            for leaf in shapes
         ]
         for shapes in (shape.parameter_shapes(), results)
     ]
@@ -366,17 +368,17 @@ def donors(module: Any) -> frozenset[int]:
         if "sym_name" in attributes and attributes["sym_name"].value == "main":
             if "arg_attrs" not in attributes:
                 break
-            given = enumerate(attributes["arg_attrs"])
-            return frozenset(at for at, one in given if any(name in one for name in _DONATED))
+            entries = enumerate(attributes["arg_attrs"])
+            return frozenset(at for at, entry in entries if any(name in entry for name in _DONATED))
     return frozenset()
 
 
 def assigned(options: Any) -> npt.NDArray[np.int32] | None:
     """The device of each replica and partition in compile options, or None."""
-    found = options.device_assignment or options.executable_build_options.device_assignment
-    if found is None:
+    assignment = options.device_assignment or options.executable_build_options.device_assignment
+    if assignment is None:
         return None
-    return wire.assignment(found.serialize())
+    return wire.assignment(assignment.serialize())
 
 
 def assign(options: Any, devices: npt.NDArray[np.int32]) -> None:
@@ -398,24 +400,24 @@ def capsule_of(array: Any) -> Any:
 def export_by(exported: Callable[..., Any], device: Callable[[], tuple[int, int]]) -> None:
     """Let other frameworks take neuron arrays: `exported` makes a capsule, `device` says where."""
     kind: Any = xla_client.ArrayImpl
-    of_others, device_of_others = kind.__dlpack__, kind.__dlpack_device__
+    jax_dlpack, jax_dlpack_device = kind.__dlpack__, kind.__dlpack_device__
 
-    @wraps(of_others)
+    @wraps(jax_dlpack)
     def __dlpack__(  # noqa: N807  the protocol's name
         self: Any, *, dl_device: Any = None, copy: bool | None = None, **others: Any
     ) -> Any:
-        if _is_on_one(self):
+        if _is_on_one_device(self):
             return exported(self, dl_device, copy)
-        return of_others(self, dl_device=dl_device, copy=copy, **others)
+        return jax_dlpack(self, dl_device=dl_device, copy=copy, **others)
 
-    @wraps(device_of_others)
+    @wraps(jax_dlpack_device)
     def __dlpack_device__(self: Any) -> Any:  # noqa: N807
-        return device() if _is_on_one(self) else device_of_others(self)
+        return device() if _is_on_one_device(self) else jax_dlpack_device(self)
 
     kind.__dlpack__, kind.__dlpack_device__ = __dlpack__, __dlpack_device__
 
 
-def _is_on_one(array: Any) -> bool:
+def _is_on_one_device(array: Any) -> bool:
     """Whether an array lies on a single neuron device."""
     devices = array.sharding.device_set
     return len(devices) == 1 and next(iter(devices)).platform == PLATFORM
@@ -454,7 +456,7 @@ def _of_plain_arrays(rule: Any) -> Any:
     """A lowering rule that takes arrays for what they are on one device."""
 
     def lowered(ctx: Any, *arguments: Any, **parameters: Any) -> Any:
-        plain = [_aval(one.shape, one.dtype) for one in ctx.avals_in]
+        plain = [_aval(aval.shape, aval.dtype) for aval in ctx.avals_in]
         return rule(ctx.replace(avals_in=plain), *arguments, **parameters)
 
     return lowered

@@ -44,29 +44,29 @@ def processes() -> Processes:
     Raises:
         BadInput: where AWS's variables say something else than `jax.distributed.initialize`.
     """
-    found = Processes(*private.joined_processes())
-    given = len(process_cores())
-    said = f"{PROCESS_CORES}={os.environ.get(PROCESS_CORES)}"
-    if given > 1 and found.count == 1:
+    joined = Processes(*private.joined_processes())
+    count = len(process_cores())
+    setting = f"{PROCESS_CORES}={os.environ.get(PROCESS_CORES)}"
+    if count > 1 and joined.count == 1:
         raise BadInput(
-            f"{said}: {given} processes, and this one has joined no others",
+            f"{setting}: {count} processes, and this one has joined no others",
             fix="jax.distributed.initialize(address, num_processes, process_id), before all else",
             source=PROCESS_SOURCE,
         )
-    if given not in (0, found.count):
+    if count not in (0, joined.count):
         raise BadInput(
-            f"{said}: {given} processes; jax.distributed.initialize has joined {found.count}",
+            f"{setting}: {count} processes; jax.distributed.initialize has joined {joined.count}",
             fix="a number of cores for each process",
             source=PROCESS_SOURCE,
         )
-    if given and process_index() != found.index:
+    if count and process_index() != joined.index:
         raise BadInput(
             f"{PROCESS_INDEX}={process_index()}; jax.distributed.initialize was told "
-            f"process_id={found.index}",
+            f"process_id={joined.index}",
             fix="give both the same number",
             source=PROCESS_SOURCE,
         )
-    return found
+    return joined
 
 
 @cache
@@ -76,18 +76,18 @@ def cores() -> tuple[int, ...]:
     Raises:
         BadInput: for more of them than the process may use.
     """
-    known, found, shares = processes(), visible_cores(), process_cores()
+    process, visible, shares = processes(), visible_cores(), process_cores()
     if not shares:
-        return found
-    asked = shares[known.index]
-    if asked > len(found):
+        return visible
+    count = shares[process.index]
+    if count > len(visible):
         raise BadInput(
-            f"{PROCESS_CORES}={os.environ[PROCESS_CORES]}: {asked} cores for process "
-            f"{known.index}, of {len(found)} that it may use",
+            f"{PROCESS_CORES}={os.environ[PROCESS_CORES]}: {count} cores for process "
+            f"{process.index}, of {len(visible)} that it may use",
             fix="name as many in NEURON_RT_VISIBLE_CORES",
             source=PROCESS_SOURCE,
         )
-    return found[:asked]
+    return visible[:count]
 
 
 _meetings: Final[list[Any]] = []
@@ -95,9 +95,9 @@ _meetings: Final[list[Any]] = []
 
 def host_client() -> Any:
     """XLA's CPU client with a device for each core of this process, and those of the others."""
-    known = processes()
-    if known.count > 1:
-        _meetings.append(private.Meeting(known.index, known.count))
+    joined = processes()
+    if joined.count > 1:
+        _meetings.append(private.Meeting(joined.index, joined.count))
     return private.cpu_client(len(cores()), *_meetings)
 
 

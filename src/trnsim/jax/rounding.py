@@ -46,7 +46,7 @@ def _generators() -> list[np.random.Generator]:
 
 
 def values(
-    lowered: Lowered, given: Sequence[npt.NDArray[Any]], core: int
+    lowered: Lowered, arguments: Sequence[npt.NDArray[Any]], core: int
 ) -> list[npt.NDArray[Any]]:
     """What a program computes on a core.
 
@@ -54,10 +54,10 @@ def values(
         NotModelled: for a program without a graph.
     """
     try:
-        found = lowered.imported()
+        imported = lowered.imported()
     except EmulatorError as error:
         raise refusal(lowered.name, error.reason) from error
-    arrays = arguments_of(found, list(given))
+    arrays = arguments_of(imported, list(arguments))
     generator = _generators()[core]
 
     def rounded(numbers: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
@@ -68,7 +68,7 @@ def values(
         return round_stochastically(single, as_dtype(dtype), generator)
 
     with kept_by(rounded), np.errstate(all="ignore"):
-        return found.graph.reference(arrays)
+        return imported.graph.reference(arrays)
 
 
 def refusal(name: str, reason: str) -> NotModelled:

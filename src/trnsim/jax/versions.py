@@ -17,15 +17,15 @@ FIRST_UNTESTED: Final = (0, 11)
 REQUIREMENT: Final = "jax>=0.8,<0.11"
 
 
-def check(found: str = jax.__version__) -> None:
+def check(version: str = jax.__version__) -> None:
     """Refuse a JAX outside the tested range.
 
     Raises:
         NotModelled: naming the version found, the tested range and what to install.
     """
-    major, minor = found.split(".")[:2]
+    major, minor = version.split(".")[:2]
     if not FIRST_TESTED <= (int(major), int(minor)) < FIRST_UNTESTED:
         raise NotModelled(
-            f"JAX {found} is installed; the neuron device was tested with {REQUIREMENT} only",
+            f"JAX {version} is installed; the neuron device was tested with {REQUIREMENT} only",
             fix=f"pip install '{REQUIREMENT}'",
         )

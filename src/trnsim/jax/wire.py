@@ -19,11 +19,11 @@ _REPLICAS, _PARTITIONS, _COLUMN = 1, 2, 3  # of DeviceAssignmentProto
 
 def varint(number: int) -> bytes:
     """A number, seven bits a byte."""
-    found = bytearray()
+    encoded = bytearray()
     while number >> 7:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*encoded, number])
 
 
 def number_field(field: int, value: int) -> bytes:
@@ -62,16 +62,16 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
 
 def _numbers(values: Iterable[int | bytes]) -> list[int]:
     """The numbers of a repeated field, packed or one by one."""
-    found: list[int] = []
+    numbers: list[int] = []
     for value in values:
         if isinstance(value, int):
-            found.append(value)
+            numbers.append(value)
         else:
             at = 0
             while at < len(value):
                 number, at = _varint(value, at)
-                found.append(number)
-    return found
+                numbers.append(number)
+    return numbers
 
 
 def assignment(message: bytes) -> npt.NDArray[np.int32]:

@@ -68,7 +68,7 @@ def _attributes(args: Any) -> None:
 
 @slot("Client_Create")
 def _create(args: Any) -> None:
-    autoload.say()
+    autoload.announce()
     found = Client()
     clients[found.address] = found
     args.client = found.address
