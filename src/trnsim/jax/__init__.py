@@ -39,7 +39,7 @@ def initialize() -> None:
 def launch_kernels() -> None:
     """Launch NKI kernels on JAX's arrays from now on; not with a JAX outside the tested range.
 
-    There kernels take arrays as the host's.
+    With such a JAX, kernels take its arrays as the host's.
     """
     try:
         import_module("trnsim.jax.versions").check()

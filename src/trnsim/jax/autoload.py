@@ -1,4 +1,4 @@
-"""When the platform is there, and when it is the default: the rules of loading it by itself.
+"""Rules of automatic loading: when the platform is registered, and when it is the default.
 
 JAX calls every plugin that is installed. This one stays away where `TRNSIM_AUTOLOAD=0`, where JAX
 has an accelerator of its own in the machine, and where AWS's plugin is installed, which always
@@ -27,12 +27,12 @@ _announced: Final[list[str]] = []
 
 
 def is_requested() -> bool:
-    """Whether the program asks for the platform by name."""
+    """True if the program asks for the platform by name."""
     return private.PLATFORM in private.requested_platforms() or not _BY_NAME.isdisjoint(sys.modules)
 
 
 def stays_away() -> bool:
-    """Whether the platform is not to be registered."""
+    """True if the platform must not be registered."""
     if is_taken():
         return True
     if is_requested():
@@ -41,7 +41,7 @@ def stays_away() -> bool:
 
 
 def is_taken() -> bool:
-    """Whether another plugin has the name: AWS's, which is installed or registered already."""
+    """True if another plugin has the name: AWS's, which is installed or registered already."""
     if private.is_registered():
         return True
     plugins = [plugin for plugin in entry_points(group=_GROUP) if plugin.value != _OURS]
@@ -50,14 +50,14 @@ def is_taken() -> bool:
 
 
 def _in_namespace() -> bool:
-    """Whether a module `jax_plugins.neuron` is installed, the other form of a plugin."""
+    """True if a module `jax_plugins.neuron` is installed, the other form of a plugin."""
     return find_spec(_GROUP) is not None and find_spec(f"{_GROUP}.{private.PLATFORM}") is not None
 
 
 def announce() -> None:
     """Tell a program that did not ask for the platform, once and on stderr, that it gets it.
 
-    One for which TRNSIM_INSTANCE names an instance, as `trnsim launch` does, has asked.
+    A program for which TRNSIM_INSTANCE names an instance, as under `trnsim launch`, has asked.
     """
     if _announced or os.environ.get(_INSTANCE) or private.requested_platforms() or is_requested():
         return

@@ -1,4 +1,4 @@
-"""What `import jax_neuronx` and `import libneuronxla` give where AWS's packages are not installed.
+"""The module that `import jax_neuronx` and `import libneuronxla` give without AWS's packages.
 
 A program that imports one of them asks for the platform by name, so it gets it: see
 `trnsim.jax.autoload`.

@@ -25,13 +25,13 @@ _base: Final[Any] = clusters.ClusterEnv
 
 
 class NeuronCluster(_base):  # type: ignore[misc]
-    """Processes that AWS's variables number."""
+    """The cluster of processes that AWS's variables describe."""
 
     name: str = "neuron"
 
     @classmethod
     def is_env_present(cls) -> bool:
-        """Whether the variables say how many processes there are, which one this is, and where."""
+        """True if the variables give the number of processes, this one's number, and an address."""
         return all(os.environ.get(name) for name in (_COUNTS, _INDEX, _ROOT))
 
     @classmethod
@@ -45,7 +45,7 @@ class NeuronCluster(_base):  # type: ignore[misc]
 
     @classmethod
     def get_process_count(cls) -> int:
-        """One for each number of devices."""
+        """The number of processes: the variable has one number of devices for each."""
         return len(os.environ[_COUNTS].split(","))
 
     @classmethod

@@ -25,14 +25,14 @@ SOURCE: Final = "aws-neuron-sdk jax-neuronx-known-issues.rst: jax.dlpack is not 
 
 
 class NotShared(NotModelled, BufferError):
-    """Memory of the device is wanted itself; the protocol's error for it is a BufferError."""
+    """A request for memory of the device itself; the protocol's error for it is a BufferError."""
 
 
 def exported(array: Any, dl_device: tuple[int, int] | None, copy: bool | None) -> Any:
     """A capsule of DLPack with a copy of a neuron array in the host's memory.
 
     Raises:
-        NotShared: no copy is wanted, or one on another device than the CPU, or policy `chip`.
+        NotShared: with copy=False, for another device than the CPU, or under the policy `chip`.
     """
     refuse_on_a_chip()
     if copy is False:
@@ -55,7 +55,7 @@ def _copy(array: Any) -> HostArray:
 
 
 def device() -> tuple[int, int]:
-    """Where other frameworks find what `exported` gives: the CPU.
+    """The device of the copies that `exported` returns: the CPU.
 
     Raises:
         NotShared: under the policy `chip`.
@@ -65,7 +65,7 @@ def device() -> tuple[int, int]:
 
 
 def refuse_on_a_chip() -> None:
-    """Refuse dlpack where only what a chip has is given.
+    """Refuse dlpack where only features of a chip are allowed.
 
     Raises:
         NotShared: under the policy `chip`.

@@ -34,7 +34,7 @@ _NO_EXCESS: Final = ("xla_allow_excess_precision", "False")
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
-    """The shape and dtype of what each device gets or gives; a token has no dtype."""
+    """The shape and dtype of an argument or result on each device; a token has no dtype."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any] | None
@@ -54,8 +54,8 @@ class Program:
         cores: this process's, by their places in it.
         is_portable: whether the caller names the device at each call.
         donors: the arguments whose memory it may take.
-        arguments: what each device takes.
-        results: what each device gives.
+        arguments: the types of each device's arguments.
+        results: the types of each device's results.
         argument_kinds: the memory of each argument.
         result_kinds: the memory of each result.
     """
@@ -113,7 +113,7 @@ class Program:
         assignment: np.ndarray[Any, np.dtype[np.int32]],
         overrides: Sequence[Override] = (),
     ) -> Any:
-        """The private client's program."""
+        """A program of the private client, compiled for an assignment of devices."""
         options = private.options_of(self.options)
         options.compile_portable_executable = False
         devices = [host().devices[number] for number in assignment.ravel()]
@@ -217,7 +217,7 @@ class Program:
         return self._as_results(rounding.values(self.lowered, operands, cores[0]))
 
     def _as_results(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-        """Arrays of a graph as results."""
+        """Arrays of a graph in the shapes and dtypes of the results."""
         return [
             array.astype(type_.dtype).reshape(type_.shape)
             for array, type_ in zip(arrays, self.results, strict=True)
@@ -225,7 +225,7 @@ class Program:
 
 
 def _execute(loaded: Any, operands: list[HostArray]) -> list[list[HostArray]]:
-    """The results of the private client's program: of each, what each device has."""
+    """The results of a program of the private client: for each result, the array of each device."""
     results: list[list[HostArray]] = loaded.execute_sharded(
         operands
     ).disassemble_into_single_device_arrays()

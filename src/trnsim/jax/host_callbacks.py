@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TARGETS: Final = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
-"""The names of the custom calls; the second is of one that each device makes for itself."""
+"""The names of the custom calls; the second is of a call that each device makes for itself."""
 
 
 class Functions:
-    """The functions of this process, as JAX keeps a program's: each by how many there were.
+    """The functions of this process by number, in place of the list that JAX keeps for a program.
 
-    Numbers begin at one that no other process has, for a program may be stored. A function lives
-    as long as the programs that call it.
+    Numbers begin at a random one, which no other process has, since a program may be stored. A
+    function lives as long as the programs that call it.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Functions:
         return self._next
 
     def append(self, function: Callable[..., Any]) -> None:
-        """Take a function under the next number."""
+        """Add a function under the next number."""
         self._functions[self._next] = function
         self._next += 1
 

@@ -73,7 +73,7 @@ class HostClient:
 
 
 def as_numpy(array: HostArray) -> npt.NDArray[Any]:
-    """The elements of an array, once it is computed; not to be written.
+    """The elements of an array, once it is computed; the caller must not write to them.
 
     Raises:
         Exception: whatever its computation raised.
@@ -83,7 +83,7 @@ def as_numpy(array: HostArray) -> npt.NDArray[Any]:
 
 
 def error_of(arrays: Sequence[HostArray]) -> BaseException | None:
-    """What the computation of `arrays` raised, or None; waits for its end."""
+    """The exception that the computation of `arrays` raised, or None; it waits for the end."""
     for array in arrays:
         try:
             if not array.is_deleted():

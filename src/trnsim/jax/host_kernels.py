@@ -37,7 +37,7 @@ class HostKernels:
     """The kernels of a program.
 
     Attributes:
-        has_kernels: whether it may have any.
+        has_kernels: whether the program may have kernels or callbacks.
     """
 
     def __init__(self, code: bytes) -> None:
@@ -48,7 +48,7 @@ class HostKernels:
         self._context = Context()
 
     def callbacks(self, module: Any) -> list[Callable[..., Arrays]]:
-        """The functions that a module calls from now on, in order: its kernels are in their places.
+        """The functions that a module calls, in order, after its kernels are replaced by calls.
 
         Raises:
             NotModelled: for a kernel or a function of another process, with the program's line.
@@ -60,10 +60,10 @@ class HostKernels:
         return callables
 
     def run(self, compute: Callable[[], list[list[HostArray]]]) -> list[list[HostArray]]:
-        """What `compute` gives; with kernels, once it is all there.
+        """The results of `compute`; with kernels, once all of them are computed.
 
         Raises:
-            BaseException: what a kernel raised.
+            BaseException: the error of a kernel.
         """
         if not self.has_kernels:
             return compute()
@@ -139,7 +139,7 @@ def _call_of(op: Any) -> KernelCall:
 
 
 def _with_line(error: BaseException, location: str) -> BaseException:
-    """An error with the line of the program that calls the kernel, where it has no line of its."""
+    """An error with the line of the program that calls the kernel, unless it has one of its own."""
     if isinstance(error, EmulatorError) and not (error.line and is_program(error.line.file)):
         from trnsim.jax.stablehlo.origins import line_in  # noqa: PLC0415  slow to import
 

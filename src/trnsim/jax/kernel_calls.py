@@ -24,7 +24,7 @@ TARGET: Final = "AwsNeuronCustomNativeKernel"
 """The name of the custom call."""
 _VERSION: Final = 1
 _PREFIX: Final = f"trnsim:{uuid4().hex}/"
-"""What the kernels of this process are named by, before their numbers."""
+"""The prefix of names of this process's kernels, before their numbers."""
 _numbers: Final[dict[KernelCall, int]] = {}
 _calls: Final[list[KernelCall]] = []
 

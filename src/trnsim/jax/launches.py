@@ -73,13 +73,13 @@ def _is_on_device(leaf: Any) -> bool:
 
 
 def _is_array(leaf: Any) -> bool:
-    """Whether it is an array of JAX, of numpy, or one of numpy's that JAX has wrapped."""
+    """True for an array of JAX, of numpy, or one of numpy's that JAX has wrapped."""
     is_wrapped = type(leaf).__module__.startswith("jax.") and hasattr(leaf, "__array__")
     return isinstance(leaf, jax.Array) or type(leaf) is np.ndarray or is_wrapped
 
 
 def _frozen(kernel: Kernel, leaf: Any) -> Any:
-    """An argument without values.
+    """An argument without values: an array as its `ArraySpec`.
 
     Raises:
         BadInput: for keys of random numbers, and for arrays within an object.
@@ -106,12 +106,12 @@ def _holds_arrays(leaf: Any) -> bool:
 
 
 def _outline(call: KernelCall) -> Outline:
-    """What a call writes and returns.
+    """The outline of a call: the tensors that it writes and returns.
 
     Raises:
         EmulatorError: what the chip would refuse, at the kernel's own line.
         NotModelled: for results that JAX cannot hold.
-        BadInput: for a kernel without results, or that writes to what it does not return.
+        BadInput: for a kernel without results, or one that writes to what it does not return.
     """
     outline = call.outline(target().name)
     if outline.lost:
@@ -138,7 +138,7 @@ def _outline(call: KernelCall) -> Outline:
 
 
 def _has_dtype(dtype: np.dtype[Any]) -> bool:
-    """Whether JAX's arrays may have a dtype; 64 bits only where the program asks for them."""
+    """True if JAX's arrays may have a dtype; 64 bits only where the program asks for them."""
     try:
         return bool(jax.dtypes.canonicalize_dtype(dtype) == dtype)
     except TypeError:
@@ -215,7 +215,7 @@ def _line() -> SourceLine | None:
 
 
 def _no_gradient(primals: Any, tangents: Any, *, call: KernelCall) -> NoReturn:
-    """No gradient.
+    """Refuse to differentiate a kernel.
 
     Raises:
         NotModelled: always.
@@ -230,7 +230,7 @@ def _no_gradient(primals: Any, tangents: Any, *, call: KernelCall) -> NoReturn:
 
 
 def _no_batch(args: Any, dims: Any, *, call: KernelCall) -> NoReturn:
-    """No batch.
+    """Refuse `jax.vmap` over a kernel.
 
     Raises:
         NotModelled: always.

@@ -1,7 +1,7 @@
-"""Programs of JAX as graphs: what their calls are recorded as, and their values in `exact`.
+"""Programs of JAX as graphs: the records of their calls, and their values in `exact`.
 
-A program becomes a graph when somebody asks: a recording that listens, exact numerics, or the
-policy `chip`, which refuses what has no counterpart on the chip. The graph is compiled to one
+A program becomes a graph on demand: of a recording that listens, exact numerics, or the policy
+`chip`, which refuses operations that have no counterpart on the chip. The graph is compiled to one
 program of a core by `trnsim.compiler`, as a graph of any framework is.
 """
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from trnsim.jax.stablehlo import Imported
 
 _SEPARATE: Final = (Kind.CONTROL, Kind.CALL)
-"""What is a program of its own: values decide what runs, or the user wrote it."""
+"""Nodes that are programs of their own: values decide what runs, or the user wrote the kernel."""
 _BRANCHES: Final = frozenset({"stablehlo.case", "stablehlo.if"})
 _NO_ROOM: Final = (OutOfMemory, IllegalInstruction, InternalError, NotModelled)
 Arrays = list[npt.NDArray[Any]]
@@ -82,7 +82,7 @@ class Untimed:
         return self.name
 
     def time(self, target: str) -> CallTime:
-        """Refused on every chip.
+        """Refuse to give a time, on every chip.
 
         Raises:
             NotModelled: always.
@@ -91,7 +91,7 @@ class Untimed:
 
 
 class Lowered:
-    """The graphs of a program, one a device: those differ where it asks for the device's number.
+    """The graphs of a program, one a device: they differ where it reads the device's number.
 
     Attributes:
         name: of the program.
@@ -108,7 +108,7 @@ class Lowered:
     ) -> None:
         """`module` gives the program as JAX sent it, `split` that of a device where XLA splits it.
 
-        `arguments` gives what a device takes.
+        `arguments` gives the arrays that a device takes, without values.
         """
         self.name = name
         self.devices = devices
@@ -118,7 +118,7 @@ class Lowered:
         self._graphs: dict[int, Imported | EmulatorError] = {}
 
     def _graph_or_error(self, number: int = 0) -> Imported | EmulatorError:
-        """A device's graph, or why there is none."""
+        """A device's graph, or the error that refused it."""
         for graph in self._graphs.values():
             if isinstance(graph, EmulatorError) or not graph.is_device_specific:
                 return graph
@@ -143,7 +143,7 @@ class Lowered:
         """The program of a device as a graph.
 
         Raises:
-            NotModelled: for an operation that the graph has not, with the program's line.
+            NotModelled: for an operation that a graph does not have, with the program's line.
         """
         graph = self._graph_or_error(number)
         if isinstance(graph, EmulatorError):
@@ -152,10 +152,10 @@ class Lowered:
 
     @cached_property
     def calls(self) -> tuple[DeviceCall, ...]:
-        """What a call of it is recorded as on each device.
+        """The record of a call on each device.
 
-        It is one program, whose time is the last device's; but branches that a device's number
-        chooses are only timed where they are taken.
+        It is one program, whose time is the last device's; but if the device's number chooses
+        branches, each device has the time of those that it takes.
         """
         last = self._graph_or_error(self.devices - 1)
         if isinstance(last, EmulatorError):
@@ -175,7 +175,7 @@ class Lowered:
 
     @cached_property
     def exchanges(self) -> tuple[Exchange, ...]:
-        """What its devices exchange, in order, with the places of the members of each group."""
+        """The exchanges of its devices, in order, with the places of the members of each group."""
         graph = self._graph_or_error(self.devices - 1)
         return () if isinstance(graph, EmulatorError) else tuple(_exchanges(graph.graph))
 
@@ -205,7 +205,7 @@ class Lowered:
 
     @cached_property
     def host_reason(self) -> str:
-        """Why its values are the host's in exact numerics; empty where the chip's program runs."""
+        """Why the host computes its values in exact numerics; empty if the chip's program does."""
         for number in range(self.devices):
             graph = self._graph_or_error(number)
             reason = graph.reason if isinstance(graph, EmulatorError) else _host_reason(graph)
@@ -214,9 +214,9 @@ class Lowered:
         return ""
 
     def values(self, arguments: Sequence[Arrays]) -> list[Arrays] | None:
-        """What the chip's programs compute of each device's arrays; None where the host does.
+        """The results of the chip's programs on each device's arrays; None where the host computes.
 
-        What the host computes is counted.
+        A program that the host computes is counted.
 
         With loops, branches or kernels of the user's it is one kernel after another, as is timed.
 
@@ -259,7 +259,7 @@ def _host_reason(imported: Imported) -> str:
 
 
 def arguments_of(imported: Imported, arguments: Arrays) -> Arrays:
-    """The inputs of a graph: what a device is given, in the graph's types, and constants."""
+    """The inputs of a graph: a device's arguments in the graph's types, then its constants."""
     types = [value.type.numpy_dtype() for value in imported.inputs]
     pairs = zip(arguments, types, strict=True)
     return imported.arguments([np.asarray(array).astype(kind) for array, kind in pairs])
@@ -272,7 +272,7 @@ def _group_of(place: int, groups: Groups) -> tuple[int, ...]:
 
 
 def _exchanges(graph: Graph) -> Iterator[Exchange]:
-    """The exchanges of a graph: of a loop as often as it runs, of branches the one with most."""
+    """The exchanges of a graph: a loop's as often as it runs, of branches those with most bytes."""
     for node in graph.nodes:
         operation = node.operation
         if isinstance(operation, While) and operation.body is not None:
@@ -292,5 +292,5 @@ def _outputs(graph: Graph, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArr
 
 
 def _nowhere() -> Scope:
-    """JAX has no modules, and a step of it is one program."""
+    """The scope of a call: JAX has no modules, and a step of it is one program."""
     return Scope("", Phase.forward)

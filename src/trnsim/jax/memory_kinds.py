@@ -27,7 +27,7 @@ def kinds_of(module: Any, arguments: int, results: int) -> tuple[tuple[str, ...]
     """The kinds of a module's arguments and results; HBM where none is written.
 
     Raises:
-        BadInput: for a kind that there is not.
+        BadInput: for an unknown kind.
     """
     main = _main_function(module)
     return _kinds_in(main, "arg_attrs", arguments), _kinds_in(main, "res_attrs", results)
@@ -57,7 +57,7 @@ def _main_function(module: Any) -> Any:
 
 
 def is_placed(code: bytes) -> bool:
-    """Whether a module in bytes may name a memory."""
+    """True if a module in bytes may name a memory."""
     return _KIND.encode() in code or PLACEMENT.encode() in code
 
 
@@ -74,7 +74,7 @@ def forget_kinds(module: Any) -> None:
 
 
 def _without_kinds(main: Any, listed: Sequence[Any]) -> Any:
-    """The attributes of arguments or results but their kinds."""
+    """The attributes of arguments or results without their kinds."""
     from jaxlib.mlir import ir  # noqa: PLC0415  slow to import, and only compiling needs it
 
     with main.context:

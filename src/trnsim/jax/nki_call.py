@@ -23,7 +23,7 @@ _REMEMBERED = 1024
 def nki_call(
     func: Callable[..., Any], *args: Any, out_shape: Any, grid: Any = (), **kwargs: Any
 ) -> Any:
-    """What a function that writes its results to its last parameters computes.
+    """The results of a function that writes them to its last parameters.
 
     Args:
         func: the function, or a `functools.partial` of one; not decorated.

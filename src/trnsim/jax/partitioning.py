@@ -1,9 +1,9 @@
-"""What each device computes of a program that `jit` splits: the program that XLA writes for it.
+"""Each device's program of one that `jit` splits, as XLA's partitioner writes it.
 
 Annotations say where some arrays lie, and the partitioner decides the rest: what each device holds
 of every tensor, what is exchanged, which elements beyond the end of an uneven share are masked. The
 private client partitions a program on its way to the values of `fast`; XLA's own record of that
-step is the program whose time and `exact` values are asked for.
+step is the program that has a time and is computed in `exact`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the device needs of JAX that JAX does not document, each thing once.
+"""The undocumented interfaces of JAX that the device uses, each in one place.
 
 Tested with jax 0.8 to 0.10 (`trnsim.jax.versions`).
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PLATFORM: Final = "neuron"
 FOLDER: Final = str(Path(jax.__file__).parent)
-"""Where the code of JAX lies."""
+"""The folder of JAX's code."""
 _xla: Final[Any] = vars(xla_client)["_xla"]
 
 
@@ -49,7 +49,7 @@ def _neuron_client() -> Any:
 
 
 def is_registered() -> bool:
-    """Whether a plugin has taken the platform's name."""
+    """True if a plugin has taken the platform's name."""
     return PLATFORM in xla_bridge._backend_factories  # noqa: SLF001
 
 
@@ -106,7 +106,7 @@ class Meeting:
         return _xla.make_gloo_tcp_collectives(self.client, hostname=_LOOPBACK)
 
     def end(self) -> None:
-        """Leave it, once all processes do."""
+        """Leave the service, once all processes do."""
         self.client.shutdown()
         if self._service is not None:
             self._service.shutdown()
@@ -167,7 +167,7 @@ def no_results_sharding() -> Any:
 
 
 def joined(arrays: Sequence[Any], devices: Sequence[Any]) -> Any:
-    """Arrays of one shape on several devices, as one: what each holds is its own."""
+    """Arrays of one shape on several devices as one array, of which each device holds its own."""
     first = arrays[0]
     aval = _aval(first.shape, first.dtype)
     sharding = _replicated(tuple(devices))
@@ -192,7 +192,7 @@ def device_list(devices: Sequence[Any]) -> Any:
 def load(
     client: Any, module: Any, devices: Sequence[Any], options: Any, callbacks: Sequence[Any]
 ) -> Any:
-    """A program of a client for its devices, and the functions of Python that it calls."""
+    """A program compiled by a client for devices, with the functions of Python that it calls."""
     return client.compile_and_load(module, device_list(devices), options, list(callbacks))
 
 
@@ -210,7 +210,7 @@ def call_python(op: Any, place: int) -> None:
 
 
 def callback_number(op: Any) -> int:
-    """The number of the function that a custom call of JAX's names; it names none afterwards."""
+    """The number of the function that a custom call of JAX names; it is removed from the call."""
     name = "mhlo.backend_config" if "mhlo.backend_config" in op.attributes else "backend_config"
     number = int(op.attributes[name]["index"])
     del op.attributes[name]
@@ -290,7 +290,7 @@ def platforms_of(context: Any) -> tuple[str, ...]:
 
 
 def lines() -> list[tuple[str, int]]:
-    """Files and lines, innermost first, that made the operation which JAX transforms; may be none.
+    """Files and lines, innermost first, that made the operation which JAX transforms; may be empty.
 
     It may have been made long ago, when a program was traced.
     """
@@ -418,7 +418,7 @@ def export_by(exported: Callable[..., Any], device: Callable[[], tuple[int, int]
 
 
 def _is_on_one_device(array: Any) -> bool:
-    """Whether an array lies on a single neuron device."""
+    """True if an array lies on a single neuron device."""
     devices = array.sharding.device_set
     return len(devices) == 1 and next(iter(devices)).platform == PLATFORM
 
@@ -441,7 +441,7 @@ def lower_decompositions() -> None:
 
 
 _CALLBACKS: Final = ("debug_callback", "debug_print", "pure_callback", "io_callback")
-"""What has no rule for a CPU alone, or needs its functions numbered (`lower_callbacks`)."""
+"""Primitives of callbacks, which `lower_callbacks` lowers."""
 
 
 def lower_placements() -> None:
@@ -453,7 +453,7 @@ def lower_placements() -> None:
 
 
 def _of_plain_arrays(rule: Any) -> Any:
-    """A lowering rule that takes arrays for what they are on one device."""
+    """A lowering rule that ignores over which axes of a mesh its arrays vary."""
 
     def lowered(ctx: Any, *arguments: Any, **parameters: Any) -> Any:
         plain = [_aval(aval.shape, aval.dtype) for aval in ctx.avals_in]

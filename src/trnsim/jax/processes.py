@@ -39,10 +39,10 @@ class Processes:
 
 @cache
 def processes() -> Processes:
-    """The processes of this program, when its first device is asked for.
+    """The processes of this program, fixed when its first device is asked for.
 
     Raises:
-        BadInput: where AWS's variables say something else than `jax.distributed.initialize`.
+        BadInput: where AWS's variables contradict `jax.distributed.initialize`.
     """
     joined = Processes(*private.joined_processes())
     count = len(process_cores())

@@ -3,7 +3,7 @@
 XLA on the host rounds to nearest, so a program with 16-bit or 8-bit floating point is computed by
 its graph instead: the reference of each operation at full precision, and what it gives rounded up
 or down at random, as an engine would on writing. Numbers that are exact stay as they are, and other
-programs are XLA's. What is known when a program is compiled is rounded to nearest.
+programs are XLA's. Constants of a program are rounded to nearest when it is compiled.
 
 Source: rounding-modes.rst, Stochastic Rounding (SR).
 """
@@ -35,7 +35,7 @@ _SINGLE_BYTES: Final = 4
 
 
 def is_rounded(module: Any) -> bool:
-    """Whether a module has floating point of less than 32 bits."""
+    """True if a module has floating point of less than 32 bits."""
     return _LOW.search(str(module)) is not None
 
 
@@ -48,7 +48,7 @@ def _generators() -> list[np.random.Generator]:
 def values(
     lowered: Lowered, arguments: Sequence[npt.NDArray[Any]], core: int
 ) -> list[npt.NDArray[Any]]:
-    """What a program computes on a core.
+    """The results of a program on a core, rounded stochastically.
 
     Raises:
         NotModelled: for a program without a graph.

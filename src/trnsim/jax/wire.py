@@ -102,7 +102,7 @@ def hlo_with_config(module: bytes) -> bytes:
 
 
 def module_in(hlo: bytes) -> bytes:
-    """The HloModuleProto of XLA's HloProto, which has other things beside it."""
+    """The HloModuleProto in XLA's HloProto, which has other fields beside it."""
     return next(value for field, value in _top_fields(hlo) if field == 1)
 
 
