@@ -1,7 +1,7 @@
 import pytest
 
 from trnsim.errors import BadInput, DataRace, NotModelled, OutOfMemory
-from trnsim.jax.pjrt.errors import coded, new_error, of_code
+from trnsim.jax.pjrt.errors import code_and_message, new_error, of_code
 from trnsim.jax.pjrt.structs import enumeration
 
 CODES = enumeration("Error_Code")
@@ -20,24 +20,24 @@ CODES = enumeration("Error_Code")
     ],
 )
 def test_an_exception_has_a_code(error, name):
-    assert coded(error)[0] == CODES[name]
+    assert code_and_message(error)[0] == CODES[name]
 
 
 def test_the_code_that_xla_gave_is_no_part_of_the_message():
-    assert coded(RuntimeError("ABORTED: one\ntwo"))[1] == "one\ntwo"
+    assert code_and_message(RuntimeError("ABORTED: one\ntwo"))[1] == "one\ntwo"
 
 
 def test_a_fault_of_ours_names_its_class_and_its_line():
     try:
         raise KeyError("k")  # noqa: TRY301
     except KeyError as error:
-        text = coded(error)[1]
+        text = code_and_message(error)[1]
     assert text.startswith("KeyError: 'k' at ")
     assert "test_errors.py" in text
 
 
 def test_a_fix_and_a_source_are_told():
-    text = coded(BadInput("wrong", fix="mend it", source="a.rst"))[1]
+    text = code_and_message(BadInput("wrong", fix="mend it", source="a.rst"))[1]
     assert "fix: mend it" in text
     assert "source: a.rst" in text
 

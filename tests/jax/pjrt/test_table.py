@@ -6,7 +6,7 @@ import pytest
 
 from trnsim.jax.pjrt import errors
 from trnsim.jax.pjrt.structs import slots, struct
-from trnsim.jax.pjrt.table import Table, is_destructor, nothing
+from trnsim.jax.pjrt.table import Table, is_destructor, noop_address
 
 FREES = {
     *("Error", "Event", "Client", "Executable", "LoadedExecutable", "Buffer"),
@@ -49,7 +49,7 @@ def test_functions_that_free_are_not_python(table):
     freeing = {name.removesuffix("_Destroy") for name in slots() if is_destructor(name)}
     assert freeing == FREES
     for name in freeing:
-        assert getattr(table.api, f"{name}_Destroy") == nothing()
+        assert getattr(table.api, f"{name}_Destroy") == noop_address()
         assert called(table, f"{name}_Destroy")[0] is None
 
 

@@ -25,7 +25,7 @@ from trnsim.jax.pjrt.element_types import dtype_of, hbm_bytes, type_of
 from trnsim.jax.pjrt.events import READY, event_of, failed
 from trnsim.jax.pjrt.handles import Handle, Numbers, numbers_at
 from trnsim.jax.pjrt.structs import enumeration, struct
-from trnsim.jax.pjrt.sweep import Place, buffers, made, place_above, sweep
+from trnsim.jax.pjrt.sweep import Place, buffers, place_above, sweep, track_buffer
 from trnsim.jax.pjrt.table import slot
 
 if TYPE_CHECKING:
@@ -116,9 +116,9 @@ def require(nbytes: int, memory: Memory) -> None:
 
 def new_buffer(array: HostArray, memory: Memory, place: Place, *, is_token: bool = False) -> int:
     """The handle of an array that a call at `place` has made."""
-    found = Buffer(array, memory, is_token=is_token)
-    made(found, place)
-    return found.address
+    buffer = Buffer(array, memory, is_token=is_token)
+    track_buffer(buffer, place)
+    return buffer.address
 
 
 def _buffer(args: Any) -> Buffer:
@@ -127,10 +127,10 @@ def _buffer(args: Any) -> Buffer:
     Raises:
         BadInput: if it is dead.
     """
-    found = buffers.get(args.buffer)
-    if found is None:
+    buffer = buffers.get(args.buffer)
+    if buffer is None:
         raise BadInput("an array that was freed is used")
-    return found
+    return buffer
 
 
 def _host_view(
@@ -201,19 +201,19 @@ def _to_host(args: Any) -> None:
         note_to_host(buffer.nbytes)
 
 
-def _write(address: int, layout: int | None, array: npt.NDArray[Any]) -> None:
+def _write(address: int, layout_at: int | None, array: npt.NDArray[Any]) -> None:
     """Copy an array into the caller's memory, in the caller's layout."""
     order = list(range(array.ndim))
-    if layout:
-        asked = struct("Buffer_MemoryLayout").from_address(layout)
-        if asked.type == _STRIDES:
-            steps = numbers_at(asked.strides.byte_strides, asked.strides.num_byte_strides)
+    if layout_at:
+        layout = struct("Buffer_MemoryLayout").from_address(layout_at)
+        if layout.type == _STRIDES:
+            steps = numbers_at(layout.strides.byte_strides, layout.strides.num_byte_strides)
             _host_view(address, list(array.shape), steps, array.dtype)[...] = array
             return
-        order = numbers_at(asked.tiled.minor_to_major, asked.tiled.minor_to_major_size)[::-1]
+        order = numbers_at(layout.tiled.minor_to_major, layout.tiled.minor_to_major_size)[::-1]
     if array.size:
-        laid = np.ascontiguousarray(array.transpose(order))
-        ctypes.memmove(address, laid.ctypes.data, laid.nbytes)
+        ordered = np.ascontiguousarray(array.transpose(order))
+        ctypes.memmove(address, ordered.ctypes.data, ordered.nbytes)
 
 
 @slot("Buffer_ElementType")
@@ -265,15 +265,15 @@ def _memory(args: Any) -> None:
 
 @slot("Buffer_Delete")
 def _delete(args: Any) -> None:
-    found = buffers.get(args.buffer)
-    if found is not None:
-        found.storage = None
+    buffer = buffers.get(args.buffer)
+    if buffer is not None:
+        buffer.storage = None
 
 
 @slot("Buffer_IsDeleted")
 def _is_deleted(args: Any) -> None:
-    found = buffers.get(args.buffer)
-    args.is_deleted = found is None or found.storage is None
+    buffer = buffers.get(args.buffer)
+    args.is_deleted = buffer is None or buffer.storage is None
 
 
 @slot("Buffer_IsOnCpu")
@@ -283,9 +283,9 @@ def _is_on_cpu(args: Any) -> None:
 
 @slot("Buffer_ReadyEvent")
 def _ready_event(args: Any) -> None:
-    found = buffers.get(args.buffer)
-    is_there = found is not None and found.storage is not None
-    args.event = event_of([found.array]) if found is not None and is_there else READY
+    buffer = buffers.get(args.buffer)
+    is_there = buffer is not None and buffer.storage is not None
+    args.event = event_of([buffer.array]) if buffer is not None and is_there else READY
 
 
 @slot("Buffer_UnsafePointer")
@@ -295,27 +295,27 @@ def _unsafe_pointer(args: Any) -> None:
 
 @slot("Buffer_CopyToDevice")
 def _to_device(args: Any) -> None:
-    args.dst_buffer = _copied(args, memory_at(args.dst_device, None), place_above(2))
+    args.dst_buffer = _copy_buffer(args, memory_at(args.dst_device, None), place_above(2))
 
 
 @slot("Buffer_CopyToMemory")
 def _to_memory(args: Any) -> None:
-    args.dst_buffer = _copied(args, memory_at(None, args.dst_memory), place_above(2))
+    args.dst_buffer = _copy_buffer(args, memory_at(None, args.dst_memory), place_above(2))
 
 
-def _copied(args: Any, memory: Memory, place: Place) -> int:
+def _copy_buffer(args: Any, memory: Memory, place: Place) -> int:
     """The handle of a copy in another memory."""
     source = _buffer(args)
     if pending:
-        for one in {source.memory.core, memory.core}:
-            strike(one)
+        for core in {source.memory.core, memory.core}:
+            strike(core)
     require(source.nbytes, memory)
-    found = new_buffer(host().copy(source.array, memory.core), memory, place)
+    handle = new_buffer(host().copy(source.array, memory.core), memory, place)
     if source.memory.is_hbm and not memory.is_hbm:
         note_to_host(source.nbytes)
     elif memory.is_hbm and not source.memory.is_hbm:
         note_from_host(source.nbytes)
-    return found
+    return handle
 
 
 @slot("Buffer_IncreaseExternalReferenceCount")

@@ -62,16 +62,16 @@ def _initialize(args: Any) -> None:
 
 @slot("Plugin_Attributes")
 def _attributes(args: Any) -> None:
-    found = attributes()
-    args.attributes, args.num_attributes = found.address, found.size
+    values = attributes()
+    args.attributes, args.num_attributes = values.address, values.size
 
 
 @slot("Client_Create")
 def _create(args: Any) -> None:
     autoload.announce()
-    found = Client()
-    clients[found.address] = found
-    args.client = found.address
+    client = Client()
+    clients[client.address] = client
+    args.client = client.address
 
 
 @slot("Client_PlatformName")
@@ -93,20 +93,20 @@ def _process(args: Any) -> None:
 
 @slot("Client_Devices")
 def _devices(args: Any) -> None:
-    found = clients[args.client].devices
-    args.devices, args.num_devices = found.address, found.size
+    addresses = clients[args.client].devices
+    args.devices, args.num_devices = addresses.address, addresses.size
 
 
 @slot("Client_AddressableDevices")
 def _addressable(args: Any) -> None:
-    found = clients[args.client].local
-    args.addressable_devices, args.num_addressable_devices = found.address, found.size
+    addresses = clients[args.client].local
+    args.addressable_devices, args.num_addressable_devices = addresses.address, addresses.size
 
 
 @slot("Client_AddressableMemories")
 def _memories(args: Any) -> None:
-    found = clients[args.client].memories
-    args.addressable_memories, args.num_addressable_memories = found.address, found.size
+    addresses = clients[args.client].memories
+    args.addressable_memories, args.num_addressable_memories = addresses.address, addresses.size
 
 
 @slot("Client_LookupDevice")
@@ -119,14 +119,14 @@ def _lookup_addressable(args: Any) -> None:
     args.addressable_device = _device(by_core, args.local_hardware_id)
 
 
-def _device(among: list[Device], place: int) -> int:
+def _device(candidates: list[Device], place: int) -> int:
     """The handle of a device by its place.
 
     Raises:
         BadInput: if there is none.
     """
-    if 0 <= place < len(among):
-        return among[place].address
+    if 0 <= place < len(candidates):
+        return candidates[place].address
     raise BadInput(f"neuron:{place} does not exist: this process has {len(by_core)} device(s)")
 
 
@@ -138,7 +138,7 @@ def _assignment(args: Any) -> None:
             f"a program for {count} devices; this process has {len(devices)}",
             fix=f"set NEURON_RT_NUM_CORES={count} before the program starts",
         )
-    among = by_core if count <= len(by_core) else list(devices.values())
-    numbers = Numbers(ctypes.c_int32, [one.number for one in among[:count]])
+    candidates = by_core if count <= len(by_core) else list(devices.values())
+    numbers = Numbers(ctypes.c_int32, [device.number for device in candidates[:count]])
     room = min(count, args.default_assignment_size)
     ctypes.memmove(args.default_assignment, numbers.address, room * 4)

@@ -20,7 +20,7 @@ from trnsim.jax.pjrt.memories import Memory, memories
 from trnsim.jax.pjrt.named_values import NamedValues
 from trnsim.jax.pjrt.structs import fill
 from trnsim.jax.pjrt.sweep import sweep
-from trnsim.jax.pjrt.table import nothing, slot
+from trnsim.jax.pjrt.table import noop_address, slot
 from trnsim.jax.processes import cores
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ _IS_SET: Final = "_is_set"
 
 def device_kind() -> str:
     """The kind of this process's devices: "NC_v3d"."""
-    made = device_core()
-    pair = "d" if made.physical_cores == _PAIR else ""
-    return f"NC_v{made.chip.core.generation}{pair}"
+    core = device_core()
+    pair = "d" if core.physical_cores == _PAIR else ""
+    return f"NC_v{core.chip.core.generation}{pair}"
 
 
 class Device(Handle):
@@ -103,14 +103,16 @@ def make_devices() -> list[Device]:
     """The devices of all processes, made once: their handles outlive every client."""
     if not devices:
         count = Counter[int]()
-        for number, one in enumerate(host().devices):
-            process, is_local = one.process_index, one in host().local
-            made = Device(number, process, count[process], len(host().devices), is_local=is_local)
+        for number, host_device in enumerate(host().devices):
+            process, is_local = host_device.process_index, host_device in host().local
+            device = Device(number, process, count[process], len(host().devices), is_local=is_local)
             count[process] += 1
-            devices[made.address] = made
+            devices[device.address] = device
             if is_local:
-                by_core.append(made)
-                memories.update({one.address: one for one in (made.memory, made.host_memory)})
+                by_core.append(device)
+                memories.update(
+                    {memory.address: memory for memory in (device.memory, device.host_memory)}
+                )
     return list(devices.values())
 
 
@@ -138,8 +140,8 @@ def _process(args: Any) -> None:
 
 @slot("DeviceDescription_Attributes")
 def _described(args: Any) -> None:
-    found = devices[args.device_description].attributes
-    args.attributes, args.num_attributes = found.address, found.size
+    attributes = devices[args.device_description].attributes
+    args.attributes, args.num_attributes = attributes.address, attributes.size
 
 
 @slot("DeviceDescription_Kind")
@@ -172,8 +174,8 @@ def _hardware(args: Any) -> None:
 
 @slot("Device_AddressableMemories")
 def _memories(args: Any) -> None:
-    found = devices[args.device].memories
-    args.memories, args.num_memories = found.address, found.size
+    addresses = devices[args.device].memories
+    args.memories, args.num_memories = addresses.address, addresses.size
 
 
 @slot("Device_DefaultMemory")
@@ -183,17 +185,17 @@ def _default_memory(args: Any) -> None:
 
 @slot("Device_GetAttributes")
 def _attributes(args: Any) -> None:
-    found = devices[args.device].attributes
-    args.attributes, args.num_attributes = found.address, found.size
+    attributes = devices[args.device].attributes
+    args.attributes, args.num_attributes = attributes.address, attributes.size
     args.device_attributes = args.device
-    args.attributes_deleter = nothing()
+    args.attributes_deleter = noop_address()
 
 
 @slot("Device_MemoryStats")
 def _memory_stats(args: Any) -> None:
     sweep()
     hbm = devices[args.device].hbm
-    largest = max((one.nbytes for one in list(hbm.allocations.values())), default=0)
+    largest = max((allocation.nbytes for allocation in list(hbm.allocations.values())), default=0)
     figures = {
         "peak_bytes_in_use": hbm.peak_bytes,
         "num_allocs": len(hbm.allocations),

@@ -57,7 +57,7 @@ def dtype_of(number: int) -> np.dtype[Any]:
         NotModelled: for types that have none, such as tokens.
     """
     if number not in _DTYPES:
-        name = next((name for name, known in _TYPES.items() if known == number), str(number))
+        name = next((name for name, code in _TYPES.items() if code == number), str(number))
         raise NotModelled(f"arrays of {name} are not modelled by the neuron device")
     return _DTYPES[number]
 

@@ -39,14 +39,14 @@ class PjrtError(NamedTuple):
 _errors: Final = Ring[PjrtError](_ROOM)
 
 
-def coded(error: BaseException) -> tuple[int, str]:
+def code_and_message(error: BaseException) -> tuple[int, str]:
     """The code and the message of an exception."""
     for kind, name in _KINDS:
         if isinstance(error, kind):
             return _CODES[name], str(error) or kind.__name__
-    known = _WITH_CODE.fullmatch(str(error))
-    if known:
-        return _CODES[known[1]], known[2]
+    match = _WITH_CODE.fullmatch(str(error))
+    if match:
+        return _CODES[match[1]], match[2]
     place = traceback.extract_tb(error.__traceback__)
     where = f" at {place[-1].filename}:{place[-1].lineno}" if place else ""
     return _CODES["INTERNAL"], f"{type(error).__name__}: {error}{where}"
@@ -54,7 +54,7 @@ def coded(error: BaseException) -> tuple[int, str]:
 
 def new_error(error: BaseException) -> int:
     """The handle of an error."""
-    return of_code(*coded(error))
+    return of_code(*code_and_message(error))
 
 
 def of_code(code: int, message: str) -> int:
@@ -67,8 +67,8 @@ failures.append(new_error)
 
 @slot("Error_Message", returns_error=False)
 def _message(args: Any) -> None:
-    found = _errors.get(args.error) or _FORGOTTEN
-    args.message, args.message_size = found.message.address, found.message.size
+    error = _errors.get(args.error) or _FORGOTTEN
+    args.message, args.message_size = error.message.address, error.message.size
 
 
 @slot("Error_GetCode")

@@ -116,7 +116,7 @@ def failed(error: BaseException) -> int:
     return _events.add(Event((), error))
 
 
-def _found(args: Any) -> Event:
+def _event(args: Any) -> Event:
     """The event of a call; one that is forgotten ended long ago."""
     return _events.get(args.event) or _DONE
 
@@ -126,13 +126,13 @@ _DONE: Final = Event(())
 
 @slot("Event_IsReady")
 def _is_ready(args: Any) -> None:
-    args.is_ready = args.event == READY or _found(args).is_ready()
+    args.is_ready = args.event == READY or _event(args).is_ready()
 
 
 @slot("Event_Await")
 def _await(args: Any) -> None:
     steps.waits()
-    error = None if args.event == READY else _found(args).wait()
+    error = None if args.event == READY else _event(args).wait()
     if error is not None:
         raise error
 
@@ -147,4 +147,4 @@ def _on_ready(args: Any) -> None:
     if args.event == READY:
         _OnReady(args.callback)(None, args.user_arg)
     else:
-        _found(args).call_back(args.callback, args.user_arg)
+        _event(args).call_back(args.callback, args.user_arg)

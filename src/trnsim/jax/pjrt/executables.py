@@ -32,8 +32,8 @@ from trnsim.jax.pjrt.handles import (
 )
 from trnsim.jax.pjrt.named_values import NamedValues
 from trnsim.jax.pjrt.structs import fill, struct
-from trnsim.jax.pjrt.sweep import Place, begins, buffers, place_above
-from trnsim.jax.pjrt.table import extension, nothing, slot
+from trnsim.jax.pjrt.sweep import Place, begin_call, buffers, place_above
+from trnsim.jax.pjrt.table import extension, noop_address, slot
 
 if TYPE_CHECKING:
     from trnsim.jax.host_client import HostArray
@@ -53,24 +53,24 @@ class Executable(Handle):
         self.name = Text(program.name)
         self.identity = f"trnsim-{next(_numbers)}".encode()
         self.fingerprint = Text(self.identity)
-        self.made_s = time.monotonic()
+        self.compiled_s = time.monotonic()
         self.is_deleted = False
         self.devices = pointers([by_core[core].address for core in program.cores])
         self.output_bytes = sum(
-            hbm_bytes(one.shape, one.dtype)
-            for one, kind in zip(program.results, program.result_kinds, strict=True)
+            hbm_bytes(result.shape, result.dtype)
+            for result, kind in zip(program.results, program.result_kinds, strict=True)
             if kind == HBM
         )
 
     @cached_property
     def output_types(self) -> Numbers:
         """The element type of each output."""
-        return Numbers(ctypes.c_int32, [type_of(one.dtype) for one in self.program.results])
+        return Numbers(ctypes.c_int32, [type_of(result.dtype) for result in self.program.results])
 
     @cached_property
     def output_dims(self) -> tuple[Numbers, Numbers]:
         """The sides of all outputs in a row, and how many each has."""
-        shapes = [one.shape for one in self.program.results]
+        shapes = [result.shape for result in self.program.results]
         sides = Numbers(ctypes.c_int64, [side for shape in shapes for side in shape])
         return sides, Numbers(ctypes.c_size_t, [len(shape) for shape in shapes])
 
@@ -88,7 +88,7 @@ class Executable(Handle):
     def shardings(self) -> dict[str, Texts | None]:
         """How arguments and results are split; None where there is one device or no argument."""
         loaded = self.program.loaded
-        found = {
+        shardings = {
             "parameters": loaded.get_parameter_shardings(),
             "outputs": loaded.get_output_shardings()
             if self.program.results
@@ -96,10 +96,10 @@ class Executable(Handle):
         }
         is_split = len(self.program.numbers) > 1
         return {
-            name: Texts([one.SerializeToString() for one in listed])
+            name: Texts([sharding.SerializeToString() for sharding in listed])
             if listed and is_split
             else None
-            for name, listed in found.items()
+            for name, listed in shardings.items()
         }
 
     @cached_property
@@ -115,8 +115,8 @@ class Executable(Handle):
     @cached_property
     def logical_ids(self) -> Any:
         """Replica and partition of each device of this process."""
-        of_all = struct("LogicalDeviceIds") * len(self.program.cores)
-        return of_all(*[divmod(at, self.program.partitions) for at in self.program.places])
+        ids_type = struct("LogicalDeviceIds") * len(self.program.cores)
+        return ids_type(*[divmod(at, self.program.partitions) for at in self.program.places])
 
     @cached_property
     def assignment(self) -> Text:
@@ -145,62 +145,62 @@ _YOUNG_S: Final = 60.0
 
 def new_executable(program: Program) -> int:
     """The handle of a program."""
-    found = Executable(program)
-    executables[found.address] = found
+    executable = Executable(program)
+    executables[executable.address] = executable
     if len(executables) % _SWEPT_FROM == 0:
         sweep_executables(time.monotonic() - _YOUNG_S)
-    return found.address
+    return executable.address
 
 
-def sweep_executables(made_before_s: float) -> None:
+def sweep_executables(compiled_before_s: float) -> None:
     """Free the executables that JAX no longer lists, as buffers are (`trnsim.jax.pjrt.sweep`)."""
     client = private.client()
-    held = {one.fingerprint for one in client.live_executables()} if client is not None else set()
-    for address, one in list(executables.items()):
-        if one.made_s < made_before_s and one.identity not in held:
+    live = {exe.fingerprint for exe in client.live_executables()} if client is not None else set()
+    for address, executable in list(executables.items()):
+        if executable.compiled_s < compiled_before_s and executable.identity not in live:
             executables.pop(address, None)
 
 
-def _of(args: Any) -> Executable:
+def _executable_of(args: Any) -> Executable:
     """The executable of a call.
 
     Raises:
         BadInput: if it is gone.
     """
-    found = executables.get(args.executable)
-    if found is None:
+    executable = executables.get(args.executable)
+    if executable is None:
         raise BadInput("an executable of a client that is gone")
-    return found
+    return executable
 
 
 @slot("Client_Compile")
 def _compile(args: Any) -> None:
-    asked = struct("Program").from_address(args.program)
-    form = string_at(asked.format, asked.format_size)
+    program = struct("Program").from_address(args.program)
+    form = string_at(program.format, program.format_size)
     if form != b"mlir":
         raise BadInput(f"a program of format {form.decode()!r}; legal: 'mlir'")
-    code = string_at(asked.code, asked.code_size)
+    code = string_at(program.code, program.code_size)
     options = string_at(args.compile_options, args.compile_options_size)
     args.executable = new_executable(Program(code, options))
 
 
 @slot("Executable_DeserializeAndLoad")
 def _deserialize(args: Any) -> None:
-    found = string_at(args.serialized_executable, args.serialized_executable_size)
+    serialized = string_at(args.serialized_executable, args.serialized_executable_size)
     start = len(_SERIALIZED) + 8
-    if not found.startswith(_SERIALIZED) or len(found) < start:
+    if not serialized.startswith(_SERIALIZED) or len(serialized) < start:
         raise BadInput("this is no executable that the neuron device wrote")
-    size = int.from_bytes(found[len(_SERIALIZED) : start], "little")
-    options, code = found[start : start + size], found[start + size :]
+    size = int.from_bytes(serialized[len(_SERIALIZED) : start], "little")
+    options, code = serialized[start : start + size], serialized[start + size :]
     args.loaded_executable = new_executable(Program(code, options))
 
 
 @slot("Executable_Serialize")
 def _serialize(args: Any) -> None:
-    found = _of(args).serialized
-    args.serialized_bytes, args.serialized_bytes_size = found.address, found.size
+    serialized = _executable_of(args).serialized
+    args.serialized_bytes, args.serialized_bytes_size = serialized.address, serialized.size
     args.serialized_executable = args.executable
-    args.serialized_executable_deleter = nothing()
+    args.serialized_executable_deleter = noop_address()
 
 
 @slot("LoadedExecutable_GetExecutable")
@@ -210,13 +210,13 @@ def _executable(args: Any) -> None:
 
 @slot("Executable_Name")
 def _name(args: Any) -> None:
-    name = _of(args).name
+    name = _executable_of(args).name
     args.executable_name, args.executable_name_size = name.address, name.size
 
 
 @slot("Executable_Fingerprint")
 def _fingerprint(args: Any) -> None:
-    text = _of(args).fingerprint
+    text = _executable_of(args).fingerprint
     args.executable_fingerprint, args.executable_fingerprint_size = text.address, text.size
 
 
@@ -227,152 +227,152 @@ def _loaded_fingerprint(args: Any) -> None:
 
 @slot("Executable_NumReplicas")
 def _replicas(args: Any) -> None:
-    args.num_replicas = _of(args).program.replicas
+    args.num_replicas = _executable_of(args).program.replicas
 
 
 @slot("Executable_NumPartitions")
 def _partitions(args: Any) -> None:
-    args.num_partitions = _of(args).program.partitions
+    args.num_partitions = _executable_of(args).program.partitions
 
 
 @slot("Executable_NumOutputs")
 def _outputs(args: Any) -> None:
-    args.num_outputs = len(_of(args).program.results)
+    args.num_outputs = len(_executable_of(args).program.results)
 
 
 @slot("Executable_SizeOfGeneratedCodeInBytes")
 def _code_size(args: Any) -> None:
-    args.size_in_bytes = _of(args).program.loaded.size_of_generated_code_in_bytes()
+    args.size_in_bytes = _executable_of(args).program.loaded.size_of_generated_code_in_bytes()
 
 
 @slot("Executable_GetCostAnalysis")
 def _cost(args: Any) -> None:
-    cost = _of(args).cost
+    cost = _executable_of(args).cost
     args.properties, args.num_properties = cost.address, cost.size
 
 
 @slot("Executable_GetCompiledMemoryStats")
 def _memory_stats(args: Any) -> None:
-    found = _of(args).program.loaded.get_compiled_memory_stats()
-    names = [name for name, _ in type(args)._fields_[3:] if hasattr(found, name)]
-    fill(args, **{name: getattr(found, name) for name in names})
+    stats = _executable_of(args).program.loaded.get_compiled_memory_stats()
+    names = [name for name, _ in type(args)._fields_[3:] if hasattr(stats, name)]
+    fill(args, **{name: getattr(stats, name) for name in names})
 
 
 @slot("Executable_OutputElementTypes")
 def _output_types(args: Any) -> None:
-    types = _of(args).output_types
+    types = _executable_of(args).output_types
     args.output_types, args.num_output_types = types.address, types.size
 
 
 @slot("Executable_OutputDimensions")
 def _output_dims(args: Any) -> None:
-    sides, ranks = _of(args).output_dims
+    sides, ranks = _executable_of(args).output_dims
     args.num_outputs, args.dims, args.dim_sizes = ranks.size, sides.address, ranks.address
 
 
 @slot("Executable_OutputMemoryKinds")
 def _output_kinds(args: Any) -> None:
-    kinds = _of(args).output_kinds
+    kinds = _executable_of(args).output_kinds
     args.num_outputs = kinds.addresses.size
     args.memory_kinds, args.memory_kind_sizes = kinds.addresses.address, kinds.sizes.address
 
 
 @slot("Executable_ParameterMemoryKinds")
 def _parameter_kinds(args: Any) -> None:
-    kinds = _of(args).parameter_kinds
+    kinds = _executable_of(args).parameter_kinds
     args.num_parameters = kinds.addresses.size
     args.memory_kinds, args.memory_kind_sizes = kinds.addresses.address, kinds.sizes.address
 
 
 @slot("Executable_OptimizedProgram")
 def _optimized(args: Any) -> None:
-    code, form = _of(args).optimized
-    asked = struct("Program").from_address(args.program)
-    asked.code_size, asked.format_size = code.size, form.size
-    if asked.code:
-        ctypes.memmove(asked.code, code.address, code.size)
-    asked.format = form.address
+    code, form = _executable_of(args).optimized
+    program = struct("Program").from_address(args.program)
+    program.code_size, program.format_size = code.size, form.size
+    if program.code:
+        ctypes.memmove(program.code, code.address, code.size)
+    program.format = form.address
 
 
 @slot("LoadedExecutable_AddressableDevices")
 def _devices(args: Any) -> None:
-    found = _of(args).devices
-    args.addressable_devices, args.num_addressable_devices = found.address, found.size
+    addresses = _executable_of(args).devices
+    args.addressable_devices, args.num_addressable_devices = addresses.address, addresses.size
 
 
 @slot("LoadedExecutable_AddressableDeviceLogicalIds")
 def _logical_ids(args: Any) -> None:
-    found = _of(args).logical_ids
-    args.addressable_device_logical_ids = ctypes.addressof(found)
-    args.num_addressable_device_logical_ids = len(found)
+    ids = _executable_of(args).logical_ids
+    args.addressable_device_logical_ids = ctypes.addressof(ids)
+    args.num_addressable_device_logical_ids = len(ids)
 
 
 @slot("LoadedExecutable_GetDeviceAssignment")
 def _assignment(args: Any) -> None:
-    found = _of(args).assignment
-    args.serialized_bytes, args.serialized_bytes_size = found.address, found.size
+    assignment = _executable_of(args).assignment
+    args.serialized_bytes, args.serialized_bytes_size = assignment.address, assignment.size
     args.serialized_device_assignment = args.executable
-    args.serialized_device_assignment_deleter = nothing()
+    args.serialized_device_assignment_deleter = noop_address()
 
 
 @slot("LoadedExecutable_Delete")
 def _delete(args: Any) -> None:
-    _of(args).is_deleted = True
+    _executable_of(args).is_deleted = True
 
 
 @slot("LoadedExecutable_IsDeleted")
 def _is_deleted(args: Any) -> None:
-    args.is_deleted = _of(args).is_deleted
+    args.is_deleted = _executable_of(args).is_deleted
 
 
 @slot("LoadedExecutable_Execute")
 def _execute(args: Any) -> None:
     place = place_above(2)
-    begins(place)
+    begin_call(place)
     steps.works()
-    executable = _of(args)
+    executable = _executable_of(args)
     program = executable.program
     cores = [devices[args.execute_device].core] if args.execute_device else program.cores
     lists = numbers_at(args.argument_lists, args.num_devices, ctypes.c_size_t)
-    given = [
-        [buffers[handle] for handle in numbers_at(one, args.num_args, ctypes.c_size_t)]
-        for one in lists
+    arguments = [
+        [buffers[handle] for handle in numbers_at(address, args.num_args, ctypes.c_size_t)]
+        for address in lists
     ]
-    _require_room(executable, cores, given)
-    results = program.run(cores, _arrays(args, program, given))
+    _require_room(executable, cores, arguments)
+    results = program.run(cores, _arrays(args, program, arguments))
     for at in program.donors:
-        for listed in given:
+        for listed in arguments:
             listed[at].drop_if_donated()
-    _hand_out(args, program, cores, place, results)
+    _write_results(args, program, cores, place, results)
 
 
-def _require_room(executable: Executable, cores: list[int], given: list[list[Buffer]]) -> None:
+def _require_room(executable: Executable, cores: list[int], arguments: list[list[Buffer]]) -> None:
     """Refuse an execution whose results do not fit in HBM, less the memory that it takes over.
 
     Raises:
         OutOfMemory: with a table of the arrays in memory.
     """
-    for core, listed in zip(cores, given, strict=False):
+    for core, listed in zip(cores, arguments, strict=False):
         donated = [listed[at] for at in executable.program.donors]
-        taken = sum(one.nbytes for one in donated if one.memory.is_hbm)
+        taken = sum(buffer.nbytes for buffer in donated if buffer.memory.is_hbm)
         require(max(executable.output_bytes - taken, 0), by_core[core].memory)
 
 
-def _arrays(args: Any, program: Program, given: list[list[Buffer]]) -> list[list[HostArray]]:
+def _arrays(args: Any, program: Program, arguments: list[list[Buffer]]) -> list[list[HostArray]]:
     """The elements of the arguments; copies of those whose memory must not be taken."""
-    arrays = [[buffer.array for buffer in listed] for listed in given]
+    arrays = [[buffer.array for buffer in listed] for listed in arguments]
     if program.donors and args.options:
         options = struct("ExecuteOptions").from_address(args.options)
         spared = numbers_at(
             options.non_donatable_input_indices, options.num_non_donatable_input_indices
         )
         for at in program.donors.intersection(spared):
-            for listed, found in zip(arrays, given, strict=True):
-                listed[at] = host().copy(listed[at], found[at].memory.core)
+            for listed, sources in zip(arrays, arguments, strict=True):
+                listed[at] = host().copy(listed[at], sources[at].memory.core)
     return arrays
 
 
-def _hand_out(
+def _write_results(
     args: Any, program: Program, cores: list[int], place: Place, results: list[list[HostArray]]
 ) -> None:
     """Write the handles of the results, and the events at which they are computed."""
@@ -382,34 +382,34 @@ def _hand_out(
             if arrays:
                 of_kind = by_core[core].of_kind
                 handles = [
-                    new_buffer(array, of_kind(kind), place, is_token=one.dtype is None)
-                    for array, one, kind in zip(
+                    new_buffer(array, of_kind(kind), place, is_token=result.dtype is None)
+                    for array, result, kind in zip(
                         arrays, program.results, program.result_kinds, strict=True
                     )
                 ]
                 write_pointers(address, handles)
     if args.device_complete_events:
-        ended = [event_of(arrays) for arrays in results]
-        write_pointers(args.device_complete_events, ended)
+        events = [event_of(arrays) for arrays in results]
+        write_pointers(args.device_complete_events, events)
 
 
 @slot("Shardings_PJRT_Executable_ParameterShardings")
 def _parameter_shardings(args: Any) -> None:
-    args.num_parameters = len(_of(args).program.arguments)
-    _write_shardings(args, _of(args).shardings["parameters"])
+    args.num_parameters = len(_executable_of(args).program.arguments)
+    _write_shardings(args, _executable_of(args).shardings["parameters"])
 
 
 @slot("Shardings_PJRT_Executable_OutputShardings")
 def _output_shardings(args: Any) -> None:
-    found = _of(args).shardings["outputs"]
-    args.num_outputs = found.addresses.size if found else 0
-    _write_shardings(args, found)
+    shardings = _executable_of(args).shardings["outputs"]
+    args.num_outputs = shardings.addresses.size if shardings else 0
+    _write_shardings(args, shardings)
 
 
-def _write_shardings(args: Any, found: Texts | None) -> None:
+def _write_shardings(args: Any, shardings: Texts | None) -> None:
     """Write serialized shardings; NULL says that there are none."""
-    args.shardings = found.addresses.address if found else None
-    args.sharding_sizes = found.sizes.address if found else None
+    args.shardings = shardings.addresses.address if shardings else None
+    args.sharding_sizes = shardings.sizes.address if shardings else None
 
 
 extension("Shardings")

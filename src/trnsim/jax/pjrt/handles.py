@@ -34,23 +34,23 @@ class Ring(Generic[T]):
 
     def __init__(self, room: int) -> None:
         self._room = room
-        self._held: dict[int, tuple[Any, T]] = {}
+        self._entries: dict[int, tuple[Any, T]] = {}
         self._order: deque[int] = deque()
 
     def add(self, item: T) -> int:
         """The address of a new object."""
         memory = _Memory()
         address = ctypes.addressof(memory)
-        self._held[address] = memory, item
+        self._entries[address] = memory, item
         self._order.append(address)
         if len(self._order) > self._room:
-            self._held.pop(self._order.popleft(), None)
+            self._entries.pop(self._order.popleft(), None)
         return address
 
     def get(self, address: int) -> T | None:
         """The object at an address; None if it is gone."""
-        found = self._held.get(address)
-        return None if found is None else found[1]
+        entry = self._entries.get(address)
+        return None if entry is None else entry[1]
 
 
 class Text:

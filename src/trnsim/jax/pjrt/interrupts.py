@@ -37,7 +37,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
     JAX has such a callback, and Python drops what one raises.
     """
-    collecting = {getattr(one, "__code__", None) for one in gc.callbacks}
+    collecting = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     above = frame
     while above is not None:
         if above.f_code in slot_codes or above.f_code in collecting:

@@ -53,47 +53,47 @@ memories: Final[dict[int, Memory]] = {}
 """Memories of this process's devices by their handles, in order."""
 
 
-def _of(args: Any) -> Memory:
+def _memory_of(args: Any) -> Memory:
     """The memory of a call.
 
     Raises:
         BadInput: it is another process's.
     """
-    found = memories.get(args.memory)
-    if found is None:
+    memory = memories.get(args.memory)
+    if memory is None:
         raise BadInput("a memory of another process's device is asked for its properties")
-    return found
+    return memory
 
 
 @slot("Memory_Id")
 def _id(args: Any) -> None:
-    args.id = _of(args).number
+    args.id = _memory_of(args).number
 
 
 @slot("Memory_Kind")
 def _kind(args: Any) -> None:
-    kind = _of(args).kind
+    kind = _memory_of(args).kind
     args.kind, args.kind_size = kind.address, kind.size
 
 
 @slot("Memory_Kind_Id")
 def _kind_id(args: Any) -> None:
-    args.kind_id = _of(args).kind_number
+    args.kind_id = _memory_of(args).kind_number
 
 
 @slot("Memory_DebugString")
 def _debug_text(args: Any) -> None:
-    text = _of(args).text
+    text = _memory_of(args).text
     args.debug_string, args.debug_string_size = text.address, text.size
 
 
 @slot("Memory_ToString")
 def _text(args: Any) -> None:
-    text = _of(args).text
+    text = _memory_of(args).text
     args.to_string, args.to_string_size = text.address, text.size
 
 
 @slot("Memory_AddressableByDevices")
 def _addressable_by(args: Any) -> None:
-    owners = _of(args).owner.owners
+    owners = _memory_of(args).owner.owners
     args.devices, args.num_devices = owners.address, owners.size

@@ -18,14 +18,14 @@ class NamedValues:
     """An array of PJRT's named values, with all that it points to."""
 
     def __init__(self, values: Mapping[str, Value]) -> None:
-        made = struct("NamedValue")
-        self._array = (made * max(len(values), 1))()
+        value_type = struct("NamedValue")
+        self._array = (value_type * max(len(values), 1))()
         self._kept: list[Any] = []
         self.size = len(values)
         self.address = ctypes.addressof(self._array)
         for place, (name, value) in zip(self._array, values.items(), strict=False):
             text = self._keep(Text(name))
-            place.struct_size = ctypes.sizeof(made)
+            place.struct_size = ctypes.sizeof(value_type)
             place.name, place.name_size = text.address, text.size
             self._write(place, value)
 
@@ -56,15 +56,15 @@ def values_at(address: int | None, count: int) -> dict[str, Value]:
     """The named values of a caller."""
     if not address:
         return {}
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for place in (struct("NamedValue") * count).from_address(address):
         name = string_at(place.name, place.name_size).decode()
         if place.type == _KIND["String"]:
-            found[name] = string_at(place.string_value, place.value_size).decode()
+            values[name] = string_at(place.string_value, place.value_size).decode()
         elif place.type == _KIND["Int64List"]:
-            found[name] = numbers_at(place.int64_array_value, place.value_size)
+            values[name] = numbers_at(place.int64_array_value, place.value_size)
         else:
             member = {"Bool": "bool_value", "Int64": "int64_value", "Float": "float_value"}
-            kind = next(one for one, number in _KIND.items() if number == place.type)
-            found[name] = getattr(place, member[kind])
-    return found
+            kind = next(kind_name for kind_name, number in _KIND.items() if number == place.type)
+            values[name] = getattr(place, member[kind])
+    return values

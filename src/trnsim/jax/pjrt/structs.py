@@ -29,14 +29,14 @@ _TYPES: Final[dict[str, Any]] = {
 @cache
 def _lines() -> dict[tuple[str, str], list[tuple[str, str]]]:
     """The table by kind and name of each line: its pairs in order."""
-    found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    table: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for line in read_text(_TABLE).splitlines():
         head, colon, rest = line.partition(": ")
         if colon and not line.startswith("#"):
             pairs = (part.partition("=") for part in rest.split())
             kind, _, name = head.partition(" ")
-            found[kind, name] = [(key, value) for key, _, value in pairs]
-    return found
+            table[kind, name] = [(key, value) for key, _, value in pairs]
+    return table
 
 
 @cache
@@ -67,8 +67,8 @@ def struct(name: str) -> Any:
 def _type(name: str, kind: str) -> Any:
     """The ctypes class of a field's type; that of a union is named after its field."""
     if ":" in kind:
-        members = (one.partition(":") for one in kind.split("|"))
-        fields = [(member, _type(name, one)) for member, _, one in members]
+        members = (text.partition(":") for text in kind.split("|"))
+        fields = [(member, _type(name, member_kind)) for member, _, member_kind in members]
         return type(name, (ctypes.Union,), {"_fields_": fields})
     return _TYPES.get(kind) or struct(kind)
 
@@ -81,7 +81,7 @@ def slots() -> tuple[str, ...]:
 
 def fill(args: Any, **values: Any) -> None:
     """Write fields of a caller's struct, leaving out those that its version does not have."""
-    known = args.struct_size
+    known_bytes = args.struct_size
     for name, value in values.items():
-        if getattr(type(args), name).offset < known:
+        if getattr(type(args), name).offset < known_bytes:
             setattr(args, name, value)

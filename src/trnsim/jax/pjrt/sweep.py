@@ -47,7 +47,7 @@ _Entries: TypeAlias = list[tuple[float, int]]
 """What the calls at a place have made: when, and which handle."""
 
 
-class _Made:
+class _Ledger:
     """What was made since the last sweep: its size, and by which thread at which place and time.
 
     Attributes:
@@ -63,7 +63,7 @@ class _Made:
         self.lock = threading.RLock()
 
 
-_made: Final = _Made()
+_ledger: Final = _Ledger()
 
 
 def place_above(frames: int) -> Place:
@@ -74,44 +74,44 @@ def place_above(frames: int) -> Place:
         return _IN_NO_FRAME
     place = id(frame), frame.f_lasti
     if frame.f_trace is None:  # a frame not seen before: another one that had its number has ended
-        frame.f_trace = _seen
-        begins(place)
+        frame.f_trace = _frame_mark
+        begin_call(place)
     return place
 
 
-def _seen(frame: FrameType, event: str, arg: object) -> None:
+def _frame_mark(frame: FrameType, event: str, arg: object) -> None:
     """The mark of a frame that has called C++; where a program is traced it does nothing."""
     del frame, event, arg
 
 
-def made(buffer: Buffer, place: Place) -> None:
+def track_buffer(buffer: Buffer, place: Place) -> None:
     """Keep a new buffer until an array holds it, and sweep if it is time."""
-    mine = _made.by_thread[threading.get_ident()].setdefault(place, [])
-    mine.append((time.monotonic(), buffer.address))  # first: another thread may sweep
+    entries = _ledger.by_thread[threading.get_ident()].setdefault(place, [])
+    entries.append((time.monotonic(), buffer.address))  # first: another thread may sweep
     buffers[buffer.address] = buffer
-    _made.nbytes += buffer.nbytes
-    _made.count += 1
-    if len(mine) % _MANY == 0:
+    _ledger.nbytes += buffer.nbytes
+    _ledger.count += 1
+    if len(entries) % _MANY == 0:
         oldest = time.monotonic() - _YOUNG_S
-        mine[:] = [one for one in mine if one[0] > oldest]
-    if _made.nbytes > _EVERY_BYTES or _made.count > max(_EVERY_BUFFERS, _made.kept):
+        entries[:] = [entry for entry in entries if entry[0] > oldest]
+    if _ledger.nbytes > _EVERY_BYTES or _ledger.count > max(_EVERY_BUFFERS, _ledger.kept):
         _forget_earlier_calls()
         sweep()
 
 
-def begins(place: Place) -> None:
+def begin_call(place: Place) -> None:
     """Take note that a call begins at `place`: the last one there has ended."""
-    _made.by_thread[threading.get_ident()].pop(place, None)
+    _ledger.by_thread[threading.get_ident()].pop(place, None)
 
 
 def _forget_earlier_calls() -> None:
     """Forget what earlier calls of this thread have made; no other thread writes its entries."""
-    mine = _made.by_thread[threading.get_ident()]
+    by_place = _ledger.by_thread[threading.get_ident()]
     places = _places(sys._getframe())  # noqa: SLF001  documented, to walk a stack
     oldest = time.monotonic() - _YOUNG_S
-    for place in [place for place in mine if not _runs(place, places)]:
-        if place != _IN_NO_FRAME or _youngest(mine[place]) < oldest:
-            mine.pop(place)
+    for place in [place for place in by_place if not _is_running(place, places)]:
+        if place != _IN_NO_FRAME or _youngest(by_place[place]) < oldest:
+            by_place.pop(place)
 
 
 def _youngest(entries: _Entries) -> float:
@@ -125,47 +125,47 @@ def sweep() -> None:
     The order matters, as other threads go on: a buffer whose call still ran when calls were looked
     at is kept, and any other one is in an array by the time that arrays are looked at.
     """
-    with _made.lock:
-        before = list(buffers)  # what is made from now on is no matter
-        in_calls = _in_calls()
-        held = _held()
-        if held is None:
+    with _ledger.lock:
+        snapshot = list(buffers)  # what is made from now on is no matter
+        in_calls = _call_handles()
+        in_arrays = _array_handles()
+        if in_arrays is None:
             return
-        for address in before:
-            if address not in held and address not in in_calls:
+        for address in snapshot:
+            if address not in in_arrays and address not in in_calls:
                 buffers.pop(address, None)
-        _made.nbytes = _made.count = 0
-        _made.kept = len(buffers)
+        _ledger.nbytes = _ledger.count = 0
+        _ledger.kept = len(buffers)
 
 
-def _held() -> set[int] | None:
+def _array_handles() -> set[int] | None:
     """The handles that arrays of JAX hold; None where JAX has no client yet, or none any more."""
     client = private.client()
     if client is None:
         return None
-    found: set[int] = set()
+    handles: set[int] = set()
     for array in client.live_arrays():
         if not array.is_deleted():
-            found.update(one.unsafe_buffer_pointer() for one in private.shards(array))
-    return found
+            handles.update(shard.unsafe_buffer_pointer() for shard in private.shards(array))
+    return handles
 
 
-def _in_calls() -> set[int]:
+def _call_handles() -> set[int]:
     """The handles that a running call may hold."""
     running = _running_places()
     oldest = time.monotonic() - _YOUNG_S
-    found: set[int] = set()
-    for thread, made_at in list(_made.by_thread.items()):
+    handles: set[int] = set()
+    for thread, by_place in list(_ledger.by_thread.items()):
         places = {_IN_NO_FRAME, *running.get(thread, ())}
-        for place, entries in list(made_at.items()):
-            if _runs(place, places):
-                found.update(address for made_s, address in list(entries) if made_s > oldest)
+        for place, entries in list(by_place.items()):
+            if _is_running(place, places):
+                handles.update(address for time_s, address in list(entries) if time_s > oldest)
         if (
             thread not in running
-            and max(map(_youngest, list(made_at.values())), default=0) < oldest
+            and max(map(_youngest, list(by_place.values())), default=0) < oldest
         ):
-            _made.by_thread.pop(thread, None)  # it has ended
-    return found
+            _ledger.by_thread.pop(thread, None)  # it has ended
+    return handles
 
 
 def _running_places() -> dict[int, set[Place]]:
@@ -181,14 +181,14 @@ def _running_places() -> dict[int, set[Place]]:
 
 def _places(frame: FrameType | None) -> set[Place]:
     """The places of a frame and its callers."""
-    found: set[Place] = set()
+    places: set[Place] = set()
     while frame is not None:
         is_jax = frame.f_code.co_filename.startswith(private.FOLDER)
-        found.add((id(frame), _ANYWHERE if is_jax else frame.f_lasti))
+        places.add((id(frame), _ANYWHERE if is_jax else frame.f_lasti))
         frame = frame.f_back
-    return found
+    return places
 
 
-def _runs(place: Place, places: set[Place]) -> bool:
+def _is_running(place: Place, places: set[Place]) -> bool:
     """Whether a call at `place` may be running, or what it made be held by C++ alone."""
     return place in places or (place[0], _ANYWHERE) in places

@@ -50,14 +50,14 @@ def extension(name: str) -> None:
     _extensions.append(name)
 
 
-def _extended(name: str) -> Any:
+def _extension_struct(name: str) -> Any:
     """An extension in memory."""
-    made = struct(f"{name}_Extension")()
-    made.base.struct_size = ctypes.sizeof(made)
-    made.base.type = enumeration("Extension_Type")[name]
-    for function, _ in type(made)._fields_[1:]:
-        setattr(made, function, ctypes.cast(callback_of(function), ctypes.c_void_p).value)
-    return made
+    block = struct(f"{name}_Extension")()
+    block.base.struct_size = ctypes.sizeof(block)
+    block.base.type = enumeration("Extension_Type")[name]
+    for function, _ in type(block)._fields_[1:]:
+        setattr(block, function, ctypes.cast(callback_of(function), ctypes.c_void_p).value)
+    return block
 
 
 def callback_of(name: str) -> Any:
@@ -75,20 +75,20 @@ def callback_of(name: str) -> Any:
         return 0
 
     slot_codes.add(call.__code__)
-    made = (_Callback if returns_error else _VoidCallback)(call)
-    _callbacks.append(made)
-    return made
+    callback = (_Callback if returns_error else _VoidCallback)(call)
+    _callbacks.append(callback)
+    return callback
 
 
-def _missing(name: str) -> Any:
+def _unimplemented(name: str) -> Any:
     """A function that answers UNIMPLEMENTED."""
 
     def call(_: int) -> int:
         return failures[0](NotModelled(f"PJRT_{name} is not modelled by the neuron device"))
 
-    made = _Callback(call)
-    _callbacks.append(made)
-    return made
+    callback = _Callback(call)
+    _callbacks.append(callback)
+    return callback
 
 
 def is_destructor(name: str) -> bool:
@@ -96,7 +96,7 @@ def is_destructor(name: str) -> bool:
     return name.endswith("_Destroy")
 
 
-def nothing() -> int:
+def noop_address() -> int:
     """The address of a function of C's library that changes nothing and returns 0.
 
     `fegetround` tells how floating point rounds; 0 is "to nearest" wherever JAX runs. It neither
@@ -112,22 +112,22 @@ class Table:
     def __init__(self) -> None:
         self.api = struct("Api")()
         self.api.struct_size = ctypes.sizeof(self.api)
-        self._extensions = [_extended(name) for name in _extensions]
-        self.api.extension_start = _chain([ctypes.addressof(one) for one in self._extensions])
+        self._extensions = [_extension_struct(name) for name in _extensions]
+        self.api.extension_start = _chain([ctypes.addressof(block) for block in self._extensions])
         self.api.pjrt_api_version.struct_size = ctypes.sizeof(struct("Api_Version"))
         major, minor = version()
         self.api.pjrt_api_version.major_version = major
         self.api.pjrt_api_version.minor_version = minor
-        self._nothing = nothing()
+        self._noop = noop_address()
         for name in slots():
             setattr(self.api, name, self._address(name))
 
     def _address(self, name: str) -> int:
         """The address of a slot's function."""
         if is_destructor(name):
-            return self._nothing
-        made = callback_of(name) if name in _bodies else _missing(name)
-        return ctypes.cast(made, ctypes.c_void_p).value or 0
+            return self._noop
+        callback = callback_of(name) if name in _bodies else _unimplemented(name)
+        return ctypes.cast(callback, ctypes.c_void_p).value or 0
 
     def capsule(self) -> Any:
         """The table for `register_plugin`."""
@@ -139,7 +139,7 @@ class Table:
     def neutralise(self) -> None:
         """Make every function do nothing: C++ calls some after Python has ended."""
         for name in slots():
-            setattr(self.api, name, self._nothing)
+            setattr(self.api, name, self._noop)
 
 
 def _chain(extensions: list[int]) -> int | None:

@@ -13,7 +13,7 @@ from trnsim.jax.memory_kinds import KINDS
 from trnsim.jax.pjrt.devices import devices, make_devices
 from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
 from trnsim.jax.pjrt.named_values import NamedValues
-from trnsim.jax.pjrt.table import nothing, slot
+from trnsim.jax.pjrt.table import noop_address, slot
 from trnsim.version import VERSION
 
 
@@ -34,17 +34,17 @@ topologies: Final[dict[int, Topology]] = {}
 """The topology by its handle, once it is asked for."""
 
 
-def _the_one() -> int:
+def _topology_handle() -> int:
     """The handle of the topology."""
     if not topologies:
-        made = Topology()
-        topologies[made.address] = made
+        topology = Topology()
+        topologies[topology.address] = topology
     return next(iter(topologies))
 
 
 @slot("Client_TopologyDescription")
 def _of_client(args: Any) -> None:
-    args.topology = _the_one()
+    args.topology = _topology_handle()
 
 
 @slot("TopologyDescription_Create")
@@ -76,14 +76,14 @@ def _version(args: Any) -> None:
 
 @slot("TopologyDescription_GetDeviceDescriptions")
 def _descriptions(args: Any) -> None:
-    found = topologies[args.topology].devices
-    args.descriptions, args.num_descriptions = found.address, found.size
+    addresses = topologies[args.topology].devices
+    args.descriptions, args.num_descriptions = addresses.address, addresses.size
 
 
 @slot("TopologyDescription_Attributes")
 def _attributes(args: Any) -> None:
-    found = topologies[args.topology].attributes
-    args.attributes, args.num_attributes = found.address, found.size
+    attributes = topologies[args.topology].attributes
+    args.attributes, args.num_attributes = attributes.address, attributes.size
 
 
 @slot("TopologyDescription_Serialize")
@@ -91,7 +91,7 @@ def _serialize(args: Any) -> None:
     text = topologies[args.topology].serialized
     args.serialized_bytes, args.serialized_bytes_size = text.address, text.size
     args.serialized_topology = args.topology
-    args.serialized_topology_deleter = nothing()
+    args.serialized_topology_deleter = noop_address()
 
 
 @slot("TopologyDescription_GetMemorySpaceKindIds")
