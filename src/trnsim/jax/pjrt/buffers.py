@@ -1,8 +1,8 @@
 """Buffers: arrays in a memory of a device, from and to the host, and between memories.
 
-A buffer's elements are an array of the private client (`trnsim.jax.host_client`). What enters is
-copied at once, as to a chip: a program may change its numpy array afterwards. What leaves is copied
-into the memory that JAX names.
+A buffer's elements are an array of the private client (`trnsim.jax.host_client`). An array of the
+host is copied at once, as to a chip: a program may change its numpy array afterwards. On the way
+back elements are copied into the memory that JAX names.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TILED: Final = enumeration("Buffer_MemoryLayout_Type")["Tiled"]
 
 
 class Storage:
-    """The elements of a buffer; as long as it lives, they count in HBM if they lie there."""
+    """The elements of a buffer; while this object lives, they count in HBM if they lie there."""
 
     __slots__ = ("__weakref__", "array")
 
@@ -320,7 +320,7 @@ def _copy_buffer(args: Any, memory: Memory, place: Place) -> int:
 
 @slot("Buffer_IncreaseExternalReferenceCount")
 def _no_pointers(args: Any) -> None:
-    """No memory of a device can be shared: what `x.__dlpack__()` gives is a copy.
+    """Refuse to share memory of a device; `x.__dlpack__()` gives a copy.
 
     Raises:
         NotModelled: always.

@@ -24,7 +24,7 @@ _XLA_VERSION: Final = 2  # understands serialized StableHLO
 
 
 class Client(Handle):
-    """The client of this process, which knows every device and has its own."""
+    """The client of this process: all devices, and those that the process itself has."""
 
     __slots__ = ("devices", "local", "memories", "name", "version")
 
@@ -38,12 +38,12 @@ class Client(Handle):
 
 
 clients: Final[dict[int, Client]] = {}
-"""Clients by their handles: one, and another after each `clear_backends`."""
+"""Clients by their handles: the first, and another after each `clear_backends`."""
 
 
 @cache
 def attributes() -> NamedValues:
-    """What JAX asks of a plugin before it sends a program: the versions of StableHLO it reads."""
+    """Attributes that JAX reads before it sends a program: the versions of StableHLO to write."""
     newest, oldest = private.stablehlo_versions()
     return NamedValues(
         {

@@ -41,10 +41,10 @@ class Device(Handle):
     """A device, which is its own description too.
 
     Attributes:
-        number: by which JAX knows it, in all processes.
+        number: its id in JAX, among all processes.
         process: the number of its process.
         core: its place among the devices of its process.
-        is_local: whether that is this process.
+        is_local: whether its process is this one.
         kind: the kind of its core.
         text: its name.
         memory: its HBM.
@@ -59,7 +59,7 @@ class Device(Handle):
     def __init__(
         self, number: int, process: int, core: int, count: int, *, is_local: bool = True
     ) -> None:
-        """`count` is how many devices all processes have."""
+        """`count` is the number of devices of all processes."""
         super().__init__()
         self.number, self.process, self.core, self.is_local = number, process, core, is_local
         self.kind = Text(device_kind())
@@ -70,7 +70,7 @@ class Device(Handle):
         self._attributes = NamedValues(self._facts())
 
     def _facts(self) -> dict[str, Value]:
-        """What programs may ask of it."""
+        """Attributes that programs may read."""
         own: dict[str, Value] = {"neuron_core": cores()[self.core]} if self.is_local else {}
         return {
             "target": target().name,
@@ -80,7 +80,7 @@ class Device(Handle):
 
     @property
     def hbm(self) -> DeviceMemory:
-        """What is held of its HBM."""
+        """Its HBM, with the allocations in it."""
         return device_memory(self.core)
 
     def of_kind(self, kind: str) -> Memory:

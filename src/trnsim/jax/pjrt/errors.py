@@ -1,7 +1,7 @@
 """Errors as PJRT carries them: a code and a message, from the exceptions of a slot.
 
 JAX shows both as a `JaxRuntimeError`. An exception of trnsim arrives with its fix, its source and
-the line of the user's program; one of XLA's own client keeps the code that XLA gave it.
+the line of the user's program; an exception of XLA's own client keeps XLA's code.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Events: when an array is there, or why it is not.
+"""Events: the end of the computation of arrays, or its error.
 
-Most calls are done before anyone asks: these share one event, which is always ready. Another event
+Most calls are done when they return: these share one event, which is always ready. Another event
 waits for arrays of the private client; a thread waits with it where JAX wants to be called back.
 """
 
@@ -33,7 +33,7 @@ class Event:
         self._lock = threading.Lock()
 
     def is_ready(self) -> bool:
-        """Whether the computation has ended, well or not."""
+        """True if the computation has ended, well or not."""
         return self._is_done or all(array.is_ready() for array in self._arrays)
 
     def wait(self) -> BaseException | None:
@@ -95,7 +95,7 @@ _waiter: Final = _Waiter()
 _events: Final = Ring[Event](_ROOM)
 _ready: Final = Handle()
 READY: Final = _ready.address
-"""The event of everything that is done."""
+"""The event of every call that is done when it returns."""
 
 
 def drain() -> None:
@@ -117,7 +117,7 @@ def failed(error: BaseException) -> int:
 
 
 def _event(args: Any) -> Event:
-    """The event of a call; one that is forgotten ended long ago."""
+    """The event of a call; an event that the ring has dropped ended long ago."""
     return _events.get(args.event) or _DONE
 
 

@@ -1,4 +1,4 @@
-"""Executables: programs that JAX has compiled, what it asks of them, and their execution."""
+"""Executables: programs that JAX has compiled, their properties, and their execution."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _numbers: Final = count()
 
 
 class Executable(Handle):
-    """A program, loaded; what JAX asks of it lives as long as it does.
+    """A loaded program; the properties that JAX reads live in memory as long as it does.
 
     PJRT has two kinds of handles, for a program and for one that is loaded. Here they are one.
     """
@@ -140,7 +140,7 @@ executables: Final[dict[int, Executable]] = {}
 
 _SWEPT_FROM: Final = 64
 _YOUNG_S: Final = 60.0
-"""How long after compiling JAX may not yet have taken an executable in."""
+"""Time after compiling within which JAX may not yet list an executable."""
 
 
 def new_executable(program: Program) -> int:

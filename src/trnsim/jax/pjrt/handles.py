@@ -1,10 +1,10 @@
-"""Handles: what PJRT's caller holds of our objects, and the objects behind them.
+"""Handles: the addresses that PJRT's caller holds of our objects, and the objects behind them.
 
 A handle is the address of zeroed memory of its own, since callers look into some of them. Callers
-free handles through functions that cannot be Python's (`trnsim.jax.pjrt.table`), so nobody tells
-when one is no longer used. Objects of a client live as long as it does, buffers and executables
-until a sweep finds them gone (`trnsim.jax.pjrt.sweep`), and short-lived ones, errors and events,
-until as many younger ones exist as a `Ring` has room for.
+free handles through functions that cannot be Python's (`trnsim.jax.pjrt.table`), so there is no
+notice when one is no longer used. Objects of a client live as long as it does, buffers and
+executables until a sweep finds them gone (`trnsim.jax.pjrt.sweep`), and short-lived ones, errors
+and events, until as many younger ones exist as a `Ring` has room for.
 """
 
 from __future__ import annotations

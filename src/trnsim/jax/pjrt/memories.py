@@ -28,9 +28,9 @@ class Memory(Handle):
     Attributes:
         owner: the device that reaches it.
         core: its place among the devices of its process.
-        number: by which JAX knows it, among all memories of all processes.
+        number: its id in JAX, among all memories of all processes.
         kind_number: the place of its kind in `KINDS`.
-        is_hbm: whether what it holds takes HBM.
+        is_hbm: whether it is HBM, so that arrays in it take HBM.
         kind: its kind, as C reads it.
         text: its name.
     """
@@ -38,7 +38,7 @@ class Memory(Handle):
     __slots__ = ("core", "is_hbm", "kind", "kind_number", "number", "owner", "text")
 
     def __init__(self, owner: Device, kind: str, devices: int) -> None:
-        """`devices` is how many there are in all processes."""
+        """`devices` is the number of devices of all processes."""
         super().__init__()
         self.owner = owner
         self.core = owner.core

@@ -1,11 +1,11 @@
 """The sweep: buffers that no array of JAX holds any more are freed.
 
-C++ frees a buffer through a function that cannot be Python's (`trnsim.jax.pjrt.table`), so it is
-found out: JAX lists its live arrays, and an array says which handle it has. A buffer that is in no
-array is dead, unless C++ may hold it alone, as it does until the call that made it has returned.
-Such a call is known by its place: the innermost frame of Python below it and the instruction there.
-What a function of JAX has called may be held alone until that function returns, as the results of
-`execute_sharded` are: there any instruction will do.
+C++ frees a buffer through a function that cannot be Python's (`trnsim.jax.pjrt.table`), so dead
+buffers are inferred: JAX lists its live arrays, and an array says which handle it has. A buffer
+that is in no array is dead, unless C++ may hold it alone, as it does until the call that made it
+has returned. A call is identified by its place: the innermost frame of Python below it and the
+instruction there. C++ may hold buffers that a function of JAX made until that function returns, as
+it does the results of `execute_sharded`: there a place is the frame, at any instruction.
 
 The device sweeps when it has handed out much since the last time, before it tells how much memory
 is in use, and before it refuses memory.
@@ -44,15 +44,15 @@ _YOUNG_S: Final = 60.0
 
 
 _Entries: TypeAlias = list[tuple[float, int]]
-"""What the calls at a place have made: when, and which handle."""
+"""Buffers that calls at a place have made: time and handle of each."""
 
 
 class _Ledger:
-    """What was made since the last sweep: its size, and by which thread at which place and time.
+    """Buffers made since the last sweep: bytes, number, and entries by thread and place.
 
     Attributes:
-        kept: how many buffers that sweep left; as many again may be made before the next, so that
-            sweeping takes the same time for each.
+        kept: how many buffers the last sweep left; as many again may be made before the next, so
+            that sweeping takes the same time for each.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ def place_above(frames: int) -> Place:
     except ValueError:
         return _IN_NO_FRAME
     place = id(frame), frame.f_lasti
-    if frame.f_trace is None:  # a frame not seen before: another one that had its number has ended
+    if frame.f_trace is None:  # a new frame: an earlier one with this id has ended
         frame.f_trace = _frame_mark
         begin_call(place)
     return place
@@ -100,12 +100,12 @@ def track_buffer(buffer: Buffer, place: Place) -> None:
 
 
 def begin_call(place: Place) -> None:
-    """Take note that a call begins at `place`: the last one there has ended."""
+    """Note that a call begins at `place`, so that the last one there has ended."""
     _ledger.by_thread[threading.get_ident()].pop(place, None)
 
 
 def _forget_earlier_calls() -> None:
-    """Forget what earlier calls of this thread have made; no other thread writes its entries."""
+    """Forget the buffers of earlier calls of this thread; no other thread writes its entries."""
     by_place = _ledger.by_thread[threading.get_ident()]
     places = _places(sys._getframe())  # noqa: SLF001  documented, to walk a stack
     oldest = time.monotonic() - _YOUNG_S
@@ -115,7 +115,7 @@ def _forget_earlier_calls() -> None:
 
 
 def _youngest(entries: _Entries) -> float:
-    """When the last of them was made."""
+    """The time at which the last of them was made."""
     return entries[-1][0] if entries else 0.0
 
 
@@ -126,7 +126,7 @@ def sweep() -> None:
     at is kept, and any other one is in an array by the time that arrays are looked at.
     """
     with _ledger.lock:
-        snapshot = list(buffers)  # what is made from now on is no matter
+        snapshot = list(buffers)  # later buffers do not matter
         in_calls = _call_handles()
         in_arrays = _array_handles()
         if in_arrays is None:
@@ -190,5 +190,5 @@ def _places(frame: FrameType | None) -> set[Place]:
 
 
 def _is_running(place: Place, places: set[Place]) -> bool:
-    """Whether a call at `place` may be running, or what it made be held by C++ alone."""
+    """True if a call at `place` may be running, or if C++ alone may hold its buffers."""
     return place in places or (place[0], _ANYWHERE) in places

@@ -92,7 +92,7 @@ def _unimplemented(name: str) -> Any:
 
 
 def is_destructor(name: str) -> bool:
-    """Whether C++ destructors call a function."""
+    """True if C++ destructors call a function."""
     return name.endswith("_Destroy")
 
 

@@ -18,7 +18,7 @@ from trnsim.version import VERSION
 
 
 class Topology(Handle):
-    """What there is of devices in this process."""
+    """The topology of this process: its devices and kinds of memory."""
 
     def __init__(self) -> None:
         super().__init__()
