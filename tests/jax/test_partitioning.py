@@ -10,7 +10,7 @@ from jaxlib import xla_client
 
 from trnsim.errors import NotModelled
 from trnsim.jax import private
-from trnsim.jax.partitioning import program_of_a_device
+from trnsim.jax.partitioning import device_program
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -97,7 +97,7 @@ def test_axes_that_are_four_and_six_long(ran):
 def loader(devices, *, refused=""):
     """Compiles a product over CPU devices; says no to one option."""
     client, options = private.cpu_client(devices), xla_client.CompileOptions()
-    private.assign(options, np.arange(devices, dtype=np.int32).reshape(1, devices))
+    private.set_assignment(options, np.arange(devices, dtype=np.int32).reshape(1, devices))
     options.executable_build_options.use_spmd_partitioning = devices > 1
     module = jax.jit(lambda x: x @ x.T).lower(np.ones((4, 8), np.float32)).compiler_ir("stablehlo")
     seen = []
@@ -115,7 +115,7 @@ def loader(devices, *, refused=""):
 def test_an_option_that_jaxlib_does_not_know_is_left_out():
     name = "xla_enable_rgv3_materialization"
     load, seen = loader(2, refused=name)
-    assert "stablehlo.dot" in str(private.module_of(program_of_a_device(load)))
+    assert "stablehlo.dot" in str(private.module_of(device_program(load)))
     assert [name in one for one in seen] == [True, False]
     assert not Path(seen[0]["xla_dump_to"]).exists()
 
@@ -124,18 +124,18 @@ def test_a_record_that_cannot_be_had_says_why(monkeypatch):
     load, seen = loader(2, refused="xla_dump_to")
     refused = "^XLA does not say what each device computes of it: "
     with pytest.raises(NotModelled, match=refused + "No such compile option: 'xla_dump_to'"):
-        program_of_a_device(load)
+        device_program(load)
     assert len(seen) == 1
     monkeypatch.setattr("tempfile.tempdir", "/nowhere")
     with pytest.raises(NotModelled, match=refused + r"\[Errno 2\] No such file"):
-        program_of_a_device(load)
+        device_program(load)
     monkeypatch.undo()
     monkeypatch.setattr(private, "stablehlo_of", lambda _: int("no number"))
     with pytest.raises(NotModelled, match=refused + "invalid literal"):
-        program_of_a_device(loader(2, refused="nothing")[0])
+        device_program(loader(2, refused="nothing")[0])
 
 
 def test_a_program_that_nothing_splits_is_refused():
     load, _ = loader(1)
     with pytest.raises(NotModelled, match="device computes of it: it is one device's program"):
-        program_of_a_device(load)
+        device_program(load)

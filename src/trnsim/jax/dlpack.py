@@ -28,7 +28,7 @@ class NotShared(NotModelled, BufferError):
     """A request for memory of the device itself; the protocol's error for it is a BufferError."""
 
 
-def exported(array: Any, dl_device: tuple[int, int] | None, copy: bool | None) -> Any:
+def capsule_of_copy(array: Any, dl_device: tuple[int, int] | None, copy: bool | None) -> Any:
     """A capsule of DLPack with a copy of a neuron array in the host's memory.
 
     Raises:
@@ -54,8 +54,8 @@ def _copy(array: Any) -> HostArray:
     return host().put(as_numpy(array), 0)
 
 
-def device() -> tuple[int, int]:
-    """The device of the copies that `exported` returns: the CPU.
+def capsule_device() -> tuple[int, int]:
+    """The device of the copies that `capsule_of_copy` returns: the CPU.
 
     Raises:
         NotShared: under the policy `chip`.

@@ -22,7 +22,7 @@ from trnsim.jax.host_client import as_numpy, host
 from trnsim.jax.host_kernels import HostKernels
 from trnsim.jax.lowered import Arrays, ArraySpec, Lowered
 from trnsim.jax.memory_kinds import forget_kinds, is_placed, kinds_of
-from trnsim.jax.partitioning import Override, program_of_a_device
+from trnsim.jax.partitioning import Override, device_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +94,7 @@ class Program:
         Raises:
             BadInput: for devices that this process does not have.
         """
-        assignment = private.assigned(options)
+        assignment = private.assignment_in(options)
         if assignment is None:
             shape = options.num_replicas, options.num_partitions
             count = shape[0] * shape[1]
@@ -118,7 +118,7 @@ class Program:
         options.compile_portable_executable = False
         devices = [host().devices[number] for number in assignment.ravel()]
         ids = np.array([device.id for device in devices], np.int32)
-        private.assign(options, ids.reshape(assignment.shape))
+        private.set_assignment(options, ids.reshape(assignment.shape))
         options.env_option_overrides = [*options.env_option_overrides, _NO_EXCESS, *overrides]
         if is_placed(self.code):
             module = self._module()  # without kinds: the caller's keeps them
@@ -146,7 +146,7 @@ class Program:
     @cached_property
     def _share(self) -> bytes:
         assignment = np.array(self.numbers, np.int32).reshape(self.replicas, self.partitions)
-        return program_of_a_device(partial(self._load, self._module(), assignment))
+        return device_program(partial(self._load, self._module(), assignment))
 
     def _specs(self) -> list[ArraySpec]:
         return [ArraySpec(type_.shape, type_.dtype) for type_ in self.arguments]

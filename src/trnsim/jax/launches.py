@@ -149,7 +149,7 @@ def _binding(call: KernelCall) -> Callable[..., Sequence[Any]]:
     """The call as an operation of a traced program."""
 
     def bind(*arrays: Any) -> Sequence[Any]:
-        results: Sequence[Any] = nki_call_p.bind(*private.alike(arrays), call=call)
+        results: Sequence[Any] = nki_call_p.bind(*private.with_same_axes(arrays), call=call)
         return results
 
     return bind

@@ -31,7 +31,7 @@ Override = tuple[str, str]
 """An option of XLA's compiler, and its value."""
 
 
-def program_of_a_device(compile_with: Callable[[Sequence[Override]], Any]) -> bytes:
+def device_program(compile_with: Callable[[Sequence[Override]], Any]) -> bytes:
     """The program that each device runs, as a module of StableHLO in bytes.
 
     `compile_with` compiles the whole program with these options beside its own.
@@ -41,7 +41,7 @@ def program_of_a_device(compile_with: Callable[[Sequence[Override]], Any]) -> by
     """
     try:
         with TemporaryDirectory(prefix="trnsim-") as folder:
-            hlo = _recorded(compile_with, folder)
+            hlo = _partitioned_hlo(compile_with, folder)
         return private.stablehlo_of(wire.module_in(hlo))
     except Exception as error:  # of several kinds; the program itself runs without this record
         reason = str(error).partition("\n")[0]
@@ -51,7 +51,7 @@ def program_of_a_device(compile_with: Callable[[Sequence[Override]], Any]) -> by
         ) from error
 
 
-def _recorded(compile_with: Callable[[Sequence[Override]], Any], folder: str) -> bytes:
+def _partitioned_hlo(compile_with: Callable[[Sequence[Override]], Any], folder: str) -> bytes:
     """XLA's record of a program behind its partitioner."""
     _compile(compile_with, [("xla_dump_to", folder), *_RECORD])
     records = sorted(Path(folder).glob(f"*.after_{_STEP}.*.pb"))

@@ -16,7 +16,7 @@ from trnsim.jax import dlpack, private
 from trnsim.jax.host_client import host
 from trnsim.jax.pjrt import events, interrupts
 from trnsim.jax.pjrt.table import Table
-from trnsim.jax.processes import leave
+from trnsim.jax.processes import leave_processes
 
 _PRIORITY: Final = 500
 _FAMILIES: Final = (
@@ -41,16 +41,16 @@ def register() -> None:
     private.register(table.capsule(), _PRIORITY)
     private.lower_decompositions()
     private.lower_placements()
-    private.export_by(dlpack.exported, dlpack.device)
+    private.install_dlpack(dlpack.capsule_of_copy, dlpack.capsule_device)
     private.lower_callbacks(lambda: host().client)
-    interrupts.install()
-    atexit.register(_end)
+    interrupts.install_handler()
+    atexit.register(_shut_down)
 
 
-def _end() -> None:
+def _shut_down() -> None:
     """Free what C++ holds while Python can still run; afterwards nothing of it may be called."""
     if private.client() is not None:
         clear_backends()  # type: ignore[no-untyped-call]
     events.drain()
-    leave()
+    leave_processes()
     _tables[0].neutralise()

@@ -270,7 +270,7 @@ class _ProcessFunctions:
         self._keepalives.append(function)
 
 
-def alike(arrays: Sequence[Any]) -> list[Any]:
+def with_same_axes(arrays: Sequence[Any]) -> list[Any]:
     """Arrays that vary over the same axes of the mesh, as the operands of one operation must."""
     core: Any = jax_core
     is_old = not hasattr(core, "auto_insert_reshard")  # of JAX 0.8
@@ -373,7 +373,7 @@ def donors(module: Any) -> frozenset[int]:
     return frozenset()
 
 
-def assigned(options: Any) -> npt.NDArray[np.int32] | None:
+def assignment_in(options: Any) -> npt.NDArray[np.int32] | None:
     """The device of each replica and partition in compile options, or None."""
     assignment = options.device_assignment or options.executable_build_options.device_assignment
     if assignment is None:
@@ -381,7 +381,7 @@ def assigned(options: Any) -> npt.NDArray[np.int32] | None:
     return wire.assignment(assignment.serialize())
 
 
-def assign(options: Any, devices: npt.NDArray[np.int32]) -> None:
+def set_assignment(options: Any, devices: npt.NDArray[np.int32]) -> None:
     """Say in compile options which devices a program runs on."""
     options.num_replicas, options.num_partitions = devices.shape
     options.device_assignment = assignment_of(devices)
@@ -397,7 +397,7 @@ def capsule_of(array: Any) -> Any:
     return _xla.buffer_to_dlpack_managed_tensor(array, stream=None)
 
 
-def export_by(exported: Callable[..., Any], device: Callable[[], tuple[int, int]]) -> None:
+def install_dlpack(exported: Callable[..., Any], device: Callable[[], tuple[int, int]]) -> None:
     """Let other frameworks take neuron arrays: `exported` makes a capsule, `device` says where."""
     kind: Any = xla_client.ArrayImpl
     jax_dlpack, jax_dlpack_device = kind.__dlpack__, kind.__dlpack_device__

@@ -101,7 +101,7 @@ def host_client() -> Any:
     return private.cpu_client(len(cores()), *_meetings)
 
 
-def leave() -> None:
+def leave_processes() -> None:
     """Leave the other processes, once all of them do."""
     while _meetings:
         _meetings.pop().end()

@@ -1,7 +1,7 @@
 import pytest
 
 from trnsim.errors import BadInput, DataRace, NotModelled, OutOfMemory
-from trnsim.jax.pjrt.errors import code_and_message, new_error, of_code
+from trnsim.jax.pjrt.errors import code_and_message, new_coded_error, new_error
 from trnsim.jax.pjrt.structs import enumeration
 
 CODES = enumeration("Error_Code")
@@ -43,4 +43,4 @@ def test_a_fix_and_a_source_are_told():
 
 
 def test_each_error_has_a_handle_of_its_own():
-    assert new_error(BadInput("a")) != of_code(3, "a")
+    assert new_error(BadInput("a")) != new_coded_error(3, "a")

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from trnsim.jax.pjrt.events import READY, Event, drain, event_of, failed
+from trnsim.jax.pjrt.events import READY, Event, drain, event_of, failed_event
 
 
 class Array:
@@ -39,7 +39,7 @@ def test_a_failed_computation_is_no_ready_event():
     array = Array(ValueError("of the array"))
     array.ended.set()
     assert event_of([array]) != READY
-    assert failed(ValueError()) != READY
+    assert failed_event(ValueError()) != READY
 
 
 def test_callbacks_are_called_when_the_computation_ends():

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from trnsim.jax.pjrt.structs import enumeration, fill, slots, struct, version
+from trnsim.jax.pjrt.structs import enumeration, fill_struct, slots, struct, version
 
 SIZES = {"ptr": 8, "size": 8, "i64": 8, "u64": 8, "i32": 4, "f32": 4, "bool": 1}
 C_TYPES = {
@@ -144,5 +144,5 @@ def test_every_struct_of_arguments_begins_with_its_size():
 def test_a_caller_that_knows_less_is_written_no_further():
     args = struct("Device_MemoryStats_Args")()
     args.struct_size = type(args).bytes_limit.offset
-    fill(args, bytes_in_use=3, bytes_limit=5)
+    fill_struct(args, bytes_in_use=3, bytes_limit=5)
     assert (args.bytes_in_use, args.bytes_limit) == (3, 0)

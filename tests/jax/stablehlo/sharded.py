@@ -15,7 +15,7 @@ from trnsim.graph.graph import reference_of
 from trnsim.graph.ops.control_flow import While
 from trnsim.graph.types import stored
 from trnsim.jax import private
-from trnsim.jax.partitioning import program_of_a_device
+from trnsim.jax.partitioning import device_program
 from trnsim.jax.stablehlo import Device, graph_of
 
 _QUICK = {"xla_backend_optimization_level": 0}
@@ -45,7 +45,7 @@ def local_module(jitted, given, devices):
     module = lowered.compiler_ir("stablehlo")
     client = _client(devices)
     options = xla_client.CompileOptions()
-    private.assign(options, np.arange(devices, dtype=np.int32).reshape(1, devices))
+    private.set_assignment(options, np.arange(devices, dtype=np.int32).reshape(1, devices))
     options.executable_build_options.use_spmd_partitioning = True
     options.executable_build_options.use_shardy_partitioner = True
 
@@ -53,7 +53,7 @@ def local_module(jitted, given, devices):
         options.env_option_overrides = list(overrides)
         return client.compile_and_load(module, private.device_list(client.devices()), options)
 
-    return private.module_of(program_of_a_device(load))
+    return private.module_of(device_program(load))
 
 
 def graphs_of(jitted, given, devices):

@@ -62,10 +62,10 @@ def test_attributes():
     module, (cut, compared, counted, _) = operations(line)
     assert mlir.ints(cut, "start_indices") == (0, 1)
     assert mlir.ints(cut, "nothing", (4,)) == (4,)
-    assert mlir.word(compared, "comparison_direction") == "GE"
-    assert mlir.word(compared, "nothing") == ""
+    assert mlir.symbol(compared, "comparison_direction") == "GE"
+    assert mlir.symbol(compared, "nothing") == ""
     assert mlir.number(counted, "iota_dimension") == 1
     assert mlir.number(counted, "nothing", 5) == 5
     assert mlir.flag(cut, "nothing") is False
-    assert mlir.table(cut, "nothing") == []
+    assert mlir.matrix(cut, "nothing") == []
     del module

@@ -5,7 +5,7 @@ import numpy as np
 from agreeing import BLOCK, agree, names
 
 from trnsim.graph import Graph
-from trnsim.jax.stablehlo.tidying import tidied
+from trnsim.jax.stablehlo.tidying import simplified_graph
 
 
 def random(*shape):
@@ -24,7 +24,7 @@ def test_the_same_move_is_made_once():
     one, other = graph.transpose(x, (1, 0)), graph.transpose(x, (1, 0))
     graph.outputs = [graph.elementwise("add", one, other), other]
     given = random(3, 5)
-    found = tidied(graph)
+    found = simplified_graph(graph)
     assert [node.name for node in found.nodes] == ["transpose", "add"]
     for ours, theirs in zip(found.reference([given]), graph.reference([given]), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -37,7 +37,7 @@ def test_what_is_computed_twice_stays():
     parts += [graph.elementwise("exponential", x) for _ in range(2)]
     parts += [graph.rng((3, 3)) for _ in range(2)]
     graph.outputs = parts
-    assert len(tidied(graph).nodes) == 6
+    assert len(simplified_graph(graph).nodes) == 6
 
 
 def test_a_product_that_is_turned_is_that_of_turned_sides():
@@ -49,7 +49,7 @@ def test_a_product_that_is_turned_is_that_of_turned_sides():
         graph = Graph()
         sides = [graph.input(shape, "float32") for shape in shapes]
         graph.outputs = [turned(graph, graph.dot_general(*sides, over))]
-        found = tidied(graph)
+        found = simplified_graph(graph)
         assert [node.name for node in found.nodes] == ["dot_general"]
         given = [random(*shape) for shape in shapes]
         np.testing.assert_allclose(found.reference(given)[0], graph.reference(given)[0], rtol=1e-6)
@@ -60,14 +60,14 @@ def test_a_product_that_is_read_otherwise_is_turned_after():
     x, w = graph.input((3, 4), "float32"), graph.input((4, 5), "float32")
     product = graph.dot_general(x, w, (1, 0))
     graph.outputs = [product, turned(graph, product)]
-    assert [node.name for node in tidied(graph).nodes] == ["dot_general", "transpose"]
+    assert [node.name for node in simplified_graph(graph).nodes] == ["dot_general", "transpose"]
 
 
 def test_another_order_of_dimensions_stays():
     graph = Graph()
     x, w = graph.input((2, 3, 4), "float32"), graph.input((2, 4, 5), "float32")
     graph.outputs = [graph.transpose(graph.dot_general(x, w, (2, 1)), (1, 0, 2))]
-    assert [node.name for node in tidied(graph).nodes] == ["dot_general", "transpose"]
+    assert [node.name for node in simplified_graph(graph).nodes] == ["dot_general", "transpose"]
 
 
 def test_the_gradient_of_a_weight_is_a_product_alone():

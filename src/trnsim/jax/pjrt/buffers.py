@@ -22,7 +22,7 @@ from trnsim.jax.dlpack import SOURCE
 from trnsim.jax.host_client import HostArray, as_numpy, host
 from trnsim.jax.pjrt.devices import memory_at
 from trnsim.jax.pjrt.element_types import dtype_of, hbm_bytes, type_of
-from trnsim.jax.pjrt.events import READY, event_of, failed
+from trnsim.jax.pjrt.events import READY, event_of, failed_event
 from trnsim.jax.pjrt.handles import Handle, Numbers, numbers_at
 from trnsim.jax.pjrt.structs import enumeration, struct
 from trnsim.jax.pjrt.sweep import Place, buffers, place_above, sweep, track_buffer
@@ -100,7 +100,7 @@ class Buffer(Handle):
             self.storage = None
 
 
-def require(nbytes: int, memory: Memory) -> None:
+def require_room(nbytes: int, memory: Memory) -> None:
     """Refuse an allocation that does not fit in a core's HBM; the host's memory is not counted.
 
     Raises:
@@ -139,14 +139,14 @@ def _host_view(
     """The caller's memory as an array; strides may be negative."""
     if not address or 0 in dims:
         return np.empty(dims, dtype)
-    steps = strides or _dense(dims, dtype.itemsize)
+    steps = strides or _dense_strides(dims, dtype.itemsize)
     reach = [(side - 1) * step for side, step in zip(dims, steps, strict=True)]
     low, high = sum(min(far, 0) for far in reach), sum(max(far, 0) for far in reach)
     memory: Any = (ctypes.c_char * (high - low + dtype.itemsize)).from_address(address + low)
     return np.ndarray(dims, dtype, memory, offset=-low, strides=steps)
 
 
-def _dense(dims: list[int], itemsize: int) -> list[int]:
+def _dense_strides(dims: list[int], itemsize: int) -> list[int]:
     """Byte strides of rows in order."""
     steps = [itemsize] * len(dims)
     for at in range(len(dims) - 1, 0, -1):
@@ -163,7 +163,7 @@ def _from_host(args: Any) -> None:
     if pending:
         strike(memory.core)
     nbytes = hbm_bytes(tuple(dims), dtype)
-    require(nbytes, memory)
+    require_room(nbytes, memory)
     strides = numbers_at(args.byte_strides, args.num_byte_strides)
     array = host().put(_host_view(args.data, dims, strides, dtype), memory.core)
     args.buffer = new_buffer(array, memory, place)
@@ -193,7 +193,7 @@ def _to_host(args: Any) -> None:
     try:
         array = as_numpy(buffer.array)
     except Exception as error:  # noqa: BLE001  of the computation: it belongs to the array
-        args.event = failed(error)
+        args.event = failed_event(error)
         return
     _write(args.dst, args.host_layout, array)
     args.event = READY
@@ -309,7 +309,7 @@ def _copy_buffer(args: Any, memory: Memory, place: Place) -> int:
     if pending:
         for core in {source.memory.core, memory.core}:
             strike(core)
-    require(source.nbytes, memory)
+    require_room(source.nbytes, memory)
     handle = new_buffer(host().copy(source.array, memory.core), memory, place)
     if source.memory.is_hbm and not memory.is_hbm:
         note_to_host(source.nbytes)

@@ -18,7 +18,7 @@ from trnsim.jax.memory_kinds import HBM, KINDS
 from trnsim.jax.pjrt.handles import Handle, Text, pointers
 from trnsim.jax.pjrt.memories import Memory, memories
 from trnsim.jax.pjrt.named_values import NamedValues
-from trnsim.jax.pjrt.structs import fill
+from trnsim.jax.pjrt.structs import fill_struct
 from trnsim.jax.pjrt.sweep import sweep
 from trnsim.jax.pjrt.table import noop_address, slot
 from trnsim.jax.processes import cores
@@ -204,7 +204,7 @@ def _memory_stats(args: Any) -> None:
     }
     args.bytes_in_use = hbm.live_bytes
     flags = [name for name, _ in type(args)._fields_ if name.endswith(_IS_SET)]
-    fill(args, **figures, **{name: name.removesuffix(_IS_SET) in figures for name in flags})
+    fill_struct(args, **figures, **{name: name.removesuffix(_IS_SET) in figures for name in flags})
 
 
 @slot("Device_ClearMemoryStats")

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from trnsim.errors import BadInput, EmulatorError, IllegalInstruction, NotModelled, OutOfMemory
 from trnsim.jax.pjrt.handles import Ring, Text
 from trnsim.jax.pjrt.structs import enumeration
-from trnsim.jax.pjrt.table import failures, slot
+from trnsim.jax.pjrt.table import error_makers, slot
 
 _CODES: Final = enumeration("Error_Code")
 _KINDS: Final = (
@@ -54,15 +54,15 @@ def code_and_message(error: BaseException) -> tuple[int, str]:
 
 def new_error(error: BaseException) -> int:
     """The handle of an error."""
-    return of_code(*code_and_message(error))
+    return new_coded_error(*code_and_message(error))
 
 
-def of_code(code: int, message: str) -> int:
+def new_coded_error(code: int, message: str) -> int:
     """The handle of an error with a code."""
     return _errors.add(PjrtError(code, Text(message)))
 
 
-failures.append(new_error)
+error_makers.append(new_error)
 
 
 @slot("Error_Message", returns_error=False)

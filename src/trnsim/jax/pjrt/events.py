@@ -108,10 +108,10 @@ def event_of(arrays: Sequence[HostArray]) -> int:
     if not all(array.is_deleted() or array.is_ready() for array in arrays):
         return _events.add(Event(arrays))
     error = error_of(arrays)
-    return READY if error is None else failed(error)
+    return READY if error is None else failed_event(error)
 
 
-def failed(error: BaseException) -> int:
+def failed_event(error: BaseException) -> int:
     """The handle of an event that ended with an error."""
     return _events.add(Event((), error))
 

@@ -16,7 +16,7 @@ from trnsim.jax import private, wire
 from trnsim.jax.execution import Program
 from trnsim.jax.host_client import host
 from trnsim.jax.memory_kinds import HBM
-from trnsim.jax.pjrt.buffers import Buffer, new_buffer, require
+from trnsim.jax.pjrt.buffers import Buffer, new_buffer, require_room
 from trnsim.jax.pjrt.devices import by_core, devices
 from trnsim.jax.pjrt.element_types import hbm_bytes, type_of
 from trnsim.jax.pjrt.events import event_of
@@ -31,7 +31,7 @@ from trnsim.jax.pjrt.handles import (
     write_pointers,
 )
 from trnsim.jax.pjrt.named_values import NamedValues
-from trnsim.jax.pjrt.structs import fill, struct
+from trnsim.jax.pjrt.structs import fill_struct, struct
 from trnsim.jax.pjrt.sweep import Place, begin_call, buffers, place_above
 from trnsim.jax.pjrt.table import extension, noop_address, slot
 
@@ -255,7 +255,7 @@ def _cost(args: Any) -> None:
 def _memory_stats(args: Any) -> None:
     stats = _executable_of(args).program.loaded.get_compiled_memory_stats()
     names = [name for name, _ in type(args)._fields_[3:] if hasattr(stats, name)]
-    fill(args, **{name: getattr(stats, name) for name in names})
+    fill_struct(args, **{name: getattr(stats, name) for name in names})
 
 
 @slot("Executable_OutputElementTypes")
@@ -355,7 +355,7 @@ def _require_room(executable: Executable, cores: list[int], arguments: list[list
     for core, listed in zip(cores, arguments, strict=False):
         donated = [listed[at] for at in executable.program.donors]
         taken = sum(buffer.nbytes for buffer in donated if buffer.memory.is_hbm)
-        require(max(executable.output_bytes - taken, 0), by_core[core].memory)
+        require_room(max(executable.output_bytes - taken, 0), by_core[core].memory)
 
 
 def _arrays(args: Any, program: Program, arguments: list[list[Buffer]]) -> list[list[HostArray]]:

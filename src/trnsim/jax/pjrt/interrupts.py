@@ -20,12 +20,12 @@ _SOON_S: Final = 0.002
 """Short, as a program that waits for steps is in a slot almost always."""
 
 
-def again() -> None:
+def interrupt_again() -> None:
     """Interrupt the program once more, soon."""
     threading.Timer(_SOON_S, _thread.interrupt_main).start()
 
 
-def install() -> None:
+def install_handler() -> None:
     """Put the handler before Python's own; a program's handler stays alone."""
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -41,7 +41,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
     above = frame
     while above is not None:
         if above.f_code in slot_codes or above.f_code in collecting:
-            again()
+            interrupt_again()
             return
         above = above.f_back
     signal.default_int_handler(number, frame)

@@ -1,8 +1,8 @@
 """PJRT's structs as ctypes classes, its slots and enumerations, from the table `structs.txt`.
 
 The table is made from OpenXLA's header. A struct's fields lie where C's natural alignment puts
-them, as in the header. Callers say how much of a struct they know (`struct_size`): `fill` writes no
-further than that.
+them, as in the header. Callers say how much of a struct they know (`struct_size`): `fill_struct`
+writes no further than that.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def slots() -> tuple[str, ...]:
     return tuple(name for name, kind in _lines()["struct", "Api"] if kind == "ptr")[1:]
 
 
-def fill(args: Any, **values: Any) -> None:
+def fill_struct(args: Any, **values: Any) -> None:
     """Write fields of a caller's struct, leaving out those that its version does not have."""
     known_bytes = args.struct_size
     for name, value in values.items():

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 from trnsim.errors import NotModelled
-from trnsim.jax.pjrt.interrupts import again, slot_codes
+from trnsim.jax.pjrt.interrupts import interrupt_again, slot_codes
 from trnsim.jax.pjrt.structs import enumeration, slots, struct, version
 
 Body: TypeAlias = Callable[[Any], None]
@@ -27,7 +27,7 @@ _Callback: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 _VoidCallback: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _NAME: Final = b"pjrt_c_api"
 
-failures: Final[list[Callable[[BaseException], int]]] = []
+error_makers: Final[list[Callable[[BaseException], int]]] = []
 """The function that makes an error of PJRT from an exception, alone in a list."""
 
 _bodies: Final[dict[str, tuple[Body, bool]]] = {}
@@ -70,8 +70,8 @@ def callback_of(name: str) -> Any:
             body(at(address))
         except BaseException as error:  # noqa: BLE001  an exception cannot pass through C
             if isinstance(error, KeyboardInterrupt):
-                again()
-            return failures[0](error)
+                interrupt_again()
+            return error_makers[0](error)
         return 0
 
     slot_codes.add(call.__code__)
@@ -84,7 +84,7 @@ def _unimplemented(name: str) -> Any:
     """A function that answers UNIMPLEMENTED."""
 
     def call(_: int) -> int:
-        return failures[0](NotModelled(f"PJRT_{name} is not modelled by the neuron device"))
+        return error_makers[0](NotModelled(f"PJRT_{name} is not modelled by the neuron device"))
 
     callback = _Callback(call)
     _callbacks.append(callback)

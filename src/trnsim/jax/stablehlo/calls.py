@@ -85,7 +85,7 @@ def mesh(scope: Scope, op: Op) -> Any:
 )
 def custom_call(scope: Scope, op: Op) -> Any:
     """Notes pass; other names are what the graph has, or are refused."""
-    name = mlir.word(op, "call_target_name")
+    name = mlir.symbol(op, "call_target_name")
     if name in _NOTES:
         _check_same_shape(op, name)
         return scope.entry(op.operands[0])
@@ -112,7 +112,7 @@ def custom_call(scope: Scope, op: Op) -> Any:
 
 def _kernel(scope: Scope, op: Op) -> Any:
     """A call of an NKI kernel, a program of its own."""
-    call = call_of(mlir.word(op, "backend_config"))
+    call = call_of(mlir.symbol(op, "backend_config"))
     origin = scope.graph.came_from
     if origin is not None:
         scope.graph.came_from = replace(origin, operator=call.name)

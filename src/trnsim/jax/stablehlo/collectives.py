@@ -62,7 +62,7 @@ def all_to_all(scope: Scope, op: Op) -> Any:
 @rule("stablehlo.collective_permute")
 def collective_permute(scope: Scope, op: Op) -> Any:
     """Tensors passed on by pairs."""
-    pairs = tuple((int(a), int(b)) for a, b in mlir.table(op, "source_target_pairs"))
+    pairs = tuple((int(a), int(b)) for a, b in mlir.matrix(op, "source_target_pairs"))
     return _exchange(scope, op, CollectivePermute(pairs))
 
 

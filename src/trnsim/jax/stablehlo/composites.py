@@ -31,7 +31,7 @@ _SAME: Final = {"erf": Erf, "square": Square, "tan": Tan, "atan": Atan}
 
 def composite(scope: Scope, op: Op) -> Any:
     """The result of a composite whose operation the graph has; None for another."""
-    name = mlir.word(op, "name").strip('"')
+    name = mlir.symbol(op, "name").strip('"')
     build = _BY_NAME.get(name)
     return build(scope, op) if build else None
 
@@ -46,7 +46,7 @@ def same_operation(scope: Scope, op: Op) -> Entry:
 
 def _name(op: Op) -> str:
     """The name of an operation or of what a composite stands for."""
-    return mlir.word(op, "name").strip('"') if op.name == "stablehlo.composite" else op.name
+    return mlir.symbol(op, "name").strip('"') if op.name == "stablehlo.composite" else op.name
 
 
 @rule("chlo.top_k", composed="top_k, gather")

@@ -40,9 +40,9 @@ def dot(scope: Scope, op: Op) -> Entry:
 @rule("stablehlo.einsum", composed="reduce, dot_general, transpose", limits=_ONCE)
 def einsum(scope: Scope, op: Op) -> Entry:
     """A product whose dimensions have letters: those of one side alone are summed first."""
-    left, right, kept = _letters(op)
+    left, right, kept = _einsum_terms(op)
     (x, left), (y, right) = (
-        _summed(scope, scope.value(ssa), letters, {*others, *kept})
+        _summed_side(scope, scope.value(ssa), letters, {*others, *kept})
         for ssa, letters, others in zip(op.operands, (left, right), (right, left), strict=True)
     )
     both = [letter for letter in left if letter in right]
@@ -64,18 +64,18 @@ def einsum(scope: Scope, op: Op) -> Entry:
 @rule("stablehlo.unary_einsum", composed="reduce, transpose", limits=_ONCE)
 def unary_einsum(scope: Scope, op: Op) -> Entry:
     """Sums over the letters that the result has not."""
-    letters, kept = _letters(op)
-    total, remaining = _summed(scope, scope.value(op.operands[0]), letters, set(kept))
+    letters, kept = _einsum_terms(op)
+    total, remaining = _summed_side(scope, scope.value(op.operands[0]), letters, set(kept))
     return scope.graph.transpose(total, [remaining.index(letter) for letter in kept])
 
 
-def _letters(op: Op) -> list[str]:
+def _einsum_terms(op: Op) -> list[str]:
     """The letters of each operand's dimensions, and of the result's.
 
     Raises:
         NotModelled: a letter stands twice in a term, or for several dimensions.
     """
-    text = mlir.word(op, "einsum_config")
+    text = mlir.symbol(op, "einsum_config")
     inputs, _, kept = text.partition("->")
     terms = [*inputs.split(","), kept]
     if "." in text or any(len(set(term)) != len(term) for term in terms):
@@ -87,7 +87,7 @@ def _letters(op: Op) -> list[str]:
     return terms
 
 
-def _summed(scope: Scope, value: Value, letters: str, read: set[str]) -> tuple[Value, str]:
+def _summed_side(scope: Scope, value: Value, letters: str, read: set[str]) -> tuple[Value, str]:
     """A side without the dimensions that nothing else reads, and the letters of the others."""
     unread = [dim for dim, letter in enumerate(letters) if letter not in read]
     remaining = "".join(letter for letter in letters if letter in read)
@@ -194,7 +194,7 @@ def _by_channels(scope: Scope, x: Value, split: int) -> Value:
 def _convolution(op: Op, rank: int, groups: int, *, is_reversed: bool) -> Convolution:
     """The convolution by the attributes of an operation."""
     ones: Any = (1,) * rank
-    sides = mlir.table(op, "padding") or [[0, 0]] * rank
+    sides = mlir.matrix(op, "padding") or [[0, 0]] * rank
     return Convolution(
         strides=mlir.ints(op, "window_strides", ones),
         low=tuple(low for low, _ in sides),

@@ -32,7 +32,7 @@ UNROLLED: Final = 50_000
 def call(scope: Scope, op: Op) -> Any:
     """The operations of a function, in the place of its call."""
     entries = [scope.entry(ssa) for ssa in op.operands]
-    return _unpacked(scope.call(mlir.word(op, "callee"), entries, scope.path.in_call(op)))
+    return _unpacked(scope.call(mlir.symbol(op, "callee"), entries, scope.path.in_call(op)))
 
 
 @rule("stablehlo.composite", is_pure=False)
@@ -42,7 +42,7 @@ def composite(scope: Scope, op: Op) -> Any:
     if results is not None:
         return results
     entries = [scope.entry(ssa) for ssa in op.operands]
-    return _unpacked(scope.call(mlir.word(op, "decomposition"), entries, scope.path.in_call(op)))
+    return _unpacked(scope.call(mlir.symbol(op, "decomposition"), entries, scope.path.in_call(op)))
 
 
 @rule("stablehlo.optimization_barrier", is_pure=False)
@@ -157,7 +157,7 @@ def _counter(
     """The counter of a loop: its place among the operands, start, bound and comparison."""
     arguments = list(condition.arguments)
     sides = list(compared.operands)
-    direction = mlir.word(compared, "comparison_direction")
+    direction = mlir.symbol(compared, "comparison_direction")
     if sides[0] not in arguments:
         sides.reverse()
         direction = direction.translate(str.maketrans("LG", "GL"))
@@ -210,7 +210,7 @@ def _size(scope: Scope, block: Block) -> int:
         op = view.operation
         total += 1 + sum(_size(scope, inner.blocks[0]) for inner in op.regions if len(inner.blocks))
         if op.name == "func.call":
-            callee = scope.target.functions[mlir.word(op, "callee")]
+            callee = scope.target.functions[mlir.symbol(op, "callee")]
             total += _size(scope, callee.regions[0].blocks[0])
     return total
 

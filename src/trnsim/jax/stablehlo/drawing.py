@@ -24,15 +24,15 @@ def rng(scope: Scope, op: Op) -> Entry:
     shape = type_.shape or (1,)
     drawn = scope.graph.rng(shape)
     low, high = (scope.operand(ssa) for ssa in op.operands[:2])
-    if mlir.word(op, "rng_distribution") == "NORMAL":
-        unit = _normal(scope, drawn, scope.graph.rng(shape))
+    if mlir.symbol(op, "rng_distribution") == "NORMAL":
+        unit = _normal_numbers(scope, drawn, scope.graph.rng(shape))
         numbers = _scaled(scope, unit, low, high)
     else:
         numbers = _scaled(scope, drawn, low, _difference(scope, low, high))
     return scope.b.convert(scope.graph.reshape(numbers, type_.shape), type_.dtype)
 
 
-def _normal(scope: Scope, first: Value, second: Value) -> Value:
+def _normal_numbers(scope: Scope, first: Value, second: Value) -> Value:
     """Normal numbers from two tensors of uniform ones, by Box and Muller's transform."""
     log = applied(scope, "log", applied(scope, "subtract", 1.0, first))
     radius = applied(scope, "sqrt", applied(scope, "multiply", log, -2.0))

@@ -155,9 +155,9 @@ def is_finite(scope: Scope, op: Op) -> Entry:
 @rule("stablehlo.compare")
 def compare(scope: Scope, op: Op) -> Entry:
     """A comparison; of floating point in a total order by bits."""
-    direction = mlir.word(op, "comparison_direction")
+    direction = mlir.symbol(op, "comparison_direction")
     operands = operands_of(scope, op)
-    if mlir.word(op, "compare_type") == "TOTALORDER":
+    if mlir.symbol(op, "compare_type") == "TOTALORDER":
         operands = [in_total_order(scope, scope.value(ssa)) for ssa in op.operands]
     return applied(scope, "compare", *operands, dtype=BOOL, direction=direction)
 
@@ -190,7 +190,7 @@ def select(scope: Scope, op: Op) -> Entry:
     type_ = scope.result(op)
     if any(isinstance(scope.entry(ssa), Wide) for ssa in sides):
         raise NotModelled("a choice between integers of 64 bits")
-    chosen = spread(scope, scope.value(pred), sides)
+    chosen = broadcast_scalar(scope, scope.value(pred), sides)
     return applied(scope, "select", chosen, *map(scope.operand, sides), dtype=type_.dtype)
 
 
@@ -203,7 +203,7 @@ def _is_predicate(scope: Scope, sides: Sequence[Any]) -> bool:
     )
 
 
-def spread(scope: Scope, value: Value, ssas: Any) -> Value:
+def broadcast_scalar(scope: Scope, value: Value, ssas: Any) -> Value:
     """A scalar as a tensor of the shape of other operands."""
     shape = mlir.shape_of(ssas[0].type)
     return value if value.shape else scope.graph.broadcast_in_dim(value, shape, ())
@@ -214,7 +214,7 @@ def clamp(scope: Scope, op: Op) -> Entry:
     """Elements within bounds, which may be one for all."""
     least, x, most = op.operands
     bounds = [
-        spread(scope, bound, [x]) if isinstance(bound, Value) else bound
+        broadcast_scalar(scope, bound, [x]) if isinstance(bound, Value) else bound
         for bound in map(scope.operand, (least, most))
     ]
     value = scope.value(x)
@@ -323,9 +323,9 @@ def with_number(number: float, type_: TensorType) -> Array:
 __all__ = [
     "FLOATS",
     "applied",
+    "broadcast_scalar",
     "built",
     "in_total_order",
     "operands_of",
-    "spread",
     "with_number",
 ]

@@ -35,7 +35,7 @@ _ROUNDING: Final = 2.0**-2
 """Error of a dtype of few bits after two steps; another order of subtractions differs by more."""
 
 
-def check(scope: Scope, op: Op) -> None:
+def check_foldable(scope: Scope, op: Op) -> None:
     """Refuse a body of two numbers that is no function of each element, or not associative.
 
     Raises:
@@ -70,9 +70,9 @@ def _is_associative(scope: Scope, block: Block) -> bool:
     return bool(np.allclose(first, second, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True))
 
 
-def reduced(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
+def reduce_by_body(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
     """All elements along an operation's dimensions, combined in order."""
-    check(scope, op)
+    check_foldable(scope, op)
     dims = mlir.ints(op, "dimensions")
     kept = [dim for dim in range(len(value.shape)) if dim not in dims]
     row = scope.graph.transpose(value, [*kept, *sorted(dims)])
@@ -101,11 +101,11 @@ def _combine_neighbours(scope: Scope, op: Op, row: Value) -> Value:
     return scope.graph.concatenate([combined, last], len(lengths))
 
 
-def running(
+def scan_by_body(
     scope: Scope, op: Op, value: Value, start: Ssa, dim: int, *, is_backward: bool
 ) -> Value:
     """At each place along a dimension, all elements up to it, or from it on, combined."""
-    check(scope, op)
+    check_foldable(scope, op)
     n, reach = value.shape[dim], 1
     while reach < n:
         before = scope.cut(value, dim, 0, n - reach)

@@ -33,7 +33,7 @@ from trnsim.jax.stablehlo import (
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.origins import Path
 from trnsim.jax.stablehlo.scope import Device, NoCounterpart, Scope, Target
-from trnsim.jax.stablehlo.tidying import tidied
+from trnsim.jax.stablehlo.tidying import simplified_graph
 
 RULES_IN: Final = (
     calls,
@@ -103,7 +103,7 @@ def graph_of(module: Op, device: Device = Device()) -> Imported:  # noqa: B008  
     results = scope.run(block, inputs)
     target.b.graph.came_from = None
     target.b.graph.outputs = [scope.tensor(result) for result in results]
-    target.b.graph = graph = tidied(target.b.graph)
+    target.b.graph = graph = simplified_graph(target.b.graph)
     _drop_unread(target, set(names))
     verify(graph)
     names |= {number: f"constant{at}" for at, number in enumerate(target.constants)}

@@ -113,7 +113,7 @@ def flag(op: Op, name: str) -> bool:
     return name in op.attributes and bool(op.attributes[name].value)
 
 
-def word(op: Op, name: str) -> str:
+def symbol(op: Op, name: str) -> str:
     """An attribute that is an enumerator, such as LT, or a name; "" where it is missing."""
     if name not in op.attributes:
         return ""
@@ -122,7 +122,7 @@ def word(op: Op, name: str) -> str:
     return match[1] if text.startswith("#") and match else text
 
 
-def table(op: Op, name: str) -> list[list[int]]:
+def matrix(op: Op, name: str) -> list[list[int]]:
     """An attribute that is a matrix of whole numbers; empty where it is missing."""
     return np.array(op.attributes[name]).tolist() if name in op.attributes else []
 

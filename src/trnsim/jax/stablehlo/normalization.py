@@ -104,7 +104,7 @@ def triangular_solve(scope: Scope, op: Op) -> Entry:
     """The x of ``a @ x = b`` or ``x @ a = b``, a or its transpose, by products."""
     matrix, y = (scope.value(ssa) for ssa in op.operands)
     upper = not mlir.flag(op, "lower")
-    if mlir.word(op, "transpose_a") in ("TRANSPOSE", "ADJOINT"):
+    if mlir.symbol(op, "transpose_a") in ("TRANSPOSE", "ADJOINT"):
         rank = len(matrix.shape)
         matrix = scope.graph.transpose(matrix, (*range(rank - 2), rank - 1, rank - 2))
         upper = not upper

@@ -95,7 +95,7 @@ def _program_names(parts: Sequence[str], trips: Sequence[Trip]) -> list[str]:
     """
     remaining, names, is_gradient = list(trips), list[str](), False
     for part in parts:
-        name = _bare(part)
+        name = _without_transformations(part)
         is_gradient |= "transpose(" in part
         if name == _LOOP and remaining:
             trip = remaining.pop(0)
@@ -110,10 +110,10 @@ def _is_own(name: str) -> bool:
     return name not in _STRUCTURE and not _CALL.fullmatch(name) and "->" not in name
 
 
-def _bare(part: str) -> str:
+def _without_transformations(part: str) -> str:
     """A scope without the transformations around it."""
     match = _WRAPPED.fullmatch(part)
-    return _bare(match[1]) if match else part
+    return _without_transformations(match[1]) if match else part
 
 
 @lru_cache(maxsize=1024)

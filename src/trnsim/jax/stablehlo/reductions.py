@@ -54,7 +54,7 @@ def reduce(scope: Scope, op: Op) -> Entry:
         return _extreme_and_number(scope, op, dims)
     names = _body_functions(scope, op)
     if names == [""]:
-        return folds.reduced(scope, op, scope.value(values[0]), starts[0])
+        return folds.reduce_by_body(scope, op, scope.value(values[0]), starts[0])
     results = [
         _with_start(scope, name, scope.graph.reduce(name, scope.value(ssa), dims), start)
         for name, ssa, start in zip(names, values, starts, strict=True)
@@ -185,7 +185,7 @@ def _windowed(scope: Scope, op: Op, name: str, value: Value, start: Ssa) -> Valu
 def _windows(op: Op, name: str, rank: int) -> tuple[ReduceWindow, list[int]]:
     """The windows of an operation, and the padding between the elements of its operand."""
     ones = (1,) * rank
-    sides = mlir.table(op, "padding") or [[0, 0]] * rank
+    sides = mlir.matrix(op, "padding") or [[0, 0]] * rank
     low, high = (tuple(side[at] for side in sides) for at in (0, 1))
     steps, dilations = (mlir.ints(op, f"window_{word}", ones) for word in ("strides", "dilations"))
     lengths = mlir.ints(op, "window_dimensions")
@@ -210,7 +210,7 @@ def _running_by_body(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
             fix="reduce windows by one of these",
         )
     is_backward = operation.low[dim] == 0
-    return folds.running(scope, op, value, start, dim, is_backward=is_backward)
+    return folds.scan_by_body(scope, op, value, start, dim, is_backward=is_backward)
 
 
 def _grows_along(op: ReduceWindow, shape: Sequence[int]) -> int | None:
@@ -250,7 +250,7 @@ def select_and_scatter(scope: Scope, op: Op) -> Entry:
     if direction is None or [view.operation.name for view in second.operations][:1] != _ADDED:
         raise NotModelled(f"{op.name} with other bodies than GE or LE, and an addition")
     ones = (1,) * len(value.shape)
-    sides = mlir.table(op, "padding") or [[0, 0]] * len(value.shape)
+    sides = mlir.matrix(op, "padding") or [[0, 0]] * len(value.shape)
     operation = SelectAndScatter(
         mlir.ints(op, "window_dimensions", ones),
         mlir.ints(op, "window_strides", ones),
@@ -271,7 +271,7 @@ def _selected_extreme(block: Any) -> str | None:
     if compared.name != "stablehlo.compare":
         return None
     names = {"GE": "maximum", "LE": "minimum"}
-    return names.get(mlir.word(compared, "comparison_direction"))
+    return names.get(mlir.symbol(compared, "comparison_direction"))
 
 
 @rule("stablehlo.sort", limits="by LT, LE, GT or GE of the first operands in turn")

@@ -44,7 +44,7 @@ def iota(scope: Scope, op: Op) -> Entry:
 def broadcast_in_dim(scope: Scope, op: Op) -> Entry:
     """The operand's dimensions among those of the result, repeated along the others."""
     shape = mlir.shape_of(op.results[0].type)
-    return repeated(
+    return broadcast_entry(
         scope, scope.entry(op.operands[0]), shape, mlir.ints(op, "broadcast_dimensions")
     )
 
@@ -55,22 +55,22 @@ def broadcast(scope: Scope, op: Op) -> Entry:
     shape = mlir.shape_of(op.results[0].type)
     own = len(mlir.shape_of(op.operands[0].type))
     dims = range(len(shape) - own, len(shape))
-    return repeated(scope, scope.entry(op.operands[0]), shape, dims)
+    return broadcast_entry(scope, scope.entry(op.operands[0]), shape, dims)
 
 
-def repeated(scope: Scope, entry: Entry, shape: Sequence[int], dims: Sequence[int]) -> Entry:
+def broadcast_entry(scope: Scope, entry: Entry, shape: Sequence[int], dims: Sequence[int]) -> Entry:
     """An entry with its dimension i as dimension ``dims[i]`` of a shape."""
     if isinstance(entry, Wide):
-        return reshaped(entry, lambda word: repeated(scope, word, shape, dims))
+        return reshaped(entry, lambda word: broadcast_entry(scope, word, shape, dims))
     if isinstance(entry, np.ndarray):
-        return _numbers_repeated(entry, shape, dims)
+        return _broadcast_constant(entry, shape, dims)
     value = scope.tensor(entry)
     if value.type.elements == prod(shape) and list(dims) == sorted(dims):
         return scope.graph.reshape(value, shape)
     return scope.graph.broadcast_in_dim(value, shape, dims)
 
 
-def _numbers_repeated(numbers: Array, shape: Sequence[int], dims: Sequence[int]) -> Array:
+def _broadcast_constant(numbers: Array, shape: Sequence[int], dims: Sequence[int]) -> Array:
     if is_splat(numbers) and numbers.size:
         return np.broadcast_to(numbers[(0,) * numbers.ndim], shape)
     order = sorted(range(len(dims)), key=lambda place: dims[place])

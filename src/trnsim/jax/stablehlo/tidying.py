@@ -20,7 +20,7 @@ _MOVED: Final = (Kind.ALIAS, Kind.VIEW, Kind.LEAF)
 _MOVES: Final = (Concatenate, Pad, Reverse, Transpose)
 
 
-def tidied(graph: Graph) -> Graph:
+def simplified_graph(graph: Graph) -> Graph:
     """A simpler graph with the same inputs and the same outputs."""
     simplified = rewritten(rewritten(graph, [MOVED_AGAIN]), [TURNED])
     simplified.prune()
