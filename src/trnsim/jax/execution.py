@@ -71,8 +71,8 @@ class Program:
         assignment = self._assignment(compile_options)
         self.replicas, self.partitions = assignment.shape
         self.numbers = [int(number) for number in assignment.ravel()]
-        own = range(host().first, host().first + len(host().local))
-        self.places = [at for at, number in enumerate(self.numbers) if number in own]
+        local_numbers = range(host().first, host().first + len(host().local))
+        self.places = [at for at, number in enumerate(self.numbers) if number in local_numbers]
         self.cores = [self.numbers[at] - host().first for at in self.places]
         self._kernels = HostKernels(code)
         self._loaded = {tuple(self.cores): self._load(module, assignment)}
@@ -80,7 +80,7 @@ class Program:
         devices = self.replicas * self.partitions
         self.lowered = Lowered(self.name, self._module, split, self._specs, devices)
         types = private.program_shape(self.loaded.hlo_modules()[0])
-        self.arguments, self.results = ([ArrayType(*spec) for spec in listed] for listed in types)
+        self.arguments, self.results = ([ArrayType(*spec) for spec in specs] for specs in types)
         counts = len(self.arguments), len(self.results)
         self.argument_kinds, self.result_kinds = kinds_of(module, *counts)
         if len(self.cores) < len(self.numbers):
@@ -196,7 +196,7 @@ class Program:
         """The results in `exact` and in `shapes`; None where the host computes them."""
         if mode.kind == "shapes":
             return [[np.zeros(type_.shape, type_.dtype) for type_ in self.results] for _ in inputs]
-        values = self.lowered.values([[as_numpy(array) for array in own] for own in inputs])
+        values = self.lowered.values([[as_numpy(array) for array in arrays] for arrays in inputs])
         return None if values is None else [self._as_results(arrays) for arrays in values]
 
     @cached_property

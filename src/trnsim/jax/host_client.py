@@ -39,8 +39,8 @@ class HostClient:
     @cached_property
     def local(self) -> list[Any]:
         """The devices of this process, each for one of its cores."""
-        own = self.client.process_index()
-        return [device for device in self.devices if device.process_index == own]
+        index = self.client.process_index()
+        return [device for device in self.devices if device.process_index == index]
 
     @cached_property
     def first(self) -> int:

@@ -84,8 +84,8 @@ class HostKernels:
         location = str(op.location)
         if op.attributes["call_target_name"].value in TARGETS:
             number = private.callback_number(op)
-            called = self._functions.setdefault(number, functions.of(number))
-            return self._guarded(called, private.zeros_of(op), location)
+            function = self._functions.setdefault(number, functions.of(number))
+            return self._guarded(function, private.zeros_of(op), location)
         call = _call_of(op)
 
         def emulated(*operands: npt.NDArray[Any]) -> Arrays:

@@ -267,8 +267,8 @@ def arguments_of(imported: Imported, arguments: Arrays) -> Arrays:
 
 def _group_of(place: int, groups: Groups) -> tuple[int, ...]:
     """The group of a device, of several the one in which it is the first; () for none."""
-    own = [group for group in groups if place in group]
-    return min(own, key=lambda group: group.index(place), default=())
+    candidates = [group for group in groups if place in group]
+    return min(candidates, key=lambda group: group.index(place), default=())
 
 
 def _exchanges(graph: Graph) -> Iterator[Exchange]:

@@ -140,8 +140,8 @@ def _host_view(
     if not address or 0 in dims:
         return np.empty(dims, dtype)
     steps = strides or _dense_strides(dims, dtype.itemsize)
-    reach = [(side - 1) * step for side, step in zip(dims, steps, strict=True)]
-    low, high = sum(min(far, 0) for far in reach), sum(max(far, 0) for far in reach)
+    offsets = [(side - 1) * step for side, step in zip(dims, steps, strict=True)]
+    low, high = sum(min(offset, 0) for offset in offsets), sum(max(offset, 0) for offset in offsets)
     memory: Any = (ctypes.c_char * (high - low + dtype.itemsize)).from_address(address + low)
     return np.ndarray(dims, dtype, memory, offset=-low, strides=steps)
 

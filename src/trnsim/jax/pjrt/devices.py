@@ -71,10 +71,10 @@ class Device(Handle):
 
     def _facts(self) -> dict[str, Value]:
         """Attributes that programs may read."""
-        own: dict[str, Value] = {"neuron_core": cores()[self.core]} if self.is_local else {}
+        local_facts: dict[str, Value] = {"neuron_core": cores()[self.core]} if self.is_local else {}
         return {
             "target": target().name,
-            **own,
+            **local_facts,
             "physical_cores": device_core().physical_cores,
         }
 

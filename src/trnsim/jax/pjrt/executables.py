@@ -96,10 +96,10 @@ class Executable(Handle):
         }
         is_split = len(self.program.numbers) > 1
         return {
-            name: Texts([sharding.SerializeToString() for sharding in listed])
-            if listed and is_split
+            name: Texts([sharding.SerializeToString() for sharding in protos])
+            if protos and is_split
             else None
-            for name, listed in shardings.items()
+            for name, protos in shardings.items()
         }
 
     @cached_property
@@ -341,8 +341,8 @@ def _execute(args: Any) -> None:
     _require_room(executable, cores, arguments)
     results = program.run(cores, _arrays(args, program, arguments))
     for at in program.donors:
-        for listed in arguments:
-            listed[at].drop_if_donated()
+        for device_buffers in arguments:
+            device_buffers[at].drop_if_donated()
     _write_results(args, program, cores, place, results)
 
 
@@ -352,10 +352,10 @@ def _require_room(executable: Executable, cores: list[int], arguments: list[list
     Raises:
         OutOfMemory: with a table of the arrays in memory.
     """
-    for core, listed in zip(cores, arguments, strict=False):
-        donated = [listed[at] for at in executable.program.donors]
-        taken = sum(buffer.nbytes for buffer in donated if buffer.memory.is_hbm)
-        require_room(max(executable.output_bytes - taken, 0), by_core[core].memory)
+    for core, device_buffers in zip(cores, arguments, strict=False):
+        donated = [device_buffers[at] for at in executable.program.donors]
+        taken_bytes = sum(buffer.nbytes for buffer in donated if buffer.memory.is_hbm)
+        require_room(max(executable.output_bytes - taken_bytes, 0), by_core[core].memory)
 
 
 def _arrays(args: Any, program: Program, arguments: list[list[Buffer]]) -> list[list[HostArray]]:
@@ -363,10 +363,10 @@ def _arrays(args: Any, program: Program, arguments: list[list[Buffer]]) -> list[
     arrays = [[buffer.array for buffer in listed] for listed in arguments]
     if program.donors and args.options:
         options = struct("ExecuteOptions").from_address(args.options)
-        spared = numbers_at(
+        protected = numbers_at(
             options.non_donatable_input_indices, options.num_non_donatable_input_indices
         )
-        for at in program.donors.intersection(spared):
+        for at in program.donors.intersection(protected):
             for listed, sources in zip(arrays, arguments, strict=True):
                 listed[at] = host().copy(listed[at], sources[at].memory.core)
     return arrays

@@ -91,9 +91,9 @@ def branches(scope: Scope, op: Op) -> Any:
     shared = _SharedInputs(scope, parts)
     graphs = tuple(shared.graph(part, part.results) for part in parts)
     kind = If if op.name == "stablehlo.if" else Case
-    chosen = scope.value(op.operands[0])
+    selector = scope.value(op.operands[0])
     outer = [scope.tensor(entry) for entry in shared.outer]
-    return _unpacked(scope.graph.apply_to_all(kind(graphs), [chosen, *outer]))
+    return _unpacked(scope.graph.apply_to_all(kind(graphs), [selector, *outer]))
 
 
 def _branch_number(op: Op, predicate: Array, branch_count: int) -> int:
@@ -132,10 +132,10 @@ def _unrolled(
 def _trips(scope: Scope, op: Op) -> int | None:
     """The trips of a loop that counts by a step up to a bound; None where they are not known."""
     condition, body = (region.blocks[0] for region in op.regions)
-    compared = condition.operations[len(condition.operations) - 1].operation.operands[0].owner
-    if getattr(compared, "name", "") != "stablehlo.compare":
+    comparison = condition.operations[len(condition.operations) - 1].operation.operands[0].owner
+    if getattr(comparison, "name", "") != "stablehlo.compare":
         return None
-    counter = _counter(scope, compared, condition, op)
+    counter = _counter(scope, comparison, condition, op)
     if counter is None:
         return None
     place, start, bound, direction = counter
@@ -152,12 +152,12 @@ def _trips(scope: Scope, op: Op) -> int | None:
 
 
 def _counter(
-    scope: Scope, compared: Op, condition: Block, op: Op
+    scope: Scope, comparison: Op, condition: Block, op: Op
 ) -> tuple[int, int, int, str] | None:
     """The counter of a loop: its place among the operands, start, bound and comparison."""
     arguments = list(condition.arguments)
-    sides = list(compared.operands)
-    direction = mlir.symbol(compared, "comparison_direction")
+    sides = list(comparison.operands)
+    direction = mlir.symbol(comparison, "comparison_direction")
     if sides[0] not in arguments:
         sides.reverse()
         direction = direction.translate(str.maketrans("LG", "GL"))

@@ -22,13 +22,13 @@ def rng(scope: Scope, op: Op) -> Entry:
     """Uniform numbers between two, or normal ones of a mean and a deviation; of no seed."""
     type_ = scope.result(op)
     shape = type_.shape or (1,)
-    drawn = scope.graph.rng(shape)
+    uniform = scope.graph.rng(shape)
     low, high = (scope.operand(ssa) for ssa in op.operands[:2])
     if mlir.symbol(op, "rng_distribution") == "NORMAL":
-        unit = _normal_numbers(scope, drawn, scope.graph.rng(shape))
+        unit = _normal_numbers(scope, uniform, scope.graph.rng(shape))
         numbers = _scaled(scope, unit, low, high)
     else:
-        numbers = _scaled(scope, drawn, low, _difference(scope, low, high))
+        numbers = _scaled(scope, uniform, low, _difference(scope, low, high))
     return scope.b.convert(scope.graph.reshape(numbers, type_.shape), type_.dtype)
 
 
@@ -64,7 +64,7 @@ def rng_bit_generator(scope: Scope, op: Op) -> tuple[Entry, Entry]:
     if mlir.element_type(op.results[1].type) != "uint32":
         raise NotModelled(f"rng_bit_generator of {op.results[1].type}; legal: uint32")
     flat = scope.graph.reshape(state, (_WORDS,))
-    after, drawn = scope.graph.apply_to_all(RngBitGenerator(shape), [flat])
+    next_state, bits = scope.graph.apply_to_all(RngBitGenerator(shape), [flat])
     if is_wide:
-        return from_words(scope, scope.graph.reshape(after, (_WORDS // 2, 2))), drawn
-    return scope.graph.reshape(after, state.shape), drawn
+        return from_words(scope, scope.graph.reshape(next_state, (_WORDS // 2, 2))), bits
+    return scope.graph.reshape(next_state, state.shape), bits

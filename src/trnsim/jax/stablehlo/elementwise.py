@@ -190,8 +190,8 @@ def select(scope: Scope, op: Op) -> Entry:
     type_ = scope.result(op)
     if any(isinstance(scope.entry(ssa), Wide) for ssa in sides):
         raise NotModelled("a choice between integers of 64 bits")
-    chosen = broadcast_scalar(scope, scope.value(pred), sides)
-    return applied(scope, "select", chosen, *map(scope.operand, sides), dtype=type_.dtype)
+    predicate = broadcast_scalar(scope, scope.value(pred), sides)
+    return applied(scope, "select", predicate, *map(scope.operand, sides), dtype=type_.dtype)
 
 
 def _is_predicate(scope: Scope, sides: Sequence[Any]) -> bool:

@@ -22,7 +22,7 @@ from trnsim.jax.stablehlo.mlir import Block, Op, Ssa
 from trnsim.jax.stablehlo.rules import RULES
 from trnsim.jax.stablehlo.scope import Scope
 
-_ALSO: Final = frozenset(
+_ELEMENTWISE: Final = frozenset(
     f"stablehlo.{name}"
     for name in (
         *("clamp", "compare", "constant", "is_finite", "popcnt", "return", "select"),
@@ -44,7 +44,7 @@ def check_foldable(scope: Scope, op: Op) -> None:
     block = op.regions[0].blocks[0]
     for view in block.operations:
         name = view.operation.name
-        if name not in _ALSO and not (name in RULES and RULES[name].is_by_parts):
+        if name not in _ELEMENTWISE and not (name in RULES and RULES[name].is_by_parts):
             raise NotModelled(
                 f"{op.name} with a body that has {name}", fix="reduce by functions of each element"
             )

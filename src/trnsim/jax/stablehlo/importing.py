@@ -121,8 +121,8 @@ def is_device_program(module: Op, shapes: Sequence[Sequence[int]]) -> bool:
     manual = _manual_computation(main.regions[0].blocks[0])
     if manual is None:
         return False
-    own = [mlir.shape_of(share.type) for share in manual.regions[0].blocks[0].arguments]
-    return own == [tuple(shape) for shape in shapes] and _has_same_shardings(main, manual)
+    share_shapes = [mlir.shape_of(share.type) for share in manual.regions[0].blocks[0].arguments]
+    return share_shapes == [tuple(shape) for shape in shapes] and _has_same_shardings(main, manual)
 
 
 def _has_same_shardings(main: Op, manual: Op) -> bool:

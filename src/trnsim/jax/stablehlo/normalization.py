@@ -90,9 +90,11 @@ def batch_norm_grad(scope: Scope, op: Op) -> tuple[Entry, ...]:
     inverse = norm.inverse(variance)
     unit = norm.ew("multiply", norm.ew("subtract", norm.value, norm.wide(mean)), inverse)
     to_scale, to_offset = norm.total(norm.ew("multiply", grad, unit)), norm.total(grad)
-    drop = norm.ew("add", norm.ew("multiply", unit, norm.wide(to_scale)), norm.wide(to_offset))
-    left = norm.ew("subtract", grad, norm.ew("multiply", drop, 1.0 / norm.count))
-    to_operand = norm.ew("multiply", norm.ew("multiply", left, inverse), norm.wide(scale))
+    correction = norm.ew(
+        "add", norm.ew("multiply", unit, norm.wide(to_scale)), norm.wide(to_offset)
+    )
+    corrected = norm.ew("subtract", grad, norm.ew("multiply", correction, 1.0 / norm.count))
+    to_operand = norm.ew("multiply", norm.ew("multiply", corrected, inverse), norm.wide(scale))
     parts = (to_operand, to_scale, to_offset)
     return tuple(
         scope.b.convert(part, scope.result(op, place).dtype) for place, part in enumerate(parts)

@@ -53,8 +53,8 @@ def broadcast_in_dim(scope: Scope, op: Op) -> Entry:
 def broadcast(scope: Scope, op: Op) -> Entry:
     """New dimensions before those of the operand."""
     shape = mlir.shape_of(op.results[0].type)
-    own = len(mlir.shape_of(op.operands[0].type))
-    dims = range(len(shape) - own, len(shape))
+    operand_rank = len(mlir.shape_of(op.operands[0].type))
+    dims = range(len(shape) - operand_rank, len(shape))
     return broadcast_entry(scope, scope.entry(op.operands[0]), shape, dims)
 
 
@@ -202,8 +202,8 @@ def dynamic_slice(scope: Scope, op: Op) -> Entry:
     entry = scope.entry(operand)
     if isinstance(entry, Share):
         return entry.window
-    shape, own = mlir.shape_of(op.results[0].type), mlir.shape_of(operand.type)
-    starts = _starts(scope, places, [n - m for n, m in zip(own, shape, strict=True)])
+    shape, operand_shape = mlir.shape_of(op.results[0].type), mlir.shape_of(operand.type)
+    starts = _starts(scope, places, [n - m for n, m in zip(operand_shape, shape, strict=True)])
     if starts is not None:
         return cut(scope, entry, starts, shape)
     operands = [scope.value(ssa) for ssa in op.operands]
@@ -214,12 +214,12 @@ def dynamic_slice(scope: Scope, op: Op) -> Entry:
 def dynamic_update_slice(scope: Scope, op: Op) -> Entry:
     """A tensor with a window of it replaced; where its place is known, joined of parts."""
     operand, part, *places = op.operands
-    shape, own = mlir.shape_of(part.type), mlir.shape_of(operand.type)
-    starts = _starts(scope, places, [n - m for n, m in zip(own, shape, strict=True)])
+    shape, operand_shape = mlir.shape_of(part.type), mlir.shape_of(operand.type)
+    starts = _starts(scope, places, [n - m for n, m in zip(operand_shape, shape, strict=True)])
     if starts is None:
         operands = [scope.value(ssa) for ssa in op.operands]
         return scope.graph.apply(DynamicUpdateSlice(), *operands)
-    if shape == own:
+    if shape == operand_shape:
         return scope.entry(part)
     return _updated(scope, op, starts)
 
