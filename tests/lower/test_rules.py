@@ -1,8 +1,33 @@
-from trnsim.graph import OPERATIONS, Kind
+"""The tables of what issues operations."""
+
+import numpy as np
+import pytest
+
+from trnsim.errors import NotModelled
+from trnsim.graph import OPERATIONS, Graph, Kind
+from trnsim.graph.ops.contraction import Attention, DotGeneral
 from trnsim.graph.ops.elementwise import Elementwise
-from trnsim.graph.ops.layout import Pad, Reverse, Transpose
-from trnsim.lower.kernels import integers, issue
-from trnsim.lower.rules import KERNELS, ON_TILES, kernel, on_tiles
+from trnsim.graph.ops.layout import Concatenate, Pad, Reinterpret, Reverse
+from trnsim.graph.ops.reductions import Reduce, Sort
+from trnsim.lower import groups, launch
+from trnsim.lower.emit.attending import attention
+from trnsim.lower.emit.computing import product, reduction, rotation
+from trnsim.lower.kernels import integers, movement
+from trnsim.lower.rules import EMITTERS, ON_TILES, emitter, kernel, on_tiles
+
+
+@pytest.mark.parametrize(
+    ("operation", "rule"),
+    [
+        (Attention, attention.attention),
+        (DotGeneral, product.dot_general),
+        (Reduce, reduction.reduce),
+        (Concatenate, rotation.concatenate),
+        (Reinterpret, movement.reinterpret),
+    ],
+)
+def test_an_operation_has_one_rule(operation, rule):
+    assert EMITTERS[operation] is rule
 
 
 def test_a_rule_is_declared_for_each_operation_named_and_stays_what_it_was():
@@ -14,20 +39,36 @@ def test_a_rule_is_declared_for_each_operation_named_and_stays_what_it_was():
 
     def run(): ...
 
-    for table, declare in ((KERNELS, kernel), (ON_TILES, on_tiles)):
+    for table, declare in ((EMITTERS, emitter), (ON_TILES, on_tiles)):
         assert declare(Made, MadeToo)(run) is run
         assert table.pop(Made) is table.pop(MadeToo) is run
 
 
-def test_kernels_are_of_operations_that_are_declared():
-    assert issue.KERNELS is KERNELS
-    assert {Transpose, Reverse} <= {*KERNELS}
-    assert {*KERNELS, *ON_TILES} <= {*OPERATIONS.values()}
+def test_a_kernel_is_run_from_hbm_to_hbm():
+    class Made(Pad, abstract=True):
+        """No operation of graphs."""
+
+    class Asked:
+        def by_kernel(self, *what):
+            self.what = what
+
+    def run(): ...
+
+    emission, node = Asked(), object()
+    assert kernel(Made)(run) is run
+    EMITTERS.pop(Made)(emission, node)
+    assert emission.what == (run, node)
+
+
+def test_rules_are_of_operations_that_are_declared():
+    assert Reverse in EMITTERS
+    assert {*ON_TILES} <= {*OPERATIONS.values()}
+    assert {one for one in EMITTERS if one.name in OPERATIONS} <= {*OPERATIONS.values()}
 
 
 def test_rules_on_tiles_are_of_elementwise_operations():
     assert all(one.kind is Kind.ELEMENTWISE for one in ON_TILES)
-    assert all(one.kind is not Kind.ELEMENTWISE for one in KERNELS)
+    assert all(one.kind is not Kind.ELEMENTWISE for one in EMITTERS)
 
 
 def test_every_elementwise_operation_has_one_way_onto_tiles():
@@ -38,3 +79,10 @@ def test_every_elementwise_operation_has_one_way_onto_tiles():
             has_rule = operation in ON_TILES
             assert is_one or has_rule or operation in integers._RULES, operation.name
             assert not (is_one and has_rule), f"{operation.name} has two"
+
+
+def test_a_group_that_was_not_made_legal_names_what_has_kernels():
+    g = Graph()
+    g.outputs = list(g.apply_to_all(Sort(0), [g.input((4,), "float32")]))
+    with pytest.raises(NotModelled, match="sort has no kernel yet; there are kernels for chains"):
+        launch(groups(g)[0], [np.zeros(4, np.float32)], "trn2")

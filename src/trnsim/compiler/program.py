@@ -12,11 +12,10 @@ from trnsim.compiler.patterns.preparation import prepared
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.types import BOOL
 from trnsim.lower.emit.images import convolution, pooling
-from trnsim.lower.fusion import alone
-from trnsim.lower.kernels.issue import check_kernel
 from trnsim.lower.legalize import legalize
 from trnsim.lower.lowering import evaluate
 from trnsim.lower.program import traced
+from trnsim.lower.rules import check
 
 Array = np.ndarray[Any, Any]
 _RULES: Final = (cores, exchange)
@@ -61,7 +60,7 @@ def values(
     graph, weights = legal(parts.step, parts.weights)
     for node in graph.nodes:
         if node.kind is Kind.COLLECTIVE:
-            check_kernel(alone(node))
+            check(node)
     found = traced(graph, inputs, target, weights, numerics=True).outputs
     arrays = iter(found if isinstance(found, tuple) else (found,))
     return [_array_of(value, arrays) for value in wanted]

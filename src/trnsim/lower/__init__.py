@@ -1,9 +1,9 @@
-"""Graphs as tile kernels: which operations run together, their values, their time, their memory.
+"""Graphs as instructions: which operations run together, their values, their time, their memory.
 
-It promises for each operation it knows a kernel in our own `nki`, and from that kernel both the
-values, instruction by instruction, and the time. Operations without a kernel of their own become
-others that have one (`legalize`); control flow runs graphs (`control`). It does not promise fast
-kernels: they are plain, each readable on its own, and not what AWS's compiler would make.
+It promises for each operation that it knows instructions of our own `nki`, and from these both the
+values, one after the other, and the time. A single operation is a graph of one node. Operations
+without instructions of their own become others that have some (`legalize`); control flow runs
+graphs (`control`). It does not promise what AWS's compiler would make.
 """
 
 from trnsim.lower.bound import Bound, bound

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from trnsim.graph import Graph, Kind, Node, Value
-from trnsim.graph.ops.layout import View
+from trnsim.graph.ops.layout import BroadcastInDim, Slice
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.reductions import Reduce
-from trnsim.graph.types import Shape, dense
+from trnsim.graph.types import Shape
 
 _LONGEST = 48
 
@@ -94,7 +94,7 @@ def _is_brought(node: Node, leaves: dict[int, Node]) -> bool:
 
 def _is_slice(node: Node) -> bool:
     """Whether it is a view that reads HBM alone."""
-    return isinstance(node.operation, View) and not node.operation.repeats
+    return isinstance(node.operation, Slice)
 
 
 def _unbroken(node: Node, leaves: dict[int, Node]) -> list[Value]:
@@ -140,7 +140,7 @@ def alone(node: Node) -> Group:
 
 def _repeats(node: Node) -> bool:
     """Whether it is a view of which a kernel can repeat elements on the chip."""
-    return isinstance(node.operation, View) and node.operation.repeats
+    return isinstance(node.operation, BroadcastInDim)
 
 
 def _trailing(node: Node) -> int:
@@ -175,10 +175,10 @@ def _joins(node: Node, group: Group) -> bool:
 def _is_column(node: Node, group: Group, rows: Shape) -> bool:
     """Whether what a broadcast repeats comes from HBM, or is one number to a row of the group."""
     (source,), view = node.values, node.operation
-    if not isinstance(view, View) or source.number not in group.made:
+    if not isinstance(view, BroadcastInDim) or source.number not in group.made:
         return True
-    own = [step if n > 1 else 0 for n, step in zip(rows, dense(rows), strict=True)]
-    return source.shape == rows and view.steps(rows) == (*own, *(0,) * group.columns)
+    stays = [dim == at for at, (dim, n) in enumerate(zip(view.dims, rows, strict=False)) if n > 1]
+    return source.shape == rows and all(stays)
 
 
 def _mark_outputs(graph: Graph, found: list[Group]) -> None:

@@ -1,7 +1,7 @@
-"""Graphs as kernels: which kernel an operation becomes, its values and its time.
+"""Graphs as kernels: one program for each group of operations, its values and its time.
 
-The time of a group of operations is the timeline of its kernel, remembered by what it does and for
-which chip. No operation has a time without a kernel: one that has none says so by name.
+The time of a group is the timeline of its program, remembered by what it does and for which chip.
+No operation has a time without instructions: one that has none says so by name.
 """
 
 from __future__ import annotations
@@ -13,23 +13,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from trnsim import arch
 from trnsim.errors import BadInput
-from trnsim.graph import Graph, Kind, Value, verify
+from trnsim.graph import Graph, Kind, Node, Value, verify
 from trnsim.graph.ops.calls import CustomCall
 from trnsim.graph.rewriting import rewritten
 from trnsim.graph.types import BOOL, TensorType
 from trnsim.lower import cache, control
 from trnsim.lower.fusion import Group, groups
 from trnsim.lower.kernels.integers import is_exact
-from trnsim.lower.kernels.issue import check_kernel, is_emitted, issue
 from trnsim.lower.legalize import legalize
 from trnsim.lower.patterns.contractions import IN_PARTS
 from trnsim.lower.program import MIRRORED, trace
-from trnsim.nki.kernel import Kernel
+from trnsim.lower.rules import check
 from trnsim.profile.measures.busy import busy_s
-from trnsim.runs import Run, collected
-from trnsim.runs import launch as start
+from trnsim.runs import Run
 
 Array = np.ndarray[Any, Any]
 
@@ -233,44 +230,38 @@ def launch(
     numerics: bool = True,
     is_mirrored: bool = False,
 ) -> Run:
-    """The kernel of a group on its inputs; without values it may be one core's of two.
+    """The program of a group on its inputs; without values it may be one core's of two.
 
     Raises:
         NotModelled: if its operation has none.
     """
-    check_kernel(group)
-    if is_emitted(group):
-        graph = rewritten(Graph(group.inputs, group.nodes, group.outputs), [IN_PARTS])
-        traced = trace(
-            graph,
-            inputs,
-            target,
-            frozenset(),
-            numerics=numerics,
-            lnc=MIRRORED if is_mirrored else 1,
-            name=group.name,
+    for node in group.nodes:
+        check(node)
+    graph = Graph(group.inputs, _rounded_once(group), group.outputs)
+    if any(node.kind is Kind.CONTRACTION for node in group.nodes):
+        graph = rewritten(graph, [IN_PARTS])
+    cores, none = MIRRORED if is_mirrored else 1, frozenset[int]()
+    return trace(graph, inputs, target, none, numerics=numerics, lnc=cores, name=group.name).run
+
+
+def _rounded_once(group: Group) -> list[Node]:
+    """The operations of a group; what stays inside is float32, and rounded on its way out."""
+    if len(group.nodes) == 1:
+        return group.nodes
+    left, wide = {value.number for value in group.outputs}, dict[int, Value]()
+
+    def widened(value: Value | float) -> Value | float:
+        return wide.get(value.number, value) if isinstance(value, Value) else value
+
+    nodes: list[Node] = []
+    for node in group.nodes:
+        made = node.results[0]
+        is_wide = node.kind in (Kind.ELEMENTWISE, Kind.REDUCTION) or any(
+            value.number in wide for value in node.values
         )
-        return traced.run
-
-    def kernel(tensors: tuple[Any, ...]) -> Any:
-        return issue(group, tensors)
-
-    kernel.__name__ = group.name
-    chip = arch.target(target)
-    arrays = tuple(_as_bytes(array) for array in inputs)
-    # The tiles of these kernels are trnsim's own choice: one that does not fit is to be seen.
-    found = start(
-        Kernel(kernel, {}),
-        (arrays,),
-        {},
-        chip,
-        numerics,
-        capacity="raise",
-        is_mirrored=is_mirrored,
-    )
-    return collected(found)
-
-
-def _as_bytes(array: Array) -> Array:
-    """Truth values as the bytes that the chip keeps."""
-    return array.view(np.uint8) if array.dtype == np.bool_ else array
+        if is_wide and group.is_fused and made.type.is_floating and made.number not in left:
+            wide[made.number] = Value(made.number, TensorType(made.shape, "float32"))
+        operands = tuple(widened(one) for one in node.operands)
+        results = tuple(wide.get(value.number, value) for value in node.results)
+        nodes.append(replace(node, operands=operands, results=results))
+    return nodes

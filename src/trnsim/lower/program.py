@@ -22,6 +22,7 @@ from trnsim.lower.emit.naming import Named
 from trnsim.lower.emit.places.walk import Frame
 from trnsim.lower.emit.schedule import FIRST, RING, ROOM, Schedule
 from trnsim.lower.exchanges import Links
+from trnsim.lower.kernels import indexing, movement, rows
 from trnsim.lower.kernels.tiles import Tensor, dtype_of
 from trnsim.nki import language as nl
 from trnsim.nki.kernel import Kernel
@@ -32,7 +33,10 @@ from trnsim.timing.occupancy import Integers
 Array = np.ndarray[Any, Any]
 MIRRORED: Final = 2
 """Cores of a logical one, which do the same (logical-neuroncore-config.rst)."""
-_RULES: Final = (attention, attention_gradient, convolution, pooling, product, reduction, rotation)
+_RULES: Final = (
+    *(attention, attention_gradient, convolution, pooling, product, reduction, rotation),
+    *(indexing, movement, rows),
+)
 """Importing them fills the table of emitters."""
 
 

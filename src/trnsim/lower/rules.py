@@ -1,31 +1,41 @@
-"""What an operation becomes: a tile kernel, instructions on tiles, or others; one table of each.
+"""What issues the instructions of an operation, or which others it becomes; one table of each.
 
-    @kernel(Transpose)
-    def transpose(op: Transpose, node: Node, source: Tensor) -> Tensor: ...
+    @emitter(DotGeneral)
+    def dot_general(emission: Emission, node: Node) -> None: ...
+
+    @kernel(Reverse)
+    def reverse(op: Reverse, node: Node, source: Tensor) -> Tensor: ...
 
     @legal(DynamicSlice)
     def dynamic_slice(b: Build, op: DynamicSlice, operand: Value, *starts: Value) -> Value: ...
 
-A kernel takes the operation, its place in the graph and its operands in HBM. A rule on tiles takes
-the operation, its place and the tiles, or numbers, of its operands, and is fused with others. A
-legal form takes the graph that is being built, the operation and its operands there, and gives the
-results.
+An emitter puts the places of the results into `emission.placed`. A kernel is one that runs from
+HBM to HBM: it takes the operation, its place in the graph and its operands in HBM. A rule on tiles
+takes the operation's node, where its result is written and the tiles, or numbers, of its operands,
+and is computed with others. A legal form takes the graph that is being built, the operation and its
+operands there, and gives the results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from trnsim.graph import Node, Operation
+from trnsim.errors import NotModelled
+from trnsim.graph import Kind, Node, Operation
 from trnsim.graph.building.build import Build
+from trnsim.graph.ops.layout import Transpose
 from trnsim.graph.patterns import Op, of
 from trnsim.graph.rewriting import Match, Pattern
 
-Rule = TypeVar("Rule", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
 
-KERNELS: Final[dict[type[Operation], Callable[..., Any]]] = {}
-"""What runs an operation that is not fused with others."""
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+Emitter = Callable[["Emission", Node], None]
+
+EMITTERS: Final[dict[type[Operation], Emitter]] = {}
+"""What issues an operation; elementwise ones, leaves and views are computed by their readers."""
 ON_TILES: Final[dict[type[Operation], Callable[..., Any]]] = {}
 """What computes an elementwise operation that takes more than one instruction."""
 
@@ -34,9 +44,47 @@ LEGAL: Final[dict[type[Operation], Pattern]] = {}
 """What an operation becomes that has no kernel as it stands in a graph."""
 
 
+def emitter(*operations: type[Operation]) -> Callable[[Emitter], Emitter]:
+    """Declare what issues operations."""
+    return _into(EMITTERS, operations)
+
+
 def kernel(*operations: type[Operation]) -> Callable[[Rule], Rule]:
-    """Declare the kernel of operations."""
-    return _into(KERNELS, operations)
+    """Declare what issues operations from HBM to HBM."""
+
+    def declare(rule: Rule) -> Rule:
+        def run(emission: Emission, node: Node) -> None:
+            emission.by_kernel(rule, node)
+
+        _into(EMITTERS, operations)(run)
+        return rule
+
+    return declare
+
+
+_WAITING: Final = (Kind.ELEMENTWISE, Kind.LEAF, Kind.VIEW, Kind.ALIAS)
+"""Operations that nothing issues but who reads them."""
+
+
+def check(node: Node) -> None:
+    """Refuse an operation that nothing issues.
+
+    Raises:
+        NotModelled: by name.
+    """
+    if node.kind is Kind.COLLECTIVE:
+        raise NotModelled(
+            f"{node.name} has no kernel yet: it exchanges values between cores, and a graph is "
+            "lowered for one",
+            fix="take it out of the graph, and call the framework's collective between graphs",
+        )
+    if node.kind not in _WAITING and type(node.operation) not in {*EMITTERS, Transpose}:
+        names = sorted(one.name for one in EMITTERS)
+        raise NotModelled(
+            f"{node.name} has no kernel yet; there are kernels for chains of elementwise "
+            f"operations and reductions, {', '.join(names)}",
+            fix="run it on the CPU, and send its result to the device",
+        )
 
 
 def on_tiles(*operations: type[Operation]) -> Callable[[Rule], Rule]:
@@ -81,7 +129,7 @@ def legal_pattern(
 
 
 def _into(
-    table: dict[type[Operation], Callable[..., Any]], operations: tuple[type[Operation], ...]
+    table: dict[type[Operation], Any], operations: tuple[type[Operation], ...]
 ) -> Callable[[Rule], Rule]:
     def declare(rule: Rule) -> Rule:
         table.update(dict.fromkeys(operations, rule))

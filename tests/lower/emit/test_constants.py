@@ -16,13 +16,13 @@ def test_a_tile_is_made_once_for_its_key():
 
 def test_a_row_that_several_operations_add_is_loaded_once():
     made = Made()
-    x, y, row = made.given(300, 40), made.given(300, 40), made.given(300)
-    column = made.graph.broadcast_in_dim(row, (300, 40), (0,))
+    x, y, row = made.given(300, 640), made.given(300, 640), made.given(300)
+    column = made.graph.broadcast_in_dim(row, (300, 640), (0,))
     sums = [made.of("add", one, column) for one in (x, y)]
     loaded = made.opcodes(*sums).count("dma_copy")
     other = Made()
-    x, y = other.given(300, 40), other.given(300, 40)
-    columns = [other.graph.broadcast_in_dim(other.given(300), (300, 40), (0,)) for _ in range(2)]
+    x, y = other.given(300, 640), other.given(300, 640)
+    columns = [other.graph.broadcast_in_dim(other.given(300), (300, 640), (0,)) for _ in range(2)]
     twice = other.opcodes(*(other.of("add", *pair) for pair in zip((x, y), columns, strict=True)))
     assert loaded < twice.count("dma_copy")
     made.check(*sums)

@@ -15,9 +15,9 @@ from trnsim.graph import Node, Value
 from trnsim.lower.emit.places import turning
 from trnsim.lower.emit.places.placed import Placed, in_hbm
 from trnsim.lower.emit.places.walk import Frame, filled, frame_in_hbm, frame_of, spans, write
-from trnsim.lower.emit.rules import emitter
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import Tensor, new
+from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 

@@ -18,9 +18,9 @@ from trnsim.graph.ops.collectives import (
     ReduceScatter,
 )
 from trnsim.lower.emit.places.placed import in_hbm
-from trnsim.lower.emit.rules import emitter
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import new
+from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import ClassVar
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from trnsim.graph.types import (
     Array,
     Shape,
     TensorType,
-    dense,
 )
 
 _F32 = "float32"
@@ -87,29 +85,16 @@ class View(Operation, kind=Kind.VIEW, abstract=True):
     """Elements of an operand in HBM, addressed by other strides; nothing is copied.
 
     Attributes:
-        repeats: whether an element may stand at several places, so that a kernel can repeat on the
-            chip what it has computed; else the view reads HBM alone.
         shape: the result's.
     """
 
     operands = ("operand",)
-    repeats: ClassVar[bool] = False
     shape: Shape = ()
-
-    def steps(self, operand: Shape) -> Shape:
-        """Elements of the dense operand from one place to the next, for each dimension."""
-        raise NotImplementedError
-
-    def first(self, operand: Shape) -> int:
-        """The element of the dense operand at which the view starts."""
-        del operand
-        return 0
 
 
 class BroadcastInDim(View):
     """The operand with its dimension i as dimension ``dims[i]``, repeated along the others."""
 
-    repeats = True
     dims: Shape = ()
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
@@ -128,13 +113,6 @@ class BroadcastInDim(View):
         for dim, n in zip(self.dims, operand.shape, strict=True):
             lengths[dim] = n
         return np.broadcast_to(operand.transpose(order).reshape(lengths), self.shape)
-
-    def steps(self, operand: Shape) -> Shape:
-        """Its own strides; 0 where it repeats."""
-        found = [0] * len(self.shape)
-        for dim, length, step in zip(self.dims, operand, dense(operand), strict=True):
-            found[dim] = step if length > 1 else 0
-        return tuple(found)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -168,14 +146,6 @@ class Slice(View):
         """The elements."""
         parts = zip(self.starts, self.shape, self.strides, strict=True)
         return operand[tuple(slice(s, s + n * step, step) for s, n, step in parts)]
-
-    def steps(self, operand: Shape) -> Shape:
-        """Its own strides, times those of the slice."""
-        return tuple(own * step for own, step in zip(dense(operand), self.strides, strict=True))
-
-    def first(self, operand: Shape) -> int:
-        """Where the slice starts."""
-        return sum(at * step for at, step in zip(self.starts, dense(operand), strict=True))
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:

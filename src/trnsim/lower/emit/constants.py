@@ -47,7 +47,7 @@ class Constants:
         length = prod(frame.shape[dim] for dim in inner)
         if not outer or frame.p_dims[: len(outer)] != tuple(outer) or frame.block % length:
             return None
-        key = ("periodic", number, frame)
+        key = ("periodic", number, frame, placed.steps, placed.offset)
         if key in self._made:
             return self._made[key]
         moves = [dim for dim in frame.f_dims if any(placed.steps[dim])]
@@ -78,7 +78,7 @@ class Constants:
         dims = frame.p_dims
         shape = tuple(placed.shape[dim] for dim in dims)
         steps = tuple(placed.steps[dim] for dim in dims)
-        key = (number, shape, steps, frame.block, frame.is_replicated)
+        key = (number, shape, steps, placed.offset, frame.block, frame.is_replicated)
         if key not in self._columns:
             order = tuple(range(len(dims)))
             thin = Frame(shape, order, (), frame.block, frame.is_replicated)

@@ -7,29 +7,29 @@ Results stay in SBUF while there is room.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.layout import BroadcastInDim, Reinterpret, Reshape
-from trnsim.graph.ops.leaves import Constant, Iota
+from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.rounding import Convert
+from trnsim.graph.patterns import number_of
 from trnsim.lower.emit.computing.evaluation import Evaluation
 from trnsim.lower.emit.constants import Constants
 from trnsim.lower.emit.facts import Facts
-from trnsim.lower.emit.inputs import Inputs
+from trnsim.lower.emit.inputs import Inputs, is_dense
 from trnsim.lower.emit.naming import Names
 from trnsim.lower.emit.places import turning
 from trnsim.lower.emit.places.paths import is_free, is_view, view
 from trnsim.lower.emit.places.placed import Placed, in_hbm
 from trnsim.lower.emit.residents import Residents
-from trnsim.lower.emit.rules import EMITTERS
 from trnsim.lower.emit.waiting import Waiting
 from trnsim.lower.exchanges import Links
-from trnsim.lower.fusion import Group, alone
 from trnsim.lower.kernels import tiles
-from trnsim.lower.kernels.issue import check_kernel, issue
-from trnsim.lower.kernels.tiles import Tensor, dtype_of
+from trnsim.lower.kernels.movement import concatenate
+from trnsim.lower.kernels.tiles import Tensor
+from trnsim.lower.rules import EMITTERS, check
 
 _CONVERTING: Final = 2
 """Readers that each convert what lies in HBM: as many bytes as writing it narrow and reading it."""
@@ -72,11 +72,18 @@ class Emission:
             else:
                 self._emit(node)
         with self.names.within("results to HBM"):
-            return tuple(self._returned(value) for value in self.facts.graph.outputs)
+            # What others read too is computed with them.
+            outputs = sorted(
+                self.facts.graph.outputs, key=lambda one: bool(self.facts.readers(one))
+            )
+            found = {value.number: self._returned(value) for value in outputs}
+            return tuple(found[value.number] for value in self.facts.graph.outputs)
 
     def _emit(self, node: Node) -> None:
         with self.names.within(node.name, node):
-            EMITTERS.get(type(node.operation), Emission.by_kernel)(self, node)
+            if type(node.operation) not in EMITTERS:
+                check(node)
+            EMITTERS[type(node.operation)](self, node)
 
     def _returned(self, value: Value) -> Tensor:
         tensor = self.dense(value)
@@ -147,8 +154,12 @@ class Emission:
         """All places of a value, which may be pending."""
         if value.number not in self.placed:
             node = self.facts.maker[value.number]
-            if isinstance(node.operation, Constant | Iota) or value.number in self.waiting.later:
-                self.by_kernel(node)
+            if value.number in self.waiting.later:
+                self.by_kernel(concatenate, node)
+            elif isinstance(node.operation, Constant):
+                self.placed[value.number] = [in_hbm(self._filled(value), value.shape)]
+            elif node.kind is Kind.LEAF:
+                self.placed[value.number] = [Evaluation(self, value).leave()]
             elif self.waiting.folded.pop(value.number, None):
                 self._emit(node)
             elif is_view(node):
@@ -165,9 +176,6 @@ class Emission:
             # Steps do not say where its elements are, but for those that lie in order.
             dense = view(node, in_hbm(self.dense(source), source.shape))
             found = [] if dense is None else [dense]
-        if not found:
-            self.by_kernel(node)
-            found = self.placed[node.result.number]
         return found
 
     def dense(self, value: Value) -> Tensor:
@@ -176,49 +184,35 @@ class Emission:
             if not one.is_on_chip and one == in_hbm(one.storage, value.shape):
                 return one.storage
         (first, *_), node = self.settled(value), self.facts.maker.get(value.number)
-        if node is not None and isinstance(node.operation, BroadcastInDim):
-            self.by_kernel(node)  # by runs, where steps of 0 would be element by element
-            return self.placed[value.number][0].storage
-        if node is not None and is_view(node) and turning.is_scattered(first, value):
-            return self._in_order(node)
-        made = turning.written(first, value)
+        if number_of(self.facts.maker, value) is not None:
+            made = self._filled(value)
+        elif node is not None and is_view(node):
+            made = self._viewed(node, first)
+        else:
+            made = turning.written(first, value)
         self.placed[value.number].append(in_hbm(made, value.shape))
         return made
 
-    def _in_order(self, node: Node) -> Tensor:
-        """A view in row-major order, of its operand in row-major order, by a kernel."""
-        number = node.result.number
-        places = self.placed[number]
-        if isinstance(node.operation, Reshape):
-            self.placed[number] = [in_hbm(self.dense(node.values[0]), node.result.shape)]
-        else:
-            self.by_kernel(node)
-        (made,) = self.placed[number]
-        self.placed[number] = [*places, made]
-        return made.storage
+    def _filled(self, value: Value) -> Tensor:
+        """A value in HBM that is one number throughout."""
+        made = tiles.output(value.shape, value.dtype)
+        tiles.fill(made, value.type.elements, number_of(self.facts.maker, value) or 0.0)
+        return made
 
-    def by_kernel(self, node: Node) -> None:
-        """Run an operation by its own kernel, from HBM to HBM.
+    def _viewed(self, node: Node, placed: Placed) -> Tensor:
+        """A view of what lies somewhere, in HBM in row-major order."""
+        (operand,), is_wide = node.values, isinstance(node.operation, BroadcastInDim)
+        if is_wide or turning.is_scattered(placed, node.result):
+            placed = view(node, in_hbm(self.dense(operand), operand.shape)) or placed
+        if is_dense(placed):
+            return placed.storage
+        if is_wide:  # by runs, where steps of 0 would be element by element
+            return Evaluation(self, node.result, placed).leave().storage
+        return turning.written(placed, node.result)
 
-        Raises:
-            NotModelled: if it has none.
-        """
-        if isinstance(node.operation, Reinterpret):
-            (value,) = node.values
-            whole = self.dense(value).reshape(value.shape)
-            made = whole.view(dtype_of(node.operation.to))
-            self.placed[node.result.number] = [in_hbm(made, node.result.shape)]
-            return
-        group = alone(node)
-        check_kernel(group)
-        group.outputs = list(node.results)
-        given = [self.dense(value) for value in group.inputs]
-        made = issue(group, given)
+    def by_kernel(self, kernel: Callable[..., Any], node: Node) -> None:
+        """Run an operation from HBM to HBM."""
+        made = kernel(node.operation, node, *(self.dense(value) for value in node.values))
         results = made if isinstance(made, tuple) else (made,)
         for value, tensor in zip(node.results, results, strict=True):
             self.placed[value.number] = [in_hbm(tensor, value.shape)]
-
-    def by_group(self, group: Group) -> Placed:
-        """Operations together by a kernel from HBM to HBM; the place of the one result."""
-        (made,) = issue(group, [self.dense(value) for value in group.inputs])
-        return in_hbm(made, group.outputs[0].shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import ceil
 from typing import Final
 
@@ -26,10 +27,6 @@ class Facts:
         maker: the operation that gives each value, by the value's number.
         order: the place of that operation in the graph.
         uses: how many operations read each value, looking through views.
-        long_rows: values that lie best with their rows along the partitions.
-        features: values that lie best with their last dimension along the partitions.
-        standing: products whose rows lie best along the partitions.
-        vectors_of_channels: values of one number to a channel of images.
         is_narrow: whether neither an input nor an output is float32.
     """
 
@@ -38,10 +35,6 @@ class Facts:
         self.maker = {v.number: node for node in graph.nodes for v in node.results}
         self.order = {v.number: n for n, node in enumerate(graph.nodes) for v in node.results}
         self.uses = uses(graph)
-        self.long_rows = of_long_rows(graph)
-        self.features = contracted(graph) - self.long_rows
-        self.standing = self._standing()
-        self.vectors_of_channels = vectors_of_channels(graph)
         ends = (*graph.inputs, *graph.outputs)
         self.is_narrow = not any(value.dtype == "float32" for value in ends)
         self._readers: dict[int, list[Node]] = {}
@@ -49,6 +42,21 @@ class Facts:
             for value in node.values:
                 self._readers.setdefault(value.number, []).append(node)
         self._returned = {value.number for value in graph.outputs}
+
+    @cached_property
+    def long_rows(self) -> set[int]:
+        """Values that lie best with their rows along the partitions."""
+        return of_long_rows(self.graph)
+
+    @cached_property
+    def features(self) -> set[int]:
+        """Values that lie best with their last dimension along the partitions."""
+        return contracted(self.graph) - self.long_rows
+
+    @cached_property
+    def vectors_of_channels(self) -> frozenset[int]:
+        """Values of one number to a channel of images."""
+        return vectors_of_channels(self.graph)
 
     def readers(self, value: Value) -> list[Node]:
         """The operations that read a value."""
@@ -73,7 +81,8 @@ class Facts:
             value = node.result
         return value
 
-    def _standing(self) -> set[int]:
+    @cached_property
+    def standing(self) -> set[int]:
         """The products whose rows lie best along the partitions: values of attention, long rows."""
         nodes = self.graph.nodes
         products = {n.result.number for n in nodes if isinstance(n.operation, DotGeneral)}

@@ -1,5 +1,6 @@
-"""Tile kernels, written in our own `nki`: one file for each kind of operation.
+"""What is written in our own `nki`: instructions on tiles, and kernels from HBM to HBM.
 
-Each kernel takes HBM tensors and returns one. They promise the values of the operation, computed in
-float32 and rounded once on the way out, on every generation; they are plain rather than tuned.
+Each kernel takes HBM tensors and returns one or several. They promise the values of the operation,
+computed in float32 and rounded once on the way out, on every generation; they are plain rather than
+tuned.
 """

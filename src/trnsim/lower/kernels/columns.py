@@ -9,12 +9,10 @@ from trnsim.graph import Node
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.lower.kernels import integers, tiles
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new, transposed
-from trnsim.lower.rules import kernel
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 
-@kernel(Reduce)
 def column_reduce(op: Reduce, node: Node, source: Tensor) -> Tensor:
     """Over dimensions before the last: sums are products with ones, extremes go by transposes."""
     shape, dims = node.values[0].shape, op.dims

@@ -14,12 +14,11 @@ from typing import Any, Final
 from trnsim.graph import Node, Operation
 from trnsim.graph.ops import arithmetic, bits, comparison, rounding
 from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES
+from trnsim.lower.kernels.instructions import Operand, is_number, shape_of, widened
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
-Operand = Any
-"""A tile of 32-bit integers, or a number."""
 Rule = Callable[..., Tensor]
 
 _WHOLE_BYTES: Final = 4
@@ -48,37 +47,42 @@ def _compares_large(node: Node) -> bool:
     return bool(large) and not small
 
 
-def apply(node: Node, operands: list[Operand]) -> Tensor:
-    """The tile that a node computes of its operands' tiles."""
+def apply(node: Node, operands: list[Operand], into: Callable[[tuple[int, ...]], Tensor]) -> Tensor:
+    """The tile that a node computes of its operands' tiles, or `into` one for it."""
     wide = nl.uint32 if any(value.dtype == "uint32" for value in node.values) else nl.int32
-    rows = next(o.shape[0] for o in operands if not _is_number(o))
-    columns = max(o.shape[1] for o in operands if not _is_number(o))
-    given = [_entered(o, (rows, columns), wide) for o in operands]
+    shape = shape_of(operands)
+    given = [_entered(one, shape, wide) for one in operands]
+    op = _AT_ONCE.get(type(node.operation))
+    if op is not None and ITEM_BYTES[node.result.dtype] == _WHOLE_BYTES:
+        made = into(shape)
+        nisa.tensor_tensor(dst=made, data1=given[0], data2=given[1], op=op)
+        return made
     found = cut(_RULES[type(node.operation)](node.operation, *given), node.result.dtype)
     return found.view(nl.uint32 if node.result.dtype == "uint32" else nl.int32)
 
 
-def _is_number(operand: Operand) -> bool:
-    return isinstance(operand, int | float)
-
-
-def _entered(operand: Operand, shape: tuple[int, int], dtype: Any) -> Tensor:
+def _entered(operand: Operand, shape: tuple[int, ...], dtype: Any) -> Tensor:
     """An operand as a tile of 32-bit integers with all columns."""
-    if _is_number(operand):
+    if is_number(operand):
         return filled(int(operand), shape, dtype)
     tile = operand
     if tile.dtype != dtype:
         tile = new(operand.shape, dtype)
         is_reread = operand.dtype in (nl.int32, nl.uint32)  # the same bits
         nisa.tensor_copy(dst=tile.view(operand.dtype) if is_reread else tile, src=operand)
-    return tile if tile.shape[1] == shape[1] else tile.broadcast(1, shape[1])
+    return widened(tile, shape)
 
 
-def filled(number: int, shape: tuple[int, int], dtype: Any) -> Tensor:
+def filled(number: int, shape: tuple[int, ...], dtype: Any) -> Tensor:
     """A tile of one integer, which stands once in each row."""
-    column = new((shape[0], 1), nl.int32)
-    nisa.memset(dst=column, value=(number + 2**31) % 2**32 - 2**31)
-    return column.view(dtype).broadcast(1, shape[1])
+    column = new((shape[0], *(1 for _ in shape[1:])), nl.int32)
+    nisa.memset(dst=column, value=as_int32(number))
+    return widened(column.view(dtype), shape)
+
+
+def as_int32(number: int) -> int:
+    """The 32 bits that the chip keeps of an integer, as a number with a sign."""
+    return (number + 2**31) % 2**32 - 2**31
 
 
 def cut(tile: Tensor, dtype: str) -> Tensor:
@@ -88,7 +92,7 @@ def cut(tile: Tensor, dtype: str) -> Tensor:
     step = _WHOLE_BYTES // ITEM_BYTES[dtype]
     whole = tile if tile.is_contiguous() else _copy(tile)
     result = new(tile.shape, nl.int32)
-    nisa.tensor_copy(dst=result, src=whole.view(dtype_of(dtype))[:, ::step])
+    nisa.tensor_copy(dst=result, src=whole.view(dtype_of(dtype))[..., ::step])
     return result
 
 
@@ -314,7 +318,7 @@ def _size(operation: Operation) -> int:
 
 def _unsigned(number: int, tile: Tensor) -> int:
     """A pattern of bits as a number that the tile's type has."""
-    return number if tile.dtype == nl.uint32 else (number + 2**31) % 2**32 - 2**31
+    return number if tile.dtype == nl.uint32 else as_int32(number)
 
 
 def _popcnt(operation: Operation, tile: Tensor) -> Tensor:
@@ -338,12 +342,19 @@ _DIRECTIONS: Final = {
     "LT": nl.less,
     "LE": nl.less_equal,
 }
+_AT_ONCE: Final[dict[type[Operation], Any]] = {
+    arithmetic.Add: nl.add,
+    arithmetic.Subtract: nl.subtract,
+    arithmetic.Multiply: nl.multiply,
+    arithmetic.Maximum: nl.maximum,
+    arithmetic.Minimum: nl.minimum,
+    bits.And: nl.bitwise_and,
+    bits.Or: nl.bitwise_or,
+    bits.Xor: nl.bitwise_xor,
+}
+"""Operations of one instruction."""
 _RULES: Final[dict[type[Operation], Rule]] = {
-    arithmetic.Add: _binary(nl.add),
-    arithmetic.Subtract: _binary(nl.subtract),
-    arithmetic.Multiply: _binary(nl.multiply),
-    arithmetic.Maximum: _binary(nl.maximum),
-    arithmetic.Minimum: _binary(nl.minimum),
+    **{operation: _binary(op) for operation, op in _AT_ONCE.items()},
     arithmetic.Divide: _divide,
     arithmetic.Remainder: _remainder,
     arithmetic.FloorRemainder: _floor_remainder,
@@ -354,9 +365,6 @@ _RULES: Final[dict[type[Operation], Rule]] = {
     arithmetic.Square: _square,
     arithmetic.Relu: _relu,
     arithmetic.Clamp: _clamp,
-    bits.And: _binary(nl.bitwise_and),
-    bits.Or: _binary(nl.bitwise_or),
-    bits.Xor: _binary(nl.bitwise_xor),
     bits.Not: _not,
     bits.ShiftLeft: _shift_left,
     bits.ShiftRightLogical: _shift_right_logical,

@@ -1,76 +1,36 @@
-"""Moving without computing: transposes, concatenation, slices, padding."""
+"""Moving without computing: concatenation, reversal, padding."""
 
 from __future__ import annotations
 
 from itertools import product
 from math import prod
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trnsim.graph import Node
-from trnsim.graph.ops.layout import Concatenate, Pad, Reverse, Slice, Transpose
+from trnsim.graph.ops.layout import Concatenate, Pad, Reinterpret, Reverse
 from trnsim.graph.types import dense
+from trnsim.lower.emit.places.placed import in_hbm
 from trnsim.lower.kernels import tiles
-from trnsim.lower.kernels.space import PIECE
-from trnsim.lower.kernels.tiles import P, Tensor, transposed
-from trnsim.lower.rules import kernel
+from trnsim.lower.kernels.tiles import Tensor
+from trnsim.lower.rules import emitter, kernel
 from trnsim.nki import isa as nisa
 
+if TYPE_CHECKING:
+    from trnsim.lower.emit.emission import Emission
 
-@kernel(Transpose)
-def transpose(op: Transpose, node: Node, source: Tensor) -> Tensor:
-    """One copy where the last dimension stays; else blocks flip on the Tensor Engine."""
-    out = tiles.output(node.result.shape, node.result.dtype)
-    shape, steps = _axes(op, node)
-    if steps[-1] == 1 or source.dtype.itemsize == 1:
-        _copy(source, out, shape, steps)
-    else:
-        _flip(source, out, shape, steps)
-    return out
+PIECE: Final = 2048
+"""Elements of a partition that are put together at once."""
 
 
-def _axes(op: Transpose, node: Node) -> tuple[list[int], list[int]]:
-    """The result's dimensions and their steps in the operand, neighbours merged."""
-    own = dense(node.values[0].shape)
-    shape: list[int] = []
-    steps: list[int] = []
-    for dim in op.permutation:
-        length, step = node.values[0].shape[dim], own[dim]
-        if length == 1:
-            continue
-        if steps and steps[-1] == step * length:
-            shape[-1], steps[-1] = shape[-1] * length, step
-        else:
-            shape.append(length)
-            steps.append(step)
-    return shape or [1], steps or [1]
+@emitter(Reinterpret)
+def reinterpret(emission: Emission, node: Node) -> None:
+    """The operand's memory, which nothing moves."""
+    (value,), operation = node.values, node.operation
+    whole = emission.dense(value).reshape(value.shape)
+    made = whole.view(tiles.dtype_of(getattr(operation, "to", value.dtype)))
+    emission.placed[node.result.number] = [in_hbm(made, node.result.shape)]
 
 
-def _copy(source: Tensor, out: Tensor, shape: list[int], steps: list[int]) -> None:
-    """HBM to HBM, in the pattern of the operand."""
-    view = tiles.strided(source, list(zip(steps, shape, strict=True)))
-    target = tiles.strided(out, list(zip(dense(tuple(shape)), shape, strict=True)))
-    nisa.dma_copy(dst=target, src=view)
-
-
-def _flip(source: Tensor, out: Tensor, shape: list[int], steps: list[int]) -> None:
-    """Blocks of 128 of the operand's last dimension times 128 of the result's."""
-    own = dense(tuple(shape))
-    inner = steps.index(1)
-    last = len(shape) - 1
-    others = [dim for dim in range(len(shape)) if dim not in (inner, last)]
-    for index in product(*(range(shape[dim]) for dim in others)):
-        start = sum(i * steps[dim] for i, dim in zip(index, others, strict=True))
-        goal = sum(i * own[dim] for i, dim in zip(index, others, strict=True))
-        blocks = product(tiles.pieces(shape[last], P), tiles.pieces(shape[inner], P))
-        for (row, rows), (column, columns) in blocks:
-            view = [(steps[last], rows), (1, columns)]
-            block = tiles.load(tiles.strided(source, view, start + row * steps[last] + column))
-            target = [(own[inner], columns), (1, rows)]
-            place = goal + column * own[inner] + row
-            tiles.store(tiles.strided(out, target, place), transposed(block))
-
-
-@kernel(Concatenate)
 def concatenate(op: Concatenate, node: Node, *given: Tensor) -> Tensor:
     """Each operand to its own place: by transfers, or on the chip where all rows are short."""
     out = tiles.output(node.result.shape, node.result.dtype)
@@ -112,20 +72,6 @@ def _interleave(parts: list[tuple[Tensor, int]], out: Tensor, rows: int, whole: 
         view = [(each * whole, count), (1, each * whole)]
         target = tiles.strided(out, view, start * whole)
         nisa.dma_copy(dst=target, src=joined.reshape((count, each * whole)))
-
-
-@kernel(Slice)
-def slice_(op: Slice, node: Node, source: Tensor) -> Tensor:
-    """Every step-th element between start and limit of each dimension."""
-    out = tiles.output(node.result.shape, node.result.dtype)
-    whole = node.values[0].shape
-    pattern = list(zip(op.steps(whole), op.shape, strict=True))
-    target = list(zip(dense(node.result.shape), node.result.shape, strict=True))
-    nisa.dma_copy(
-        dst=tiles.strided(out, target or [(1, 1)]),
-        src=tiles.strided(source, pattern or [(1, 1)], op.first(whole)),
-    )
-    return out
 
 
 @kernel(Reverse)

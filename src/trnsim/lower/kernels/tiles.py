@@ -77,8 +77,12 @@ def fill(tensor: Tensor, elements: int, number: float) -> None:
     """Write a number to every element of a dense HBM tensor."""
     widest = min(elements, _FILLED)
     tile = new((P, widest), tensor.dtype)
-    whole = number if "float" in tensor.dtype.name else int(number)
-    nisa.memset(dst=tile, value=whole)
+    if "float" in tensor.dtype.name:
+        nisa.memset(dst=tile, value=number)
+    else:  # all bits of an unsigned number, as one with a sign
+        bits = 8 * tensor.dtype.itemsize
+        whole = (int(number) + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
+        nisa.memset(dst=tile.view(getattr(nl, f"int{bits}")), value=whole)
     rest = elements - elements % widest
     for start, length in pieces(rest, P * widest):
         rows = length // widest

@@ -24,13 +24,12 @@ from trnsim.lower.emit.attending.heads import (
 from trnsim.lower.emit.attending.neighbours import lies_in_rows, store_rows
 from trnsim.lower.emit.attending.operands import Operands, Rows
 from trnsim.lower.emit.attending.passing import Passing
-from trnsim.lower.emit.computing import balance
-from trnsim.lower.emit.computing.compute import copied
 from trnsim.lower.emit.places.placed import Placed, in_hbm
 from trnsim.lower.emit.places.walk import Frame
-from trnsim.lower.emit.rules import emitter
-from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels import balance, tiles
+from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
+from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 

@@ -28,14 +28,13 @@ from trnsim.lower.emit.attending.heads import (
     scaled,
 )
 from trnsim.lower.emit.attending.neighbours import store_rows
-from trnsim.lower.emit.computing import balance
-from trnsim.lower.emit.computing.compute import copied
 from trnsim.lower.emit.places.placed import Matrix, Placed, in_hbm
 from trnsim.lower.emit.places.turning import framed
 from trnsim.lower.emit.places.walk import Frame, Span, filled, frame_in_hbm, is_aligned
-from trnsim.lower.emit.rules import emitter
-from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels import balance, tiles
+from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
+from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.lower.emit.attending.operands import Keys, Stretch
-from trnsim.lower.emit.computing.compute import copied
 from trnsim.lower.emit.places.placed import Placed
 from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from trnsim.lower.emit.computing import balance
-from trnsim.lower.emit.computing.compute import copied
 from trnsim.lower.emit.places.placed import Placed
 from trnsim.lower.emit.places.walk import Frame, Span, filled
-from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels import balance, tiles
+from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl

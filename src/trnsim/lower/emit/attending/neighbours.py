@@ -9,9 +9,9 @@ from itertools import product
 from typing import Final
 
 from trnsim.lower.emit.attending.heads import head
-from trnsim.lower.emit.computing.compute import copied
 from trnsim.lower.emit.places.placed import Matrix, Placed
 from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl

@@ -17,9 +17,9 @@ from trnsim.lower.emit.attending.heads import (
     rows_of,
 )
 from trnsim.lower.emit.attending.neighbours import Neighbours, lies_in_rows
-from trnsim.lower.emit.computing.compute import copied
 from trnsim.lower.emit.places.placed import Placed, in_hbm
 from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from trnsim.isa import Engine
 from trnsim.lower.emit.attending.heads import evacuated, head, put
-from trnsim.lower.emit.computing import balance
-from trnsim.lower.emit.computing.compute import copied
 from trnsim.lower.emit.places.placed import Placed
-from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels import balance, tiles
+from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl

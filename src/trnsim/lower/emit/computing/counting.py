@@ -1,25 +1,67 @@
-"""Places of elements, made in SBUF where they are read."""
+"""What is made in SBUF where it is read: places of elements, random numbers."""
 
 from __future__ import annotations
 
-from trnsim.errors import InternalError
-from trnsim.graph.ops.leaves import Iota
-from trnsim.lower.emit.places.walk import Frame, Span
+from typing import Any, Final
+
+from trnsim.graph.ops.leaves import Iota, Rng
+from trnsim.isa import FREE_DIMENSIONS
+from trnsim.lower.emit.places.placed import Made, Placed
+from trnsim.lower.emit.places.walk import Frame, Span, axes
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+_RANDOM_BITS: Final = 32
+_BELOW_ONE: Final = 1 - 2.0**-24
 
 
-def counted(frame: Frame, operation: Iota, span: Span) -> Tensor:
-    """The place of each element of a span along the columns, [partitions, blocks, columns].
+class Counted(Made):
+    """A tensor whose element at place i holds i: its steps say what is counted."""
 
-    In the rows of a long line each row goes on where the one before it ends.
+    def tile(self, placed: Placed, frame: Frame, span: Span) -> Tensor | None:
+        """The places of a span's elements, if they step evenly along the partitions."""
+        rows, columns = axes(placed, frame.p_dims), axes(placed, frame.f_dims)
+        is_part = span.columns < frame.columns and len(columns) > 1
+        if len(rows) > 1 or len(columns) >= FREE_DIMENSIONS or is_part:
+            return None
+        row = rows[0][1][0] if rows else 0
+        pattern = [[step, length] for length, (step,) in columns]
+        first = placed.offset[0] + span.block * frame.block * row
+        if len(pattern) <= 1:
+            step = pattern[0][0] if pattern else 0
+            pattern, first = [[step, span.columns]], first + span.start * step
+        made = new((span.partitions, span.blocks, span.columns), self.dtype)
+        blocks = [[frame.block * row, span.blocks]]
+        nisa.iota(dst=made, pattern=blocks + pattern, offset=first, channel_multiplier=row)
+        return made
+
+
+class Drawn(Made):
+    """Uniform numbers in [0, 1): random bits as a fraction of 2**32.
+
+    Float32 would round the last few of them to 1, so these become the number before it.
     """
-    is_line = len(operation.shape) == 1 and frame.shape == (frame.rows, frame.columns)
-    if frame.shape != operation.shape and not is_line:
-        raise InternalError(f"{operation} is counted in {frame}")
-    row = frame.columns if frame.shape != operation.shape else 0
-    made = new((span.partitions, span.blocks, span.columns), dtype_of(operation.dtype))
-    pattern = [[frame.block * row, span.blocks], [1, span.columns]]
-    first = span.block * frame.block * row + span.start
-    nisa.iota(dst=made, pattern=pattern, offset=first, channel_multiplier=row)
-    return made
+
+    def tile(self, placed: Placed, frame: Frame, span: Span) -> Tensor:
+        """New numbers for the elements of a span."""
+        del placed, frame
+        bits = new((span.partitions, span.blocks, span.columns), nl.uint32)
+        nisa.rng(dst=bits)
+        made = new(bits.shape)
+        nisa.tensor_scalar(
+            dst=made,
+            data=bits,
+            op0=nl.multiply,
+            operand0=2.0**-_RANDOM_BITS,
+            op1=nl.minimum,
+            operand1=_BELOW_ONE,
+        )
+        return made
+
+
+def made_of(operation: Iota | Rng) -> Placed:
+    """The place of what is made where it is read."""
+    shape, dim = operation.shape, operation.dim if isinstance(operation, Iota) else -1
+    storage: Any = (Counted if dim >= 0 else Drawn)(dtype_of(operation.dtype))
+    return Placed(storage, shape, tuple((int(at == dim),) for at in range(len(shape))), (0,))

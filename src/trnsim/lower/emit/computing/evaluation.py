@@ -4,35 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.graph import Kind, Node, Value
 from trnsim.graph.ops.arithmetic import Square
 from trnsim.graph.ops.comparison import Compare
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape
-from trnsim.graph.ops.leaves import Constant, Iota
+from trnsim.graph.ops.leaves import Constant, Iota, Rng
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES
-from trnsim.lower.emit.computing import lines
-from trnsim.lower.emit.computing.balance import balanced
 from trnsim.lower.emit.computing.compute import (
-    compute,
-    copied,
+    filled_with,
     is_binary,
     reduced,
     squares_reduced,
 )
-from trnsim.lower.emit.computing.counting import counted
+from trnsim.lower.emit.computing.counting import made_of
 from trnsim.lower.emit.computing.fusing import Fusing, are_floats
 from trnsim.lower.emit.computing.rows import below, is_inside, stand
+from trnsim.lower.emit.computing.spaces import is_near, parts
 from trnsim.lower.emit.naming import chain_name, chain_node
 from trnsim.lower.emit.places.framing import framed
-from trnsim.lower.emit.places.paths import Path, along, is_passed, widens
+from trnsim.lower.emit.places.paths import Path, along, is_passed, is_view, view, widens
 from trnsim.lower.emit.places.placed import Pending, Placed, in_hbm
 from trnsim.lower.emit.places.walk import (
     Frame,
     Span,
     frame_of,
+    in_turn,
     is_all,
     slice_of,
     spans,
@@ -41,7 +42,11 @@ from trnsim.lower.emit.places.walk import (
     write,
 )
 from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.balance import balanced
+from trnsim.lower.kernels.elementwise import apply
+from trnsim.lower.kernels.instructions import copied, widened
 from trnsim.lower.kernels.tiles import Tensor, new
+from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
@@ -53,6 +58,10 @@ _STRIP_BYTES: Final = 4096
 """Bytes of a partition in one transfer; shorter runs take longer (nki_perf_guide.rst, Opt #9)."""
 _ALONE: Final = 512
 """Elements of a row from which on rows go block by block, as a number to each is an operand."""
+_LONG: Final = 1 << 15
+"""Elements of a line from which on it is computed in HBM, cut into rows."""
+_MANY_TENSORS: Final = 4
+"""Tensors of which as many long rows lie in SBUF at once."""
 _REPEATED: Final = 3
 """Readers up to which an operation of one instruction is repeated rather than kept."""
 
@@ -80,18 +89,15 @@ class Evaluation(Fusing):
         self._leaving: dict[int, Tensor] = {}
         self._beside: dict[int, Value] = {}
         self._rows: dict[int, Node] = {}
-        self._counted: dict[int, Iota] = {}
         if pending is not None:
             self.leaves[value.number, ()] = pending
-            self._set_frame()
             return
-        for self._counts in (True, False):
-            self._joins = is_kept and self._counts
-            for known in (self._beside, self._counted, self._rows, self.leaves, self._values):
+        for self._joins in (is_kept, False):
+            for known in (self._beside, self._rows, self.leaves, self._values):
                 known.clear()
+            vars(self).pop("frame", None)
             self._collect(value, (), is_root=is_kept)
-            self._set_frame()
-            if not (self._beside or self._rows or self._counted) or self._are_joined():
+            if not (self._beside or self._rows) or self._are_joined():
                 break
         inside = {*self._values, *(node.result.number for node in self._rows.values())}
         for number, one in list(self._beside.items()):
@@ -99,9 +105,12 @@ class Evaluation(Fusing):
                 del self._beside[number]
         self._settle_others()
 
-    def _set_frame(self) -> None:
+    @cached_property
+    def frame(self) -> Frame:
+        """The layout in which it is computed: that of a leaf, unless it is given."""
         numbers = {number for number, _ in self.leaves}
-        self.frame = framed(self.emission, self.value, self.leaves.values(), numbers)
+        places = [one for one in self.leaves.values() if not one.is_made]
+        return framed(self.emission, self.value, places, numbers)
 
     def _are_joined(self) -> bool:
         """Whether what several read, and reductions of rows, are computed on the way.
@@ -109,10 +118,6 @@ class Evaluation(Fusing):
         Sums in PSUM are computed once for all readers, and rows lie along the partitions.
         """
         kept = {len(node.result.shape) for node in self._rows.values()}
-        last = len(self.value.shape) - 1
-        down = [dim for dim in self.frame.f_dims if self.value.shape[dim] > 1]
-        if self._counted and (down != [last] or self.frame.is_replicated):
-            return False
         return not self.pending() and all(stand(self.frame, self.value.shape, one) for one in kept)
 
     @contextmanager
@@ -129,19 +134,48 @@ class Evaluation(Fusing):
             if self.pending():
                 return self._run()
             with balanced():
-                return self._as_line() or self._run()
+                return self._in_parts() or self._run()
 
-    def _as_line(self) -> Placed | None:
-        """A long line, by rows that lie along the partitions or by a kernel; None of others."""
-        if not lines.is_line(self.value.shape, self.leaves.values()):
+    def leave(self) -> Placed:
+        """The value's place in HBM, in row-major order, with all of it computed."""
+        with self._named(), balanced():
+            found = self._in_parts(is_asked=True)
+            if found is None:
+                made = tiles.output(self.value.shape, self.value.dtype)
+                self._places[self.value.number] = in_hbm(made, self.value.shape)
+                found = self._run()
+            return found
+
+    def _in_parts(self, *, is_asked: bool = False) -> Placed | None:
+        """What goes from HBM to HBM in matrices that suit engines; None of other values."""
+        values = (*self._beside.values(), self.value)
+        is_asked |= prod(self.value.shape) == max(self.value.shape, default=0) >= _LONG
+        if self._rows or not (is_asked or all(map(self._is_last, values))):
             return None
-        shape = lines.rows(self.value.shape)
-        if shape is None:
-            numbers = {number for number, _ in self.leaves}
-            return lines.by_kernel(self.emission, self.value, numbers)
-        self.leaves = lines.as_rows(self.leaves, shape)
-        self.frame = Frame(shape, (0,), (1,))
-        return self._run(is_line=True)
+        if not self.is_in_hbm():
+            return None
+        made = {one.number: tiles.output(one.shape, one.dtype) for one in values}
+        results = {number: in_hbm(one, self.value.shape) for number, one in made.items()}
+        piece = PIECE if len(self.leaves) + len(values) <= _MANY_TENSORS else PIECE // 2
+        found = parts({**self.leaves, **results}, piece)
+        if not all(is_near(one, self.leaves) for one in found):
+            return None
+        self._is_in_parts = True
+        for part in found:
+            self._columns, self._chunks, self.frame = {}, {}, part.frame
+            self.leaves = {key: part.places[key] for key in self.leaves}
+            self._places = {number: part.places[number] for number in results}
+            for strip in self._strips(0, self.frame.columns):
+                self._cross(strip)
+        for number, placed in results.items():
+            self.emission.placed[number] = [placed]
+        return results[self.value.number]
+
+    def _is_last(self, value: Value) -> bool:
+        """Whether the caller, and what is computed here, alone read a value."""
+        facts = self.emission.facts
+        readers = {node.result.number for node in facts.readers(value)}
+        return facts.is_returned(value) and readers <= self._values.keys()
 
     def fill(self, result: Placed) -> None:
         """Compute all of the value into a place of its frame."""
@@ -149,25 +183,22 @@ class Evaluation(Fusing):
             self._places[self.value.number] = result
             self._run()
 
-    def _run(self, *, is_line: bool = False) -> Placed:
+    def _run(self) -> Placed:
         """The value's place, with it and what is kept beside it computed."""
         for value in (*self._beside.values(), self.value):
             if value.number not in self._places:
-                self._places[value.number] = self._room(value, is_line=is_line)
+                self._places[value.number] = self._room(value)
         for strip in self._strips(0, self.frame.columns):
             self._cross(strip)
-        for number, value in (*self._beside.items(), (self.value.number, self.value)):
-            placed = self._places[number]
-            if is_line:
-                placed = in_hbm(placed.storage, value.shape)
-            self.emission.placed[number] = [placed]
+        for number in (*self._beside, self.value.number):
+            self.emission.placed[number] = [self._places[number]]
         return self.emission.placed[self.value.number][0]
 
-    def _room(self, value: Value, *, is_line: bool) -> Placed:
-        if not is_line and not self._leaves(value):
+    def _room(self, value: Value) -> Placed:
+        if not self._leaves(value):
             return self.emission.residents.room(self.frame, value)
         tensor = tiles.output(value.shape, value.dtype)
-        return Placed(tensor, self.frame.shape, in_hbm(tensor, self.frame.shape).steps, (0,))
+        return in_hbm(tensor, self.frame.shape)
 
     def _leaves(self, value: Value) -> bool:
         """Whether the caller alone reads a value, and its rows in HBM run along the columns."""
@@ -183,11 +214,13 @@ class Evaluation(Fusing):
         self._strip, self._parts = whole(strip), {}
         one = self._strip
         shape = (one.partitions, one.blocks, one.columns)
-        in_hbm = {number: at for number, at in self._places.items() if not at.is_on_chip}
-        self._leaving = {number: new(shape, at.storage.dtype) for number, at in in_hbm.items()}
+        places = {number: at for number, at in self._places.items() if not at.is_on_chip}
+        self._leaving = {}
+        if len(strip) > 1:
+            self._leaving = {number: new(shape, at.storage.dtype) for number, at in places.items()}
         for span in strip:
             self.tile(span)
-        for number, placed in in_hbm.items():
+        for number, placed in places.items():
             write(placed, self.frame, one, self._leaving[number])
         self._strip = None
 
@@ -196,9 +229,30 @@ class Evaluation(Fusing):
         placed = self._places[value.number]
         if placed.is_on_chip:
             return self._computed(value, (), span, slice_of(placed, self.frame, span))
+        if (self._strip or span) == span:
+            self._leaving[value.number] = self._whole(value, span, placed.storage.dtype)
+            return self._leaving[value.number]
         at = span.start - (self._strip or span).start
         dst = self._leaving[value.number][:, :, at : at + span.columns]
         return self._computed(value, (), span, dst)
+
+    def _whole(self, value: Value, span: Span, dtype: Any) -> Tensor:
+        """A value's tile as it is written, which others read too."""
+        shape = (span.partitions, span.blocks, span.columns)
+        node = self.emission.facts.maker.get(value.number)
+        if node is not None and isinstance(node.operation, Convert):
+            return self._computed(value, (), span, new(shape, dtype))
+        found = self._computed(value, (), span, None)
+        if found.dtype == dtype and found.shape[2] == span.columns and found.buffer is nl.sbuf:
+            found = widened(found, shape)
+        else:
+            found = copied(found, dtype, new(shape, dtype))
+            self._memo[value.number, ()] = found
+        return found
+
+    def is_in_hbm(self) -> bool:
+        """Whether all that it begins from comes from HBM."""
+        return not any(one.is_on_chip or one.is_pending for one in self.leaves.values())
 
     def pending(self) -> list[Pending]:
         """The products among the leaves."""
@@ -217,6 +271,8 @@ class Evaluation(Fusing):
         if self._rows:
             most = self.frame.columns
             longest = most if most >= _ALONE else PIECE
+        if self._is_in_parts or self._rows:
+            longest = in_turn(self.frame, longest)
         chunk = min((one.chunk() for one in pending), default=end - start)
         together = _STRIP_BYTES // ITEM_BYTES[self.value.dtype]
         for first in range(start, end, chunk):
@@ -242,8 +298,10 @@ class Evaluation(Fusing):
         self._values[value.number] = value
         if value.number in emission.placed or node is None:
             self.leaves[key] = self._leaf(value, path)
-        elif isinstance(node.operation, Constant) or self._is_counted(node, path):
+        elif isinstance(node.operation, Constant):
             return
+        elif (made := self._made_here(value, is_root=is_root)) is not None:
+            self.leaves[key] = along(path, made) or self._in_order(*key)
         elif is_passed(node) and self._inlined(node.values[0]):
             self._collect(node.values[0], (node, *path))
         elif not path and (value.number in self._beside or self._is_of_rows(value, node)):
@@ -270,15 +328,20 @@ class Evaluation(Fusing):
             return True
         return emission.facts.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
 
-    def _is_counted(self, node: Node, path: Path) -> bool:
-        """Whether a value is each element's place along the columns: made where it is read."""
-        operation = node.operation
-        if not isinstance(operation, Iota) or path or operation.shape != self.value.shape:
-            return False
-        if not self._counts or operation.dim != len(operation.shape) - 1:
-            return False
-        self._counted[node.result.number] = operation
-        return True
+    def _made_here(self, value: Value, *, is_root: bool = False) -> Placed | None:
+        """A view of places or of random numbers that are made where they are read."""
+        node = self.emission.facts.maker.get(value.number)
+        if node is None or value.number in self.emission.placed:
+            return None
+        if is_view(node):
+            found = self._made_here(node.values[0])
+            return None if found is None else view(node, found)
+        is_once = self.emission.facts.uses.get(value.number, 0) <= 1
+        if isinstance(node.operation, Iota) or (
+            isinstance(node.operation, Rng) and is_root | is_once
+        ):
+            return made_of(node.operation)
+        return None
 
     def _is_of_rows(self, value: Value, node: Node) -> bool:
         """Whether a value repeats what a reduction that waits gives; its operand is computed."""
@@ -364,8 +427,9 @@ class Evaluation(Fusing):
     def _computed(self, value: Value, path: Path, span: Span, dst: Tensor | None) -> Tensor:
         """The tile of a value, computed or fetched."""
         key = (value.number, path)
-        if value.number in self._counted:
-            found = counted(self.frame, self._counted[value.number], span)
+        number = self._number(value)
+        if number is not None:
+            found = filled_with(number, value.dtype, span.partitions)
         elif not path and value.number in self._rows:
             found = self._of_row(self.emission.facts.maker[value.number].values[0], span)
         elif key in self.leaves:
@@ -401,7 +465,7 @@ class Evaluation(Fusing):
                     self._of_row(one, span) if isinstance(one, Value) else one
                     for one in node.operands
                 ]
-                found = compute(node, parts)
+                found = apply(node, parts)
             else:
                 found = self._of_row(node.values[0], span)
             self._memo[value.number, ()] = found

@@ -11,12 +11,10 @@ from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.patterns import number_of
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.computing.compute import (
-    compute,
     compute_activated,
     compute_scaled,
     compute_shifted,
     compute_with,
-    copied,
     is_activation,
     is_binary,
     scaled,
@@ -27,6 +25,8 @@ from trnsim.lower.emit.computing.compute import (
 from trnsim.lower.emit.computing.leaves import Leaves, moves
 from trnsim.lower.emit.places.paths import Path, is_passed
 from trnsim.lower.emit.places.walk import Span
+from trnsim.lower.kernels.elementwise import apply
+from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.nki import language as nl
 
@@ -79,7 +79,7 @@ class Fusing(Leaves):
         if isinstance(node.operation, Convert) and are_floats(node) and not self._is_elided(node):
             rounded = copied(operands[0], dtype_of(node.result.dtype))
             return rounded if dst is None else copied(rounded, dst.dtype, dst)
-        return compute(node, operands, dst)
+        return apply(node, operands, dst)
 
     def _is_elided(self, node: Node) -> bool:
         """Whether a conversion needs no instruction: to a wider format, or on the way to as narrow.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.graph import Value
+from trnsim.isa import FREE_DIMENSIONS
 from trnsim.lower.emit.places.framing import covers
 from trnsim.lower.emit.places.paths import Path, along, back
 from trnsim.lower.emit.places.placed import Placed, in_hbm
@@ -14,6 +16,7 @@ from trnsim.lower.emit.places.walk import (
     MANY,
     Frame,
     Span,
+    axes,
     filled,
     is_aligned,
     is_movable,
@@ -21,7 +24,8 @@ from trnsim.lower.emit.places.walk import (
     slice_of,
     transfers,
 )
-from trnsim.lower.kernels.tiles import Tensor
+from trnsim.lower.kernels.instructions import copied
+from trnsim.lower.kernels.tiles import Tensor, new
 
 if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
@@ -29,6 +33,10 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 2048
 """Columns that are loaded at once where spans are shorter: rows of 4 KiB of 16-bit elements."""
+NEAR: Final = 16
+"""Elements from one to the next up to which those between are loaded as well."""
+_REACH_BYTES: Final = 16 * 1024
+"""Bytes of a partition that are loaded with what lies between."""
 _CHUNKS_BYTES: Final = 32 * 1024
 """Bytes of a partition for such columns of all blocks."""
 
@@ -39,10 +47,7 @@ class Leaves:
     Attributes:
         emission: the program.
         leaves: where each lies, in the shape that is computed, by its number and its path there.
-        frame: the layout in which it is computed.
     """
-
-    frame: Frame
 
     def __init__(self, emission: Emission) -> None:
         self.emission = emission
@@ -51,7 +56,13 @@ class Leaves:
         self._columns: dict[Any, Tensor] = {}
         self._parts: dict[Any, Tensor] = {}
         self._strip: Span | None = None
+        self._is_in_parts = False
         self._chunks: dict[Any, tuple[int, Tensor]] = {}
+
+    @cached_property
+    def frame(self) -> Frame:
+        """The layout in which it is computed."""
+        raise NotImplementedError
 
     def _in_order(self, number: int, path: Path) -> Placed:
         """A leaf in HBM, in row-major order of what is computed, or of what that is a view of."""
@@ -65,8 +76,18 @@ class Leaves:
     def fetched(self, key: tuple[int, Path], span: Span) -> Tensor:
         """A leaf's tile."""
         placed = self.leaves[key]
-        if placed.is_pending:
-            return placed.storage.tile(span)
+        if self._is_in_parts and not placed.is_made and all(map(any, placed.steps)):
+            return loaded(placed, self.frame, span, placed.storage.dtype)
+        return self._found(key, placed, span)
+
+    def _found(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor:
+        """A leaf's tile, made or moved if it does not lie in the frame."""
+        if placed.is_pending or placed.is_made:
+            at = (span,) if placed.is_pending else (placed, self.frame, span)
+            made: Tensor | None = placed.storage.tile(*at)
+            if made is not None:
+                return made
+            self.leaves[key] = placed = self._in_order(*key)
         if is_aligned(placed, self.frame):
             found = slice_of(placed, self.frame, span)
             if found is not None:
@@ -77,7 +98,7 @@ class Leaves:
             return period[: span.partitions, :, min(span.start, end - 1) : end]
         if not moves(placed, self.frame.f_dims):
             return self._column(key, placed, span)
-        here = self._nearer(key, placed)
+        here = placed if self._is_in_parts else self._nearer(key, placed)
         if here == placed:
             return self._filled(key, placed, span)
         self.leaves[key] = here
@@ -117,7 +138,7 @@ class Leaves:
         """A leaf's elements moved by transfers; once where many spans read them."""
         is_row = not any(any(placed.steps[dim]) for dim in self.frame.p_dims)
         blocks = span.blocks if is_row else (span.block, span.blocks)
-        short = (*key, blocks, span.partitions, span.start, span.columns)
+        short = (placed, self.frame, blocks, span.partitions, span.start, span.columns)
         if short in self._columns:
             return self._columns[short]
         dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
@@ -131,7 +152,10 @@ class Leaves:
             found = self._of_chunk(key, placed, span)
             if found is not None:
                 return found
-        made = filled(placed, self.frame, span, dtype)
+        if self._is_in_parts:
+            made = loaded(placed, self.frame, span, dtype)
+        else:
+            made = filled(placed, self.frame, span, dtype)
         if is_row:
             self._columns[short] = made
         return made
@@ -153,6 +177,46 @@ class Leaves:
             self._chunks[key, span.block] = start, tile
         at = span.start - start
         return tile[:, :, at : at + span.columns]
+
+
+def loaded(placed: Placed, frame: Frame, span: Span, dtype: Any) -> Tensor:
+    """A span's elements in HBM, each by one transfer: what a row repeats is repeated on the chip.
+
+    Elements that lie nearly beside each other come with what lies between them, as a transfer of
+    single ones takes as long for each as for a run of hundreds of bytes.
+    """
+    along = axes(placed, frame.f_dims)
+    if len(along) == 1 and along[0][1] == (1,):
+        return filled(placed, frame, span, dtype)
+    kept = [dim for dim in frame.f_dims if any(placed.steps[dim])]
+    is_repeated = kept and len(along) < FREE_DIMENSIONS and not all(any(one) for _, one in along)
+    if is_repeated and span.columns == frame.columns:
+        dims = (*frame.p_dims, *kept)
+        once, thin = _chosen(placed, frame, dims)
+        tile = loaded(once, thin, replace(span, columns=thin.columns), dtype)
+        shape = (span.partitions, span.blocks)
+        view = tile.reshape((*shape, *(n if any(step) else 1 for n, step in along)))
+        made = copied(view, dtype, new((*shape, *(length for length, _ in along)), dtype))
+        return made.reshape((*shape, span.columns))
+    step = along[0][1][0] if len(along) == 1 else 1
+    reach = (span.columns - 1) * step + 1
+    if not 1 < step <= NEAR or reach * dtype.itemsize > _REACH_BYTES:
+        return filled(placed, frame, span, dtype)
+    wide, whole = _chosen(placed, frame, frame.p_dims, frame.columns * step)
+    near = filled(wide, whole, replace(span, start=span.start * step, columns=reach), dtype)
+    return copied(near[:, :, ::step], dtype)
+
+
+def _chosen(
+    placed: Placed, frame: Frame, dims: tuple[int, ...], reach: int = 0
+) -> tuple[Placed, Frame]:
+    """Some dimensions of a place, and of its frame; beside those a run of so many elements."""
+    lengths = [(placed.shape[dim], placed.steps[dim]) for dim in dims]
+    lengths += [(reach, (1,))] if reach else []
+    shape, steps = (tuple(one) for one in zip(*lengths, strict=True))
+    rows = len(frame.p_dims)
+    thin = Frame(shape, tuple(range(rows)), tuple(range(rows, len(shape))), frame.block)
+    return Placed(placed.storage, shape, steps, placed.offset), thin
 
 
 def moves(placed: Placed, dims: tuple[int, ...]) -> bool:

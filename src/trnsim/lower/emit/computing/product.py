@@ -18,9 +18,9 @@ from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.placed import Matrix, Pending, Placed
 from trnsim.lower.emit.places.turning import is_straight, turned
 from trnsim.lower.emit.places.walk import Frame, Span, is_aligned, slice_of
-from trnsim.lower.emit.rules import emitter
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, dtype_of, new
 from trnsim.lower.patterns.contractions import PANEL_BYTES
+from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.types import ITEM_BYTES
-from trnsim.lower.emit.computing.balance import balanced
-from trnsim.lower.emit.computing.compute import OPERATORS, reduced, widened
+from trnsim.lower.emit.computing.compute import OPERATORS, reduced
 from trnsim.lower.emit.computing.evaluation import PIECE, Evaluation
 from trnsim.lower.emit.computing.groups import sums_by_group
 from trnsim.lower.emit.computing.rows import waits
 from trnsim.lower.emit.facts import TURNED_BYTES
-from trnsim.lower.emit.places.placed import Placed
+from trnsim.lower.emit.places.placed import Placed, in_hbm
 from trnsim.lower.emit.places.turning import turned
-from trnsim.lower.emit.places.walk import Frame, spans
-from trnsim.lower.emit.rules import emitter
-from trnsim.lower.kernels.tiles import BANK, P, new, pieces
+from trnsim.lower.emit.places.walk import Frame, Span, in_turn, natural, spans
+from trnsim.lower.kernels import integers
+from trnsim.lower.kernels.balance import balanced
+from trnsim.lower.kernels.columns import column_reduce
+from trnsim.lower.kernels.instructions import copied, widened
+from trnsim.lower.kernels.tiles import BANK, P, Tensor, dtype_of, new, pieces
+from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
@@ -36,32 +40,56 @@ def reduce(emission: Emission, node: Node) -> None:
     (value,) = node.values
     if waits(emission, node) and emission.waiting.fold(node):
         return
-    if value.type.is_floating and node.result.type.is_floating and node.result.shape:
+    rank, last = len(value.shape), len(operation.dims)
+    is_of_rows = tuple(sorted(operation.dims)) == tuple(range(rank - last, rank))
+    is_float = value.type.is_floating and node.result.type.is_floating
+    if is_float and node.result.shape and _as_it_lies(emission, node, is_of_rows=is_of_rows):
+        return
+    if not is_of_rows:
+        emission.by_kernel(column_reduce, node)
+        return
+    evaluation = Evaluation(emission, value, is_kept=False)
+    is_in_hbm = evaluation.is_in_hbm()
+    if not is_in_hbm:
+        evaluation = Evaluation(emission, value, in_hbm(emission.dense(value), value.shape))
+    evaluation.frame = natural(value.shape, last)
+    _along(emission, node, evaluation, {dim for dim in operation.dims if value.shape[dim] > 1})
+    if not is_in_hbm:  # who reads it has something else along the partitions
+        made = in_hbm(emission.dense(node.result), node.result.shape)
+        emission.placed[node.result.number] = [made]
+
+
+def _as_it_lies(emission: Emission, node: Node, *, is_of_rows: bool) -> bool:
+    """A reduction of floating point where its operand is computed; whether it suits."""
+    operation: Any = node.operation
+    (value,) = node.values
+    evaluation = Evaluation(emission, value, is_kept=False)
+    if is_of_rows and emission.facts.is_last(node.result) and evaluation.is_in_hbm():
+        return False
+    if evaluation.pending() and not set(evaluation.frame.p_dims) <= set(operation.dims):
+        emission.settled(value)
         evaluation = Evaluation(emission, value, is_kept=False)
-        if evaluation.pending() and not set(evaluation.frame.p_dims) <= set(operation.dims):
-            emission.settled(value)
-            evaluation = Evaluation(emission, value, is_kept=False)
+    frame = evaluation.frame
+    dims = {dim for dim in operation.dims if value.shape[dim] > 1}
+    standing = [dim for dim in frame.p_dims if value.shape[dim] > 1]
+    is_across = bool(dims) and dims == set(standing) and not frame.is_replicated
+    fits = frame.columns * nl.float32.itemsize <= emission.residents.most_bytes // 2
+    if is_across and operation.op == "add" and fits:
+        _across(emission, node, evaluation)
+        return True
+    if is_across and _turns(emission, value, frame):
+        evaluation = Evaluation(emission, value)
         frame = evaluation.frame
-        dims = {dim for dim in operation.dims if value.shape[dim] > 1}
         standing = [dim for dim in frame.p_dims if value.shape[dim] > 1]
-        is_across = bool(dims) and dims == set(standing) and not frame.is_replicated
-        fits = frame.columns * nl.float32.itemsize <= emission.residents.most_bytes // 2
-        if is_across and operation.op == "add" and fits:
-            _across(emission, node, evaluation)
-            return
-        if is_across and _turns(emission, value, frame):
-            evaluation = Evaluation(emission, value)
-            frame = evaluation.frame
-            standing = [dim for dim in frame.p_dims if value.shape[dim] > 1]
-        is_part = 0 < len(dims) < len(standing) and dims == set(standing[-len(dims) :])
-        if is_part and operation.op == "add" and frame.columns <= BANK:
-            sums_by_group(emission, node, evaluation, dims)
-            return
-        long = [dim for dim in frame.f_dims if value.shape[dim] > 1]
-        is_inner = dims == set(long[len(long) - len(dims) :])
-        if is_inner and _along(emission, node, evaluation, dims):
-            return
-    emission.by_kernel(node)
+    is_part = 0 < len(dims) < len(standing) and dims == set(standing[-len(dims) :])
+    if is_part and operation.op == "add" and frame.columns <= BANK:
+        sums_by_group(emission, node, evaluation, dims)
+        return True
+    long = [dim for dim in frame.f_dims if value.shape[dim] > 1]
+    if evaluation.pending() or dims != set(long[len(long) - len(dims) :]):
+        return False
+    _along(emission, node, evaluation, dims)
+    return True
 
 
 def _turns(emission: Emission, value: Value, frame: Frame) -> bool:
@@ -100,7 +128,7 @@ def _across(emission: Emission, node: Node, evaluation: Evaluation) -> None:
         columns = min(BANK, frame.columns - start)
         sums = new((P, columns), nl.float32, nl.psum)
         for span in evaluation.spans(start, columns):
-            tile = evaluation.tile(span, new((span.partitions, span.blocks, columns), dtype))
+            tile = _tile(evaluation, span, dtype)
             for number in range(span.blocks):
                 nisa.nc_matmul(dst=sums, stationary=ones[: span.partitions], moving=tile[:, number])
         nisa.tensor_copy(dst=placed.storage.tile[:, 0, start : start + columns], src=sums)
@@ -108,41 +136,63 @@ def _across(emission: Emission, node: Node, evaluation: Evaluation) -> None:
     emission.residents.hold(node.result, placed)
 
 
-def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int]) -> bool:
-    """Reductions along the columns; whether they fit."""
-    frame = evaluation.frame
-    inner = 1
-    for dim in dims:
-        inner *= frame.shape[dim]
-    if evaluation.pending():
-        return False
+def _tile(evaluation: Evaluation, span: Span, dtype: Any) -> Tensor:
+    """A span's tile in a format; as it comes from HBM if it comes so."""
+    shape = (span.partitions, span.blocks, span.columns)
+    if evaluation.is_in_hbm() and (evaluation.value.number, ()) in evaluation.leaves:
+        found = evaluation.tile(span)
+        if found.dtype == dtype and tuple(found.shape) == shape:
+            return found
+        return copied(found, dtype, new(shape, dtype))
+    return evaluation.tile(span, new(shape, dtype))
+
+
+def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int]) -> None:
+    """Reductions along the columns."""
     operation: Any = node.operation
+    frame, inner = evaluation.frame, prod(evaluation.frame.shape[dim] for dim in dims)
     p_dims, f_dims = _kept(frame, node)
     result = Frame(node.result.shape, p_dims, f_dims, frame.block, frame.is_replicated)
     placed = result.matrix(nl.float32)
     if inner > _LONGEST:
         with balanced():
             _in_pieces(evaluation, operation.op, inner, placed)
-        emission.placed[node.result.number] = [placed]
-        emission.residents.hold(node.result, placed)
-        return True
-    most = max(_LONGEST // 4 // inner, 1) * inner
-    for span in spans(frame, 0, frame.columns, most, most):
-        shape = (span.partitions, span.blocks, span.columns)
-        tile = evaluation.tile(span)
-        if tuple(tile.shape) != shape:
-            return False
-        groups = span.columns // inner
-        first = span.start // inner
-        dst = placed.storage.tile[
-            : span.partitions, span.block : span.block + span.blocks, first : first + groups
-        ]
-        for number in range(span.blocks):
-            view = tile[:, number].reshape((span.partitions, groups, inner))
-            nisa.tensor_reduce(dst=dst[:, number], op=OPERATORS[operation.op], data=view, axis=2)
+    else:
+        _at_once(evaluation, operation.op, inner, placed)
+    if not node.result.type.is_floating:
+        placed = _as_integers(placed, result, node.result.dtype)
     emission.placed[node.result.number] = [placed]
     emission.residents.hold(node.result, placed)
-    return True
+
+
+def _at_once(evaluation: Evaluation, op: str, inner: int, placed: Placed) -> None:
+    """Reductions of so many neighbouring columns, of several by one instruction."""
+    frame = evaluation.frame
+    most = max(_LONGEST // 4 // inner, 1) * inner
+    longest = in_turn(frame, most) if evaluation.is_in_hbm() else most
+    for span in spans(frame, 0, frame.columns, longest, most):
+        shape = (span.partitions, span.blocks, span.columns)
+        tile = widened(evaluation.tile(span), shape)
+        groups, first = span.columns // inner, span.start // inner
+        blocks = slice(span.block, span.block + span.blocks)
+        dst = placed.storage.tile[: span.partitions, blocks, first : first + groups]
+        for number in range(span.blocks):
+            data = tile[:, number]
+            if groups > 1:
+                data = data.reshape((span.partitions, groups, inner))
+            into = dst[:, number]
+            nisa.tensor_reduce(dst=into, op=OPERATORS[op], data=data, axis=len(data.shape) - 1)
+
+
+def _as_integers(placed: Placed, frame: Frame, dtype: str) -> Placed:
+    """Whole numbers in float32 as integers of a type, modulo what it holds."""
+    made = frame.matrix(dtype_of(dtype))
+    for span in spans(frame, 0, frame.columns, P, frame.columns):
+        here = slice(span.block, span.block + span.blocks)
+        part = placed.storage.tile[: span.partitions, here]
+        whole = integers.wrapped(part, dtype)
+        copied(whole, made.storage.tile.dtype, made.storage.tile[: span.partitions, here])
+    return made
 
 
 def _in_pieces(evaluation: Evaluation, op: str, inner: int, placed: Placed) -> None:

@@ -26,9 +26,9 @@ from trnsim.lower.emit.places.walk import (
     runs,
     slice_of,
 )
-from trnsim.lower.emit.rules import emitter
 from trnsim.lower.kernels.tiles import Tensor, new
 from trnsim.lower.patterns.rotation import ROTATION
+from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 

@@ -20,8 +20,8 @@ from trnsim.lower.emit.images.kernels import Kernels, kernels_of, taps_together
 from trnsim.lower.emit.places.placed import Pending, Placed
 from trnsim.lower.emit.places.turning import turned
 from trnsim.lower.emit.places.walk import Frame, Span
-from trnsim.lower.emit.rules import emitter
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
+from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 

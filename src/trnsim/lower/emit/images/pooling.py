@@ -15,8 +15,8 @@ from trnsim.graph.ops.rounding import Convert
 from trnsim.lower.emit.images.image import Band, Image, Part, Sight
 from trnsim.lower.emit.images.kernels import Taps
 from trnsim.lower.emit.places.walk import Frame, Span, write
-from trnsim.lower.emit.rules import emitter
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
+from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trnsim.graph import Node
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape, Slice, Transpose
-from trnsim.graph.ops.leaves import Constant, Iota
+from trnsim.graph.ops.leaves import Constant, Iota, Rng
 from trnsim.graph.ops.rounding import Convert
 from trnsim.lower.emit.places.placed import Placed
 
@@ -65,4 +65,4 @@ def widens(node: Node) -> bool:
 
 def is_free(node: Node) -> bool:
     """Whether nothing is issued for it until somebody reads it."""
-    return is_view(node) or isinstance(node.operation, Constant | Iota)
+    return is_view(node) or isinstance(node.operation, Constant | Iota | Rng)

@@ -74,11 +74,26 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """What every reader makes in SBUF for itself.
+
+    Attributes:
+        dtype: its format.
+    """
+
+    dtype: Any
+
+    def tile(self, placed: Any, frame: Any, span: Any) -> Tensor | None:
+        """The elements of a span; None where they must come from HBM."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Placed:
     """A tensor in its storage; two are equal where they are the same elements of one storage.
 
     Attributes:
-        storage: a `Matrix`, a tensor in HBM, or `Pending`.
+        storage: a `Matrix`, a tensor in HBM, `Pending`, or `Made`.
         shape: the tensor's shape.
         steps: what one step along each dimension moves; zeros repeat.
         offset: where element (0, ..., 0) lies.
@@ -108,6 +123,11 @@ class Placed:
     def is_pending(self) -> bool:
         """Whether it is yet to be computed."""
         return isinstance(self.storage, Pending)
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it lies nowhere, and is made where it is read."""
+        return isinstance(self.storage, Made)
 
     def transposed(self, permutation: Sequence[int]) -> Placed:
         """Dimension i is dimension ``permutation[i]``."""

@@ -6,12 +6,12 @@ Blocks of 128 by 128 are transposed by the Tensor Engine, as many at once as a b
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.types import dense
-from trnsim.lower.emit.computing.compute import copied, widened
-from trnsim.lower.emit.places.placed import Matrix, Placed, in_hbm
+from trnsim.lower.emit.places.placed import Matrix, Placed, Step, in_hbm, merged
 from trnsim.lower.emit.places.walk import (
     MANY,
     Frame,
@@ -19,7 +19,6 @@ from trnsim.lower.emit.places.walk import (
     axes,
     fill,
     filled,
-    frame_in_hbm,
     frame_of,
     is_aligned,
     is_movable,
@@ -30,6 +29,7 @@ from trnsim.lower.emit.places.walk import (
     write,
 )
 from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.instructions import copied, widened
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -41,6 +41,8 @@ _BANK_BYTES: Final = 2048
 """Bytes of a partition of a PSUM bank (trainium_inferentia2_arch.rst)."""
 _LINE_BYTES: Final = 8 * 1024
 """Bytes of a partition of what is turned on its way to HBM."""
+_LOADED_BYTES: Final = 64 * 1024
+"""Bytes of a partition of what is loaded at once to be turned."""
 _WRITTEN: Final = 4096
 """Elements of a partition that are written to HBM at once."""
 
@@ -138,8 +140,14 @@ def is_straight(source: Placed, frame: Frame) -> bool:
 
 
 def _turn(source: Placed, frame: Frame, tile: Tensor, part: Span) -> None:
-    """Fill a tile with blocks that are transposed."""
+    """Fill a tile with blocks that are transposed, as many at once as are loaded at once."""
     across = frame.flipped()
+    most = max(_LOADED_BYTES // tile.dtype.itemsize // frame.block, 1)
+    if part.blocks > most and not frame.is_replicated:
+        for at, blocks in tiles.pieces(part.blocks, most):
+            here = replace(part, block=part.block + at, blocks=blocks)
+            _turn(source, frame, tile[:, at : at + blocks], here)
+        return
     begin = part.block * frame.block
     length = min(frame.rows - begin, part.blocks * frame.block)
     whole, rest = divmod(length, frame.block)
@@ -175,8 +183,10 @@ def _lines(source: Placed, across: Frame, part: Span, row: int) -> Tensor:
 
 
 def is_scattered(placed: Placed, value: Value) -> bool:
-    """Whether a value lies in so many pieces that a kernel writes it sooner."""
-    frame = (frame_of if placed.is_on_chip else frame_in_hbm)(placed, value.shape)
+    """Whether a value lies on the chip in so many pieces that it leaves sooner as it lies."""
+    if not placed.is_on_chip:
+        return False
+    frame = frame_of(placed, value.shape)
     target = Placed(None, value.shape, tuple((step,) for step in dense(value.shape)), (0,))
     return max(transfers(placed, frame), transfers(target, frame)) > MANY
 
@@ -190,7 +200,10 @@ def written(placed: Placed, value: Value) -> Tensor:
 
 def write_all(placed: Placed, value: Value, target: Placed) -> None:
     """Store a value at a place in HBM: as it lies, or turned where its runs there lie across."""
-    frame = (frame_of if placed.is_on_chip else frame_in_hbm)(placed, value.shape)
+    if not placed.is_on_chip:
+        _moved(placed, target)
+        return
+    frame = replace(frame_of(placed, value.shape), is_replicated=False)  # one row is enough
     long = [dim for dim, n in enumerate(value.shape) if n > 1]
     inner = min(reversed(long), key=lambda dim: target.steps[dim], default=-1)
     if inner in frame.p_dims and frame.columns > 1:
@@ -206,6 +219,39 @@ def write_all(placed: Placed, value: Value, target: Placed) -> None:
         if tile.shape[2] != span.columns:
             tile = copied(tile, tile.dtype, new((span.partitions, 1, span.columns), tile.dtype))
         write(target, frame, span, tile)
+
+
+def _moved(placed: Placed, target: Placed) -> None:
+    """Copy what lies in HBM: by one transfer, or turned where its runs lie across the target's."""
+    both = [(*here, *there) for here, there in zip(placed.steps, target.steps, strict=True)]
+    along = merged(placed.shape, both) or [(1, (1, 1))]
+    runs_at = next((at for at, (_, (step, _)) in enumerate(along[:-1]) if step == 1), None)
+    if runs_at is None or placed.storage.dtype.itemsize == 1:
+        _copy(placed, target, along)
+        return
+    matrix = along[runs_at], along[-1]
+    others = [one for at, one in enumerate(along[:-1]) if at != runs_at]
+    shape = tuple(length for length, _ in matrix)
+    frame = Frame(shape, (0,), (1,))
+    for index in product(*(range(length) for length, _ in others)):
+        start, goal = (
+            first + sum(i * steps[side] for i, (_, steps) in zip(index, others, strict=True))
+            for side, first in enumerate((placed.offset[0], target.offset[0]))
+        )
+        here, there = (tuple((steps[side],) for _, steps in matrix) for side in (0, 1))
+        source = Placed(placed.storage, shape, here, (start,))
+        _turned_out(source, frame, Placed(target.storage, shape, there, (goal,)))
+
+
+def _copy(placed: Placed, target: Placed, along: list[tuple[int, Step]]) -> None:
+    """HBM to HBM by one transfer, of axes with the steps on both sides."""
+    source, goal = (
+        tiles.strided(
+            one.storage, [(steps[side], length) for length, steps in along], one.offset[0]
+        )
+        for side, one in enumerate((placed, target))
+    )
+    nisa.dma_copy(dst=goal, src=source)
 
 
 def _lies_down(placed: Placed, frame: Frame, target: Placed) -> bool:

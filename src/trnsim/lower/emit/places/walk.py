@@ -144,6 +144,15 @@ def spans(frame: Frame, start: int, columns: int, longest: int, most: int) -> It
                 yield Span(first + block, blocks, partitions, start + at, length)
 
 
+_TURNS: Final = 16
+"""Spans of what comes from HBM, at the least: one is loaded while another is computed."""
+
+
+def in_turn(frame: Frame, longest: int) -> int:
+    """Elements of a partition in a span, fewer than `longest` where so few spans would remain."""
+    return min(longest, max(frame.blocks // _TURNS, 1) * frame.columns)
+
+
 def strips(found: Iterable[Span], most: int) -> Iterator[list[Span]]:
     """Neighbours of one block, together up to so many columns."""
     strip: list[Span] = []
@@ -160,6 +169,8 @@ def strips(found: Iterable[Span], most: int) -> Iterator[list[Span]]:
 
 def whole(strip: list[Span]) -> Span:
     """Neighbours as one span."""
+    if len(strip) == 1:
+        return strip[0]
     return replace(strip[0], columns=sum(span.columns for span in strip))
 
 
@@ -276,7 +287,7 @@ def fill(tile: Tensor, placed: Placed, frame: Frame, span: Span, at_row: int = -
     width = len(placed.offset)
     if len(p_axes) == 1 and not placed.is_on_chip:
         even = (frame.block if at_row < 0 else 0, p_axes[0][1][0])
-        begin_at = replace(span, block=span.block if at_row < 0 else at_row)
+        begin_at = span if at_row < 0 else replace(span, block=at_row)
         for group in _evenly(runs(f_axes, span.start, columns, width)):
             _fill_blocks(tile, placed, even, begin_at, group)
         return
@@ -362,6 +373,9 @@ def write(placed: Placed, frame: Frame, span: Span, tile: Tensor) -> None:
                 step = f_step[0] if length > 1 else 1
                 pattern = [(p_step[0], rows), (space, many), (step, length)]
                 view = tiles.strided(placed.storage, pattern, begin)
+                if many == 1 and tuple(tile.shape) == (rows, 1, length):
+                    nisa.dma_copy(dst=view, src=tile)
+                    continue
                 part = tile[row : row + rows, number, at : at + many * length]
                 nisa.dma_copy(dst=view, src=part.reshape((rows, many, length)))
 

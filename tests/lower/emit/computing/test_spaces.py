@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from made_graphs import CHIPS, Made
 
 from trnsim.arch import target
-from trnsim.errors import NotModelled
 from trnsim.graph import (
     Graph,
     TensorType,
@@ -12,7 +12,9 @@ from trnsim.lower import (
     evaluate,
     groups,
 )
-from trnsim.lower.kernels import fused
+from trnsim.lower.emit.computing import counting
+from trnsim.lower.emit.computing.spaces import parts
+from trnsim.lower.emit.places.placed import in_hbm
 
 
 def added(shape, other, dims):
@@ -120,13 +122,70 @@ def test_random_numbers_are_uniform():
     assert abs(drawn.mean() - 0.5) < 0.01
 
 
-def test_a_reduction_that_cannot_be_cut_is_refused():
+def test_a_reduction_over_dimensions_of_which_an_operand_repeats_one(random):
     g = Graph()
     x, y = g.input((2, 3, 5000), "float32"), g.input((2, 5000), "float32")
     product = g.elementwise("multiply", x, g.broadcast_in_dim(y, x.shape, (0, 2)))
     g.outputs = [g.reduce("add", product, (1, 2))]
-    with pytest.raises(NotModelled, match="a reduction over"):
-        costs(g)
+    arrays = random((2, 3, 5000)), random((2, 5000), seed=1)
+    expected = (arrays[0] * arrays[1][:, None]).sum((1, 2))
+    np.testing.assert_allclose(evaluate(g, arrays)[0], expected, rtol=1e-3, atol=1e-2)
+
+
+class Tensor:
+    """A tensor in HBM, by its shape."""
+
+    def __init__(self, *shape):
+        self.shape = shape
+
+
+def space_of(shape, other, dims):
+    """Lengths of rows and of columns, and the first element, of each matrix of a sum."""
+    y = in_hbm(Tensor(*other), other).repeated(shape, dims)
+    found = parts({"x": in_hbm(Tensor(*shape), shape), "y": y}, 2048)
+    lengths = [(part.frame.shape, part.frame.p_dims) for part in found]
+    firsts = [part.places["x"].offset[0] for part in found]
+    return [
+        ([shape[dim] for dim in rows], list(shape[len(rows) :]), first)
+        for (shape, rows), first in zip(lengths, firsts, strict=True)
+    ]
+
+
+def test_dimensions_walked_evenly_are_one():
+    assert space_of((2, 3, 4, 100), (100,), (3,)) == [([24], [100], 0)]
+
+
+def test_a_dimension_that_one_operand_repeats_stays_apart():
+    # 4000 columns are cut in two, as so few rows leave most partitions empty.
+    assert space_of((2, 3, 4, 1000), (2, 4, 1000), (0, 2, 3)) == [([2, 2, 3], [2000], 0)]
+
+
+def test_a_vector_is_spread_and_its_rest_is_a_row():
+    assert space_of((1009,), (1009,), (0,)) == [([128], [7], 0), ([1], [113], 896)]
+    # Of 1000 elements 125 rows have as many.
+    assert space_of((1000,), (1000,), (0,)) == [([125], [8], 0)]
+
+
+def test_a_long_vector_is_cut_into_rows_of_one_instruction():
+    length = 130 * 2048 + 300
+    assert space_of((length,), (length,), (0,)) == [
+        ([130], [2048], 0),
+        ([128], [2], 130 * 2048),
+        ([1], [44], 130 * 2048 + 256),
+    ]
+
+
+def test_short_columns_take_part_of_the_rows_where_that_makes_fewer_tiles():
+    # What rows do not step through evenly is walked one by one, the longest along the partitions.
+    found = [([64], [128, 16], 2048 * at) for at in range(8)]
+    assert space_of((64, 1024, 16), (64, 16), (0, 2)) == found
+    # A prime number is one part.
+    found = [([1021], [16], 1021 * 16 * at) for at in range(64)]
+    assert space_of((64, 1021, 16), (64, 16), (0, 2)) == found
+
+
+def test_one_element_is_a_matrix_without_dimensions():
+    assert space_of((1, 1), (1, 1), (0, 1)) == [([], [], 0)]
 
 
 FIXED_S = 5e-6  # starting and ending a few transfers and instructions
@@ -205,9 +264,9 @@ def test_the_largest_random_bits_are_a_number_below_one(monkeypatch, byte, expec
     word = int.from_bytes(bytes([byte] * 4), "little", signed=True)
 
     def rng(dst):
-        fused.nisa.memset(dst=dst.view(fused.nl.int32), value=word)
+        counting.nisa.memset(dst=dst.view(counting.nl.int32), value=word)
 
-    monkeypatch.setattr(fused.nisa, "rng", rng)
+    monkeypatch.setattr(counting.nisa, "rng", rng)
     g = Graph()
     g.outputs = [g.elementwise("add", g.rng((3, 5)), 0.0)]
     (found,) = evaluate(g, [])
@@ -281,3 +340,94 @@ def test_neighbours_are_loaded_with_what_lies_between_them():
     whole.outputs = [whole.elementwise("maximum", y, whole.elementwise("negate", y))]
     apart, dense = (sum(one.device_time_s for one in costs(g_, "trn2")) for g_ in (g, whole))
     assert apart < 4 * dense
+
+
+def adam(made, length, dtype, *, scalar_steps):
+    """A step of AdamW: the parameter and both moments."""
+    p, d = made.given(length, dtype=dtype), made.given(length, dtype=dtype)
+    m = made.given(length, dtype="float32")
+    v = made.given(length, dtype="float32", array=made.random.random(length) + 0.01)
+    of = made.of
+    wide = [of("convert", one, dtype="float32") if dtype != "float32" else one for one in (p, d)]
+    m1 = of("add", of("multiply", m, 0.9), of("multiply", wide[1], 0.1))
+    squared = of("multiply", wide[1], wide[1])
+    v1 = of("add", of("multiply", v, 0.999), of("multiply", squared, 0.001))
+    step = of("divide", m1, of("add", of("sqrt", v1), 1e-3))
+    if scalar_steps:
+        rate = made.given(1, dtype="float32", array=np.array([0.01]))
+        step = of("multiply", step, made.repeated(rate, step, [0]))
+    else:
+        step = of("multiply", step, 0.01)
+    p1 = of("subtract", of("multiply", wide[0], 0.99), step)
+    return (of("convert", p1, dtype=dtype) if dtype != "float32" else p1), m1, v1
+
+
+LENGTHS = [1, 1000, (1 << 15) - 1, 1 << 15, 32771, 40000, 3 << 15]
+WAYS = [("float32", False), ("bfloat16", True), ("float32", True), ("bfloat16", False)]
+
+
+@pytest.mark.slow_cases("32767-float32-True", "32767-bfloat16-False")
+@pytest.mark.parametrize(
+    ("length", "dtype", "scalar_steps"),
+    [
+        (length, *way)
+        for at, length in enumerate(LENGTHS)
+        for way in (WAYS[at % 4], WAYS[(at + 1) % 4])
+    ],
+)
+def test_an_optimizers_step(length, dtype, scalar_steps):
+    made = Made(dtype)
+    found = adam(made, length, dtype, scalar_steps=scalar_steps)
+    made.check(*found, chip=CHIPS[length % 4])
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2"])
+def test_each_operand_of_a_step_is_read_once_and_each_result_written_once(chip):
+    made = Made("float32")
+    length = 1 << 18
+    run = made.run(*adam(made, length, "float32", scalar_steps=False), chip=chip)
+    moved = [span for span in run.timeline.spans() if span.opcode == "dma_copy"]
+    assert len(moved) == 7 * length // (128 * 1024)
+
+
+def test_a_value_that_two_operations_of_the_same_result_read_is_computed_once():
+    made = Made("float32")
+    x, y = made.given(256, 64), made.given(256, 64)
+    shared = made.of("exponential", made.of("multiply", x, y))
+    z = made.of("add", made.of("tanh", shared), made.of("multiply", shared, y))
+    names = made.opcodes(z, shared)
+    assert names.count("activation") == 2
+    made.check(z, shared)
+    made.check(shared, z)
+
+
+@pytest.mark.parametrize("length", [1 << 15, (1 << 15) + 1])
+def test_a_long_line_is_cut_into_rows(length):
+    made = Made()
+    x, y = made.given(length), made.given(length)
+    total = made.of("add", made.of("multiply", x, 3.0), y)
+    partitions = max(
+        int(span.operands.partition("[")[2].partition(",")[0])
+        for span in made.run(total).timeline.spans()
+        if "SBUF" in span.operands.partition(",")[0]
+    )
+    assert partitions == 128
+    made.check(total)
+
+
+@pytest.mark.parametrize("operations", [1, 24, 25, 60])
+def test_a_line_of_many_operations_gives_the_same(operations):
+    made = Made()
+    x = made.given(1 << 15)
+    y = x
+    for _ in range(operations):
+        y = made.of("multiply", made.of("add", y, 1.0), 0.5)
+    made.check(y)
+
+
+def test_a_short_line_and_one_of_a_product_are_lines_on_the_chip():
+    made = Made()
+    short = made.of("add", made.given((1 << 15) - 1), 1.0)
+    rows = made.graph.dot_general(made.given(256, 4), made.given(4, 128), (1, 0))
+    long = made.of("add", made.graph.reshape(rows, (1 << 15,)), 2.0)
+    made.check(short, long)

@@ -4,7 +4,7 @@ import pytest
 from made_graphs import Made
 
 from trnsim.isa import Engine
-from trnsim.lower.emit.computing import balance
+from trnsim.lower.kernels import balance
 
 
 def busy(made, *outputs, chip):

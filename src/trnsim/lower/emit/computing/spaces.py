@@ -1,0 +1,179 @@
+"""The matrices in which is computed what lies in HBM and returns there.
+
+Elements that no reduction joins may be walked in any order: neighbouring dimensions through which
+every tensor steps evenly are one, a long line is cut into rows, and rows are joined or cut until
+they fill the partitions and suit an instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any, Final
+
+from trnsim.lower.emit.computing.leaves import NEAR
+from trnsim.lower.emit.places.placed import Placed, merged
+from trnsim.lower.emit.places.walk import MANY, Frame, axes, transfers
+from trnsim.lower.kernels.tiles import P
+
+_FEW_COLUMNS: Final = 512
+"""Columns of a tile below which the fixed cost of its instructions shows."""
+
+_Steps = tuple[int, ...]
+_Axis = tuple[int, _Steps]
+"""A length, and how many elements of each tensor one step moves; 0 repeats."""
+_Space = tuple[list[_Axis], list[_Axis], int]
+"""Axes along the partitions, axes along the columns, and the first element of all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the elements as a matrix.
+
+    Attributes:
+        frame: which of its dimensions run along the partitions.
+        places: where each tensor lies, in the matrix's shape.
+    """
+
+    frame: Frame
+    places: dict[Any, Placed]
+
+
+def parts(places: Mapping[Any, Placed], piece: int) -> list[Part]:
+    """What tensors of one shape in HBM are computed in, by rows of at most so many elements."""
+    tensors = list(places.values())
+    shape = tensors[0].shape
+    steps = [tuple(one.steps[dim][0] for one in tensors) for dim in range(len(shape))]
+    found: list[Part] = []
+    for rows, columns, first in _spaces(merged(shape, steps), piece):
+        outer = _walked(rows, is_counted=any(one.is_made for one in tensors))
+        for index in product(*(range(length) for length, _ in rows[:outer])):
+            moved = [
+                sum(i * step[at] for i, (_, step) in zip(index, rows, strict=False))
+                + first * any(step[at] for _, step in (*rows, *columns))
+                for at in range(len(tensors))
+            ]
+            found.append(_part(places, rows[outer:], columns, moved))
+    return found
+
+
+def is_near(part: Part, keys: Iterable[Any]) -> bool:
+    """Whether transfers find the elements of tensors beside each other, or nearly."""
+    for placed in (part.places[key] for key in keys):
+        last = axes(placed, part.frame.f_dims)[-1:]
+        is_far = bool(last) and last[0][1][0] > NEAR
+        if not placed.is_made and (is_far or transfers(placed, part.frame) > MANY):
+            return False
+    return True
+
+
+def _part(
+    places: Mapping[Any, Placed], rows: list[_Axis], columns: list[_Axis], moved: list[int]
+) -> Part:
+    whole = [*rows, *columns]
+    shape = tuple(length for length, _ in whole)
+    frame = Frame(shape, tuple(range(len(rows))), tuple(range(len(rows), len(whole))))
+    return Part(
+        frame,
+        {
+            key: Placed(
+                one.storage,
+                shape,
+                tuple((step[at],) for _, step in whole),
+                (one.offset[0] + moved[at],),
+            )
+            for at, (key, one) in enumerate(places.items())
+        },
+    )
+
+
+def _walked(rows: list[_Axis], *, is_counted: bool) -> int:
+    """How many outer axes are walked one by one: all but what rows step through evenly.
+
+    None where all rows find room along the partitions, by a transfer for each of them.
+    """
+    if _size(rows) <= P and not is_counted:
+        return 0
+    return max(len(rows) - 1, 0)
+
+
+def _spaces(along: list[_Axis], piece: int) -> Iterator[_Space]:
+    """All elements; what does not fill 128 rows of a line is a space of its own."""
+    if not along:
+        yield [], [], 0
+    elif len(along) == 1 and set(along[0][1]) <= {0, 1}:
+        yield from _spread(along[0], piece)
+    else:
+        yield (*_split(along, piece), 0)
+
+
+def _spread(axis: _Axis, piece: int) -> Iterator[_Space]:
+    """One long axis over 128 rows, or as many as divide it; else what remains in a row of its own.
+
+    What fills more than one tile is cut into rows of a tile's width, so that each tile is one
+    stretch of HBM.
+    """
+    length, step = axis
+    rows, rest = divmod(length, piece)
+    start = 0
+    if rows > P:
+        yield _rows(rows, piece, step, 0)
+        start, length = rows * piece, rest
+    even = (rows for rows in range(P, P - P // 8, -1) if length % rows == 0)
+    rows = next(even, P) if length >= P else P
+    columns, rest = divmod(length, rows)
+    if columns:
+        yield _rows(rows, columns, step, start)
+    if rest:
+        yield _rows(1, rest, step, start + rows * columns)
+
+
+def _rows(rows: int, columns: int, step: _Steps, first: int) -> _Space:
+    return [(rows, _times(step, columns))], [(columns, step)], first
+
+
+def _times(step: _Steps, number: int) -> _Steps:
+    return tuple(one * number for one in step)
+
+
+def _split(along: list[_Axis], piece: int) -> tuple[list[_Axis], list[_Axis]]:
+    """Rows and columns: as many last axes as suit a tile, part of the last if rows are few."""
+    columns, number = 1, len(along)
+    while columns < len(along) - 1 and _size(along[-columns - 1 :]) <= piece:
+        columns += 1
+    along = _filled_up(along, columns, piece)
+    columns += len(along) - number
+    rows, (length, step) = along[:-columns], along[-1]
+    if length > piece and _size(rows) < P:
+        inner = max(n for n in range(1, piece + 1) if length % n == 0)
+        rows = [*rows, (length // inner, _times(step, inner))]
+        along = [*along[:-1], (inner, step)]
+    # The longest axis of rows fills the partitions best; others are walked one by one.
+    return sorted(rows, key=lambda axis: axis[0]), along[-columns:]
+
+
+def _size(along: Sequence[_Axis]) -> int:
+    return prod(length for length, _ in along)
+
+
+def _filled_up(along: list[_Axis], columns: int, piece: int) -> list[_Axis]:
+    """The axes, part of the last one of the rows split off where that makes fewer tiles."""
+    width = _size(along[-columns:])
+    place = len(along) - columns - 1
+    if place < 0 or width >= _FEW_COLUMNS:
+        return along
+    length, step = along[place]
+    others = [one for one, _ in along[:place]]
+
+    def tiles_with(inner: int) -> int:
+        lengths = [*others, length // inner]
+        return prod(lengths) // max(lengths) * -(-max(lengths) // P)
+
+    divisors = [n for n in range(1, piece // width + 1) if length % n == 0]
+    inner = min(divisors, key=tiles_with)
+    if inner == 1:
+        return along
+    outer = (length // inner, _times(step, inner))
+    return [*along[:place], outer, (inner, step), *along[place + 1 :]]

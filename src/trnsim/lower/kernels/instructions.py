@@ -1,0 +1,103 @@
+"""Instructions on tiles of any free dimensions, each by the engine that has least to do.
+
+Tiles are [partitions, ...]; where operands differ, what has length 1 is repeated.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+from trnsim.isa import Engine
+from trnsim.lower.kernels import balance
+from trnsim.lower.kernels.tiles import Tensor, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+Operand = Any
+"""A tile of any free dimensions, or a number."""
+
+ON_SCALAR: Final = (nl.multiply, nl.add)
+"""Operators of tensor_scalar that the Scalar Engine has too (nki.isa.tensor_scalar)."""
+
+
+def binary(dst: Tensor, op: Any, left: Operand, right: Operand) -> None:
+    """``left <op> right``; a number or a column on either side is repeated."""
+    for data, other, is_reversed in ((left, right, False), (right, left, True)):
+        if is_number(data):
+            continue
+        if is_number(other):
+            whole = widened(data, tuple(dst.shape))
+            engine = engine_with_number(dst, whole, is_on_scalar=op in ON_SCALAR)
+            nisa.tensor_scalar(
+                dst=dst, data=whole, op0=op, operand0=other, reverse0=is_reversed, engine=engine
+            )
+            return
+        if tuple(data.shape) != tuple(dst.shape):
+            continue
+        if prod(other.shape[1:]) == 1 < prod(dst.shape[1:]):
+            nisa.tensor_scalar(
+                dst=dst,
+                data=data,
+                op0=op,
+                operand0=column(other),
+                reverse0=is_reversed,
+                engine=engine_with_number(dst, data, is_on_scalar=op in ON_SCALAR),
+            )
+            return
+    shape = tuple(dst.shape)
+    if left.buffer is nl.psum and right.buffer is nl.psum:  # nki.isa.tensor_tensor: at most one
+        right = copied(right, nl.float32)
+    left, right = widened(left, shape), widened(right, shape)
+    engine = Engine.unknown  # nki.isa.tensor_tensor: GpSimd alone has powers
+    if op is not nl.power:
+        engine = balance.of_one(balance.with_tensor(dst, left, right))
+    nisa.tensor_tensor(dst=dst, data1=left, data2=right, op=op, engine=engine)
+
+
+def engine_with_number(dst: Tensor, data: Tensor, *, is_on_scalar: bool) -> Engine:
+    """The engine for a copy, or an operation with a number or a column."""
+    costs = balance.with_number(dst, data)
+    is_float = all("float" in one.dtype.name for one in (dst, data))
+    if not is_on_scalar or not is_float:
+        del costs[Engine.scalar]
+    return balance.of_one(costs)
+
+
+def column(operand: Operand) -> Operand:
+    """A number, or a column [partitions, 1] in float32."""
+    if is_number(operand):
+        return operand
+    wide = operand if operand.dtype == nl.float32 else copied(operand, nl.float32)
+    return wide.reshape((wide.shape[0], 1))
+
+
+def copied(tile: Tensor, dtype: Any, dst: Tensor | None = None) -> Tensor:
+    """A tile's elements in a tile of their own."""
+    made = new(tile.shape, dtype) if dst is None else dst
+    src = widened(tile, made.shape)
+    engine = engine_with_number(made, src, is_on_scalar=True)
+    if engine is Engine.scalar:
+        nisa.activation(dst=made, op=nl.copy, data=src)
+    else:
+        nisa.tensor_copy(dst=made, src=src, engine=engine)
+    return made
+
+
+def shape_of(operands: list[Operand]) -> tuple[int, ...]:
+    """The shape of what tiles give together."""
+    shapes = [one.shape for one in operands if not is_number(one)]
+    return tuple(max(sizes) for sizes in zip(*shapes, strict=True))
+
+
+def widened(tile: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A view of a tile that repeats its dimensions of length 1."""
+    for dim in range(1, len(shape)):
+        if tile.shape[dim] == 1 and shape[dim] > 1:
+            tile = tile.broadcast(dim, shape[dim])
+    return tile
+
+
+def is_number(one: Operand) -> bool:
+    """Whether it is no tile."""
+    return isinstance(one, int | float)
