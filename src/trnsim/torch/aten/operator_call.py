@@ -66,7 +66,7 @@ def plain_name(name: str) -> str:
 
 
 @lru_cache(_REMEMBERED)
-def no_matter(name: str) -> frozenset[str]:
+def ignored_arguments(name: str) -> frozenset[str]:
     """Names of arguments without influence on the values: `out=` tensors, and the generator."""
     operator = pytorch.overload(name)
     outs = () if operator is None else read_contract(operator).outs
@@ -75,11 +75,11 @@ def no_matter(name: str) -> frozenset[str]:
 
 def call_of(name: str, args: Any, kwargs: Any, result: Any) -> OperatorCall:
     """A call of an operator, without values."""
-    left_out = no_matter(name)
+    left_out = ignored_arguments(name)
     return OperatorCall(
         name,
-        tuple(_frozen(value) for value in args),
-        tuple((key, _frozen(value)) for key, value in kwargs.items() if key not in left_out),
+        tuple(_as_hashable(value) for value in args),
+        tuple((key, _as_hashable(value)) for key, value in kwargs.items() if key not in left_out),
         tuple(spec_of(tensor) for tensor in tensors_in(args[0] if result is None else result)),
     )
 
@@ -93,12 +93,12 @@ def tensors_in(value: Any) -> list[Tensor]:
     return []
 
 
-def _frozen(value: Any) -> Any:
+def _as_hashable(value: Any) -> Any:
     if isinstance(value, Tensor):
         is_number = value.is_cpu and not value.dim()
-        return _frozen(value.item()) if is_number else spec_of(value)
+        return _as_hashable(value.item()) if is_number else spec_of(value)
     if isinstance(value, list | tuple):
-        return tuple(_frozen(part) for part in value)
+        return tuple(_as_hashable(part) for part in value)
     # NaN equals no NaN, but tuples that hold the same object are equal: all become math.nan.
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
@@ -124,12 +124,12 @@ def build(call: OperatorCall) -> Build:
         raise Unlowered(NO_LOWERING.format(call.name))
     b = Build()
     try:
-        args = [_entered(b, value) for value in call.args]
-        kwargs = {key: _entered(b, value) for key, value in call.kwargs}
+        args = [_as_inputs(b, value) for value in call.args]
+        kwargs = {key: _as_inputs(b, value) for key, value in call.kwargs}
         b.results = [spec.type for spec in call.results]
         if b.results and not any(wanted.elements for wanted in b.results):
             return b  # an operator without elements takes no time
-        found = decompose(b, *args, **kwargs)
+        outputs = decompose(b, *args, **kwargs)
     except Unlowered as error:
         raise Unlowered(f"{call.name} has no lowering for {error.reason}") from None
     except TypeError as error:
@@ -137,7 +137,7 @@ def build(call: OperatorCall) -> Build:
     except ZeroDivisionError:
         why = "a zero that it divides by" if _has_elements(call) else "operands without elements"
         raise Unlowered(f"{call.name} has no lowering for {why}") from None
-    b.graph.outputs = [value for value in values_in(found) if value.type.elements]
+    b.graph.outputs = [value for value in values_in(outputs) if value.type.elements]
     b.graph.prune()
     if any(not value.type.elements for node in b.graph.nodes for value in node.values):
         raise Unlowered(f"{call.name} has no lowering for operands without elements")
@@ -150,18 +150,18 @@ def _has_elements(call: OperatorCall) -> bool:
     return all(0 not in value.shape for value in values if isinstance(value, Spec))
 
 
-def _entered(b: Build, value: Any) -> Any:
+def _as_inputs(b: Build, value: Any) -> Any:
     if isinstance(value, Spec):
         return value.enter(b)
     if isinstance(value, tuple):
-        return [_entered(b, part) for part in value]
+        return [_as_inputs(b, part) for part in value]
     return value
 
 
-def values_in(found: Any) -> list[Value]:
+def values_in(results: Any) -> list[Value]:
     """The values in nested lists, in order."""
-    if isinstance(found, Value):
-        return [found]
-    if isinstance(found, list | tuple):
-        return [value for part in found for value in values_in(part)]
+    if isinstance(results, Value):
+        return [results]
+    if isinstance(results, list | tuple):
+        return [value for part in results for value in values_in(part)]
     return []

@@ -23,7 +23,7 @@ from trnsim.torch.aten.operator_call import (
     NO_LOWERING,
     build,
     call_of,
-    no_matter,
+    ignored_arguments,
     plain_name,
     tensors_in,
 )
@@ -112,7 +112,7 @@ def _restoring(given: list[Tensor], before: list[Array]) -> Generator[None]:
 
 def _given(name: str, args: Any, kwargs: Any) -> list[Tensor]:
     """The inputs of a call's graph, in its order."""
-    left_out = no_matter(name)
+    left_out = ignored_arguments(name)
     values = [*args, *(value for key, value in kwargs.items() if key not in left_out)]
     return [tensor for tensor in tensors_in(values) if not (tensor.is_cpu and not tensor.dim())]
 

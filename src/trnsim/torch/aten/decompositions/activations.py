@@ -128,10 +128,10 @@ def hardtanh_backward(b: Build, grad: Value, x: Value, smallest: float, largest:
 
 def hardsigmoid(b: Build, x: Value) -> Value:
     """``min(max(x + 3, 0), 6) / 6``."""
-    return b.result(b.ew("multiply", _to_six(b, x), 1 / 6))
+    return b.result(b.ew("multiply", _relu6_shifted(b, x), 1 / 6))
 
 
-def _to_six(b: Build, x: Value) -> Value:
+def _relu6_shifted(b: Build, x: Value) -> Value:
     """``min(max(x + 3, 0), 6)``."""
     return b.ew("minimum", b.ew("maximum", b.ew("add", x, 3.0), 0.0), 6.0)
 
@@ -143,7 +143,7 @@ def hardsigmoid_backward(b: Build, grad: Value, x: Value) -> Value:
 
 def hardswish(b: Build, x: Value) -> Value:
     """``x * min(max(x + 3, 0), 6) / 6``."""
-    return b.result(b.ew("multiply", b.ew("multiply", x, _to_six(b, x)), 1 / 6))
+    return b.result(b.ew("multiply", b.ew("multiply", x, _relu6_shifted(b, x)), 1 / 6))
 
 
 def hardswish_backward(b: Build, grad: Value, x: Value) -> Value:
@@ -187,9 +187,9 @@ def log_sigmoid(b: Build, x: Value) -> tuple[Value, ...]:
     """``min(x, 0) - log(1 + exp(-abs(x)))``; and the exponential, for the backward pass."""
     power = b.ew("exponential", b.ew("negate", b.ew("abs", x)))
     soft = b.ew("log_plus_one", power)
-    found = b.result(b.ew("subtract", b.ew("minimum", x, 0.0), soft))
+    value = b.result(b.ew("subtract", b.ew("minimum", x, 0.0), soft))
     has_buffer = len(b.results) > 1 and b.results[1].elements
-    return (found, b.result(power, 1)) if has_buffer else (found,)
+    return (value, b.result(power, 1)) if has_buffer else (value,)
 
 
 def log_sigmoid_backward(b: Build, grad: Value, x: Value, buffer: Value) -> Value:

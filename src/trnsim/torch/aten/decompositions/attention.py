@@ -18,8 +18,8 @@ from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 def _options(query: Value, dropout: float, scale: float | None, *, is_causal: bool) -> Any:
     if dropout:
         raise Unlowered("attention with dropout")
-    found = query.shape[-1] ** -0.5 if scale is None else float(scale)
-    return {"scale": found, "is_causal": bool(is_causal)}
+    factor = query.shape[-1] ** -0.5 if scale is None else float(scale)
+    return {"scale": factor, "is_causal": bool(is_causal)}
 
 
 def _with_bias(b: Build, values: list[Value], bias: Value | None) -> list[Value]:
@@ -69,10 +69,12 @@ def scaled_dot_product_attention(
         attn_mask = b.ew("select", attn_mask, 0.0, -inf, dtype=query.dtype)
     if enable_gqa and query.shape[-3] != key.shape[-3]:
         query, key, value, attn_mask = _grouped(b, query, key, value, attn_mask)
-    batch = np.broadcast_shapes(*(one.shape[:-2] for one in (query, key, value)))
-    query, key, value = (b.spread(one, (*batch, *one.shape[-2:])) for one in (query, key, value))
-    found = attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale=scale)[0]
-    return b.graph.reshape(found, (*b.results[0].shape[:-1], value.shape[-1]))
+    batch = np.broadcast_shapes(*(operand.shape[:-2] for operand in (query, key, value)))
+    query, key, value = (
+        b.spread(operand, (*batch, *operand.shape[-2:])) for operand in (query, key, value)
+    )
+    output = attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale=scale)[0]
+    return b.graph.reshape(output, (*b.results[0].shape[:-1], value.shape[-1]))
 
 
 def _grouped(
@@ -84,7 +86,8 @@ def _grouped(
     group = heads // shared
     query = b.graph.reshape(query, (*outer, shared, group, length, width))
     key, value = (
-        b.graph.reshape(one, (*one.shape[:-2], 1, *one.shape[-2:])) for one in (key, value)
+        b.graph.reshape(operand, (*operand.shape[:-2], 1, *operand.shape[-2:]))
+        for operand in (key, value)
     )
     if mask is not None:
         mask = b.spread(mask, (*outer, heads, *mask.shape[-2:]))

@@ -14,18 +14,18 @@ _BODIES: Final = {"sum": "add", "product": "multiply", "min": "minimum", "max": 
 """PyTorch's names of reductions, and StableHLO's; an average is a sum that is divided."""
 
 
-def _groups(b: Build, name: Any) -> tuple[tuple[int, ...], ...]:
-    found = b.replica_groups.get(name)
-    if found is None:
+def _replica_groups(b: Build, name: Any) -> tuple[tuple[int, ...], ...]:
+    replica_groups = b.replica_groups.get(name)
+    if replica_groups is None:
         raise Unlowered(f"a group {name!r} whose ranks are not known")
-    return found
+    return replica_groups
 
 
 def _averaged(b: Build, value: Value, op: str, size: int) -> Value:
     return b.ew("multiply", value, 1.0 / size) if op == "avg" else value
 
 
-def _body(op: str) -> str:
+def _reduction_body(op: str) -> str:
     if op != "avg" and op not in _BODIES:
         raise Unlowered(f"a reduction by {op}")
     return _BODIES.get(op, "add")
@@ -33,20 +33,20 @@ def _body(op: str) -> str:
 
 def all_reduce(b: Build, value: Value, op: str, group: Any) -> Value:
     """The sum, product, minimum, maximum or average over a group."""
-    made = AllReduce(_groups(b, group), _body(op))
-    return _averaged(b, b.graph.apply(made, value), op, made.size)
+    collective = AllReduce(_replica_groups(b, group), _reduction_body(op))
+    return _averaged(b, b.graph.apply(collective, value), op, collective.size)
 
 
 def all_gather(b: Build, value: Value, size: int, group: Any) -> Value:
     """All ranks' tensors, one after the other along the first dimension."""
     del size
-    return b.graph.apply(AllGather(_groups(b, group), 0), value)
+    return b.graph.apply(AllGather(_replica_groups(b, group), 0), value)
 
 
 def reduce_scatter(b: Build, value: Value, op: str, size: int, group: Any) -> Value:
     """A rank's share, along the first dimension, of what `all_reduce` gives."""
-    found = b.graph.apply(ReduceScatter(_groups(b, group), _body(op), 0), value)
-    return _averaged(b, found, op, size)
+    share = b.graph.apply(ReduceScatter(_replica_groups(b, group), _reduction_body(op), 0), value)
+    return _averaged(b, share, op, size)
 
 
 def all_to_all(
@@ -55,10 +55,10 @@ def all_to_all(
     """Rows for each rank against rows of each; all parts are of one size."""
     if len({*map(int, received), *map(int, sent)}) != 1:
         raise Unlowered("an all-to-all of parts of different sizes")
-    return b.graph.apply(AllToAll(_groups(b, group), 0, 0), value)
+    return b.graph.apply(AllToAll(_replica_groups(b, group), 0, 0), value)
 
 
-def waited(b: Build, value: Value) -> Value:
+def wait(b: Build, value: Value) -> Value:
     """What a collective gave: a graph has no results that are not there yet."""
     del b
     return value
@@ -69,5 +69,5 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "all_gather_into_tensor": all_gather,
     "reduce_scatter_tensor": reduce_scatter,
     "all_to_all_single": all_to_all,
-    "wait_tensor": waited,
+    "wait_tensor": wait,
 }

@@ -28,12 +28,12 @@ def compare(b: Build, x: Operand, y: Operand, direction: str) -> Value:
     return b.ew("compare", *sides, dtype=BOOL, direction=direction)
 
 
-def _comparable(b: Build, side: Operand, other: Operand) -> Operand:
+def _comparable(b: Build, side: Operand, opposite: Operand) -> Operand:
     """One side of a comparison, beside the other."""
     if isinstance(side, Value):
-        is_rounded = isinstance(other, float) and abs(_float32(other)) >= _EXACT
+        is_rounded = isinstance(opposite, float) and abs(_float32(opposite)) >= _EXACT
         return b.convert(side, "float32") if is_rounded and side.dtype in INTEGERS else side
-    dtype = other.dtype if isinstance(other, Value) else ""
+    dtype = opposite.dtype if isinstance(opposite, Value) else ""
     if isinstance(side, float):
         return _float32(side) if dtype in (*INTEGERS, BOOL) else side
     return number_in(side, dtype) if dtype in _SHORT else float(side)

@@ -25,13 +25,13 @@ def _channels_first(b: Build, x: Value, groups: int) -> Value:
     return b.graph.reshape(flat, (groups, x.shape[1] // groups, x.type.elements // x.shape[1]))
 
 
-def _forward(
+def _convolved(
     b: Build, x: Value, weight: Value, windows: Windows, groups: int, places: Sizes
 ) -> Value:
     """The products of a weight with the windows of an input."""
     is_apart = windows.stride == windows.kernel and set(windows.dilation) == {1}
     if groups == 1 and is_apart and set(windows.kernel) != {1}:
-        return _side_by_side(b, windows.padded(b, x, places), weight, places)
+        return _convolved_patches(b, windows.padded(b, x, places), weight, places)
     zeros = (0,) * windows.rank
     operation = Convolution(
         strides=windows.stride,
@@ -44,12 +44,12 @@ def _forward(
     return b.graph.apply(operation, x, weight, dtype="float32")
 
 
-def _side_by_side(b: Build, x: Value, weight: Value, places: Sizes) -> Value:
+def _convolved_patches(b: Build, x: Value, weight: Value, places: Sizes) -> Value:
     """The same of windows that do not overlap, such as patches of an image: the input is turned."""
     batch, channels, *_ = x.shape
     kernel, rank = weight.shape[2:], len(places)
-    whole = [count * size for count, size in zip(places, kernel, strict=True)]
-    x = b.graph.slice(x, (0,) * (rank + 2), (batch, channels, *whole))
+    covered = [count * size for count, size in zip(places, kernel, strict=True)]
+    x = b.graph.slice(x, (0,) * (rank + 2), (batch, channels, *covered))
     pairs = [n for pair in zip(places, kernel, strict=True) for n in pair]
     cut = b.graph.reshape(x, (batch, channels, *pairs))
     order = (1, *range(3, 2 * rank + 2, 2), 0, *range(2, 2 * rank + 2, 2))
@@ -57,14 +57,14 @@ def _side_by_side(b: Build, x: Value, weight: Value, places: Sizes) -> Value:
         b.graph.transpose(cut, order), (1, channels * prod(kernel), batch * prod(places))
     )
     rows = of_weight(b, weight, 1)
-    found = b.graph.dot_general(rows, columns, (2, 1), "float32")
-    return batch_first(b, found, batch, places)
+    products = b.graph.dot_general(rows, columns, (2, 1), "float32")
+    return batch_first(b, products, batch, places)
 
 
-def _backward(
+def _transposed_convolved(
     b: Build, grad: Value, weight: Value, windows: Windows, groups: int, lengths: Sizes
 ) -> Value:
-    """What `_forward` adds up, given back to an input of those lengths."""
+    """What `_convolved` adds up, given back to an input of those lengths."""
     reach = [(size - 1) * gap for size, gap in zip(windows.kernel, windows.dilation, strict=True)]
     low = [far - pad for far, pad in zip(reach, windows.padding, strict=True)]
     high = [
@@ -82,11 +82,11 @@ def _backward(
         groups=groups,
         is_reversed=True,
     )
-    turned = _turned(b, weight, groups)
+    turned = _swapped_channels(b, weight, groups)
     return b.graph.apply(operation, grad, turned, dtype="float32")
 
 
-def _turned(b: Build, weight: Value, groups: int) -> Value:
+def _swapped_channels(b: Build, weight: Value, groups: int) -> Value:
     """``[groups * in, out, *kernel]`` of ``[groups * out, in, *kernel]``."""
     outer, inner, *kernel = weight.shape
     taps = range(3, len(kernel) + 3)
@@ -95,15 +95,15 @@ def _turned(b: Build, weight: Value, groups: int) -> Value:
     return b.graph.reshape(parts, (groups * inner, outer // groups, *kernel))
 
 
-def _to_weight(
+def _weight_gradient(
     b: Build, grad: Value, x: Value, weight: Value, windows: Windows, groups: int
 ) -> Value:
     """The gradient of the weight ``[O, C / groups, *kernel]``."""
     places = grad.shape[2:]
     taps = windows.taps(b, windows.padded(b, x, places), places)
     rows = _channels_first(b, grad, groups)
-    found = b.graph.dot_general(rows, joined(b, taps, groups), (2, 2), "float32")
-    return b.convert(b.graph.reshape(found, weight.shape), weight.dtype)
+    products = b.graph.dot_general(rows, joined(b, taps, groups), (2, 2), "float32")
+    return b.convert(b.graph.reshape(products, weight.shape), weight.dtype)
 
 
 def convolution(
@@ -121,14 +121,14 @@ def convolution(
     """The weight times the columns, plus the bias of each channel."""
     del output_padding  # the shape of the result says it
     windows = windows_of(len(weight.shape) - 2, weight.shape[2:], stride, padding, dilation)
-    whole, lengths = _with_batch(b, x, windows), b.results[0].shape[-windows.rank :]
+    batched, lengths = _with_batch(b, x, windows), b.results[0].shape[-windows.rank :]
     if transposed:
-        found = _backward(b, whole, weight, windows, groups, lengths)
+        sums = _transposed_convolved(b, batched, weight, windows, groups, lengths)
     else:
-        found = _forward(b, whole, weight, windows, groups, lengths)
+        sums = _convolved(b, batched, weight, windows, groups, lengths)
     if bias is not None:
-        found = b.ew("add", found, b.graph.broadcast_in_dim(bias, found.shape, (1,)))
-    return b.shaped(found)
+        sums = b.ew("add", sums, b.graph.broadcast_in_dim(bias, sums.shape, (1,)))
+    return b.shaped(sums)
 
 
 def _with_batch(b: Build, x: Value, windows: Windows) -> Value:
@@ -152,21 +152,21 @@ def convolution_backward(
     """Gradients of the input, the weight and the bias."""
     del bias_sizes, output_padding
     windows = windows_of(len(weight.shape) - 2, weight.shape[2:], stride, padding, dilation)
-    found: list[Value | None] = [None, None, None]
+    gradients: list[Value | None] = [None, None, None]
     if mask[0]:
         back = (
-            _forward(b, grad, weight, windows, groups, x.shape[2:])
+            _convolved(b, grad, weight, windows, groups, x.shape[2:])
             if transposed
-            else _backward(b, grad, weight, windows, groups, x.shape[2:])
+            else _transposed_convolved(b, grad, weight, windows, groups, x.shape[2:])
         )
-        found[0] = b.convert(back, x.dtype)
+        gradients[0] = b.convert(back, x.dtype)
     if mask[1]:
         sides = (x, grad) if transposed else (grad, x)
-        found[1] = _to_weight(b, *sides, weight, windows, groups)
+        gradients[1] = _weight_gradient(b, *sides, weight, windows, groups)
     if mask[2]:
         total = b.reduce("add", grad, [0, *range(2, len(grad.shape))])
-        found[2] = b.convert(total, weight.dtype)
-    return tuple(found)
+        gradients[2] = b.convert(total, weight.dtype)
+    return tuple(gradients)
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

@@ -30,8 +30,8 @@ def pdist(b: Build, x: Value, p: float = 2.0) -> Value:
     parts: list[Value] = []
     for after in range(1, count):
         rest = b.sliced(x, 0, after, count - after)
-        one = b.spread(b.sliced(x, 0, after - 1, 1), rest.shape)
-        parts.append(p_norm(b, b.ew("subtract", rest, one), p, [-1]))
+        row = b.spread(b.sliced(x, 0, after - 1, 1), rest.shape)
+        parts.append(p_norm(b, b.ew("subtract", rest, row), p, [-1]))
     return b.graph.concatenate(parts, 0)
 
 

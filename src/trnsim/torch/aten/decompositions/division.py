@@ -9,7 +9,7 @@ from trnsim.graph import Value
 from trnsim.graph.building.build import Build, Operand
 from trnsim.graph.types import INTEGERS
 from trnsim.torch.aten.decomposition import Decomposition
-from trnsim.torch.aten.decompositions.elementwise import LARGEST, as_number, binary, counted
+from trnsim.torch.aten.decompositions.elementwise import LARGEST, as_number, as_numeric, binary
 
 
 def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> Value:
@@ -19,7 +19,7 @@ def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -
     of the whole number that the quotient is. As on the host, "trunc" is of the quotient in float32,
     "floor" is exact.
     """
-    x, y = counted(b, as_number(x), as_number(y))
+    x, y = as_numeric(b, as_number(x), as_number(y))
     if rounding_mode and b.results[0].dtype in INTEGERS:
         return _divided_integers(b, x, y, rounding_mode)
     quotient = b.ew("divide", x, y, dtype="float32")
@@ -28,18 +28,18 @@ def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -
     remainder = {"floor": "floor_remainder", "trunc": "remainder"}[rounding_mode]
     rest = b.ew(remainder, x, y, dtype="float32")
     multiple = b.ew("subtract", x, rest, dtype="float32")
-    whole = b.ew("round_nearest_even", b.ew("divide", multiple, y, dtype="float32"))
+    integer = b.ew("round_nearest_even", b.ew("divide", multiple, y, dtype="float32"))
     if rounding_mode == "trunc":
-        whole = b.ew("trunc", b.ew("add", whole, b.ew("divide", rest, y, dtype="float32")))
-    whole = _where_infinite(b, quotient, quotient, whole)
-    whole = _with_infinities(b, x, y, whole, rounding_mode)
+        integer = b.ew("trunc", b.ew("add", integer, b.ew("divide", rest, y, dtype="float32")))
+    integer = _where_infinite(b, quotient, quotient, integer)
+    integer = _with_infinities(b, x, y, integer, rounding_mode)
     if isinstance(y, Value):  # also an infinite dividend
         is_zero = b.ew("compare", y, 0.0, direction="EQ")
-        whole = b.ew("select", is_zero, quotient, whole, dtype="float32")
-    return b.result(whole)
+        integer = b.ew("select", is_zero, quotient, integer, dtype="float32")
+    return b.result(integer)
 
 
-def _with_infinities(b: Build, x: Operand, y: Operand, whole: Value, rounding_mode: str) -> Value:
+def _with_infinities(b: Build, x: Operand, y: Operand, integer: Value, rounding_mode: str) -> Value:
     """A rounded quotient, right where an operand is infinite and what is left no number.
 
     An infinite divisor goes into nothing, or into one less where signs differ and the quotient is
@@ -48,12 +48,14 @@ def _with_infinities(b: Build, x: Operand, y: Operand, whole: Value, rounding_mo
     product = b.ew("multiply", x, y, dtype="float32")
     less = -1.0 if rounding_mode == "floor" else 0.0
     is_less = b.ew("compare", product, 0.0, direction="LT")
-    found = b.ew("divide", x, y, dtype="float32")
-    nothing = b.ew("multiply", found, 0.0)  # but of no number no number
-    whole = _where_infinite(b, y, b.ew("select", is_less, less, nothing, dtype="float32"), whole)
+    ratio = b.ew("divide", x, y, dtype="float32")
+    nothing = b.ew("multiply", ratio, 0.0)  # but of no number no number
+    integer = _where_infinite(
+        b, y, b.ew("select", is_less, less, nothing, dtype="float32"), integer
+    )
     if rounding_mode == "floor":
-        found = b.ew("subtract", found, found)
-    return _where_infinite(b, x, found, whole)
+        ratio = b.ew("subtract", ratio, ratio)
+    return _where_infinite(b, x, ratio, integer)
 
 
 def _where_infinite(b: Build, operand: Operand, yes: Value, no: Value) -> Value:

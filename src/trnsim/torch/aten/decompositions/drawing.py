@@ -29,16 +29,16 @@ def native_dropout_backward(b: Build, grad: Value, mask: Value, scale: float) ->
 
 def uniform(b: Build, x: Value, low: float = 0.0, high: float = 1.0, **_: Any) -> Value:
     """Random numbers of [low, high)."""
-    drawn = b.ew("multiply", b.graph.rng(x.shape or (1,)), float(high - low))
-    return b.result(b.graph.reshape(b.ew("add", drawn, float(low)), x.shape))
+    draws = b.ew("multiply", b.graph.rng(x.shape or (1,)), float(high - low))
+    return b.result(b.graph.reshape(b.ew("add", draws, float(low)), x.shape))
 
 
 def bernoulli(b: Build, x: Value, p: Operand | None = None, **_: Any) -> Value:
     """1 with probability p, or with the probability that x holds, else 0."""
     bound: Operand = x if p is None else p
-    drawn = b.graph.rng(x.shape or (1,))
-    chance = b.graph.reshape(bound, drawn.shape) if isinstance(bound, Value) else float(bound)
-    held = b.ew("compare", drawn, chance, dtype="bool", direction="LT")
+    draws = b.graph.rng(x.shape or (1,))
+    chance = b.graph.reshape(bound, draws.shape) if isinstance(bound, Value) else float(bound)
+    held = b.ew("compare", draws, chance, dtype="bool", direction="LT")
     return b.result(b.graph.reshape(held, x.shape))
 
 
@@ -61,7 +61,7 @@ def _normal(b: Build, mean: Operand, std: Operand) -> Value:
     return b.result(b.ew("add", spread, mean if isinstance(mean, Value) else float(mean)))
 
 
-def drawn(b: Build, *_: Any, **__: Any) -> Value:
+def rand(b: Build, *_: Any, **__: Any) -> Value:
     """Random numbers of [0, 1) in a new tensor."""
     return b.result(b.graph.reshape(b.graph.rng(b.results[0].shape or (1,)), b.results[0].shape))
 
@@ -75,27 +75,27 @@ def randint(b: Build, *bounds: Any, **_: Any) -> Value:
     """Whole random numbers from a first one, or 0, to before a last one."""
     numbers = [n for n in bounds if isinstance(n, int)]
     low, high = (0, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
-    return _whole(b, low, high)
+    return _random_integers(b, low, high)
 
 
 def random(b: Build, x: Value, *bounds: int | None, **_: Any) -> Value:
     """Whole random numbers in the place of x."""
     del x
-    known = [n for n in bounds if n is not None]
-    low, high = (known[0], known[1]) if len(known) > 1 else (0, *known, 1 << 24)[:2]
-    return _whole(b, low, high)
+    ends = [n for n in bounds if n is not None]
+    low, high = (ends[0], ends[1]) if len(ends) > 1 else (0, *ends, 1 << 24)[:2]
+    return _random_integers(b, low, high)
 
 
-def _whole(b: Build, low: int, high: int) -> Value:
+def _random_integers(b: Build, low: int, high: int) -> Value:
     shape = b.results[0].shape
-    drawn = b.ew("floor", b.ew("multiply", b.graph.rng(shape or (1,)), float(high - low)))
-    return b.result(b.graph.reshape(b.ew("add", drawn, float(low)), shape))
+    draws = b.ew("floor", b.ew("multiply", b.graph.rng(shape or (1,)), float(high - low)))
+    return b.result(b.graph.reshape(b.ew("add", draws, float(low)), shape))
 
 
 def exponential(b: Build, x: Value, rate: float = 1.0, **_: Any) -> Value:
     """``-log(1 - u) / rate``."""
-    drawn = b.ew("log", b.ew("subtract", 1.0, b.graph.rng(x.shape or (1,))))
-    return b.result(b.graph.reshape(b.ew("multiply", drawn, -1.0 / rate), x.shape))
+    draws = b.ew("log", b.ew("subtract", 1.0, b.graph.rng(x.shape or (1,))))
+    return b.result(b.graph.reshape(b.ew("multiply", draws, -1.0 / rate), x.shape))
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
@@ -105,7 +105,7 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "bernoulli": bernoulli,
     "normal": normal,
     "normal_functional": normal,
-    "rand": drawn,
+    "rand": rand,
     "randn": randn,
     "randint": randint,
     "random": random,

@@ -53,13 +53,13 @@ def _unary(name: str) -> Decomposition:
     return build
 
 
-def _of_reals(build: Decomposition) -> Decomposition:
+def _with_floating_input(build: Decomposition) -> Decomposition:
     """A function of real numbers, which integers and truth values enter as float32."""
 
-    def entered(b: Build, x: Value, *others: Any, **options: Any) -> Any:
+    def converted(b: Build, x: Value, *others: Any, **options: Any) -> Any:
         return build(b, x if x.type.is_floating else b.convert(x, "float32"), *others, **options)
 
-    return entered
+    return converted
 
 
 def _floating(b: Build, x: Value) -> str:
@@ -73,7 +73,7 @@ def binary(name: str) -> Decomposition:
     def build(b: Build, x: Operand, y: Operand, **_: Any) -> Value:
         sides = (as_number(x), as_number(y))
         if BOOL not in (OPERATIONS[name].legal or (ELEMENT_TYPES,))[0]:
-            sides = counted(b, *sides)
+            sides = as_numeric(b, *sides)
         return b.result(b.ew(name, *sides, dtype=b.results[0].dtype))
 
     return build
@@ -84,13 +84,13 @@ def as_number(operand: Operand) -> Operand:
     return operand if isinstance(operand, Value) else float(operand)
 
 
-def counted(b: Build, x: Operand, y: Operand) -> tuple[Operand, Operand]:
+def as_numeric(b: Build, x: Operand, y: Operand) -> tuple[Operand, Operand]:
     """Two operands, truth values as 0 and 1 in the dtype of the result."""
 
-    def numeric(one: Operand) -> Operand:
-        if not isinstance(one, Value) or one.dtype != BOOL:
-            return one
-        return b.convert(one, b.results[0].dtype)
+    def numeric(operand: Operand) -> Operand:
+        if not isinstance(operand, Value) or operand.dtype != BOOL:
+            return operand
+        return b.convert(operand, b.results[0].dtype)
 
     return numeric(x), numeric(y)
 
@@ -121,12 +121,12 @@ def _ignoring_nan(name: str) -> Decomposition:
 
     def build(b: Build, x: Value, y: Value) -> Value:
         x, y = (b.spread(side, b.widest([x, y])) for side in (x, y))
-        found = b.ew(name, x, y, dtype=b.results[0].dtype)
-        if found.type.is_floating:
-            for side, other in ((x, y), (y, x)):
+        extreme = b.ew(name, x, y, dtype=b.results[0].dtype)
+        if extreme.type.is_floating:
+            for side, alternative in ((x, y), (y, x)):
                 is_nan = b.ew("compare", side, side, direction="NE")
-                found = b.ew("select", is_nan, other, found, dtype=found.dtype)
-        return b.result(found)
+                extreme = b.ew("select", is_nan, alternative, extreme, dtype=extreme.dtype)
+        return b.result(extreme)
 
     return build
 
@@ -234,13 +234,13 @@ def nan_to_num(
     if not x.type.is_floating:
         return b.result(x)
     is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
-    found = b.ew("select", is_nan, float(nan or 0.0), x, dtype=x.dtype)
+    finite = b.ew("select", is_nan, float(nan or 0.0), x, dtype=x.dtype)
     largest = _largest(x)
     for direction, bound, number in (("GT", LARGEST, posinf), ("LT", -LARGEST, neginf)):
         is_beyond = b.ew("compare", x, bound, dtype="bool", direction=direction)
         put = math.copysign(largest, bound) if number is None else float(number)
-        found = b.ew("select", is_beyond, put, found, dtype=x.dtype)
-    return b.result(found)
+        finite = b.ew("select", is_beyond, put, finite, dtype=x.dtype)
+    return b.result(finite)
 
 
 def _largest(x: Value) -> float:
@@ -350,7 +350,7 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     **{name: binary(operation) for name, operation in _BINARY.items()},
     **{f"bitwise_{name}": _bitwise(name) for name in ("and", "or", "xor")},
     **{f"__{name}__": _bitwise(name) for name in ("and", "or", "xor")},
-    **{name: _of_reals(build) for name, build in _OF_REALS.items()},
+    **{name: _with_floating_input(build) for name, build in _OF_REALS.items()},
     "atan2": atan2,
     "nan_to_num": nan_to_num,
     "frac": frac,

@@ -32,8 +32,8 @@ def gather(b: Build, x: Value, dim: int, index: Value, **_: Any) -> Value:
     wide = b.graph.reshape(index, index.shape or (1,))
     lengths = [n if d != dim % len(x.shape) else x.shape[d] for d, n in enumerate(wide.shape)]
     part = b.graph.slice(x, [0] * len(lengths), lengths)
-    found = along_rows(b, moved(b, part, dim, -1), moved(b, wide, dim, -1))
-    return b.graph.reshape(moved(b, found, -1, dim), b.results[0].shape)
+    rows = along_rows(b, moved(b, part, dim, -1), moved(b, wide, dim, -1))
+    return b.graph.reshape(moved(b, rows, -1, dim), b.results[0].shape)
 
 
 def _scattered(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str) -> Value:
@@ -47,13 +47,13 @@ def _scattered(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str
         part = b.graph.slice(moved(b, part, dim, -1), [0] * len(places.shape), places.shape)
     else:
         part = b.filled(float(updates), TensorType(places.shape, x.dtype))
-    found = b.graph.scatter(
+    rows = b.graph.scatter(
         b.graph.reshape(base, (x.type.elements,)),
         b.graph.reshape(places_in(b, places, base.shape), (count,)),
         b.graph.reshape(b.convert(part, x.dtype), (count,)),
         op,
     )
-    return b.graph.reshape(moved(b, b.graph.reshape(found, base.shape), -1, dim), x.shape)
+    return b.graph.reshape(moved(b, b.graph.reshape(rows, base.shape), -1, dim), x.shape)
 
 
 _OPERATORS: Final = {
@@ -99,25 +99,25 @@ def scatter_reduce(
         none = b.filled(0.0, TensorType(x.shape, "float32"))
         is_hit = _scattered(b, none, dim, index, 1.0, "assign")
         base = b.ew("select", is_hit, _NEUTRAL[op], base, dtype=base.dtype)
-    found = _scattered(b, base, dim, index, updates, op)
+    combined = _scattered(b, base, dim, index, updates, op)
     if reduce == "mean":
         start = b.filled(float(include_self), TensorType(x.shape, "float32"))
         count = _scattered(b, start, dim, index, 1.0, "add")
-        found = b.ew("divide", found, b.ew("maximum", count, 1.0))
-    return b.result(found)
+        combined = b.ew("divide", combined, b.ew("maximum", count, 1.0))
+    return b.result(combined)
 
 
 class _Indexed:
     """`x` with the indexed dimensions first, as one; and how their result lies in ``x[i]``."""
 
     def __init__(self, b: Build, x: Value, indices: Indices) -> None:
-        given = {dim: i for dim, i in enumerate(indices) if i is not None}
-        if any(i.dtype in ("bool", "uint8") for i in given.values()):
+        indexed = {dim: i for dim, i in enumerate(indices) if i is not None}
+        if any(i.dtype in ("bool", "uint8") for i in indexed.values()):
             raise Unlowered("a mask as an index: the shape of its result depends on values")
-        dims, rank = list(given), len(x.shape)
-        others = [dim for dim in range(rank) if dim not in given]
-        shape = b.widest(list(given.values()))
-        parts = [b.spread(_wrapped(b, i, x.shape[dim]), shape) for dim, i in given.items()]
+        dims, rank = list(indexed), len(x.shape)
+        others = [dim for dim in range(rank) if dim not in indexed]
+        shape = b.widest(list(indexed.values()))
+        parts = [b.spread(_wrapped(b, i, x.shape[dim]), shape) for dim, i in indexed.items()]
         lengths = [x.shape[dim] for dim in dims]
         self.order = [*dims, *others]
         self.first = b.graph.transpose(x, self.order)
@@ -128,8 +128,8 @@ class _Indexed:
         is_block = dims == list(range(dims[0], dims[0] + len(dims)))
         before = dims[0] if is_block else 0
         count = len(shape)
-        whole = range(count + len(others))
-        self.placed = [*whole[count : count + before], *whole[:count], *whole[count + before :]]
+        axes = range(count + len(others))
+        self.placed = [*axes[count : count + before], *axes[:count], *axes[count + before :]]
 
 
 def index(b: Build, x: Value, indices: Indices) -> Value:
@@ -154,18 +154,18 @@ def index_put(
             raise Unlowered("a mask as an index: which value goes where depends on values")
         spread = b.graph.broadcast_in_dim(mask, x.shape, range(len(mask.shape)))
         number = b.spread(b.graph.reshape(values, ()), x.shape)
-        other = b.ew("add", x, number) if accumulate else number
-        return b.result(b.ew("select", spread, other, x, dtype=x.dtype))
+        replacement = b.ew("add", x, number) if accumulate else number
+        return b.result(b.ew("select", spread, replacement, x, dtype=x.dtype))
     where = _Indexed(b, x, indices)
-    whole = (*where.places.shape, *where.rest)
-    shape = tuple(whole[dim] for dim in where.placed)
-    back = [where.placed.index(dim) for dim in range(len(whole))]
+    lengths = (*where.places.shape, *where.rest)
+    shape = tuple(lengths[dim] for dim in where.placed)
+    back = [where.placed.index(dim) for dim in range(len(lengths))]
     updates = b.graph.transpose(b.ew("convert", b.spread(values, shape), dtype=x.dtype), back)
     flat = b.graph.reshape(updates, (where.places.type.elements, *where.rest))
     places = b.graph.reshape(where.places, flat.shape[:1])
-    found = b.graph.scatter(where.table, places, flat, "add" if accumulate else "assign")
-    found = b.graph.reshape(found, where.first.shape)
-    return b.graph.transpose(found, [where.order.index(dim) for dim in range(len(x.shape))])
+    table = b.graph.scatter(where.table, places, flat, "add" if accumulate else "assign")
+    table = b.graph.reshape(table, where.first.shape)
+    return b.graph.transpose(table, [where.order.index(dim) for dim in range(len(x.shape))])
 
 
 def index_select(b: Build, x: Value, dim: int, index: Value) -> Value:
@@ -195,8 +195,8 @@ def _by_rows(op: str) -> Decomposition:
             rows = b.filled(float(updates), wanted)
         if alpha != 1:
             rows = b.ew("multiply", rows, float(alpha))
-        found = b.graph.scatter(first, _wrapped(b, places, first.shape[0]), rows, op)
-        return b.graph.reshape(moved(b, found, 0, dim), x.shape)
+        combined = b.graph.scatter(first, _wrapped(b, places, first.shape[0]), rows, op)
+        return b.graph.reshape(moved(b, combined, 0, dim), x.shape)
 
     return build
 
@@ -209,7 +209,7 @@ def take(b: Build, x: Value, index: Value) -> Value:
 
 def masked_scatter(b: Build, x: Value, mask: Value, source: Value) -> Value:
     """`x` with the elements of a source, in order, where the mask holds."""
-    spread, place = _numbered(b, mask, x.shape)
+    spread, place = _mask_and_ranks(b, mask, x.shape)
     before = b.ew("maximum", place, 0.0)
     places = b.graph.reshape(b.convert(before, "int32"), (x.type.elements,))
     places = b.ew("minimum", places, float(source.type.elements - 1), dtype="int32")
@@ -217,7 +217,7 @@ def masked_scatter(b: Build, x: Value, mask: Value, source: Value) -> Value:
     return b.result(b.ew("select", spread, b.graph.reshape(chosen, x.shape), x, dtype=x.dtype))
 
 
-def _numbered(b: Build, mask: Value, shape: Sequence[int]) -> tuple[Value, Value]:
+def _mask_and_ranks(b: Build, mask: Value, shape: Sequence[int]) -> tuple[Value, Value]:
     """A mask in that shape, and which of the elements where it holds each is, as one row."""
     spread = b.spread(mask, shape)
     held = b.ew("compare", spread, 0.0, dtype="float32", direction="NE")
@@ -228,13 +228,13 @@ def _numbered(b: Build, mask: Value, shape: Sequence[int]) -> tuple[Value, Value
 def masked_scatter_backward(b: Build, grad: Value, mask: Value, sizes: Sequence[int]) -> Value:
     """The gradient of a source: that of the elements where the mask holds, in order, then zeros."""
     elements, count = grad.type.elements, prod(sizes)
-    spread, place = _numbered(b, mask, grad.shape)
+    spread, place = _mask_and_ranks(b, mask, grad.shape)
     is_held = b.graph.reshape(spread, (1, elements))
     mine = b.ew("select", is_held, place, float(count), dtype="float32")
     places = b.graph.reshape(mine, (elements,))
     flat = b.graph.reshape(grad, (elements, 1))
-    whole = TensorType((count + 1, 1), grad.dtype)
-    placed = b.graph.scatter(whole, b.convert(places, "int32"), flat, "assign")
+    table_type = TensorType((count + 1, 1), grad.dtype)
+    placed = b.graph.scatter(table_type, b.convert(places, "int32"), flat, "assign")
     return b.result(b.graph.reshape(b.graph.slice(placed, (0, 0), (count, 1)), tuple(sizes)))
 
 
@@ -260,27 +260,31 @@ def as_strided(
     reach = sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + (offset or 0)
     if reach >= x.type.elements:
         raise Unlowered("strides that leave the tensor")
-    return _at(b, x, size, stride, offset or 0)
+    return _strided_elements(b, x, size, stride, offset or 0)
 
 
-def _at(b: Build, x: Value, size: Sequence[int], stride: Sequence[int], offset: int) -> Value:
+def _strided_elements(
+    b: Build, x: Value, size: Sequence[int], stride: Sequence[int], offset: int
+) -> Value:
     shape = tuple(size) or (1,)
     place: Value = b.filled(float(offset), TensorType(shape, "int32"))
     for dim, step in enumerate(stride):
         steps = b.ew("multiply", b.graph.iota(shape, dim), float(step), dtype="int32")
         place = b.ew("add", place, steps, dtype="int32")
-    found = b.graph.gather(b.graph.reshape(x, (x.type.elements,)), place)
-    return b.graph.reshape(found, tuple(size))
+    elements = b.graph.gather(b.graph.reshape(x, (x.type.elements,)), place)
+    return b.graph.reshape(elements, tuple(size))
 
 
 def diagonal(b: Build, x: Value, offset: int = 0, first: int = 0, second: int = 1) -> Value:
     """The diagonal of two dimensions, which becomes the last one."""
     rank = len(x.shape)
     strides = [prod(x.shape[dim + 1 :]) for dim in range(rank)]
-    one, two = first % rank, second % rank
-    kept = [step for dim, step in enumerate(strides) if dim not in (one, two)]
-    start = max(offset, 0) * strides[two] + max(-offset, 0) * strides[one]
-    return _at(b, x, b.results[0].shape, [*kept, strides[one] + strides[two]], start)
+    row_dim, column_dim = first % rank, second % rank
+    kept = [step for dim, step in enumerate(strides) if dim not in (row_dim, column_dim)]
+    start = max(offset, 0) * strides[column_dim] + max(-offset, 0) * strides[row_dim]
+    return _strided_elements(
+        b, x, b.results[0].shape, [*kept, strides[row_dim] + strides[column_dim]], start
+    )
 
 
 def flip(b: Build, x: Value, dims: Sequence[int]) -> Value:
@@ -297,8 +301,8 @@ def flip(b: Build, x: Value, dims: Sequence[int]) -> Value:
         first, step = (b.graph.iota((outer, length), axis) for axis in (0, 1))
         ends = b.ew("add", b.ew("multiply", first, float(length)), float(length - 1))
         back = b.graph.reshape(b.ew("subtract", ends, step, dtype="int32"), (outer * length,))
-        found = b.graph.reshape(b.graph.gather(rows, back), shape)
-        x = moved(b, found, -2, last) if swaps else found
+        reversed_rows = b.graph.reshape(b.graph.gather(rows, back), shape)
+        x = moved(b, reversed_rows, -2, last) if swaps else reversed_rows
     return x
 
 
@@ -355,18 +359,18 @@ def embedding_bag(
     if mode == _MEAN:
         least = b.ew("maximum", sizes, 1.0)
         sums = b.ew("divide", sums, b.graph.broadcast_in_dim(least, sums.shape, (0,)))
-    return (b.result(sums), *_bag_sizes(b, places, sizes))
+    return (b.result(sums), *_bag_outputs(b, places, sizes))
 
 
-def _bag_sizes(b: Build, places: Value, sizes: Value) -> tuple[Value, ...]:
+def _bag_outputs(b: Build, places: Value, sizes: Value) -> tuple[Value, ...]:
     """What the backward pass wants; PyTorch leaves out what its mode does not need."""
-    found = list[Value]()
+    sizes_of_bags = list[Value]()
     for wanted, have in zip(b.results[1:], (places, sizes, sizes), strict=False):
         if wanted.elements:
             if wanted.elements != have.type.elements:
                 raise Unlowered("another form of what the backward pass wants")
-            found.append(b.convert(have, wanted.dtype))
-    return tuple(found)
+            sizes_of_bags.append(b.convert(have, wanted.dtype))
+    return tuple(sizes_of_bags)
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

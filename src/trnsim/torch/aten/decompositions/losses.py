@@ -12,7 +12,7 @@ from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 _NONE, _MEAN = 0, 1  # torch.nn._reduction.get_enum
 
 
-def _chosen(b: Build, x: Value, target: Value, weight: Value | None, ignored: int) -> Value:
+def _class_weights(b: Build, x: Value, target: Value, weight: Value | None, ignored: int) -> Value:
     """The class's weight, or 1, where the class is the row's, else 0; of x [*N, C]."""
     rank = len(x.shape)
     classes = b.graph.broadcast_in_dim(target, x.shape, range(rank - 1))
@@ -36,15 +36,15 @@ def nll_loss(
 ) -> tuple[Value, ...]:
     """Minus the log probability of each row's class, and what the rows that count weigh."""
     rows, classes = _classes_last(b, x, target)
-    chosen = _chosen(b, rows, classes, weight, ignored)
+    chosen = _class_weights(b, rows, classes, weight, ignored)
     last = (len(rows.shape) - 1,)
     picked = b.ew("negate", b.graph.reduce("add", b.ew("multiply", rows, chosen), last))
     weights = b.graph.reduce("add", chosen, last)
     if reduction == _NONE:
         return b.shaped(picked), b.filled(0, b.results[1])
-    whole = range(len(picked.shape))
-    counted = b.reduce("add", weights, whole)
-    total = b.reduce("add", picked, whole)
+    dims = range(len(picked.shape))
+    counted = b.reduce("add", weights, dims)
+    total = b.reduce("add", picked, dims)
     loss = b.ew("divide", total, counted) if reduction == _MEAN else total
     return b.result(loss), b.result(counted, 1)
 
@@ -67,9 +67,11 @@ def nll_loss_backward(
         grad = b.graph.reshape(grad, rows.shape[:-1])
     dims = range(len(rows.shape) - 1) if reduction == _NONE else ()
     spread = b.graph.broadcast_in_dim(grad, rows.shape, dims)
-    chosen = _chosen(b, rows, classes, weight, ignored)
-    found = b.ew("negate", b.ew("multiply", chosen, spread))
-    return b.result(moved(b, found, -1, 1) if len(x.shape) > 1 else b.graph.reshape(found, x.shape))
+    chosen = _class_weights(b, rows, classes, weight, ignored)
+    slopes = b.ew("negate", b.ew("multiply", chosen, spread))
+    return b.result(
+        moved(b, slopes, -1, 1) if len(x.shape) > 1 else b.graph.reshape(slopes, x.shape)
+    )
 
 
 def _binary_terms(b: Build, x: Value, target: Value) -> Value:
@@ -106,11 +108,11 @@ def binary_cross_entropy_backward(
     """``grad * (x - t) / (x * (1 - x))``."""
     both = b.ew("multiply", x, b.ew("subtract", 1.0, x), dtype="float32")
     slope = b.ew("divide", b.ew("subtract", x, target), b.ew("maximum", both, _LEAST_SPREAD))
-    found = b.ew("multiply", slope, grad)
+    slopes = b.ew("multiply", slope, grad)
     if weight is not None:
-        found = b.ew("multiply", found, weight)
+        slopes = b.ew("multiply", slopes, weight)
     share = 1 / x.type.elements if reduction == _MEAN else 1.0
-    return b.result(b.ew("multiply", found, share))
+    return b.result(b.ew("multiply", slopes, share))
 
 
 _LEAST_SPREAD: Final = 1e-12  # PyTorch's, against a division by zero

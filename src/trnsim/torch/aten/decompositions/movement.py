@@ -75,8 +75,8 @@ def unfold_backward(
     """Windows [*, count, *, size] added to where they came from, an element of each at a time."""
     terms: list[Value] = []
     for place in range(size):
-        one = b.graph.reshape(b.sliced(grad, -1, place, 1), grad.shape[:-1])
-        terms.append(slice_backward(b, one, shape, dim, place, None, step))
+        taken_tap = b.graph.reshape(b.sliced(grad, -1, place, 1), grad.shape[:-1])
+        terms.append(slice_backward(b, taken_tap, shape, dim, place, None, step))
     return b.result(b.total(terms))
 
 
@@ -158,11 +158,11 @@ def split(b: Build, x: Value, sizes: int | Sequence[int], dim: int = 0) -> tuple
     """Pieces along `dim`."""
     del sizes
     dim, place = dim % len(x.shape), 0
-    found: list[Value] = []
+    pieces: list[Value] = []
     for wanted in b.results:
-        found.append(b.sliced(x, dim, place, wanted.shape[dim]))
+        pieces.append(b.sliced(x, dim, place, wanted.shape[dim]))
         place += wanted.shape[dim]
-    return tuple(found)
+    return tuple(pieces)
 
 
 def slice_backward(
@@ -192,8 +192,8 @@ def slice_scatter(
         return b.ew("convert", x)
     ones = b.filled(1, TensorType(part.shape, "bool"))
     held, placed = (
-        slice_backward(b, one, x.shape, dim, start, end, step)
-        for one in (ones, b.convert(part, x.dtype))
+        slice_backward(b, source, x.shape, dim, start, end, step)
+        for source in (ones, b.convert(part, x.dtype))
     )
     return b.result(b.ew("select", held, placed, x, dtype=x.dtype))
 
@@ -254,9 +254,9 @@ def pixel_unshuffle(b: Build, x: Value, factor: int) -> Value:
 def _turned(b: Build, x: Value, shape: Sequence[int], order: Sequence[int]) -> Value:
     """The last three dimensions as others, in another order, in the shape of the result."""
     outer = x.shape[:-3]
-    whole = b.graph.reshape(x, (*outer, *shape))
+    split = b.graph.reshape(x, (*outer, *shape))
     rank = len(outer)
-    turned = b.graph.transpose(whole, [*range(rank), *(rank + at for at in order)])
+    turned = b.graph.transpose(split, [*range(rank), *(rank + at for at in order)])
     return b.graph.reshape(turned, b.results[0].shape)
 
 

@@ -13,7 +13,7 @@ from trnsim.graph.building.indexing import moved
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 
-def _by_row(b: Build, op: str, x: Value) -> Value:
+def _row_reduced(b: Build, op: str, x: Value) -> Value:
     """A reduction over the last dimension, repeated along it; a number is a row of its own."""
     if not x.shape:
         return x
@@ -25,8 +25,8 @@ def softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Value:
     """``exp(x - max) / sum``."""
     del half_to_float
     rows = moved(b, x, dim, -1)
-    powers = b.ew("exponential", b.ew("subtract", rows, _by_row(b, "maximum", rows)))
-    return b.result(moved(b, b.ew("divide", powers, _by_row(b, "add", powers)), -1, dim))
+    powers = b.ew("exponential", b.ew("subtract", rows, _row_reduced(b, "maximum", rows)))
+    return b.result(moved(b, b.ew("divide", powers, _row_reduced(b, "add", powers)), -1, dim))
 
 
 def safe_softmax(b: Build, x: Value, dim: int, dtype: Any = None) -> Value:
@@ -39,8 +39,8 @@ def log_softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Va
     """``x - max - log(sum of exp(x - max))``."""
     del half_to_float
     rows = moved(b, x, dim, -1)
-    apart = b.ew("subtract", rows, _by_row(b, "maximum", rows))
-    total = _by_row(b, "add", b.ew("exponential", apart))
+    apart = b.ew("subtract", rows, _row_reduced(b, "maximum", rows))
+    total = _row_reduced(b, "add", b.ew("exponential", apart))
     return b.result(moved(b, b.ew("subtract", apart, b.ew("log", total)), -1, dim))
 
 
@@ -48,7 +48,7 @@ def softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = Non
     """``y * (grad - sum(grad * y))``."""
     del dtype
     grads, ys = (moved(b, side, dim, -1) for side in (grad, y))
-    total = _by_row(b, "add", b.ew("multiply", grads, ys))
+    total = _row_reduced(b, "add", b.ew("multiply", grads, ys))
     return b.result(moved(b, b.ew("multiply", ys, b.ew("subtract", grads, total)), -1, dim))
 
 
@@ -56,7 +56,7 @@ def log_softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any =
     """``grad - exp(y) * sum(grad)``."""
     del dtype
     grads, ys = (moved(b, side, dim, -1) for side in (grad, y))
-    share = b.ew("multiply", b.ew("exponential", ys), _by_row(b, "add", grads))
+    share = b.ew("multiply", b.ew("exponential", ys), _row_reduced(b, "add", grads))
     return b.result(moved(b, b.ew("subtract", grads, share), -1, dim))
 
 
@@ -78,10 +78,10 @@ def layer_norm(
     variance = b.ew("add", b.ew("multiply", squares, 1 / columns), float(eps))
     rstd = b.ew("rsqrt", variance)
     y = b.ew("multiply", apart, b.graph.broadcast_in_dim(rstd, rows.shape, (0,)))
-    return _kept(b, _affine(b, y, weight, bias), mean, rstd)
+    return _returned(b, _affine(b, y, weight, bias), mean, rstd)
 
 
-def _kept(b: Build, *parts: Value) -> tuple[Value, ...]:
+def _returned(b: Build, *parts: Value) -> tuple[Value, ...]:
     """As many of the parts as the operator returns."""
     return tuple(b.shaped(part, place) for place, part in enumerate(parts[: len(b.results)]))
 
@@ -113,14 +113,14 @@ def layer_norm_backward(
     )
     hat = b.ew("multiply", b.ew("subtract", rows, means), rstds, dtype="float32")
     inner = _affine(b, b.convert(grads, "float32"), weight, None)
-    first = b.ew("multiply", _by_row(b, "add", inner), 1 / columns)
-    second = b.ew("multiply", _by_row(b, "add", b.ew("multiply", inner, hat)), 1 / columns)
+    first = b.ew("multiply", _row_reduced(b, "add", inner), 1 / columns)
+    second = b.ew("multiply", _row_reduced(b, "add", b.ew("multiply", inner, hat)), 1 / columns)
     to_input = b.ew("subtract", b.ew("subtract", inner, first), b.ew("multiply", hat, second))
     to_input = b.ew("multiply", to_input, rstds)
     to_weight = b.graph.reduce("add", b.ew("multiply", grads, hat, dtype="float32"), (0,))
     to_bias = b.graph.reduce("add", grads, (0,))
-    asked = [mask[0], mask[1] and weight is not None, mask[2] and bias is not None]
-    return _asked(b, (to_input, to_weight, to_bias), asked)
+    is_requested = [mask[0], mask[1] and weight is not None, mask[2] and bias is not None]
+    return _gradients(b, (to_input, to_weight, to_bias), is_requested)
 
 
 def rms_norm(
@@ -132,7 +132,7 @@ def rms_norm(
     smallest = _EPSILON if eps is None else float(eps)
     rstd = b.ew("rsqrt", b.ew("add", b.ew("multiply", squares, 1 / rows.shape[1]), smallest))
     y = b.ew("multiply", rows, b.graph.broadcast_in_dim(rstd, rows.shape, (0,)))
-    return _kept(b, _affine(b, y, weight, None), rstd)
+    return _returned(b, _affine(b, y, weight, None), rstd)
 
 
 _EPSILON: Final = 1.1920929e-07  # torch.nn.functional.rms_norm: torch.finfo(float32).eps
@@ -155,7 +155,7 @@ def group_norm(
     """
     shape, share = (batch, groups, channels // groups), groups / (channels * places)
 
-    def of_groups(value: Value) -> tuple[Value, Value]:
+    def group_means(value: Value) -> tuple[Value, Value]:
         """Means over each group: of each channel, [N, C], and of each group, [N, groups]."""
         own = b.ew("multiply", b.graph.reduce("add", value, (2,)), share)
         total = b.graph.reduce("add", b.graph.reshape(own, shape), (2,))
@@ -163,13 +163,13 @@ def group_norm(
         return b.graph.reshape(spread, (batch, channels)), total
 
     wide = b.convert(b.graph.reshape(x, (batch, channels, places)), "float32")
-    mean, of_group = of_groups(wide)
+    mean, group_mean = group_means(wide)
     apart = b.ew("subtract", wide, b.graph.broadcast_in_dim(mean, wide.shape, (0, 1)))
-    variance, spread = of_groups(b.ew("square", apart))
+    variance, spread = group_means(b.ew("square", apart))
     scale, shift = _scale_and_shift(b, weight, bias, mean, variance, eps)
     y = b.ew("multiply", wide, b.graph.broadcast_in_dim(scale, wide.shape, (0, 1)))
     y = b.ew("add", y, b.graph.broadcast_in_dim(shift, wide.shape, (0, 1)))
-    return _kept(b, y, of_group, b.ew("rsqrt", b.ew("add", spread, float(eps))))
+    return _returned(b, y, group_mean, b.ew("rsqrt", b.ew("add", spread, float(eps))))
 
 
 def batch_norm(
@@ -190,19 +190,23 @@ def batch_norm(
         others = [dim for dim in range(len(x.shape)) if dim != 1]
         count = x.type.elements // channels
         mean = b.ew("multiply", b.reduce("add", x, others), 1 / count)
-        apart = b.ew("square", b.ew("subtract", x, _of_channel(b, mean, x)))
+        apart = b.ew("square", b.ew("subtract", x, _by_channel(b, mean, x)))
         variance = b.ew("multiply", b.reduce("add", apart, others), 1 / count)
     elif running_mean is None or running_var is None:
         raise Unlowered("batch normalization without running moments")
     else:
         scale, shift = _scale_and_shift(b, weight, bias, running_mean, running_var, eps)
-        y = b.ew("multiply", x, _of_channel(b, scale, x), dtype="float32")
-        return (b.result(b.ew("add", y, _of_channel(b, shift, x))),)
+        y = b.ew("multiply", x, _by_channel(b, scale, x), dtype="float32")
+        return (b.result(b.ew("add", y, _by_channel(b, shift, x))),)
     rstd = b.ew("rsqrt", b.ew("add", variance, float(eps)))
-    y = b.ew("multiply", b.ew("subtract", x, _of_channel(b, mean, x)), _of_channel(b, rstd, x))
+    y = b.ew(
+        "multiply",
+        b.ew("subtract", x, _by_channel(b, mean, x)),
+        _by_channel(b, rstd, x),
+    )
     for name, part in (("multiply", weight), ("add", bias)):
         if part is not None:
-            y = b.ew(name, y, _of_channel(b, part, x))
+            y = b.ew(name, y, _by_channel(b, part, x))
     return b.result(y), mean, rstd
 
 
@@ -263,8 +267,8 @@ def batch_norm_backward(
     if mean is None or rstd is None:
         raise Unlowered("batch normalization without the moments of the batch")
     others = [dim for dim in range(len(x.shape)) if dim != 1]
-    apart = b.ew("subtract", x, _of_channel(b, mean, x), dtype="float32")
-    hat = b.ew("multiply", apart, _of_channel(b, rstd, x))
+    apart = b.ew("subtract", x, _by_channel(b, mean, x), dtype="float32")
+    hat = b.ew("multiply", apart, _by_channel(b, rstd, x))
     grads = b.convert(grad, "float32")
     to_weight = b.reduce("add", b.ew("multiply", grads, hat), others)
     to_bias = b.reduce("add", grads, others)
@@ -272,20 +276,20 @@ def batch_norm_backward(
     inner = grads
     if train:
         count = x.type.elements // x.shape[1]
-        first = _of_channel(b, b.ew("multiply", to_bias, 1 / count), x)
-        second = b.ew("multiply", hat, _of_channel(b, b.ew("multiply", to_weight, 1 / count), x))
+        first = _by_channel(b, b.ew("multiply", to_bias, 1 / count), x)
+        second = b.ew("multiply", hat, _by_channel(b, b.ew("multiply", to_weight, 1 / count), x))
         inner = b.ew("subtract", b.ew("subtract", grads, first), second)
-    to_input = b.ew("multiply", inner, _of_channel(b, scale, x))
+    to_input = b.ew("multiply", inner, _by_channel(b, scale, x))
     parts = (to_input, to_weight, to_bias)
-    return _asked(b, parts, mask)
+    return _gradients(b, parts, mask)
 
 
-def _asked(b: Build, parts: Sequence[Value], mask: Sequence[bool]) -> tuple[Value | None, ...]:
+def _gradients(b: Build, parts: Sequence[Value], mask: Sequence[bool]) -> tuple[Value | None, ...]:
     """The gradients that are asked for, in the dtypes that PyTorch returns."""
     place = count()
     return tuple(
-        b.shaped(part, next(place)) if asked else None
-        for part, asked in zip(parts, mask, strict=True)
+        b.shaped(part, next(place)) if is_needed else None
+        for part, is_needed in zip(parts, mask, strict=True)
     )
 
 
@@ -316,8 +320,8 @@ def group_norm_backward(
     )
     inner = grads
     if weight is not None:
-        of_group = b.graph.reshape(weight, shape[1:3])
-        inner = b.ew("multiply", grads, b.graph.broadcast_in_dim(of_group, shape, (1, 2)))
+        group_mean = b.graph.reshape(weight, shape[1:3])
+        inner = b.ew("multiply", grads, b.graph.broadcast_in_dim(group_mean, shape, (1, 2)))
     count = channels // groups * places
     first, second = (
         b.graph.broadcast_in_dim(
@@ -329,7 +333,7 @@ def group_norm_backward(
     )
     centred = b.ew("subtract", b.ew("subtract", inner, first), b.ew("multiply", hat, second))
     to_input = b.ew("multiply", centred, rstds)
-    return _asked(b, (to_input, to_weight, to_bias), mask)
+    return _gradients(b, (to_input, to_weight, to_bias), mask)
 
 
 def rms_norm_backward(
@@ -347,24 +351,24 @@ def rms_norm_backward(
     rstds = b.graph.broadcast_in_dim(b.graph.reshape(rstd, (count,)), rows.shape, (0,))
     hat = b.ew("multiply", rows, rstds, dtype="float32")
     inner = _affine(b, grads, weight, None)
-    share = b.ew("multiply", _by_row(b, "add", b.ew("multiply", inner, hat)), 1 / columns)
+    share = b.ew("multiply", _row_reduced(b, "add", b.ew("multiply", inner, hat)), 1 / columns)
     to_input = b.ew("multiply", b.ew("subtract", inner, b.ew("multiply", hat, share)), rstds)
     to_weight = b.graph.reduce("add", b.ew("multiply", grads, hat), (0,))
-    return _asked(b, (to_input, to_weight), [bool(asked) for asked in mask])
+    return _gradients(b, (to_input, to_weight), [bool(is_needed) for is_needed in mask])
 
 
-def _of_channel(b: Build, part: Value, x: Value) -> Value:
+def _by_channel(b: Build, part: Value, x: Value) -> Value:
     """One number to a channel, repeated along everything else."""
     return b.graph.broadcast_in_dim(part, x.shape, (1,))
 
 
-def native_batch_norm(b: Build, x: Value, *given: Any) -> tuple[Value, ...]:
+def native_batch_norm(b: Build, x: Value, *arguments: Any) -> tuple[Value, ...]:
     """With running moments, or without."""
-    form = batch_norm_of_batch if isinstance(given[2], bool) else batch_norm
-    return form(b, x, *given)
+    form = batch_norm_of_batch if isinstance(arguments[2], bool) else batch_norm
+    return form(b, x, *arguments)
 
 
-def _but_one(b: Build, x: Value, dim: int) -> tuple[Value, list[int]]:
+def _rows_along(b: Build, x: Value, dim: int) -> tuple[Value, list[int]]:
     """`x` as rows of all dimensions but `dim`, and the shape that a number for each row has."""
     shape = [n if place == dim % len(x.shape) else 1 for place, n in enumerate(x.shape)]
     others = [place for place in range(len(x.shape)) if place != dim % len(x.shape)]
@@ -374,7 +378,7 @@ def _but_one(b: Build, x: Value, dim: int) -> tuple[Value, list[int]]:
 
 def weight_norm(b: Build, v: Value, g: Value, dim: int = 0) -> tuple[Value, ...]:
     """``v * g / |v|``, and ``|v|``: the norm over all dimensions but one."""
-    rows, shape = _but_one(b, v, dim)
+    rows, shape = _rows_along(b, v, dim)
     norm = b.ew("sqrt", b.graph.reduce("add", b.ew("square", rows), (1,)))
     norm = b.graph.reshape(norm, shape)
     scale = b.ew("divide", b.convert(g, "float32"), norm)
@@ -386,7 +390,7 @@ def weight_norm_backward(
 ) -> tuple[Value, ...]:
     """``g / |v| * (grad - v * dot / |v| ** 2)`` and ``dot / |v|``, of ``dot = sum(grad * v)``."""
     grads, weights = b.convert(grad, "float32"), b.convert(v, "float32")
-    rows, shape = _but_one(b, b.ew("multiply", grads, weights), dim)
+    rows, shape = _rows_along(b, b.ew("multiply", grads, weights), dim)
     dot = b.graph.reshape(b.graph.reduce("add", rows, (1,)), shape)
     norm = b.convert(norm, "float32")
     along = b.ew("multiply", weights, b.ew("divide", dot, b.ew("square", norm)))

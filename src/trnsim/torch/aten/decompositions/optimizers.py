@@ -23,20 +23,20 @@ Many = Sequence[Value]
 def _for_each(decompose: Decomposition) -> Decomposition:
     """An operator applied to the tensors of a list one by one, numbers and lists beside them."""
 
-    def build(b: Build, tensors: Many, *others: Any, **named: Any) -> tuple[Value, ...]:
-        wanted, found = b.results, list[Value]()
+    def build(b: Build, tensors: Many, *operand_lists: Any, **named: Any) -> tuple[Value, ...]:
+        wanted, outputs = b.results, list[Value]()
         for place, tensor in enumerate(tensors):
             b.results = wanted[place : place + 1] or [tensor.type]
-            mine = [_at(other, place) for other in others]
-            found.append(
-                decompose(b, tensor, *mine, **{k: _at(v, place) for k, v in named.items()})
+            mine = [_element_at(operands, place) for operands in operand_lists]
+            outputs.append(
+                decompose(b, tensor, *mine, **{k: _element_at(v, place) for k, v in named.items()})
             )
-        return tuple(found)
+        return tuple(outputs)
 
     return build
 
 
-def _at(value: Any, place: int) -> Any:
+def _element_at(value: Any, place: int) -> Any:
     return value[place] if isinstance(value, list | tuple) else value
 
 
@@ -58,14 +58,14 @@ def _fused(step: Callable[..., Sequence[Value]]) -> Decomposition:
     ) -> tuple[Value, ...]:
         if found_inf is not None:  # no kernel here has a branch
             raise Unlowered("a step that found_inf may skip")
-        found = list[Value]()
-        for place, (param, given) in enumerate(zip(params, grads, strict=True)):
-            held = given if grad_scale is None else _unscaled(b, given, grad_scale)
+        outputs = list[Value]()
+        for place, (param, scaled_grad) in enumerate(zip(params, grads, strict=True)):
+            held = scaled_grad if grad_scale is None else _unscaled(b, scaled_grad, grad_scale)
             grad = b.ew("negate", held) if maximize else held
             mine = [state[place] if state else None for state in states]
-            found += step(b, param, grad, *mine, **options)
-            found += [] if grad_scale is None else [_unscaled(b, given, grad_scale)]
-        return tuple(found)
+            outputs += step(b, param, grad, *mine, **options)
+            outputs += [] if grad_scale is None else [_unscaled(b, scaled_grad, grad_scale)]
+        return tuple(outputs)
 
     return build
 
@@ -104,7 +104,7 @@ def adam(
     """
     del count
     if weight_decay and is_decoupled:
-        param = b.ew("multiply", param, _kept(b, lr, weight_decay))
+        param = b.ew("multiply", param, _decay_factor(b, lr, weight_decay))
     elif weight_decay:
         grad = _decayed(b, grad, param, weight_decay)
     new_mean = elementwise_lerp(b, mean, grad, 1 - beta1)
@@ -112,8 +112,8 @@ def adam(
     spread = b.ew("maximum", largest, new_square) if amsgrad and largest else new_square
     corrected = b.ew("multiply", b.ew("sqrt", spread), _CORRECTION)
     step = b.ew("divide", new_mean, b.ew("add", corrected, float(eps)))
-    found = [_moved(b, param, step, lr), new_mean, new_square]
-    return [*found, spread] if amsgrad else found
+    outputs = [_updated(b, param, step, lr), new_mean, new_square]
+    return [*outputs, spread] if amsgrad else outputs
 
 
 def _decayed(b: Build, grad: Value, param: Value, weight_decay: float) -> Value:
@@ -121,14 +121,14 @@ def _decayed(b: Build, grad: Value, param: Value, weight_decay: float) -> Value:
     return b.ew("add", grad, b.ew("multiply", param, float(weight_decay)))
 
 
-def _kept(b: Build, lr: Rate, weight_decay: float) -> Rate:
+def _decay_factor(b: Build, lr: Rate, weight_decay: float) -> Rate:
     """``1 - lr * weight_decay``."""
     if isinstance(lr, Value):
         return b.ew("subtract", 1.0, b.ew("multiply", lr, float(weight_decay)))
     return 1 - lr * weight_decay
 
 
-def _moved(b: Build, param: Value, step: Value, lr: Rate) -> Value:
+def _updated(b: Build, param: Value, step: Value, lr: Rate) -> Value:
     """``param - lr * step``."""
     rate = lr if isinstance(lr, Value) else float(lr)
     return b.ew("subtract", param, b.ew("multiply", step, rate), dtype=param.dtype)
@@ -156,13 +156,13 @@ def sgd(
     """One step of stochastic gradient descent; the first one's momentum is the gradient."""
     step = _decayed(b, grad, param, weight_decay) if weight_decay else grad
     if held is None or not momentum:
-        return [_moved(b, param, step, lr)]
+        return [_updated(b, param, step, lr)]
     new = b.ew("convert", step, dtype=held.dtype)  # a copy, even of a gradient
     if not is_first_step:
         fresh = b.ew("multiply", step, 1 - float(dampening)) if dampening else step
         old = b.ew("multiply", held, float(momentum))
         new = b.ew("add", old, fresh, dtype=old.dtype)
-    return [new, _moved(b, param, _decayed(b, step, new, momentum) if nesterov else new, lr)]
+    return [new, _updated(b, param, _decayed(b, step, new, momentum) if nesterov else new, lr)]
 
 
 def adagrad(
@@ -183,7 +183,7 @@ def adagrad(
         grad = _decayed(b, grad, param, weight_decay)
     new = b.ew("add", total, b.ew("square", grad), dtype=total.dtype)
     step = b.ew("divide", grad, b.ew("add", b.ew("sqrt", new), float(eps)))
-    return [_moved(b, param, step, lr), new]
+    return [_updated(b, param, step, lr), new]
 
 
 _EACH: Final = """abs add sub mul div neg exp log sqrt rsqrt reciprocal sigmoid tanh sign maximum

@@ -17,7 +17,7 @@ def mm(b: Build, x: Value, y: Value) -> Value:
 
 def addmm(b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
     """``beta * bias + alpha * x @ y``."""
-    return _beside(b, bias, b.dot(x, y, "float32"), beta, alpha)
+    return _scaled_sum(b, bias, b.dot(x, y, "float32"), beta, alpha)
 
 
 def mv(b: Build, x: Value, y: Value) -> Value:
@@ -31,9 +31,9 @@ def addmv(b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: 
     column, wanted = b.graph.reshape(y, (*y.shape, 1)), b.results
     b.results = [TensorType((x.shape[0], 1), wanted[0].dtype)]
     start = b.graph.reshape(b.spread(bias, (x.shape[0],)), (x.shape[0], 1))
-    found = addmm(b, start, x, column, beta=beta, alpha=alpha)
+    column_result = addmm(b, start, x, column, beta=beta, alpha=alpha)
     b.results = wanted
-    return b.graph.reshape(found, (x.shape[0],))
+    return b.graph.reshape(column_result, (x.shape[0],))
 
 
 def dot(b: Build, x: Value, y: Value) -> Value:
@@ -44,17 +44,17 @@ def dot(b: Build, x: Value, y: Value) -> Value:
 def addr(b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
     """``beta * bias + alpha * outer(x, y)``."""
     outer = b.ew("multiply", b.graph.reshape(x, (*x.shape, 1)), y, dtype="float32")
-    return _beside(b, bias, outer, beta, alpha)
+    return _scaled_sum(b, bias, outer, beta, alpha)
 
 
 def addbmm(
     b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1
 ) -> Value:
     """``beta * bias + alpha * sum(x @ y)`` over the batch."""
-    return _beside(b, bias, b.reduce("add", b.dot(x, y, "float32"), [0]), beta, alpha)
+    return _scaled_sum(b, bias, b.reduce("add", b.dot(x, y, "float32"), [0]), beta, alpha)
 
 
-def _beside(b: Build, bias: Value, product: Value, beta: float, alpha: float) -> Value:
+def _scaled_sum(b: Build, bias: Value, product: Value, beta: float, alpha: float) -> Value:
     if alpha != 1:
         product = b.ew("multiply", product, float(alpha))
     if beta == 0:

@@ -30,13 +30,13 @@ def _with_bias(b: Build, gates: Value, bias: Value | None) -> Value:
     return gates if bias is None else b.ew("add", gates, b.convert(bias, "float32"))
 
 
-def _sloped(b: Build, *factors: Value) -> Value:
+def _sigmoid_gradient(b: Build, *factors: Value) -> Value:
     """The factors and ``1 - last``, times ``last``: through a sigmoid, whose value is last."""
     rest = b.ew("subtract", 1.0, factors[-1])
-    found = b.ew("multiply", factors[-1], rest)
+    slope = b.ew("multiply", factors[-1], rest)
     for factor in factors[:-1]:
-        found = b.ew("multiply", found, factor)
-    return found
+        slope = b.ew("multiply", slope, factor)
+    return slope
 
 
 def lstm_cell(
@@ -55,8 +55,8 @@ def lstm_cell(
     kept = b.ew("multiply", f, b.convert(cx, "float32"))
     cy = b.ew("add", kept, b.ew("multiply", i, g))
     hy = b.ew("multiply", o, b.ew("tanh", cy))
-    found = (hy, cy, _joined(b, (i, f, g, o)))
-    return tuple(b.result(part, place) for place, part in enumerate(found))
+    outputs = (hy, cy, _joined(b, (i, f, g, o)))
+    return tuple(b.result(part, place) for place, part in enumerate(outputs))
 
 
 def lstm_cell_backward(
@@ -79,16 +79,16 @@ def lstm_cell_backward(
     grads = _joined(
         b,
         (
-            _sloped(b, to_cell, g, i),
-            _sloped(b, to_cell, b.convert(cx, "float32"), f),
+            _sigmoid_gradient(b, to_cell, g, i),
+            _sigmoid_gradient(b, to_cell, b.convert(cx, "float32"), f),
             through_tanh(b, b.ew("multiply", to_cell, i), g),
-            _sloped(b, to_hidden, cell, o),
+            _sigmoid_gradient(b, to_hidden, cell, o),
         ),
     )
-    found = [grads, b.ew("multiply", to_cell, f)]
+    gradients = [grads, b.ew("multiply", to_cell, f)]
     if has_bias:
-        found.append(b.reduce("add", grads, [0]))
-    return tuple(b.result(part, place) for place, part in enumerate(found))
+        gradients.append(b.reduce("add", grads, [0]))
+    return tuple(b.result(part, place) for place, part in enumerate(gradients))
 
 
 def gru_cell(
@@ -115,15 +115,15 @@ def gru_cell_backward(
     """The gradients of both gates, of the state before, and of both biases."""
     r, z, n, before, hidden_n = _parts(b, workspace, 5)
     grad = b.convert(grad_hy, "float32")
-    to_z = _sloped(b, grad, b.ew("subtract", before, n), z)
+    to_z = _sigmoid_gradient(b, grad, b.ew("subtract", before, n), z)
     to_n = through_tanh(b, b.ew("multiply", grad, b.ew("subtract", 1.0, z)), n)
-    to_r = _sloped(b, to_n, hidden_n, r)
+    to_r = _sigmoid_gradient(b, to_n, hidden_n, r)
     to_input = _joined(b, (to_r, to_z, to_n))
     to_hidden = _joined(b, (to_r, to_z, b.ew("multiply", to_n, r)))
-    found = [to_input, to_hidden, b.ew("multiply", grad, z)]
+    gradients = [to_input, to_hidden, b.ew("multiply", grad, z)]
     if has_bias:
-        found += [b.reduce("add", gates, [0]) for gates in (to_input, to_hidden)]
-    return tuple(b.result(part, place) for place, part in enumerate(found))
+        gradients += [b.reduce("add", gates, [0]) for gates in (to_input, to_hidden)]
+    return tuple(b.result(part, place) for place, part in enumerate(gradients))
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

@@ -15,12 +15,12 @@ from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 Dims = int | Sequence[int] | None
 
 
-def _all(x: Value, dim: Dims) -> list[int]:
+def _dims(x: Value, dim: Dims) -> list[int]:
     """The dimensions meant: all where none is named."""
     rank = len(x.shape)
     if dim is None or not rank or (not isinstance(dim, int) and not len(dim)):
         return list(range(rank))
-    return [one % rank for one in ([dim] if isinstance(dim, int) else dim)]
+    return [axis % rank for axis in ([dim] if isinstance(dim, int) else dim)]
 
 
 def _reduction(op: str) -> Decomposition:
@@ -28,22 +28,22 @@ def _reduction(op: str) -> Decomposition:
         if isinstance(dim, Value):  # torch.max(x, y)
             return b.result(b.ew(op, x, dim))
         if len(b.results) > 1:
-            place = _place(b, op, x, dim if isinstance(dim, int) else 0)
-            best = b.reduce(op, x, _all(x, dim))
+            place = _extreme_index(b, op, x, dim if isinstance(dim, int) else 0)
+            best = b.reduce(op, x, _dims(x, dim))
             return b.shaped(best), b.shaped(place, 1)
-        return b.result(b.reduce(op, b.convert(x, _summed(x)), _all(x, dim), is_kept=keepdim))
+        return b.result(b.reduce(op, b.convert(x, _sum_dtype(x)), _dims(x, dim), is_kept=keepdim))
 
     return build
 
 
-def _summed(x: Value) -> str:
+def _sum_dtype(x: Value) -> str:
     """Truth values and small integers are summed as float32."""
     return x.dtype if "float" in x.dtype else "float32"
 
 
 def mean(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Value:
     """The sum divided by the number of elements."""
-    dims = _all(x, dim)
+    dims = _dims(x, dim)
     total = b.reduce("add", x, dims, is_kept=keepdim)
     return b.result(b.ew("multiply", total, 1 / max(prod(x.shape[d] for d in dims), 1)))
 
@@ -60,10 +60,10 @@ def variance(b: Build, x: Value, dims: list[int], correction: float) -> Value:
 
 def var(b: Build, x: Value, *args: Any, **kwargs: Any) -> Value:
     """The variance."""
-    return b.shaped(variance(b, x, *_meant(x, *args, **kwargs)))
+    return b.shaped(variance(b, x, *_variance_options(x, *args, **kwargs)))
 
 
-def _meant(
+def _variance_options(
     x: Value,
     dim: Dims = None,
     unbiased: bool = True,
@@ -73,17 +73,17 @@ def _meant(
 ) -> tuple[list[int], float]:
     """Over which dimensions a variance is, and what is subtracted from the count."""
     del keepdim
-    return _all(x, dim), unbiased if correction is None else correction
+    return _dims(x, dim), unbiased if correction is None else correction
 
 
 def std(b: Build, x: Value, *args: Any, **kwargs: Any) -> Value:
     """The square root of the variance."""
-    return b.result(_root(b, x, var(b, x, *args, **kwargs), *args, **kwargs))
+    return b.result(_deviation(b, x, var(b, x, *args, **kwargs), *args, **kwargs))
 
 
-def _root(b: Build, x: Value, variance: Value, *args: Any, **kwargs: Any) -> Value:
+def _deviation(b: Build, x: Value, variance: Value, *args: Any, **kwargs: Any) -> Value:
     """The square root; of infinity or no number, as without freedom, itself."""
-    dims, correction = _meant(x, *args, **kwargs)
+    dims, correction = _variance_options(x, *args, **kwargs)
     freedom = prod(x.shape[d] for d in dims) - correction
     return b.ew("sqrt", variance) if freedom > 0 else variance
 
@@ -92,7 +92,7 @@ def norm(
     b: Build, x: Value, p: float | None = 2, dim: Dims = None, keepdim: bool = False, **_: Any
 ) -> Value:
     """The norm of any order; of order 0, how many are not zero."""
-    return b.result(p_norm(b, x, 2.0 if p is None else float(p), _all(x, dim), is_kept=keepdim))
+    return b.result(p_norm(b, x, 2.0 if p is None else float(p), _dims(x, dim), is_kept=keepdim))
 
 
 def p_norm(
@@ -102,7 +102,7 @@ def p_norm(
     if order == 2:  # noqa: PLR2004  the Euclidean norm
         return b.ew("sqrt", b.reduce("add", b.ew("square", x), dims, is_kept=is_kept))
     if order == 0:
-        return b.reduce("add", _differing(b, x), dims, is_kept=is_kept)
+        return b.reduce("add", _nonzero(b, x), dims, is_kept=is_kept)
     size = b.ew("abs", x)
     if order == 1:
         return b.reduce("add", size, dims, is_kept=is_kept)
@@ -112,31 +112,31 @@ def p_norm(
     return b.ew("power", total, 1 / order)
 
 
-def _differing(b: Build, x: Value) -> Value:
+def _nonzero(b: Build, x: Value) -> Value:
     """1 where an element is not zero, else 0."""
     return b.ew("compare", x, 0.0, dtype="float32", direction="NE")
 
 
-def _of_differing(op: str) -> Decomposition:
+def _nonzero_reduction(op: str) -> Decomposition:
     """any, all, count_nonzero: a reduction of which elements are not zero."""
 
     def build(b: Build, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-        return b.result(b.reduce(op, _differing(b, x), _all(x, dim), is_kept=keepdim))
+        return b.result(b.reduce(op, _nonzero(b, x), _dims(x, dim), is_kept=keepdim))
 
     return build
 
 
 def logsumexp(b: Build, x: Value, dim: Dims, keepdim: bool = False) -> Value:
     """The logarithm of the sum of exponentials, the maximum taken out first."""
-    dims = _all(x, dim)
+    dims = _dims(x, dim)
     largest = b.reduce("maximum", x, dims, is_kept=True)
     total = b.reduce("add", b.ew("exponential", b.ew("subtract", x, largest)), dims, is_kept=True)
-    found = b.ew("add", b.ew("log", total), largest)
+    logarithm = b.ew("add", b.ew("log", total), largest)
     del keepdim
-    return b.shaped(found)
+    return b.shaped(logarithm)
 
 
-def _place(b: Build, op: str, x: Value, dim: int) -> Value:
+def _extreme_index(b: Build, op: str, x: Value, dim: int) -> Value:
     """The first place along `dim` at which the row holds its extreme; `dim` goes away.
 
     Where the row has NaN, that is its extreme.
@@ -153,14 +153,14 @@ def _place(b: Build, op: str, x: Value, dim: int) -> Value:
     return b.graph.reduce("minimum", candidates, (last,))
 
 
-def _place_of(op: str) -> Decomposition:
+def _extreme_index_of(op: str) -> Decomposition:
     """argmax, argmin: the first place at which the row holds its extreme."""
 
     def build(b: Build, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
         del keepdim
         row = b.graph.reshape(x, (x.type.elements,)) if dim is None else x
-        found = _place(b, op, row, dim or 0)
-        return b.shaped(found)
+        place = _extreme_index(b, op, row, dim or 0)
+        return b.shaped(place)
 
     return build
 
@@ -170,8 +170,8 @@ def _running(op: str) -> Decomposition:
 
     def build(b: Build, x: Value, dim: int, **_: Any) -> Value:
         rows = moved(b, b.convert(b.graph.reshape(x, x.shape or (1,)), "float32"), dim, -1)
-        found = moved(b, b.graph.scan(op, rows), -1, dim)
-        return b.result(b.graph.reshape(found, x.shape))
+        running = moved(b, b.graph.scan(op, rows), -1, dim)
+        return b.result(b.graph.reshape(running, x.shape))
 
     return build
 
@@ -179,7 +179,7 @@ def _running(op: str) -> Decomposition:
 def var_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Value]:
     """The variance, and the mean."""
     first = var(b, x, *args, **kwargs)
-    dims, _ = _meant(x, *args, **kwargs)
+    dims, _ = _variance_options(x, *args, **kwargs)
     total = b.reduce("add", b.convert(x, "float32"), dims)
     count = max(prod(x.shape[dim] for dim in dims), 1)
     return first, b.shaped(b.ew("multiply", total, 1 / count), 1)
@@ -188,28 +188,28 @@ def var_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Valu
 def std_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Value]:
     """The deviation, and the mean."""
     first, second = var_mean(b, x, *args, **kwargs)
-    return _root(b, x, first, *args, **kwargs), second
+    return _deviation(b, x, first, *args, **kwargs), second
 
 
 def trace(b: Build, x: Value) -> Value:
     """The sum of the diagonal."""
     row, column = (b.graph.iota(x.shape, dim) for dim in (0, 1))
-    on_it = b.ew("compare", row, column, dtype="bool", direction="EQ")
-    kept = b.ew("select", on_it, x, 0.0, dtype="float32")
+    is_diagonal = b.ew("compare", row, column, dtype="bool", direction="EQ")
+    kept = b.ew("select", is_diagonal, x, 0.0, dtype="float32")
     return b.result(b.reduce("add", kept, (0, 1)))
 
 
 def nansum(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Value:
     """The sum of what is a number."""
     is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
-    kept = b.ew("select", is_nan, 0.0, x, dtype=_summed(x))
-    return b.result(b.reduce("add", kept, _all(x, dim), is_kept=keepdim))
+    kept = b.ew("select", is_nan, 0.0, x, dtype=_sum_dtype(x))
+    return b.result(b.reduce("add", kept, _dims(x, dim), is_kept=keepdim))
 
 
 def aminmax(b: Build, x: Value, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest."""
     return tuple(
-        b.result(b.reduce(op, x, _all(x, dim), is_kept=keepdim), place)
+        b.result(b.reduce(op, x, _dims(x, dim), is_kept=keepdim), place)
         for place, op in enumerate(("minimum", "maximum"))
     )
 
@@ -241,17 +241,17 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "linalg_vector_norm": norm,
     "norm": norm,
     "logsumexp": logsumexp,
-    "argmax": _place_of("maximum"),
-    "argmin": _place_of("minimum"),
-    "any": _of_differing("maximum"),
+    "argmax": _extreme_index_of("maximum"),
+    "argmin": _extreme_index_of("minimum"),
+    "any": _nonzero_reduction("maximum"),
     "cumsum": _running("add"),
     "cumprod": _running("multiply"),
     "var_mean": var_mean,
     "std_mean": std_mean,
     "trace": trace,
     "nansum": nansum,
-    "all": _of_differing("minimum"),
+    "all": _nonzero_reduction("minimum"),
     "aminmax": aminmax,
-    "count_nonzero": _of_differing("add"),
+    "count_nonzero": _nonzero_reduction("add"),
     "histc": histc,
 }

@@ -49,11 +49,11 @@ def _product(b: Build, x: Value, dim: int, weights: Value, *, is_transposed: boo
     last = moved(b, x, dim, -1)
     rows = b.graph.reshape(last, (last.type.elements // last.shape[-1], last.shape[-1]))
     rows = b.convert(rows, "float32")
-    found = b.graph.dot_general(rows, weights, (1, 1 if is_transposed else 0), "float32")
-    return moved(b, b.graph.reshape(found, (*last.shape[:-1], found.shape[1])), -1, dim)
+    product = b.graph.dot_general(rows, weights, (1, 1 if is_transposed else 0), "float32")
+    return moved(b, b.graph.reshape(product, (*last.shape[:-1], product.shape[1])), -1, dim)
 
 
-def _ends(b: Build, before: int, after: int) -> tuple[Value, Value]:
+def _row_and_column(b: Build, before: int, after: int) -> tuple[Value, Value]:
     """The row and the column of each element of a matrix, float32."""
     row, column = (b.graph.iota((before, after), dim) for dim in (0, 1))
     return b.convert(row, "float32"), b.convert(column, "float32")
@@ -83,7 +83,7 @@ def _window(b: Build, rows: Value, start: Value, end: Value, count: Value | None
 def _adaptive(b: Build, dim: int, before: int, after: int) -> Value:
     """Windows that share a dimension as evenly as whole numbers can."""
     del dim
-    rows, columns = _ends(b, before, after)
+    rows, columns = _row_and_column(b, before, after)
     start = b.ew("floor", _affine(b, columns, before / after, _HALF / after))
     last = (before + after - 1 + _HALF) / after
     end = b.ew("floor", _affine(b, columns, before / after, last))
@@ -94,7 +94,7 @@ def _average(windows: Windows, *, is_padding_counted: bool, is_summed: bool) -> 
     """Windows of one length, a stride apart, which begin in the padding."""
 
     def matrix(b: Build, dim: int, before: int, after: int) -> Value:
-        rows, columns = _ends(b, before, after)
+        rows, columns = _row_and_column(b, before, after)
         size, pad = windows.kernel[dim], windows.padding[dim]
         start = _affine(b, columns, float(windows.stride[dim]), -float(pad))
         end = b.ew("minimum", b.ew("add", start, float(size)), float(before + pad))
@@ -111,15 +111,15 @@ def _average_pool(rank: int, *, is_backward: bool = False) -> Decomposition:
     def build(
         b: Build,
         x: Value,
-        *given: Any,
+        *arguments: Any,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Value:
-        source, given = (given[0], given[1:]) if is_backward else (x, given)
-        windows = windows_of(rank, *given[:3])
-        counted = given[4] if len(given) > 4 else count_include_pad  # noqa: PLR2004  the fifth
-        divisor = given[5] if len(given) > 5 else divisor_override  # noqa: PLR2004  the sixth
+        source, arguments = (arguments[0], arguments[1:]) if is_backward else (x, arguments)
+        windows = windows_of(rank, *arguments[:3])
+        counted = arguments[4] if len(arguments) > 4 else count_include_pad  # noqa: PLR2004  the fifth
+        divisor = arguments[5] if len(arguments) > 5 else divisor_override  # noqa: PLR2004  the sixth
         del ceil_mode  # the shape of the result says it
         matrix = _average(windows, is_padding_counted=counted, is_summed=bool(divisor))
         if divisor:
@@ -146,8 +146,8 @@ def _averaged(b: Build, x: Value, windows: Windows, share: float) -> Value:
     """The sum of each window times a number."""
     places = b.results[0].shape[-windows.rank :]
     wide = b.convert(x, "float32")
-    found = b.graph.apply(windows.reduction("add", wide.shape, places), wide)
-    return b.result(b.ew("multiply", found, share))
+    sums = b.graph.apply(windows.reduction("add", wide.shape, places), wide)
+    return b.result(b.ew("multiply", sums, share))
 
 
 def _adaptive_pool(rank: int) -> Decomposition:
@@ -166,13 +166,13 @@ def _adaptive_pool(rank: int) -> Decomposition:
 def _gradient(rank: int, matrix_of: Callable[..., Matrix]) -> Decomposition:
     """The gradient of what had the shape of x, by the matrix that the other arguments say."""
 
-    def build(b: Build, grad: Value, x: Value, *given: Any) -> Value:
-        return _resampled_back(b, grad, x.shape[-rank:], matrix_of(*given))
+    def build(b: Build, grad: Value, x: Value, *arguments: Any) -> Value:
+        return _resampled_back(b, grad, x.shape[-rank:], matrix_of(*arguments))
 
     return build
 
 
-def _source(
+def _source_positions(
     b: Build, columns: Value, before: int, after: int, scale: float | None, *, is_aligned: bool
 ) -> Value:
     """Where each column reads: ends on ends, or centres on centres."""
@@ -186,8 +186,8 @@ def _linear(scales: Sequence[float | None], *, is_aligned: bool) -> Matrix:
     """The two nearest elements, by how near they are."""
 
     def matrix(b: Build, dim: int, before: int, after: int) -> Value:
-        rows, columns = _ends(b, before, after)
-        at = _source(b, columns, before, after, scales[dim], is_aligned=is_aligned)
+        rows, columns = _row_and_column(b, before, after)
+        at = _source_positions(b, columns, before, after, scales[dim], is_aligned=is_aligned)
         at = _clamped(b, at, 0, before - 1)
         apart = b.ew("abs", b.ew("subtract", rows, at))
         return b.ew("maximum", b.ew("subtract", 1.0, apart), 0.0)
@@ -202,8 +202,8 @@ def _cubic(scales: Sequence[float | None], *, is_aligned: bool) -> Matrix:
     """Four elements by cubic convolution; those beyond the ends are the ends."""
 
     def matrix(b: Build, dim: int, before: int, after: int) -> Value:
-        rows, columns = _ends(b, before, after)
-        at = _source(b, columns, before, after, scales[dim], is_aligned=is_aligned)
+        rows, columns = _row_and_column(b, before, after)
+        at = _source_positions(b, columns, before, after, scales[dim], is_aligned=is_aligned)
         first = b.ew("floor", at)
         part = b.ew("subtract", at, first)
         terms: list[Value] = []
@@ -233,7 +233,7 @@ def _nearest(scales: Sequence[float | None], *, is_centred: bool) -> Matrix:
     """The element at or before the place that a column reads."""
 
     def matrix(b: Build, dim: int, before: int, after: int) -> Value:
-        rows, columns = _ends(b, before, after)
+        rows, columns = _row_and_column(b, before, after)
         scale = scales[dim]
         step = 1 / scale if scale else before / after
         shift = step / 2 if is_centred else 0.0
@@ -246,19 +246,23 @@ def _nearest(scales: Sequence[float | None], *, is_centred: bool) -> Matrix:
 Sampler = Callable[..., Matrix]
 
 
-def _scales(given: Sequence[Any], rank: int) -> list[float | None]:
+def _scales(arguments: Sequence[Any], rank: int) -> list[float | None]:
     """The scale of each dimension, where the call names them: as a list, or one by one."""
-    flat = [part for one in given for part in (one if isinstance(one, list) else [one])]
+    flat = [
+        part
+        for argument in arguments
+        for part in (argument if isinstance(argument, list) else [argument])
+    ]
     return [*flat[:rank], *[None] * (rank - len(flat))]
 
 
-def _upsample(rank: int, sampler: Sampler, how: str = "") -> Decomposition:
-    """`how` names the sampler's option that the call's third argument is, if it has one."""
+def _upsample(rank: int, sampler: Sampler, option: str = "") -> Decomposition:
+    """`option` names the sampler's option that the call's third argument is, if it has one."""
 
-    def build(b: Build, x: Value, size: Any, *given: Any) -> Value:
+    def build(b: Build, x: Value, size: Any, *arguments: Any) -> Value:
         del size
-        options = {how: given[0]} if how else {}
-        scales = _scales(given[1:] if how else given, rank)
+        options = {option: arguments[0]} if option else {}
+        scales = _scales(arguments[1:] if option else arguments, rank)
         return _resampled(b, x, b.results[0].shape[-rank:], sampler(scales, **options))
 
     return build
@@ -268,15 +272,15 @@ def _upsample_nearest(rank: int, sampler: Sampler) -> Decomposition:
     """Each element as often as it is copied, where that is a whole number; else by a matrix."""
     by_matrix = _upsample(rank, sampler)
 
-    def build(b: Build, x: Value, size: Any, *given: Any) -> Value:
+    def build(b: Build, x: Value, size: Any, *arguments: Any) -> Value:
         lengths = b.results[0].shape[-rank:]
         outer, inner = x.shape[:-rank], x.shape[-rank:]
         times = [after // before for before, after in zip(inner, lengths, strict=True)]
-        scales = zip(_scales(given, rank), times, strict=True)
+        scales = zip(_scales(arguments, rank), times, strict=True)
         is_whole = all(n * k == after for n, k, after in zip(inner, times, lengths, strict=True))
         if not is_whole or any(scale not in (None, count) for scale, count in scales):
-            found: Value = by_matrix(b, x, size, *given)
-            return found
+            resampled: Value = by_matrix(b, x, size, *arguments)
+            return resampled
         shape = [*outer, *(n for pair in zip(inner, times, strict=True) for n in pair)]
         dims = [*range(len(outer)), *range(len(outer), len(shape), 2)]
         return b.result(
@@ -286,11 +290,11 @@ def _upsample_nearest(rank: int, sampler: Sampler) -> Decomposition:
     return build
 
 
-def _upsample_backward(rank: int, sampler: Sampler, how: str = "") -> Decomposition:
-    def build(b: Build, grad: Value, size: Any, before: Sizes, *given: Any) -> Value:
+def _upsample_backward(rank: int, sampler: Sampler, option: str = "") -> Decomposition:
+    def build(b: Build, grad: Value, size: Any, before: Sizes, *arguments: Any) -> Value:
         del size
-        options = {how: given[0]} if how else {}
-        scales = _scales(given[1:] if how else given, rank)
+        options = {option: arguments[0]} if option else {}
+        scales = _scales(arguments[1:] if option else arguments, rank)
         return _resampled_back(b, grad, before[-rank:], sampler(scales, **options))
 
     return build
@@ -300,7 +304,7 @@ def _copied_ends(padding: Sizes, *, is_mirrored: bool) -> Matrix:
     """The ends repeated, or the inside mirrored at them."""
 
     def matrix(b: Build, dim: int, before: int, after: int) -> Value:
-        rows, columns = _ends(b, before, after)
+        rows, columns = _row_and_column(b, before, after)
         low = padding[len(padding) - 2 - 2 * dim]  # the last dimension comes first
         at = b.ew("add", columns, -float(low))
         if is_mirrored:
@@ -321,34 +325,34 @@ def _copying_pad(rank: int, matrix_of: Callable[..., Matrix]) -> Decomposition:
 _LINEAR: Final = {1: "upsample_linear1d", 2: "upsample_bilinear2d", 3: "upsample_trilinear3d"}
 
 
-def _of_rank(rank: int) -> dict[str, Decomposition]:
+def _operators_of_rank(rank: int) -> dict[str, Decomposition]:
     """The operators on 1, 2 or 3 dimensions."""
-    found: dict[str, Decomposition] = {
+    operators: dict[str, Decomposition] = {
         f"avg_pool{rank}d": _average_pool(rank),
         f"avg_pool{rank}d_backward": _average_pool(rank, is_backward=True),
         _LINEAR[rank]: _upsample(rank, _linear, "is_aligned"),
         f"{_LINEAR[rank]}_backward": _upsample_backward(rank, _linear, "is_aligned"),
     }
     for name in (f"adaptive_avg_pool{rank}d", f"_adaptive_avg_pool{rank}d"):
-        found[name] = _adaptive_pool(rank)
-        found[f"{name}_backward"] = _gradient(rank, lambda: _adaptive)
+        operators[name] = _adaptive_pool(rank)
+        operators[f"{name}_backward"] = _gradient(rank, lambda: _adaptive)
     for name, sampler in (
         (f"upsample_nearest{rank}d", partial(_nearest, is_centred=False)),
         (f"_upsample_nearest_exact{rank}d", partial(_nearest, is_centred=True)),
     ):
-        found[name] = _upsample_nearest(rank, sampler)
-        found[f"{name}_backward"] = _upsample_backward(rank, sampler)
+        operators[name] = _upsample_nearest(rank, sampler)
+        operators[f"{name}_backward"] = _upsample_backward(rank, sampler)
     for name, is_mirrored in (("reflection", True), ("replication", False)):
         matrix_of = partial(_copied_ends, is_mirrored=is_mirrored)
-        found[f"{name}_pad{rank}d"] = _copying_pad(rank, matrix_of)
-        found[f"{name}_pad{rank}d_backward"] = _gradient(rank, matrix_of)
-    return found
+        operators[f"{name}_pad{rank}d"] = _copying_pad(rank, matrix_of)
+        operators[f"{name}_pad{rank}d_backward"] = _gradient(rank, matrix_of)
+    return operators
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
-    **_of_rank(1),
-    **_of_rank(2),
-    **_of_rank(3),
+    **_operators_of_rank(1),
+    **_operators_of_rank(2),
+    **_operators_of_rank(3),
     "upsample_bicubic2d": _upsample(2, _cubic, "is_aligned"),
     "upsample_bicubic2d_backward": _upsample_backward(2, _cubic, "is_aligned"),
 }

@@ -34,11 +34,11 @@ class _Points:
     lengths: list[int]
     mode: int
 
-    def near(self, b: Build, corner: tuple[int, int]) -> tuple[Value, list[Value], list[Value]]:
+    def neighbor(self, b: Build, corner: tuple[int, int]) -> tuple[Value, list[Value], list[Value]]:
         """The table's row of a nearest pixel; whether it is inside, and how near, by dimension."""
         rows: list[Value] = [self.first]
         inside: list[Value] = []
-        near: list[Value] = []
+        weights: list[Value] = []
         for dim, (at, step) in enumerate(zip(self.at, corner, strict=True)):
             last = float(self.lengths[dim] - 1)
             first = b.ew("round_nearest_even" if self.mode == _NEAREST else "floor", at)
@@ -47,11 +47,11 @@ class _Points:
             unended = b.ew("compare", place, last, dtype="float32", direction="LE")
             inside.append(b.ew("multiply", begun, unended))
             if self.mode == _BILINEAR:
-                near.append(b.ew("subtract", 1.0, b.ew("abs", b.ew("subtract", at, place))))
+                weights.append(b.ew("subtract", 1.0, b.ew("abs", b.ew("subtract", at, place))))
             kept = b.ew("minimum", b.ew("maximum", place, 0.0), last)
             rows.append(b.ew("multiply", kept, float(prod(self.lengths[dim + 1 :]))))
         row = b.convert(b.total(rows), "int32")
-        return b.graph.reshape(row, (row.type.elements,)), inside, near
+        return b.graph.reshape(row, (row.type.elements,)), inside, weights
 
 
 def _points(
@@ -65,7 +65,7 @@ def _points(
     flat = b.graph.reshape(b.convert(grid, "float32"), (points, 2))
     table = b.graph.reshape(b.graph.transpose(x, (0, 2, 3, 1)), (batch * prod(lengths), channels))
     where = [  # the grid has x, along W, first
-        _pixels(b, b.sliced(flat, 1, 1 - dim, 1), n, padding, is_aligned)
+        _pixel_positions(b, b.sliced(flat, 1, 1 - dim, 1), n, padding, is_aligned)
         for dim, n in enumerate(lengths)
     ]
     sample = b.graph.iota((batch, points // batch), 0)
@@ -74,24 +74,24 @@ def _points(
     return _Points([at for at, _ in where], [by for _, by in where], first, lengths, mode), table
 
 
-def _pixels(
+def _pixel_positions(
     b: Build, at: Value, length: int, padding: int, is_aligned: bool
 ) -> tuple[Value, Value]:
     """Coordinates between -1 and 1 as places between 0 and length - 1, and what they grow by."""
     scale = (length - 1) / 2 if is_aligned else length / 2
     shift = scale if is_aligned else (length - 1) / 2
-    found = b.ew("add", b.ew("multiply", at, scale), shift)
-    slope = b.filled(scale, TensorType(found.shape, "float32"))
+    places = b.ew("add", b.ew("multiply", at, scale), shift)
+    slope = b.filled(scale, TensorType(places.shape, "float32"))
     if padding == _BORDER:  # beyond the border nothing changes
-        begun = b.ew("compare", found, 0.0, dtype="float32", direction="GT")
-        unended = b.ew("compare", found, float(length - 1), dtype="float32", direction="LT")
+        begun = b.ew("compare", places, 0.0, dtype="float32", direction="GT")
+        unended = b.ew("compare", places, float(length - 1), dtype="float32", direction="LT")
         slope = b.ew("multiply", slope, b.ew("multiply", begun, unended))
-        found = b.ew("minimum", b.ew("maximum", found, 0.0), float(length - 1))
-    return found, slope
+        places = b.ew("minimum", b.ew("maximum", places, 0.0), float(length - 1))
+    return places, slope
 
 
 def _product(b: Build, factors: list[Value]) -> Value:
-    return reduce(lambda one, other: b.ew("multiply", one, other), factors)
+    return reduce(lambda product, factor: b.ew("multiply", product, factor), factors)
 
 
 def grid_sampler(
@@ -101,9 +101,9 @@ def grid_sampler(
     points, table = _points(b, x, grid, mode, padding, is_aligned)
     terms: list[Value] = []
     for corner in _CORNERS[mode]:
-        row, inside, near = points.near(b, corner)
+        row, inside, nearness = points.neighbor(b, corner)
         read = b.graph.gather(table, row)
-        weight = b.spread(_product(b, inside + near), read.shape)
+        weight = b.spread(_product(b, inside + nearness), read.shape)
         terms.append(b.ew("multiply", read, weight, dtype="float32"))
     shape = (x.shape[0], *grid.shape[1:3], x.shape[1])
     return b.result(b.graph.transpose(b.graph.reshape(b.total(terms), shape), (0, 3, 1, 2)))
@@ -126,27 +126,27 @@ def grid_sampler_backward(
     image: Value | TensorType = TensorType(table.shape, "float32")
     moves: list[list[Value]] = [[], []]
     for corner in _CORNERS[mode]:
-        row, inside, near = points.near(b, corner)
-        weight = b.spread(_product(b, inside + near), grads.shape)
+        row, inside, nearness = points.neighbor(b, corner)
+        weight = b.spread(_product(b, inside + nearness), grads.shape)
         image = b.graph.scatter(image, row, b.ew("multiply", grads, weight))
         if mode == _BILINEAR:
             read = b.ew("multiply", grads, b.convert(b.graph.gather(table, row), "float32"))
             along = b.reduce("add", read, [1], is_kept=True)
             for dim, step in enumerate(corner):
-                by = _product(b, [along, *inside, near[1 - dim], points.slope[dim]])
+                by = _product(b, [along, *inside, nearness[1 - dim], points.slope[dim]])
                 moves[dim].append(by if step else b.ew("negate", by))
     if not isinstance(image, Value):
         raise Unlowered("sampling without points")
-    found: list[Value] = []
+    gradients: list[Value] = []
     if wanted[0]:
         back = b.graph.reshape(image, (x.shape[0], *x.shape[2:], x.shape[1]))
-        found.append(b.result(b.graph.transpose(back, (0, 3, 1, 2)), len(found)))
+        gradients.append(b.result(b.graph.transpose(back, (0, 3, 1, 2)), len(gradients)))
     if wanted[1]:
-        found.append(b.result(_of_grid(b, moves, grid), len(found)))
-    return tuple(found)
+        gradients.append(b.result(_grid_gradient(b, moves, grid), len(gradients)))
+    return tuple(gradients)
 
 
-def _of_grid(b: Build, moves: list[list[Value]], grid: Value) -> Value:
+def _grid_gradient(b: Build, moves: list[list[Value]], grid: Value) -> Value:
     """The gradient of the grid, which has width first; the nearest pixel stays the same: zeros."""
     if not moves[0]:
         return b.filled(0.0, TensorType(grid.shape, "float32"))

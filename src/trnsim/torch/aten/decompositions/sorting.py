@@ -49,8 +49,8 @@ def topk(
 def kthvalue(b: Build, x: Value, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Value, ...]:
     """The k-th smallest element and its place."""
     del keepdim
-    found = _ordered(b, x, k, dim, is_descending=False)
-    return _shaped(b, *(_last(b, part, dim) for part in found))
+    parts = _ordered(b, x, k, dim, is_descending=False)
+    return _shaped(b, *(_last(b, part, dim) for part in parts))
 
 
 def median(b: Build, x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -107,8 +107,8 @@ def isin(
     wide = b.graph.broadcast_in_dim(x, (*x.shape, count), range(rank))
     held = b.graph.broadcast_in_dim(held, wide.shape, (rank,))
     equal = b.ew("compare", wide, held, dtype="float32", direction="EQ")
-    found = b.reduce("maximum", equal, [rank])
-    return b.ew("compare", found, 0.0, dtype="bool", direction="EQ" if invert else "NE")
+    is_member = b.reduce("maximum", equal, [rank])
+    return b.ew("compare", is_member, 0.0, dtype="bool", direction="EQ" if invert else "NE")
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

@@ -32,10 +32,10 @@ _DIGAMMA: Final = (-1 / 252, 1 / 120, -1 / 12)
 def _polynomial(b: Build, x: Value, coefficients: Sequence[float]) -> Value:
     """By Horner's rule, the coefficient of the highest power first."""
     highest, following, *rest = coefficients
-    found = b.ew("add", b.ew("multiply", x, highest), following)
+    total = b.ew("add", b.ew("multiply", x, highest), following)
     for coefficient in rest:
-        found = b.ew("add", b.ew("multiply", found, x), coefficient)
-    return found
+        total = b.ew("add", b.ew("multiply", total, x), coefficient)
+    return total
 
 
 def _half_turns(b: Build, x: Value) -> Value:
@@ -72,10 +72,10 @@ def lgamma(b: Build, x: Value) -> Value:
     series = b.ew("multiply", inverse, _polynomial(b, b.ew("square", inverse), _STIRLING))
     slope = b.ew("multiply", b.ew("subtract", high, 0.5), b.ew("log", high))
     raised = b.ew("add", b.ew("subtract", slope, high), 0.5 * math.log(math.tau))
-    found = b.ew("subtract", b.ew("add", raised, series), b.ew("log", product))
+    logarithm = b.ew("subtract", b.ew("add", raised, series), b.ew("log", product))
     wave = b.ew("abs", b.ew("sine", _half_turns(b, x)))
-    mirrored = b.ew("subtract", math.log(math.pi), b.ew("add", b.ew("log", wave), found))
-    return b.result(b.ew("select", is_low, mirrored, found, dtype="float32"))
+    mirrored = b.ew("subtract", math.log(math.pi), b.ew("add", b.ew("log", wave), logarithm))
+    return b.result(b.ew("select", is_low, mirrored, logarithm, dtype="float32"))
 
 
 def digamma(b: Build, x: Value) -> Value:
@@ -89,10 +89,10 @@ def digamma(b: Build, x: Value) -> Value:
     square = b.ew("square", inverse)
     series = b.ew("multiply", square, _polynomial(b, square, _DIGAMMA))
     half = b.ew("multiply", inverse, 0.5)
-    found = b.ew("subtract", b.ew("add", b.ew("log", high), series), b.ew("add", half, lost))
+    derivative = b.ew("subtract", b.ew("add", b.ew("log", high), series), b.ew("add", half, lost))
     slope = b.ew("divide", math.pi, b.ew("tan", _half_turns(b, x)))
-    mirrored = b.ew("subtract", found, slope)
-    return b.result(b.ew("select", is_low, mirrored, found, dtype="float32"))
+    mirrored = b.ew("subtract", derivative, slope)
+    return b.result(b.ew("select", is_low, mirrored, derivative, dtype="float32"))
 
 
 def entr(b: Build, x: Value) -> Value:
@@ -100,8 +100,8 @@ def entr(b: Build, x: Value) -> Value:
     x = b.convert(x, "float32")
     is_zero = b.ew("compare", x, 0.0, dtype="bool", direction="EQ")
     safe = b.ew("select", is_zero, 1.0, x, dtype="float32")
-    found = b.ew("negate", b.ew("multiply", safe, b.ew("log", b.ew("abs", safe))))
-    return b.result(b.ew("select", _is_below(b, x, 0.0), -math.inf, found, dtype="float32"))
+    entropy = b.ew("negate", b.ew("multiply", safe, b.ew("log", b.ew("abs", safe))))
+    return b.result(b.ew("select", _is_below(b, x, 0.0), -math.inf, entropy, dtype="float32"))
 
 
 def xlog1py(b: Build, x: Operand, y: Operand) -> Value:
@@ -112,20 +112,20 @@ def xlog1py(b: Build, x: Operand, y: Operand) -> Value:
 
 def angle(b: Build, x: Value) -> Value:
     """Of a real number: pi below zero, else 0; NaN of NaN."""
-    found = b.ew("select", _is_below(b, x, 0.0), math.pi, 0.0, dtype="float32")
+    phase = b.ew("select", _is_below(b, x, 0.0), math.pi, 0.0, dtype="float32")
     is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
-    return b.result(b.ew("select", is_nan, x, found, dtype="float32"))
+    return b.result(b.ew("select", is_nan, x, phase, dtype="float32"))
 
 
 def logit_backward(b: Build, grad: Value, x: Value, eps: float | None = None) -> Value:
     """``grad / (x * (1 - x))``, 0 where logit kept x away from 0 and 1, NaN beyond these."""
     slope = b.ew("multiply", x, b.ew("subtract", 1.0, x), dtype="float32")
-    found = b.ew("divide", grad, slope, dtype="float32")
+    slopes = b.ew("divide", grad, slope, dtype="float32")
     low, beyond = (0.0, math.nan) if eps is None else (float(eps), 0.0)
     for bound, direction in ((low, "LT"), (1.0 - low, "GT")):
         is_out = b.ew("compare", x, bound, dtype="bool", direction=direction)
-        found = b.ew("select", is_out, beyond, found, dtype="float32")
-    return b.result(found)
+        slopes = b.ew("select", is_out, beyond, slopes, dtype="float32")
+    return b.result(slopes)
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

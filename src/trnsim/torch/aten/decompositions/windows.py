@@ -16,8 +16,8 @@ _LOWEST: Final = {"float32": -3.4028235e38, "bfloat16": -3.3895314e38, "float16"
 
 def spread(sizes: int | Sizes, rank: int) -> tuple[int, ...]:
     """One number for each dimension."""
-    given = (sizes,) if isinstance(sizes, int) else tuple(sizes)
-    return given * rank if len(given) == 1 else given
+    lengths = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+    return lengths * rank if len(lengths) == 1 else lengths
 
 
 def windows_of(
@@ -33,7 +33,7 @@ def windows_of(
     )
 
 
-def _origins(b: Build, windows: Windows, shape: Sizes, lengths: Sizes) -> Value:
+def _window_starts(b: Build, windows: Windows, shape: Sizes, lengths: Sizes) -> Value:
     """The place in the input at which each window begins, as one number; int32."""
     terms: list[Value] = []
     outer = len(shape) - windows.rank
@@ -46,7 +46,7 @@ def _origins(b: Build, windows: Windows, shape: Sizes, lengths: Sizes) -> Value:
     return b.total(terms, "int32")
 
 
-def _within(windows: Windows, lengths: Sizes) -> list[float]:
+def _tap_offsets(windows: Windows, lengths: Sizes) -> list[float]:
     """How far each tap is from where its window begins, as one number."""
     return [
         float(sum(at * prod(lengths[dim + 1 :]) for dim, at in enumerate(offset)))
@@ -55,23 +55,23 @@ def _within(windows: Windows, lengths: Sizes) -> list[float]:
 
 
 def _max_pool(rank: int) -> Decomposition:
-    def build(b: Build, x: Value, *given: Any) -> tuple[Value, ...]:
-        windows = windows_of(rank, *given[:4])
+    def build(b: Build, x: Value, *arguments: Any) -> tuple[Value, ...]:
+        windows = windows_of(rank, *arguments[:4])
         places, lengths = b.results[0].shape[-rank:], x.shape[-rank:]
         if len(b.results) == 1:
             return (b.result(b.graph.apply(windows.reduction("maximum", x.shape, places), x)),)
         taps = windows.taps(
             b, windows.padded(b, x, places, _LOWEST.get(x.dtype, _LOWEST["float32"])), places
         )
-        best, where = taps[0], _within(windows, lengths)
+        best, where = taps[0], _tap_offsets(windows, lengths)
         at: Value = b.filled(where[0], TensorType(best.shape, "float32"))
         for tap, offset in zip(taps[1:], where[1:], strict=True):
             is_better = b.ew("compare", tap, best, dtype="bool", direction="GT")
             at = b.ew("select", is_better, offset, at, dtype="float32")
             best = b.ew("maximum", best, tap)
-        origins = _origins(b, windows, best.shape, lengths)
-        found = b.ew("add", origins, b.convert(at, "int32"), dtype="int32")
-        return b.result(best), b.result(found, 1)
+        origins = _window_starts(b, windows, best.shape, lengths)
+        indices = b.ew("add", origins, b.convert(at, "int32"), dtype="int32")
+        return b.result(best), b.result(indices, 1)
 
     return build
 
@@ -83,9 +83,11 @@ def _max_pool_backward(rank: int) -> Decomposition:
     ) -> Value:  # fmt: skip
         del ceil_mode
         windows, lengths = windows_of(rank, kernel, stride, padding, dilation), x.shape[-rank:]
-        begun = b.ew("subtract", places, _origins(b, windows, grad.shape, lengths), dtype="int32")
+        begun = b.ew(
+            "subtract", places, _window_starts(b, windows, grad.shape, lengths), dtype="int32"
+        )
         parts: list[Value] = []
-        for offset in _within(windows, lengths):
+        for offset in _tap_offsets(windows, lengths):
             is_here = b.ew("compare", begun, offset, dtype="bool", direction="EQ")
             parts.append(b.ew("select", is_here, grad, 0.0, dtype=grad.dtype))
         return b.result(windows.put_back(b, parts, lengths))
@@ -102,8 +104,8 @@ def _adaptive_max_pool(rank: int) -> Decomposition:
         pairs = list(zip(x.shape[-rank:], places, strict=True))
         if any(n % count for n, count in pairs):
             raise Unlowered("maxima over windows of several sizes")
-        found: tuple[Value, ...] = pools[rank](b, x, [n // count for n, count in pairs])
-        return found
+        pooled: tuple[Value, ...] = pools[rank](b, x, [n // count for n, count in pairs])
+        return pooled
 
     return build
 
@@ -129,9 +131,9 @@ def col2im(
     windows = windows_of(len(kernel), kernel, stride, padding, dilation)
     places, count = windows.places(lengths), prod(windows.kernel)
     outer = (*x.shape[:-2], x.shape[-2] // count)
-    whole = b.graph.reshape(x, (*outer, count, *places))
+    patches = b.graph.reshape(x, (*outer, count, *places))
     parts = [
-        b.graph.reshape(b.sliced(whole, len(outer), number, 1), (*outer, *places))
+        b.graph.reshape(b.sliced(patches, len(outer), number, 1), (*outer, *places))
         for number in range(count)
     ]
     return b.result(windows.put_back(b, parts, lengths))
