@@ -1,4 +1,4 @@
-"""What a decomposition is, and the error of an operator that has none."""
+"""The type of a decomposition, and the error of an operator that has none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from trnsim.errors import NotModelled
 
 Decomposition = Callable[..., Any]
-"""Of a `Build` and an operator's arguments, tensors as values of the graph, what it returns."""
+"""From a `Build` and an operator's arguments (tensors as graph values) to its results."""
 
 
 class Unlowered(NotModelled):

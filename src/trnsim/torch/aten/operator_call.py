@@ -29,7 +29,7 @@ NO_LOWERING: Final = "{} has no lowering to the chip's instructions yet"
 
 @dataclass(frozen=True, slots=True)
 class OperatorCall:
-    """An operator with all that its graph depends on: equal calls have one graph.
+    """An operator and all that its graph depends on: equal calls share a graph.
 
     Attributes:
         name: the operator's full name ("aten::add.Tensor").
@@ -145,7 +145,7 @@ def build(call: OperatorCall) -> Build:
 
 
 def _has_elements(call: OperatorCall) -> bool:
-    """Whether all tensors and results of a call have elements."""
+    """True if no tensor or result of a call is empty."""
     values = [*call.args, *(value for _, value in call.kwargs), *call.results]
     return all(0 not in value.shape for value in values if isinstance(value, Spec))
 

@@ -1,4 +1,4 @@
-"""A PyTorch tensor without its values, as the graph takes it."""
+"""Shape, dtype and layout of a PyTorch tensor, as the graph takes an input."""
 
 from __future__ import annotations
 

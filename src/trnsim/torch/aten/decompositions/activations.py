@@ -12,7 +12,7 @@ from trnsim.torch.aten.decompositions.comparisons import clamp
 
 
 def hardtanh(b: Build, x: Value, smallest: float = -1.0, largest: float = 1.0) -> Value:
-    """Within -1 and 1."""
+    """``min(max(x, smallest), largest)``."""
     return clamp(b, x, smallest, largest)
 
 
@@ -52,7 +52,7 @@ def tanh_backward(b: Build, grad: Value, y: Value) -> Value:
 
 
 def through_tanh(b: Build, grad: Value, y: Value) -> Value:
-    """The gradient before a tanh that gave y."""
+    """The gradient through a tanh with result y."""
     return b.ew("multiply", grad, b.ew("subtract", 1.0, b.ew("square", y)))
 
 
@@ -65,7 +65,7 @@ def sigmoid_backward(b: Build, grad: Value, y: Value) -> Value:
 def _where(
     b: Build, x: Value, direction: str, bound: float, yes: Any, no: Any, dtype: str = "float32"
 ) -> Value:
-    """One of two where x is above, or below, a bound."""
+    """`yes` where ``x <direction> bound``, else `no`."""
     chosen = b.ew("compare", x, float(bound), dtype="bool", direction=direction)
     return b.ew("select", chosen, yes, no, dtype=dtype)
 
@@ -97,8 +97,8 @@ def elu(b: Build, x: Value, alpha: float = 1, scale: float = 1, input_scale: flo
 def leaky_relu_backward(
     b: Build, grad: Value, x: Value, slope: float, is_result: bool = False
 ) -> Value:
-    """The gradient where x is positive, else times the slope; of the result, likewise."""
-    del is_result  # it has the sign of x
+    """The gradient where x (or the result) is positive, else times the slope."""
+    del is_result  # the result has the sign of x
     return b.result(_where(b, x, "GT", 0.0, grad, b.ew("multiply", grad, float(slope))))
 
 
@@ -153,14 +153,14 @@ def hardswish_backward(b: Build, grad: Value, x: Value) -> Value:
 
 
 def threshold(b: Build, x: Value, bound: float, number: float) -> Value:
-    """A number up to a bound, above it x, which NaN is too."""
+    """A number where ``x <= bound``, else x; NaN stays NaN."""
     least, put = number_in(bound, x.dtype), number_in(number, x.dtype)
     is_least = b.ew("compare", x, least, direction="LE")
     return b.result(b.ew("select", is_least, put, x, dtype=x.dtype))
 
 
 def hardshrink(b: Build, x: Value, bound: float = 0.5) -> Value:
-    """0 where the magnitude of x is within a bound, beyond it x, which NaN is too."""
+    """0 where the magnitude of x is within a bound, else x; NaN stays NaN."""
     return b.result(_where(b, b.ew("abs", x), "LE", bound, 0.0, x))
 
 
@@ -170,14 +170,14 @@ def shrink_backward(b: Build, grad: Value, x: Value, bound: float) -> Value:
 
 
 def softshrink(b: Build, x: Value, bound: float = 0.5) -> Value:
-    """X brought nearer to 0 by a bound, as far as 0."""
+    """``sign(x) * max(abs(x) - bound, 0)``."""
     above = b.ew("maximum", b.ew("subtract", x, float(bound)), 0.0)
     below = b.ew("minimum", b.ew("add", x, float(bound)), 0.0)
     return b.result(b.ew("add", above, below))
 
 
 def softplus_backward(b: Build, grad: Value, x: Value, beta: float, bound: float) -> Value:
-    """The gradient times the sigmoid of ``beta * x``, and itself where that is large."""
+    """The gradient times the sigmoid of ``beta * x``; the gradient where ``beta * x`` is large."""
     scaled = b.ew("multiply", x, float(beta))
     soft = b.ew("multiply", grad, b.ew("logistic", scaled))
     return b.result(_where(b, scaled, "GT", bound, grad, soft))

@@ -23,7 +23,7 @@ def _options(query: Value, dropout: float, scale: float | None, *, is_causal: bo
 
 
 def _with_bias(b: Build, values: list[Value], bias: Value | None) -> list[Value]:
-    """Operands, with the bias of each head last where there is one."""
+    """Operands, followed by the bias of each head if there is any."""
     if bias is None:
         return values
     query, key = values[:2]
@@ -42,7 +42,7 @@ def attention(
     *,
     scale: float | None = None,
 ) -> tuple[Value, ...]:
-    """``softmax(scale * Q @ K.T + bias) @ V``, and the logarithm of each query's sum."""
+    """``softmax(scale * Q @ K.T + bias) @ V``, and the log-sum-exp of each query's scores."""
     del debug
     options = _options(query, dropout, scale, is_causal=is_causal)
     operands = _with_bias(b, [query, key, value], bias)
@@ -61,9 +61,9 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Value:
-    """The same in an exported program: a mask may be of truth values, heads may share keys.
+    """Attention of an exported program: a mask may be boolean, heads may share keys.
 
-    A query that sees no key at all has no result that PyTorch defines.
+    PyTorch leaves the result of a query that sees no key undefined.
     """
     if attn_mask is not None and attn_mask.dtype == BOOL:
         attn_mask = b.ew("select", attn_mask, 0.0, -inf, dtype=query.dtype)
@@ -80,7 +80,7 @@ def scaled_dot_product_attention(
 def _grouped(
     b: Build, query: Value, key: Value, value: Value, mask: Value | None
 ) -> tuple[Value, Value, Value, Value | None]:
-    """Heads as [KV heads, heads that share keys], so that each reads the keys where they lie."""
+    """Heads as [KV heads, query heads per KV head], so that keys and values are not copied."""
     *outer, heads, length, width = query.shape
     shared = key.shape[-3]
     group = heads // shared
@@ -108,7 +108,7 @@ def attention_backward(
     *others: Any,
     scale: float | None = None,
 ) -> tuple[Value, ...]:
-    """The gradients of queries, keys and values; the scores are computed again."""
+    """Gradients of queries, keys and values; the scores are recomputed."""
     if bias is not None and mask[3]:
         raise Unlowered("the gradient of attention's bias")
     dropout, is_causal = others[4], others[5]  # after two lengths and their maxima

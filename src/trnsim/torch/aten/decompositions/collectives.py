@@ -1,4 +1,4 @@
-"""PyTorch's functional collectives, which name a group of ranks."""
+"""PyTorch's functional collectives over a named group of ranks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def all_gather(b: Build, value: Value, size: int, group: Any) -> Value:
 
 
 def reduce_scatter(b: Build, value: Value, op: str, size: int, group: Any) -> Value:
-    """A rank's share, along the first dimension, of what `all_reduce` gives."""
+    """A rank's share, along the first dimension, of the result of `all_reduce`."""
     share = b.graph.apply(ReduceScatter(_replica_groups(b, group), _reduction_body(op), 0), value)
     return _averaged(b, share, op, size)
 
@@ -52,14 +52,14 @@ def reduce_scatter(b: Build, value: Value, op: str, size: int, group: Any) -> Va
 def all_to_all(
     b: Build, value: Value, received: Sequence[int], sent: Sequence[int], group: Any
 ) -> Value:
-    """Rows for each rank against rows of each; all parts are of one size."""
+    """Rows sent to each rank and received from each; all parts have the same size."""
     if len({*map(int, received), *map(int, sent)}) != 1:
         raise Unlowered("an all-to-all of parts of different sizes")
     return b.graph.apply(AllToAll(_replica_groups(b, group), 0, 0), value)
 
 
 def wait(b: Build, value: Value) -> Value:
-    """What a collective gave: a graph has no results that are not there yet."""
+    """The result of a collective, unchanged: in a graph no result is pending."""
     del b
     return value
 

@@ -1,4 +1,4 @@
-"""Comparisons, choices and bounds, also beside numbers that an integer type lacks."""
+"""Comparisons, selections and bounds, also with numbers that an integer dtype cannot hold."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _EXACT: Final = 2**24
 
 
 def compare(b: Build, x: Operand, y: Operand, direction: str) -> Value:
-    """Whether ``x <direction> y``, of the numbers that PyTorch compares.
+    """``x <direction> y`` with PyTorch's rules of promotion.
 
-    Integers beside a float are compared in float32. An integer of Python is taken modulo the size
-    of the shorter integers beside it; 32 bits may stand for PyTorch's 64, and are compared with the
-    number itself.
+    An integer is compared with a float in float32. A Python integer wraps around to the range of
+    the 8- or 16-bit integers that it is compared with; 32 bits may stand for PyTorch's 64, so with
+    them it is compared unwrapped.
     """
     sides = _comparable(b, x, y), _comparable(b, y, x)
     return b.ew("compare", *sides, dtype=BOOL, direction=direction)
 
 
 def _comparable(b: Build, side: Operand, opposite: Operand) -> Operand:
-    """One side of a comparison, beside the other."""
+    """One side of a comparison in the dtype in which PyTorch compares it with the opposite side."""
     if isinstance(side, Value):
         is_rounded = isinstance(opposite, float) and abs(_float32(opposite)) >= _EXACT
         return b.convert(side, "float32") if is_rounded and side.dtype in INTEGERS else side
@@ -67,14 +67,14 @@ def where(b: Build, condition: Value, x: Operand, y: Operand) -> Value:
 
 
 def masked_fill(b: Build, x: Value, mask: Value, number: Operand) -> Value:
-    """A number where the mask holds."""
+    """`x` with a number where the mask is true."""
     return b.result(b.ew("select", mask, number_in(number, x.dtype), x, dtype=x.dtype))
 
 
 def clamp(
     b: Build, x: Value, smallest: Operand | None = None, largest: Operand | None = None, **kw: Any
 ) -> Value:
-    """X within bounds, in the dtype of the result: a float as a bound makes integers float32."""
+    """X within bounds, in the dtype of the result: a float bound makes integers float32."""
     smallest, largest = kw.get("min", smallest), kw.get("max", largest)
     dtype = b.results[0].dtype
     for name, bound in (("maximum", smallest), ("minimum", largest)):

@@ -1,7 +1,7 @@
 """Convolutions of 1, 2 and 3 dimensions, and their gradients.
 
-A gradient of the input, and a transposed convolution, are convolutions of a gradient with gaps of
-the stride, its taps in reverse.
+The gradient of the input, and a transposed convolution, are convolutions of a gradient that the
+stride dilates, with the kernel reversed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _convolved(
 
 
 def _convolved_patches(b: Build, x: Value, weight: Value, places: Sizes) -> Value:
-    """The same of windows that do not overlap, such as patches of an image: the input is turned."""
+    """Convolution with windows that do not overlap (patches): the input is transposed instead."""
     batch, channels, *_ = x.shape
     kernel, rank = weight.shape[2:], len(places)
     covered = [count * size for count, size in zip(places, kernel, strict=True)]
@@ -64,7 +64,7 @@ def _convolved_patches(b: Build, x: Value, weight: Value, places: Sizes) -> Valu
 def _transposed_convolved(
     b: Build, grad: Value, weight: Value, windows: Windows, groups: int, lengths: Sizes
 ) -> Value:
-    """What `_convolved` adds up, given back to an input of those lengths."""
+    """The gradient of `_convolved` for an input of those lengths."""
     reach = [(size - 1) * gap for size, gap in zip(windows.kernel, windows.dilation, strict=True)]
     low = [far - pad for far, pad in zip(reach, windows.padding, strict=True)]
     high = [
@@ -118,7 +118,7 @@ def convolution(
     output_padding: Sizes,
     groups: int,
 ) -> Value:
-    """The weight times the columns, plus the bias of each channel."""
+    """The convolution, or transposed convolution, plus the bias of each channel."""
     del output_padding  # the shape of the result says it
     windows = windows_of(len(weight.shape) - 2, weight.shape[2:], stride, padding, dilation)
     batched, lengths = _with_batch(b, x, windows), b.results[0].shape[-windows.rank :]

@@ -25,7 +25,7 @@ def cdist(b: Build, x: Value, y: Value, p: float, mode: int | None = None) -> Va
 
 
 def pdist(b: Build, x: Value, p: float = 2.0) -> Value:
-    """The distances of each row from those after it, as one row."""
+    """The distances of each row from the rows after it, as a single row."""
     count = x.shape[0]
     parts: list[Value] = []
     for after in range(1, count):

@@ -1,4 +1,4 @@
-"""Quotients, rounded as asked, and what they leave."""
+"""Quotients in each rounding mode, and remainders."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from trnsim.torch.aten.decompositions.elementwise import LARGEST, as_number, as_
 
 
 def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> Value:
-    """X / y, rounded down or towards zero where asked.
+    """X / y, by a rounding mode rounded down or towards zero.
 
-    Of floating point the remainder is taken out first: a product with a reciprocal may fall short
-    of the whole number that the quotient is. As on the host, "trunc" is of the quotient in float32,
-    "floor" is exact.
+    In floating point the remainder is subtracted first, since a product with a reciprocal may fall
+    short of an integral quotient. As on the host, "trunc" rounds the float32 quotient, "floor" is
+    exact.
     """
     x, y = as_numeric(b, as_number(x), as_number(y))
     if rounding_mode and b.results[0].dtype in INTEGERS:
@@ -40,16 +40,16 @@ def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -
 
 
 def _with_infinities(b: Build, x: Operand, y: Operand, integer: Value, rounding_mode: str) -> Value:
-    """A rounded quotient, right where an operand is infinite and what is left no number.
+    """A rounded quotient, corrected where an operand is infinite and the remainder NaN.
 
-    An infinite divisor goes into nothing, or into one less where signs differ and the quotient is
-    rounded down. Of an infinite dividend the quotient is infinite, and no number rounded down.
+    By an infinite divisor the quotient is 0, or -1 if signs differ and it is rounded down. Of an
+    infinite dividend it is infinite, and NaN if rounded down.
     """
     product = b.ew("multiply", x, y, dtype="float32")
     less = -1.0 if rounding_mode == "floor" else 0.0
     is_less = b.ew("compare", product, 0.0, direction="LT")
     ratio = b.ew("divide", x, y, dtype="float32")
-    nothing = b.ew("multiply", ratio, 0.0)  # but of no number no number
+    nothing = b.ew("multiply", ratio, 0.0)  # NaN stays NaN
     integer = _where_infinite(
         b, y, b.ew("select", is_less, less, nothing, dtype="float32"), integer
     )
@@ -67,7 +67,7 @@ def _where_infinite(b: Build, operand: Operand, yes: Value, no: Value) -> Value:
 
 
 def _divided_integers(b: Build, x: Operand, y: Operand, rounding_mode: str) -> Value:
-    """The quotient of integers, which is exact; downwards it is one less where a rest differs."""
+    """The exact quotient of integers; rounded down, less 1 where a remainder's sign differs."""
     wanted = b.results[0].dtype
     sides = [b.convert(side, wanted) if isinstance(side, Value) else side for side in (x, y)]
     quotient = b.ew("divide", *sides, dtype=wanted)

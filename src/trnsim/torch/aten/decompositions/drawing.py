@@ -1,6 +1,6 @@
 """Random numbers of the chip's own generator: uniform, normal, dropout, choices.
 
-The values of `fast` and `exact` are the host's; these kernels say how long drawing takes.
+The values of `fast` and `exact` numerics are drawn on the host; these kernels give the time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trnsim.torch.aten.decomposition import Decomposition
 
 
 def native_dropout(b: Build, x: Value, p: float, train: bool | None = True) -> tuple[Value, ...]:
-    """X / (1 - p) or 0, and which of the two, of the chip's own random numbers."""
+    """X / (1 - p) or 0 at random, and the mask of kept elements, by the chip's own generator."""
     if train is False:
         return b.result(x), b.filled(1, b.results[1])
     kept = b.ew("compare", b.graph.rng(x.shape), float(p), dtype="bool", direction="GE")
@@ -23,12 +23,12 @@ def native_dropout(b: Build, x: Value, p: float, train: bool | None = True) -> t
 
 
 def native_dropout_backward(b: Build, grad: Value, mask: Value, scale: float) -> Value:
-    """The gradient of what was kept, scaled."""
+    """The gradient of the kept elements, scaled."""
     return b.result(b.ew("multiply", b.ew("multiply", grad, mask), float(scale)))
 
 
 def uniform(b: Build, x: Value, low: float = 0.0, high: float = 1.0, **_: Any) -> Value:
-    """Random numbers of [low, high)."""
+    """Uniform random numbers in [low, high)."""
     draws = b.ew("multiply", b.graph.rng(x.shape or (1,)), float(high - low))
     return b.result(b.graph.reshape(b.ew("add", draws, float(low)), x.shape))
 
@@ -43,14 +43,14 @@ def bernoulli(b: Build, x: Value, p: Operand | None = None, **_: Any) -> Value:
 
 
 def normal(b: Build, mean: Any = 0.0, std: Any = 1.0, *more: Any, **_: Any) -> Value:
-    """Normal random numbers: of a mean and a deviation, or in the place of a tensor."""
+    """Normal random numbers of a mean and a deviation, or in place of a tensor's elements."""
     if more:
         mean, std = std, more[0]  # normal_ has the tensor it fills first
     return _normal(b, mean, std)
 
 
 def _normal(b: Build, mean: Operand, std: Operand) -> Value:
-    """By Box and Muller's transform."""
+    """Normal random numbers by Box and Muller's transform."""
     wanted = b.results[0].shape
     shape = wanted or (1,)
     radius = b.ew("negate", b.ew("log", b.ew("subtract", 1.0, b.graph.rng(shape))))
@@ -62,7 +62,7 @@ def _normal(b: Build, mean: Operand, std: Operand) -> Value:
 
 
 def rand(b: Build, *_: Any, **__: Any) -> Value:
-    """Random numbers of [0, 1) in a new tensor."""
+    """Uniform random numbers in [0, 1) in a new tensor."""
     return b.result(b.graph.reshape(b.graph.rng(b.results[0].shape or (1,)), b.results[0].shape))
 
 
@@ -72,14 +72,14 @@ def randn(b: Build, *_: Any, **__: Any) -> Value:
 
 
 def randint(b: Build, *bounds: Any, **_: Any) -> Value:
-    """Whole random numbers from a first one, or 0, to before a last one."""
+    """Random integers in [low, high), or in [0, high)."""
     numbers = [n for n in bounds if isinstance(n, int)]
     low, high = (0, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
     return _random_integers(b, low, high)
 
 
 def random(b: Build, x: Value, *bounds: int | None, **_: Any) -> Value:
-    """Whole random numbers in the place of x."""
+    """Random integers in place of the elements of x."""
     del x
     ends = [n for n in bounds if n is not None]
     low, high = (ends[0], ends[1]) if len(ends) > 1 else (0, *ends, 1 << 24)[:2]

@@ -54,7 +54,7 @@ def _unary(name: str) -> Decomposition:
 
 
 def _with_floating_input(build: Decomposition) -> Decomposition:
-    """A function of real numbers, which integers and truth values enter as float32."""
+    """A function of real numbers; integers and booleans are converted to float32 first."""
 
     def converted(b: Build, x: Value, *others: Any, **options: Any) -> Any:
         return build(b, x if x.type.is_floating else b.convert(x, "float32"), *others, **options)
@@ -63,7 +63,7 @@ def _with_floating_input(build: Decomposition) -> Decomposition:
 
 
 def _floating(b: Build, x: Value) -> str:
-    """The dtype of a function of `x`: that of the result, as integers become floating point."""
+    """The dtype of a function of `x`: that of the result, floating point for integers."""
     return b.results[0].dtype if b.results else x.dtype
 
 
@@ -80,12 +80,12 @@ def binary(name: str) -> Decomposition:
 
 
 def as_number(operand: Operand) -> Operand:
-    """A number of Python, booleans too, as a number of the graph."""
+    """A Python number or boolean as a float; values of the graph stay."""
     return operand if isinstance(operand, Value) else float(operand)
 
 
 def as_numeric(b: Build, x: Operand, y: Operand) -> tuple[Operand, Operand]:
-    """Two operands, truth values as 0 and 1 in the dtype of the result."""
+    """Two operands, booleans as 0 and 1 in the dtype of the result."""
 
     def numeric(operand: Operand) -> Operand:
         if not isinstance(operand, Value) or operand.dtype != BOOL:
@@ -117,7 +117,7 @@ def _times(b: Build, y: Operand, factor: float) -> Operand:
 
 
 def _ignoring_nan(name: str) -> Decomposition:
-    """The extreme of two of which one may be NaN: then it is the other."""
+    """The extreme of two elements; if either is NaN, the other element."""
 
     def build(b: Build, x: Value, y: Value) -> Value:
         x, y = (b.spread(side, b.widest([x, y])) for side in (x, y))
@@ -153,22 +153,22 @@ def addcdiv(b: Build, x: Value, y: Value, z: Value, value: float = 1) -> Value:
 
 
 def isnan(b: Build, x: Value) -> Value:
-    """Whether x differs from itself."""
+    """True where x differs from itself."""
     return b.ew("compare", x, x, dtype="bool", direction="NE")
 
 
 def isneginf(b: Build, x: Value) -> Value:
-    """Whether x is below the smallest finite number."""
+    """True where x is below the smallest finite number."""
     return b.ew("compare", x, -LARGEST, dtype="bool", direction="LT")
 
 
 def isposinf(b: Build, x: Value) -> Value:
-    """Whether x is above the largest finite number."""
+    """True where x is above the largest finite number."""
     return b.ew("compare", x, LARGEST, dtype="bool", direction="GT")
 
 
 def isinf(b: Build, x: Value) -> Value:
-    """Whether the magnitude of x is above the largest finite number."""
+    """True where the magnitude of x is above the largest finite number."""
     return b.ew("compare", b.ew("abs", x), LARGEST, dtype="bool", direction="GT")
 
 
@@ -184,17 +184,17 @@ def _log_of_base(base: float) -> Decomposition:
 
 
 def exp2(b: Build, x: Value) -> Value:
-    """2 to the x."""
+    """``2**x``."""
     return b.result(b.ew("exponential", b.ew("multiply", x, math.log(2))))
 
 
 def truth(b: Build, x: Value) -> Value:
-    """Whether x is not zero."""
+    """True where x is not zero."""
     return x if x.dtype == BOOL else b.ew("compare", x, 0.0, direction="NE")
 
 
 def _logical(name: str) -> Decomposition:
-    """Of operands as truth values."""
+    """A logical operation on operands as booleans."""
 
     def build(b: Build, x: Value, y: Value) -> Value:
         return b.ew(name, truth(b, x), truth(b, y))
@@ -203,17 +203,17 @@ def _logical(name: str) -> Decomposition:
 
 
 def logical_not(b: Build, x: Value) -> Value:
-    """Whether x is zero."""
+    """True where x is zero."""
     return b.ew("not", x) if x.dtype == BOOL else b.ew("compare", x, 0.0, direction="EQ")
 
 
 def bitwise_not(b: Build, x: Value) -> Value:
-    """The negation of a truth value, or of the bits of an integer."""
+    """The negation of a boolean, or of the bits of an integer."""
     return b.ew("not", x)
 
 
 def _bitwise(name: str) -> Decomposition:
-    """Of truth values, or of the bits of integers."""
+    """A logical operation on booleans, or on the bits of integers."""
 
     def build(b: Build, x: Operand, y: Operand) -> Value:
         wanted = b.results[0].dtype
@@ -230,7 +230,7 @@ def nan_to_num(
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Value:
-    """Finite numbers in the place of NaN and infinities."""
+    """`x` with NaN and infinities replaced by finite numbers."""
     if not x.type.is_floating:
         return b.result(x)
     is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
@@ -250,7 +250,7 @@ def _largest(x: Value) -> float:
 
 
 def frac(b: Build, x: Value) -> Value:
-    """What follows the point, with the sign of x."""
+    """The fractional part of x, with its sign."""
     return b.result(b.ew("subtract", x, b.ew("trunc", x)))
 
 

@@ -1,6 +1,6 @@
 """Elements by index: `gather` and `scatter` in their many forms, `x[i]`, embeddings.
 
-Indices that are computed go to DMA descriptors or to the GpSimd Engine, as they would on the chip.
+Computed indices go to DMA descriptors or to the GpSimd Engine, as they would on the chip.
 Not here: masks as indices, whose results have a shape that depends on values.
 """
 
@@ -20,7 +20,7 @@ Indices = Sequence[Value | None]
 
 
 def _wrapped(b: Build, places: Value, length: int) -> Value:
-    """Indices below 0 count from the end."""
+    """Indices with `length` added where they are negative."""
     below = b.ew("compare", places, 0.0, dtype="bool", direction="LT")
     return b.ew("select", below, b.ew("add", places, float(length)), places, dtype="int32")
 
@@ -37,7 +37,7 @@ def gather(b: Build, x: Value, dim: int, index: Value, **_: Any) -> Value:
 
 
 def _scattered(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str) -> Value:
-    """`x` with updates at the places that an index along `dim` says."""
+    """`x` with updates written, or combined, at the indices along `dim`."""
     shape = x.shape or (1,)
     wide, places = b.graph.reshape(x, shape), b.graph.reshape(index, index.shape or (1,))
     base, places = moved(b, wide, dim, -1), moved(b, places, dim, -1)
@@ -65,14 +65,14 @@ _OPERATORS: Final = {
     "amax": "maximum",
     "amin": "minimum",
 }
-# What an operator begins with where the tensor itself does not take part.
+# The neutral element of each operator, for reductions without the tensor's own elements.
 _NEUTRAL: Final = {"add": 0.0, "multiply": 1.0, "maximum": -3.4028235e38, "minimum": 3.4028235e38}
 
 
 def scatter(
     b: Build, x: Value, dim: int, index: Value, updates: Any = 0, *, reduce: str = "", **kw: Any
 ) -> Value:
-    """`x` with elements written, or combined, at the places of an index."""
+    """`x` with elements written, or combined, at the positions of an index."""
     op = _OPERATORS[reduce] if reduce else "assign"
     return _scattered(b, x, dim, index, kw.get("value", updates), op)
 
@@ -92,7 +92,7 @@ def scatter_reduce(
     *,
     include_self: bool = True,
 ) -> Value:
-    """`x` with elements combined, itself among them or only where no update came."""
+    """`x` with updates combined; its own elements take part, or remain where no update came."""
     op = _OPERATORS[reduce]
     base = b.convert(x, "float32") if reduce == "mean" else x
     if not include_self:
@@ -108,7 +108,7 @@ def scatter_reduce(
 
 
 class _Indexed:
-    """`x` with the indexed dimensions first, as one; and how their result lies in ``x[i]``."""
+    """`x` with its indexed dimensions first and merged, and the layout of the result ``x[i]``."""
 
     def __init__(self, b: Build, x: Value, indices: Indices) -> None:
         indexed = {dim: i for dim, i in enumerate(indices) if i is not None}
@@ -146,7 +146,7 @@ def index_put(
     accumulate: bool = False,
     unsafe: bool = False,
 ) -> Value:
-    """``x[i, ...] = values``, or ``+=``; a mask with one number is a choice."""
+    """``x[i, ...] = values``, or ``+=``; a mask with a single number is a select."""
     del unsafe
     mask = indices[0] if indices else None
     if mask is not None and mask.dtype in ("bool", "uint8"):
@@ -169,7 +169,7 @@ def index_put(
 
 
 def index_select(b: Build, x: Value, dim: int, index: Value) -> Value:
-    """Rows along `dim`."""
+    """Rows of x along `dim`, by index."""
     if not x.shape:
         return b.result(x)
     places = b.graph.reshape(index, index.shape or (1,))
@@ -177,7 +177,7 @@ def index_select(b: Build, x: Value, dim: int, index: Value) -> Value:
 
 
 def _by_rows(op: str) -> Decomposition:
-    """index_add, index_copy, index_fill: rows along a dimension combined with a tensor's rows."""
+    """index_add, index_copy, index_fill: a tensor's rows written to, or added to, rows of x."""
 
     def build(
         b: Build, x: Value, dim: int, index: Value, updates: Any, *, alpha: float = 1
@@ -202,13 +202,13 @@ def _by_rows(op: str) -> Decomposition:
 
 
 def take(b: Build, x: Value, index: Value) -> Value:
-    """Elements of `x`, taken as one row."""
+    """Elements of the flattened `x`."""
     flat = b.graph.reshape(x, (x.type.elements,))
     return b.graph.gather(flat, _wrapped(b, index, x.type.elements))
 
 
 def masked_scatter(b: Build, x: Value, mask: Value, source: Value) -> Value:
-    """`x` with the elements of a source, in order, where the mask holds."""
+    """`x` with the elements of a source, in order, where the mask is true."""
     spread, place = _mask_and_ranks(b, mask, x.shape)
     before = b.ew("maximum", place, 0.0)
     places = b.graph.reshape(b.convert(before, "int32"), (x.type.elements,))
@@ -218,7 +218,7 @@ def masked_scatter(b: Build, x: Value, mask: Value, source: Value) -> Value:
 
 
 def _mask_and_ranks(b: Build, mask: Value, shape: Sequence[int]) -> tuple[Value, Value]:
-    """A mask in that shape, and which of the elements where it holds each is, as one row."""
+    """A mask spread to a shape, and the running index of its true elements [1, elements]."""
     spread = b.spread(mask, shape)
     held = b.ew("compare", spread, 0.0, dtype="float32", direction="NE")
     row = b.graph.reshape(held, (1, held.type.elements))
@@ -226,7 +226,7 @@ def _mask_and_ranks(b: Build, mask: Value, shape: Sequence[int]) -> tuple[Value,
 
 
 def masked_scatter_backward(b: Build, grad: Value, mask: Value, sizes: Sequence[int]) -> Value:
-    """The gradient of a source: that of the elements where the mask holds, in order, then zeros."""
+    """The gradient of a source: that of the elements where the mask is true, then zeros."""
     elements, count = grad.type.elements, prod(sizes)
     spread, place = _mask_and_ranks(b, mask, grad.shape)
     is_held = b.graph.reshape(spread, (1, elements))
@@ -246,7 +246,7 @@ def as_strided_scatter(
     stride: Sequence[int],
     offset: int | None = None,
 ) -> Value:
-    """`x` with elements at strides replaced: all of it, as when a gradient is put into place."""
+    """`x` with elements at strides replaced; the strides must cover all of x."""
     is_dense = tuple(stride) == dense(tuple(size)) and source.type.elements == x.type.elements
     if offset or not is_dense:
         raise Unlowered("strides that leave elements out")
@@ -256,7 +256,7 @@ def as_strided_scatter(
 def as_strided(
     b: Build, x: Value, size: Sequence[int], stride: Sequence[int], offset: int | None = None
 ) -> Value:
-    """Elements at any strides, one by one."""
+    """Elements at arbitrary strides, gathered singly."""
     reach = sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + (offset or 0)
     if reach >= x.type.elements:
         raise Unlowered("strides that leave the tensor")
@@ -288,7 +288,7 @@ def diagonal(b: Build, x: Value, offset: int = 0, first: int = 0, second: int = 
 
 
 def flip(b: Build, x: Value, dims: Sequence[int]) -> Value:
-    """Dimensions in reverse: rows of what lies behind each of them, gathered from the last."""
+    """Dimensions in reverse order: for each, rows over the inner dimensions, gathered backwards."""
     last = len(x.shape) - 1
     for dim in sorted(dim % len(x.shape) for dim in dims):
         swaps = dim == last > 0  # rows of one element are many
@@ -314,7 +314,7 @@ def embedding(b: Build, table: Value, indices: Value, *_: Any, **__: Any) -> Val
 def embedding_backward(
     b: Build, grad: Value, indices: Value, count: int, padding: int = -1, by_count: bool = False
 ) -> Value:
-    """Each row's gradient, added to its row of a table of zeros; none for the padding's row."""
+    """Gradients of indices, added to their rows of a table of zeros; none for the padding's row."""
     del count
     if by_count:
         raise Unlowered("gradients scaled by frequency")
@@ -340,7 +340,7 @@ def embedding_bag(
     include_last: bool = False,
     padding: int = -1,
 ) -> tuple[Value, ...]:
-    """Sums or means of the rows of each bag, the bag of each index, and how many a bag has."""
+    """Sums or means of the rows of each bag, the bag of each index, and the size of each bag."""
     del by_count, sparse
     if mode not in (_SUM, _MEAN) or padding >= 0 or include_last:
         raise Unlowered("bags' maxima, padding or a last offset")
@@ -363,7 +363,7 @@ def embedding_bag(
 
 
 def _bag_outputs(b: Build, places: Value, sizes: Value) -> tuple[Value, ...]:
-    """What the backward pass wants; PyTorch leaves out what its mode does not need."""
+    """Values saved for the backward pass; PyTorch leaves out those that its mode does not need."""
     sizes_of_bags = list[Value]()
     for wanted, have in zip(b.results[1:], (places, sizes, sizes), strict=False):
         if wanted.elements:

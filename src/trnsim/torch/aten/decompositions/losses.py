@@ -13,7 +13,7 @@ _NONE, _MEAN = 0, 1  # torch.nn._reduction.get_enum
 
 
 def _class_weights(b: Build, x: Value, target: Value, weight: Value | None, ignored: int) -> Value:
-    """The class's weight, or 1, where the class is the row's, else 0; of x [*N, C]."""
+    """The weight of each row's class (or 1) in its column, else 0; for x [*N, C]."""
     rank = len(x.shape)
     classes = b.graph.broadcast_in_dim(target, x.shape, range(rank - 1))
     columns = b.graph.iota(x.shape, rank - 1)
@@ -34,7 +34,7 @@ def _classes_last(b: Build, x: Value, target: Value) -> tuple[Value, Value]:
 def nll_loss(
     b: Build, x: Value, target: Value, weight: Value | None, reduction: int, ignored: int
 ) -> tuple[Value, ...]:
-    """Minus the log probability of each row's class, and what the rows that count weigh."""
+    """Minus the log probability of each row's class, and the total weight of counted rows."""
     rows, classes = _classes_last(b, x, target)
     chosen = _class_weights(b, rows, classes, weight, ignored)
     last = (len(rows.shape) - 1,)
@@ -92,7 +92,7 @@ _SMALLEST: Final = 1e-19  # the Scalar Engine's log begins at 2**-64
 def binary_cross_entropy(
     b: Build, x: Value, target: Value, weight: Value | None = None, reduction: int = _MEAN
 ) -> Value:
-    """Of probabilities, each times its weight."""
+    """Binary cross entropy of probabilities, each times its weight."""
     terms = _binary_terms(b, b.convert(x, "float32"), target)
     return _reduced(b, terms if weight is None else b.ew("multiply", terms, weight), reduction)
 
@@ -140,7 +140,7 @@ def _slope(
 def smooth_l1_loss(
     b: Build, x: Value, y: Value, reduction: int = _MEAN, beta: float = 1.0
 ) -> Value:
-    """Half the square by beta up to beta, beyond it the distance less half of beta."""
+    """``d**2 / (2 * beta)`` for distances d below beta, else ``d - beta / 2``."""
     if not beta:
         return _reduced(b, b.ew("abs", b.ew("subtract", x, y)), reduction)
     return _reduced(b, _near_and_far(b, x, y, float(beta), 1 / beta), reduction)
@@ -149,14 +149,14 @@ def smooth_l1_loss(
 def smooth_l1_loss_backward(
     b: Build, grad: Value, x: Value, y: Value, reduction: int, beta: float
 ) -> Value:
-    """The difference by beta, within -1 and 1."""
+    """The difference divided by beta, within -1 and 1."""
     if not beta:
         raise Unlowered("beta 0")
     return _slope(b, grad, x, y, reduction, float(beta), 1 / beta)
 
 
 def huber_loss(b: Build, x: Value, y: Value, reduction: int = _MEAN, delta: float = 1.0) -> Value:
-    """Half the square up to delta, beyond it delta times the distance less half of delta."""
+    """``d**2 / 2`` for distances d below delta, else ``delta * (d - delta / 2)``."""
     return _reduced(b, _near_and_far(b, x, y, float(delta), 1.0), reduction)
 
 
@@ -174,7 +174,7 @@ def mse_loss(b: Build, x: Value, y: Value, reduction: int = _MEAN) -> Value:
 
 
 def mse_loss_backward(b: Build, grad: Value, x: Value, y: Value, reduction: int) -> Value:
-    """``2 * (x - y) * grad``, by the number of elements for a mean."""
+    """``2 * (x - y) * grad``, divided by the number of elements for a mean."""
     scale = 2 / x.type.elements if reduction == _MEAN else 2.0
     return b.result(b.ew("multiply", b.ew("multiply", b.ew("subtract", x, y), scale), grad))
 

@@ -1,4 +1,4 @@
-"""Operators that move, choose, repeat or make elements: copies, joins, slices, filling."""
+"""Operators that move, select, repeat or create elements: copies, joins, slices, fills."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ def copied(b: Build, x: Value, *_: Any, **__: Any) -> Value:
 
 
 def copied_onto(b: Build, target: Value, x: Value, *_: Any) -> Value:
-    """X in the shape and dtype of a tensor that it replaces."""
+    """X in the shape and dtype of the tensor that it overwrites."""
     del target
     return copied(b, x)
 
 
 def scalar(b: Build, number: float, **_: Any) -> Value:
-    """A tensor of one number, without dimensions."""
+    """A number as a tensor without dimensions."""
     return b.filled(float(number), b.results[0])
 
 
 def cat(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
-    """Tensors one after the other along `dim`."""
+    """Tensors concatenated along `dim`."""
     wanted = b.results[0]
     parts = [b.convert(part, wanted.dtype) for part in tensors if part.type.elements]
     return b.graph.apply(Concatenate(dim % len(wanted.shape)), *parts)
 
 
 def stack(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
-    """Tensors one after the other along a new dimension."""
+    """Tensors concatenated along a new dimension."""
     place = dim % len(b.results[0].shape)
     parts = [b.graph.reshape(x, (*x.shape[:place], 1, *x.shape[place:])) for x in tensors]
     return cat(b, parts, place)
 
 
 def filled(b: Build, x: Any = None, number: Any = 0, **_: Any) -> Value:
-    """A tensor of one number."""
+    """A tensor filled with a number."""
     del x
     return b.filled(0.0 if isinstance(number, Value) else float(number), b.results[0])
 
@@ -72,7 +72,7 @@ def eye(b: Build, *_: Any, **__: Any) -> Value:
 def unfold_backward(
     b: Build, grad: Value, shape: Sequence[int], dim: int, size: int, step: int
 ) -> Value:
-    """Windows [*, count, *, size] added to where they came from, an element of each at a time."""
+    """Windows [*, count, *, size] added to their positions, an element of each at a time."""
     terms: list[Value] = []
     for place in range(size):
         taken_tap = b.graph.reshape(b.sliced(grad, -1, place, 1), grad.shape[:-1])
@@ -94,7 +94,7 @@ def _triangle(direction: str) -> Decomposition:
 
 
 def pad(b: Build, x: Value, padding: Sequence[int], number: float = 0) -> Value:
-    """X with a number around it, last dimension first; a negative padding takes away."""
+    """X padded with a number, last dimension first; a negative padding crops."""
     missing = len(x.shape) - len(padding) // 2
     low, high = ([0] * missing + list(padding[at::2])[::-1] for at in (0, 1))
     return b.graph.pad(x, low, high, number=float(number))
@@ -149,7 +149,7 @@ def slice_(
 
 
 def select(b: Build, x: Value, dim: int, place: int) -> Value:
-    """One place along `dim`, which goes away."""
+    """The slice at an index of `dim`, which goes away."""
     dim %= len(x.shape)
     return b.graph.reshape(b.sliced(x, dim, place % x.shape[dim], 1), b.results[0].shape)
 
@@ -168,7 +168,7 @@ def split(b: Build, x: Value, sizes: int | Sequence[int], dim: int = 0) -> tuple
 def slice_backward(
     b: Build, x: Value, sizes: Sequence[int], dim: int, start: int | None, end: Any, step: int
 ) -> Value:
-    """`x` at the places of a slice of zeros."""
+    """`x` at the positions of a slice, zeros elsewhere."""
     del end
     dim, length = dim % len(sizes), sizes[dim]
     first = min(max((start or 0) + (length if (start or 0) < 0 else 0), 0), length)
@@ -187,7 +187,7 @@ def slice_scatter(
     end: int | None = None,
     step: int = 1,
 ) -> Value:
-    """X with a slice of it replaced."""
+    """X with a slice replaced."""
     if not part.type.elements:
         return b.ew("convert", x)
     ones = b.filled(1, TensorType(part.shape, "bool"))
@@ -199,7 +199,7 @@ def slice_scatter(
 
 
 def select_scatter(b: Build, x: Value, part: Value, dim: int, place: int) -> Value:
-    """X with one place along `dim` replaced."""
+    """X with the slice at an index of `dim` replaced."""
     dim %= len(x.shape)
     wide = b.graph.reshape(part, (*part.shape[:dim], 1, *part.shape[dim:]))
     start = place % x.shape[dim]
@@ -207,7 +207,7 @@ def select_scatter(b: Build, x: Value, part: Value, dim: int, place: int) -> Val
 
 
 def select_backward(b: Build, grad: Value, sizes: Sequence[int], dim: int, place: int) -> Value:
-    """The gradient in its place, zeros around it."""
+    """The gradient at its index of `dim`, zeros elsewhere."""
     dim %= len(sizes)
     wide = b.graph.reshape(grad, (*grad.shape[:dim], 1, *grad.shape[dim:]))
     start = place % sizes[dim]
@@ -215,7 +215,7 @@ def select_backward(b: Build, grad: Value, sizes: Sequence[int], dim: int, place
 
 
 def roll(b: Build, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) -> Value:
-    """Dimensions moved round; the last places become the first."""
+    """Elements rotated along dimensions: the last become the first."""
     shape = x.shape
     if not dims:
         x, dims = b.graph.reshape(x, (x.type.elements,)), [0]
@@ -230,7 +230,7 @@ def roll(b: Build, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) ->
 
 
 def linspace(b: Build, start: Any, end: Any, steps: int, **_: Any) -> Value:
-    """Evenly spaced numbers, both ends among them."""
+    """Evenly spaced numbers, both ends included."""
     if isinstance(start, Value) or isinstance(end, Value):
         raise Unlowered("ends that are computed")
     step = (end - start) / max(steps - 1, 1)
@@ -239,20 +239,20 @@ def linspace(b: Build, start: Any, end: Any, steps: int, **_: Any) -> Value:
 
 
 def pixel_shuffle(b: Build, x: Value, factor: int) -> Value:
-    """Channels as places: [*, C * r * r, H, W] becomes [*, C, H * r, W * r]."""
+    """Channels as pixels: [*, C * r * r, H, W] becomes [*, C, H * r, W * r]."""
     channels, height, width = x.shape[-3:]
     return _turned(b, x, (channels // factor**2, factor, factor, height, width), (0, 3, 1, 4, 2))
 
 
 def pixel_unshuffle(b: Build, x: Value, factor: int) -> Value:
-    """Places as channels, the inverse of `pixel_shuffle`."""
+    """Pixels as channels, the inverse of `pixel_shuffle`."""
     channels, height, width = x.shape[-3:]
     shape = (channels, height // factor, factor, width // factor, factor)
     return _turned(b, x, shape, (0, 2, 4, 1, 3))
 
 
 def _turned(b: Build, x: Value, shape: Sequence[int], order: Sequence[int]) -> Value:
-    """The last three dimensions as others, in another order, in the shape of the result."""
+    """The last three dimensions split into `shape` and transposed, in the shape of the result."""
     outer = x.shape[:-3]
     split = b.graph.reshape(x, (*outer, *shape))
     rank = len(outer)

@@ -14,7 +14,7 @@ from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 
 def _row_reduced(b: Build, op: str, x: Value) -> Value:
-    """A reduction over the last dimension, repeated along it; a number is a row of its own."""
+    """A reduction over the last dimension, broadcast along it; a scalar is its own reduction."""
     if not x.shape:
         return x
     rows = range(len(x.shape) - 1)
@@ -30,7 +30,7 @@ def softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Value:
 
 
 def safe_softmax(b: Build, x: Value, dim: int, dtype: Any = None) -> Value:
-    """As softmax; rows without any finite element are zero in fast numerics alone."""
+    """Softmax; only fast numerics make rows without any finite element zero."""
     del dtype
     return softmax(b, x, dim)
 
@@ -61,7 +61,7 @@ def log_softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any =
 
 
 def _rows(b: Build, x: Value, shape: Sequence[int]) -> Value:
-    """[rows, columns] with the normalized dimensions as columns."""
+    """`x` as [rows, columns], the normalized dimensions as columns."""
     columns = prod(shape)
     return b.graph.reshape(x, (x.type.elements // columns, columns))
 
@@ -82,7 +82,7 @@ def layer_norm(
 
 
 def _returned(b: Build, *parts: Value) -> tuple[Value, ...]:
-    """As many of the parts as the operator returns."""
+    """The first parts, as many as the operator returns."""
     return tuple(b.shaped(part, place) for place, part in enumerate(parts[: len(b.results)]))
 
 
@@ -149,7 +149,7 @@ def group_norm(
     groups: int,
     eps: float,
 ) -> tuple[Value, ...]:
-    """Each group of channels of each sample normalized, then a weight and a bias a channel.
+    """Each group of channels of each sample normalized, with a weight and a bias for each channel.
 
     Sums are taken channel by channel, so that a channel's elements stay where they lie.
     """
@@ -183,7 +183,7 @@ def batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Value, ...]:
-    """Normalized over all dimensions but the channels, which are dimension 1."""
+    """`x` normalized over all dimensions but the channels, which are dimension 1."""
     del momentum
     channels = x.shape[1]
     if training:
@@ -218,7 +218,7 @@ def _scale_and_shift(
     variance: Value,
     eps: float,
 ) -> tuple[Value, Value]:
-    """What normalization by known moments multiplies each channel by, and adds; float32."""
+    """Factor and summand of each channel in a normalization by known moments; float32."""
     scale = b.ew("rsqrt", b.ew("add", b.convert(variance, "float32"), float(eps)))
     if weight is not None:
         scale = b.ew("multiply", scale, weight, dtype="float32")
@@ -232,7 +232,7 @@ def batch_norm_of_batch(
     b: Build, x: Value, weight: Value | None, bias: Value | None, training: bool,
     momentum: float, eps: float,
 ) -> tuple[Value, ...]:  # fmt: skip
-    """Normalized by the moments of the batch, of which none are kept."""
+    """Batch normalization by the moments of the batch, without running moments."""
     return batch_norm(b, x, weight, bias, None, None, training, momentum, eps)
 
 
@@ -240,7 +240,7 @@ def batch_norm_of_moments(
     b: Build, x: Value, weight: Value | None, bias: Value | None, mean: Value, variance: Value,
     momentum: float, eps: float,
 ) -> tuple[Value, ...]:  # fmt: skip
-    """Normalized by moments that are given."""
+    """Batch normalization by running moments."""
     return batch_norm(
         b, x, weight, bias, mean, variance, training=False, momentum=momentum, eps=eps
     )
@@ -259,7 +259,7 @@ def batch_norm_backward(
     eps: float,
     mask: Sequence[bool],
 ) -> tuple[Value | None, ...]:
-    """Gradients of the input, the weight and the bias; moments of a batch have a part in it."""
+    """Gradients of the input, the weight and the bias, also through the moments of a batch."""
     if not train:
         if running_mean is None or running_var is None:
             raise Unlowered("batch normalization without running moments")
@@ -285,7 +285,7 @@ def batch_norm_backward(
 
 
 def _gradients(b: Build, parts: Sequence[Value], mask: Sequence[bool]) -> tuple[Value | None, ...]:
-    """The gradients that are asked for, in the dtypes that PyTorch returns."""
+    """The gradients that the mask requests, in the dtypes that PyTorch returns."""
     place = count()
     return tuple(
         b.shaped(part, next(place)) if is_needed else None
@@ -358,18 +358,18 @@ def rms_norm_backward(
 
 
 def _by_channel(b: Build, part: Value, x: Value) -> Value:
-    """One number to a channel, repeated along everything else."""
+    """A number per channel, broadcast along all other dimensions of x."""
     return b.graph.broadcast_in_dim(part, x.shape, (1,))
 
 
 def native_batch_norm(b: Build, x: Value, *arguments: Any) -> tuple[Value, ...]:
-    """With running moments, or without."""
+    """Batch normalization with running moments or without."""
     form = batch_norm_of_batch if isinstance(arguments[2], bool) else batch_norm
     return form(b, x, *arguments)
 
 
 def _rows_along(b: Build, x: Value, dim: int) -> tuple[Value, list[int]]:
-    """`x` as rows of all dimensions but `dim`, and the shape that a number for each row has."""
+    """`x` as a row for each index of `dim`, and the shape of a number for each row."""
     shape = [n if place == dim % len(x.shape) else 1 for place, n in enumerate(x.shape)]
     others = [place for place in range(len(x.shape)) if place != dim % len(x.shape)]
     first = b.graph.transpose(b.convert(x, "float32"), [dim % len(x.shape), *others])

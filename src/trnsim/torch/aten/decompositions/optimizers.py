@@ -21,7 +21,7 @@ Many = Sequence[Value]
 
 
 def _for_each(decompose: Decomposition) -> Decomposition:
-    """An operator applied to the tensors of a list one by one, numbers and lists beside them."""
+    """An operator on each tensor of a list; other arguments are matching lists or shared."""
 
     def build(b: Build, tensors: Many, *operand_lists: Any, **named: Any) -> tuple[Value, ...]:
         wanted, outputs = b.results, list[Value]()
@@ -43,7 +43,7 @@ def _element_at(value: Any, place: int) -> Any:
 def _fused(step: Callable[..., Sequence[Value]]) -> Decomposition:
     """A step of an optimizer on lists: one kernel for each parameter.
 
-    `step` takes a parameter, its gradient, and what each list holds for it: None of an empty one.
+    `step` takes a parameter, its gradient, and its state from each list (None for an empty list).
     """
 
     def build(
@@ -71,7 +71,7 @@ def _fused(step: Callable[..., Sequence[Value]]) -> Decomposition:
 
 
 def _unscaled(b: Build, grad: Value, scale: Value) -> Value:
-    """The gradient without the scale of mixed precision."""
+    """The gradient divided by the loss scale of mixed precision."""
     return b.ew("divide", grad, scale, dtype=grad.dtype)
 
 
@@ -153,7 +153,7 @@ def sgd(
     nesterov: bool,
     is_first_step: bool,
 ) -> Sequence[Value]:
-    """One step of stochastic gradient descent; the first one's momentum is the gradient."""
+    """One step of stochastic gradient descent; the momentum of the first step is the gradient."""
     step = _decayed(b, grad, param, weight_decay) if weight_decay else grad
     if held is None or not momentum:
         return [_updated(b, param, step, lr)]
@@ -177,7 +177,7 @@ def adagrad(
     weight_decay: float,
     eps: float,
 ) -> Sequence[Value]:
-    """One step of Adagrad; a rate that decays is divided by a number of the host."""
+    """One step of Adagrad; the decay of the learning rate is computed on the host."""
     del count, lr_decay
     if weight_decay:
         grad = _decayed(b, grad, param, weight_decay)

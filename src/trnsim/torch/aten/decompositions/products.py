@@ -1,4 +1,4 @@
-"""Matrix products, and systems of equations that are solved by them."""
+"""Matrix products, and triangular systems that are solved by them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def _with_bias(b: Build, gates: Value, bias: Value | None) -> Value:
 
 
 def _sigmoid_gradient(b: Build, *factors: Value) -> Value:
-    """The factors and ``1 - last``, times ``last``: through a sigmoid, whose value is last."""
+    """The factors times ``1 - last``: the gradient through a sigmoid with value last."""
     rest = b.ew("subtract", 1.0, factors[-1])
     slope = b.ew("multiply", factors[-1], rest)
     for factor in factors[:-1]:
@@ -99,7 +99,7 @@ def gru_cell(
     input_bias: Value | None = None,
     hidden_bias: Value | None = None,
 ) -> tuple[Value, ...]:
-    """The hidden state, and what the gradient needs [N, 5H]."""
+    """The hidden state, and the workspace of the backward pass [N, 5H]."""
     left = _parts(b, _with_bias(b, input_gates, input_bias), 3)
     right = _parts(b, _with_bias(b, hidden_gates, hidden_bias), 3)
     r, z = (b.ew("logistic", b.ew("add", left[at], right[at])) for at in (0, 1))
@@ -112,7 +112,7 @@ def gru_cell(
 def gru_cell_backward(
     b: Build, grad_hy: Value, workspace: Value, has_bias: bool
 ) -> tuple[Value, ...]:
-    """The gradients of both gates, of the state before, and of both biases."""
+    """Gradients of the input's and the hidden gates, of the previous state, and of both biases."""
     r, z, n, before, hidden_n = _parts(b, workspace, 5)
     grad = b.convert(grad_hy, "float32")
     to_z = _sigmoid_gradient(b, grad, b.ew("subtract", before, n), z)

@@ -16,7 +16,7 @@ Dims = int | Sequence[int] | None
 
 
 def _dims(x: Value, dim: Dims) -> list[int]:
-    """The dimensions meant: all where none is named."""
+    """The dimensions to reduce, as non-negative indices: all if none is named."""
     rank = len(x.shape)
     if dim is None or not rank or (not isinstance(dim, int) and not len(dim)):
         return list(range(rank))
@@ -37,7 +37,7 @@ def _reduction(op: str) -> Decomposition:
 
 
 def _sum_dtype(x: Value) -> str:
-    """Truth values and small integers are summed as float32."""
+    """The dtype in which elements are summed: float32 for booleans and integers."""
     return x.dtype if "float" in x.dtype else "float32"
 
 
@@ -49,7 +49,7 @@ def mean(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) 
 
 
 def variance(b: Build, x: Value, dims: list[int], correction: float) -> Value:
-    """The mean of squared distances from the mean, dimensions kept; NaN without freedom."""
+    """The mean squared distance from the mean, dimensions kept; NaN without degrees of freedom."""
     count = prod(x.shape[d] for d in dims)
     centre = b.ew("multiply", b.reduce("add", x, dims, is_kept=True), 1 / count)
     apart = b.ew("square", b.ew("subtract", x, centre))
@@ -71,7 +71,7 @@ def _variance_options(
     *,
     correction: float | None = None,
 ) -> tuple[list[int], float]:
-    """Over which dimensions a variance is, and what is subtracted from the count."""
+    """The dimensions of a variance, and the correction that is subtracted from their count."""
     del keepdim
     return _dims(x, dim), unbiased if correction is None else correction
 
@@ -82,7 +82,7 @@ def std(b: Build, x: Value, *args: Any, **kwargs: Any) -> Value:
 
 
 def _deviation(b: Build, x: Value, variance: Value, *args: Any, **kwargs: Any) -> Value:
-    """The square root; of infinity or no number, as without freedom, itself."""
+    """The square root of a variance; without degrees of freedom the variance, infinite or NaN."""
     dims, correction = _variance_options(x, *args, **kwargs)
     freedom = prod(x.shape[d] for d in dims) - correction
     return b.ew("sqrt", variance) if freedom > 0 else variance
@@ -91,14 +91,14 @@ def _deviation(b: Build, x: Value, variance: Value, *args: Any, **kwargs: Any) -
 def norm(
     b: Build, x: Value, p: float | None = 2, dim: Dims = None, keepdim: bool = False, **_: Any
 ) -> Value:
-    """The norm of any order; of order 0, how many are not zero."""
+    """The norm of any order; of order 0, the number of non-zero elements."""
     return b.result(p_norm(b, x, 2.0 if p is None else float(p), _dims(x, dim), is_kept=keepdim))
 
 
 def p_norm(
     b: Build, x: Value, order: float, dims: Sequence[int], *, is_kept: bool = False
 ) -> Value:
-    """The norm over dimensions."""
+    """The norm of an order over dimensions."""
     if order == 2:  # noqa: PLR2004  the Euclidean norm
         return b.ew("sqrt", b.reduce("add", b.ew("square", x), dims, is_kept=is_kept))
     if order == 0:
@@ -118,7 +118,7 @@ def _nonzero(b: Build, x: Value) -> Value:
 
 
 def _nonzero_reduction(op: str) -> Decomposition:
-    """any, all, count_nonzero: a reduction of which elements are not zero."""
+    """any, all, count_nonzero: a reduction over 1 for each non-zero element, 0 for others."""
 
     def build(b: Build, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
         return b.result(b.reduce(op, _nonzero(b, x), _dims(x, dim), is_kept=keepdim))
@@ -137,9 +137,9 @@ def logsumexp(b: Build, x: Value, dim: Dims, keepdim: bool = False) -> Value:
 
 
 def _extreme_index(b: Build, op: str, x: Value, dim: int) -> Value:
-    """The first place along `dim` at which the row holds its extreme; `dim` goes away.
+    """The first index along `dim` of the row's extreme; `dim` goes away.
 
-    Where the row has NaN, that is its extreme.
+    NaN counts as the extreme of its row.
     """
     rows = moved(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
     last = len(rows.shape) - 1
@@ -154,7 +154,7 @@ def _extreme_index(b: Build, op: str, x: Value, dim: int) -> Value:
 
 
 def _extreme_index_of(op: str) -> Decomposition:
-    """argmax, argmin: the first place at which the row holds its extreme."""
+    """argmax, argmin: the first index of the row's extreme."""
 
     def build(b: Build, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
         del keepdim
@@ -166,7 +166,7 @@ def _extreme_index_of(op: str) -> Decomposition:
 
 
 def _running(op: str) -> Decomposition:
-    """cumsum, cumprod: results up to each place along a dimension."""
+    """cumsum, cumprod: the reduction of all elements up to each, along a dimension."""
 
     def build(b: Build, x: Value, dim: int, **_: Any) -> Value:
         rows = moved(b, b.convert(b.graph.reshape(x, x.shape or (1,)), "float32"), dim, -1)
@@ -200,7 +200,7 @@ def trace(b: Build, x: Value) -> Value:
 
 
 def nansum(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Value:
-    """The sum of what is a number."""
+    """The sum of all elements that are not NaN."""
     is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
     kept = b.ew("select", is_nan, 0.0, x, dtype=_sum_dtype(x))
     return b.result(b.reduce("add", kept, _dims(x, dim), is_kept=keepdim))
@@ -215,7 +215,7 @@ def aminmax(b: Build, x: Value, *, dim: int | None = None, keepdim: bool = False
 
 
 def histc(b: Build, x: Value, bins: int = 100, lowest: float = 0, highest: float = 0) -> Value:
-    """How many elements lie in each of `bins` equal parts, the last with its upper end."""
+    """The number of elements in each of `bins` equal intervals; the last includes its upper end."""
     if lowest >= highest:
         raise Unlowered("bounds that depend on values")
     column = b.convert(b.graph.reshape(x, (x.type.elements, 1)), "float32")

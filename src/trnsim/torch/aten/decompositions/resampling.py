@@ -1,8 +1,8 @@
-"""Pooling by averages, interpolation and padding by copies: products with a matrix per dimension.
+"""Average pooling, interpolation and padding by copies: products with a matrix per dimension.
 
-Each element of the result is a weighted sum of elements along one dimension after the other, so the
-operator is ``x @ W`` along each, with W made on the chip from where its rows and columns lie. The
-gradient is the product with the transpose of W.
+The operators are separable: along each dimension the result is ``x @ W``, where W is computed on
+the chip from the indices of its rows and columns. The gradient is the product with the transpose
+of W.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from trnsim.torch.aten.decomposition import Decomposition
 from trnsim.torch.aten.decompositions.windows import windows_of
 
 Matrix = Callable[[Build, int, int, int], Value]
-"""Of a build, the dimension among those resampled, its length before and after: [before, after]."""
+"""W [before, after] from a build, the resampled dimension and its lengths before and after."""
 
 _HALF: Final = 0.5  # keeps a quotient of whole numbers on the right side of a whole number
 
 
 def _resampled(b: Build, x: Value, lengths: Sizes, matrix: Matrix) -> Value:
-    """`x` with its last dimensions brought to other lengths."""
+    """`x` with its last dimensions resampled to other lengths."""
     rank = len(lengths)
     for dim, after in enumerate(lengths):
         place = len(x.shape) - rank + dim
@@ -35,7 +35,7 @@ def _resampled(b: Build, x: Value, lengths: Sizes, matrix: Matrix) -> Value:
 
 
 def _resampled_back(b: Build, grad: Value, lengths: Sizes, matrix: Matrix) -> Value:
-    """The gradient of `_resampled`, for what had those lengths."""
+    """The gradient of `_resampled`, whose input had those lengths."""
     rank = len(lengths)
     for dim, before in enumerate(lengths):
         place = len(grad.shape) - rank + dim
@@ -68,12 +68,12 @@ def _clamped(b: Build, x: Value, least: float, most: float) -> Value:
 
 
 def _one_hot(b: Build, rows: Value, chosen: Value) -> Value:
-    """1 where the row is the one that its column copies."""
+    """1 where the row is the source that its column copies, else 0."""
     return b.ew("compare", rows, chosen, dtype="float32", direction="EQ")
 
 
 def _window(b: Build, rows: Value, start: Value, end: Value, count: Value | None) -> Value:
-    """1 / count from start to end, that one not included."""
+    """1 / count from start to end (exclusive), else 0."""
     begun = b.ew("compare", rows, start, dtype="float32", direction="GE")
     unended = b.ew("compare", rows, end, dtype="float32", direction="LT")
     inside = b.ew("multiply", begun, unended)
@@ -81,7 +81,7 @@ def _window(b: Build, rows: Value, start: Value, end: Value, count: Value | None
 
 
 def _adaptive(b: Build, dim: int, before: int, after: int) -> Value:
-    """Windows that share a dimension as evenly as whole numbers can."""
+    """Windows of adaptive pooling, which divide a dimension as evenly as integers allow."""
     del dim
     rows, columns = _row_and_column(b, before, after)
     start = b.ew("floor", _affine(b, columns, before / after, _HALF / after))
@@ -91,7 +91,7 @@ def _adaptive(b: Build, dim: int, before: int, after: int) -> Value:
 
 
 def _average(windows: Windows, *, is_padding_counted: bool, is_summed: bool) -> Matrix:
-    """Windows of one length, a stride apart, which begin in the padding."""
+    """Windows of equal length at a stride, starting in the padding."""
 
     def matrix(b: Build, dim: int, before: int, after: int) -> Value:
         rows, columns = _row_and_column(b, before, after)
@@ -134,7 +134,7 @@ def _average_pool(rank: int, *, is_backward: bool = False) -> Decomposition:
 
 
 def _is_uniform(windows: Windows, shape: Sizes, result: Sizes, *, is_padding_counted: bool) -> bool:
-    """Whether all windows count as many elements."""
+    """True if all windows are divided by the same number of elements."""
     rank = windows.rank
     beyond = windows.beyond(shape[-rank:], result[-rank:])
     if not is_padding_counted:
@@ -164,7 +164,7 @@ def _adaptive_pool(rank: int) -> Decomposition:
 
 
 def _gradient(rank: int, matrix_of: Callable[..., Matrix]) -> Decomposition:
-    """The gradient of what had the shape of x, by the matrix that the other arguments say."""
+    """The gradient for an input x, by the matrix that the remaining arguments define."""
 
     def build(b: Build, grad: Value, x: Value, *arguments: Any) -> Value:
         return _resampled_back(b, grad, x.shape[-rank:], matrix_of(*arguments))
@@ -175,7 +175,7 @@ def _gradient(rank: int, matrix_of: Callable[..., Matrix]) -> Decomposition:
 def _source_positions(
     b: Build, columns: Value, before: int, after: int, scale: float | None, *, is_aligned: bool
 ) -> Value:
-    """Where each column reads: ends on ends, or centres on centres."""
+    """The position that each column reads: corners aligned, or pixel centres."""
     if is_aligned:
         return _affine(b, columns, (before - 1) / (after - 1) if after > 1 else 0.0)
     step = 1 / scale if scale else before / after
@@ -183,7 +183,7 @@ def _source_positions(
 
 
 def _linear(scales: Sequence[float | None], *, is_aligned: bool) -> Matrix:
-    """The two nearest elements, by how near they are."""
+    """The two nearest elements, weighted by their distance."""
 
     def matrix(b: Build, dim: int, before: int, after: int) -> Value:
         rows, columns = _row_and_column(b, before, after)
@@ -230,7 +230,7 @@ def _cubic_far(b: Build, t: Value) -> Value:
 
 
 def _nearest(scales: Sequence[float | None], *, is_centred: bool) -> Matrix:
-    """The element at or before the place that a column reads."""
+    """The element at or before the position that a column reads."""
 
     def matrix(b: Build, dim: int, before: int, after: int) -> Value:
         rows, columns = _row_and_column(b, before, after)
@@ -247,7 +247,7 @@ Sampler = Callable[..., Matrix]
 
 
 def _scales(arguments: Sequence[Any], rank: int) -> list[float | None]:
-    """The scale of each dimension, where the call names them: as a list, or one by one."""
+    """The scale of each dimension, None where the call has none; as a list or singly."""
     flat = [
         part
         for argument in arguments
@@ -269,7 +269,7 @@ def _upsample(rank: int, sampler: Sampler, option: str = "") -> Decomposition:
 
 
 def _upsample_nearest(rank: int, sampler: Sampler) -> Decomposition:
-    """Each element as often as it is copied, where that is a whole number; else by a matrix."""
+    """A broadcast if each element is copied an integral number of times, else a matrix."""
     by_matrix = _upsample(rank, sampler)
 
     def build(b: Build, x: Value, size: Any, *arguments: Any) -> Value:
@@ -301,7 +301,7 @@ def _upsample_backward(rank: int, sampler: Sampler, option: str = "") -> Decompo
 
 
 def _copied_ends(padding: Sizes, *, is_mirrored: bool) -> Matrix:
-    """The ends repeated, or the inside mirrored at them."""
+    """Padding that repeats the ends, or mirrors the inside at them."""
 
     def matrix(b: Build, dim: int, before: int, after: int) -> Value:
         rows, columns = _row_and_column(b, before, after)

@@ -1,4 +1,4 @@
-"""Sampling of images at any points, with its gradients: rows of a table, gathered and scattered."""
+"""Sampling of images at arbitrary points, and its gradients: gathers and scatters of table rows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _CORNERS: Final = {_BILINEAR: ((0, 0), (0, 1), (1, 0), (1, 1)), _NEAREST: ((0, 0
 
 @dataclass(frozen=True, slots=True)
 class _Points:
-    """Where a grid reads an image, each value [points, 1].
+    """Positions at which a grid reads an image, each value [points, 1].
 
     Attributes:
-        at: the place along height and along width, between 0 and length - 1.
-        slope: what a place grows by as its coordinate does.
-        first: the table's row where the point's sample begins.
+        at: the position along height and along width, between 0 and length - 1.
+        slope: the derivative of each position by its grid coordinate.
+        first: the first table row of the sample (image of the batch) that the point reads.
         lengths: height and width.
-        mode: of sampling.
+        mode: of interpolation, bilinear or nearest.
     """
 
     at: list[Value]
@@ -35,7 +35,7 @@ class _Points:
     mode: int
 
     def neighbor(self, b: Build, corner: tuple[int, int]) -> tuple[Value, list[Value], list[Value]]:
-        """The table's row of a nearest pixel; whether it is inside, and how near, by dimension."""
+        """Table row of a neighbour, and by dimension: 1 if inside the image; linear weight."""
         rows: list[Value] = [self.first]
         inside: list[Value] = []
         weights: list[Value] = []
@@ -57,7 +57,7 @@ class _Points:
 def _points(
     b: Build, x: Value, grid: Value, mode: int, padding: int, is_aligned: bool
 ) -> tuple[_Points, Value]:
-    """Where the grid reads, and the image as a table of pixels [N * H * W, C]."""
+    """The points that a grid reads, and the image as a table of pixels [N * H * W, C]."""
     if mode not in (_BILINEAR, _NEAREST) or padding not in (_ZEROS, _BORDER):
         raise Unlowered("bicubic sampling, or reflection at the border")
     batch, channels, *lengths = x.shape
@@ -77,7 +77,7 @@ def _points(
 def _pixel_positions(
     b: Build, at: Value, length: int, padding: int, is_aligned: bool
 ) -> tuple[Value, Value]:
-    """Coordinates between -1 and 1 as places between 0 and length - 1, and what they grow by."""
+    """Pixel positions (0 to length - 1) of grid coordinates (-1 to 1), and their derivative."""
     scale = (length - 1) / 2 if is_aligned else length / 2
     shift = scale if is_aligned else (length - 1) / 2
     places = b.ew("add", b.ew("multiply", at, scale), shift)
@@ -119,7 +119,7 @@ def grid_sampler_backward(
     is_aligned: bool,
     wanted: list[bool],
 ) -> tuple[Value, ...]:
-    """The gradients of the image, scattered to the pixels that were read, and of the grid."""
+    """Gradients of the image, scattered to the pixels that were read, and of the grid."""
     points, table = _points(b, x, grid, mode, padding, is_aligned)
     grads = b.graph.transpose(b.convert(grad, "float32"), (0, 2, 3, 1))
     grads = b.graph.reshape(grads, (grid.type.elements // 2, x.shape[1]))
@@ -147,7 +147,7 @@ def grid_sampler_backward(
 
 
 def _grid_gradient(b: Build, moves: list[list[Value]], grid: Value) -> Value:
-    """The gradient of the grid, which has width first; the nearest pixel stays the same: zeros."""
+    """The gradient of the grid, width first; zeros for nearest sampling, which is constant."""
     if not moves[0]:
         return b.filled(0.0, TensorType(grid.shape, "float32"))
     sides = [b.total(terms) for terms in reversed(moves)]

@@ -1,4 +1,4 @@
-"""Orders: sort, top-k, places in sorted rows, membership, random permutations.
+"""Sorting, top-k, positions in sorted rows, membership and random permutations.
 
 The Vector Engine finds eight elements at a time, in float32: integers beyond 2**24 may be taken for
 one another.
@@ -16,7 +16,7 @@ from trnsim.torch.aten.decompositions.comparisons import compare
 
 
 def _ordered(b: Build, x: Value, k: int, dim: int, *, is_descending: bool) -> tuple[Value, Value]:
-    """The first k elements in order along `dim`, and their places."""
+    """The first k elements in sorted order along `dim`, and their indices."""
     wide = moved(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
     keys = wide if is_descending else b.ew("negate", b.convert(wide, "float32"))
     places = b.graph.top_k(keys, k)
@@ -25,14 +25,14 @@ def _ordered(b: Build, x: Value, k: int, dim: int, *, is_descending: bool) -> tu
 
 
 def _shaped(b: Build, values: Value, places: Value) -> tuple[Value, Value]:
-    """In the shapes and dtypes that PyTorch returns."""
+    """Values and indices in the shapes and dtypes that PyTorch returns."""
     return b.shaped(values), b.shaped(places, 1)
 
 
 def sort(
     b: Build, x: Value, dim: int = -1, descending: bool = False, **named: Any
 ) -> tuple[Value, Value]:
-    """All elements in order, equal ones as they were, and where each came from."""
+    """All elements sorted stably, and the index that each came from."""
     dim, descending = named.get("dim", dim), named.get("descending", descending)
     length = x.shape[dim] if x.shape else 1
     return _shaped(b, *_ordered(b, x, length, dim, is_descending=descending))
@@ -41,20 +41,20 @@ def sort(
 def topk(
     b: Build, x: Value, k: int, dim: int = -1, largest: bool = True, is_sorted: bool = True
 ) -> tuple[Value, Value]:
-    """The k largest or smallest elements, in order, and their places."""
+    """The k largest or smallest elements, in order, and their indices."""
     del is_sorted
     return _shaped(b, *_ordered(b, x, k, dim, is_descending=largest))
 
 
 def kthvalue(b: Build, x: Value, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Value, ...]:
-    """The k-th smallest element and its place."""
+    """The k-th smallest element and its index."""
     del keepdim
     parts = _ordered(b, x, k, dim, is_descending=False)
     return _shaped(b, *(_last(b, part, dim) for part in parts))
 
 
 def median(b: Build, x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower of the two middle elements, with its place where a dimension is named."""
+    """The lower of the two middle elements, with its index if a dimension is named."""
     del keepdim
     if dim is None:
         row = b.graph.reshape(x, (x.type.elements,))
@@ -65,23 +65,23 @@ def median(b: Build, x: Value, dim: int | None = None, keepdim: bool = False) ->
 
 
 def _last(b: Build, x: Value, dim: int) -> Value:
-    """The last place along `dim`."""
+    """The last element along `dim`."""
     return b.sliced(x, dim, x.shape[dim] - 1, 1)
 
 
 def randperm(b: Build, count: int, **_: Any) -> Value:
-    """The order of random numbers."""
+    """A random permutation: the sorting order of random numbers."""
     drawn = b.graph.rng((1, count))
     return b.result(b.graph.reshape(b.graph.top_k(drawn, count), (count,)))
 
 
 def bucketize(b: Build, x: Value, boundaries: Value, *, right: bool = False, **_: Any) -> Value:
-    """How many boundaries lie before each element; with `right`, or where it is."""
+    """The number of boundaries below each element; with `right`, below or equal to it."""
     return searchsorted(b, boundaries, x, right=right)
 
 
 def searchsorted(b: Build, rows: Value, x: Value, *, right: bool = False, **named: Any) -> Value:
-    """How many elements of a sorted row lie before each of x: [*, n] and [*, m], or [n] and any."""
+    """The number of row elements before each of x; shapes [*, n] and [*, m], or [n] and any."""
     if named.get("sorter") is not None:
         raise Unlowered("rows that another tensor puts in order")
     is_right = right or named.get("side") == "right"
@@ -97,7 +97,7 @@ def searchsorted(b: Build, rows: Value, x: Value, *, right: bool = False, **name
 def isin(
     b: Build, x: Value, among: Operand, assume_unique: bool = False, *, invert: bool = False
 ) -> Value:
-    """Whether each element is one of a few others."""
+    """True at each element that is among a few test elements."""
     del assume_unique
     if not isinstance(among, Value):
         direction = "NE" if invert else "EQ"

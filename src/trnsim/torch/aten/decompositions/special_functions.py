@@ -1,4 +1,4 @@
-"""Functions that the chip has not, made of those that it has: series, reflections, identities."""
+"""Functions that the chip lacks, from those that it has: series, reflections, identities."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DIGAMMA: Final = (-1 / 252, 1 / 120, -1 / 12)
 
 
 def _polynomial(b: Build, x: Value, coefficients: Sequence[float]) -> Value:
-    """By Horner's rule, the coefficient of the highest power first."""
+    """A polynomial by Horner's rule, the coefficient of the highest power first."""
     highest, following, *rest = coefficients
     total = b.ew("add", b.ew("multiply", x, highest), following)
     for coefficient in rest:
@@ -39,7 +39,7 @@ def _polynomial(b: Build, x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def _half_turns(b: Build, x: Value) -> Value:
-    """Pi times how far x is from the nearest integer."""
+    """Pi times the distance of x from the nearest integer."""
     nearest = b.ew("round_nearest_even", x)
     return b.ew("multiply", b.ew("subtract", x, nearest), math.pi)
 
@@ -105,13 +105,13 @@ def entr(b: Build, x: Value) -> Value:
 
 
 def xlog1py(b: Build, x: Operand, y: Operand) -> Value:
-    """``x * log(1 + y)``, 0 where x is."""
+    """``x * log(1 + y)``, 0 where x is 0."""
     above = b.ew("add", y, 1.0, dtype="float32") if isinstance(y, Value) else 1.0 + y
     return xlogy(b, x, above)
 
 
 def angle(b: Build, x: Value) -> Value:
-    """Of a real number: pi below zero, else 0; NaN of NaN."""
+    """The angle of a real number: pi below zero, else 0; NaN of NaN."""
     phase = b.ew("select", _is_below(b, x, 0.0), math.pi, 0.0, dtype="float32")
     is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
     return b.result(b.ew("select", is_nan, x, phase, dtype="float32"))

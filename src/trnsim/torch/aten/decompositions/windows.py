@@ -1,4 +1,4 @@
-"""Windows that slide over the last dimensions: maximum pooling, and columns of patches and back."""
+"""Sliding windows over the last dimensions: maximum pooling, im2col and col2im."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOWEST: Final = {"float32": -3.4028235e38, "bfloat16": -3.3895314e38, "float16"
 
 
 def spread(sizes: int | Sizes, rank: int) -> tuple[int, ...]:
-    """One number for each dimension."""
+    """A size for each dimension, from a single number or a sequence."""
     lengths = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     return lengths * rank if len(lengths) == 1 else lengths
 
@@ -23,7 +23,7 @@ def spread(sizes: int | Sizes, rank: int) -> tuple[int, ...]:
 def windows_of(
     rank: int, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1
 ) -> Windows:
-    """Windows by one number for all dimensions, or one for each; side by side without a stride."""
+    """Windows from a number for all dimensions or for each; the stride defaults to the kernel."""
     sizes = spread(kernel, rank)
     return Windows(
         sizes,
@@ -34,7 +34,7 @@ def windows_of(
 
 
 def _window_starts(b: Build, windows: Windows, shape: Sizes, lengths: Sizes) -> Value:
-    """The place in the input at which each window begins, as one number; int32."""
+    """The flat index in the input at which each window begins; int32."""
     terms: list[Value] = []
     outer = len(shape) - windows.rank
     for dim in range(windows.rank):
@@ -47,7 +47,7 @@ def _window_starts(b: Build, windows: Windows, shape: Sizes, lengths: Sizes) -> 
 
 
 def _tap_offsets(windows: Windows, lengths: Sizes) -> list[float]:
-    """How far each tap is from where its window begins, as one number."""
+    """The flat offset of each tap from the begin of its window."""
     return [
         float(sum(at * prod(lengths[dim + 1 :]) for dim, at in enumerate(offset)))
         for offset in windows.offsets()
@@ -96,7 +96,7 @@ def _max_pool_backward(rank: int) -> Decomposition:
 
 
 def _adaptive_max_pool(rank: int) -> Decomposition:
-    """Windows of one size where lengths divide; others differ from window to window."""
+    """Windows of equal size; lengths that do not divide would need several sizes."""
 
     def build(b: Build, x: Value, size: Any) -> tuple[Value, ...]:
         del size
@@ -127,7 +127,7 @@ def col2im(
     b: Build, x: Value, lengths: Sizes, kernel: Sizes, dilation: Sizes, padding: Sizes,
     stride: Sizes,
 ) -> Value:  # fmt: skip
-    """Columns of patches added where they came from: the gradient of `im2col`."""
+    """Columns added to the positions of their patches: the gradient of `im2col`."""
     windows = windows_of(len(kernel), kernel, stride, padding, dilation)
     places, count = windows.places(lengths), prod(windows.kernel)
     outer = (*x.shape[:-2], x.shape[-2] // count)
