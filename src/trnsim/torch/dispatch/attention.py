@@ -81,7 +81,7 @@ def attend(
 ) -> Any:
     """aten::scaled_dot_product_attention: the fused form where the CPU would use its own."""
     is_plain = not (dropout_p or (is_causal and attn_mask is not None))
-    if is_plain and _is_dense(query, key, value) and _is_given(attn_mask):
+    if is_plain and _is_accepted(query, key, value) and _is_mask_accepted(attn_mask):
         bias = attn_mask
         if bias is not None and bias.dtype is torch.bool:
             hidden = bias.logical_not()
@@ -102,10 +102,10 @@ def _fused(
     scale: float | None,
 ) -> tuple[Any, ...]:
     """The fused form, without dropout."""
-    found: tuple[Any, ...] = getattr(_aten, FUSED)(
+    results: tuple[Any, ...] = getattr(_aten, FUSED)(
         query, key, value, bias, 0.0, is_causal, scale=scale
     )
-    return found
+    return results
 
 
 def _split(
@@ -117,16 +117,16 @@ def _split(
     scale: float | None,
 ) -> tuple[Any, ...]:
     """A form that DTensor can split over processes."""
-    found: tuple[Any, ...]
+    results: tuple[Any, ...]
     if bias is None:
-        found = getattr(_aten, _FLASH)(query, key, value, 0.0, is_causal, scale=scale)
+        results = getattr(_aten, _FLASH)(query, key, value, 0.0, is_causal, scale=scale)
     else:
         # DTensor splits the mask where it splits the operands, so the mask has its full size.
-        whole = bias.expand(*query.shape[:3], key.shape[2])
-        found = getattr(_aten, _EFFICIENT)(
-            query, key, value, whole, query.requires_grad, 0.0, is_causal, scale=scale
+        full_bias = bias.expand(*query.shape[:3], key.shape[2])
+        results = getattr(_aten, _EFFICIENT)(
+            query, key, value, full_bias, query.requires_grad, 0.0, is_causal, scale=scale
         )
-    return found
+    return results
 
 
 def flash(
@@ -142,7 +142,7 @@ def flash(
     """aten::_scaled_dot_product_flash_attention, by the fused form."""
     del dropout_p, return_debug_mask
     out, logs, _, _, max_q, max_k, *_ = _fused(query, key, value, None, is_causal, scale)
-    return out, logs, None, None, max_q, max_k, _number(query), _number(query), None
+    return out, logs, None, None, max_q, max_k, _no_seed(query), _no_seed(query), None
 
 
 def flash_backward(
@@ -166,12 +166,12 @@ def flash_backward(
     """The gradients of queries, keys and values."""
     del cum_seq_q, cum_seq_k
     backward = getattr(_aten, f"{FUSED}_backward")
-    found: tuple[Any, ...] = backward(
+    gradients: tuple[Any, ...] = backward(
         grad, query, key, value, None, [True, True, True, False], out, logsumexp,
         philox_seed, philox_seed, max_q, max_k, dropout_p, is_causal, philox_seed, philox_offset,
         scale=scale,
     )  # fmt: skip
-    return found[:3]
+    return gradients[:3]
 
 
 def efficient(
@@ -188,10 +188,10 @@ def efficient(
     """aten::_scaled_dot_product_efficient_attention, by the fused form."""
     del compute_log_sumexp, dropout_p
     out, logs, *_ = _fused(query, key, value, attn_bias, is_causal, scale)
-    return out, logs, _number(query), _number(query)
+    return out, logs, _no_seed(query), _no_seed(query)
 
 
-def _number(query: Tensor) -> Tensor:
+def _no_seed(query: Tensor) -> Tensor:
     """A number in place of the seed of a dropout that is not there; DTensor requires one."""
     return query.new_zeros((), dtype=torch.int64)
 
@@ -215,18 +215,18 @@ def efficient_backward(
     """The gradients of queries, keys and values; a mask has none."""
     backward = getattr(_aten, f"{FUSED}_backward")
     sizes = query.shape[-2], key.shape[-2]
-    found: tuple[Any, ...] = backward(
+    gradients: tuple[Any, ...] = backward(
         grad, query, key, value, attn_bias, list(grad_input_mask), out, logsumexp,
         philox_seed, philox_seed, *sizes, dropout_p, is_causal, philox_seed, philox_offset,
         scale=scale,
     )  # fmt: skip
-    return (*found[:3], None)
+    return (*gradients[:3], None)
 
 
-def _is_dense(query: Tensor, key: Tensor, value: Tensor) -> bool:
+def _is_accepted(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Whether the CPU's fused form accepts such queries, keys and values."""
-    given = (query, key, value)
-    if not all(t.dim() == _DIMENSIONS and t.numel() and t.stride(-1) == 1 for t in given):
+    operands = (query, key, value)
+    if not all(t.dim() == _DIMENSIONS and t.numel() and t.stride(-1) == 1 for t in operands):
         return False
     # One by one: symbolic sizes can be compared but not hashed.
     is_alike = all(
@@ -235,7 +235,7 @@ def _is_dense(query: Tensor, key: Tensor, value: Tensor) -> bool:
     return is_alike and key.dtype == value.dtype == query.dtype and query.dtype in _DTYPES
 
 
-def _is_given(mask: Tensor | None) -> bool:
+def _is_mask_accepted(mask: Tensor | None) -> bool:
     """Whether the CPU's fused form accepts such a mask; it computes no gradient of a mask."""
     return mask is None or (not mask.requires_grad and mask.dim() in (2, _DIMENSIONS))
 
@@ -260,8 +260,8 @@ def attention_backward(grad: Tensor, *rest: Any, **options: Any) -> tuple[Any, .
 def _through_host(compute: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, ...]:
     """Call `compute` on the memory of neuron tensors, and place its results on the device."""
     core = args[0].get_device()
-    found = compute(*(_host(argument) for argument in args), **options)
-    return tuple(place(part, core) if isinstance(part, Tensor) else part for part in found)
+    results = compute(*(_host(argument) for argument in args), **options)
+    return tuple(place(part, core) if isinstance(part, Tensor) else part for part in results)
 
 
 def _host(argument: Any) -> Any:
@@ -287,7 +287,7 @@ def host_attention(
     )
     empty = [torch.empty(0, dtype=torch.int64) for _ in range(5)]
     # PyTorch promises a contiguous logsumexp, but the CPU's form puts heads innermost.
-    laid = _laid_like(query, out), logs.contiguous()
+    laid = _strided_like(query, out), logs.contiguous()
     return *laid, *empty[:2], query.shape[-2], key.shape[-2], *empty[2:]
 
 
@@ -313,14 +313,14 @@ def host_attention_backward(
 ) -> tuple[Tensor | None, ...]:
     """`attention_backward` on host tensors."""
     del mask, cum_seq_q, cum_seq_k, max_q, max_k, philox_seed, philox_offset
-    found = _aten._scaled_dot_product_flash_attention_for_cpu_backward(  # noqa: SLF001  likewise
+    gradients = _aten._scaled_dot_product_flash_attention_for_cpu_backward(  # noqa: SLF001  likewise
         grad, query, key, value, out, logsumexp, dropout_p, is_causal,
         attn_mask=attn_bias, scale=scale,
     )  # fmt: skip
-    return (*map(_laid_like, (query, key, value), found), None)
+    return (*map(_strided_like, (query, key, value), gradients), None)
 
 
-def _laid_like(like: Tensor, tensor: Tensor) -> Tensor:
+def _strided_like(like: Tensor, tensor: Tensor) -> Tensor:
     """`tensor` with the strides of `like`, as PyTorch promises for this form."""
     laid = torch.empty_like(like)
     return tensor if laid.stride() == tensor.stride() else laid.copy_(tensor)

@@ -35,15 +35,17 @@ def nki_op(
         schema: its schema in PyTorch's syntax, where annotations are not enough.
     """
     if function is None:
-        return functools.partial(_made, name, mutates_args=tuple(mutates_args), schema=schema)
-    return _made(name, function, mutates_args=tuple(mutates_args), schema=schema)
+        return functools.partial(
+            _define_operator, name, mutates_args=tuple(mutates_args), schema=schema
+        )
+    return _define_operator(name, function, mutates_args=tuple(mutates_args), schema=schema)
 
 
-def _made(
+def _define_operator(
     name: str, function: Callable[..., Any], *, mutates_args: tuple[str, ...], schema: str | None
 ) -> Any:
-    made = pytorch.custom_operator(name, function, mutates_args, schema, (DEVICE_TYPE,))
+    operator = pytorch.custom_operator(name, function, mutates_args, schema, (DEVICE_TYPE,))
     # The kernels inside return shapes without values, so the function is its own shape function.
-    made.register_fake(function)
-    pytorch.trace_through(made, function)
-    return made
+    operator.register_fake(function)
+    pytorch.trace_through(operator, function)
+    return operator

@@ -46,17 +46,17 @@ def exactly(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
     Raises:
         OperatorNotModelled: for an operator without a kernel, under the policy `chip`.
     """
-    given = _given(name, args, kwargs)
-    if plain_name(name) not in DECOMPOSITIONS and any(tensor.numel() for tensor in given):
-        _leave_to_host(name, given, NO_LOWERING.format(name))
+    inputs = _graph_inputs(name, args, kwargs)
+    if plain_name(name) not in DECOMPOSITIONS and any(tensor.numel() for tensor in inputs):
+        _leave_to_host(name, inputs, NO_LOWERING.format(name))
         return kernel(*args, **kwargs)
-    before = [_as_it_lies(tensor) for tensor in given]
+    before = [_in_storage_order(tensor) for tensor in inputs]
     result = kernel(*args, **kwargs)
     try:
         _overwrite(name, args, kwargs, result, before)
     except Unlowered as error:
-        with _restoring(given, before):
-            _leave_to_host(name, given, error.reason)
+        with _restoring(inputs, before):
+            _leave_to_host(name, inputs, error.reason)
     return result
 
 
@@ -75,19 +75,19 @@ def _overwrite(name: str, args: Any, kwargs: Any, result: Any, before: list[Arra
     graph = build(call_of(name, args, kwargs, result)).graph
     if any(node.name == "rng" for node in graph.nodes):
         return  # the host's random numbers stay
-    found = evaluate(graph, before, target().name)
-    for tensor, array in zip(wanted, found, strict=True):
+    arrays = evaluate(graph, before, target().name)
+    for tensor, array in zip(wanted, arrays, strict=True):
         host_alias(tensor).copy_(tensor_of(array).reshape(tensor.shape))
 
 
-def _leave_to_host(name: str, given: list[Tensor], reason: str) -> None:
+def _leave_to_host(name: str, inputs: list[Tensor], reason: str) -> None:
     """Count and warn of an operator that the host computes.
 
     Raises:
         OperatorNotModelled: under the policy `chip`.
     """
     mode.on_host[reason] += 1
-    tensors = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in given)
+    tensors = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in inputs)
     near = (
         ()
         if plain_name(name) in DECOMPOSITIONS
@@ -97,12 +97,12 @@ def _leave_to_host(name: str, given: list[Tensor], reason: str) -> None:
 
 
 @contextmanager
-def _restoring(given: list[Tensor], before: list[Array]) -> Generator[None]:
+def _restoring(inputs: list[Tensor], before: list[Array]) -> Generator[None]:
     """Inside, an error restores the tensors of a call."""
     try:
         yield
     except OperatorNotModelled:
-        for tensor, array in zip(given, before, strict=True):
+        for tensor, array in zip(inputs, before, strict=True):
             spec = spec_of(tensor)
             if not (tensor.is_cpu or spec.repeated):  # such tensors are never written in place
                 host = host_alias(tensor).permute(spec.order)
@@ -110,14 +110,14 @@ def _restoring(given: list[Tensor], before: list[Array]) -> Generator[None]:
         raise
 
 
-def _given(name: str, args: Any, kwargs: Any) -> list[Tensor]:
+def _graph_inputs(name: str, args: Any, kwargs: Any) -> list[Tensor]:
     """The inputs of a call's graph, in its order."""
     left_out = ignored_arguments(name)
     values = [*args, *(value for key, value in kwargs.items() if key not in left_out)]
     return [tensor for tensor in tensors_in(values) if not (tensor.is_cpu and not tensor.dim())]
 
 
-def _as_it_lies(tensor: Tensor) -> Array:
+def _in_storage_order(tensor: Tensor) -> Array:
     """A copy of a tensor's elements in the order of memory, broadcast ones once."""
     spec = spec_of(tensor)
     host = tensor if tensor.is_cpu else host_alias(tensor)

@@ -44,22 +44,22 @@ def _on_host(tensor: Tensor) -> Tensor:
     return tensor if tensor.is_cpu else host_alias(tensor)
 
 
-def _beside(like: Tensor, made: Tensor) -> Tensor:
+def _placed_like(like: Tensor, host_tensor: Tensor) -> Tensor:
     """A tensor made on the host, on the device of another."""
-    return made if like.is_cpu else place(made, like.get_device())
+    return host_tensor if like.is_cpu else place(host_tensor, like.get_device())
 
 
 def _write(target: Tensor, part: Tensor) -> None:
     _on_host(target).copy_(_on_host(part))
 
 
-def _refuse(what: str, fix: str) -> None:
+def _refuse(feature: str, fix: str) -> None:
     """Refuse what no kernel here has.
 
     Raises:
         NotModelled: always.
     """
-    raise NotModelled(f"{what} in a fused attention", fix=fix)
+    raise NotModelled(f"{feature} in a fused attention", fix=fix)
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, dropout_p: float) -> None:
@@ -81,7 +81,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, dropout_p: float) -> None:
         raise BadInput(f"{heads} heads of queries share {shared} of keys; legal: a multiple")
 
 
-def _spread(tensor: Tensor, heads: int) -> Tensor:
+def _by_head(tensor: Tensor, heads: int) -> Tensor:
     """``[B, L, heads, D]`` as ``[B, heads, L, D]``, each head as often as queries share it."""
     turned = tensor.transpose(1, 2)
     group = heads // turned.shape[1]
@@ -97,9 +97,9 @@ class _Case:
         self.is_causal = bias is None and window.is_causal(queries, keys)
         self.bias = bias if bias is None else bias[..., self.skipped :, :]
         if not self.is_causal:
-            made = window.bias(queries, keys, self.skipped)
-            if made is not None:
-                mask = _beside(query, made.to(query.dtype))
+            window_bias = window.bias(queries, keys, self.skipped)
+            if window_bias is not None:
+                mask = _placed_like(query, window_bias.to(query.dtype))
                 self.bias = mask if self.bias is None else self.bias + mask
 
 
@@ -108,40 +108,42 @@ def _forward(
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
     """Queries that see a key, their results ``[B, L, H, D]`` and logarithms ``[B, H, L]``."""
     case = _Case(query, key, window, bias)
-    seen = slice(case.skipped, query.shape[1])
-    if seen.start == seen.stop:
+    visible = slice(case.skipped, query.shape[1])
+    if visible.start == visible.stop:
         return
     heads = query.shape[2]
     compute: Any = host_attention if query.is_cpu else getattr(_aten, FUSED)
     out, logs, *_ = compute(
-        _spread(query[:, seen], heads), _spread(key, heads), _spread(value, heads),
+        _by_head(query[:, visible], heads), _by_head(key, heads), _by_head(value, heads),
         case.bias, 0.0, case.is_causal, scale=scale,
     )  # fmt: skip
-    yield seen, out.transpose(1, 2), logs
+    yield visible, out.transpose(1, 2), logs
 
 
 def _backward(
-    given: tuple[Tensor, ...], window: Window, bias: Tensor | None, scale: Any
+    operands: tuple[Tensor, ...], window: Window, bias: Tensor | None, scale: Any
 ) -> Iterator[tuple[slice, tuple[Tensor, ...]]]:
     """Queries that see a key, and gradients of them, of keys and of values, ``[B, L, H, D]``."""
-    grad, query, key, value, out, logs = given
+    grad, query, key, value, out, logs = operands
     case = _Case(query, key, window, bias)
-    seen = slice(case.skipped, query.shape[1])
-    if seen.start == seen.stop:
+    visible = slice(case.skipped, query.shape[1])
+    if visible.start == visible.stop:
         return
     heads, shared = query.shape[2], key.shape[2]
     compute: Any = host_attention_backward if query.is_cpu else getattr(_aten, f"{FUSED}_backward")
-    none = _beside(query, torch.empty(0, dtype=torch.int64))
-    wide = [_spread(one, heads) for one in (grad[:, seen], query[:, seen], key, value)]
-    found = compute(
-        *wide, case.bias, [True, True, True, False], _spread(out[:, seen], heads),
-        logs[..., seen].contiguous(), none, none, seen.stop - seen.start, key.shape[1], 0.0,
-        case.is_causal, none, none, scale=scale,
+    none = _placed_like(query, torch.empty(0, dtype=torch.int64))
+    wide = [
+        _by_head(operand, heads) for operand in (grad[:, visible], query[:, visible], key, value)
+    ]
+    results = compute(
+        *wide, case.bias, [True, True, True, False], _by_head(out[:, visible], heads),
+        logs[..., visible].contiguous(), none, none, visible.stop - visible.start, key.shape[1],
+        0.0, case.is_causal, none, none, scale=scale,
     )  # fmt: skip
-    grads = [one.transpose(1, 2) for one in found[:3]]
+    grads = [grad.transpose(1, 2) for grad in results[:3]]
     if heads != shared:
-        grads[1:] = [one.unflatten(2, (shared, heads // shared)).sum(3) for one in grads[1:]]
-    yield seen, tuple(grads)
+        grads[1:] = [grad.unflatten(2, (shared, heads // shared)).sum(3) for grad in grads[1:]]
+    yield visible, tuple(grads)
 
 
 class _Batch(NamedTuple):
@@ -157,31 +159,31 @@ class _Batch(NamedTuple):
 
     def queries(self, tensor: Tensor) -> Tensor:
         """Its part of queries, of results, or of their gradients."""
-        return tensor if self.piece is None else self._cut(tensor, 0, self.piece.queries)
+        return tensor if self.piece is None else self._view(tensor, 0, self.piece.queries)
 
     def keys(self, tensor: Tensor) -> Tensor:
         """Its part of keys, of values, or of their gradients."""
-        return tensor if self.piece is None else self._cut(tensor, 0, self.piece.keys)
+        return tensor if self.piece is None else self._view(tensor, 0, self.piece.keys)
 
     def logarithms(self, tensor: Tensor) -> Tensor:
         """Its part of logarithms, which are ``[H, L]`` of sequences: ``[B, H, L]``."""
         if self.piece is None:
             return tensor
-        return self._cut(tensor, 1, self.piece.queries).transpose(0, 1)
+        return self._view(tensor, 1, self.piece.queries).transpose(0, 1)
 
-    def _cut(self, tensor: Tensor, dim: int, at: slice) -> Tensor:
-        each = (at.stop - at.start) // self.sequences
-        shape = *tensor.shape[:dim], self.sequences, each, *tensor.shape[dim + 1 :]
+    def _view(self, tensor: Tensor, dim: int, at: slice) -> Tensor:
+        length = (at.stop - at.start) // self.sequences
+        shape = *tensor.shape[:dim], self.sequences, length, *tensor.shape[dim + 1 :]
         return tensor.narrow(dim, at.start, at.stop - at.start).view(shape)
 
 
-def _batches(found: list[Piece] | None) -> list[_Batch]:
+def _batches(pieces: list[Piece] | None) -> list[_Batch]:
     """The batches of a call: one, or one for each sequence where lengths differ."""
-    if found is None:
+    if pieces is None:
         return [_Batch()]
-    even = even_shape(found)
+    even = even_shape(pieces)
     if even is None:
-        return [_Batch(one) for one in found]
+        return [_Batch(piece) for piece in pieces]
     count, queries, keys = even
     return [_Batch(Piece(slice(0, count * queries), slice(0, count * keys)), count)]
 
@@ -197,46 +199,48 @@ def _pieces(
     return pieces(*ends, totals, None if used is None else _on_host(used))
 
 
-def _computed(
+def _outputs(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    found: list[Piece] | None,
+    pieces: list[Piece] | None,
     window: Window,
     scale: float | None,
     bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The result, and the logarithm of each query's sum: infinity for one that sees no key."""
-    out = _beside(query, torch.zeros_like(_on_host(query)))
+    out = _placed_like(query, torch.zeros_like(_on_host(query)))
     heads = query.shape[-2]
-    shape = (query.shape[0], heads, query.shape[1]) if found is None else (heads, query.shape[0])
-    logs = _beside(query, torch.full(shape, math.inf))
-    for batch in _batches(found):
-        given = batch.queries(query), batch.keys(key), batch.keys(value)
-        for seen, part, sums in _forward(*given, window, bias, scale):
-            _write(batch.queries(out)[:, seen], part)
-            _write(batch.logarithms(logs)[..., seen], sums)
+    shape = (query.shape[0], heads, query.shape[1]) if pieces is None else (heads, query.shape[0])
+    logs = _placed_like(query, torch.full(shape, math.inf))
+    for batch in _batches(pieces):
+        operands = batch.queries(query), batch.keys(key), batch.keys(value)
+        for visible, part, sums in _forward(*operands, window, bias, scale):
+            _write(batch.queries(out)[:, visible], part)
+            _write(batch.logarithms(logs)[..., visible], sums)
     return out, logs
 
 
 def _gradients(
-    given: tuple[Tensor, ...],
-    found: list[Piece] | None,
+    operands: tuple[Tensor, ...],
+    pieces: list[Piece] | None,
     window: Window,
     scale: float | None,
     bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of queries, keys and values."""
-    grad, query, key, value, out, logs = given
-    made = [_beside(query, torch.zeros_like(_on_host(one))) for one in (query, key, value)]
-    for batch in _batches(found):
+    grad, query, key, value, out, logs = operands
+    sums = [
+        _placed_like(query, torch.zeros_like(_on_host(operand))) for operand in (query, key, value)
+    ]
+    for batch in _batches(pieces):
         of_q, of_k = batch.queries, batch.keys
         parts = of_q(grad), of_q(query), of_k(key), of_k(value), of_q(out), batch.logarithms(logs)
-        for seen, (of_query, of_key, of_value) in _backward(parts, window, bias, scale):
-            _write(of_q(made[0])[:, seen], of_query)
-            _write(of_k(made[1]), of_key)
-            _write(of_k(made[2]), of_value)
-    return made[0], made[1], made[2]
+        for visible, (of_query, of_key, of_value) in _backward(parts, window, bias, scale):
+            _write(of_q(sums[0])[:, visible], of_query)
+            _write(of_k(sums[1]), of_key)
+            _write(of_k(sums[2]), of_value)
+    return sums[0], sums[1], sums[2]
 
 
 def flash(
@@ -267,18 +271,18 @@ def flash(
     if block_table is not None:
         _refuse("block_table", "gather the pages first: key[block_table].flatten(0, 2)")
     window = Window.of(window_size_left, window_size_right, is_causal=is_causal)
-    found = _pieces(query, key, cum_seq_q, cum_seq_k, seqused_k)
-    out, logs = _computed(query, key, value, found, window, scale)
+    pieces = _pieces(query, key, cum_seq_q, cum_seq_k, seqused_k)
+    out, logs = _outputs(query, key, value, pieces, window, scale)
     empty = torch.empty(0, dtype=query.dtype)
     # Of int64, which every policy has: nothing reads the state of a dropout that is not there.
     numbers = [torch.zeros(shape, dtype=torch.int64) for shape in ((2,), ())]
-    return out, logs, *(_beside(query, one) for one in (*numbers, empty))
+    return out, logs, *(_placed_like(query, extra) for extra in (*numbers, empty))
 
 
 def flash_into(out: Tensor, query: Tensor, *others: Any, **options: Any) -> Tensor:
     """aten::_flash_attention_forward_no_dropout_inplace: the result in `out`; logarithms."""
-    found, logs, *_ = flash(query, *others, **options)
-    _write(out, found)
+    result, logs, *_ = flash(query, *others, **options)
+    _write(out, result)
     return logs
 
 
@@ -306,14 +310,14 @@ def flash_backward(
     del max_q, max_k, rng_state, unused
     _check(query, key, value, dropout_p)
     window = Window.of(window_size_left, window_size_right, is_causal=is_causal)
-    found = _pieces(query, key, cum_seq_q, cum_seq_k)
-    return _gradients((grad_out, query, key, value, out, logsumexp), found, window, scale)
+    pieces = _pieces(query, key, cum_seq_q, cum_seq_k)
+    return _gradients((grad_out, query, key, value, out, logsumexp), pieces, window, scale)
 
 
 def _diagonal(kind: int, window_size: int | None) -> Window:
     """The window of a custom_mask_type; of a window size, as many keys, the query's own too."""
-    found = _DIAGONALS[kind]
-    return found._replace(left=window_size - 1) if window_size else found
+    window = _DIAGONALS[kind]
+    return window._replace(left=window_size - 1) if window_size else window
 
 
 def efficient(
@@ -341,20 +345,20 @@ def efficient(
     window = _diagonal(custom_mask_type, window_size)
     longest = max_seqlen_q or query.shape[1], max_seqlen_k or key.shape[1]
     if cu_seqlens_q is None:
-        found = None
-        out, sums = _computed(query, key, value, None, window, scale, bias)
+        pieces = None
+        out, sums = _outputs(query, key, value, None, window, scale, bias)
     else:
         _refuse_bias(bias)
-        found = _pieces(query[0], key[0], cu_seqlens_q, cu_seqlens_k, seqlen_k)
-        out, sums = _computed(query[0], key[0], value[0], found, window, scale)
+        pieces = _pieces(query[0], key[0], cu_seqlens_q, cu_seqlens_k, seqlen_k)
+        out, sums = _outputs(query[0], key[0], value[0], pieces, window, scale)
         out = out[None]
-    count = query.shape[0] if found is None else len(found)
+    count = query.shape[0] if pieces is None else len(pieces)
     room = -(-longest[0] // _ROUNDED) * _ROUNDED if compute_log_sumexp else 0
-    logs = _beside(query, torch.full((count, query.shape[2], room), math.inf))
+    logs = _placed_like(query, torch.full((count, query.shape[2], room), math.inf))
     for at in range(count if room else 0):
-        own = sums[at] if found is None else sums[:, found[at].queries]
+        own = sums[at] if pieces is None else sums[:, pieces[at].queries]
         _write(logs[at, :, : own.shape[1]], own)
-    numbers = [_beside(query, torch.zeros((), dtype=torch.int64)) for _ in range(2)]
+    numbers = [_placed_like(query, torch.zeros((), dtype=torch.int64)) for _ in range(2)]
     return out, logs, *numbers, *longest
 
 
@@ -394,18 +398,18 @@ def efficient_backward(
     if shared_storage_dqdkdv:
         _refuse("gradients in one tensor (shared_storage_dqdkdv)", "leave it out")
     window = _diagonal(custom_mask_type, window_size)
-    none = _beside(query, torch.empty(()))
-    given = (grad_out_, query, key, value, out)
+    none = _placed_like(query, torch.empty(()))
+    operands = (grad_out_, query, key, value, out)
     if cu_seqlens_q is None:
         logs = logsumexp[..., : query.shape[1]]
-        return *_gradients((*given, logs), None, window, scale, bias), none
-    found = _pieces(query[0], key[0], cu_seqlens_q, cu_seqlens_k) or []
-    logs = _beside(query, torch.full((query.shape[2], query.shape[1]), math.inf))
-    for at, one in enumerate(found):
-        own = logs[:, one.queries]
+        return *_gradients((*operands, logs), None, window, scale, bias), none
+    pieces = _pieces(query[0], key[0], cu_seqlens_q, cu_seqlens_k) or []
+    logs = _placed_like(query, torch.full((query.shape[2], query.shape[1]), math.inf))
+    for at, piece in enumerate(pieces):
+        own = logs[:, piece.queries]
         _write(own, logsumexp[at, :, : own.shape[1]])
-    grads = _gradients((*(one[0] for one in given), logs), found, window, scale)
-    return *(one[None] for one in grads), none
+    grads = _gradients((*(operand[0] for operand in operands), logs), pieces, window, scale)
+    return *(grad[None] for grad in grads), none
 
 
 KERNELS: Final[dict[str, Kernel]] = {

@@ -45,7 +45,7 @@ _HOST_ARGUMENTS: Final = frozenset(
 )
 # On the CPU these are compositions of other operators, which would run step by step in Python here.
 # Values are the same either way.
-_WHOLE: Final = frozenset(
+_COMPOSITES: Final = frozenset(
     {
         "aten::_grouped_mm",
         "aten::clone",
@@ -58,14 +58,14 @@ _WHOLE: Final = frozenset(
 )
 _FOREACH: Final = "aten::_foreach_"
 # `_foreach_copy_` keeps its composition: it copies between devices.
-_NOT_WHOLE: Final = ("aten::_foreach_copy", "aten::_foreach_clone")
+_KEPT_COMPOSITES: Final = ("aten::_foreach_copy", "aten::_foreach_clone")
 
 
 def register(library: Library) -> int:
     """Register a kernel for each operator without one on the device; their number."""
     number = 0
     for name in pytorch.operators():
-        if not _is_ours(name):
+        if not _has_schema_kernel(name):
             continue
         operator = pytorch.overload(name)
         if operator is None or read_contract(operator).is_view:
@@ -75,13 +75,13 @@ def register(library: Library) -> int:
     return number
 
 
-def _is_ours(name: str) -> bool:
+def _has_schema_kernel(name: str) -> bool:
     """Whether an operator's kernel is made from its schema."""
     if not name.startswith("aten::") or pytorch.has_kernel(name, "PrivateUse1"):
         return False
     if name.startswith(_FOREACH):
-        return not name.startswith(_NOT_WHOLE) and not name.endswith("out")
-    return name in _WHOLE or pytorch.has_kernel(name, "CPU")
+        return not name.startswith(_KEPT_COMPOSITES) and not name.endswith("out")
+    return name in _COMPOSITES or pytorch.has_kernel(name, "CPU")
 
 
 def fallback(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -276,7 +276,7 @@ def to_host(
                 _check_host(contract, contract.arguments[position], argument, args, kwargs)
             else:
                 if index != core:
-                    core = _same(contract, contract.arguments[position], core, index)
+                    core = _common_core(contract, contract.arguments[position], core, index)
                 argument = host_alias(argument)  # noqa: PLW2901  the alias takes its place
         elif isinstance(argument, list | tuple):
             core, argument = _list_to_host(  # noqa: PLW2901  likewise
@@ -312,7 +312,7 @@ def _list_to_host(
                 _check_host(contract, name, value, args, kwargs)
             else:
                 if index != core:
-                    core = _same(contract, name, core, index)
+                    core = _common_core(contract, name, core, index)
                 taken = host_alias(value)
         elif isinstance(value, list | tuple):
             core, taken = _list_to_host(contract, name, core, value, args, kwargs)
@@ -320,11 +320,11 @@ def _list_to_host(
     return core, host
 
 
-def _same(contract: Contract, name: str, core: int, index: int) -> int:
+def _common_core(contract: Contract, name: str, core: int, index: int) -> int:
     """The core of all tensors so far."""
     if core == _NOWHERE:
         return index
-    raise _mixed(contract, name, f"neuron:{core}", f"neuron:{index}")
+    raise _mixed_devices(contract, name, f"neuron:{core}", f"neuron:{index}")
 
 
 def _check_host(
@@ -335,14 +335,14 @@ def _check_host(
     if tensor.is_cpu and not written and (tensor.dim() == 0 or name in _HOST_ARGUMENTS):
         return
     devices = [leaf.device for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-    other = next(device for device in devices if device.type == pytorch.DEVICE_TYPE)
-    raise _mixed(contract, name, str(other), str(tensor.device))
+    neuron_device = next(device for device in devices if device.type == pytorch.DEVICE_TYPE)
+    raise _mixed_devices(contract, name, str(neuron_device), str(tensor.device))
 
 
-def _mixed(contract: Contract, name: str, one: str, other: str) -> MixedDevices:
+def _mixed_devices(contract: Contract, name: str, device: str, other_device: str) -> MixedDevices:
     return MixedDevices(
         "Expected all tensors to be on the same device, but found at least two devices, "
-        f"{one} and {other} (argument {name!r} of {contract.name})",
-        fix=f"move it: {name}.to({one!r})",
+        f"{device} and {other_device} (argument {name!r} of {contract.name})",
+        fix=f"move it: {name}.to({device!r})",
         line=program_line(),
     )

@@ -64,8 +64,8 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
         leaves, tree = pytree.tree_flatten((args, kwargs))
         structure: list[Any] = []
         apply: Any = _WithoutGradient.apply
-        found = iter(apply(kernel, tree, structure, *leaves) or ())
-        return pytree.tree_map_only(Tensor, lambda _: next(found), structure[0])
+        results = iter(apply(kernel, tree, structure, *leaves) or ())
+        return pytree.tree_map_only(Tensor, lambda _: next(results), structure[0])
     return _run(*call_of_kernel(kernel, args, kwargs))[0]
 
 
@@ -99,18 +99,18 @@ def _computed(call: KernelCall, tensors: Sequence[Tensor], core: int) -> tuple[A
     if mode.kind == "shapes":
         outline = call.measure(target().name)
         likes = results_of(outline)
-        return pytree.tree_map_only(Tensor, lambda like: _made(like, core), likes), outline
+        return pytree.tree_map_only(Tensor, lambda like: _empty_tensor(like, core), likes), outline
     hosts = [host_alias(tensor.detach()) for tensor in tensors]
-    found, outline = call.run(hosts, target().name)
+    results, outline = call.run(hosts, target().name)
     results_of(outline)  # refuses dtypes that PyTorch lacks, with values as without
-    given = {host.data_ptr(): tensor for host, tensor in zip(hosts, tensors, strict=True)}
-    results = pytree.tree_map_only(
-        Tensor, lambda host: given.get(host.data_ptr()) or place(host, core), found
+    aliased = {host.data_ptr(): tensor for host, tensor in zip(hosts, tensors, strict=True)}
+    placed = pytree.tree_map_only(
+        Tensor, lambda host: aliased.get(host.data_ptr()) or place(host, core), results
     )
-    return results, outline
+    return placed, outline
 
 
-def _made(like: Tensor, core: int) -> Tensor:
+def _empty_tensor(like: Tensor, core: int) -> Tensor:
     """A tensor of the device, whose memory the host does not touch."""
     require(like.nbytes, core)
     return place(torch.empty(like.shape, dtype=like.dtype, device="cpu"), core)
@@ -164,8 +164,8 @@ def _as_operator(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     if call not in _operators:
         _operators[call] = _operator(call)
     outline = call.outline(target().name)
-    found = iter(_tensors(_operators[call](*tensors)))
-    return pytree.tree_map_only(Tensor, lambda _: next(found), results_of(outline))
+    results = iter(_tensors(_operators[call](*tensors)))
+    return pytree.tree_map_only(Tensor, lambda _: next(results), results_of(outline))
 
 
 def _tensors(value: Any) -> list[Tensor]:
@@ -186,23 +186,23 @@ def _operator(call: KernelCall) -> Callable[..., Any]:
     def computed(*tensors: Tensor) -> Any:
         # A compiled graph is computed on the CPU tensors that share the device's memory.
         on_host = tensors[0].is_cpu
-        found = call.run(tensors, target().name)[0] if on_host else _run(call, tensors)[0]
-        return _returned(_tensors(found))
+        results = call.run(tensors, target().name)[0] if on_host else _run(call, tensors)[0]
+        return _returned(_tensors(results))
 
     def shaped(*tensors: Tensor) -> Any:
         device = tensors[0].device
         return _returned([torch.empty(o.shape, dtype=o.dtype, device=device) for o in likes])
 
-    made = pytorch.custom_operator(
+    definition = pytorch.custom_operator(
         name,
         computed,
         [names[position] for position in outline.written],
         f"({', '.join(typed)}) -> {returned}",
         (DEVICE_TYPE, "cpu"),
     )
-    made.register_fake(shaped)
+    definition.register_fake(shaped)
     _calls[name] = call
-    operator: Callable[..., Any] = made
+    operator: Callable[..., Any] = definition
     return operator
 
 

@@ -38,8 +38,8 @@ class Window(NamedTuple):
     @staticmethod
     def of(left: int | None, right: int | None, *, is_causal: bool) -> Window:
         """The window of a call, in which -1 says all."""
-        found = [None if one is None or one < 0 else one for one in (left, right)]
-        return Window(found[0], 0 if is_causal else found[1])
+        reaches = [None if reach is None or reach < 0 else reach for reach in (left, right)]
+        return Window(reaches[0], 0 if is_causal else reaches[1])
 
     def _shift(self, queries: int, keys: int) -> int:
         return 0 if self.is_from_start else keys - queries
@@ -92,23 +92,25 @@ def pieces(
     Raises:
         BadInput: for places that do not grow, or beyond the end.
     """
-    found = [
+    bounds = [
         _places(name, starts, total)
         for name, starts, total in zip(
             ("queries", "keys"), (starts_q, starts_k), totals, strict=True
         )
     ]
-    if len(found[0]) != len(found[1]):
+    if len(bounds[0]) != len(bounds[1]):
         raise BadInput(
-            f"{len(found[0]) - 1} sequences of queries and {len(found[1]) - 1} of keys",
+            f"{len(bounds[0]) - 1} sequences of queries and {len(bounds[1]) - 1} of keys",
             fix="give cu_seq_q and cu_seq_k one length",
         )
-    ends = [last for _, last in pairwise(found[1])]
+    ends = [last for _, last in pairwise(bounds[1])]
     if used is not None and mode.kind != "shapes":
-        ends = [start + int(one) for start, one in zip(found[1], used.tolist(), strict=False)]
+        ends = [
+            start + int(length) for start, length in zip(bounds[1], used.tolist(), strict=False)
+        ]
     return [
         Piece(slice(*of_q), slice(start, end))
-        for of_q, start, end in zip(pairwise(found[0]), found[1], ends, strict=False)
+        for of_q, start, end in zip(pairwise(bounds[0]), bounds[1], ends, strict=False)
     ]
 
 
@@ -117,25 +119,26 @@ def _places(name: str, starts: Tensor, total: int) -> list[int]:
     count = starts.numel() - 1
     if mode.kind == "shapes":
         return [total * at // count for at in range(count + 1)]
-    found: list[int] = starts.tolist()
-    if found != sorted(found) or found[0] < 0 or found[-1] > total:
+    places: list[int] = starts.tolist()
+    if places != sorted(places) or places[0] < 0 or places[-1] > total:
         raise BadInput(
-            f"sequences of {name} begin at {found}; legal: growing places from 0 to {total}",
+            f"sequences of {name} begin at {places}; legal: growing places from 0 to {total}",
             fix="torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).int()",
         )
-    return found
+    return places
 
 
-def even_shape(found: list[Piece]) -> tuple[int, int, int] | None:
+def even_shape(pieces: list[Piece]) -> tuple[int, int, int] | None:
     """Sequences, queries and keys of each, where all are equal and follow each other; or None."""
     sides = {
-        (one.queries.stop - one.queries.start, one.keys.stop - one.keys.start) for one in found
+        (piece.queries.stop - piece.queries.start, piece.keys.stop - piece.keys.start)
+        for piece in pieces
     }
     if len(sides) != 1:
         return None
     ((queries, keys),) = sides
     is_dense = all(
-        (one.queries.start, one.keys.start) == (at * queries, at * keys)
-        for at, one in enumerate(found)
+        (piece.queries.start, piece.keys.start) == (at * queries, at * keys)
+        for at, piece in enumerate(pieces)
     )
-    return (len(found), queries, keys) if is_dense and queries and keys else None
+    return (len(pieces), queries, keys) if is_dense and queries and keys else None

@@ -26,35 +26,35 @@ def shape_kernel(operator: OpOverload[..., Any], contract: Contract, kernel: Ker
 
     Where PyTorch has no shape function for it, `kernel` computes values.
     """
-    known: dict[Any, Any] = {}
+    cache: dict[Any, Any] = {}
 
     def results_on_meta(args: Any, kwargs: Any) -> Any:
         """The results of PyTorch's shape function, which is slower than the cache."""
         key = (_key(args), _key(tuple(sorted(kwargs.items()))))
-        if key not in known:
-            if len(known) >= _REMEMBERED:
-                known.clear()
-            known[key] = operator(*_on_meta(args), **_named_on_meta(kwargs))
-        return known[key]
+        if key not in cache:
+            if len(cache) >= _REMEMBERED:
+                cache.clear()
+            cache[key] = operator(*_on_meta(args), **_named_on_meta(kwargs))
+        return cache[key]
 
     def shaped(*args: Any, **kwargs: Any) -> Any:
         if not contract.returned:
             return None
         try:
             if contract.outs:
-                return _sized(contract, operator, args, kwargs)
+                return _resized(contract, operator, args, kwargs)
             if all(slot is not None for slot in contract.returned):
                 return _arguments(contract, args, kwargs)
-            found = results_on_meta(args, kwargs)
+            results = results_on_meta(args, kwargs)
         except (NotImplementedError, RuntimeError):  # no shape function, or it depends on values
             return kernel(*args, **kwargs)
         core = _core(args, kwargs)
         if len(contract.returned) == 1:
-            return _made(found, core)
+            return _empty_tensors(results, core)
         return tuple(
-            _made(part, core) if slot is None else given
-            for part, slot, given in zip(
-                found, contract.returned, _given(contract, args, kwargs), strict=True
+            _empty_tensors(part, core) if slot is None else argument
+            for part, slot, argument in zip(
+                results, contract.returned, _result_arguments(contract, args, kwargs), strict=True
             )
         )
 
@@ -71,7 +71,7 @@ def _key(value: Any) -> Any:
     return type(value), value if value.__hash__ is not None else repr(value)
 
 
-def _sized(contract: Contract, operator: OpOverload[..., Any], args: Any, kwargs: Any) -> Any:
+def _resized(contract: Contract, operator: OpOverload[..., Any], args: Any, kwargs: Any) -> Any:
     """The tensors of `out=`, resized to the shape of the results."""
     moved = _named_on_meta(kwargs)
     operator(*_on_meta(args), **moved)
@@ -85,11 +85,11 @@ def _sized(contract: Contract, operator: OpOverload[..., Any], args: Any, kwargs
 
 def _arguments(contract: Contract, args: Any, kwargs: Any) -> Any:
     """The arguments that are an operator's results."""
-    found = _given(contract, args, kwargs)
-    return found[0] if len(found) == 1 else tuple(found)
+    results = _result_arguments(contract, args, kwargs)
+    return results[0] if len(results) == 1 else tuple(results)
 
 
-def _given(contract: Contract, args: Any, kwargs: Any) -> list[Any]:
+def _result_arguments(contract: Contract, args: Any, kwargs: Any) -> list[Any]:
     return [
         None if slot is None else args[slot[0]] if slot[0] < len(args) else kwargs[slot[1]]
         for slot in contract.returned
@@ -112,18 +112,20 @@ def _named_on_meta(kwargs: dict[str, Any]) -> dict[str, Any]:
 def _core(args: Any, kwargs: Any) -> int:
     """The core for the results: that of the first tensor, or of the argument `device`."""
     for value in [*args, *kwargs.values()]:
-        for one in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(one, Tensor) and one.device.type == DEVICE_TYPE:
-                return one.get_device()
+        for tensor in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(tensor, Tensor) and tensor.device.type == DEVICE_TYPE:
+                return tensor.get_device()
     return core_index(kwargs.get("device"))
 
 
-def _made(found: Any, core: int) -> Any:
+def _empty_tensors(results: Any, core: int) -> Any:
     """Tensors of the device for meta tensors; the host does not touch their memory."""
-    if isinstance(found, Tensor):
-        require(found.untyped_storage().nbytes(), core)
-        host = torch.empty_strided(found.shape, found.stride(), dtype=found.dtype, device="cpu")
+    if isinstance(results, Tensor):
+        require(results.untyped_storage().nbytes(), core)
+        host = torch.empty_strided(
+            results.shape, results.stride(), dtype=results.dtype, device="cpu"
+        )
         return place(host, core)
-    if isinstance(found, list | tuple):
-        return type(found)(_made(part, core) for part in found)
-    return found
+    if isinstance(results, list | tuple):
+        return type(results)(_empty_tensors(part, core) for part in results)
+    return results

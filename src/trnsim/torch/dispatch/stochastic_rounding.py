@@ -45,7 +45,7 @@ def rounded(values: Tensor, dtype: torch.dtype, core: int) -> Tensor:
 def rounding(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
     """Call the host's `kernel`, then replace its low-precision results by stochastic roundings."""
     operator = pytorch.overload(name)
-    if operator is None or not _rounds(operator, args, kwargs):
+    if operator is None or not _should_round(operator, args, kwargs):
         return kernel(*args, **kwargs)
     wide_args, wide_kwargs = tree_map(_widened, (tuple(args), kwargs))
     result = kernel(*args, **kwargs)
@@ -55,15 +55,15 @@ def rounding(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
             wide = operator(*wide_args, **wide_kwargs)
         except RuntimeError:  # the operator does not take float32
             return result
-        found = _results(operator, wide_args, wide_kwargs, wide)
-        for tensor, values in zip(wanted, found, strict=True):
+        arrays = _results(operator, wide_args, wide_kwargs, wide)
+        for tensor, values in zip(wanted, arrays, strict=True):
             if tensor.dtype in ROUNDED and values.dtype is torch.float32:
                 drawn = rounded(values.contiguous(), tensor.dtype, tensor.get_device())
                 host_alias(tensor).copy_(drawn)
     return result
 
 
-def _rounds(operator: OpOverload[..., Any], args: Any, kwargs: Any) -> bool:
+def _should_round(operator: OpOverload[..., Any], args: Any, kwargs: Any) -> bool:
     """Whether a call may round: low-precision dtypes are involved, and nothing is drawn."""
     contract = read_contract(operator)
     if contract.is_seeded or contract.generator:
@@ -87,6 +87,6 @@ def _results(operator: OpOverload[..., Any], args: Any, kwargs: Any, result: Any
     if result is not None:
         return tensors_in(result)
     arguments = operator._schema.arguments  # noqa: SLF001  PyTorch's way to ask
-    given = {**dict(zip((a.name for a in arguments), args, strict=False)), **kwargs}
+    named = {**dict(zip((a.name for a in arguments), args, strict=False)), **kwargs}
     written = [a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write]
-    return tensors_in([given[name] for name in written if name in given])
+    return tensors_in([named[name] for name in written if name in named])
