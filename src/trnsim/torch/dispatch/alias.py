@@ -1,7 +1,7 @@
 """Aliases: a neuron tensor and a CPU tensor over the same memory.
 
 A DLPack capsule of PyTorch's holds the tensor's device. Rewriting it between export and import
-gives a genuine tensor of the other device over the same bytes, without a copy and without a
+gives a genuine tensor of the new device over the same bytes, without a copy and without a
 compiler: it dispatches to the device's kernels, has a real storage, and keeps its origin alive.
 """
 
@@ -62,7 +62,7 @@ def host_alias(tensor: Tensor) -> Tensor:
 
 
 def host_aliases(tensors: Sequence[Any], core: int) -> list[Tensor] | None:
-    """`host_alias` of each operand in a list; None where one is not a tensor on neuron:`core`.
+    """`host_alias` of each operand in a list; None if any is not a tensor on neuron:`core`.
 
     The bits need no check: PyTorch resolves those of lists before they reach a device. Source:
     pytorch aten/src/ATen/ConjugateFallback.cpp and NegateFallback.cpp, which exempt no operator

@@ -1,9 +1,9 @@
-"""Attention as one operator where the CPU has one: the host's flash attention gives its values.
+"""Fused attention where the CPU would fuse it: the host's flash attention gives its values.
 
 PyTorch's `scaled_dot_product_attention` chooses a form by device, in C++, and takes products and a
-softmax for unknown devices. Where the CPU would use its fused form, this device uses the one that
-PyTorch has for other backends. Elsewhere (a mask with a gradient, dropout, heads that share keys)
-PyTorch's products and softmax stay.
+softmax for unknown devices. Where the CPU would use its fused form, this device uses the fused form
+that PyTorch has for third-party backends. Elsewhere (a mask with a gradient, dropout, heads that
+share keys) PyTorch's products and softmax stay.
 
 Tensors distributed over processes take the forms that DTensor can split, `flash` without a mask and
 `efficient` with one; each process then computes the form above.
@@ -101,7 +101,7 @@ def _fused(
     is_causal: bool,
     scale: float | None,
 ) -> tuple[Any, ...]:
-    """The fused form, without dropout."""
+    """The fused operator on the device, without dropout."""
     results: tuple[Any, ...] = getattr(_aten, FUSED)(
         query, key, value, bias, 0.0, is_causal, scale=scale
     )
@@ -192,7 +192,7 @@ def efficient(
 
 
 def _no_seed(query: Tensor) -> Tensor:
-    """A number in place of the seed of a dropout that is not there; DTensor requires one."""
+    """A placeholder for the seed of dropout, which DTensor requires even without dropout."""
     return query.new_zeros((), dtype=torch.int64)
 
 
@@ -224,11 +224,11 @@ def efficient_backward(
 
 
 def _is_accepted(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Whether the CPU's fused form accepts such queries, keys and values."""
+    """True if the CPU's fused form accepts such queries, keys and values."""
     operands = (query, key, value)
     if not all(t.dim() == _DIMENSIONS and t.numel() and t.stride(-1) == 1 for t in operands):
         return False
-    # One by one: symbolic sizes can be compared but not hashed.
+    # Compared singly: symbolic sizes can be compared but not hashed.
     is_alike = all(
         t.shape[dim] == query.shape[dim] for t in (key, value) for dim in (0, 1, _DIMENSIONS - 1)
     )
@@ -236,7 +236,7 @@ def _is_accepted(query: Tensor, key: Tensor, value: Tensor) -> bool:
 
 
 def _is_mask_accepted(mask: Tensor | None) -> bool:
-    """Whether the CPU's fused form accepts such a mask; it computes no gradient of a mask."""
+    """True if the CPU's fused form accepts such a mask; it computes no gradient of a mask."""
     return mask is None or (not mask.requires_grad and mask.dim() in (2, _DIMENSIONS))
 
 

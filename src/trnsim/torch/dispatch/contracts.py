@@ -1,4 +1,4 @@
-"""The contract of an operator, read from its schema: which results are new, which are arguments."""
+"""The contract of an operator, from its schema: new results, and results that are arguments."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Contract:
         outs: the arguments to which an `out=` form writes its results.
         returned: for each result the argument that it is, or None for a new tensor.
         generator: the argument for a random generator, if any.
-        is_seeded: whether it draws random numbers, with or without a generator argument.
-        takes_device: whether it has an argument for the device of its result.
-        is_view: whether a result shares memory with an argument that is not written.
+        is_seeded: true if it draws random numbers, with or without a generator argument.
+        takes_device: true if it has an argument for the device of its result.
+        is_view: true if a result shares memory with an argument that is not written.
     """
 
     name: str

@@ -98,7 +98,7 @@ def _leave_to_host(name: str, inputs: list[Tensor], reason: str) -> None:
 
 @contextmanager
 def _restoring(inputs: list[Tensor], before: list[Array]) -> Generator[None]:
-    """Inside, an error restores the tensors of a call."""
+    """Context in which an error restores the tensors of a call."""
     try:
         yield
     except OperatorNotModelled:
@@ -118,7 +118,7 @@ def _graph_inputs(name: str, args: Any, kwargs: Any) -> list[Tensor]:
 
 
 def _in_storage_order(tensor: Tensor) -> Array:
-    """A copy of a tensor's elements in the order of memory, broadcast ones once."""
+    """A copy of a tensor's elements in memory order; broadcast elements appear once."""
     spec = spec_of(tensor)
     host = tensor if tensor.is_cpu else host_alias(tensor)
     for dim in spec.repeated:

@@ -1,4 +1,4 @@
-"""Kernels that do not follow from a schema: making tensors, views, copies, resizing, scalars."""
+"""Kernels that do not follow from a schema: new tensors, views, copies, resizing, scalars."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _as_complex: Final = _redispatched("view_as_complex")
 
 
 def _reserve(core: int, elements: int, dtype: torch.dtype | None) -> None:
-    """Refuse a tensor that does not fit, before the host makes it."""
+    """Refuse a tensor that does not fit in HBM, before the host allocates it."""
     require(elements * (dtype or torch.get_default_dtype()).itemsize, core)
 
 
@@ -143,7 +143,7 @@ def _span(size: Sequence[int], stride: Sequence[int]) -> int:
 
 
 def to_copy(tensor: Tensor, *, non_blocking: bool = False, **options: Any) -> Tensor:
-    """aten::_to_copy, which has ended when it returns.
+    """aten::_to_copy, always blocking.
 
     PyTorch would make the result of a non-blocking copy to the host in pinned memory, whose
     allocator only C++ can provide.
@@ -215,13 +215,13 @@ def _point_at(
     size: Sequence[int],
     stride: Sequence[int],
 ) -> Tensor:
-    """`tensor`, pointed at other memory."""
+    """`tensor`, pointed at the memory of another tensor."""
     _set.redispatch(pytorch.CPU_KEYS, tensor, storage, offset, size, stride)
     return tensor
 
 
 def can_exchange_data(tensor: Tensor, source: Tensor) -> bool:
-    """aten::_has_compatible_shallow_copy_type: whether `tensor.data = source` may move it.
+    """aten::_has_compatible_shallow_copy_type: true if `tensor.data = source` may move a tensor.
 
     For its own devices PyTorch answers yes. Otherwise `Module.to` would make new parameters, and an
     optimizer made before would train the old ones.

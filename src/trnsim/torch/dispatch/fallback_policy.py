@@ -1,4 +1,4 @@
-"""What PyTorch asks of the policy for what the chip lacks: dtypes, and operators without a kernel.
+"""The fallback policy for PyTorch: dtypes that the chip lacks, and operators without a kernel.
 
 64-bit integers are exempt: PyTorch's indices have 64 bits, and the device stores them in 32.
 
@@ -47,7 +47,7 @@ def leave_to_host(name: str, reason: str, tensors: str, near: Sequence[str] = ()
 
     Args:
         name: the operator's full name.
-        reason: why it has no kernel.
+        reason: the reason that it has no kernel.
         tensors: its operands as text ("on float32[4]").
         near: operators with a similar name that have a kernel.
 

@@ -1,9 +1,9 @@
-"""Attention of `torch.nn.attention.varlen` and its neighbours: windows, shared keys, sequences.
+"""Variable-length attention of `torch.nn.attention.varlen`: windows, shared keys, sequences.
 
-aten::_flash_attention_forward and aten::_efficient_attention_forward are what GPUs compute, and
-models call them by name. Each sequence is one fused attention here (`attention`), with its values
-and its time; sequences of one length are one. Results of all sequences lie in one tensor: that a
-kernel writes them there takes no time of its own.
+aten::_flash_attention_forward and aten::_efficient_attention_forward are GPU operators that models
+call by name. Here each sequence is a fused attention (`attention`) with its values and its time;
+sequences of equal length are batched. A kernel writes the results of all sequences into a single
+tensor, which takes no time of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _aten: Final[Any] = torch.ops.aten
 _ROUNDED: Final = 32
-"""An efficient attention's logarithms have a multiple of so many queries. Source: PyTorch,
+"""An efficient attention pads its logarithms to a multiple of so many queries. Source: PyTorch,
 torch/_meta_registrations.py, meta__efficient_attention_forward."""
 _DIAGONALS: Final = {0: Window(), 1: Window(right=0, is_from_start=True), 2: Window(right=0)}
 """By custom_mask_type. Source: PyTorch, ATen/native/transformers/cuda/mem_eff_attention,
@@ -45,7 +45,7 @@ def _on_host(tensor: Tensor) -> Tensor:
 
 
 def _placed_like(like: Tensor, host_tensor: Tensor) -> Tensor:
-    """A tensor made on the host, on the device of another."""
+    """A host tensor, placed on the device of `like`."""
     return host_tensor if like.is_cpu else place(host_tensor, like.get_device())
 
 
@@ -54,7 +54,7 @@ def _write(target: Tensor, part: Tensor) -> None:
 
 
 def _refuse(feature: str, fix: str) -> None:
-    """Refuse what no kernel here has.
+    """Refuse a feature that no kernel here has.
 
     Raises:
         NotModelled: always.
@@ -63,7 +63,7 @@ def _refuse(feature: str, fix: str) -> None:
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, dropout_p: float) -> None:
-    """Refuse what the fused attention of the host does not compute.
+    """Refuse arguments that the host's fused attention does not support.
 
     Raises:
         NotModelled: dropout, or values whose width is not that of the keys.
@@ -82,14 +82,14 @@ def _check(query: Tensor, key: Tensor, value: Tensor, dropout_p: float) -> None:
 
 
 def _by_head(tensor: Tensor, heads: int) -> Tensor:
-    """``[B, L, heads, D]`` as ``[B, heads, L, D]``, each head as often as queries share it."""
+    """``[B, L, heads, D]`` as ``[B, heads, L, D]``, key heads repeated for the queries' heads."""
     turned = tensor.transpose(1, 2)
     group = heads // turned.shape[1]
     return turned if group == 1 else turned.repeat_interleave(group, 1)
 
 
 class _Case:
-    """How a batch of equal sequences is computed: the window's bias, the diagonal, the scale."""
+    """Options of a batch of equal sequences: skipped queries, causality, bias of the window."""
 
     def __init__(self, query: Tensor, key: Tensor, window: Window, bias: Tensor | None) -> None:
         queries, keys = query.shape[1], key.shape[1]
@@ -106,7 +106,7 @@ class _Case:
 def _forward(
     query: Tensor, key: Tensor, value: Tensor, window: Window, bias: Tensor | None, scale: Any
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Queries that see a key, their results ``[B, L, H, D]`` and logarithms ``[B, H, L]``."""
+    """Slice of queries that see a key, their results ``[B, L, H, D]``, logarithms ``[B, H, L]``."""
     case = _Case(query, key, window, bias)
     visible = slice(case.skipped, query.shape[1])
     if visible.start == visible.stop:
@@ -123,7 +123,7 @@ def _forward(
 def _backward(
     operands: tuple[Tensor, ...], window: Window, bias: Tensor | None, scale: Any
 ) -> Iterator[tuple[slice, tuple[Tensor, ...]]]:
-    """Queries that see a key, and gradients of them, of keys and of values, ``[B, L, H, D]``."""
+    """Slice of queries that see a key, and gradients of Q, K and V, ``[B, L, H, D]``."""
     grad, query, key, value, out, logs = operands
     case = _Case(query, key, window, bias)
     visible = slice(case.skipped, query.shape[1])
@@ -147,26 +147,26 @@ def _backward(
 
 
 class _Batch(NamedTuple):
-    """The operands that are computed at once, as views ``[B, L, H, D]`` of a call's tensors.
+    """Sequences that are computed at once, as views ``[B, L, H, D]`` of a call's tensors.
 
     Attributes:
-        piece: its places in sequences laid end to end; None where the tensors are a batch.
-        sequences: how many equal ones it is.
+        piece: its positions in packed sequences; None if the tensors are batched, not packed.
+        sequences: the number of equal sequences in it.
     """
 
     piece: Piece | None = None
     sequences: int = 1
 
     def queries(self, tensor: Tensor) -> Tensor:
-        """Its part of queries, of results, or of their gradients."""
+        """Its view of queries, of results, or of their gradients."""
         return tensor if self.piece is None else self._view(tensor, 0, self.piece.queries)
 
     def keys(self, tensor: Tensor) -> Tensor:
-        """Its part of keys, of values, or of their gradients."""
+        """Its view of keys, of values, or of their gradients."""
         return tensor if self.piece is None else self._view(tensor, 0, self.piece.keys)
 
     def logarithms(self, tensor: Tensor) -> Tensor:
-        """Its part of logarithms, which are ``[H, L]`` of sequences: ``[B, H, L]``."""
+        """Its view ``[B, H, L]`` of logarithms, which are ``[H, L]`` for packed sequences."""
         if self.piece is None:
             return tensor
         return self._view(tensor, 1, self.piece.queries).transpose(0, 1)
@@ -178,7 +178,7 @@ class _Batch(NamedTuple):
 
 
 def _batches(pieces: list[Piece] | None) -> list[_Batch]:
-    """The batches of a call: one, or one for each sequence where lengths differ."""
+    """The batches of a call: a single batch, or a batch per sequence where lengths differ."""
     if pieces is None:
         return [_Batch()]
     even = even_shape(pieces)
@@ -191,7 +191,7 @@ def _batches(pieces: list[Piece] | None) -> list[_Batch]:
 def _pieces(
     query: Tensor, key: Tensor, starts_q: Any, starts_k: Any, used: Any = None
 ) -> list[Piece] | None:
-    """The sequences of a call; None for a batch."""
+    """The packed sequences of a call; None if its tensors are batched."""
     if starts_q is None:
         return None
     ends = _on_host(starts_q), _on_host(starts_q if starts_k is None else starts_k)
@@ -208,7 +208,7 @@ def _outputs(
     scale: float | None,
     bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The result, and the logarithm of each query's sum: infinity for one that sees no key."""
+    """The result, and each query's log-sum-exp: infinity for a query that sees no key."""
     out = _placed_like(query, torch.zeros_like(_on_host(query)))
     heads = query.shape[-2]
     shape = (query.shape[0], heads, query.shape[1]) if pieces is None else (heads, query.shape[0])
@@ -263,7 +263,7 @@ def flash(
     block_table: Tensor | None = None,
     num_splits: int | None = None,
 ) -> tuple[Tensor, ...]:
-    """aten::_flash_attention_forward: the result, logarithms, and what dropout would need."""
+    """aten::_flash_attention_forward: the result, logarithms, and the state of dropout."""
     del max_q, max_k, return_debug_mask, num_splits
     _check(query, key, value, dropout_p)
     if alibi_slopes is not None:
@@ -274,7 +274,7 @@ def flash(
     pieces = _pieces(query, key, cum_seq_q, cum_seq_k, seqused_k)
     out, logs = _outputs(query, key, value, pieces, window, scale)
     empty = torch.empty(0, dtype=query.dtype)
-    # Of int64, which every policy has: nothing reads the state of a dropout that is not there.
+    # int64, which every policy accepts; without dropout nothing reads its state.
     numbers = [torch.zeros(shape, dtype=torch.int64) for shape in ((2,), ())]
     return out, logs, *(_placed_like(query, extra) for extra in (*numbers, empty))
 
@@ -315,7 +315,7 @@ def flash_backward(
 
 
 def _diagonal(kind: int, window_size: int | None) -> Window:
-    """The window of a custom_mask_type; of a window size, as many keys, the query's own too."""
+    """The window of a custom_mask_type; a window size counts keys, the query's own included."""
     window = _DIAGONALS[kind]
     return window._replace(left=window_size - 1) if window_size else window
 
@@ -340,7 +340,7 @@ def efficient(
     """aten::_efficient_attention_forward: result, logarithms, two numbers, the longest lengths."""
     _check(query, key, value, dropout_p)
     if window_size and torch.is_grad_enabled() and query.requires_grad:
-        # PyTorch's formula of the gradient does not pass the window on: derivatives.yaml.
+        # PyTorch's gradient formula drops the window: derivatives.yaml.
         _refuse("a window_size with a gradient", "torch.nn.attention.varlen.varlen_attn")
     window = _diagonal(custom_mask_type, window_size)
     longest = max_seqlen_q or query.shape[1], max_seqlen_k or key.shape[1]

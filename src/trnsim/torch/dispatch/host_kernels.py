@@ -39,12 +39,12 @@ Keywords = dict[str, Any]
 
 _CPU: Final = torch.device("cpu")
 _NOWHERE: Final = -1
-# Arguments that any device takes from the CPU too: lengths, and the indices of x[i].
+# Arguments that every device also accepts on the CPU: lengths, and the indices of x[i].
 _HOST_ARGUMENTS: Final = frozenset(
     {"indices", "lengths", "batch_sizes", "input_lengths", "target_lengths"}
 )
-# On the CPU these are compositions of other operators, which would run step by step in Python here.
-# Values are the same either way.
+# Operators that the CPU composes of others, step by step in Python; here each is a kernel. The
+# values are the same.
 _COMPOSITES: Final = frozenset(
     {
         "aten::_grouped_mm",
@@ -57,12 +57,12 @@ _COMPOSITES: Final = frozenset(
     }
 )
 _FOREACH: Final = "aten::_foreach_"
-# `_foreach_copy_` keeps its composition: it copies between devices.
+# `_foreach_copy_` stays composed: it copies between devices.
 _KEPT_COMPOSITES: Final = ("aten::_foreach_copy", "aten::_foreach_clone")
 
 
 def register(library: Library) -> int:
-    """Register a kernel for each operator without one on the device; their number."""
+    """Register a kernel for each operator that has none on the device, and return their number."""
     number = 0
     for name in pytorch.operators():
         if not _has_schema_kernel(name):
@@ -76,7 +76,7 @@ def register(library: Library) -> int:
 
 
 def _has_schema_kernel(name: str) -> bool:
-    """Whether an operator's kernel is made from its schema."""
+    """True if an operator's kernel is generated from its schema."""
     if not name.startswith("aten::") or pytorch.has_kernel(name, "PrivateUse1"):
         return False
     if name.startswith(_FOREACH):
@@ -85,7 +85,7 @@ def _has_schema_kernel(name: str) -> bool:
 
 
 def fallback(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The kernel of any operator without a registered one.
+    """The kernel of any operator without a registered kernel.
 
     Raises:
         OperatorNotModelled: if the CPU has no kernel for it either, or if it makes a view.
@@ -229,7 +229,7 @@ def write_out(out: Tensor, result: Tensor) -> None:
 def _call(
     call: Callable[..., Any], contract: Contract, core: int, args: list[Any], kwargs: Keywords
 ) -> Any:
-    """Call the host's kernel; random numbers are this core's."""
+    """Call the host's kernel; random numbers come from this core's generator."""
     if contract.generator is None:
         if not contract.is_seeded:
             return call(*args, **kwargs)

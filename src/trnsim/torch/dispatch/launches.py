@@ -1,7 +1,8 @@
 """`@nki.jit` kernels on neuron tensors: launched at once, or as an operator of a traced graph.
 
-A kernel is compiled for the shapes of its arguments, so a graph has one operator for each kernel
-and shapes. A run without values tells what it writes and returns (`device.kernel_call`).
+A kernel is compiled for the shapes of its arguments, so a graph has an operator for each pair of
+kernel and shapes. A run without values gives its written arguments and results
+(`device.kernel_call`).
 
 Source: aws-neuron-sdk frameworks/torch/pytorch-native-overview.rst, Neuron Kernel Interface.
 """
@@ -40,16 +41,16 @@ _calls: Final[dict[str, KernelCall]] = {}
 
 
 class NoGradient(NotModelled, RuntimeError):
-    """A backward pass through a kernel without a gradient."""
+    """Error of a backward pass through a kernel without a gradient."""
 
 
 def register() -> None:
-    """Launch kernels on neuron tensors with this module from now on."""
+    """Make this module the launcher of kernels on neuron tensors."""
     launchers.append(launch)
 
 
 def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
-    """`kernel(*args, **kwargs)`; NotImplemented where no argument is a neuron tensor.
+    """`kernel(*args, **kwargs)`; NotImplemented if no argument is a neuron tensor.
 
     PyTorch's compiler traces this function, so it only chooses how the call is made.
     """
@@ -70,7 +71,7 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
 
 
 def in_graph(number: int, args: Any, kwargs: Any) -> Any:
-    """The call in a graph of PyTorch's compiler: one node."""
+    """The call as a node of a graph of PyTorch's compiler."""
     return _as_operator(Kernel.numbered[number], args, kwargs)
 
 
@@ -95,7 +96,7 @@ def _run(call: KernelCall, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]
 
 
 def _computed(call: KernelCall, tensors: Sequence[Tensor], core: int) -> tuple[Any, Outline]:
-    """The kernel's results on the device, and its outline; without values in the mode `shapes`."""
+    """The kernel's results on the device, and its outline; in the mode `shapes` without values."""
     if mode.kind == "shapes":
         outline = call.measure(target().name)
         likes = results_of(outline)
@@ -111,7 +112,7 @@ def _computed(call: KernelCall, tensors: Sequence[Tensor], core: int) -> tuple[A
 
 
 def _empty_tensor(like: Tensor, core: int) -> Tensor:
-    """A tensor of the device, whose memory the host does not touch."""
+    """A device tensor like `like`, whose memory the host does not touch."""
     require(like.nbytes, core)
     return place(torch.empty(like.shape, dtype=like.dtype, device="cpu"), core)
 
@@ -133,7 +134,7 @@ class _WithoutGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, kernel: Kernel, tree: Any, structure: list[Any], *leaves: Any) -> Any:
-        """The kernel's results in a row and the tensors it wrote; `structure` gets the nesting."""
+        """The flattened results and the written tensors; `structure` receives the nesting."""
         call, tensors = call_of_kernel(kernel, *pytree.tree_unflatten(list(leaves), tree))
         ctx.title = call.operation
         ctx.line = program_line()
@@ -159,7 +160,7 @@ class _WithoutGradient(torch.autograd.Function):
 
 
 def _as_operator(kernel: Kernel, args: Any, kwargs: Any) -> Any:
-    """The call as a PyTorch operator, which is one node in a trace."""
+    """The call as a PyTorch operator, which is a single node in a trace."""
     call, tensors = call_of_kernel(kernel, args, kwargs)
     if call not in _operators:
         _operators[call] = _operator(call)
@@ -173,7 +174,7 @@ def _tensors(value: Any) -> list[Tensor]:
 
 
 def _operator(call: KernelCall) -> Callable[..., Any]:
-    """A new operator for a kernel and shapes, with what it writes and returns in its schema."""
+    """A new operator for a kernel and shapes; its schema declares written arguments and results."""
     outline = call.outline(target().name)
     likes = _tensors(results_of(outline))
     name = f"{_NAMESPACE}::{call.operation}_{len(_operators)}"

@@ -1,10 +1,10 @@
-"""Which places attention relates: windows, diagonals, and sequences laid end to end.
+"""Visibility of keys in attention: windows, diagonals, and packed sequences.
 
-Queries are ``[length, heads, width]``, one sequence after the other, or ``[batch, length, heads,
-width]``. Where lengths differ, the last query and the last key stand opposite each other.
+Queries are ``[length, heads, width]``, sequences end to end, or ``[batch, length, heads, width]``.
+If the numbers of queries and keys differ, the last query is aligned with the last key.
 
 Source: PyTorch, torch/nn/attention/varlen.py, `varlen_attn` (`window_size`, `cu_seq_q`); the
-alignment, and what a query without a key gets: flash-attention README, 2.1.
+alignment, and the result of a query without a key: flash-attention README, 2.1.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class Window(NamedTuple):
-    """The keys that a query sees: so many places to the left and right of its own.
+    """The keys that a query sees, as numbers of positions to the left and right of its own.
 
     Attributes:
         left: None for all.
-        right: None for all; 0 for none later than its own place.
-        is_from_start: whether the first query stands opposite the first key, not last ones.
+        right: None for all; 0 for none later than its own position.
+        is_from_start: true if the first query, not the last, is aligned with its key.
     """
 
     left: int | None = None
@@ -37,7 +37,7 @@ class Window(NamedTuple):
 
     @staticmethod
     def of(left: int | None, right: int | None, *, is_causal: bool) -> Window:
-        """The window of a call, in which -1 says all."""
+        """The window of a call, in which -1 stands for all."""
         reaches = [None if reach is None or reach < 0 else reach for reach in (left, right)]
         return Window(reaches[0], 0 if is_causal else reaches[1])
 
@@ -45,7 +45,7 @@ class Window(NamedTuple):
         return 0 if self.is_from_start else keys - queries
 
     def hidden(self, queries: int, keys: int) -> int:
-        """How many of the first queries see no key."""
+        """The number of leading queries that see no key."""
         if not keys:
             return queries
         if self.right is None:
@@ -53,12 +53,12 @@ class Window(NamedTuple):
         return min(max(-self._shift(queries, keys) - self.right, 0), queries)
 
     def is_causal(self, queries: int, keys: int) -> bool:
-        """Whether it hides what comes later than the query's own number, and that alone."""
+        """True if it hides exactly the keys later than the query's own position."""
         is_all_left = self.left is None or self.left >= keys - 1
         return self.right == 0 and is_all_left and self._shift(queries, keys) == 0
 
     def bias(self, queries: int, keys: int, skipped: int) -> Tensor | None:
-        """Scores' bias ``[queries - skipped, keys]``: 0, or minus infinity; None if all see all."""
+        """Bias ``[queries - skipped, keys]``: 0 or -infinity; None if nothing is hidden."""
         if self.right is None and (self.left is None or self.left >= keys - 1):
             return None
         own = torch.arange(skipped, queries)[:, None] + self._shift(queries, keys)
@@ -72,7 +72,7 @@ class Window(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A sequence: its places among all queries, and among all keys."""
+    """A packed sequence: its slice of all queries, and of all keys."""
 
     queries: slice
     keys: slice
@@ -81,16 +81,16 @@ class Piece(NamedTuple):
 def pieces(
     starts_q: Tensor, starts_k: Tensor, totals: tuple[int, int], used: Tensor | None
 ) -> list[Piece]:
-    """The sequences of a call, from the place at which each begins and the last ends.
+    """The sequences of a call, from the positions where each begins and the last ends.
 
     Args:
         starts_q: `[sequences + 1]`, of queries, on the host.
         starts_k: likewise of keys.
-        totals: how many queries and keys there are.
-        used: how many keys of each sequence count, or None for all.
+        totals: the numbers of queries and of keys.
+        used: the number of keys of each sequence that count, or None for all.
 
     Raises:
-        BadInput: for places that do not grow, or beyond the end.
+        BadInput: for positions that decrease, or lie beyond the end.
     """
     bounds = [
         _places(name, starts, total)
@@ -115,7 +115,7 @@ def pieces(
 
 
 def _places(name: str, starts: Tensor, total: int) -> list[int]:
-    """Where sequences begin; without values they have equal shares."""
+    """The positions where sequences begin; without values, equal shares."""
     count = starts.numel() - 1
     if mode.kind == "shapes":
         return [total * at // count for at in range(count + 1)]
@@ -129,7 +129,7 @@ def _places(name: str, starts: Tensor, total: int) -> list[int]:
 
 
 def even_shape(pieces: list[Piece]) -> tuple[int, int, int] | None:
-    """Sequences, queries and keys of each, where all are equal and follow each other; or None."""
+    """Number of sequences, queries and keys of each, if all are equal and contiguous; else None."""
     sides = {
         (piece.queries.stop - piece.queries.start, piece.keys.stop - piece.keys.start)
         for piece in pieces

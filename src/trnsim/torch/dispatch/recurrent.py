@@ -1,4 +1,4 @@
-"""The fused cells of LSTM and GRU, which PyTorch calls on devices but does not have for the CPU.
+"""The fused cells of LSTM and GRU, which PyTorch calls on devices but lacks for the CPU.
 
 Each is the textbook cell; its workspace keeps values for the gradient. The order of gates is
 PyTorch's: input, forget, cell, output for LSTM; reset, update, new for GRU.

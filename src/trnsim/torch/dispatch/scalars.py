@@ -1,7 +1,7 @@
-"""Numbers as arguments where a schema says Tensor.
+"""Numbers as arguments where a schema requires a tensor.
 
-PyTorch wraps the 5 of `x % 5` in a tensor, and its bridge to Python unwraps it again. The host's
-operator would refuse a number there, except for add, mul and a few others.
+PyTorch wraps the 5 of `x % 5` in a tensor, and its bridge to Python unwraps it again. Except for
+add, mul and a few others, the host's operator would refuse a number there.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def accepting_numbers(operator: OpOverload[..., Any], contract: Contract) -> Callable[..., Any]:
-    """The host's operator, which also accepts numbers for tensors."""
+    """The host's operator, extended to accept numbers for tensors."""
     call = operator._op  # noqa: SLF001  one Python frame less than calling the overload
-    if len(contract.tensors) < 2:  # noqa: PLR2004  one must be the tensor that brought us here
+    if len(contract.tensors) < 2:  # noqa: PLR2004  one argument is the tensor that dispatched here
         return call
 
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -49,7 +49,7 @@ def _with_scalars(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """The overload for numbers, which promotes dtypes correctly; else numbers as tensors."""
+    """A call of the overload for numbers, which promotes dtypes right; else numbers as tensors."""
     try:
         return operator.overloadpacket(*args, **kwargs)
     except RuntimeError:

@@ -22,7 +22,7 @@ _REMEMBERED = 4096
 
 
 def shape_kernel(operator: OpOverload[..., Any], contract: Contract, kernel: Kernel) -> Kernel:
-    """The kernel of an operator that makes its results and does not write them.
+    """The kernel of an operator that allocates its results and does not compute them.
 
     Where PyTorch has no shape function for it, `kernel` computes values.
     """
@@ -62,7 +62,7 @@ def shape_kernel(operator: OpOverload[..., Any], contract: Contract, kernel: Ker
 
 
 def _key(value: Any) -> Any:
-    """The part of an argument that a shape function can depend on, hashable."""
+    """Hashable key of all that a shape function can depend on in an argument."""
     if isinstance(value, Tensor):
         return value.shape, value.stride(), value.dtype
     if isinstance(value, list | tuple):
@@ -119,7 +119,7 @@ def _core(args: Any, kwargs: Any) -> int:
 
 
 def _empty_tensors(results: Any, core: int) -> Any:
-    """Tensors of the device for meta tensors; the host does not touch their memory."""
+    """Device tensors for meta tensors; the host does not touch their memory."""
     if isinstance(results, Tensor):
         require(results.untyped_storage().nbytes(), core)
         host = torch.empty_strided(

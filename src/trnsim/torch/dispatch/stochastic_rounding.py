@@ -64,7 +64,7 @@ def rounding(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
 
 
 def _should_round(operator: OpOverload[..., Any], args: Any, kwargs: Any) -> bool:
-    """Whether a call may round: low-precision dtypes are involved, and nothing is drawn."""
+    """True if a call may round: it involves low-precision dtypes, and draws no random numbers."""
     contract = read_contract(operator)
     if contract.is_seeded or contract.generator:
         return False
@@ -73,7 +73,7 @@ def _should_round(operator: OpOverload[..., Any], args: Any, kwargs: Any) -> boo
 
 
 def _widened(value: Any) -> Any:
-    """A copy on the host, in float32 in place of a low-precision dtype."""
+    """A copy on the host, with low-precision dtypes widened to float32."""
     if isinstance(value, Tensor):
         host = value if value.is_cpu else host_alias(value)
         return host.to(torch.float32) if host.dtype in ROUNDED else host.clone()
@@ -83,7 +83,7 @@ def _widened(value: Any) -> Any:
 
 
 def _results(operator: OpOverload[..., Any], args: Any, kwargs: Any, result: Any) -> list[Tensor]:
-    """The results of a call, or the tensors it wrote to where it returns nothing."""
+    """The results of a call, or the tensors that it wrote if it returns nothing."""
     if result is not None:
         return tensors_in(result)
     arguments = operator._schema.arguments  # noqa: SLF001  PyTorch's way to ask
