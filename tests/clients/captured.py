@@ -17,7 +17,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import is_lowered
-from trnsim.torch.compile.program_run import as_it_lies
+from trnsim.torch.compile.program_run import graph_ordered_array
 
 
 @dataclass
@@ -52,10 +52,10 @@ class Captured:
         for value in graph.inputs:
             name = imported.names[value.number]
             if value.number in read and name in given:
-                found.append(as_it_lies(given[name], imported.specs[value.number]))
+                found.append(graph_ordered_array(given[name], imported.specs[value.number]))
             elif value.number in read and name in kept:
                 tensor = getattr(self.module, str(kept[name].target))
-                found.append(as_it_lies(tensor, imported.specs[value.number]))
+                found.append(graph_ordered_array(tensor, imported.specs[value.number]))
             else:
                 found.append(np.zeros(value.shape, value.type.numpy_dtype()))
         kinds = [value.type.numpy_dtype() for value in graph.inputs]

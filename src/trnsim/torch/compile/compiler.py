@@ -56,7 +56,7 @@ _NOT_TRACED: Final = (
 
 def report() -> str:
     """The compiled graphs as text, with advice about those that were compiled again."""
-    is_anew = any(" is " in one.reason for one in graphs())
+    is_anew = any(" is " in program.reason for program in graphs())
     return f"{graphs_text()}\n\n{_ADVICE}" if is_anew else graphs_text()
 
 
@@ -84,64 +84,64 @@ def _compile_graph(
         BadInput: for an option that is no flag of neuronx-cc, or a value that it does not take.
     """
     flags = Flags.of_options(options or {})
-    for one in flags.said:
-        warnings.warn(one, CompilerWarning, stacklevel=2)
+    for said_flag in flags.said:
+        warnings.warn(said_flag, CompilerWarning, stacklevel=2)
     split: Any = pytorch.split_by_autograd(
-        partial(_compiled, kind="forward", flags=flags),
-        partial(_compiled, kind="backward", flags=flags),
+        partial(_compiled_function, kind="forward", flags=flags),
+        partial(_compiled_function, kind="backward", flags=flags),
         is_lowered,
     )
     compiled: Callable[..., Any] = split(module, inputs)
     return compiled
 
 
-def _compiled(
+def _compiled_function(
     module: fx.GraphModule, inputs: Sequence[Any], kind: str, flags: Flags
 ) -> Callable[..., Any]:
     """The function that runs a graph; with symbolic sizes, the graph is compiled when called."""
-    seen = pytorch.results_seen() if kind == "forward" else None
+    writable = pytorch.results_seen() if kind == "forward" else None
     if all(isinstance(value, Tensor) for value in inputs):
         constant = pytorch.constant_inputs() if kind == "forward" else ()
-        one = _made(module, kind, flags, constant)
-        return pytorch.boxed(_runner(module, lambda _: one, seen))
+        program = _compile_program(module, kind, flags, constant)
+        return pytorch.boxed(_runner(module, lambda _: program, writable))
     if kind == "forward":
         settle(refused_as_dynamic(module)[:1])
-    made: dict[tuple[Any, ...], ProgramRun] = {}
+    programs: dict[tuple[Any, ...], ProgramRun] = {}
 
-    def for_sizes(args: tuple[Any, ...]) -> ProgramRun:
+    def program_for_sizes(args: tuple[Any, ...]) -> ProgramRun:
         key = tuple(tuple(a.shape) if isinstance(a, Tensor) else a for a in args)
-        if key not in made:
+        if key not in programs:
             sized = pytorch.with_sizes_of(module, args)
-            made[key] = _made(sized, kind, flags)
-        return made[key]
+            programs[key] = _compile_program(sized, kind, flags)
+        return programs[key]
 
-    return pytorch.boxed(_runner(module, for_sizes, seen))
+    return pytorch.boxed(_runner(module, program_for_sizes, writable))
 
 
 def _runner(
     module: fx.GraphModule,
     program_for: Callable[[tuple[Any, ...]], ProgramRun],
-    seen: int | None,
+    writable: int | None,
 ) -> Callable[..., Any]:
-    """The function that computes a graph's values and records its run; `seen` as for `on_host`."""
-    whole = on_host(module, seen)
+    """The function that computes and records a graph; `writable` as for `on_host`."""
+    on_host_run = on_host(module, writable)
 
     def run(*args: Any) -> Any:
         program = program_for(args)
-        one = program.one
+        graph = program.compiled_graph
         core = next((a.get_device() for a in args if isinstance(a, Tensor) and not a.is_cpu), 0)
         if pending:
             strike(core)
-        require_room(one, core, OutOfDeviceMemory)
-        with pytorch.profiler_scope(one.name):
+        require_room(graph, core, OutOfDeviceMemory)
+        with pytorch.profiler_scope(graph.name):
             with without_recording():  # the graph is recorded in place of its operators
                 if mode.kind == "exact":
-                    found = program(args, core)
+                    results = program(args, core)
                 else:
                     is_whole = mode.kind == "fast" and not mode.is_stochastic
-                    found = (whole if is_whole else module)(*args)
-            note(one, core, scope_tracker.scope)
-        return found
+                    results = (on_host_run if is_whole else module)(*args)
+            note(graph, core, scope_tracker.scope)
+        return results
 
     return run
 
@@ -150,10 +150,10 @@ def _constant_bytes(module: fx.GraphModule) -> int:
     """The bytes of tensors that a graph keeps and that are not on the device already."""
     names = {str(node.target) for node in module.graph.nodes if node.op == "get_attr"}
     kept = [operator.attrgetter(name)(module) for name in names]
-    return sum(one.nbytes for one in kept if isinstance(one, Tensor) and one.is_cpu)
+    return sum(tensor.nbytes for tensor in kept if isinstance(tensor, Tensor) and tensor.is_cpu)
 
 
-def _made(
+def _compile_program(
     module: fx.GraphModule, kind: str, flags: Flags, constant: Sequence[int] = ()
 ) -> ProgramRun:
     imported = import_graph(module)
@@ -164,7 +164,7 @@ def _made(
     numbers = list(imported.names)
     weights = frozenset(numbers[place] for place in constant if place < len(numbers))
     operators, missing = imported.operators, imported.missing
-    one = compiled(
+    compiled_graph = compiled(
         kind,
         imported.inputs,
         graph,
@@ -175,4 +175,4 @@ def _made(
         weights,
         constants=_constant_bytes(module),
     )
-    return ProgramRun(one, module, imported)
+    return ProgramRun(compiled_graph, module, imported)

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 def register() -> None:
     """Compile graphs on the device for it from now on."""
-    pytorch.replace_inductor(_choosing)
+    pytorch.replace_inductor(_wrap_inductor)
 
 
-def _choosing(inductor: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_inductor(inductor: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(inductor)
     def compile_graph(backend: Any, module: Any, inputs: Sequence[Any], **options: Any) -> Any:
         if not _is_on_device(module, inputs):
@@ -39,8 +39,8 @@ def _choosing(inductor: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_on_device(module: Any, inputs: Sequence[Any]) -> bool:
     """Whether a graph has an input on the device, or makes a tensor there."""
-    made = (node.meta.get("example_value") for node in module.graph.nodes)
-    return any(tensor.device.type == DEVICE_TYPE for tensor in _tensors([*inputs, *made]))
+    created = (node.meta.get("example_value") for node in module.graph.nodes)
+    return any(tensor.device.type == DEVICE_TYPE for tensor in _tensors([*inputs, *created]))
 
 
 def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:

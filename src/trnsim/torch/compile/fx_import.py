@@ -27,7 +27,7 @@ from trnsim.torch.compile.origins import call_of, origin_of
 from trnsim.torch.dispatch.launches import kernel_call
 
 # These make tensors that are filled before they are read.
-_MADE_EMPTY: Final = frozenset(
+_ALLOCATIONS: Final = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 )
 # These check facts that are known here already, and run nothing.
@@ -119,24 +119,24 @@ class _Import:
         self.returned: list[int] = []
         self.read_outside: list[Value] = []
         self.left_out: set[fx.Node] = set()
-        self._made: dict[fx.Node, Any] = {}
+        self._values: dict[fx.Node, Any] = {}
 
     def add(self, node: fx.Node) -> None:
         """Add a node."""
         if node.op in ("placeholder", "get_attr"):
             self.inputs += map(spec_of, tensors_in(node.meta.get("val")))
-            self._made[node] = self._fresh(node)
+            self._values[node] = self._as_inputs(node)
         elif node.op == "output":
             self._return(node.args[0])
         elif node.target is operator.getitem:
             place: Any = node.args[1]
             parts: Any = self._value(node.args[0])
-            is_made = place < len(parts)
-            self._made[node] = parts[place] if is_made else None
-            if not is_made:  # such as the state of a generator that no dropout read
+            is_computed = place < len(parts)
+            self._values[node] = parts[place] if is_computed else None
+            if not is_computed:  # such as the state of a generator that no dropout read
                 self.left_out.add(node)
         elif node.op == "call_function":
-            self._made[node] = self._call(node)
+            self._values[node] = self._import_call(node)
 
     def _return(self, results: Any) -> None:
         """Note what the graph returns, without what nothing makes or what has no elements."""
@@ -146,7 +146,7 @@ class _Import:
                 self.returned.append(place)
                 self.outputs.append(value)
 
-    def _call(self, node: fx.Node) -> Any:
+    def _import_call(self, node: fx.Node) -> Any:
         results = node.meta.get("val")
         if isinstance(results, int | float | bool | torch.SymInt):
             return results  # a size, which is a known number
@@ -163,45 +163,45 @@ class _Import:
         call = call_of(node, name)
         self.calls.append(call)
         before, tensors = len(self.b.graph.nodes), tensors_in(results)
-        if plain_name(name) in _MAXIMA and not _reads_places(node):
+        if plain_name(name) in _MAXIMA and not _reads_indices(node):
             tensors = tensors[:1]
         if tensors and not any(tensor.numel() for tensor in tensors):
-            made = self._fresh(node)
-            self.empty |= {value.number for value in values_in(made)}
-            return made
+            inputs = self._as_inputs(node)
+            self.empty |= {value.number for value in values_in(inputs)}
+            return inputs
         try:
-            return self._lowered(node, call, tensors)
+            return self._decompose(node, call, tensors)
         except (Unlowered, TypeError, ZeroDivisionError) as error:
             self.b.graph.forget(before)
-            made = self._fresh(node)
-            if plain_name(name) in _MADE_EMPTY:
-                self.empty |= {value.number for value in values_in(made)}
+            inputs = self._as_inputs(node)
+            if plain_name(name) in _ALLOCATIONS:
+                self.empty |= {value.number for value in values_in(inputs)}
             else:
                 reason = (str(error).splitlines() or [type(error).__name__])[0]
                 self.missing.append(f"{name}: {reason}")
                 self.calls[-1] = replace(call, reason=reason)
                 self.read_outside += values_in(self._value(list(node.all_input_nodes)))
-            return made
+            return inputs
 
-    def _lowered(self, node: fx.Node, call: Call, results: list[Tensor]) -> Any:
+    def _decompose(self, node: fx.Node, call: Call, results: list[Tensor]) -> Any:
         decompose = DECOMPOSITIONS.get(call.name)
         if decompose is None:
             raise Unlowered("there is no lowering of it")
         for operand in node.all_input_nodes:
-            given = operand.meta.get("val")
+            tensor = operand.meta.get("val")
             if operand in self.left_out:
                 continue
-            if isinstance(given, Tensor) and self._made.get(operand) is None:
-                raise Unlowered(f"it reads {given.dtype}, which a NeuronCore does not have")
+            if isinstance(tensor, Tensor) and self._values.get(operand) is None:
+                raise Unlowered(f"it reads {tensor.dtype}, which a NeuronCore does not have")
         self.b.results = [spec_of(tensor).type for tensor in results]
         args = [self._value(value) for value in node.args]
         before = len(self.b.graph.nodes)
-        found = decompose(self.b, *args, **{k: self._value(v) for k, v in node.kwargs.items()})
-        made = self.b.graph.nodes[before:]
-        self.origins |= {value.number: call for one in made for value in one.results}
-        is_one = isinstance(node.meta.get("val"), Tensor)
+        outputs = decompose(self.b, *args, **{k: self._value(v) for k, v in node.kwargs.items()})
+        added = self.b.graph.nodes[before:]
+        self.origins |= {value.number: call for node in added for value in node.results}
+        is_single = isinstance(node.meta.get("val"), Tensor)
         # An operator of one result may share the decomposition of one that also says where it was.
-        return found[0] if is_one and isinstance(found, tuple) else found
+        return outputs[0] if is_single and isinstance(outputs, tuple) else outputs
 
     def _custom_call(
         self, call: KernelCall, arguments: list[Any], results: Any, *, is_functional: bool
@@ -213,14 +213,14 @@ class _Import:
         operands = values_in([self._value(argument) for argument in arguments])
         operands = [value for value in operands if value.number not in self.empty]
         types = [spec_of(tensor).type for tensor in tensors]
-        made = graph.apply_to_all(CustomCall(call, tuple(types)), operands)
+        outputs = graph.apply_to_all(CustomCall(call, tuple(types)), operands)
         if isinstance(results, Tensor):
-            return made[0]
-        given = iter(made)
-        parts = [next(given) if isinstance(part, Tensor) else None for part in results]
+            return outputs[0]
+        remaining = iter(outputs)
+        parts = [next(remaining) if isinstance(part, Tensor) else None for part in results]
         return parts if is_functional or len(parts) > 1 else parts[0]
 
-    def _fresh(self, node: fx.Node) -> Any:
+    def _as_inputs(self, node: fx.Node) -> Any:
         """The results of a node as new inputs."""
         value = node.meta.get("val")
         if isinstance(value, list | tuple):
@@ -240,13 +240,13 @@ class _Import:
 
     def _value(self, argument: Any) -> Any:
         if isinstance(argument, fx.Node):
-            return self._made[argument]
+            return self._values[argument]
         if isinstance(argument, list | tuple):
             return [self._value(part) for part in argument]
         return int(argument) if isinstance(argument, torch.SymInt) else argument
 
 
-def _reads_places(node: fx.Node) -> bool:
+def _reads_indices(node: fx.Node) -> bool:
     """Whether anything but the first result is read; a tracer may take out parts for nobody."""
     return any(
         user.target is not operator.getitem or (user.args[1] and user.users) for user in node.users

@@ -27,17 +27,17 @@ _VIEWS: Final = (_aten.view.default, _aten._unsafe_view.default)  # noqa: SLF001
 _CALL: Final = re.compile(r"torch\.ops\.(\w+)\.(\w+)\.(\w+)\(")
 
 
-def callable_of(module: fx.GraphModule, seen: int | None = None) -> Callable[..., Any]:
+def callable_of(module: fx.GraphModule, writable: int | None = None) -> Callable[..., Any]:
     """`module` as a function of host tensors; its graph is simplified in place.
 
     Args:
         module: a traced graph on the host.
-        seen: the number of first results that the program may write to; None for all.
+        writable: the number of first results that the program may write to; None for all.
     """
-    simplify(module.graph, seen)
+    simplify(module.graph, writable)
     calls = _DirectCalls()
     module.graph.set_codegen(calls)
-    module.graph.on_generate_code(lambda _: calls.named)
+    module.graph.on_generate_code(lambda _: calls.substitute_calls)
     module.recompile()
     forward: Callable[..., Any] = module.forward
 
@@ -59,7 +59,7 @@ class _DirectCalls(CodeGen):
         super().__init__()
         self._functions = _Functions()
 
-    def named(self, body: list[str]) -> list[str]:
+    def substitute_calls(self, body: list[str]) -> list[str]:
         """The code with `host.aten_add_Tensor(` in place of `torch.ops.aten.add.Tensor(`."""
         return [_CALL.sub(self._name, line) for line in body]
 
@@ -70,12 +70,12 @@ class _DirectCalls(CodeGen):
     def _name(self, call: re.Match[str]) -> str:
         namespace, packet, variant = call.groups()
         name = f"{namespace}_{packet}_{variant}"
-        found = getattr(getattr(getattr(torch.ops, namespace), packet), variant)
-        setattr(self._functions, name, pytorch.function_under(found))
+        overload = getattr(getattr(getattr(torch.ops, namespace), packet), variant)
+        setattr(self._functions, name, pytorch.function_under(overload))
         return f"host.{name}("
 
 
-def simplify(graph: fx.Graph, seen: int | None = None) -> None:
+def simplify(graph: fx.Graph, writable: int | None = None) -> None:
     """Remove operators of `graph` whose result equals one of their operands, or its origin.
 
     Values and strides do not change. A result that the program may write to shares memory only
@@ -83,20 +83,20 @@ def simplify(graph: fx.Graph, seen: int | None = None) -> None:
     """
     returned: Any = next(node for node in graph.nodes if node.op == "output").args[0]
     results = list(returned) if isinstance(returned, tuple | list) else [returned]
-    shown = {result for result in results[:seen] if isinstance(result, fx.Node)}
+    exposed = {result for result in results[:writable] if isinstance(result, fx.Node)}
     is_written = any(_is_write(node) for node in graph.nodes)
     for node in list(graph.nodes):
         rule = _RULES.get(node.target)
         origin = rule(node) if rule is not None else None
         if origin is None and not is_written and node.target is _aten.clone.default:
-            origin = _copied_in_vain(node, shown)
+            origin = _needless_copy(node, exposed)
         if origin is not None:
-            if node in shown:
-                shown.add(origin)
+            if node in exposed:
+                exposed.add(origin)
             node.replace_all_uses_with(origin)
             graph.erase_node(node)
         elif node.target is _aten.add.Tensor:
-            _add_where_not_zero(node)
+            _add_in_place(node)
     for node in reversed(list(graph.nodes)):
         if not node.users and node.target in _RULES:
             graph.erase_node(node)
@@ -108,7 +108,7 @@ def _detached(node: fx.Node) -> fx.Node:
     return origin
 
 
-def _turned_back(node: fx.Node) -> fx.Node | None:
+def _transposed_twice(node: fx.Node) -> fx.Node | None:
     """The origin of a transpose of the same transpose."""
     inner: Any = node.args[0]
     if inner.target is node.target and set(inner.args[1:]) == set(node.args[1:]):
@@ -117,7 +117,7 @@ def _turned_back(node: fx.Node) -> fx.Node | None:
     return None
 
 
-def _as_it_was(node: fx.Node) -> fx.Node | None:
+def _unchanged_view(node: fx.Node) -> fx.Node | None:
     """The origin of a view with its own shape; a view of a view becomes one of the origin."""
     origin: Any = node.args[0]
     inner: fx.Node = origin.args[0] if origin.target in _VIEWS else origin
@@ -126,7 +126,7 @@ def _as_it_was(node: fx.Node) -> fx.Node | None:
     return inner if _layout(node) == _layout(inner) is not None else None
 
 
-def _copied_in_vain(node: fx.Node, shown: set[fx.Node]) -> fx.Node | None:
+def _needless_copy(node: fx.Node, exposed: set[fx.Node]) -> fx.Node | None:
     """The origin of a copy with the same strides, where no view of either is a result."""
     origin: Any = node.args[0]
     if node.kwargs or _layout(node) is None or _layout(node) != _layout(origin):
@@ -135,10 +135,10 @@ def _copied_in_vain(node: fx.Node, shown: set[fx.Node]) -> fx.Node | None:
     while _is_view(base):
         base = base.args[0]
     is_fresh = base.op == "call_function"
-    return None if not is_fresh or _escapes(node, shown) or _escapes(base, shown) else origin
+    return None if not is_fresh or _escapes(node, exposed) or _escapes(base, exposed) else origin
 
 
-def _add_where_not_zero(node: fx.Node) -> None:
+def _add_in_place(node: fx.Node) -> None:
     """Add the gradient of a part to a sum in place, instead of as a tensor padded with zeros.
 
     The sum must be one of this kind, so that nothing else reads the overwritten tensor. Adding
@@ -163,8 +163,8 @@ def add_selected(total: torch.Tensor, gradient: torch.Tensor, axis: int, place: 
     return total
 
 
-def _escapes(node: fx.Node, shown: set[fx.Node]) -> bool:
-    return node in shown or any(_is_view(user) and _escapes(user, shown) for user in node.users)
+def _escapes(node: fx.Node, exposed: set[fx.Node]) -> bool:
+    return node in exposed or any(_is_view(user) and _escapes(user, exposed) for user in node.users)
 
 
 def _is_view(node: fx.Node) -> bool:
@@ -191,7 +191,7 @@ def _layout(node: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
 _SCATTERED: Final = (_aten.select_backward.default, add_selected)
 _RULES: Final[dict[Any, Callable[[fx.Node], fx.Node | None]]] = {
     _aten.detach.default: _detached,
-    _aten.t.default: _turned_back,
-    _aten.transpose.int: _turned_back,
-    **dict.fromkeys(_VIEWS, _as_it_was),
+    _aten.t.default: _transposed_twice,
+    _aten.transpose.int: _transposed_twice,
+    **dict.fromkeys(_VIEWS, _unchanged_view),
 }

@@ -51,12 +51,12 @@ class Result:
     is_plain: bool
 
 
-def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., Any]:
+def on_host(module: fx.GraphModule, writable: int | None = None) -> Callable[..., Any]:
     """`module` as a function of neuron tensors, computed by the host on their memory.
 
     Where the CPU lacks an operator of the graph, `module` itself runs on the device; so it does
     where the CPU refuses a graph at run time that writes to no argument. The program may write to
-    the first `seen` results; None stands for all.
+    the first `writable` results; None stands for all.
     """
     if not all(pytorch.runs_on(_contract_of(node).name, "CPU") for node in _operators(module)):
         return module.forward
@@ -65,11 +65,11 @@ def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., An
     others = [(position, r) for position, r in enumerate(results) if not r.is_plain]
     written = written_arguments(module)
     seeded = any(_contract_of(node).is_seeded for node in _operators(module))
-    lacking = _lacking(module)
-    run = callable_of(_moved(module), seen)
+    unsupported = _unsupported_dtypes(module)
+    run = callable_of(_host_module(module), writable)
 
     def computed(*args: Any) -> Any:
-        for dtype in lacking:
+        for dtype in unsupported:
             admit(dtype)
         core = 0
         aliases: list[Any] = []
@@ -81,14 +81,14 @@ def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., An
             # Modes that watch operators (selective checkpointing keeps their results) see none of
             # these, as in any compiled graph: they would keep the host's tensors.
             with pytorch.without_modes(), drawing_from(core) if seeded else _NOTHING:
-                found = run(*aliases)
+                output = run(*aliases)
         except RuntimeError:
             if written:
                 raise
             return module.forward(*args)  # the device accepts more, and its errors say more
         for position in written:
             torch.autograd.graph.increment_version(args[position])
-        back = [found] if is_single else list(found)
+        back = [output] if is_single else list(output)
         for position in plain:
             hold(back[position], core)
             back[position] = neuron_alias(back[position], core)
@@ -99,11 +99,11 @@ def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., An
     return computed
 
 
-def _lacking(module: fx.GraphModule) -> list[torch.dtype]:
+def _unsupported_dtypes(module: fx.GraphModule) -> list[torch.dtype]:
     """Dtypes of the graph's own tensors that the chip lacks, which the policy decides about."""
-    made = (node.meta.get("val") for node in _operators(module))
-    found = {value.dtype for value in made if isinstance(value, Tensor) and not value.is_cpu}
-    return sorted(found & LACKING, key=str)
+    values = (node.meta.get("val") for node in _operators(module))
+    dtypes = {value.dtype for value in values if isinstance(value, Tensor) and not value.is_cpu}
+    return sorted(dtypes & LACKING, key=str)
 
 
 def on_device(result: Result, part: Any, args: tuple[Any, ...], core: int) -> Any:
@@ -119,11 +119,11 @@ def on_device(result: Result, part: Any, args: tuple[Any, ...], core: int) -> An
 
 def view_of(tensor: Tensor, part: Tensor, offset: Any) -> Tensor:
     """The elements of a tensor's memory that lie as those of `part`, from `offset` of them on."""
-    base = _seen_as(tensor, part.dtype)
+    base = _reinterpreted(tensor, part.dtype)
     return base.as_strided(part.shape, part.stride(), base.storage_offset() + offset)
 
 
-def _seen_as(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+def _reinterpreted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     """A view of the memory of `tensor` from its first element on, as another dtype."""
     if tensor.dtype is dtype:
         return tensor
@@ -134,7 +134,7 @@ def _seen_as(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     return tensor.as_strided((max(1, dtype.itemsize // tensor.itemsize),), (1,)).view(dtype)
 
 
-def _moved(module: fx.GraphModule) -> fx.GraphModule:
+def _host_module(module: fx.GraphModule) -> fx.GraphModule:
     """The graph with the CPU in place of the device."""
     moved = fx.GraphModule(module, copy.deepcopy(module.graph))
     for node in moved.graph.nodes:
@@ -160,14 +160,14 @@ def results_of(module: fx.GraphModule) -> tuple[list[Result], bool]:
         node: place
         for place, node in enumerate(n for n in module.graph.nodes if n.op == "placeholder")
     }
-    found: list[Result] = []
+    origins: list[Result] = []
     for node in (returned,) if is_single else returned:
         source = _source(node)
         value = node.meta.get("val") if isinstance(node, fx.Node) else None
         is_on_device = isinstance(value, Tensor) and value.device.type == DEVICE_TYPE
         is_plain = is_on_device and source not in places and _is_plain(value)
-        found.append(Result(places.get(source, -1), node in places, is_on_device, is_plain))
-    return found, is_single
+        origins.append(Result(places.get(source, -1), node in places, is_on_device, is_plain))
+    return origins, is_single
 
 
 def _is_plain(value: Any) -> bool:

@@ -25,11 +25,11 @@ def call_of(node: fx.Node, name: str) -> Call:
     schema = getattr(node.target, "_schema", None)
     names = [argument.name for argument in schema.arguments] if schema is not None else []
     places = [*names, *map(str, range(len(names), len(node.args)))]
-    given = dict(zip(places, node.args, strict=False)) | dict(node.kwargs)
+    arguments = dict(zip(places, node.args, strict=False)) | dict(node.kwargs)
     return Call(
         name.partition(".")[0],
         plain_name(name),
-        {key: _plain(value) for key, value in given.items()},
+        {key: _plain(value) for key, value in arguments.items()},
         tuple(_results(node.meta.get("val"))),
         line_of(node),
     )
@@ -46,7 +46,7 @@ def module_of(node: fx.Node) -> str:
     if not stack:
         return ""
     path = _ROOT.sub("", str(list(stack.values())[-1][0]))
-    return _KEY.sub(lambda found: f".{found['key']}", path).removeprefix(".")
+    return _KEY.sub(lambda match: f".{match['key']}", path).removeprefix(".")
 
 
 def line_of(node: fx.Node) -> SourceLine | None:
@@ -59,15 +59,15 @@ def line_of(node: fx.Node) -> SourceLine | None:
 def dynamic_inputs(module: fx.GraphModule) -> list[Given]:
     """The inputs of a graph that have no size of their own."""
     inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
-    found = [one for node in inputs for one in _results(node.meta.get("val"))]
-    return [one for one in found if None in one.shape]
+    tensors = [tensor for node in inputs for tensor in _results(node.meta.get("val"))]
+    return [tensor for tensor in tensors if None in tensor.shape]
 
 
 def dynamic_calls(module: fx.GraphModule) -> list[Call]:
     """The calls of a graph that give tensors whose size depends on values."""
     nodes = [node for node in module.graph.nodes if node.op == "call_function"]
     calls = [call_of(node, _name(node)) for node in nodes]
-    return [call for call in calls if any(None in one.shape for one in call.results)]
+    return [call for call in calls if any(None in result.shape for result in call.results)]
 
 
 def _name(node: fx.Node) -> str:
@@ -88,8 +88,8 @@ def _results(value: Any) -> list[Given]:
 def _plain(value: Any) -> Any:
     """An argument without PyTorch's classes: tensors as `Given`, sequences as lists."""
     if isinstance(value, fx.Node):
-        found = value.meta.get("val")
-        return _given(found) if isinstance(found, Tensor) else found
+        metadata = value.meta.get("val")
+        return _given(metadata) if isinstance(metadata, Tensor) else metadata
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
     return value

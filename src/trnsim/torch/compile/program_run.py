@@ -31,8 +31,8 @@ from trnsim.torch.compile.refused import CompilerWarning
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.host_arrays import Array, array_of, tensor_of
 
-_APART: Final = (Kind.CONTROL, Kind.CALL, Kind.COLLECTIVE)
-_NO_ROOM: Final = (OutOfMemory, IllegalInstruction, InternalError, NotModelled)
+_SEPARATE_KINDS: Final = (Kind.CONTROL, Kind.CALL, Kind.COLLECTIVE)
+_NOT_COMPUTABLE: Final = (OutOfMemory, IllegalInstruction, InternalError, NotModelled)
 
 
 @dataclass(eq=False)
@@ -40,12 +40,12 @@ class ProgramRun:
     """A compiled graph that computes its values by its program.
 
     Attributes:
-        one: the graph, with its time.
+        compiled_graph: the graph, with its time.
         module: PyTorch's graph that it came from.
         imported: what the import says of inputs and results.
     """
 
-    one: CompiledGraph
+    compiled_graph: CompiledGraph
     module: fx.GraphModule
     imported: Imported
 
@@ -55,60 +55,60 @@ class ProgramRun:
 
     def __call__(self, args: tuple[Any, ...], core: int) -> Any:
         """What the graph gives for `args` on neuron:`core`."""
-        made = None if self.why_not else self._made(args)
-        if made is None:
+        outputs = None if self.fallback_reason else self._outputs(args)
+        if outputs is None:
             return self.module(*args)
         numbers = {
             place: array.transpose(order)
-            for (place, order), array in zip(self.imported.orders, made, strict=True)
+            for (place, order), array in zip(self.imported.orders, outputs, strict=True)
         }
         results, is_single = results_of(self.module)
-        found = [
+        returned = [
             self._result(place, result, numbers.get(place), args, core)
             for place, result in enumerate(results)
         ]
-        return found[0] if is_single else found
+        return returned[0] if is_single else returned
 
     @cached_property
-    def why_not(self) -> str:
+    def fallback_reason(self) -> str:
         """Why the graph runs operator by operator; empty where it does not."""
-        graph = self.one.graph
-        apart = [node.name for node in graph.nodes if node.kind in _APART]
+        graph = self.compiled_graph.graph
+        apart = [node.name for node in graph.nodes if node.kind in _SEPARATE_KINDS]
         if self.imported.missing:
             return f"the host computes {self.imported.missing[0]}"
         if apart:
             return f"{apart[0]} is a program of its own"
         if any(isinstance(node.operation, Rng) for node in graph.nodes):
             return "random numbers are the host's"
-        if _has_nothing(graph):
+        if _has_empty_tensor(graph):
             return "it has tensors without elements"
         return "it writes to its arguments" if written_arguments(self.module) else ""
 
     @cached_property
-    def _read(self) -> frozenset[int]:
+    def _values_read(self) -> frozenset[int]:
         """The values that an operation reads, or the caller."""
-        graph = self.one.graph
+        graph = self.compiled_graph.graph
         read = [value for node in graph.nodes for value in node.values]
         return frozenset(value.number for value in (*read, *graph.outputs))
 
     @cached_property
-    def _returned(self) -> list[Any]:
+    def _result_metadata(self) -> list[Any]:
         """What PyTorch knows of each result: a tensor without values, or the result itself."""
         (output,) = (node for node in self.module.graph.nodes if node.op == "output")
         results: Any = output.args[0]
         nodes = results if isinstance(results, list | tuple) else [results]
-        return [one.meta.get("val") if isinstance(one, fx.Node) else one for one in nodes]
+        return [node.meta.get("val") if isinstance(node, fx.Node) else node for node in nodes]
 
-    def _made(self, args: tuple[Any, ...]) -> Sequence[Array] | None:
+    def _outputs(self, args: tuple[Any, ...]) -> Sequence[Array] | None:
         """What the program computes of the graph's inputs; where it cannot, it says so once."""
-        graph = self.one.graph
-        arrays = [self._given(value, args) for value in graph.inputs]
+        graph = self.compiled_graph.graph
+        arrays = [self._input_array(value, args) for value in graph.inputs]
         try:
-            return program.values(graph, arrays, target().name, self.one.weights)
-        except _NO_ROOM as error:
-            self.why_not = error.reason
+            return program.values(graph, arrays, target().name, self.compiled_graph.weights)
+        except _NOT_COMPUTABLE as error:
+            self.fallback_reason = error.reason
             warnings.warn(
-                f"{self.one.name} is computed operator by operator: {self.why_not}",
+                f"{self.compiled_graph.name} is computed operator by operator: {error.reason}",
                 CompilerWarning,
                 stacklevel=2,
             )
@@ -118,31 +118,31 @@ class ProgramRun:
         self, place: int, result: Result, array: Array | None, args: tuple[Any, ...], core: int
     ) -> Any:
         """A result of the graph with its strides, or the argument that it is or is a view of."""
-        known = self._returned[place]
-        if not isinstance(known, Tensor):
-            return known
-        if result.argument >= 0 and not result.is_argument and known.numel():
-            lying = self._nodes[result.argument].meta["val"]
-            start = lying.storage_offset() * lying.itemsize // known.itemsize
-            return view_of(args[result.argument], known, known.storage_offset() - start)
-        host = torch.empty_strided(known.shape, known.stride(), dtype=known.dtype)
+        traced = self._result_metadata[place]
+        if not isinstance(traced, Tensor):
+            return traced
+        if result.argument >= 0 and not result.is_argument and traced.numel():
+            argument = self._nodes[result.argument].meta["val"]
+            start = argument.storage_offset() * argument.itemsize // traced.itemsize
+            return view_of(args[result.argument], traced, traced.storage_offset() - start)
+        host = torch.empty_strided(traced.shape, traced.stride(), dtype=traced.dtype)
         if array is not None:
             _overwrite(host, array)
         return on_device(result, host, args, core)
 
-    def _given(self, value: Value, args: tuple[Any, ...]) -> Array:
+    def _input_array(self, value: Value, args: tuple[Any, ...]) -> Array:
         """An input of the graph; zeros where nothing reads it, or where it was made empty."""
         tensor = self._tensor(self.imported.names[value.number], args)
-        if tensor is None or value.number not in self._read:
+        if tensor is None or value.number not in self._values_read:
             return np.zeros(value.shape, value.type.numpy_dtype())
-        return as_it_lies(tensor, self.imported.specs[value.number])
+        return graph_ordered_array(tensor, self.imported.specs[value.number])
 
     def _tensor(self, name: str, args: tuple[Any, ...]) -> Tensor | None:
         """An argument of the graph, or a tensor that it keeps; None for one that it makes."""
         if name in self._places:
-            found: Tensor = args[self._places[name]]
-            return found
-        (node,) = (one for one in self.module.graph.nodes if one.name == name)
+            tensor: Tensor = args[self._places[name]]
+            return tensor
+        (node,) = (node for node in self.module.graph.nodes if node.name == name)
         if node.op != "get_attr":
             return None
         owner, _, attribute = str(node.target).rpartition(".")
@@ -150,13 +150,13 @@ class ProgramRun:
         return kept
 
 
-def _has_nothing(graph: Graph) -> bool:
+def _has_empty_tensor(graph: Graph) -> bool:
     """Whether a tensor of the graph has no elements."""
-    made = [value for node in graph.nodes for value in (*node.values, *node.results)]
-    return any(not value.type.elements for value in (*graph.inputs, *graph.outputs, *made))
+    values = [value for node in graph.nodes for value in (*node.values, *node.results)]
+    return any(not value.type.elements for value in (*graph.inputs, *graph.outputs, *values))
 
 
-def as_it_lies(tensor: Tensor, spec: Spec) -> Array:
+def graph_ordered_array(tensor: Tensor, spec: Spec) -> Array:
     """A tensor's elements in the order in which the graph takes them, repeated ones once.
 
     What the host computed for the other pass may have another dtype than PyTorch promised.
@@ -169,8 +169,8 @@ def as_it_lies(tensor: Tensor, spec: Spec) -> Array:
 
 def _overwrite(host: Tensor, array: Array) -> None:
     """Put numbers into a host tensor; repeated elements once."""
-    found = tensor_of(array)
+    values = tensor_of(array)
     for dim, step in enumerate(host.stride()):
         if not step and host.shape[dim] != 1:
-            host, found = host.narrow(dim, 0, 1), found.narrow(dim, 0, 1)
-    host.copy_(found)
+            host, values = host.narrow(dim, 0, 1), values.narrow(dim, 0, 1)
+    host.copy_(values)

@@ -28,7 +28,7 @@ class CompilerWarning(UserWarning):
     """neuronx-cc would refuse it."""
 
 
-class Called(Protocol):
+class ImportedCalls(Protocol):
     """A graph, and the calls that it came from."""
 
     @property
@@ -47,14 +47,14 @@ class Called(Protocol):
         ...
 
 
-def refused(imported: Called, target: str, flags: Flags) -> tuple[Refusal, ...]:
+def refused(imported: ImportedCalls, target: str, flags: Flags) -> tuple[Refusal, ...]:
     """What neuronx-cc refuses of an imported graph."""
     return refusals(imported.graph, target, flags, calls=imported.calls, origins=imported.origins)
 
 
 def refused_as_dynamic(module: fx.GraphModule) -> tuple[Refusal, ...]:
     """The tensors of a graph that have no size of their own: first inputs, then results."""
-    inputs = [Refusal(_DYNAMIC, f"an input {given}") for given in dynamic_inputs(module)]
+    inputs = [Refusal(_DYNAMIC, f"an input {tensor}") for tensor in dynamic_inputs(module)]
     calls = [
         Refusal(_DYNAMIC, f"{call.on()} gives {', '.join(map(str, call.results))}", call.line)
         for call in dynamic_calls(module)
@@ -62,25 +62,25 @@ def refused_as_dynamic(module: fx.GraphModule) -> tuple[Refusal, ...]:
     return (*inputs, *calls)
 
 
-def require_accepted(found: Sequence[Refusal]) -> None:
+def require_accepted(refusals: Sequence[Refusal]) -> None:
     """Raise the first refusal that the policy makes an error.
 
     Raises:
         CompilerRefusal: for what neuronx-cc refuses.
         OutOfMemory: for a graph that does not fit in HBM.
     """
-    refusals_required(found, is_strict=state.policy == "chip")
+    refusals_required(refusals, is_strict=state.policy == "chip")
 
 
-def settle(found: Sequence[Refusal]) -> None:
+def settle(refusals: Sequence[Refusal]) -> None:
     """Raise the first refusal that the policy makes an error, and warn of the others.
 
     Raises:
         CompilerRefusal: for what neuronx-cc refuses.
         OutOfMemory: for a graph that does not fit in HBM.
     """
-    require_accepted(found)
-    for one in found:
+    require_accepted(refusals)
+    for refusal in refusals:
         warnings.warn(
-            f"{one}\n  TRNSIM_POLICY=chip makes this an error", CompilerWarning, stacklevel=3
+            f"{refusal}\n  TRNSIM_POLICY=chip makes this an error", CompilerWarning, stacklevel=3
         )
