@@ -1,12 +1,12 @@
-"""`torch.compile(backend="neuron")`: forward and backward graphs, fused, with one time each.
+"""`torch.compile(backend="neuron")`: forward and backward graphs, fused, with a time each.
 
-PyTorch traces the program and splits it into a forward and a backward graph. Each becomes one graph
-of trnsim's, so that chains of operators share kernels, and its memory is planned. `report()` lists
-the compiled graphs and the reason for each: a new shape compiles everything again, which takes
-AWS's compiler minutes. A graph with symbolic sizes is compiled for each size that occurs.
+PyTorch traces the program and splits it into a forward and a backward graph. Each becomes a trnsim
+graph, so that chains of operators share kernels, and its memory is planned. `report()` lists the
+compiled graphs and the reason for each: a new shape compiles everything again, which takes AWS's
+compiler minutes. A graph with symbolic sizes is compiled for each size that occurs.
 
-The host computes values, as in eager mode: see `host_run`. In exact numerics the program does that
-was timed: see `program_run`.
+The host computes values, as in eager mode: see `host_run`. In exact numerics the timed program
+computes them: see `program_run`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def report() -> str:
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """The entry point, which PyTorch looks up before it traces anything for this backend.
+    """The attribute `compile_graph`, which PyTorch looks up before it traces for this backend.
 
     Only then is its compiler loaded, which takes a second, and told what not to trace.
     """
@@ -81,7 +81,7 @@ def _compile_graph(
     """The compiler that `torch.compile(backend="neuron")` calls, with AWS's flags as options.
 
     Raises:
-        BadInput: for an option that is no flag of neuronx-cc, or a value that it does not take.
+        BadInput: for an option that is no flag of neuronx-cc, or an illegal value of a flag.
     """
     flags = Flags.of_options(options or {})
     for said_flag in flags.said:
@@ -98,7 +98,7 @@ def _compile_graph(
 def _compiled_function(
     module: fx.GraphModule, inputs: Sequence[Any], kind: str, flags: Flags
 ) -> Callable[..., Any]:
-    """The function that runs a graph; with symbolic sizes, the graph is compiled when called."""
+    """The function that runs a graph; a graph with symbolic sizes is compiled when called."""
     writable = pytorch.results_seen() if kind == "forward" else None
     if all(isinstance(value, Tensor) for value in inputs):
         constant = pytorch.constant_inputs() if kind == "forward" else ()
@@ -147,7 +147,7 @@ def _runner(
 
 
 def _constant_bytes(module: fx.GraphModule) -> int:
-    """The bytes of tensors that a graph keeps and that are not on the device already."""
+    """The bytes of a graph's constant tensors that are not on the device already."""
     names = {str(node.target) for node in module.graph.nodes if node.op == "get_attr"}
     kept = [operator.attrgetter(name)(module) for name in names]
     return sum(tensor.nbytes for tensor in kept if isinstance(tensor, Tensor) and tensor.is_cpu)

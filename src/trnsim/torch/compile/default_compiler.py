@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def register() -> None:
-    """Compile graphs on the device for it from now on."""
+    """Make this backend compile the graphs with tensors on the device from now on."""
     pytorch.replace_inductor(_wrap_inductor)
 
 
@@ -38,7 +38,7 @@ def _wrap_inductor(inductor: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_on_device(module: Any, inputs: Sequence[Any]) -> bool:
-    """Whether a graph has an input on the device, or makes a tensor there."""
+    """True if a graph has an input on the device, or creates a tensor there."""
     created = (node.meta.get("example_value") for node in module.graph.nodes)
     return any(tensor.device.type == DEVICE_TYPE for tensor in _tensors([*inputs, *created]))
 

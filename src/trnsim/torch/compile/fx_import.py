@@ -1,4 +1,4 @@
-"""The import of PyTorch's FX graphs, which `torch.compile` and `torch.export` make.
+"""The import of FX graphs, which `torch.compile` and `torch.export` trace.
 
 Every node carries the shape and dtype of its result. Results of an operator without a lowering
 become inputs of our graph, and its operands become outputs, since they must exist in memory.
@@ -26,15 +26,15 @@ from trnsim.torch.aten.spec import Spec, spec_of
 from trnsim.torch.compile.origins import call_of, origin_of
 from trnsim.torch.dispatch.launches import kernel_call
 
-# These make tensors that are filled before they are read.
+# Operators that allocate tensors, which are filled before they are read.
 _ALLOCATIONS: Final = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 )
-# These check facts that are known here already, and run nothing.
+# Checks of facts that tracing established; they run nothing.
 _CHECKS: Final = frozenset(
     {"_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range"}
 )
-# These say where each maximum was too, which few ask for.
+# Operators that also return the index of each maximum, which few programs read.
 _MAXIMA: Final = frozenset({"max_pool2d_with_indices", "max_pool3d_with_indices"})
 _FUNCTIONALIZED: Final = "auto_functionalized"
 
@@ -44,16 +44,16 @@ class Imported:
     """An imported FX graph.
 
     Attributes:
-        graph: our graph.
+        graph: the trnsim graph.
         inputs: its input tensors, in order.
-        names: the names of our graph's inputs, by the value's number.
+        names: the names of the trnsim graph's inputs, by the value's number.
         operators: the operators of the FX graph, in order.
         missing: the operators without a lowering, each with the reason.
-        calls: the same operators with what was given to them, and the lines that call them.
-        origins: the call that a value of our graph came from, by the value's number.
-        specs: how the tensors of our graph's inputs lie in memory, by the value's number.
-        orders: for each output of our graph that is returned: the place of that result, and the
-            permutation of the output that it is.
+        calls: the same operators with their arguments, and the lines that call them.
+        origins: the call that a value of the trnsim graph came from, by the value's number.
+        specs: the memory layout of the tensors of the graph's inputs, by the value's number.
+        orders: for each returned output of the graph, the position of its result, and the
+            permutation of the output that the result is.
     """
 
     graph: Graph = field(repr=False)
@@ -70,7 +70,7 @@ class Imported:
 def import_graph(
     module: fx.GraphModule, replica_groups: Mapping[str, ReplicaGroups] | None = None
 ) -> Imported:
-    """Import an FX graph; `replica_groups` has the ranks of groups that its collectives name."""
+    """Import an FX graph; `replica_groups` maps the group names of its collectives to ranks."""
     builder = _Import(replica_groups)
     for node in module.graph.nodes:
         builder.add(node)
@@ -98,12 +98,12 @@ def import_graph(
 
 
 def is_lowered(name: str) -> bool:
-    """Whether an operator has a lowering, so that PyTorch need not decompose it."""
+    """True if an operator has a lowering, so that PyTorch need not decompose it."""
     return plain_name(name) in DECOMPOSITIONS
 
 
 class _Import:
-    """An import in progress."""
+    """The state of an import in progress."""
 
     def __init__(self, replica_groups: Mapping[str, ReplicaGroups] | None) -> None:
         self.b = Build(replica_groups)
@@ -122,7 +122,7 @@ class _Import:
         self._values: dict[fx.Node, Any] = {}
 
     def add(self, node: fx.Node) -> None:
-        """Add a node."""
+        """Import a node."""
         if node.op in ("placeholder", "get_attr"):
             self.inputs += map(spec_of, tensors_in(node.meta.get("val")))
             self._values[node] = self._as_inputs(node)
@@ -133,13 +133,13 @@ class _Import:
             parts: Any = self._value(node.args[0])
             is_computed = place < len(parts)
             self._values[node] = parts[place] if is_computed else None
-            if not is_computed:  # such as the state of a generator that no dropout read
+            if not is_computed:  # such as the state of a generator that no dropout reads
                 self.left_out.add(node)
         elif node.op == "call_function":
             self._values[node] = self._import_call(node)
 
     def _return(self, results: Any) -> None:
-        """Note what the graph returns, without what nothing makes or what has no elements."""
+        """Record the returned values, except those without elements or that no node computes."""
         for place, result in enumerate(results if isinstance(results, list | tuple) else [results]):
             value = self._value(result)
             if isinstance(value, Value) and value.type.elements:
@@ -149,7 +149,7 @@ class _Import:
     def _import_call(self, node: fx.Node) -> Any:
         results = node.meta.get("val")
         if isinstance(results, int | float | bool | torch.SymInt):
-            return results  # a size, which is a known number
+            return results  # a size, which is a number already
         name = str(getattr(node.target, "name", lambda: str(node.target))())
         kernel, arguments, is_functional = _kernel(node, name)
         if kernel is not None:
@@ -200,7 +200,7 @@ class _Import:
         added = self.b.graph.nodes[before:]
         self.origins |= {value.number: call for node in added for value in node.results}
         is_single = isinstance(node.meta.get("val"), Tensor)
-        # An operator of one result may share the decomposition of one that also says where it was.
+        # An operator with a single result may share the decomposition of one with indices too.
         return outputs[0] if is_single and isinstance(outputs, tuple) else outputs
 
     def _custom_call(
@@ -247,14 +247,14 @@ class _Import:
 
 
 def _reads_indices(node: fx.Node) -> bool:
-    """Whether anything but the first result is read; a tracer may take out parts for nobody."""
+    """True if a result other than the first is read; a traced part without users does not count."""
     return any(
         user.target is not operator.getitem or (user.args[1] and user.users) for user in node.users
     )
 
 
 def _kernel(node: fx.Node, name: str) -> tuple[KernelCall | None, list[Any], bool]:
-    """The NKI kernel that a node calls, its tensors, and whether PyTorch made it functional.
+    """The NKI kernel that a node calls, its tensors, and true if PyTorch made it functional.
 
     PyTorch calls an operator that writes to arguments on copies of them, and returns the copies.
     """

@@ -1,4 +1,4 @@
-"""An FX graph made fast for the host: fewer operators, and direct calls.
+"""Simplification of FX graphs for fast execution on the host: fewer operators, direct calls.
 
 Tracing leaves transposes of transposes, detached tensors, views that change nothing, and copies for
 a dropout that drops nothing. Each costs the host as much as a small product; so does PyTorch's work
@@ -60,7 +60,7 @@ class _DirectCalls(CodeGen):
         self._functions = _Functions()
 
     def substitute_calls(self, body: list[str]) -> list[str]:
-        """The code with `host.aten_add_Tensor(` in place of `torch.ops.aten.add.Tensor(`."""
+        """The code with `host.aten_add_Tensor(` instead of `torch.ops.aten.add.Tensor(`."""
         return [_CALL.sub(self._name, line) for line in body]
 
     def additional_globals(self) -> list[tuple[str, Any]]:
@@ -79,7 +79,7 @@ def simplify(graph: fx.Graph, writable: int | None = None) -> None:
     """Remove operators of `graph` whose result equals one of their operands, or its origin.
 
     Values and strides do not change. A result that the program may write to shares memory only
-    where it did before: a copy stays where it, or its origin, is such a result.
+    where it did before: a copy stays if the copy or its origin is such a result.
     """
     returned: Any = next(node for node in graph.nodes if node.op == "output").args[0]
     results = list(returned) if isinstance(returned, tuple | list) else [returned]
@@ -109,7 +109,7 @@ def _detached(node: fx.Node) -> fx.Node:
 
 
 def _transposed_twice(node: fx.Node) -> fx.Node | None:
-    """The origin of a transpose of the same transpose."""
+    """The origin of a transpose that undoes the same transpose."""
     inner: Any = node.args[0]
     if inner.target is node.target and set(inner.args[1:]) == set(node.args[1:]):
         origin: fx.Node = inner.args[0]
@@ -118,7 +118,7 @@ def _transposed_twice(node: fx.Node) -> fx.Node | None:
 
 
 def _unchanged_view(node: fx.Node) -> fx.Node | None:
-    """The origin of a view with its own shape; a view of a view becomes one of the origin."""
+    """The origin of a view with the same shape; a view of a view becomes a view of the origin."""
     origin: Any = node.args[0]
     inner: fx.Node = origin.args[0] if origin.target in _VIEWS else origin
     if inner is not origin:
@@ -127,7 +127,7 @@ def _unchanged_view(node: fx.Node) -> fx.Node | None:
 
 
 def _needless_copy(node: fx.Node, exposed: set[fx.Node]) -> fx.Node | None:
-    """The origin of a copy with the same strides, where no view of either is a result."""
+    """The origin of a copy with the same strides, if no view of either is a result."""
     origin: Any = node.args[0]
     if node.kwargs or _layout(node) is None or _layout(node) != _layout(origin):
         return None
@@ -139,10 +139,10 @@ def _needless_copy(node: fx.Node, exposed: set[fx.Node]) -> fx.Node | None:
 
 
 def _add_in_place(node: fx.Node) -> None:
-    """Add the gradient of a part to a sum in place, instead of as a tensor padded with zeros.
+    """Add the gradient of a slice to a sum in place, instead of as a tensor padded with zeros.
 
-    The sum must be one of this kind, so that nothing else reads the overwritten tensor. Adding
-    zeros would turn -0 into 0; here -0 stays.
+    The sum must itself be such a padded gradient, so that nothing else reads the overwritten
+    tensor. Adding zeros would turn -0 into 0; here -0 stays.
     """
     parts: Any = node.args
     if node.kwargs or not all(isinstance(a, fx.Node) and len(a.users) == 1 for a in parts):
@@ -180,7 +180,7 @@ def _is_write(node: fx.Node) -> bool:
 
 
 def _layout(node: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Shape and strides, where both are known."""
+    """Shape and strides, if both are numbers."""
     value = node.meta.get("val") if isinstance(node, fx.Node) else None
     if not isinstance(value, torch.Tensor):
         return None

@@ -1,8 +1,8 @@
 """The values of a compiled graph: the host runs the FX graph on the memory of its tensors.
 
 The graph's operators bypass the device's kernels, so that only the host's arithmetic costs time.
-Results are put on the device again: an input as that input, a view of an input as a view of it,
-anything else as a new tensor.
+Results return to the device: an input as that input, a view of an input as a view of it, any other
+result as a new tensor.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Result:
 
     Attributes:
         argument: the index of the argument that it is, or is a view of; -1 for a new tensor.
-        is_argument: whether it is the argument itself.
-        is_on_device: whether it is on the device.
-        is_plain: whether it can be put there without further checks.
+        is_argument: true if it is the argument itself.
+        is_on_device: true if it is on the device.
+        is_plain: true if it can be placed there without further checks.
     """
 
     argument: int
@@ -54,8 +54,8 @@ class Result:
 def on_host(module: fx.GraphModule, writable: int | None = None) -> Callable[..., Any]:
     """`module` as a function of neuron tensors, computed by the host on their memory.
 
-    Where the CPU lacks an operator of the graph, `module` itself runs on the device; so it does
-    where the CPU refuses a graph at run time that writes to no argument. The program may write to
+    If the CPU lacks an operator of the graph, `module` itself runs on the device; likewise if the
+    CPU refuses, at run time, a graph that writes to no argument. The program may write to
     the first `writable` results; None stands for all.
     """
     if not all(pytorch.runs_on(_contract_of(node).name, "CPU") for node in _operators(module)):
@@ -78,8 +78,8 @@ def on_host(module: fx.GraphModule, writable: int | None = None) -> Callable[...
             aliases.append(argument if index == _ON_HOST else host_alias(argument))
             core = core if index == _ON_HOST else index
         try:
-            # Modes that watch operators (selective checkpointing keeps their results) see none of
-            # these, as in any compiled graph: they would keep the host's tensors.
+            # Modes that intercept operators (selective checkpointing keeps their results) are off,
+            # as in any compiled graph: they would keep the host's tensors.
             with pytorch.without_modes(), drawing_from(core) if seeded else _NOTHING:
                 output = run(*aliases)
         except RuntimeError:
@@ -100,7 +100,7 @@ def on_host(module: fx.GraphModule, writable: int | None = None) -> Callable[...
 
 
 def _unsupported_dtypes(module: fx.GraphModule) -> list[torch.dtype]:
-    """Dtypes of the graph's own tensors that the chip lacks, which the policy decides about."""
+    """Dtypes of the graph's own tensors that the chip lacks; the policy decides on them."""
     values = (node.meta.get("val") for node in _operators(module))
     dtypes = {value.dtype for value in values if isinstance(value, Tensor) and not value.is_cpu}
     return sorted(dtypes & LACKING, key=str)
@@ -118,13 +118,13 @@ def on_device(result: Result, part: Any, args: tuple[Any, ...], core: int) -> An
 
 
 def view_of(tensor: Tensor, part: Tensor, offset: Any) -> Tensor:
-    """The elements of a tensor's memory that lie as those of `part`, from `offset` of them on."""
+    """A view of a tensor's memory from `offset` elements on, with shape and strides of `part`."""
     base = _reinterpreted(tensor, part.dtype)
     return base.as_strided(part.shape, part.stride(), base.storage_offset() + offset)
 
 
 def _reinterpreted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """A view of the memory of `tensor` from its first element on, as another dtype."""
+    """The memory of `tensor`, from its first element on, viewed as another dtype."""
     if tensor.dtype is dtype:
         return tensor
     if dtype.is_complex:
@@ -152,7 +152,7 @@ def _host_module(module: fx.GraphModule) -> fx.GraphModule:
 
 
 def results_of(module: fx.GraphModule) -> tuple[list[Result], bool]:
-    """The origins of what a graph returns, and whether it returns one tensor in no list."""
+    """The origins of a graph's results, and true if it returns a tensor instead of a sequence."""
     (output,) = (node for node in module.graph.nodes if node.op == "output")
     returned: Any = output.args[0]
     is_single = not isinstance(returned, tuple | list)

@@ -1,4 +1,4 @@
-"""What an FX node says of the operator that it calls, of the module, and of the user's line."""
+"""The operator, the module and the user's source line of an FX node."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from trnsim.torch.aten.operator_call import plain_name
 
 _FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _STACKS: Final = ("nn_module_stack", "fwd_nn_module_stack")
-"""Where a node names its modules, outermost first; in the backward pass, those of the forward."""
+"""Metadata keys of a node's module stack, outermost first; the second is of backward nodes."""
 _ROOT: Final = re.compile(r"^[LG]\['[^']*'\]")
 _KEY: Final = re.compile(r"(?:\._modules)?\['?(?P<key>[^'\]]+)'?\]")
 
 
 def call_of(node: fx.Node, name: str) -> Call:
-    """The call of an operator, `name`, that a node stands for."""
+    """The call of the operator `name` that a node represents."""
     schema = getattr(node.target, "_schema", None)
     names = [argument.name for argument in schema.arguments] if schema is not None else []
     places = [*names, *map(str, range(len(names), len(node.args)))]
@@ -36,7 +36,7 @@ def call_of(node: fx.Node, name: str) -> Call:
 
 
 def origin_of(node: fx.Node, name: str) -> Origin:
-    """Where the operations of an operator, `name`, came from."""
+    """The module, framework operator and source line of a node that calls the operator `name`."""
     return Origin(module_of(node), name.partition(".")[0], line_of(node))
 
 
@@ -57,14 +57,14 @@ def line_of(node: fx.Node) -> SourceLine | None:
 
 
 def dynamic_inputs(module: fx.GraphModule) -> list[Given]:
-    """The inputs of a graph that have no size of their own."""
+    """The inputs of a graph whose size is symbolic."""
     inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
     tensors = [tensor for node in inputs for tensor in _results(node.meta.get("val"))]
     return [tensor for tensor in tensors if None in tensor.shape]
 
 
 def dynamic_calls(module: fx.GraphModule) -> list[Call]:
-    """The calls of a graph that give tensors whose size depends on values."""
+    """The calls of a graph with results whose size depends on values."""
     nodes = [node for node in module.graph.nodes if node.op == "call_function"]
     calls = [call_of(node, _name(node)) for node in nodes]
     return [call for call in calls if any(None in result.shape for result in call.results)]

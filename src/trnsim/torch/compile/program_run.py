@@ -1,9 +1,9 @@
-"""The values of a compiled graph in exact numerics: by the program that was timed.
+"""The values of a compiled graph in exact numerics, computed by the program that was timed.
 
-Results have the strides that PyTorch gave them when it traced the graph, and are arguments, or
-views of them, where they were. What is no one program runs operator by operator, each by its
-kernel: a graph with branches, loops, exchanges or kernels of the user's, with random numbers, which
-are the host's, or one that does not fit on the chip.
+Results have the strides that PyTorch traced, and stay arguments, or views of them, where they were.
+A graph that is not a single program runs operator by operator, each by its kernel: a graph with
+branches, loops, collectives or the user's kernels, with random numbers, which the host draws, or a
+graph that does not fit on the chip.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class ProgramRun:
 
     Attributes:
         compiled_graph: the graph, with its time.
-        module: PyTorch's graph that it came from.
-        imported: what the import says of inputs and results.
+        module: the FX graph that it came from.
+        imported: the import, which describes inputs and results.
     """
 
     compiled_graph: CompiledGraph
@@ -54,7 +54,7 @@ class ProgramRun:
         self._places = {node.name: place for place, node in enumerate(self._nodes)}
 
     def __call__(self, args: tuple[Any, ...], core: int) -> Any:
-        """What the graph gives for `args` on neuron:`core`."""
+        """The graph's results for `args` on neuron:`core`."""
         outputs = None if self.fallback_reason else self._outputs(args)
         if outputs is None:
             return self.module(*args)
@@ -71,7 +71,7 @@ class ProgramRun:
 
     @cached_property
     def fallback_reason(self) -> str:
-        """Why the graph runs operator by operator; empty where it does not."""
+        """The reason that the graph runs operator by operator; empty if it does not."""
         graph = self.compiled_graph.graph
         apart = [node.name for node in graph.nodes if node.kind in _SEPARATE_KINDS]
         if self.imported.missing:
@@ -86,21 +86,21 @@ class ProgramRun:
 
     @cached_property
     def _values_read(self) -> frozenset[int]:
-        """The values that an operation reads, or the caller."""
+        """Numbers of the values that an operation or the caller reads."""
         graph = self.compiled_graph.graph
         read = [value for node in graph.nodes for value in node.values]
         return frozenset(value.number for value in (*read, *graph.outputs))
 
     @cached_property
     def _result_metadata(self) -> list[Any]:
-        """What PyTorch knows of each result: a tensor without values, or the result itself."""
+        """The traced tensor of each result, without values; a result that is no tensor itself."""
         (output,) = (node for node in self.module.graph.nodes if node.op == "output")
         results: Any = output.args[0]
         nodes = results if isinstance(results, list | tuple) else [results]
         return [node.meta.get("val") if isinstance(node, fx.Node) else node for node in nodes]
 
     def _outputs(self, args: tuple[Any, ...]) -> Sequence[Array] | None:
-        """What the program computes of the graph's inputs; where it cannot, it says so once."""
+        """The program's outputs for the graph's inputs; None, with a warning, if it cannot run."""
         graph = self.compiled_graph.graph
         arrays = [self._input_array(value, args) for value in graph.inputs]
         try:
@@ -117,7 +117,7 @@ class ProgramRun:
     def _result(
         self, place: int, result: Result, array: Array | None, args: tuple[Any, ...], core: int
     ) -> Any:
-        """A result of the graph with its strides, or the argument that it is or is a view of."""
+        """A result of the graph with its strides; an argument, or a view of it, if it is that."""
         traced = self._result_metadata[place]
         if not isinstance(traced, Tensor):
             return traced
@@ -131,14 +131,14 @@ class ProgramRun:
         return on_device(result, host, args, core)
 
     def _input_array(self, value: Value, args: tuple[Any, ...]) -> Array:
-        """An input of the graph; zeros where nothing reads it, or where it was made empty."""
+        """An input of the graph; zeros if nothing reads it, or if the graph allocates it empty."""
         tensor = self._tensor(self.imported.names[value.number], args)
         if tensor is None or value.number not in self._values_read:
             return np.zeros(value.shape, value.type.numpy_dtype())
         return graph_ordered_array(tensor, self.imported.specs[value.number])
 
     def _tensor(self, name: str, args: tuple[Any, ...]) -> Tensor | None:
-        """An argument of the graph, or a tensor that it keeps; None for one that it makes."""
+        """An argument or a constant of the graph; None for a tensor that the graph creates."""
         if name in self._places:
             tensor: Tensor = args[self._places[name]]
             return tensor
@@ -151,15 +151,15 @@ class ProgramRun:
 
 
 def _has_empty_tensor(graph: Graph) -> bool:
-    """Whether a tensor of the graph has no elements."""
+    """True if a tensor of the graph has no elements."""
     values = [value for node in graph.nodes for value in (*node.values, *node.results)]
     return any(not value.type.elements for value in (*graph.inputs, *graph.outputs, *values))
 
 
 def graph_ordered_array(tensor: Tensor, spec: Spec) -> Array:
-    """A tensor's elements in the order in which the graph takes them, repeated ones once.
+    """A tensor's elements in the order of the graph's input; broadcast elements appear once.
 
-    What the host computed for the other pass may have another dtype than PyTorch promised.
+    Tensors that the host saved for the backward pass may differ from the traced dtype.
     """
     host = tensor.detach() if tensor.is_cpu else host_alias(tensor.detach())
     for dim in spec.repeated:
@@ -168,7 +168,7 @@ def graph_ordered_array(tensor: Tensor, spec: Spec) -> Array:
 
 
 def _overwrite(host: Tensor, array: Array) -> None:
-    """Put numbers into a host tensor; repeated elements once."""
+    """Write an array into a host tensor; broadcast elements once."""
     values = tensor_of(array)
     for dim, step in enumerate(host.stride()):
         if not step and host.shape[dim] != 1:

@@ -1,8 +1,8 @@
-"""What neuronx-cc refuses, as an error or a warning: TRNSIM_POLICY says which.
+"""Refusals of neuronx-cc, as errors or warnings by TRNSIM_POLICY.
 
 Under `chip` the first refusal of a graph is an error. Under `host`, the default, each is a warning
-that names the code, and the graph goes on as trnsim can take it; what nothing can stand in for,
-such as HBM that a chip does not have, is an error under either.
+with its code, and the graph is compiled as far as trnsim can; a refusal without a substitute, such
+as a lack of HBM, is an error under either.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _DYNAMIC: Final = "NCC_EMOD025"
 
 
 class CompilerWarning(UserWarning):
-    """neuronx-cc would refuse it."""
+    """Warning of a graph that neuronx-cc would refuse."""
 
 
 class ImportedCalls(Protocol):
-    """A graph, and the calls that it came from."""
+    """An imported graph, and the calls that it came from."""
 
     @property
     def graph(self) -> Graph:
@@ -38,7 +38,7 @@ class ImportedCalls(Protocol):
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """The framework's operators."""
+        """The calls of the framework's operators."""
         ...
 
     @property
@@ -48,12 +48,12 @@ class ImportedCalls(Protocol):
 
 
 def refused(imported: ImportedCalls, target: str, flags: Flags) -> tuple[Refusal, ...]:
-    """What neuronx-cc refuses of an imported graph."""
+    """The refusals of neuronx-cc for an imported graph."""
     return refusals(imported.graph, target, flags, calls=imported.calls, origins=imported.origins)
 
 
 def refused_as_dynamic(module: fx.GraphModule) -> tuple[Refusal, ...]:
-    """The tensors of a graph that have no size of their own: first inputs, then results."""
+    """Refusals of the tensors with symbolic sizes in a graph: first inputs, then results."""
     inputs = [Refusal(_DYNAMIC, f"an input {tensor}") for tensor in dynamic_inputs(module)]
     calls = [
         Refusal(_DYNAMIC, f"{call.on()} gives {', '.join(map(str, call.results))}", call.line)
