@@ -42,11 +42,11 @@ def register() -> None:
     """
     if _is_registered:
         return
-    other = pytorch.claimed_by()
-    if other is not None:
+    claimant = pytorch.claimed_by()
+    if claimant is not None:
         raise BadInput(
-            f"PyTorch has room for one device type beside its own, and {other!r} has taken it",
-            fix=f"import torch_neuron in a process without {other!r}",
+            f"PyTorch has room for one device type beside its own, and {claimant!r} has taken it",
+            fix=f"import torch_neuron in a process without {claimant!r}",
         )
     leave_out(torch)
     pytorch.claim(device)

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from trnsim.torch.pytorch import Kernel
 
 
-def noted(name: str, kernel: Kernel, shaped: Kernel | None = None) -> Kernel:
+def recorded_kernel(name: str, kernel: Kernel, shaped: Kernel | None = None) -> Kernel:
     """`kernel`, or its replacement in the numerics in force, with its calls recorded."""
 
-    def noting(*args: Any, **kwargs: Any) -> Any:
+    def call_and_record(*args: Any, **kwargs: Any) -> Any:
         if pending:
             strike(core_of(args, kwargs))
         if mode.kind == "exact":
@@ -47,7 +47,7 @@ def noted(name: str, kernel: Kernel, shaped: Kernel | None = None) -> Kernel:
             _note(name, args, kwargs, result)
         return result
 
-    return noting
+    return call_and_record
 
 
 def _note(name: str, args: Any, kwargs: Any, result: Any) -> None:
@@ -61,14 +61,14 @@ def _note(name: str, args: Any, kwargs: Any, result: Any) -> None:
 
 def buffers_of(values: Any) -> list[int]:
     """The memory under each tensor of the device in nested values, as a number."""
-    tensors = (one for one in tensors_in(values) if one.device.type == DEVICE_TYPE)
-    return [one.untyped_storage().data_ptr() for one in tensors]
+    tensors = (tensor for tensor in tensors_in(values) if tensor.device.type == DEVICE_TYPE)
+    return [tensor.untyped_storage().data_ptr() for tensor in tensors]
 
 
 def core_of(*values: Any) -> int:
     """The core of the first neuron tensor in a call."""
-    given = (list(value.values()) if isinstance(value, dict) else value for value in values)
-    return next((tensor.get_device() for tensor in tensors_in([*given]) if not tensor.is_cpu), 0)
+    groups = (list(value.values()) if isinstance(value, dict) else value for value in values)
+    return next((tensor.get_device() for tensor in tensors_in([*groups]) if not tensor.is_cpu), 0)
 
 
 def note_transfer(source: torch.Tensor, destination: torch.Tensor) -> None:
@@ -103,5 +103,5 @@ def recording() -> Generator[Recording]:
 
     Calls of every thread are recorded, so `with` blocks of two threads must not overlap.
     """
-    with scope_tracker.watched(), call_log.recording() as found:
-        yield found
+    with scope_tracker.watched(), call_log.recording() as calls:
+        yield calls

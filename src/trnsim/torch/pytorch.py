@@ -77,7 +77,7 @@ def claim(device_module: object) -> None:
     )
 
 
-class _TakenAside(threading.local):
+class _DeferredErrors(threading.local):
     """Errors of this thread that C++ was propagating when it asked for the device's type.
 
     Attributes:
@@ -88,7 +88,7 @@ class _TakenAside(threading.local):
         self.errors: list[BaseException] = []
 
 
-taken_aside: Final = _TakenAside()
+deferred_errors: Final = _DeferredErrors()
 _let_errors_out: Final = ctypes.pythonapi.PyErr_Occurred
 _let_errors_out.restype = ctypes.c_void_p
 
@@ -109,7 +109,7 @@ class _Guard(_DeviceGuard):  # type: ignore[misc]
         try:
             _let_errors_out()
         except BaseException as error:  # noqa: BLE001  whatever it was
-            taken_aside.errors.append(error)
+            deferred_errors.errors.append(error)
         return _DEVICE_TYPE
 
 
@@ -134,10 +134,10 @@ def overload(name: str) -> OpOverload[..., Any] | None:
     namespace, _, rest = name.partition("::")
     packet, _, variant = rest.partition(".")
     try:
-        found = getattr(getattr(getattr(torch.ops, namespace), packet), variant or "default")
+        operator = getattr(getattr(getattr(torch.ops, namespace), packet), variant or "default")
     except (AttributeError, RuntimeError):  # dunder names and operators of TorchScript alone
         return None
-    return found if isinstance(found, OpOverload) else None
+    return operator if isinstance(operator, OpOverload) else None
 
 
 def host_kernel(name: str) -> Callable[..., Any]:
@@ -254,12 +254,12 @@ def split_by_autograd(
         fw_compiler=forward, bw_compiler=backward, decompositions=decompositions(is_kept)
     )
 
-    def compile_it(module: Any, inputs: Any) -> Any:
+    def compile_split(module: Any, inputs: Any) -> Any:
         # The second version hides written arguments behind views of a common base.
         with config.patch(enable_auto_functionalized_v2=False):
             return with_kernels(module, inputs)
 
-    return compile_it
+    return compile_split
 
 
 def without_fakes() -> Any:
@@ -279,11 +279,11 @@ def without_modes() -> AbstractContextManager[Any]:
         _disable_current_modes,
     )
 
-    made: AbstractContextManager[Any] = _disable_current_modes()
-    return made
+    context: AbstractContextManager[Any] = _disable_current_modes()
+    return context
 
 
-def results_seen() -> int | None:
+def writable_results() -> int | None:
     """The number of first results of the forward graph being compiled that the program sees.
 
     The others are kept for its gradient. None where PyTorch does not tell.
@@ -291,23 +291,23 @@ def results_seen() -> int | None:
     from torch._guards import TracingContext  # noqa: PLC0415  takes a second
 
     context: Any = TracingContext.try_get()
-    found = None if context is None else context.fw_metadata
-    return None if found is None else int(found.num_forward)
+    metadata = None if context is None else context.fw_metadata
+    return None if metadata is None else int(metadata.num_forward)
 
 
 def decompositions(is_kept: Callable[[str], bool]) -> dict[Any, Callable[..., Any]]:
     """PyTorch's decompositions into core ATen, except of operators whose name `is_kept`."""
     from torch._decomp import core_aten_decompositions  # noqa: PLC0415  takes a second
 
-    found: dict[Any, Callable[..., Any]] = core_aten_decompositions()
-    return {op: how for op, how in found.items() if not is_kept(op.name())}
+    table: dict[Any, Callable[..., Any]] = core_aten_decompositions()
+    return {op: how for op, how in table.items() if not is_kept(op.name())}
 
 
 def while_traced() -> AbstractContextManager[None]:
     """A context in which a model that asks whether it is traced learns that it is."""
     state: Any = import_module("torch.export._trace")
-    found: AbstractContextManager[None] = state._compiling_state_context()
-    return found
+    context: AbstractContextManager[None] = state._compiling_state_context()
+    return context
 
 
 def constant_inputs() -> tuple[int, ...]:
@@ -315,8 +315,8 @@ def constant_inputs() -> tuple[int, ...]:
     from torch._guards import TracingContext  # noqa: PLC0415  as above
 
     context: Any = TracingContext.try_get()
-    known = None if context is None else context.fw_metadata
-    return () if known is None else tuple(known.static_input_indices)
+    metadata = None if context is None else context.fw_metadata
+    return () if metadata is None else tuple(metadata.static_input_indices)
 
 
 def with_sizes_of(module: Any, args: Sequence[Any]) -> Any:
@@ -352,15 +352,15 @@ def replace_events(make: Callable[[torch.Event, bool], torch.Event]) -> None:
     original = torch.Event
 
     class Kind(type):
-        def __instancecheck__(cls, one: object) -> bool:
-            return isinstance(one, original)
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, original)
 
     class Event(original, metaclass=Kind):  # type: ignore[misc, valid-type]
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
             del cls
-            made: Any = original(*args, **kwargs)
-            is_ours = made.device.type == DEVICE_TYPE
-            return make(made, bool(kwargs.get("enable_timing"))) if is_ours else made
+            event: Any = original(*args, **kwargs)
+            is_ours = event.device.type == DEVICE_TYPE
+            return make(event, bool(kwargs.get("enable_timing"))) if is_ours else event
 
     module: Any = torch
     module.Event = Event
@@ -409,10 +409,10 @@ def print_from_host() -> None:
     printer: Any = import_module("torch._tensor_str")
     original: Callable[[Tensor, int], str] = printer._tensor_str
 
-    def shown(tensor: Tensor, indent: int) -> str:
+    def host_text(tensor: Tensor, indent: int) -> str:
         return original(tensor.cpu() if tensor.device.type == DEVICE_TYPE else tensor, indent)
 
-    printer._tensor_str = shown
+    printer._tensor_str = host_text
 
 
 def is_traced(tensors: Sequence[Tensor]) -> bool:
@@ -448,13 +448,13 @@ def trace_through(operator: Any, function: Callable[..., Any]) -> None:
 
     is_exporting: Any = _trace.custom_triton_ops_decomposition_disabled
 
-    def inside(mode: Any, called: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def dispatch_inside(mode: Any, called: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if is_exporting():
             return mode.__torch_dispatch__(called, types, args, kwargs)
         with mode:
             return function(*args, **kwargs)
 
-    operator.register_torch_dispatch(FunctionalTensorMode, inside)
+    operator.register_torch_dispatch(FunctionalTensorMode, dispatch_inside)
 
 
 _profiler: Final[Any] = getattr(torch._C, "_profiler")  # noqa: B009  the stub leaves it out

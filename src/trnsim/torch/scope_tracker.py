@@ -62,8 +62,8 @@ class ScopeTracker:
         """Install the hooks; their handles, or none where they are installed already."""
         if self._is_watched:
             return []
-        for seen in (self._modules, self._names, self._starts, self._paths):
-            seen.clear()
+        for table in (self._modules, self._names, self._starts, self._paths):
+            table.clear()
         self._is_watched = True
         return [
             hooks.register_module_forward_pre_hook(self._enter),

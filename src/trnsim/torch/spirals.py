@@ -48,10 +48,10 @@ def train(seed: int = 0, steps: int = 20, target: str = "trn2") -> TrainingResul
 
     On the device the model is compiled, by torch.compile; its time is that on the chip `target`.
     """
-    with recording() as found:
+    with recording() as recorded:
         device = _losses(torch.device(DEVICE_TYPE), seed, steps)
     losses = {"neuron": device, "cpu": _losses(torch.device("cpu"), seed, steps)}
-    calls = [event.call for event in found.events if isinstance(event.call, CompiledGraph)]
+    calls = [event.call for event in recorded.events if isinstance(event.call, CompiledGraph)]
     times = [call.time(target) for call in dict.fromkeys(calls)]
     pairs = zip(losses["neuron"], losses["cpu"], strict=True)
     return TrainingResult(

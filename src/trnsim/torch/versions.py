@@ -17,15 +17,15 @@ FIRST_UNTESTED: Final = (2, 14)
 REQUIREMENT: Final = "torch>=2.13,<2.14"
 
 
-def check(found: str = torch.__version__) -> None:
+def check(version: str = torch.__version__) -> None:
     """Refuse a PyTorch outside the tested range.
 
     Raises:
         NotModelled: naming the version found, the tested range and what to install.
     """
-    major, minor = found.split(".")[:2]
+    major, minor = version.split(".")[:2]
     if not FIRST_TESTED <= (int(major), int(minor)) < FIRST_UNTESTED:
         raise NotModelled(
-            f"PyTorch {found} is installed; the neuron device was tested with {REQUIREMENT} only",
+            f"PyTorch {version} is installed; the neuron device was tested with {REQUIREMENT} only",
             fix=f"pip install '{REQUIREMENT}'",
         )

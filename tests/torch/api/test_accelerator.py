@@ -99,20 +99,20 @@ def test_an_interrupt_while_the_devices_type_is_asked_is_not_lost(monkeypatch):
 
 
 def test_an_error_of_one_thread_is_no_other_threads():
-    pytorch.taken_aside.errors.append(ValueError("of this thread"))
+    pytorch.deferred_errors.errors.append(ValueError("of this thread"))
     found = []
 
     def work():
         x = torch.ones(3, device="neuron", requires_grad=True)
         (x * 2).sum().backward()
-        found.extend(pytorch.taken_aside.errors)
+        found.extend(pytorch.deferred_errors.errors)
 
     other = threading.Thread(target=work)
     other.start()
     other.join()
     assert not found
-    assert [str(error) for error in pytorch.taken_aside.errors] == ["of this thread"]
-    pytorch.taken_aside.errors.clear()
+    assert [str(error) for error in pytorch.deferred_errors.errors] == ["of this thread"]
+    pytorch.deferred_errors.errors.clear()
 
 
 @pytest.mark.slow

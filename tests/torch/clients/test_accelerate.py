@@ -39,6 +39,6 @@ def test_what_accelerate_itself_does_not_find_is_not_there(monkeypatch):
 
 def test_beside_another_accelerator_it_is_there_by_name_alone(monkeypatch):
     ask, _ = served(True, monkeypatch)
-    monkeypatch.setattr(torch_accelerator, "other", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch_accelerator, "builtin_accelerator", lambda: torch.device("cuda"))
     assert ask() is False
     assert torch.neuron.is_available()

@@ -264,7 +264,7 @@ def test_the_trace_has_the_devices_kernels_after_their_calls(tmp_path, name, by_
     assert len(starts) == len(kernels)
     assert starts == ends
     assert not any(e["name"].startswith("trnsim::call") for e in events)
-    assert not any("recording.py" in e["name"] and "noting" in e["name"] for e in events)
+    assert not any("recording.py" in e["name"] and "call_and_record" in e["name"] for e in events)
     assert trace["neuron"]["chip"] == target().name
 
 

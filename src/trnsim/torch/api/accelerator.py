@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 def register() -> None:
     """Replace the functions."""
     for name in {*_FUNCTIONS, *_THEIRS}:
-        pytorch.replace_accelerator_function(name, partial(_chosen, name))
+        pytorch.replace_accelerator_function(name, partial(_dispatched, name))
     pytorch.replace_accelerator_function("getAccelerator", lambda _: current)
-    pytorch.replace_engine(_in_this_thread)
+    pytorch.replace_engine(_run_in_caller_thread)
     pytorch.never_compile(sys.modules[__name__])
-    pytorch.replace_events(lambda made, is_timed: device.Event(is_timed, device=made.device))
+    pytorch.replace_events(lambda event, is_timed: device.Event(is_timed, device=event.device))
 
 
 @cache
-def other() -> torch.device | None:
+def builtin_accelerator() -> torch.device | None:
     """PyTorch's own accelerator in this machine, which takes precedence, or None."""
     for name in ("cuda", "mps", "xpu"):
         module: Any = getattr(torch, name)
@@ -50,31 +50,31 @@ def other() -> torch.device | None:
 
 def current() -> torch.device:
     """`torch.accelerator.current_accelerator`: PyTorch's own accelerator, else neuron."""
-    found = other()
-    _say(found)
-    return torch.device(DEVICE_TYPE) if found is None else found
+    builtin = builtin_accelerator()
+    _announce_device(builtin)
+    return torch.device(DEVICE_TYPE) if builtin is None else builtin
 
 
-_said: Final[list[str]] = []
+_notices: Final[list[str]] = []
 
 
-def _say(found: torch.device | None) -> None:
+def _announce_device(builtin: torch.device | None) -> None:
     """Tell a program that asks for the accelerator, once and on stderr, which device it gets.
 
     Calls by PyTorch itself (its compiler, `fork_rng`, checkpoints, process groups) do not count.
     """
-    if _said or is_used() or not sys.modules.keys().isdisjoint(_BY_NAME) or _is_pytorchs():
+    if _notices or is_used() or not sys.modules.keys().isdisjoint(_BY_NAME) or _is_internal():
         return
-    what = (
+    notice = (
         "the accelerator of this program is the emulated device 'neuron', as PyTorch has no other"
-        if found is None
-        else f"the device 'neuron' is there by name alone; the accelerator stays {found.type!r}"
+        if builtin is None
+        else f"the device 'neuron' is there by name alone; the accelerator stays {builtin.type!r}"
     )
-    _said.append(f"trnsim: {what} (TRNSIM_AUTOLOAD=0 leaves it out)")
-    print(_said[0], file=sys.stderr)  # noqa: T201  a warning would point at PyTorch's own line
+    _notices.append(f"trnsim: {notice} (TRNSIM_AUTOLOAD=0 leaves it out)")
+    print(_notices[0], file=sys.stderr)  # noqa: T201  a warning would point at PyTorch's own line
 
 
-def _is_pytorchs() -> bool:
+def _is_internal() -> bool:
     """Whether the caller is PyTorch's own code."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  who calls
     name = __name__
@@ -88,15 +88,15 @@ _BY_NAME: Final = ("torch_neuron", "torch_neuronx")
 """Modules that only programs for this device import."""
 
 
-def _chosen(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+def _dispatched(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     """A function for the neuron device, or `original` where PyTorch has its own accelerator."""
     ours = _FUNCTIONS.get(name, original)
 
     def function(*args: Any) -> Any:
-        found = other()
-        if found is None:
+        builtin = builtin_accelerator()
+        if builtin is None:
             return ours(*args)
-        module = torch.get_device_module(found)
+        module = torch.get_device_module(builtin)
         return getattr(module, _THEIRS[name], original)(*args)
 
     return function
@@ -113,7 +113,7 @@ def _capability(index: int) -> dict[str, Any]:
     return {"supported_dtypes": set(STORED)}
 
 
-def _keep(index: int) -> None:
+def _do_nothing(index: int) -> None:
     """Do nothing: no figure here accumulates."""
     del index
 
@@ -129,7 +129,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "getDeviceCapability": _capability,
     "getDeviceStats": _nested_stats,
     "resetPeakStats": device.reset_peak_memory_stats,
-    "resetAccumulatedStats": _keep,
+    "resetAccumulatedStats": _do_nothing,
     "getMemoryInfo": device.mem_get_info,
 }
 
@@ -154,7 +154,7 @@ _THEIRS: Final = {
 """The names of these functions in `torch.cuda` and similar modules."""
 
 
-def _in_this_thread(run_backward: Callable[..., Any]) -> Callable[..., Any]:
+def _run_in_caller_thread(run_backward: Callable[..., Any]) -> Callable[..., Any]:
     """`run_backward`, with backward passes of neuron tensors in the calling thread.
 
     PyTorch would use a thread per device and takes the number of devices to be one, so a gradient
@@ -168,17 +168,17 @@ def _in_this_thread(run_backward: Callable[..., Any]) -> Callable[..., Any]:
             for output in t_outputs
         )
         is_moved = is_ours and pytorch.is_multithreaded()
-        aside = pytorch.taken_aside.errors
+        aside = pytorch.deferred_errors.errors
         aside.clear()
-        found = None
+        gradients = None
         try:
             with autograd.set_multithreading_enabled(False) if is_moved else nullcontext():
-                found = run_backward(t_outputs, *args, **kwargs)
+                gradients = run_backward(t_outputs, *args, **kwargs)
         except SystemError:  # C++ no longer has the error that was taken aside
             if not aside:
                 raise
         if aside:  # such as an interrupt, without which C++ has gone on
             raise aside.pop(0) from None
-        return found
+        return gradients
 
     return run

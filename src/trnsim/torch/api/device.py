@@ -222,15 +222,15 @@ def synchronize(device: Device = None) -> None:
 def get_device_properties(device: Device = None) -> DeviceProperties:
     """The properties of a device."""
     memory = device_memory(core_index(device))
-    chip, made = target(), device_core()
+    chip, core = target(), device_core()
     return DeviceProperties(
         name=chip.name,
         total_memory=memory.capacity_bytes,
         major=chip.core.generation,
         minor=0,
-        multi_processor_count=made.physical_cores,
+        multi_processor_count=core.physical_cores,
         target=chip.name,
-        description=str(made),
+        description=str(core),
     )
 
 

@@ -56,17 +56,17 @@ class DeviceGenerator(_OfHost):  # type: ignore[misc]
     def seed(self) -> int:
         """Seed the generator with a number that differs from run to run; that number."""
         self._known = None
-        found: int = _OfHost.seed(self)
-        return found
+        number: int = _OfHost.seed(self)
+        return number
 
     def get_state(self) -> Tensor:
         """The state in sixteen bytes: see `rng_state`."""
         with pytorch.without_modes():
             host = rng_state.without_spare_normal(_OfHost.get_state(self))
-            other = _OfHost("cpu").manual_seed(self.initial_seed())
-            start, words = self._known or (other.get_state(), 0)
-            words += rng_state.words_between(start, host, other)
-            self._stands(host, words)
+            follower = _OfHost("cpu").manual_seed(self.initial_seed())
+            start, words = self._known or (follower.get_state(), 0)
+            words += rng_state.words_between(start, host, follower)
+            self._remember_state(host, words)
             return rng_state.packed(self.initial_seed(), words)
 
     def set_state(self, state: Tensor) -> Generator:
@@ -78,10 +78,10 @@ class DeviceGenerator(_OfHost):  # type: ignore[misc]
                 _OfHost.manual_seed(self, seed)
                 rng_state.advance(self, words)
                 host = _OfHost.get_state(self)
-            self._stands(host, words)
+            self._remember_state(host, words)
         return self
 
-    def _stands(self, host: Tensor, words: int) -> None:
+    def _remember_state(self, host: Tensor, words: int) -> None:
         """Remember a state of the host's generator and the words drawn until then."""
         _OfHost.set_state(self, host)
         self._known = host, words
@@ -125,8 +125,8 @@ def make_generator(device: Device = "cpu") -> Generator:
         wanted, kind = torch.device("cpu"), DeviceGenerator
     else:
         kind = _OfHost
-    made: Generator = kind(wanted)
-    return made
+    generator: Generator = kind(wanted)
+    return generator
 
 
 def _make(kind: type, device: Device = "cpu") -> Generator:

@@ -111,9 +111,9 @@ def words_between(start: Tensor, end: Tensor, follower: Generator) -> int:
     _draw(words, follower)
     while True:
         drawn = _draw(blocks * _BLOCK_WORDS, follower).view(blocks, _BLOCK_WORDS)
-        found = (drawn == wanted).all(1).nonzero()
-        if len(found):
-            return words + int(found[0]) * _BLOCK_WORDS + int(after["next"])
+        matches = (drawn == wanted).all(1).nonzero()
+        if len(matches):
+            return words + int(matches[0]) * _BLOCK_WORDS + int(after["next"])
         words += blocks * _BLOCK_WORDS
         blocks = min(2 * blocks, _MOST_BLOCKS)
 

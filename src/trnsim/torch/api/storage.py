@@ -74,8 +74,8 @@ def make(cls: type[UntypedStorage], *args: Any, **kwargs: Any) -> UntypedStorage
         require(content, core)
         host = torch.empty(content, dtype=torch.uint8, device="cpu")
         return place(host, core).untyped_storage()
-    given = torch.tensor(list(content), dtype=torch.uint8, device="cpu")
-    return given.to(torch.device(DEVICE_TYPE, core)).untyped_storage()
+    elements = torch.tensor(list(content), dtype=torch.uint8, device="cpu")
+    return elements.to(torch.device(DEVICE_TYPE, core)).untyped_storage()
 
 
 def resize(storage: UntypedStorage, size: int) -> UntypedStorage:
@@ -114,8 +114,8 @@ def to(
 def nbytes(storage: UntypedStorage) -> int:
     """`UntypedStorage.nbytes`, by which FSDP decides whether to gather a freed storage again."""
     mark = _resized.get(id(storage))
-    found: int = _nbytes(storage) if mark is None else mark[1]
-    return found
+    nbytes: int = _nbytes(storage) if mark is None else mark[1]
+    return nbytes
 
 
 def record_stream(tensor: Tensor, stream: Any) -> None:
@@ -153,10 +153,10 @@ def _pinning(name: str) -> Any:
     make = pytorch.host_kernel(f"aten::{name}")
 
     def factory(*args: Any, pin_memory: bool | None = None, **options: Any) -> Tensor:
-        made: Tensor = make(*args, **options)
+        tensor: Tensor = make(*args, **options)
         if pin_memory:
-            _pinned.put(made.untyped_storage(), 1)
-        return made
+            _pinned.put(tensor.untyped_storage(), 1)
+        return tensor
 
     return factory
 

@@ -40,10 +40,10 @@ class Event(torch.Event):
     ) -> Self:
         """An event of a core; waiting for it takes no time."""
         del blocking, interprocess
-        made = super().__new__(cls, device=torch.device(DEVICE_TYPE, core_index(device)))
-        made.enable_timing = enable_timing
-        made._place = None
-        return made
+        event = super().__new__(cls, device=torch.device(DEVICE_TYPE, core_index(device)))
+        event.enable_timing = enable_timing
+        event._place = None
+        return event
 
     _place: int | None
 
@@ -92,9 +92,9 @@ class Event(torch.Event):
 class Stream(torch.Stream):
     """A queue of work on one core, which is always empty."""
 
-    def __new__(cls, device: Device = None, priority: int = 0, **given: Any) -> Self:
+    def __new__(cls, device: Device = None, priority: int = 0, **options: Any) -> Self:
         """A stream of a core."""
-        del priority, given
+        del priority, options
         return super().__new__(cls, device=torch.device(DEVICE_TYPE, core_index(device)))
 
     def wait_stream(  # pyright: ignore[reportIncompatibleMethodOverride]  torch.cuda's name

@@ -24,8 +24,8 @@ def apply(module: ModuleType) -> None:
 
     @wraps(theirs)
     def is_neuron_available(*args: Any, **options: Any) -> bool:
-        found: bool = theirs(*args, **options)
-        return found and accelerator.current().type == DEVICE_TYPE
+        is_available: bool = theirs(*args, **options)
+        return is_available and accelerator.current().type == DEVICE_TYPE
 
     replace(module, "is_neuron_available", is_neuron_available)
 

@@ -39,22 +39,22 @@ def apply(connector: ModuleType) -> None:
     accelerators: Any = import_module(f"{package}.accelerators")
     strategies: Any = import_module(f"{package}.strategies")
     precision: Any = import_module(f"{package}.plugins.precision")
-    accelerator = _joined(connector, NeuronAccelerator, accelerators.Accelerator)
+    accelerator = _mixed_class(connector, NeuronAccelerator, accelerators.Accelerator)
     accelerators.AcceleratorRegistry.register(DEVICE_TYPE, accelerator, description=_DESCRIPTION)
-    single = _joined(connector, SingleNeuronStrategy, strategies.SingleDeviceStrategy)
-    parallel = _joined(connector, NeuronDDPStrategy, strategies.DDPStrategy)
+    single = _mixed_class(connector, SingleNeuronStrategy, strategies.SingleDeviceStrategy)
+    parallel = _mixed_class(connector, NeuronDDPStrategy, strategies.DDPStrategy)
     registry = strategies.StrategyRegistry
     for strategy in (single, parallel):
         registry.register(strategy.strategy_name, strategy)
     place: Any = connector
-    served = _joined(connector, Choice, place._AcceleratorConnector)
+    served = _mixed_class(connector, Choice, place._AcceleratorConnector)
     served.lightning = Lightning(
         single, parallel, registry, strategies.DDPStrategy, precision.MixedPrecision
     )
     replace(connector, "_AcceleratorConnector", served)
 
 
-def _joined(connector: ModuleType, ours: type, theirs: type) -> Any:
+def _mixed_class(connector: ModuleType, ours: type, theirs: type) -> Any:
     """Our mixin joined with a class of Lightning, importable by spawned processes."""
     named = {"__doc__": ours.__doc__, "__module__": connector.__name__}
     joined = type(ours.__name__, (ours, theirs), named)
@@ -176,36 +176,38 @@ class Choice:
     def _choose_auto_accelerator(self) -> str:
         """The accelerator of ``accelerator="auto"``."""
         base: Any = super()
-        found: str = base._choose_auto_accelerator()
-        return DEVICE_TYPE if found == "cpu" else found
+        accelerator: str = base._choose_auto_accelerator()
+        return DEVICE_TYPE if accelerator == "cpu" else accelerator
 
     def _init_strategy(self) -> None:
         """Choose the strategy: ours where Lightning's own is a default or given by name."""
         this: Any = self
         if isinstance(this.accelerator, NeuronAccelerator):
-            this._strategy_flag = self._ours(this._strategy_flag, this._parallel_devices[0])
+            this._strategy_flag = self._neuron_strategy(
+                this._strategy_flag, this._parallel_devices[0]
+            )
         base: Any = super()
         base._init_strategy()
 
-    def _ours(self, flag: Any, first: torch.device) -> Any:
-        known = self.lightning
+    def _neuron_strategy(self, flag: Any, first: torch.device) -> Any:
+        lightning = self.lightning
         if isinstance(flag, str):
-            entry = known.registry[flag]
+            entry = lightning.registry[flag]
             options = entry["init_params"]
-            return known.parallel(**options) if entry["strategy"] is known.ddp else flag
+            return lightning.parallel(**options) if entry["strategy"] is lightning.ddp else flag
         is_default = flag.strategy_name == "single_device" and flag.root_device.type == "cpu"
-        return known.single(first) if is_default else flag
+        return lightning.single(first) if is_default else flag
 
     def _check_and_init_precision(self) -> Any:
         """The precision plugin; mixed precision casts on the device, not on CUDA as Lightning's."""
         this: Any = self
         base: Any = super()
-        found = base._check_and_init_precision()
+        chosen = base._check_and_init_precision()
         plugin = self.lightning.mixed_precision
-        is_for_cuda = isinstance(found, plugin) and found.device == "cuda"
+        is_for_cuda = isinstance(chosen, plugin) and chosen.device == "cuda"
         if is_for_cuda and isinstance(this.accelerator, NeuronAccelerator):
-            return plugin(found.precision, DEVICE_TYPE)
-        return found
+            return plugin(chosen.precision, DEVICE_TYPE)
+        return chosen
 
 
 def _plugin(package: str, root: str) -> Plugin:

@@ -52,7 +52,7 @@ class Plugin:
                 f" as it is: {self.why}. The device was tested with {self.package} {tested}"
             )
             return
-        if not any(f"{release}.".startswith(f"{known}.") for known in self.tested):
+        if not any(f"{release}.".startswith(f"{prefix}.") for prefix in self.tested):
             _warn(f"the device 'neuron' was tested with {self.package} {tested}, not {release}")
         self.apply(module)
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 def apply(module: ModuleType) -> None:
     """Replace `safetensors.safe_open`, which all of its readers use."""
-    replace(module, "safe_open", _opening(vars(module)["safe_open"]))
+    replace(module, "safe_open", _safe_open_class(vars(module)["safe_open"]))
 
 
-def _opening(theirs: Callable[..., Any]) -> Callable[..., Any]:
+def _safe_open_class(theirs: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(theirs, updated=())
     def safe_open(filename: Any, framework: str, device: Any = "cpu", **options: Any) -> Any:
         if str(device).partition(":")[0] != DEVICE_TYPE:
@@ -76,15 +76,15 @@ class Opened:
 class TensorSlice:
     """A tensor in a file; indexing reads a part onto the device."""
 
-    def __init__(self, whole: Any, device: torch.device) -> None:
-        self._whole = whole
+    def __init__(self, source: Any, device: torch.device) -> None:
+        self._slice = source
         self._device = device
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._whole, name)
+        return getattr(self._slice, name)
 
     def __getitem__(self, index: Any) -> torch.Tensor:
-        part: torch.Tensor = self._whole[index]
+        part: torch.Tensor = self._slice[index]
         return part.to(self._device)
 
 

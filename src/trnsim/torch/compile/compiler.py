@@ -99,7 +99,7 @@ def _compiled_function(
     module: fx.GraphModule, inputs: Sequence[Any], kind: str, flags: Flags
 ) -> Callable[..., Any]:
     """The function that runs a graph; a graph with symbolic sizes is compiled when called."""
-    writable = pytorch.results_seen() if kind == "forward" else None
+    writable = pytorch.writable_results() if kind == "forward" else None
     if all(isinstance(value, Tensor) for value in inputs):
         constant = pytorch.constant_inputs() if kind == "forward" else ()
         program = _compile_program(module, kind, flags, constant)

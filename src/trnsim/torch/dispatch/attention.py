@@ -19,7 +19,7 @@ from torch import Tensor
 
 from trnsim.torch import pytorch
 from trnsim.torch.api.memory import place
-from trnsim.torch.call_recording import noted
+from trnsim.torch.call_recording import recorded_kernel
 from trnsim.torch.clients.imports import when_imported
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.contracts import read_contract
@@ -41,7 +41,7 @@ def register(library: Library) -> None:
     for key in ("AutogradPrivateUse1", "PrivateUse1"):
         library.impl("scaled_dot_product_attention", attend, key)
     for name, kernel in {FUSED: attention, f"{FUSED}_backward": attention_backward}.items():
-        library.impl(name, _noted(name, kernel), "PrivateUse1")
+        library.impl(name, _recorded_operator(name, kernel), "PrivateUse1")
     for name, kernel in _FORMS_TO_SPLIT.items():
         library.impl(name, kernel, "PrivateUse1")
     when_imported("torch.nn.attention.flex_attention", _serve_flex)
@@ -61,11 +61,13 @@ def _serve_flex(module: Any) -> None:
     check.__code__ = check.__code__.replace(co_consts=tuple(constants))
 
 
-def _noted(name: str, kernel: Kernel) -> Kernel:
+def _recorded_operator(name: str, kernel: Kernel) -> Kernel:
     operator = pytorch.overload(f"aten::{name}")
     if operator is None:
         raise AttributeError(name)
-    return noted(f"aten::{name}", kernel, shape_kernel(operator, read_contract(operator), kernel))
+    return recorded_kernel(
+        f"aten::{name}", kernel, shape_kernel(operator, read_contract(operator), kernel)
+    )
 
 
 def attend(

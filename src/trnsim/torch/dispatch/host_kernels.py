@@ -20,7 +20,7 @@ from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place
 from trnsim.torch.api.rng import drawing_from, generator
-from trnsim.torch.call_recording import noted
+from trnsim.torch.call_recording import recorded_kernel
 from trnsim.torch.device_errors import MixedDevices, OperatorNotModelled
 from trnsim.torch.dispatch.alias import host_alias, host_aliases
 from trnsim.torch.dispatch.contracts import Contract, Slot, read_contract
@@ -127,7 +127,7 @@ def kernel_for(operator: OpOverload[..., Any]) -> Kernel:
     """The kernel for an operator's schema; the commonest forms have shorter ones."""
     contract = read_contract(operator)
     kernel = _kernel_of(operator, contract)
-    return noted(contract.name, kernel, shape_kernel(operator, contract, kernel))
+    return recorded_kernel(contract.name, kernel, shape_kernel(operator, contract, kernel))
 
 
 def _kernel_of(operator: OpOverload[..., Any], contract: Contract) -> Kernel:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from trnsim.torch.api.memory import place
-from trnsim.torch.call_recording import noted
+from trnsim.torch.call_recording import recorded_kernel
 from trnsim.torch.dispatch.alias import host_alias
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ Fused = tuple["Tensor | None", ...]
 def register(library: Library) -> None:
     """Register the kernels of this file."""
     for name, kernel in _KERNELS.items():
-        library.impl(name, noted(f"aten::{name}", kernel), "PrivateUse1")
+        library.impl(name, recorded_kernel(f"aten::{name}", kernel), "PrivateUse1")
 
 
 def _with_bias(gates: Tensor, bias: Tensor | None) -> Tensor:

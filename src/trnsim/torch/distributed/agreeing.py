@@ -47,14 +47,14 @@ def begin(store: Any, rank: int, size: int) -> Agreement:
 def agreement() -> Agreement:
     """The agreement of the default group, made by now where its backend is another."""
     store = pytorch.default_store()
-    found = _current.agreement
-    if found is None or _current.store not in (None, store):
-        found = begin(store, dist.get_rank(), dist.get_world_size())
+    agreed = _current.agreement
+    if agreed is None or _current.store not in (None, store):
+        agreed = begin(store, dist.get_rank(), dist.get_world_size())
     _current.store = store
-    return found
+    return agreed
 
 
-def agree(kind: str, given: dict[str, Any], group: Any) -> None:
+def agree(kind: str, arguments: dict[str, Any], group: Any) -> None:
     """Wait until all ranks of `group` are here, with arguments that fit.
 
     Raises:
@@ -65,7 +65,7 @@ def agree(kind: str, given: dict[str, Any], group: Any) -> None:
     ranks = dist.get_process_group_ranks(unboxed)
     if len(ranks) == 1 or not dist.is_initialized():
         return
-    finding = agreement().meet(str(unboxed.group_name), ranks, passed(kind, given))
+    finding = agreement().meet(str(unboxed.group_name), ranks, passed_arguments(kind, arguments))
     if finding is not None:
         raise error_of(finding)
 
@@ -78,20 +78,20 @@ def error_of(finding: Finding) -> CollectiveBroken | PeerLost:
     return kind(finding.reason, fix=finding.fix, line=program_line())
 
 
-def passed(kind: str, given: dict[str, Any]) -> Passed:
+def passed_arguments(kind: str, arguments: dict[str, Any]) -> Passed:
     """What is passed to a collective of these arguments."""
     line = str(program_line() or "")
     if kind == "barrier":
         return Passed(kind, line=line)
     if kind in _UNEVEN:
-        sends, receives = _splits(given)
-        first = next(iter(tensors_in(list(given.values()))))
+        sends, receives = _splits(arguments)
+        first = next(iter(tensors_in(list(arguments.values()))))
         return Passed(
             kind, str(first.dtype).removeprefix("torch."), sends=sends, receives=receives, line=line
         )
-    values = [value for name, value in given.items() if name == _ONE_SIDED.get(kind, name)]
+    values = [value for name, value in arguments.items() if name == _ONE_SIDED.get(kind, name)]
     tensors = ", ".join(spec(tensor) for tensor in tensors_in(values))
-    return Passed(kind, tensors, int(given.get("root_rank", -1)), line=line)
+    return Passed(kind, tensors, int(arguments.get("root_rank", -1)), line=line)
 
 
 def spec(tensor: Tensor) -> str:
@@ -99,21 +99,21 @@ def spec(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
 
-def _splits(given: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _splits(arguments: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Elements for and from each rank; () where PyTorch divides a tensor evenly."""
-    if "input" not in given:
-        sides = given["input_tensors"], given["output_tensors"]
+    if "input" not in arguments:
+        sides = arguments["input_tensors"], arguments["output_tensors"]
         sends, receives = (tuple(tensor.numel() for tensor in side) for side in sides)
         return sends, receives
-    unboxed: Any = dist.ProcessGroup.unbox(given["process_group"])
+    unboxed: Any = dist.ProcessGroup.unbox(arguments["process_group"])
     number = unboxed.size()
     return (
-        _of_rows(given["input"], given["input_split_sizes"], number),
-        _of_rows(given["output"], given["output_split_sizes"], number),
+        _elements_by_rank(arguments["input"], arguments["input_split_sizes"], number),
+        _elements_by_rank(arguments["output"], arguments["output_split_sizes"], number),
     )
 
 
-def _of_rows(tensor: Tensor, rows: list[int], number: int) -> tuple[int, ...]:
+def _elements_by_rank(tensor: Tensor, rows: list[int], number: int) -> tuple[int, ...]:
     if not rows:
         return (tensor.numel() // number,) * number
     per_row = tensor[0].numel() if len(tensor) else 0

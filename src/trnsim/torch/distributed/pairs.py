@@ -33,7 +33,7 @@ def register(failure: Failure) -> None:
     for name in ("send", "recv"):
         setattr(group, name, _agreed(name, getattr(group, name), failure))
     group.recv_anysource = _from_any(group.recv_anysource)
-    group.barrier = _met(group.barrier, failure)
+    group.barrier = _barrier(group.barrier, failure)
 
 
 class AgreedWork:
@@ -62,12 +62,12 @@ def _agreed(kind: str, method: Callable[..., Any], failure: Failure) -> Callable
     @wraps(method)
     def call(group: Any, tensors: list[Tensor], rank: int, tag: int) -> Any:
         ranks = dist.get_process_group_ranks(group)
-        if not _is_ours(group) or group.rank() == rank:
+        if not _carries_neuron_tensors(group) or group.rank() == rank:
             return method(group, tensors, rank, tag)
-        own, other = ranks[group.rank()], ranks[rank]
-        sender, receiver = (own, other) if kind == "send" else (other, own)
+        own, peer = ranks[group.rank()], ranks[rank]
+        sender, receiver = (own, peer) if kind == "send" else (peer, own)
         agreement = agreeing.agreement()
-        mine = _passed(kind, tensors, other, tag)
+        mine = _passed_tensors(kind, tensors, peer, tag)
         place = agreement.begin(f"{group.group_name}/{tag}", sender, receiver, mine)
         _raise(agreement.disagrees(place))
         work = method(group, tensors, rank, tag)
@@ -85,44 +85,44 @@ def _from_any(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def call(group: Any, tensors: list[Tensor], tag: int) -> Any:
-        if _is_ours(group):
+        if _carries_neuron_tensors(group):
             agreeing.agreement().receives_from_any()
         return method(group, tensors, tag)
 
     return call
 
 
-def _met(method: Callable[..., Any], failure: Failure) -> Callable[..., Any]:
+def _barrier(method: Callable[..., Any], failure: Failure) -> Callable[..., Any]:
     """A barrier, which PyTorch gives to the host's transport without asking the device."""
 
     @wraps(method)
     def call(group: Any, *args: Any, **kwargs: Any) -> Any:
-        if not _is_ours(group):
+        if not _carries_neuron_tensors(group):
             return method(group, *args, **kwargs)
         if pending:
             strike(0)
         agreeing.agree("barrier", {}, group.boxed())
         work = method(group, *args, **kwargs)
-        return AgreedWork(work, _agreed_before, partial(failure, "barrier", group.boxed()))
+        return AgreedWork(work, _agreed_at_start, partial(failure, "barrier", group.boxed()))
 
     return call
 
 
-def _agreed_before(wait_s: float) -> None:
+def _agreed_at_start(wait_s: float) -> None:
     """What a barrier waits for besides the transport: nothing, once it has begun."""
     del wait_s
 
 
-def _is_ours(group: Any) -> bool:
+def _carries_neuron_tensors(group: Any) -> bool:
     """Whether tensors of neuron may pass, beside which those of the host are agreed on too."""
     devices = group._device_types  # noqa: SLF001  PyTorch has no other way to ask
-    return any(one.type == DEVICE_TYPE for one in devices)
+    return any(device.type == DEVICE_TYPE for device in devices)
 
 
-def _passed(kind: str, tensors: list[Tensor], other: int, tag: int) -> Passed:
+def _passed_tensors(kind: str, tensors: list[Tensor], peer: int, tag: int) -> Passed:
     tagged = f" (tag {tag})" if tag else ""
     return Passed(
-        f"{kind} {'to' if kind == 'send' else 'from'} rank {other}{tagged}",
+        f"{kind} {'to' if kind == 'send' else 'from'} rank {peer}{tagged}",
         ", ".join(map(agreeing.spec, tensors)),
         line=str(program_line() or ""),
         elements=sum(tensor.numel() for tensor in tensors),

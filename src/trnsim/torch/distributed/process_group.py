@@ -51,7 +51,7 @@ _NAMESPACE: Final = "c10d::"
 _PAIRED: Final = frozenset({"send", "recv", "recv_any_source"})
 _OTHER_SIDE: Final = {"send": "dst", "recv": "src"}
 """The argument that names the other process of a message."""
-_OF_THE_WHOLE: Final = frozenset({"allgather_base", "reduce_scatter_base"})
+_SPLIT_BY_ROW: Final = frozenset({"allgather_base", "reduce_scatter_base"})
 _ANSWER_S: Final = 2.0
 _SHARES: Final = {"gather": 1, "scatter": 0}
 """Index of the argument with a process's own share, where only the root has the whole."""
@@ -64,12 +64,12 @@ def register(library: Library) -> None:
     backend: Any = dist.Backend
     backend.register_backend(DEVICE_TYPE, _process_group, devices=["cpu", DEVICE_TYPE])
     config: Any = dist.distributed_c10d.BackendConfig
-    config.__init__ = _with_the_host(config.__init__)
+    config.__init__ = _with_host_backend(config.__init__)
     pairs.register(_failure)
     for name in REDUCING:
         setattr(dist.ProcessGroup, name, with_factors(getattr(dist.ProcessGroup, name)))
     parallel: Any = nn.parallel.DistributedDataParallel
-    parallel.__init__ = _on_own_device(parallel.__init__)
+    parallel.__init__ = _without_device_ids(parallel.__init__)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="(?s).*Overriding a previously registered kernel")
         for name in pytorch.operators():
@@ -80,23 +80,23 @@ def register(library: Library) -> None:
                     library.impl(short, _kernel(operator), "PrivateUse1", allow_override=True)
 
 
-def _with_the_host(init: Callable[..., None]) -> Callable[..., None]:
+def _with_host_backend(init: Callable[..., None]) -> Callable[..., None]:
     """Give a group for neuron tensors a backend for CPU tensors too, which carries the values.
 
     Without a named backend, PyTorch gives a group only the accelerator's.
     """
 
     @wraps(init)
-    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+    def init_group(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
         backends = self.device_backend_map
         if DEVICE_TYPE in backends:
             backends.setdefault("cpu", dist.Backend.GLOO)
 
-    return made
+    return init_group
 
 
-def _on_own_device(init: Callable[..., None]) -> Callable[..., None]:
+def _without_device_ids(init: Callable[..., None]) -> Callable[..., None]:
     """Drop the `device_ids` of DistributedDataParallel where its module is on neuron.
 
     accelerate and others pass the rank on this machine as an index of its devices. Here each
@@ -104,7 +104,7 @@ def _on_own_device(init: Callable[..., None]) -> Callable[..., None]:
     """
 
     @wraps(init)
-    def made(
+    def init_module(
         self: Any, module: nn.Module, device_ids: Any = None, output_device: Any = None,
         *args: Any, **kwargs: Any,
     ) -> None:  # fmt: skip
@@ -114,7 +114,7 @@ def _on_own_device(init: Callable[..., None]) -> Callable[..., None]:
         if self.find_unused_parameters:
             storage.pin_from_now_on()  # DDP moves its map of used parameters from pinned memory
 
-    return made
+    return init_module
 
 
 def _process_group(store: Any, rank: int, size: int, timeout: Any) -> Any:
@@ -134,46 +134,48 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
     def kernel(*args: Any) -> Any:
         if pending:
             strike(core_of(args))
-        given = dict(zip(names, args, strict=False))
-        group = given["process_group"]
+        arguments = dict(zip(names, args, strict=False))
+        group = arguments["process_group"]
         if kind not in (*_PAIRED, "barrier"):  # these have been agreed on already
-            agreeing.agree(kind, given, group)
+            agreeing.agree(kind, arguments, group)
         if recordings:
             note_collective(
-                _described(kind, args, given),
-                buffers_of(list(given.values())),
-                is_async=kind in _PAIRED or bool(given.get("async_op", True)),
+                _described(kind, args, arguments),
+                buffers_of(list(arguments.values())),
+                is_async=kind in _PAIRED or bool(arguments.get("async_op", True)),
             )
-        hosts = {name: _each(value, partial(_on_host, kind)) for name, value in given.items()}
-        if kind in _OF_THE_WHOLE:  # gloo splits the whole along its first dimension
-            hosts = {
-                name: _each(value, lambda host: host.view(-1)) for name, value in hosts.items()
-            }
+        hosts = {
+            name: _map(value, partial(_host_tensor, kind)) for name, value in arguments.items()
+        }
+        if kind in _SPLIT_BY_ROW:  # gloo splits the whole along its first dimension
+            hosts = {name: _map(value, lambda host: host.view(-1)) for name, value in hosts.items()}
         try:
-            sent, put_back = _taken(kind, hosts)
-            found = operator(**sent)
+            sent, put_back = _gloo_arguments(kind, hosts)
+            work = operator(**sent)
             if kind not in _PAIRED:
-                (found[-1] if gives_tensors else found).wait()
+                (work[-1] if gives_tensors else work).wait()
         except CollectiveRefused:
             raise
         except RuntimeError as error:
             raise _failure(kind, group, error) from error
         put_back()
-        return (args[0], found[-1]) if gives_tensors else found
+        return (args[0], work[-1]) if gives_tensors else work
 
     return kernel
 
 
-def _taken(kind: str, hosts: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], None]]:
+def _gloo_arguments(kind: str, hosts: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], None]]:
     """The arguments as gloo takes them, and a function to call after the exchange."""
     if "reduce_op" not in hosts:
-        return {name: _each(value, as_bits) for name, value in hosts.items()}, lambda: None
+        return {name: _map(value, as_bits) for name, value in hosts.items()}, lambda: None
     unboxed: Any = torch.distributed.ProcessGroup.unbox(hosts["process_group"])
     dtype = next(iter(tensors_in(list(hosts.values())))).dtype
     reduction = GlooReduction(kind, hosts["reduce_op"], dtype)
     is_root = hosts.get("root_rank", unboxed.rank()) == unboxed.rank()
     sent = {
-        name: _each(value, partial(reduction.taken, is_written=is_root and "input" not in name))
+        name: _map(
+            value, partial(reduction.gloo_tensor, is_written=is_root and "input" not in name)
+        )
         for name, value in hosts.items()
     }
     sent["reduce_op"] = reduction.operation(hosts["reduce_op"])
@@ -210,14 +212,14 @@ def _ranks(group: Any) -> tuple[int, ...]:
     return tuple(dist.get_process_group_ranks(unboxed))
 
 
-def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def _map(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """`value` with every tensor in nested lists changed."""
     if isinstance(value, list | tuple):
-        return [_each(part, change) for part in value]
+        return [_map(part, change) for part in value]
     return change(value) if isinstance(value, Tensor) else value
 
 
-def _on_host(kind: str, tensor: Tensor) -> Tensor:
+def _host_tensor(kind: str, tensor: Tensor) -> Tensor:
     """The CPU tensor over the memory of a neuron tensor."""
     if tensor.device.type != DEVICE_TYPE:
         raise MixedDevices(
@@ -228,14 +230,14 @@ def _on_host(kind: str, tensor: Tensor) -> Tensor:
     return host_alias(tensor)
 
 
-def _described(kind: str, args: Any, given: dict[str, Any]) -> CollectiveCall:
-    ranks = _ranks(given["process_group"])
+def _described(kind: str, args: Any, arguments: dict[str, Any]) -> CollectiveCall:
+    ranks = _ranks(arguments["process_group"])
     sides = [sum(t.numel() * t.element_size() for t in tensors_in(value)) for value in args]
     if kind in _SHARES:  # only the root has the whole, every process a share
         return CollectiveCall(kind, sides[_SHARES[kind]] * len(ranks), ranks)
     if kind in _OTHER_SIDE:  # one message, which both sides tell of alike
-        unboxed: Any = torch.distributed.ProcessGroup.unbox(given["process_group"])
-        own, other = unboxed.rank(), int(given[_OTHER_SIDE[kind]])
-        pair = (own, other) if kind == "send" else (other, own)
-        return CollectiveCall("send", max(sides), tuple(ranks[one] for one in pair))
+        unboxed: Any = torch.distributed.ProcessGroup.unbox(arguments["process_group"])
+        own, peer = unboxed.rank(), int(arguments[_OTHER_SIDE[kind]])
+        pair = (own, peer) if kind == "send" else (peer, own)
+        return CollectiveCall("send", max(sides), tuple(ranks[member] for member in pair))
     return CollectiveCall(kind, max(sides, default=0), ranks)

@@ -34,8 +34,8 @@ def _reduced(tensor: Tensor) -> Any:
     host = tensor.detach().cpu().contiguous()
     content = bytearray(string_at(host.data_ptr(), host.nbytes))
     is_parameter = isinstance(tensor, nn.Parameter)
-    made = (content, host.dtype, tuple(host.shape), tensor.get_device())
-    return _rebuilt, (*made, tensor.requires_grad, is_parameter)
+    rebuild_args = (content, host.dtype, tuple(host.shape), tensor.get_device())
+    return _rebuilt, (*rebuild_args, tensor.requires_grad, is_parameter)
 
 
 def _rebuilt(

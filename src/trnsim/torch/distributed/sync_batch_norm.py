@@ -22,12 +22,12 @@ def register(library: Library) -> None:
         library.impl(name, kernel, "PrivateUse1")
 
 
-def _others(x: Tensor) -> list[int]:
+def _dims_but_channel(x: Tensor) -> list[int]:
     """All dimensions except the channel dimension."""
     return [dim for dim in range(x.dim()) if dim != 1]
 
 
-def _of_channel(values: Tensor, like: Tensor) -> Tensor:
+def _by_channel(values: Tensor, like: Tensor) -> Tensor:
     """One value per channel, in a shape that broadcasts to `like`."""
     return values.reshape(1, -1, *[1] * (like.dim() - 2))
 
@@ -35,8 +35,8 @@ def _of_channel(values: Tensor, like: Tensor) -> Tensor:
 def stats(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """Mean and ``1 / sqrt(variance + eps)`` of each channel."""
     wide = x.float()
-    mean = wide.mean(_others(x))
-    variance = (wide - _of_channel(mean, x)).square().mean(_others(x))
+    mean = wide.mean(_dims_but_channel(x))
+    variance = (wide - _by_channel(mean, x)).square().mean(_dims_but_channel(x))
     return mean, (variance + eps).rsqrt()
 
 
@@ -57,15 +57,15 @@ def gather_stats(
     del x
     weight = counts.float().unsqueeze(1)
     total = weight.sum()
-    whole = (mean * weight).sum(0) / total
-    apart = (mean - whole).square() + invstd.square().reciprocal() - eps
+    batch_mean = (mean * weight).sum(0) / total
+    apart = (mean - batch_mean).square() + invstd.square().reciprocal() - eps
     variance = (apart * weight).sum(0) / total
     if running_mean is not None:
-        running_mean.mul_(1 - momentum).add_(whole, alpha=momentum)
+        running_mean.mul_(1 - momentum).add_(batch_mean, alpha=momentum)
     if running_var is not None:
         unbiased = variance * (total / (total - 1))
         running_var.mul_(1 - momentum).add_(unbiased, alpha=momentum)
-    return whole, (variance + eps).rsqrt()
+    return batch_mean, (variance + eps).rsqrt()
 
 
 def normalize(
@@ -73,12 +73,12 @@ def normalize(
 ) -> Tensor:
     """``(x - mean) * invstd * weight + bias``."""
     del eps
-    found = (x.float() - _of_channel(mean, x)) * _of_channel(invstd, x)
+    scaled = (x.float() - _by_channel(mean, x)) * _by_channel(invstd, x)
     if weight is not None:
-        found = found * _of_channel(weight, x)
+        scaled = scaled * _by_channel(weight, x)
     if bias is not None:
-        found = found + _of_channel(bias, x)
-    return found.to(x.dtype)
+        scaled = scaled + _by_channel(bias, x)
+    return scaled.to(x.dtype)
 
 
 def backward_sums(
@@ -96,8 +96,8 @@ def backward_sums(
     The gradients of weight and bias follow from these.
     """
     wide = grad.float()
-    sums = wide.sum(_others(x))
-    products = (wide * (x.float() - _of_channel(mean, x))).sum(_others(x))
+    sums = wide.sum(_dims_but_channel(x))
+    products = (wide * (x.float() - _by_channel(mean, x))).sum(_dims_but_channel(x))
     kind = mean.dtype if weight is None else weight.dtype
     return (
         sums if input_g else None,
@@ -119,12 +119,12 @@ def backward(
 ) -> Tensor:
     """The gradient of x, from the sums over all processes."""
     total = count.sum()
-    apart = (x.float() - _of_channel(mean, x)) * _of_channel(
+    apart = (x.float() - _by_channel(mean, x)) * _by_channel(
         invstd.square() * (sum_dy_xmu / total), x
     )
     scale = invstd if weight is None else invstd * weight
-    inner = grad.float() - _of_channel(sum_dy / total, x) - apart
-    return (inner * _of_channel(scale, x)).to(x.dtype)
+    inner = grad.float() - _by_channel(sum_dy / total, x) - apart
+    return (inner * _by_channel(scale, x)).to(x.dtype)
 
 
 _KERNELS: Final[dict[str, Kernel]] = {

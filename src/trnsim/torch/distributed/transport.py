@@ -96,7 +96,7 @@ class GlooReduction:
             if refusal is not None and (dtype is torch.bool or not self.is_average):
                 raise refused(kind, dtype, refusal)
 
-    def taken(self, host: Tensor, is_written: bool) -> Tensor:
+    def gloo_tensor(self, host: Tensor, is_written: bool) -> Tensor:
         """`host`, or a copy of it in the dtype in which it is reduced."""
         carried = torch.int64 if self.is_average else _WIDER.get(host.dtype, host.dtype)
         if not self.is_average and carried is host.dtype and self._factor is None:
@@ -111,7 +111,7 @@ class GlooReduction:
     @property
     def operation(self) -> Callable[[Any], Any]:
         """The function from the program's reduction to the one that gloo performs."""
-        return (lambda _: pytorch.sum_operation()) if self.is_average else (lambda given: given)
+        return (lambda _: pytorch.sum_operation()) if self.is_average else (lambda op: op)
 
     def put_back(self, number: int) -> None:
         """Write results of a reduction over `number` processes back to the program's tensors."""
@@ -128,11 +128,11 @@ def with_factors(method: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(method)
-    def reducing(group: Any, *args: Any, **kwargs: Any) -> Any:
-        given: list[Any] = [a for a in (*args, *kwargs.values()) if hasattr(a, "reduceOp")]
-        if not given or not _is_multiplied(given[0].reduceOp, args):
+    def reduce_with_factor(group: Any, *args: Any, **kwargs: Any) -> Any:
+        options_list: list[Any] = [a for a in (*args, *kwargs.values()) if hasattr(a, "reduceOp")]
+        if not options_list or not _is_multiplied(options_list[0].reduceOp, args):
             return method(group, *args, **kwargs)
-        options, operation = given[0], copy.copy(given[0].reduceOp)
+        options, operation = options_list[0], copy.copy(options_list[0].reduceOp)
         options.reduceOp = dist.ReduceOp.SUM
         before = _factor.set(float(operation.factor))
         try:
@@ -141,7 +141,7 @@ def with_factors(method: Callable[..., Any]) -> Callable[..., Any]:
             _factor.reset(before)
             options.reduceOp = operation
 
-    return reducing
+    return reduce_with_factor
 
 
 def _is_multiplied(operation: Any, args: Any) -> bool:

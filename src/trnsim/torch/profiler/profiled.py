@@ -81,11 +81,11 @@ def profiled(
             above = parents[above]
     within = _descendants(parents, events, set(launchers.values()) - {-1})
     hidden = (within - kept) | set(marked.values())
-    found = {n: events[place] if place >= 0 else None for n, place in launchers.items()}
+    launch_events = {n: events[place] if place >= 0 else None for n, place in launchers.items()}
     return ProfiledWindow(
         [event for place, event in enumerate(events) if place not in hidden],
         [events[place] for place in sorted(hidden)],
-        placed(_host_calls(launches, found), target),
+        placed(_host_calls(launches, launch_events), target),
     )
 
 

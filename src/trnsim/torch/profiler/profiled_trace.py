@@ -26,20 +26,20 @@ _ARROW: Final = "ac2g"  # Kineto's name of an arrow from the host to a device
 _FUNCTION: Final = "python_function"
 
 
-def add_device_rows(path: Path, found: ProfiledWindow, target: str) -> None:
+def add_device_rows(path: Path, window: ProfiledWindow, target: str) -> None:
     """Rewrite the trace at `path`, plain or .gz, with the device's rows, less hidden events."""
     is_packed = path.suffix == ".gz"
     stored = path.read_bytes()
     trace = json.loads(gzip.decompress(stored) if is_packed else stored)
     base_ns = trace.get("baseTimeNanoseconds", 0)
-    hidden = {_key(event) for event in found.hidden}
+    hidden = {_key(event) for event in window.hidden}
     events = [event for event in trace["traceEvents"] if _stored_key(event) not in hidden]
-    trace["traceEvents"] = [*events, *_processes(found, target), *_rows(found, base_ns)]
+    trace["traceEvents"] = [*events, *_processes(window, target), *_rows(window, base_ns)]
     trace[DEVICE_TYPE] = {
         "chip": target,
         "clock": "a kernel starts when the one before it ends, and not before the host's call; "
         "lengths are estimates, gaps are the emulator's",
-        "not_timed": dict(found.missing),
+        "not_timed": dict(window.missing),
     }
     text = json.dumps(trace).encode()
     write(path, gzip.compress(text) if is_packed else text)
@@ -59,9 +59,9 @@ def _stored_key(event: dict[str, Any]) -> tuple[str, int] | None:
     return ("", about["External id"]) if "External id" in about else None
 
 
-def _processes(found: ProfiledWindow, target: str) -> Iterator[TraceEvent]:
+def _processes(window: ProfiledWindow, target: str) -> Iterator[TraceEvent]:
     """The names of the cores and of their tracks."""
-    for core in sorted({kernel.core for kernel in found.spans}):
+    for core in sorted({kernel.core for kernel in window.spans}):
         process = _process(core)
         yield metadata("process_name", process, name=process)
         yield metadata("process_labels", process, labels=f"{target}, estimated")
@@ -74,10 +74,10 @@ def _process(core: int) -> str:
     return f"{DEVICE_TYPE}:{core}"
 
 
-def _rows(found: ProfiledWindow, base_ns: int) -> Iterator[TraceEvent]:
+def _rows(window: ProfiledWindow, base_ns: int) -> Iterator[TraceEvent]:
     """The kernels, and the arrows to them."""
     arrows = count(1)
-    for kernel in found.spans:
+    for kernel in window.spans:
         start = Point(_process(kernel.core), 0, (kernel.start_ns - base_ns) / _NS_IN_US)
         length_us = (kernel.end_ns - kernel.start_ns) / _NS_IN_US
         yield span(kernel.name, start, length_us, _about(kernel), "kernel")

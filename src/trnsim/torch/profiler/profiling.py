@@ -54,9 +54,9 @@ class Launches(Recording):
 class _Answer:
     """Kineto's results as PyTorch's profiler reads them, with the device's events."""
 
-    def __init__(self, results: Any, found: ProfiledWindow) -> None:
+    def __init__(self, results: Any, window: ProfiledWindow) -> None:
         self.trace_start_ns = results.trace_start_ns
-        self._events = [*found.host, *map(DeviceEvent, found.spans)]
+        self._events = [*window.host, *map(DeviceEvent, window.spans)]
 
     def events(self) -> list[Any]:
         """All events."""
@@ -105,8 +105,8 @@ class DeviceProfile(_Base):  # type: ignore[misc]
         return self._found
 
     def _parse_kineto_results(self, result: Any, timeout_s: float | None = None) -> Any:
-        found = self._with_device(result)
-        answer = result if found is None else _Answer(result, found)
+        window = self._with_device(result)
+        answer = result if window is None else _Answer(result, window)
         return super()._parse_kineto_results(answer, timeout_s)
 
     def export_chrome_trace(
@@ -114,19 +114,19 @@ class DeviceProfile(_Base):  # type: ignore[misc]
     ) -> None:
         """Write the trace of the last window, with the device's rows if they were asked for."""
         super().export_chrome_trace(path, metadata, use_python_export)
-        found = self._with_device(self.kineto_results)
-        if found is not None:
-            add_device_rows(Path(path), found, target().name)
+        window = self._with_device(self.kineto_results)
+        if window is not None:
+            add_device_rows(Path(path), window, target().name)
 
 
-def _warn_of(found: ProfiledWindow) -> None:
-    if not found.missing:
+def _warn_of(window: ProfiledWindow) -> None:
+    if not window.missing:
         return
-    reasons = [why for why, _ in found.missing.most_common(_NAMED)]
-    more = len(found.missing) - len(reasons)
+    reasons = [why for why, _ in window.missing.most_common(_NAMED)]
+    more = len(window.missing) - len(reasons)
     line = program_line() or SourceLine("torch.profiler", 0)
     warnings.warn_explicit(
-        f"no device time, or not all of it, for {found.missing.total()} calls; the profile's "
+        f"no device time, or not all of it, for {window.missing.total()} calls; the profile's "
         f"totals are short by what they take: {'; '.join(reasons)}"
         + (f"; and {more} other reasons" if more else ""),
         NotTimed,
