@@ -43,7 +43,7 @@ _LATER: Final = {"nki": "trnsim.nki", "nki_op": "trnsim.torch.dispatch.custom_op
 
 
 def __getattr__(name: str) -> Any:
-    """Names that need all of PyTorch, imported late: it is still loading when it imports this."""
+    """Names that need all of PyTorch, imported lazily: PyTorch imports this while it is loading."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(_LATER[name])
@@ -75,7 +75,7 @@ def _load() -> None:
 
 
 def _is_importing(module: str) -> bool:
-    """Whether `module` is being imported further up the stack."""
+    """True if `module` is being imported further up the stack."""
     return bool(getattr(getattr(sys.modules.get(module), "__spec__", None), "_initializing", False))
 
 

@@ -1,4 +1,4 @@
-"""Registration of `torch.device("neuron")` with PyTorch, in order, once."""
+"""Registration of `torch.device("neuron")` with PyTorch, once, in the order that PyTorch needs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def register() -> None:
     """Register the device; a second call does nothing.
 
     Raises:
-        BadInput: if another backend has taken PyTorch's one free device type.
+        BadInput: if another backend has claimed PyTorch's single free device type.
     """
     if _is_registered:
         return

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def recorded_kernel(name: str, kernel: Kernel, shaped: Kernel | None = None) -> Kernel:
-    """`kernel`, or its replacement in the numerics in force, with its calls recorded."""
+    """`kernel`, or its replacement by the current numerics, with its calls recorded."""
 
     def call_and_record(*args: Any, **kwargs: Any) -> Any:
         if pending:
@@ -51,7 +51,7 @@ def recorded_kernel(name: str, kernel: Kernel, shaped: Kernel | None = None) -> 
 
 
 def _note(name: str, args: Any, kwargs: Any, result: Any) -> None:
-    """Add a call to every recording; it is built only if a recording takes calls."""
+    """Add a call to every recording; the call is built only if a recording takes calls."""
     if call_log.are_collectives_under_way():
         call_log.touch(buffers_of([args, kwargs]))
     if call_log.listening():
@@ -60,7 +60,7 @@ def _note(name: str, args: Any, kwargs: Any, result: Any) -> None:
 
 
 def buffers_of(values: Any) -> list[int]:
-    """The memory under each tensor of the device in nested values, as a number."""
+    """The memory address of each tensor of the device in nested values."""
     tensors = (tensor for tensor in tensors_in(values) if tensor.device.type == DEVICE_TYPE)
     return [tensor.untyped_storage().data_ptr() for tensor in tensors]
 
@@ -89,7 +89,7 @@ def _step_begins(*_: Any) -> None:
 
 
 def record_whole_program() -> None:
-    """Begin to record the whole program, and to count its steps, where somebody asks for it."""
+    """Begin to record the whole program, and to count its steps, if that is requested."""
     if call_log.record_whole_program():
         scope_tracker.watch()
     rank_figures.write_at_end()
@@ -99,7 +99,7 @@ def record_whole_program() -> None:
 
 @contextmanager
 def recording() -> Generator[Recording]:
-    """A recording of the calls on the device made inside the `with`, with modules and phases.
+    """A recording of the calls on the device inside the `with`, with modules and phases.
 
     Calls of every thread are recorded, so `with` blocks of two threads must not overlap.
     """

@@ -1,8 +1,8 @@
 """PyTorch's private names, all in one file: read it first when a new PyTorch is released.
 
-All other files of this room use public names, or these.
+All other files of `trnsim.torch` use public names, or these.
 """
-# ruff: noqa: SLF001  gathering private names is what this file is for
+# ruff: noqa: SLF001  this file gathers private names
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def new_library(namespace: str) -> Library:
 
 
 def claimed_by() -> str | None:
-    """The name of the backend that has claimed PyTorch's one free device type, or None."""
+    """The name of the backend that has claimed PyTorch's single free device type, or None."""
     name: str = torch._C._get_privateuse1_backend_name()
     return None if name == _UNCLAIMED else name
 
@@ -102,9 +102,9 @@ class _Guard(_DeviceGuard):  # type: ignore[misc]
     def type_(self) -> Any:
         """The device's type.
 
-        C++ also asks while a Python error ends a backward pass. A Python function that returns with
-        an error pending ends the process, so the error is taken aside, and the caller of the pass
-        raises it. ctypes raises a pending error after a call of Python's C API.
+        C++ also calls this while a Python error ends a backward pass. A Python function that
+        returns with an error pending ends the process, so the error is deferred, and the caller of
+        the pass raises it. ctypes raises a pending error after a call of Python's C API.
         """
         try:
             _let_errors_out()
@@ -120,17 +120,17 @@ def operators() -> Iterator[str]:
 
 
 def has_kernel(name: str, key: str) -> bool:
-    """Whether a kernel was registered for exactly this dispatch key."""
+    """True if a kernel was registered for exactly this dispatch key."""
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
 
 
 def runs_on(name: str, key: str) -> bool:
-    """Whether the operator runs for this dispatch key, directly or by decomposition."""
+    """True if the operator runs for this dispatch key, directly or by decomposition."""
     return bool(torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, key))
 
 
 def overload(name: str) -> OpOverload[..., Any] | None:
-    """The operator called "aten::add.Tensor", or None where Python cannot call it."""
+    """The operator of a name such as "aten::add.Tensor", or None if Python cannot call it."""
     namespace, _, rest = name.partition("::")
     packet, _, variant = rest.partition(".")
     try:
@@ -141,7 +141,7 @@ def overload(name: str) -> OpOverload[..., Any] | None:
 
 
 def host_kernel(name: str) -> Callable[..., Any]:
-    """The present CPU kernel of an operator, even if it is replaced later."""
+    """The current CPU kernel of an operator, even if it is replaced later."""
     get_kernel: Any = getattr(torch.library, "get_kernel")  # noqa: B009  the stub leaves it out
     kernel: Any = get_kernel(name, "CPU")
 
@@ -158,7 +158,7 @@ def function_under(operator: OpOverload[..., Any]) -> Callable[..., Any]:
 
 
 def is_multithreaded() -> bool:
-    """Whether backward passes of this thread may run in PyTorch's device threads."""
+    """True if backward passes of this thread may run in PyTorch's device threads."""
     return bool(torch._C._is_multithreading_enabled())
 
 
@@ -197,7 +197,7 @@ def gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
 
 @cache
 def lone_group() -> Any:
-    """A process group of this process alone, in the form for operators: to try what gloo does."""
+    """A process group of this process alone, in the form for operators, to test gloo with."""
     dist: Any = import_module("torch.distributed")
     group = dist.ProcessGroup(0, 1)
     own = gloo(dist.HashStore(), 0, 1, dt.timedelta(seconds=30))
@@ -214,7 +214,7 @@ def default_store() -> Any:
 
 
 def own_store(store: Any) -> Any:
-    """The same store over a connection of its own, so that waiting holds up nobody else."""
+    """The same store over a separate connection, so that waiting blocks no other caller."""
     return store.clone() if hasattr(store, "clone") else store
 
 
@@ -224,7 +224,7 @@ def sum_operation() -> Any:
 
 
 def silent_ranks(ranks: Sequence[int], wait_s: float) -> list[int]:
-    """Sign in the store that all processes share; those of `ranks` that do not sign in time."""
+    """Sign in the store that all processes share; return the ranks that do not sign in time."""
     import torch.distributed as dist  # noqa: PLC0415  only programs that start processes need it
 
     keys = {rank: f"trnsim/signed/{rank}" for rank in ranks}
@@ -263,7 +263,7 @@ def split_by_autograd(
 
 
 def without_fakes() -> Any:
-    """A context with real tensors: PyTorch's compiler calls ours with fake tensors active."""
+    """A context with real tensors: PyTorch calls a backend's compiler with fake tensors active."""
     from torch._subclasses.fake_tensor import (  # noqa: PLC0415  takes a second
         unset_fake_temporarily,
     )
@@ -284,9 +284,9 @@ def without_modes() -> AbstractContextManager[Any]:
 
 
 def writable_results() -> int | None:
-    """The number of first results of the forward graph being compiled that the program sees.
+    """The number of leading results of the forward graph being compiled that the program receives.
 
-    The others are kept for its gradient. None where PyTorch does not tell.
+    The others are saved for its gradient. None if PyTorch does not provide it.
     """
     from torch._guards import TracingContext  # noqa: PLC0415  takes a second
 
@@ -304,14 +304,14 @@ def decompositions(is_kept: Callable[[str], bool]) -> dict[Any, Callable[..., An
 
 
 def while_traced() -> AbstractContextManager[None]:
-    """A context in which a model that asks whether it is traced learns that it is."""
+    """A context in which `torch.compiler.is_compiling()` is true for a model."""
     state: Any = import_module("torch.export._trace")
     context: AbstractContextManager[None] = state._compiling_state_context()
     return context
 
 
 def constant_inputs() -> tuple[int, ...]:
-    """The places of a forward graph's parameters and buffers, while PyTorch compiles it."""
+    """The indices of a forward graph's parameters and buffers, while PyTorch compiles it."""
     from torch._guards import TracingContext  # noqa: PLC0415  as above
 
     context: Any = TracingContext.try_get()
@@ -345,7 +345,7 @@ def replace_engine(wrapped: Callable[[Callable[..., Any]], Callable[..., Any]]) 
 
 
 def replace_events(make: Callable[[torch.Event, bool], torch.Event]) -> None:
-    """Replace `torch.Event` so that events of the device are made by `make(event, is_timed)`.
+    """Replace `torch.Event` so that `make(event, is_timed)` creates events of the device.
 
     The type is C++'s and cannot be changed; its replacement accepts all events as instances.
     """
@@ -388,8 +388,8 @@ def never_trace(paths: Sequence[Path]) -> None:
 def never_compile(module: ModuleType) -> None:
     """Make PyTorch's compiler run a module's functions, and all that they call, uncompiled.
 
-    It asks for the accelerator while it compiles a program, and would compile the function that
-    answers.
+    The compiler requests the accelerator while it compiles a program, and would compile the
+    function that returns it.
     """
     frames: Any = import_module("torch._C._dynamo.eval_frame")
     skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
@@ -404,7 +404,7 @@ def never_compile(module: ModuleType) -> None:
 def print_from_host() -> None:
     """Print a tensor of the device from a copy on the host, as PyTorch does for XLA's devices.
 
-    PyTorch chooses digits with operators in float64, which no chip has and no program asked for.
+    PyTorch chooses digits with operators in float64, which no chip has and no program requested.
     """
     printer: Any = import_module("torch._tensor_str")
     original: Callable[[Tensor, int], str] = printer._tensor_str
@@ -416,13 +416,13 @@ def print_from_host() -> None:
 
 
 def is_traced(tensors: Sequence[Tensor]) -> bool:
-    """Whether a program is being traced: by tensors without values, or by a mode."""
+    """True if a program is being traced: by tensors without values, or by a mode."""
     plain = (torch.Tensor, torch.nn.Parameter)
     return bool(torch._C._len_torch_dispatch_stack()) or any(type(t) not in plain for t in tensors)
 
 
 def is_distributed(tensor: Tensor) -> bool:
-    """Whether a tensor is a DTensor, distributed over processes."""
+    """True if a tensor is a DTensor, distributed over processes."""
     module: Any = sys.modules.get("torch.distributed.tensor")
     return module is not None and isinstance(tensor, module.DTensor)
 
@@ -466,13 +466,13 @@ PROFILED_ACTIVITY: Final = torch.profiler.ProfilerActivity.PrivateUse1
 
 
 def profiler_scope(name: str) -> AbstractContextManager[None]:
-    """A scope that PyTorch's profiler shows; nearly free where none is active."""
+    """A scope that PyTorch's profiler shows; nearly free if no profiler is active."""
     scope: AbstractContextManager[None] = _profiler._RecordFunctionFast(name)
     return scope
 
 
 def is_on_host(event: KinetoEvent) -> bool:
-    """Whether an event of PyTorch's profiler begins and ends in one thread of the host."""
+    """True if an event of PyTorch's profiler begins and ends in the same thread of the host."""
     is_async = event.is_async() or event.start_thread_id() != event.end_thread_id()
     return event.device_type() == _DeviceType.CPU and not is_async
 
@@ -487,7 +487,7 @@ def watch_through_kineto(profile: Any) -> None:
 def exported_program(
     program: object, weights: dict[str, Tensor], constants: dict[str, Tensor]
 ) -> torch.export.ExportedProgram:
-    """The program in the JSON of an archive, which is trusted, on tensors that are given."""
+    """The program from the JSON of a trusted archive, on given weights and constants."""
     serde: Any = import_module("torch._export.serde.serialize")  # few programs are exported
     stated = serde._dict_to_dataclass(serde.ExportedProgram, program)
     reader = serde.ExportedProgramDeserializer()
@@ -495,6 +495,6 @@ def exported_program(
 
 
 def serialized_dtype(number: int) -> torch.dtype:
-    """The element type that an archive of an exported program states by a number."""
+    """The dtype that an archive of an exported program denotes by a number."""
     serde: Any = import_module("torch._export.serde.serialize")
     return cast("torch.dtype", serde._SERIALIZE_TO_TORCH_DTYPE[number])

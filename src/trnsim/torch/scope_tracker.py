@@ -28,7 +28,7 @@ class ScopeTracker:
     """Hooks on modules and optimizers, and the state that they keep.
 
     Attributes:
-        is_stepping: whether an optimizer's step is running.
+        is_stepping: true while an optimizer's step is running.
     """
 
     is_stepping: bool = False
@@ -59,7 +59,7 @@ class ScopeTracker:
         return Scope(path, Phase.forward)
 
     def watch(self) -> list[Any]:
-        """Install the hooks; their handles, or none where they are installed already."""
+        """Install the hooks and return their handles; none if they are installed already."""
         if self._is_watched:
             return []
         for table in (self._modules, self._names, self._starts, self._paths):
@@ -74,7 +74,7 @@ class ScopeTracker:
 
     @contextmanager
     def watched(self) -> Generator[None]:
-        """Inside, the hooks are installed."""
+        """Context in which the hooks are installed."""
         removers = self.watch()
         try:
             yield
@@ -85,7 +85,7 @@ class ScopeTracker:
 
     def _enter(self, module: nn.Module, inputs: Any) -> None:
         del inputs
-        if torch.compiler.is_compiling():  # a compiled graph is one event, and traced but once
+        if torch.compiler.is_compiling():  # a compiled graph is a single event, and traced once
             return
         if not self._modules:
             root = type(module).__name__

@@ -29,9 +29,9 @@ class TrainingResult:
         steps: number of optimizer steps.
         first_loss: the loss before the first step, on the device.
         last_loss: the loss before the last step, on the device.
-        largest_difference_from_cpu: of the losses of any one step, absolute.
-        graphs: how many graphs a step runs on the device: forward and backward.
-        compiled_s: what they take of a step on the chip, launches included.
+        largest_difference_from_cpu: the largest absolute difference of a step's losses.
+        graphs: the number of graphs that a step runs on the device: forward and backward.
+        compiled_s: their time per step on the chip, launches included.
     """
 
     model: str
@@ -66,7 +66,7 @@ def train(seed: int = 0, steps: int = 20, target: str = "trn2") -> TrainingResul
 
 
 def _losses(device: torch.device, seed: int, steps: int) -> list[float]:
-    """The loss of each step; a seed gives the same initial model on every device."""
+    """The loss of each step; equal seeds give equal initial models on every device."""
     points, classes = _spirals(torch.Generator().manual_seed(seed))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
@@ -92,7 +92,7 @@ def _losses(device: torch.device, seed: int, steps: int) -> list[float]:
 
 
 def _spirals(generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Points [N, 2] on interleaved spirals, and the number of each one's spiral [N]."""
+    """Points [N, 2] on interleaved spirals, and the spiral number of each point [N]."""
     classes = torch.arange(_POINTS) % _CLASSES
     radius = torch.rand(_POINTS, generator=generator)
     angle = _TURN * radius + classes * (2 * torch.pi / _CLASSES)

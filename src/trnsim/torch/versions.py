@@ -1,4 +1,4 @@
-"""The PyTorch versions with which this room was tested.
+"""The PyTorch versions with which `trnsim.torch` was tested.
 
 The device uses private names of PyTorch (see `trnsim.torch.pytorch`), which change without notice,
 so untested versions are refused.

@@ -1,9 +1,9 @@
 """`torch.accelerator` and the autograd engine, which need a device driver in C++.
 
-The driver that PyTorch offers to Python backends has one device, and neither allocator nor streams
-nor synchronization. So functions of `torch._C` are replaced here. They serve the process's one
-accelerator: PyTorch's own where there is one (CUDA, MPS, XPU), else the neuron device. A program
-that asks for the accelerator without naming neuron is told once that it gets the emulator.
+The driver that PyTorch offers to Python backends has a single device, and neither allocator nor
+streams nor synchronization. So functions of `torch._C` are replaced here. They serve the process's
+accelerator: PyTorch's own if there is any (CUDA, MPS, XPU), else the neuron device. A program that
+asks for the accelerator without naming neuron is told once that it gets the emulator.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _announce_device(builtin: torch.device | None) -> None:
 
 
 def _is_internal() -> bool:
-    """Whether the caller is PyTorch's own code."""
+    """True if the caller is PyTorch's own code."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  who calls
     name = __name__
     while frame is not None and name.startswith((__name__, "torch.accelerator")):
@@ -89,7 +89,7 @@ _BY_NAME: Final = ("torch_neuron", "torch_neuronx")
 
 
 def _dispatched(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """A function for the neuron device, or `original` where PyTorch has its own accelerator."""
+    """A function for the neuron device, or `original` if PyTorch has its own accelerator."""
     ours = _FUNCTIONS.get(name, original)
 
     def function(*args: Any) -> Any:
@@ -174,7 +174,7 @@ def _run_in_caller_thread(run_backward: Callable[..., Any]) -> Callable[..., Any
         try:
             with autograd.set_multithreading_enabled(False) if is_moved else nullcontext():
                 gradients = run_backward(t_outputs, *args, **kwargs)
-        except SystemError:  # C++ no longer has the error that was taken aside
+        except SystemError:  # C++ no longer has the deferred error
             if not aside:
                 raise
         if aside:  # such as an interrupt, without which C++ has gone on

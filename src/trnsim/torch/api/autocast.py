@@ -1,9 +1,9 @@
 """`torch.autocast("neuron")`: operators in low precision, and operators in float32.
 
 The lists are PyTorch's own for its other devices (ATen/autocast_mode.h), so that a model has the
-same dtypes here. The casts of AWS's compiler (--auto-cast) are those of compiled graphs
-(`trnsim.compiler.patterns.casts`); operators one at a time have none. Unlike PyTorch's, this
-autocast casts a weight anew at each use.
+same dtypes here. The casts of AWS's compiler (--auto-cast) apply to compiled graphs
+(`trnsim.compiler.patterns.casts`), not to eager operators. Unlike PyTorch's, this autocast casts a
+weight at each use.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _WIDEST: Final = """
 
 
 def register(library: Library, fallbacks: Library) -> None:
-    """Register the casting kernels; every other operator passes autocast untouched."""
+    """Register the casting kernels; every other operator passes autocast unchanged."""
     fallbacks.fallback(pytorch.fallthrough, "AutocastPrivateUse1")
     policies = ((_LOW_PRECISION, low_precision), (_FLOAT32, float32), (_WIDEST, widest))
     for names, dtype_for in policies:
@@ -106,7 +106,7 @@ def _flat(values: Any) -> list[Any]:
 
 
 def _is_castable(value: Any) -> bool:
-    """Whether `value` is floating point on the device, but not float64, which is never cast."""
+    """True if `value` is floating point on the device, except float64, which is never cast."""
     return (
         isinstance(value, Tensor)
         and value.is_floating_point()

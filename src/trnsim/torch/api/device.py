@@ -189,7 +189,7 @@ def set_device(device: Device) -> None:
 
 
 class device:  # noqa: N801  the name that torch.cuda gave it
-    """Inside, `device` is current; like `set_device` it accepts only neuron:0."""
+    """Context in which `device` is current; like `set_device` it accepts only neuron:0."""
 
     def __init__(self, device: Device) -> None:
         self.idx = core_index(device)
@@ -207,7 +207,7 @@ class device:  # noqa: N801  the name that torch.cuda gave it
 
 
 class device_of(device):  # noqa: N801  the name that torch.cuda gave it
-    """Inside, the device of a tensor is current; a CPU tensor changes nothing."""
+    """Context in which the device of a tensor is current; a CPU tensor changes nothing."""
 
     def __init__(self, obj: torch.Tensor) -> None:
         super().__init__(max(obj.get_device(), 0))

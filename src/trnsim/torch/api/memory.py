@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def require(nbytes: int, core: int) -> None:
-    """Refuse an allocation that does not fit on neuron:`core`, before the host makes it.
+    """Refuse an allocation that does not fit on neuron:`core`, before the host allocates it.
 
     Raises:
         OutOfDeviceMemory: with a table of the tensors in memory.
@@ -33,7 +33,7 @@ def require(nbytes: int, core: int) -> None:
 
 
 def hold(host: Tensor, core: int) -> None:
-    """Count the storage under `host` until it is freed; once, however many tensors share it.
+    """Count the storage under `host` until it is freed, once for all tensors that share it.
 
     Raises:
         OutOfDeviceMemory: if the core has no room for it.
@@ -102,7 +102,7 @@ def mem_get_info(device: Device = None) -> tuple[int, int]:
 def memory_stats(device: Device = None) -> dict[str, int]:
     """The figures that training programs log, under `torch.cuda`'s names.
 
-    What HBM holds beside tensors stands under neuron-monitor's: "constants_bytes.all.current",
+    HBM use beside tensors has neuron-monitor's names: "constants_bytes.all.current",
     "model_code_bytes.all.current" and so on (`trnsim.device.hbm_use`).
     """
     core = core_index(device)

@@ -1,6 +1,6 @@
 """Random numbers: a generator per logical NeuronCore, separate from the CPU's.
 
-A seed gives the same numbers as PyTorch's CPU generator; a NeuronCore would give others. A state is
+A seed gives the same numbers as PyTorch's CPU generator, unlike on a NeuronCore. A state is
 sixteen bytes, as PyTorch requires of a device: see `rng_state`.
 """
 
@@ -54,13 +54,13 @@ class DeviceGenerator(_OfHost):  # type: ignore[misc]
         return self
 
     def seed(self) -> int:
-        """Seed the generator with a number that differs from run to run; that number."""
+        """Seed the generator with a number that differs from run to run, and return it."""
         self._known = None
         number: int = _OfHost.seed(self)
         return number
 
     def get_state(self) -> Tensor:
-        """The state in sixteen bytes: see `rng_state`."""
+        """The state as sixteen bytes: see `rng_state`."""
         with pytorch.without_modes():
             host = rng_state.without_spare_normal(_OfHost.get_state(self))
             follower = _OfHost("cpu").manual_seed(self.initial_seed())
@@ -70,7 +70,7 @@ class DeviceGenerator(_OfHost):  # type: ignore[misc]
             return rng_state.packed(self.initial_seed(), words)
 
     def set_state(self, state: Tensor) -> Generator:
-        """Restore a state that `get_state` gave."""
+        """Restore a state from `get_state`."""
         with pytorch.without_modes():
             seed, words = rng_state.unpacked(state)
             host = _host_states.get((seed, words))
@@ -93,7 +93,7 @@ class DeviceGenerator(_OfHost):  # type: ignore[misc]
 
 
 def _all_generators() -> list[Generator]:
-    """The generators of all cores, made at the first call."""
+    """The generators of all cores, created at the first call."""
     if not _generators:
         _generators.extend(DeviceGenerator("cpu") for _ in visible_cores())
     return _generators
@@ -136,13 +136,13 @@ def _make(kind: type, device: Device = "cpu") -> Generator:
 
 
 def _is_generator(kind: type, instance: object) -> bool:
-    """Whether `instance` is a generator of any device."""
+    """True if `instance` is a generator of any device."""
     del kind
     return isinstance(instance, _OfHost)
 
 
 def register() -> None:
-    """Replace `torch.Generator` by a class of which every generator is an instance."""
+    """Replace `torch.Generator` by a class that counts every generator as an instance."""
     kind: Any = type(_OfHost)
     methods = {"__call__": _make, "__instancecheck__": _is_generator}
     stand_in: Any = type(kind)("GeneratorType", (kind,), methods)
@@ -152,7 +152,7 @@ def register() -> None:
 
 
 def _serve_tracker(module: Any) -> None:
-    """Make DTensor treat a generator that the program passes as one of the device.
+    """Make DTensor treat a generator that the program passes as a generator of the device.
 
     C++ passes it on as a plain generator of the host, whose state DTensor cannot read.
     """
@@ -175,7 +175,7 @@ def _serve_tracker(module: Any) -> None:
 
 @contextmanager
 def drawing_from(core: int) -> Yields[None]:
-    """Inside, operators without a generator draw from neuron:`core`'s instead of the CPU's."""
+    """Context in which operators without a generator draw from neuron:`core`'s, not the CPU's."""
     own = generator(core)
     cpu_state = torch.default_generator.get_state()
     torch.default_generator.set_state(_OfHost.get_state(own))
@@ -206,7 +206,7 @@ def seed() -> None:
 
 
 def seed_all() -> None:
-    """Seed every core's generator with one number that differs from run to run."""
+    """Seed every core's generator with the same number, which differs from run to run."""
     manual_seed_all(generator(0).seed())
 
 
@@ -226,11 +226,11 @@ def get_rng_state_all() -> list[Tensor]:
 
 
 def set_rng_state(new_state: Tensor, device: Device = None) -> None:
-    """Restore a state that `get_rng_state` gave."""
+    """Restore a state from `get_rng_state`."""
     generator(core_index(device)).set_state(new_state.cpu())
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
-    """Restore the states that `get_rng_state_all` gave."""
+    """Restore the states from `get_rng_state_all`."""
     for own, state in zip(_all_generators(), new_states, strict=True):
         own.set_state(state.cpu())

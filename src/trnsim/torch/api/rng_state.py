@@ -9,11 +9,11 @@ Numbers here come from the host's generator, a Mersenne Twister of 32-bit words 
 
     bytes 0 to 3    the low half of the seed
     bytes 4 to 7    words drawn, their low half
-    bytes 8 to 13   the offset added by DTensor, zero in a state that a generator gave
+    bytes 8 to 13   the offset added by DTensor, zero in a state from a generator
     bytes 14, 15    words drawn, their high part
 
-A state with an offset stands for a stream of its own, whose seed is a digest of all sixteen bytes:
-streams that are only some words apart would draw the same words, one after another.
+A state with an offset denotes a separate stream, seeded with a digest of all sixteen bytes: streams
+that are only some words apart would draw the same words, one after another.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def fields(state: Tensor) -> Any:
 
 
 def without_spare_normal(state: Tensor) -> Tensor:
-    """The state without the unused second number of a pair of normal numbers.
+    """The state without the spare second number of a pair of normal numbers.
 
     Sixteen bytes have no room for it.
     """

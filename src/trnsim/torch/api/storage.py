@@ -1,4 +1,4 @@
-"""Patches of `torch.UntypedStorage`, where PyTorch makes or resizes one without an operator.
+"""Patches of `torch.UntypedStorage`, which PyTorch creates and resizes without an operator.
 
 Making and resizing need an allocator of the device, which only C++ can register; without these two
 patches a new storage is a null pointer inside PyTorch. `torch.load`, `copy.deepcopy` and FSDP use
@@ -82,7 +82,7 @@ def resize(storage: UntypedStorage, size: int) -> UntypedStorage:
     """`UntypedStorage.resize_`: the reported size changes, but no memory is freed.
 
     Raises:
-        NotModelled: for more bytes than it was made with, since tensors point into its memory.
+        NotModelled: for more bytes than it was created with, since tensors point into its memory.
     """
     if storage.device.type != DEVICE_TYPE:
         result: UntypedStorage = _resize(storage, size)
@@ -101,7 +101,7 @@ def resize(storage: UntypedStorage, size: int) -> UntypedStorage:
 def to(
     storage: UntypedStorage, *, device: torch.device | str, non_blocking: bool = False
 ) -> UntypedStorage:
-    """`UntypedStorage.to`; PyTorch's own makes the device current, as only neuron:0 can be."""
+    """`UntypedStorage.to` on any core; PyTorch's own would make the device current."""
     if torch.device(device).type != DEVICE_TYPE:
         result: UntypedStorage = _to(storage, device=device, non_blocking=non_blocking)
         return result
@@ -138,7 +138,7 @@ def pin_memory(tensor: Tensor, device: torch.device | None = None) -> Tensor:
 def pin_from_now_on() -> None:
     """Make `pin_memory=True` work for factories of host tensors, which C++ would refuse.
 
-    All host tensors are then made through Python, so this is done only when it is first needed.
+    All host tensors are then created through Python, so this waits until it is first needed.
     """
     if not _factories:
         _factories.append(pytorch.new_library("aten"))
@@ -162,6 +162,6 @@ def _pinning(name: str) -> Any:
 
 
 def is_pinned(tensor: Tensor, device: torch.device | None = None) -> bool:
-    """aten::is_pinned: whether the storage of a CPU tensor is marked."""
+    """aten::is_pinned: true if the storage of a CPU tensor is marked."""
     del device
     return id(tensor.untyped_storage()) in _pinned

@@ -24,7 +24,7 @@ _MS: Final = 1e3
 
 
 class Event(torch.Event):
-    """A point in a stream; all work before it is done.
+    """A point in a stream; all work before it has finished.
 
     With `enable_timing` the calls between two events are counted, for `elapsed_time`.
     """
@@ -57,7 +57,7 @@ class Event(torch.Event):
         """Nothing to wait for."""
 
     def query(self) -> bool:
-        """Whether the work before it is done: always."""
+        """True: the work before it has finished."""
         return True
 
     def synchronize(self) -> None:
@@ -69,7 +69,7 @@ class Event(torch.Event):
         """Estimated device time between two recorded events, in milliseconds.
 
         Raises:
-            BadInput: if one was not recorded, or was made without enable_timing.
+            BadInput: if an event was not recorded, or was created without enable_timing.
             NotModelled: if a call in between has no time; its name is given.
         """
         end = getattr(end_event, "_place", None)
@@ -90,7 +90,7 @@ class Event(torch.Event):
 
 
 class Stream(torch.Stream):
-    """A queue of work on one core, which is always empty."""
+    """A queue of work on a core, which is always empty."""
 
     def __new__(cls, device: Device = None, priority: int = 0, **options: Any) -> Self:
         """A stream of a core."""
@@ -115,7 +115,7 @@ class Stream(torch.Stream):
         """Nothing to wait for."""
 
     def query(self) -> bool:
-        """Whether all work is done: always."""
+        """True: all work has finished."""
         return True
 
     def __enter__(self) -> Self:
@@ -137,7 +137,7 @@ class _Current(threading.local):
     """The streams of this thread.
 
     Attributes:
-        streams: the current stream by core; the default stream where there is none.
+        streams: the current stream by core; the default stream for a core without an entry.
         entered: the stream that was current before each `with`.
     """
 
@@ -172,7 +172,7 @@ def set_stream(stream: torch.Stream) -> None:
 
 @contextmanager
 def stream(stream: torch.Stream | None) -> Generator[torch.Stream | None]:
-    """Inside, `stream` is current."""
+    """Context in which `stream` is current."""
     if stream is None:
         yield None
         return

@@ -1,8 +1,8 @@
-"""Calling a function with another package's module as soon as that is imported.
+"""A hook that calls a function with another package's module as soon as that is imported.
 
 The package is not imported here. A finder at the head of `sys.meta_path` lets Python's own finders
-find the module, and has the function called after the module's code has run, before any importer
-can take names from it.
+find the module, and calls the function after the module's code has run, before any importer can
+take names from it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Watcher:
-    """An import finder for one module, which it finds through Python's own finders."""
+    """An import finder for a single module, which it finds through Python's own finders."""
 
     def __init__(self, name: str, serve: Serve) -> None:
         self._name = name
@@ -29,7 +29,7 @@ class _Watcher:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: object = None
     ) -> ModuleSpec | None:
-        """The spec of Python's own finders for this one module; its loader then calls `serve`."""
+        """The spec of Python's own finders for this module; its loader then calls `serve`."""
         del target
         if fullname != self._name:
             return None
@@ -47,7 +47,7 @@ class _Watcher:
 
 
 def when_imported(name: str, serve: Serve) -> None:
-    """Call `serve(module)` for the module `name`: now if it is imported, else once it is."""
+    """Call `serve(module)` for the module `name`: now if it is imported, else upon import."""
     if name in sys.modules:
         serve(sys.modules[name])
     else:

@@ -5,7 +5,7 @@ precision would cast for CUDA. When a program imports it, as `lightning.pytorch`
 name, an accelerator and two strategies are registered there. `lightning.fabric` alone is not
 patched.
 """
-# ruff: noqa: SLF001  what Lightning chooses, it chooses in private methods of one class
+# ruff: noqa: SLF001  Lightning makes its choices in private methods of a class
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DESCRIPTION: Final = "AWS NeuronCores, emulated"
 
 
 def apply(connector: ModuleType) -> None:
-    """Register the accelerator and the strategies beside Lightning's own.
+    """Register the accelerator and the strategies with Lightning.
 
     `connector` is the module with the class by which a Trainer chooses both.
     """
@@ -55,7 +55,7 @@ def apply(connector: ModuleType) -> None:
 
 
 def _mixed_class(connector: ModuleType, ours: type, theirs: type) -> Any:
-    """Our mixin joined with a class of Lightning, importable by spawned processes."""
+    """A class from our mixin and a Lightning class, importable by spawned processes."""
     named = {"__doc__": ours.__doc__, "__module__": connector.__name__}
     joined = type(ours.__name__, (ours, theirs), named)
     setattr(connector, ours.__name__, joined)
@@ -120,7 +120,7 @@ class NeuronAccelerator:
 
     @staticmethod
     def get_parallel_devices(devices: list[int]) -> list[torch.device]:
-        """One neuron device for each process; each has a core of its own, its neuron:0.
+        """A neuron device for each process; each has its own core, its neuron:0.
 
         A single device may have another index, where NEURON_RT_VISIBLE_CORES gives this process
         more cores.
@@ -180,7 +180,7 @@ class Choice:
         return DEVICE_TYPE if accelerator == "cpu" else accelerator
 
     def _init_strategy(self) -> None:
-        """Choose the strategy: ours where Lightning's own is a default or given by name."""
+        """Choose the strategy: the device's if Lightning's is a default or named by the user."""
         this: Any = self
         if isinstance(this.accelerator, NeuronAccelerator):
             this._strategy_flag = self._neuron_strategy(

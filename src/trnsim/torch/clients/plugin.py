@@ -1,8 +1,8 @@
 """A plugin: a patch of a package that looks devices up by name and does not know this one.
 
 A plugin states its package, the names that it replaces there and why, and the releases with which
-it was tested. An untested release is patched with a warning; one without the names is left as it
-is, with a warning.
+it was tested. An untested release is patched with a warning; a release without the names is left
+unpatched, with a warning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Plugin:
         tested: tested releases by their leading numbers; "2.6" stands for all of 2.6.
         module: the package's module, which is patched as soon as it is imported.
         replaces: the names replaced there ("function", "Class.method"), all of which must exist.
-        why: a sentence on what does not work without it.
+        why: a sentence on the failure without it.
         source: the file of the package that shows it.
         apply: the function that patches the module.
     """
@@ -42,7 +42,7 @@ class Plugin:
     apply: Callable[[ModuleType], None]
 
     def serve(self, module: ModuleType) -> None:
-        """Patch the module, which was just imported, or warn where it lacks a name."""
+        """Patch the module, which was just imported, or warn if it lacks a name."""
         release = _release(self.package)
         tested = " and ".join(self.tested)
         missing = [name for name in self.replaces if not _has(module, name)]

@@ -60,7 +60,7 @@ class Opened:
         self._opened.__exit__(kind, error, traceback)
 
     def get_tensor(self, name: str) -> torch.Tensor:
-        """One tensor by its name."""
+        """A tensor by its name."""
         tensor: torch.Tensor = self._opened.get_tensor(name)
         return tensor.to(self._device)
 

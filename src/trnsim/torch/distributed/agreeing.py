@@ -1,7 +1,7 @@
-"""What a PyTorch program passes to a collective, for the agreement of its ranks.
+"""The arguments of PyTorch's collectives, on which the ranks of a group have to agree.
 
-Shapes and dtypes must be the same in all ranks, except in exchanges of each with each, whose
-numbers of elements must fit pairwise. Which reduction is meant Python cannot see.
+Shapes and dtypes must be the same in all ranks, except in all-to-alls, whose numbers of elements
+must match pairwise. The reduction is not compared, as it is invisible to Python.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from trnsim.torch.device_errors import CollectiveBroken, PeerLost
 
 _UNEVEN: Final = frozenset({"alltoall", "alltoall_base"})
 _ONE_SIDED: Final = {"gather": "input_tensors", "scatter": "output_tensors"}
-"""The argument that every rank passes; the other one is the root's alone."""
+"""The argument that every rank passes; only the root passes the list of tensors."""
 
 
 class _Current:
-    """The agreement of the default group, and the store of that group once it is known."""
+    """The agreement of the default group, and the store of that group after the first use."""
 
     def __init__(self) -> None:
         self.agreement: Agreement | None = None
@@ -36,7 +36,7 @@ _current: Final = _Current()
 
 
 def begin(store: Any, rank: int, size: int) -> Agreement:
-    """Take part in the agreements of a default group that is being made."""
+    """Join the agreement of a default group that is being created."""
     _current.number += 1
     prefix = f"trnsim/{_current.number}"
     _current.agreement = Agreement(pytorch.own_store(store), rank, size, prefix)
@@ -45,7 +45,7 @@ def begin(store: Any, rank: int, size: int) -> Agreement:
 
 
 def agreement() -> Agreement:
-    """The agreement of the default group, made by now where its backend is another."""
+    """The agreement of the default group, created here if the group's backend is not neuron."""
     store = pytorch.default_store()
     agreed = _current.agreement
     if agreed is None or _current.store not in (None, store):
@@ -55,11 +55,11 @@ def agreement() -> Agreement:
 
 
 def agree(kind: str, arguments: dict[str, Any], group: Any) -> None:
-    """Wait until all ranks of `group` are here, with arguments that fit.
+    """Wait until all ranks of `group` have called, with arguments that match.
 
     Raises:
-        CollectiveBroken: they passed different things, or wait for each other.
-        PeerLost: one of them has ended.
+        CollectiveBroken: ranks passed different arguments, or wait for each other.
+        PeerLost: a rank has ended.
     """
     unboxed: Any = dist.ProcessGroup.unbox(group)
     ranks = dist.get_process_group_ranks(unboxed)
@@ -79,7 +79,7 @@ def error_of(finding: Finding) -> CollectiveBroken | PeerLost:
 
 
 def passed_arguments(kind: str, arguments: dict[str, Any]) -> Passed:
-    """What is passed to a collective of these arguments."""
+    """Kind, tensors, root and source line of a collective, for comparison with other ranks."""
     line = str(program_line() or "")
     if kind == "barrier":
         return Passed(kind, line=line)
@@ -95,12 +95,12 @@ def passed_arguments(kind: str, arguments: dict[str, Any]) -> Passed:
 
 
 def spec(tensor: Tensor) -> str:
-    """A tensor in words: "float32[4, 8]"."""
+    """A tensor's dtype and shape as text: "float32[4, 8]"."""
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
 
 def _splits(arguments: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Elements for and from each rank; () where PyTorch divides a tensor evenly."""
+    """The numbers of elements sent to and received from each rank."""
     if "input" not in arguments:
         sides = arguments["input_tensors"], arguments["output_tensors"]
         sends, receives = (tuple(tensor.numel() for tensor in side) for side in sides)

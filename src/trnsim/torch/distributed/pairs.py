@@ -1,8 +1,8 @@
 """Sends and receives: the two processes agree on each message, as groups do on a collective.
 
-What a process passes is told when the call begins; what the other passed is looked at there, and
-where the program waits. Between the two the transport is at work, so an asynchronous call returns
-at once, as it did. A process that receives from whoever sends is not agreed with.
+A process publishes its arguments when the call begins; it compares those of its peer then, and when
+the program waits. In between the transport works, so an asynchronous call returns at once. A
+receive from any rank has no agreement.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from trnsim.torch.distributed import agreeing
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 Failure = Callable[[str, Any, RuntimeError], Exception]
-"""The error for a kind of call, in a group, that broke off with another."""
+"""From the kind of a call, its group and the transport's error, the error to raise."""
 _NO_TIMEOUT: Final = timedelta(0)
 
 
 def register(failure: Failure) -> None:
-    """Agree on the messages of groups that carry neuron tensors from now on."""
+    """Make groups that carry neuron tensors agree on their messages from now on."""
     group: Any = dist.ProcessGroup
     for name in ("send", "recv"):
         setattr(group, name, _agreed(name, getattr(group, name), failure))
@@ -37,7 +37,7 @@ def register(failure: Failure) -> None:
 
 
 class AgreedWork:
-    """A message under way; all but waiting for it is the transport's work."""
+    """A message in progress: the transport's work, except for waiting."""
 
     def __init__(self, work: Any, agree: Callable[[float], None], failure: Any) -> None:
         self._work = work
@@ -45,7 +45,7 @@ class AgreedWork:
         self._failure = failure
 
     def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
-        """Wait until the other side has passed what fits, then for the transport."""
+        """Wait until the peer has passed matching arguments, then for the transport."""
         self._agree(timeout.total_seconds() or math.inf)
         try:
             return bool(self._work.wait(timeout) if timeout else self._work.wait())
@@ -81,7 +81,7 @@ def _agreed(kind: str, method: Callable[..., Any], failure: Failure) -> Callable
 
 
 def _from_any(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method that receives from whoever sends."""
+    """The method that receives from any rank."""
 
     @wraps(method)
     def call(group: Any, tensors: list[Tensor], tag: int) -> Any:
@@ -93,7 +93,7 @@ def _from_any(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _barrier(method: Callable[..., Any], failure: Failure) -> Callable[..., Any]:
-    """A barrier, which PyTorch gives to the host's transport without asking the device."""
+    """A barrier, which PyTorch passes to the host's transport without calling the device."""
 
     @wraps(method)
     def call(group: Any, *args: Any, **kwargs: Any) -> Any:
@@ -109,12 +109,12 @@ def _barrier(method: Callable[..., Any], failure: Failure) -> Callable[..., Any]
 
 
 def _agreed_at_start(wait_s: float) -> None:
-    """What a barrier waits for besides the transport: nothing, once it has begun."""
+    """Do nothing: the ranks of a barrier have agreed when it begins."""
     del wait_s
 
 
 def _carries_neuron_tensors(group: Any) -> bool:
-    """Whether tensors of neuron may pass, beside which those of the host are agreed on too."""
+    """True if the group may carry neuron tensors; it then agrees on CPU tensors too."""
     devices = group._device_types  # noqa: SLF001  PyTorch has no other way to ask
     return any(device.type == DEVICE_TYPE for device in devices)
 

@@ -46,15 +46,15 @@ if TYPE_CHECKING:
     from trnsim.torch.pytorch import Kernel, Library
 
 _NAMESPACE: Final = "c10d::"
-# Calls on the device have finished when they return, except these: one side must not wait for the
-# other, which may not have reached its call.
+# Calls on the device have finished when they return, except these: a process must not wait for its
+# peer, which may not have reached its call.
 _PAIRED: Final = frozenset({"send", "recv", "recv_any_source"})
 _OTHER_SIDE: Final = {"send": "dst", "recv": "src"}
 """The argument that names the other process of a message."""
 _SPLIT_BY_ROW: Final = frozenset({"allgather_base", "reduce_scatter_base"})
 _ANSWER_S: Final = 2.0
 _SHARES: Final = {"gather": 1, "scatter": 0}
-"""Index of the argument with a process's own share, where only the root has the whole."""
+"""Index of the argument with a process's own share, where only the root has the full tensors."""
 
 
 def register(library: Library) -> None:
@@ -81,7 +81,7 @@ def register(library: Library) -> None:
 
 
 def _with_host_backend(init: Callable[..., None]) -> Callable[..., None]:
-    """Give a group for neuron tensors a backend for CPU tensors too, which carries the values.
+    """A group's `__init__` that adds a backend for CPU tensors, which carries the values.
 
     Without a named backend, PyTorch gives a group only the accelerator's.
     """
@@ -97,7 +97,7 @@ def _with_host_backend(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def _without_device_ids(init: Callable[..., None]) -> Callable[..., None]:
-    """Drop the `device_ids` of DistributedDataParallel where its module is on neuron.
+    """DistributedDataParallel's `__init__` without `device_ids` if its module is on neuron.
 
     accelerate and others pass the rank on this machine as an index of its devices. Here each
     process has its own core, neuron:0, and the module is on it already.
@@ -136,7 +136,7 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
             strike(core_of(args))
         arguments = dict(zip(names, args, strict=False))
         group = arguments["process_group"]
-        if kind not in (*_PAIRED, "barrier"):  # these have been agreed on already
+        if kind not in (*_PAIRED, "barrier"):  # those have agreed already
             agreeing.agree(kind, arguments, group)
         if recordings:
             note_collective(
@@ -165,7 +165,7 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
 
 
 def _gloo_arguments(kind: str, hosts: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], None]]:
-    """The arguments as gloo takes them, and a function to call after the exchange."""
+    """The arguments in gloo's dtypes, and a function to call after the exchange."""
     if "reduce_op" not in hosts:
         return {name: _map(value, as_bits) for name, value in hosts.items()}, lambda: None
     unboxed: Any = torch.distributed.ProcessGroup.unbox(hosts["process_group"])
@@ -213,7 +213,7 @@ def _ranks(group: Any) -> tuple[int, ...]:
 
 
 def _map(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """`value` with every tensor in nested lists changed."""
+    """`value` with `change` applied to every tensor in nested lists."""
     if isinstance(value, list | tuple):
         return [_map(part, change) for part in value]
     return change(value) if isinstance(value, Tensor) else value

@@ -1,9 +1,9 @@
-"""Sending tensors of the device to other processes: DataLoader workers, queues, `spawn`.
+"""Transfer of tensors of the device to other processes: DataLoader workers, queues, `spawn`.
 
 PyTorch shares CPU memory by file descriptors, which storages of other devices lack. Here a tensor's
-bytes are sent, and become a tensor on the receiving process's device with memory of its own: one
-process does not see what another writes. Shared memory would have to live until the other process
-has opened it, and the sender cannot know when that is.
+bytes are sent, and become a tensor on the receiving process's device with its own memory: writes of
+a process are invisible to others. Shared memory would have to live until the receiver has opened
+it, and the sender cannot know when that is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """gloo as the transport of values: dtypes that it carries, reductions, and its errors.
 
-gloo knows eight dtypes. Others are moved as one of the same width, and reduced as a wider one. Two
+gloo knows eight dtypes. Others are moved as a dtype of equal width, and reduced as a wider one. Two
 reductions that it lacks become sums: an average of integers, which is divided afterwards, truncated
 towards zero; and PREMUL_SUM, by which FSDP scales gradients, which is multiplied before.
 
@@ -53,7 +53,7 @@ _BREAKS: Final = ("gloo/transport", "Connection ", "Timed out", "Broken pipe")
 
 
 def is_broken(error: RuntimeError) -> bool:
-    """Whether the exchange was interrupted, rather than refused before it began."""
+    """True if the exchange was interrupted, rather than refused before it began."""
     return isinstance(error, dist.DistError) or any(part in str(error) for part in _BREAKS)
 
 
@@ -79,10 +79,10 @@ REDUCING: Final = (
 
 
 class GlooReduction:
-    """One reduction, with its tensors in dtypes that gloo takes.
+    """A reduction with its tensors in dtypes that gloo takes.
 
     Attributes:
-        is_average: whether integers are averaged.
+        is_average: true for an average of integers.
     """
 
     def __init__(self, kind: str, reduce_op: Any, dtype: torch.dtype) -> None:
@@ -110,7 +110,7 @@ class GlooReduction:
 
     @property
     def operation(self) -> Callable[[Any], Any]:
-        """The function from the program's reduction to the one that gloo performs."""
+        """The function from the program's reduction to the reduction that gloo performs."""
         return (lambda _: pytorch.sum_operation()) if self.is_average else (lambda op: op)
 
     def put_back(self, number: int) -> None:

@@ -1,9 +1,9 @@
 """The device's events in a window of PyTorch's profiler, in the form of Kineto's events.
 
-A call leaves a mark among the host's events: an empty scope with a number. The innermost operator
-around a mark made the call, by PyTorch's own nesting, so nothing is matched by name. A call without
-such an operator (in a thread that is not profiled, or without the host's activity) has device time
-but belongs to no row of the host.
+A call leaves a mark among the host's events: an empty scope with a number. Its caller is the
+innermost operator around the mark, by PyTorch's own nesting, so nothing is matched by name. A call
+without such an operator (in a thread that is not profiled, or without the host's activity) has
+device time but belongs to no row of the host.
 
 Host events inside an operator of the device are the emulator's own and would not exist with a chip,
 so they are left out. So are marks.
@@ -46,7 +46,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class ProfiledWindow:
-    """The events of one window of the profiler.
+    """The events of a window of the profiler.
 
     Attributes:
         host: the program's events on the host.
@@ -102,7 +102,7 @@ def _order(events: Sequence[KinetoEvent]) -> list[int]:
 
 
 def _parents(events: Sequence[KinetoEvent]) -> list[int]:
-    """The index of the innermost operator around each event; -1 where there is none.
+    """The index of the innermost operator around each event, or -1.
 
     Python functions (`with_stack`) do not count: only operators make calls.
     """
@@ -136,7 +136,7 @@ def _descendants(parents: Sequence[int], events: Sequence[KinetoEvent], tops: se
 def _host_calls(
     launches: Sequence[Launch], launchers: dict[int, KinetoEvent | None]
 ) -> Iterator[HostCall]:
-    """The calls, each at the start of its operator, or without one at its own return."""
+    """The calls, each at the start of its operator, or without an operator at its own return."""
     for launch in launches:
         launcher = launchers[launch.number]
         called_ns = launch.host_ns if launcher is None else launcher.start_ns()
@@ -195,4 +195,4 @@ _NOTHING: Final[dict[str, Any]] = {
     **{question: {} for question in ("kwinputs", "extra_meta")},
     "device_type": None,
 }
-"""All questions of the interface, with the default answer to each."""
+"""All methods of the interface, with the default result of each."""

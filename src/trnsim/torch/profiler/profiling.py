@@ -43,7 +43,7 @@ class Launches(Recording):
         self._numbers = count()
 
     def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
-        """Record a call, and mark it while the operator that made it is still open."""
+        """Record a call, and mark it while the operator that calls it is still open."""
         del find_scope
         number = next(self._numbers)
         self.launches.append(Launch(number, call, core, time.time_ns()))
@@ -112,7 +112,7 @@ class DeviceProfile(_Base):  # type: ignore[misc]
     def export_chrome_trace(
         self, path: str, metadata: dict[str, str] | None = None, use_python_export: bool = False
     ) -> None:
-        """Write the trace of the last window, with the device's rows if they were asked for."""
+        """Write the trace of the last window, with the device's rows if they were requested."""
         super().export_chrome_trace(path, metadata, use_python_export)
         window = self._with_device(self.kineto_results)
         if window is not None:
