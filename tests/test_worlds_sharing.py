@@ -59,8 +59,8 @@ def each_alone():
     """Every rank is traced and timed on its own."""
     with pytest.MonkeyPatch.context() as patch:
         alone = lambda found: [(rank,) for rank in range(len(found))]  # noqa: E731
-        patch.setattr(worlds, "alike", alone)
-        patch.setattr(worlds, "in_step", alone)
+        patch.setattr(worlds, "rank_classes", alone)
+        patch.setattr(worlds, "timing_classes", alone)
         patch.setattr(RankCall, "begin", lambda *_: None)
         yield
 

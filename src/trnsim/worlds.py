@@ -23,7 +23,7 @@ from trnsim.hazards import LoopWatcher, RaceDetector
 from trnsim.isa import Collective
 from trnsim.profile.measures.links import loads
 from trnsim.program import Team, fitted
-from trnsim.program.likeness import alike, in_step, is_plain
+from trnsim.program.likeness import is_plain, rank_classes, timing_classes
 from trnsim.program.ranks import Ranks
 from trnsim.program.records import RankCall, Record
 from trnsim.runs import (
@@ -310,7 +310,7 @@ def _alike(what: _What, given: Sequence[_Given]) -> list[_Launch] | None:
 
     Nor is there a result where a launch fails: the ranks on their own show what and where.
     """
-    classes = alike(given)
+    classes = rank_classes(given)
     if len(classes) == len(given):
         return None
     world = Ranks(what.fabric, len(given), classes)
@@ -360,7 +360,7 @@ def _timed(
     programs: Sequence[tuple[Program, ...]], policy: Policy, cores: int
 ) -> list[tuple[Timeline, ...]]:
     """The timelines of each rank's cores; ranks that keep step have the same ones."""
-    classes = in_step(programs)
+    classes = timing_classes(programs)
     firsts = [ranks[0] for ranks in classes]
     timed = timelines([p for rank in firsts for p in programs[rank]], policy, cores, firsts)
     found: dict[int, tuple[Timeline, ...]] = {}

@@ -51,8 +51,8 @@ def test_instructions_are_kept_on_storages_without_bytes(captured):
 def test_what_held_values_before_is_given(captured):
     on, src, dst = captured
     on.issue(TensorCopy(dst, src))
-    assert set(on.context.capture.given) == {src.storage.serial}
-    assert on.context.capture.given[src.storage.serial] is src.storage.data
+    assert set(on.context.capture.initial_bytes) == {src.storage.serial}
+    assert on.context.capture.initial_bytes[src.storage.serial] is src.storage.data
 
 
 def refused(what):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import trnsim
-from trnsim.program.likeness import alike, in_step, is_plain, keeps_classes
+from trnsim.program.likeness import is_plain, keeps_classes, rank_classes, timing_classes
 
 
 class Pair(NamedTuple):
@@ -61,7 +61,7 @@ ones, zeros = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
     ],
 )
 def test_arguments_that_a_run_without_values_cannot_tell_apart(one, other):
-    assert alike([(one,), (other,)]) == [(0, 1)]
+    assert rank_classes([(one,), (other,)]) == [(0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -91,25 +91,25 @@ def test_arguments_that_a_run_without_values_cannot_tell_apart(one, other):
     ],
 )
 def test_arguments_that_differ_or_may(one, other):
-    assert alike([(one,), (other,)]) == [(0,), (1,)]
+    assert rank_classes([(one,), (other,)]) == [(0,), (1,)]
 
 
 def test_an_object_is_like_itself_and_classes_begin_with_their_first_rank():
     same, other = Open(1), object()
-    assert alike([(same,), (other,), (same,), (other,)]) == [(0, 2), (1, 3)]
+    assert rank_classes([(same,), (other,), (same,), (other,)]) == [(0, 2), (1, 3)]
 
 
 def test_a_list_that_contains_itself_is_like_itself_alone():
     one, other = [1], [1]
     one.append(one)
     other.append(other)
-    assert alike([(one,), (other,), (one,)]) == [(0, 2), (1,)]
+    assert rank_classes([(one,), (other,), (one,)]) == [(0, 2), (1,)]
 
 
 def test_tensors_of_torch_are_told_apart_by_shape_and_dtype():
     torch = pytest.importorskip("torch")
     a, b = torch.ones(2, 3), torch.zeros(2, 3)
-    assert alike([(a,), (b,), (a.bfloat16(),), (a.T,)]) == [(0, 1), (2,), (3,)]
+    assert rank_classes([(a,), (b,), (a.bfloat16(),), (a.T,)]) == [(0, 1), (2,), (3,)]
 
 
 def test_results_without_registers_are_plain():
@@ -162,4 +162,4 @@ def test_ranks_keep_step_whose_programs_and_meetings_are_alike(groups, extra, fo
     inputs = [(ones, group, one) for one in extra]
     world = trnsim.run(reducing[lnc], ranks=4, inputs=inputs, races="warn")
     programs = [tuple(timeline.program for timeline in run.timelines) for run in world.runs]
-    assert in_step(programs) == found
+    assert timing_classes(programs) == found

@@ -31,7 +31,7 @@ class Capture:
         instructions: the instructions in order, on the capture's own storages.
         places: the index of each in the program.
         storages: serial of a storage of the run -> its twin in the capture.
-        given: the bytes of storages that held values before the program touched them, by serial.
+        initial_bytes: by serial, the bytes of storages with values from before the program.
         entered: the kernel's inputs, once it has returned.
         result: the kernel's return value.
         is_broken: whether an instruction raised an error; what the kernel did about it is unknown.
@@ -41,7 +41,7 @@ class Capture:
         self.instructions: list[Instruction] = []
         self.places: list[int] = []
         self.storages: dict[int, Storage] = {}
-        self.given: dict[int, Array | None] = {}
+        self.initial_bytes: dict[int, Array | None] = {}
         self.entered: Sequence[Tile] = ()
         self.result: object = None
         self.is_broken = False
@@ -59,29 +59,29 @@ class Capture:
         if reason:
             refuse(reason)
         self.places.append(place)
-        self.instructions.append(instruction.with_tiles(self._bare))
+        self.instructions.append(instruction.with_tiles(self._twin_tile))
         try:
             instruction.execute(machine)
         except BaseException:
             self.is_broken = True
             raise
 
-    def _bare(self, tile: Tile) -> Tile:
+    def _twin_tile(self, tile: Tile) -> Tile:
         """The tile on the capture's twin of its storage."""
         index = tile.index
         if index is not None and not isinstance(index, ScalarIndex):
-            index = replace(index, source=self._bare(index.source))
-        bare = Tile(self._storage(tile.storage), tile.dtype, tile.pattern, index)
+            index = replace(index, source=self._twin_tile(index.source))
+        bare = Tile(self._twin(tile.storage), tile.dtype, tile.pattern, index)
         bare.layout = tile.layout
         return bare
 
-    def _storage(self, storage: Storage) -> Storage:
-        known = self.storages.get(storage.serial)
-        if known is None:
+    def _twin(self, storage: Storage) -> Storage:
+        twin = self.storages.get(storage.serial)
+        if twin is None:
             if storage.written.is_full and not storage.is_placed:
-                self.given[storage.serial] = storage.data
-            known = self.storages[storage.serial] = storage.bare()
-        return known
+                self.initial_bytes[storage.serial] = storage.data
+            twin = self.storages[storage.serial] = storage.bare()
+        return twin
 
 
 def refuse(reason: str) -> NoReturn:

@@ -136,12 +136,12 @@ class CoreContext:
     def end(self) -> tuple[Record | None, Record | None]:
         """The record that the finished run agreed with, and the one that it made."""
         followed = self._follower
-        if followed is not None and not followed.is_through():
+        if followed is not None and not followed.is_complete():
             self._leave_record()
-        made = self._recorder
+        recorder = self._recorder
         return (
             self._follower.record if self._follower is not None else None,
-            made.record if made is not None else None,
+            recorder.record if recorder is not None else None,
         )
 
     def world(self, opcode: str) -> RankLink:
@@ -341,7 +341,7 @@ class CoreContext:
         if follower is None:
             raise InternalError("a run left a record that it did not follow")
         self.program, self._signatures = Program(self.core, first_serial=self._first_serial), {}
-        for step, reads, writes, named in follower.passed():
+        for step, reads, writes, named in follower.agreed_steps():
             self._append(self._renumbered(step.info), step.line, reads, writes, named, step.after)
 
     def _renumbered(self, info: SignatureInfo) -> SignatureInfo:
@@ -371,11 +371,11 @@ class CoreContext:
     ) -> None:
         """Report accesses to shared memory to the peer, then let the other cores run."""
         # Without values the bytes behind an index are unknown, and not checked for races.
-        seen, changed = (
+        shared_reads, changed = (
             [t for t in tiles if t.storage.is_shared and (self.has_values or t.index is None)]
             for tiles in (reads, writes)
         )
-        peer.accessed(peer.rank, seen, changed, line, waits_for)
+        peer.accessed(peer.rank, shared_reads, changed, line, waits_for)
         peer.hand_over()
 
     def _refuse_unreadable(self, instruction: Instruction, tile: Tile) -> None:
@@ -431,7 +431,10 @@ def _merged_flags(
     """The elements written in both: the effect of two partly written operands together."""
     if not first:
         return second
-    return [(tile, one & other) for (tile, one), (_, other) in zip(first, second, strict=True)]
+    return [
+        (tile, flags & more_flags)
+        for (tile, flags), (_, more_flags) in zip(first, second, strict=True)
+    ]
 
 
 _current: ContextVar[CoreContext | None] = ContextVar("trnsim_core", default=None)

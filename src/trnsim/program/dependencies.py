@@ -93,8 +93,8 @@ class _Bucket:
 
     def divide(self, box: Box) -> list[_Part]:
         """The parts that overlap `box`, split where they reach beyond it."""
-        inside = [self.parts[found] for found in self._overlapping(box)]
-        for part in inside:
+        overlapping = [self.parts[part_box] for part_box in self._overlapping(box)]
+        for part in overlapping:
             if not box.contains(part.box):
                 self.remove(part.box)
                 for piece in part.narrow(box):
@@ -102,18 +102,18 @@ class _Bucket:
                     self._note(piece.box)
                 self.parts[part.box] = part
                 self._note(part.box)
-        return inside
+        return overlapping
 
     def covering(self, box: Box) -> list[_Part]:
         """The parts that make up `box`, which is not itself the box of a part."""
-        found = self.read_across.get(box)
-        if found is not None:
-            return found
-        found = self.divide(box)
-        if sum(part.box.nbytes for part in found) < box.nbytes:
-            found += [self.add(piece, _NOBODY) for piece in box.without_all([p.box for p in found])]
-        self.read_across[box] = found
-        return found
+        parts = self.read_across.get(box)
+        if parts is not None:
+            return parts
+        parts = self.divide(box)
+        if sum(part.box.nbytes for part in parts) < box.nbytes:
+            parts += [self.add(piece, _NOBODY) for piece in box.without_all([p.box for p in parts])]
+        self.read_across[box] = parts
+        return parts
 
     def _note(self, box: Box) -> None:
         insort(self._by_byte, (box.first_byte, box))
@@ -126,9 +126,9 @@ class _Bucket:
         last = bisect_left(self._by_byte, (last_byte + 1,))
         # As `Box.overlaps` says, spelled out: this runs over many boxes for each instruction.
         return [
-            one
-            for _, one in self._by_byte[first:last]
-            if one[0] <= last_row and one[1] >= first_row and one[3] >= first_byte
+            candidate
+            for _, candidate in self._by_byte[first:last]
+            if candidate[0] <= last_row and candidate[1] >= first_row and candidate[3] >= first_byte
         ]
 
 
@@ -182,7 +182,7 @@ class DependencyTable:
         needed.discard(_NOBODY)
         return Before(sorted(needed), follows)
 
-    def _read(self, index: int, tile: Tile, found: set[int]) -> None:
+    def _read(self, index: int, tile: Tile, predecessors: set[int]) -> None:
         accesses = tile.storage.accesses
         for number, box in tile.layout.buckets:
             bucket: _Bucket | None = accesses.get((self, number))
@@ -190,10 +190,10 @@ class DependencyTable:
                 bucket = accesses[self, number] = _Bucket()
             same = bucket.parts.get(box)
             for part in bucket.covering(box) if same is None else (same,):
-                found.add(part.writer)
+                predecessors.add(part.writer)
                 part.readers.append(index)
 
-    def _write(self, index: int, tile: Tile, found: set[int]) -> None:
+    def _write(self, index: int, tile: Tile, predecessors: set[int]) -> None:
         accesses = tile.storage.accesses
         for number, box in tile.layout.buckets:
             bucket: _Bucket | None = accesses.get((self, number))
@@ -203,18 +203,18 @@ class DependencyTable:
                 continue
             same = bucket.parts.get(box)
             if same is None:
-                self._write_across(bucket, box, found)
+                self._write_across(bucket, box, predecessors)
                 bucket.add(box, index)
                 continue
-            found.add(same.writer)
+            predecessors.add(same.writer)
             same.writer = index
             if same.readers:
-                found.update(same.readers)
+                predecessors.update(same.readers)
                 same.readers = []
 
-    def _write_across(self, bucket: _Bucket, box: Box, found: set[int]) -> None:
+    def _write_across(self, bucket: _Bucket, box: Box, predecessors: set[int]) -> None:
         """A write to a box that no earlier access had: it replaces the parts it covers."""
         for part in bucket.divide(box):
-            found.add(part.writer)
-            found.update(part.readers)
+            predecessors.add(part.writer)
+            predecessors.update(part.readers)
             bucket.remove(part.box)

@@ -50,28 +50,28 @@ class Executable:
         self,
         program: Program,
         capture: Capture,
-        given: Sequence[_LiveRange | None],
+        input_lives: Sequence[_LiveRange | None],
         results: Sequence[_LiveRange],
     ) -> None:
         self._program = program
         self._places = capture.places
-        inputs = {life.storage.serial for life in given if life is not None}
+        inputs = {life.storage.serial for life in input_lives if life is not None}
         self._steps = [_step(instruction, inputs) for instruction in capture.instructions]
         self._storages = list(capture.storages.values())
-        self._bound = (*given, *results)
+        self._bound = (*input_lives, *results)
         self._result_bytes = [life.storage.nbytes for life in results]
         self._lock = Lock()
 
     @classmethod
     def of(
-        cls, program: Program, capture: Capture, given: Sequence[int], results: Sequence[int]
+        cls, program: Program, capture: Capture, serials: Sequence[int], results: Sequence[int]
     ) -> Executable:
         """The executable of a captured run.
 
         Args:
             program: the run's program.
             capture: its captured instructions.
-            given: serials of the input storages, in the order of the arrays that `execute` takes.
+            serials: the input storages, in the order of the arrays that `execute` takes.
             results: serials of the returned storages that are not inputs.
 
         Raises:
@@ -79,27 +79,27 @@ class Executable:
         """
         if capture.is_broken:
             refuse("it goes on after an error")
-        lives = _lives(capture.instructions)
-        constants = capture.given.keys() - set(given)
+        lives = _live_ranges(capture.instructions)
+        constants = capture.initial_bytes.keys() - set(serials)
         if any(lives[serial].is_written for serial in constants if serial in lives):
             refuse("it writes to a constant")
         if not lives.keys() >= set(results) or constants.intersection(results):
             refuse("it returns a tensor that no instruction has written")
         for serial in constants:
-            capture.storages[serial].data = capture.given[serial]
-        elsewhere = constants.union(given, results)
+            capture.storages[serial].data = capture.initial_bytes[serial]
+        elsewhere = constants.union(serials, results)
         own = [life for serial, life in lives.items() if serial not in elsewhere]
-        _give_bytes(own, len(capture.instructions))
-        inputs = [lives.get(serial) for serial in given]
+        _allocate(own, len(capture.instructions))
+        inputs = [lives.get(serial) for serial in serials]
         return cls(program, capture, inputs, [lives[serial] for serial in results])
 
     def execute(
-        self, given: Sequence[Array], changed: Sequence[ByteMask | None] = ()
+        self, inputs: Sequence[Array], changed: Sequence[ByteMask | None] = ()
     ) -> list[Array]:
         """The bytes of the results for the bytes of the inputs; one thread at a time.
 
         Args:
-            given: the bytes of each input; instructions may write to them.
+            inputs: the bytes of each input; instructions may write to them.
             changed: for each input a mask that receives the bytes written, or None.
 
         Raises:
@@ -108,7 +108,7 @@ class Executable:
         with self._lock:
             place = 0
             try:
-                results = self._bind(given, changed)
+                results = self._bind(inputs, changed)
                 for storage in self._storages:
                     storage.restart()
                 machine = Machine(self._program.core)
@@ -121,23 +121,23 @@ class Executable:
             finally:
                 for life in self._bound:
                     if life is not None:
-                        _put(life, None)
+                        _set_bytes(life, None)
                         life.storage.changed = None
         return results
 
-    def _bind(self, given: Sequence[Array], changed: Sequence[ByteMask | None]) -> list[Array]:
+    def _bind(self, inputs: Sequence[Array], changed: Sequence[ByteMask | None]) -> list[Array]:
         """Bind the storages of inputs and results to arrays; returns the results' arrays."""
         results = [np.empty(nbytes, np.uint8) for nbytes in self._result_bytes]
-        for life, data in zip(self._bound, (*given, *results), strict=True):
+        for life, data in zip(self._bound, (*inputs, *results), strict=True):
             if life is not None:
-                _put(life, data)
+                _set_bytes(life, data)
         for life, mask in zip(self._bound, changed, strict=False):
             if life is not None:
                 life.storage.changed = mask
         return results
 
 
-def _put(life: _LiveRange, data: Array | None) -> None:
+def _set_bytes(life: _LiveRange, data: Array | None) -> None:
     """Give the storage of `life` the bytes `data`."""
     life.storage.data = data
     for tile in life.tiles:
@@ -166,7 +166,7 @@ def _touched(instruction: Instruction) -> Iterator[tuple[Tile, bool]]:
             yield source, False
 
 
-def _lives(instructions: Sequence[Instruction]) -> dict[int, _LiveRange]:
+def _live_ranges(instructions: Sequence[Instruction]) -> dict[int, _LiveRange]:
     """Serial -> live range of each storage."""
     lives: dict[int, _LiveRange] = {}
     for place, instruction in enumerate(instructions):
@@ -179,12 +179,12 @@ def _lives(instructions: Sequence[Instruction]) -> dict[int, _LiveRange]:
     return lives
 
 
-def _give_bytes(lives: Sequence[_LiveRange], count: int) -> None:
+def _allocate(lives: Sequence[_LiveRange], count: int) -> None:
     """Allocate buffers for storages; those with disjoint live ranges share one."""
     free: defaultdict[int, list[Array]] = defaultdict(list)
     begins: defaultdict[int, list[_LiveRange]] = defaultdict(list)
     ends: defaultdict[int, list[_LiveRange]] = defaultdict(list)
-    _give_places(life for life in lives if life.storage.is_placed)
+    _attach_memories(life for life in lives if life.storage.is_placed)
     for life in lives:
         if not life.storage.is_placed:
             begins[life.first].append(life)
@@ -192,17 +192,17 @@ def _give_bytes(lives: Sequence[_LiveRange], count: int) -> None:
     for place in range(count):
         for life in begins[place]:
             nbytes = life.storage.nbytes
-            _put(life, free[nbytes].pop() if free[nbytes] else np.empty(nbytes, np.uint8))
+            _set_bytes(life, free[nbytes].pop() if free[nbytes] else np.empty(nbytes, np.uint8))
         for life in ends[place]:
             if life.storage.data is not None:
                 free[life.storage.nbytes].append(life.storage.data)
 
 
-def _give_places(lives: Iterable[_LiveRange]) -> None:
+def _attach_memories(lives: Iterable[_LiveRange]) -> None:
     """Give tensors with an address the bytes of their whole memory."""
-    whole: dict[Memory, Array] = {}
+    buffers: dict[Memory, Array] = {}
     for life in lives:
         storage = life.storage
-        if storage.memory not in whole:
-            whole[storage.memory] = np.empty(storage.nbytes, np.uint8)
-        _put(life, whole[storage.memory])
+        if storage.memory not in buffers:
+            buffers[storage.memory] = np.empty(storage.nbytes, np.uint8)
+        _set_bytes(life, buffers[storage.memory])

@@ -28,11 +28,11 @@ Ranks = tuple[int, ...]
 _BY_VALUE = frozenset({NoneType, bool, int, str, bytes, range})
 
 
-def alike(given: Sequence[Sequence[object]]) -> list[Ranks]:
+def rank_classes(arguments: Sequence[Sequence[object]]) -> list[Ranks]:
     """The ranks whose arguments are alike for a run without values, the class of rank 0 first.
 
     Args:
-        given: the arguments of each rank, in containers.
+        arguments: the arguments of each rank, in containers.
     """
     keys: dict[int, Hashable] = {}
 
@@ -45,7 +45,7 @@ def alike(given: Sequence[Sequence[object]]) -> list[Ranks]:
         return keys[id(part)]
 
     classes: dict[Hashable, list[int]] = {}
-    for rank, parts in enumerate(given):
+    for rank, parts in enumerate(arguments):
         classes.setdefault(tuple(map(key, parts)), []).append(rank)
     return [tuple(ranks) for ranks in classes.values()]
 
@@ -59,7 +59,7 @@ def is_plain(result: object) -> bool:
     return type(result) in _BY_VALUE or type(result) is float
 
 
-def in_step(programs: Sequence[tuple[Program, ...]]) -> list[Ranks]:
+def timing_classes(programs: Sequence[tuple[Program, ...]]) -> list[Ranks]:
     """The ranks whose programs are alike and take the same time, the class of rank 0 first.
 
     Args:
@@ -72,8 +72,8 @@ def in_step(programs: Sequence[tuple[Program, ...]]) -> list[Ranks]:
     for ranks in of_object.values():
         key = tuple(program.timing() for program in programs[ranks[0]])
         classes.setdefault(key, []).extend(ranks)
-    found = sorted(tuple(sorted(ranks)) for ranks in classes.values())
-    distinct = {id(program): program for ranks in found for program in programs[ranks[0]]}
+    divided = sorted(tuple(sorted(ranks)) for ranks in classes.values())
+    distinct = {id(program): program for ranks in divided for program in programs[ranks[0]]}
     groups = {
         group
         for program in distinct.values()
@@ -81,29 +81,29 @@ def in_step(programs: Sequence[tuple[Program, ...]]) -> list[Ranks]:
         if isinstance(checked.instruction, Collective)
         for group in checked.instruction.groups()
     }
-    while cut := _cut(found, groups):
-        found = sorted(
-            one for ranks in found for one in (_alone(ranks) if ranks in cut else [ranks])
+    while split := _split_classes(divided, groups):
+        divided = sorted(
+            part for ranks in divided for part in (_alone(ranks) if ranks in split else [ranks])
         )
-    return found
+    return divided
 
 
 def keeps_classes(classes: Iterable[Ranks], groups: Iterable[Ranks]) -> bool:
     """Whether each group has ranks of one class alone, or all ranks of several classes."""
-    return not _cut(classes, groups)
+    return not _split_classes(classes, groups)
 
 
-def _cut(classes: Iterable[Ranks], groups: Iterable[Ranks]) -> set[Ranks]:
+def _split_classes(classes: Iterable[Ranks], groups: Iterable[Ranks]) -> set[Ranks]:
     """The classes of which a group has some ranks, besides ranks of other classes."""
     class_of = {rank: ranks for ranks in classes for rank in ranks}
-    cut: set[Ranks] = set()
+    split: set[Ranks] = set()
     for group in groups:
         met = {class_of[group[0]]} if group else set()
         if not set(group) <= set(*met):
             members = set(group)
             met = {class_of[rank] for rank in group}
-            cut.update(ranks for ranks in met if not members.issuperset(ranks))
-    return cut
+            split.update(ranks for ranks in met if not members.issuperset(ranks))
+    return split
 
 
 def _alone(ranks: Ranks) -> list[Ranks]:
@@ -120,7 +120,7 @@ def _key(value: Any, *, enters: bool = True) -> Hashable:
     kind, items = type(value), _items(value)
     if items is not None:  # a dataclass goes into the kernel as it is
         enters = enters and isinstance(value, tuple | list | dict)
-        return kind, tuple((name, _key(one, enters=enters)) for name, one in items)
+        return kind, tuple((name, _key(item, enters=enters)) for name, item in items)
     if kind in _BY_VALUE:
         return kind, value
     if kind is float:
@@ -136,7 +136,7 @@ def _items(value: Any) -> list[tuple[Hashable, Any]] | None:
     """The named parts of a container or a frozen dataclass; None for anything else."""
     kind: type = type(value)
     if kind is dict:
-        return [(_key(name), one) for name, one in value.items()]
+        return [(_key(name), item) for name, item in value.items()]
     if kind in (tuple, list) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
         return list(enumerate(value))
     if is_dataclass(kind) and getattr(vars(kind).get("__dataclass_params__"), "frozen", False):

@@ -74,14 +74,14 @@ def fitted(
         return list(programs), tuple(
             error for program in programs for error in check_capacity(program).values()
         )
-    made: list[Program] = []
-    found: list[OutOfMemory] = []
+    programs_that_fit: list[Program] = []
+    errors: list[OutOfMemory] = []
     for program in programs:
-        changed = _changed_by(one for one in programs if one is not program)
+        changed = _changed_by(peer for peer in programs if peer is not program)
         fits, spills = _fit(program, changed, may_spill=capacity == "spill")
-        made.append(fits)
-        found += spills
-    return made, tuple(found)
+        programs_that_fit.append(fits)
+        errors += spills
+    return programs_that_fit, tuple(errors)
 
 
 def _fit(

@@ -80,16 +80,16 @@ class Lockstep:
         self,
         core: int,
         happened: Callable[[], bool],
-        what: Callable[[], str],
+        describe: Callable[[], str],
         *,
         is_outside: bool = False,
     ) -> None:
-        """Yield until `happened()`; `what()` describes the wait in an error.
+        """Yield until `happened()`; `describe()` describes the wait in an error.
 
         Where it `is_outside`, other ranks make it happen.
         """
         if not happened():
-            self._waits[core] = (what, user_line(), is_outside)
+            self._waits[core] = (describe, user_line(), is_outside)
             while not happened():
                 self.hand_over()
             self._waits.pop(core, None)
@@ -101,8 +101,8 @@ class Lockstep:
         """What cores wait in for others of their own."""
         waits = sorted(self._waits.items())
         return [
-            (f"core {core}: {what()}", line)
-            for core, (what, line, is_outside) in waits
+            (f"core {core}: {describe()}", line)
+            for core, (describe, line, is_outside) in waits
             if not is_outside
         ]
 
@@ -122,7 +122,7 @@ class Lockstep:
             return
         ended = [core for core in range(self.cores) if core not in alive]
         waits = sorted(self._waits.items())
-        who = [f"core {core} waits {what()} at {line}" for core, (what, line, _) in waits]
+        who = [f"core {core} waits {describe()} at {line}" for core, (describe, line, _) in waits]
         who += [f"core {core} has ended" for core in ended]
         raise Deadlock(
             f"the cores wait for each other for ever: {'; '.join(who)}",

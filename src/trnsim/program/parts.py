@@ -85,12 +85,12 @@ class Touches:
 
     def boxes(self, among: Container[int]) -> dict[int, set[Box]]:
         """Serial -> the distinct boxes accessed, of the storages whose serials are in `among`."""
-        found: defaultdict[int, set[Box]] = defaultdict(set)
+        boxes: defaultdict[int, set[Box]] = defaultdict(set)
         for sign, layout in zip(self._serials, self._layouts, strict=True):
             serial = max(sign, ~sign)
             if serial in among:
-                found[serial].add(layout.box)
-        return found
+                boxes[serial].add(layout.box)
+        return boxes
 
 
 class Part(NamedTuple):
@@ -169,10 +169,10 @@ class Division:
         here: set[int] = set()
         level = peak = 0
         for accesses in self.accesses:
-            arriving = {one.part for one in accesses} - here
+            arriving = {access.part for access in accesses} - here
             level += sum(self.parts[part].row_bytes for part in arriving)
             peak = max(peak, level)
-            leaving = {one.part for one in accesses if one.next_use == NEVER}
+            leaving = {access.part for access in accesses if access.next_use == NEVER}
             level -= sum(self.parts[part].row_bytes for part in leaving)
             here |= arriving
             here -= leaving
@@ -201,9 +201,9 @@ class Division:
                     end = cuts[place] + self.parts[first + place].row_bytes
                     is_full = box.first_byte <= cuts[place] and end <= box.last_byte + 1
                     kind = Kind.FILL if is_dense and is_full else Kind.CHANGE
-                known = kinds.setdefault(first + place, kind)
-                if known is not kind:
-                    kinds[first + place] = _together(known, kind)
+                previous = kinds.setdefault(first + place, kind)
+                if previous is not kind:
+                    kinds[first + place] = _combined_kind(previous, kind)
         return kinds
 
 
@@ -217,7 +217,7 @@ def _cuts(edges: set[int]) -> list[int]:
     return cuts
 
 
-def _together(one: Kind, other: Kind) -> Kind:
+def _combined_kind(first: Kind, second: Kind) -> Kind:
     """The kind of two different accesses of one instruction to a part."""
-    is_only_written = Kind.USE not in (one, other)
+    is_only_written = Kind.USE not in (first, second)
     return Kind.FILL if is_only_written else Kind.CHANGE

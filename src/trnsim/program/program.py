@@ -148,7 +148,7 @@ class Program:
     @property
     def is_spilled(self) -> bool:
         """Whether some of its data are moved to another memory and back."""
-        return any(one.is_spill for one in self.checked)
+        return any(checked.is_spill for checked in self.checked)
 
     def timing(self) -> Hashable:
         """Equal for programs of one core type that take the same time among the same others."""
@@ -183,7 +183,7 @@ class Program:
         """
         if not after:
             return self
-        made = replace(
+        delayed = replace(
             self,
             as_issued=self.issued,
             _waits_for=array("l"),
@@ -193,13 +193,13 @@ class Program:
         )
         done = 0
         for index in sorted(after):
-            made._copy_before(self, done, index)  # noqa: SLF001  of the same class
-            made._extend(self._before_too(index, after[index]))  # noqa: SLF001  as above
+            delayed._copy_before(self, done, index)  # noqa: SLF001  of the same class
+            delayed._extend(self._merged_before(index, after[index]))  # noqa: SLF001  as above
             done = index + 1
-        made._copy_before(self, done, len(self))  # noqa: SLF001  as above
-        return made
+        delayed._copy_before(self, done, len(self))  # noqa: SLF001  as above
+        return delayed
 
-    def _before_too(self, index: int, others: Iterable[int]) -> Before:
+    def _merged_before(self, index: int, others: Iterable[int]) -> Before:
         """The instructions that an instruction comes after, with others added."""
         waits_for, follows = set(self.waits_for(index)), set(self.follows(index))
         engine = self.instruction(index).engine
@@ -208,11 +208,11 @@ class Program:
             (follows if is_own else waits_for).add(earlier)
         return Before(sorted(waits_for), sorted(follows - waits_for))
 
-    def _copy_before(self, other: Program, first: int, last: int) -> None:
+    def _copy_before(self, source: Program, first: int, last: int) -> None:
         """Append what the instructions of a range of another program come after."""
         columns = (
-            (self._waits_for, self._waits_start, other._waits_for, other._waits_start),
-            (self._follows, self._follows_start, other._follows, other._follows_start),
+            (self._waits_for, self._waits_start, source._waits_for, source._waits_start),
+            (self._follows, self._follows_start, source._follows, source._follows_start),
         )
         for values, starts, others, other_starts in columns:
             shift = len(values) - other_starts[first]

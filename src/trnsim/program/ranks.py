@@ -38,7 +38,7 @@ _ONE = 1
 class Wait(NamedTuple):
     """What a core waits in, and where."""
 
-    what: str
+    text: str
     line: SourceLine | None
 
 
@@ -62,7 +62,7 @@ class Ranks:
         self.differs = False
         self._classes = list(classes or ((rank,) for rank in range(count)))
         self._class_of = {ranks[0]: ranks for ranks in self._classes}
-        self._here: dict[tuple[tuple[int, ...], Groups], tuple[int, ...]] = {}
+        self._running: dict[tuple[tuple[int, ...], Groups], tuple[int, ...]] = {}
         self._hub: greenlet | None = None
         self._turns: dict[int, greenlet] = {}
         self._waiting: dict[int, tuple[Exchange, Wait]] = {}
@@ -106,9 +106,9 @@ class Ranks:
         lnc = self.fabric.lnc
         self._waiting[core] = exchange, Wait(exchange.at, user_line())
         cores = range(lnc) if exchange.is_joint else (core % lnc,)
-        ranks = self._that_run(exchange)
-        members = [rank * lnc + one for rank in ranks for one in cores]
-        if not all(self._agrees(member, exchange) for member in members):
+        ranks = self._running_members(exchange)
+        members = [rank * lnc + local_core for rank in ranks for local_core in cores]
+        if not all(self._has_reached(member, exchange) for member in members):
             return False
         sent = [self._waiting[members[at]][0].sent() for at in range(0, len(members), len(cores))]
         try:
@@ -121,9 +121,9 @@ class Ranks:
         for rank, received in zip(ranks, results, strict=True):
             if exchange.is_joint:
                 self._members[rank].joined()
-            for one in cores:
-                self._received[rank * lnc + one] = received
-                self._waiting.pop(rank * lnc + one)
+            for local_core in cores:
+                self._received[rank * lnc + local_core] = received
+                self._waiting.pop(rank * lnc + local_core)
         self._completed += 1
         return True
 
@@ -137,31 +137,31 @@ class Ranks:
 
     def is_among(self, rank: int, ranks: Container[int]) -> bool:
         """Whether `rank` is one of `ranks`, with all that do the same, or else none of them."""
-        found = {one in ranks for one in self._class_of[rank]}
-        self.differs |= len(found) > _ONE
+        memberships = {member in ranks for member in self._class_of[rank]}
+        self.differs |= len(memberships) > _ONE
         return rank in ranks
 
     def number_was_read(self, rank: int) -> None:
         """The kernel has read the number of `rank`, by which it differs from its class."""
         self.differs |= len(self._class_of[rank]) > _ONE
 
-    def _that_run(self, exchange: Exchange) -> tuple[int, ...]:
+    def _running_members(self, exchange: Exchange) -> tuple[int, ...]:
         """The ranks of a group that run, for themselves and for others."""
         if len(self._classes) == self.count:
             return exchange.ranks
         key = exchange.ranks, exchange.groups
-        if key not in self._here:
+        if key not in self._running:
             self.differs |= not keeps_classes(self._classes, exchange.groups)
-            self._here[key] = tuple(rank for rank in exchange.ranks if rank in self._class_of)
-        return self._here[key]
+            self._running[key] = tuple(rank for rank in exchange.ranks if rank in self._class_of)
+        return self._running[key]
 
-    def _agrees(self, member: int, exchange: Exchange) -> bool:
+    def _has_reached(self, member: int, exchange: Exchange) -> bool:
         """Whether a core has come to the same exchange."""
-        found = self._waiting.get(member)
-        if found is None:
+        waiting = self._waiting.get(member)
+        if waiting is None:
             return False
-        other = found[0]
-        return other.at == exchange.at and other.ranks == exchange.ranks
+        pending = waiting[0]
+        return pending.at == exchange.at and pending.ranks == exchange.ranks
 
     def _alive(self) -> list[int]:
         turns = self._turns
@@ -193,7 +193,7 @@ class Ranks:
             for wait in self._members[rank].waits():
                 by_wait.setdefault(wait, []).append(rank)
         who = [
-            f"{_named(ranks)} wait{'s' if len(ranks) == _ONE else ''} in {wait.what} at {wait.line}"
+            f"{_named(ranks)} wait{'s' if len(ranks) == _ONE else ''} in {wait.text} at {wait.line}"
             for wait, ranks in by_wait.items()
         ]
         ended = [rank for rank in self._turns if rank not in alive]
@@ -211,8 +211,8 @@ class Ranks:
         """What the cores of `rank` wait in."""
         lnc = self.fabric.lnc
         cores = range(rank * lnc, (rank + 1) * lnc)
-        found = [self._waiting[core][1] for core in cores if core in self._waiting]
-        return list(dict.fromkeys(found))
+        waits = [self._waiting[core][1] for core in cores if core in self._waiting]
+        return list(dict.fromkeys(waits))
 
 
 class Member:
@@ -238,13 +238,13 @@ class Member:
         """Yield to the other ranks."""
         self._ranks.hand_over()
 
-    def wait_alone(self, happened: Callable[[], bool], what: Callable[[], str]) -> None:
+    def wait_alone(self, happened: Callable[[], bool], describe: Callable[[], str]) -> None:
         """Yield to the other ranks until `happened()`: the wait of a rank's only core.
 
         It yields at least once. So the ranks of a group go on in their order, and the first one
         records what the others are compared with.
         """
-        del what
+        del describe
         self.hand_over()
         while not happened():
             self.hand_over()

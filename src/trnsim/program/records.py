@@ -83,7 +83,7 @@ class Record:
     inputs: int
     steps: list[Step] = field(default_factory=list[Step])
     storages: list[Storage] = field(default_factory=list["Storage"])
-    natures: list[tuple[object, ...]] = field(default_factory=list[tuple[object, ...]])
+    descriptions: list[tuple[object, ...]] = field(default_factory=list[tuple[object, ...]])
     outcome: Any = None
 
 
@@ -125,7 +125,7 @@ class Recorder:
         number = self._numbers.setdefault(storage.serial, len(self._numbers))
         if self.record is not None and number == len(self.record.storages):
             self.record.storages.append(storage.bare())
-            self.record.natures.append(_nature(storage))
+            self.record.descriptions.append(_storage_description(storage))
         return number
 
 
@@ -146,7 +146,7 @@ class Follower:
         self._storages: list[ref[Storage]] = []
         self._accesses: dict[Memory, dict[tuple[object, int], Any]] = {}
         self._are_inputs_alike = len(inputs) == record.inputs and all(
-            map(self._meets, inputs, range(len(inputs)))
+            map(self._may_stand_in, inputs, range(len(inputs)))
         )
 
     def agrees(
@@ -173,20 +173,20 @@ class Follower:
         for tile, (number, layout, _, _) in zip(tiles, step.touches, strict=False):
             storage = tile.storage
             met = known_number(storage.serial)
-            if met != number and (met is not None or not self._meets(storage, number)):
+            if met != number and (met is not None or not self._may_stand_in(storage, number)):
                 return False
             if tile.layout is not layout and tile.layout != layout:
                 return False
         self.position = position + 1
         return True
 
-    def is_through(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the run has issued the whole record, which has the whole program."""
         record = self.record
         is_whole = len(record.steps) == len(record.program)
         return self._are_inputs_alike and is_whole and self.position == len(record.steps)
 
-    def passed(self) -> Iterator[tuple[Step, list[Tile], list[Tile], list[Tile]]]:
+    def agreed_steps(self) -> Iterator[tuple[Step, list[Tile], list[Tile], list[Tile]]]:
         """(step, reads, writes, named) of each instruction that agreed, on this run's storages.
 
         A storage that is gone is replaced by a twin: the run will not touch it again.
@@ -197,14 +197,14 @@ class Follower:
             named = step.reads + step.writes
             yield step, tiles[: step.reads], tiles[step.reads : named], tiles[named:]
 
-    def _meets(self, storage: Storage, number: int) -> bool:
+    def _may_stand_in(self, storage: Storage, number: int) -> bool:
         """Whether a storage that is used for the first time may stand for the record's `number`."""
-        natures = self.record.natures
-        if number != len(self._storages) or number >= len(natures):
+        descriptions = self.record.descriptions
+        if number != len(self._storages) or number >= len(descriptions):
             return False
         if storage.serial < self._first_serial:  # from an earlier run: an error elsewhere
             return False
-        if _nature(storage) != natures[number]:
+        if _storage_description(storage) != descriptions[number]:
             return False
         self._numbers[storage.serial] = number
         self._storages.append(ref(storage))
@@ -222,7 +222,7 @@ class Follower:
         return storage
 
 
-def _nature(storage: Storage) -> tuple[object, ...]:
+def _storage_description(storage: Storage) -> tuple[object, ...]:
     """The properties of a storage that a program or an error message shows."""
     return (
         storage.memory,
@@ -309,7 +309,7 @@ class Call:
 
     def begin(self, context: CoreContext, inputs: Sequence[Storage]) -> None:
         """Start, before the kernel is called on `inputs`: follow a record, or make one."""
-        self._key = self._conditions, _looks(inputs)
+        self._key = self._conditions, _input_signatures(inputs)
         record = self._records.find(self._key)
         if record is not None:
             context.follow(record, inputs)
@@ -346,7 +346,7 @@ class RankCall:
 
     def begin(self, context: CoreContext, inputs: Sequence[Storage]) -> None:
         """Start, before the kernel is called on `inputs`."""
-        self._context, key = context, _looks(inputs)
+        self._context, key = context, _input_signatures(inputs)
         if key in self._records:
             context.follow(self._records[key], inputs)
         else:
@@ -361,6 +361,6 @@ class RankCall:
             self._context.end()
 
 
-def _looks(inputs: Sequence[Storage]) -> tuple[object, ...]:
+def _input_signatures(inputs: Sequence[Storage]) -> tuple[object, ...]:
     """The size and the line of each input, by which a record is guessed."""
     return tuple((s.nbytes, s.pitch_bytes, s.name, s.line) for s in inputs)

@@ -66,9 +66,9 @@ def signature_info(
     values: dict[str, Any],
 ) -> SignatureInfo:
     """The properties of `signature`, found from `instruction`, the first that has it."""
-    made, operands = type(instruction), instruction.__dict__
-    plan = [step for step in made.access_plan if operands[step[0]].__class__ is not tuple]
-    is_plain = made.accesses is Instruction.accesses and len(plan) == len(made.access_plan)
+    kind, operands = type(instruction), instruction.__dict__
+    plan = [step for step in kind.access_plan if operands[step[0]].__class__ is not tuple]
+    is_plain = kind.accesses is Instruction.accesses and len(plan) == len(kind.access_plan)
     tiles = [step for step in plan if isinstance(operands[step[0]], Tile)]
     has_index = any(tile.index is not None for tile in chain(*instruction.accesses()))
     return SignatureInfo(
@@ -76,12 +76,12 @@ def signature_info(
         number,
         checked,
         has_index=has_index,
-        writes_all=made.written_tiles is Instruction.written_tiles,
+        writes_all=kind.written_tiles is Instruction.written_tiles,
         canonical=values,
         read=tuple(name for name, looks, _ in tiles if looks) if is_plain else None,
         written=tuple(name for name, _, changes in tiles if changes),
-        reads_registers=has_index or "read" in made.registers.values(),
-        writes_registers="write" in made.registers.values(),
+        reads_registers=has_index or "read" in kind.registers.values(),
+        writes_registers="write" in kind.registers.values(),
         states=instruction.private_state(),
         streams=is_streaming(instruction),
         keeps_order=keeps_order(instruction),

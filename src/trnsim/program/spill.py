@@ -143,8 +143,12 @@ class _Rewriter:
     def copy(self, index: int, after: Iterable[int]) -> int:
         """Append issued instruction `index`, which waits for `after` too; returns its place."""
         issued, place = self._issued, self._place
-        waits_for = {*(place[one] for one in issued.waits_for(index)), *after}
-        follows = [place[one] for one in issued.follows(index) if place[one] not in waits_for]
+        waits_for = {*(place[predecessor] for predecessor in issued.waits_for(index)), *after}
+        follows = [
+            place[predecessor]
+            for predecessor in issued.follows(index)
+            if place[predecessor] not in waits_for
+        ]
         now = len(self.program)
         self.program.append(
             issued.which[index], Before(sorted(waits_for), follows), issued.line(index)
@@ -230,8 +234,8 @@ class _Rewriter:
             name = self.program.uses[area].name
             which = self._transfers[key] = len(self.program.checked)
             shape = part.rows, part.row_bytes
-            made = _moving(self._memory, self.program.core, shape, name, is_save=is_save)
-            self.program.checked.append(made)
+            transfer = _moving(self._memory, self.program.core, shape, name, is_save=is_save)
+            self.program.checked.append(transfer)
         return which
 
 
@@ -282,7 +286,7 @@ class _Spiller:
             if use.memory is Memory.HBM and not use.written_bytes and serial not in changed
         }
         self._loads = [
-            memory is Memory.SBUF and _loads_alike(checked) for checked in program.checked
+            memory is Memory.SBUF and _is_plain_load(checked) for checked in program.checked
         ]
 
     def run(self) -> Spill:
@@ -295,7 +299,7 @@ class _Spiller:
         for index in sorted(self._put_off):
             self._step(index, index)
         program, moved = self._out.end(), self._out.moved
-        saved, reloaded = (sum(one[way] for one in moved.values()) for way in (0, 1))
+        saved, reloaded = (sum(counts[way] for counts in moved.values()) for way in (0, 1))
         most = max(moved, key=lambda serial: sum(moved[serial]), default=None)
         transfers = len(program) - len(self._issued)
         largest = None if most is None else self._issued.uses[most]
@@ -307,14 +311,16 @@ class _Spiller:
         if not self._loads[issued.which[index]] or issued.tensor_of[index] not in self._inputs:
             return False
         is_new = all(
-            one.kind is Kind.FILL or not self._kept[one.part].is_filled
-            for one in self._accesses[index]
+            access.kind is Kind.FILL or not self._kept[access.part].is_filled
+            for access in self._accesses[index]
         )
         return is_new and self._room.free_bytes < self._lacking(index) + self._ahead_bytes
 
     def _lacking(self, index: int) -> int:
         """The bytes of a partition that `index` accesses and that are elsewhere."""
-        absent = (one.part for one in self._accesses[index] if not self._kept[one.part].is_here)
+        absent = (
+            access.part for access in self._accesses[index] if not self._kept[access.part].is_here
+        )
         return sum(self._parts[part].row_bytes for part in absent)
 
     def _issue(self, index: int, now: int) -> None:
@@ -322,27 +328,27 @@ class _Spiller:
         due = self._due(index)
         for load in due:
             due += self._due(load)
-        for one in (*sorted(due), index):
-            self._step(one, now)
+        for step_index in (*sorted(due), index):
+            self._step(step_index, now)
 
     def _due(self, index: int) -> list[int]:
         """Take the loads that `index` waits for from those that were put off."""
-        due = [one for one in self._issued.waits_for(index) if one in self._put_off]
+        due = [load for load in self._issued.waits_for(index) if load in self._put_off]
         self._put_off.difference_update(due)
         return due
 
     def _step(self, index: int, now: int) -> None:
         """Make room for what `index`, or a load for `now`, accesses, then append it."""
         accesses = self._accesses[index]
-        absent = [one for one in accesses if not self._kept[one.part].is_here]
+        absent = [access for access in accesses if not self._kept[access.part].is_here]
         if absent:
             self._make_room(index, now)
-        after = [self._arrive(index, one) for one in absent]
-        reloads = (self._kept[one.part].reloaded for one in accesses)
+        after = [self._arrive(index, access) for access in absent]
+        reloads = (self._kept[access.part].reloaded for access in accesses)
         waits = {place for places in after for place in places}.union(reloads) - {-1}
         place = self._out.copy(index, waits)
-        for one in accesses:
-            self._access(index, place, one)
+        for access in accesses:
+            self._access(index, place, access)
 
     def _arrive(self, index: int, access: Access) -> list[int]:
         """Bring a part back; returns the instructions that its user has to wait for."""
@@ -415,22 +421,22 @@ class _Spiller:
     def _pop_farthest(self, now: int) -> int | None:
         """The part that is here and used farthest behind `now`; None if all are needed now."""
         needed: list[tuple[int, int]] = []
-        found = None
-        while self._farthest and found is None:
+        farthest = None
+        while self._farthest and farthest is None:
             next_use, number = heappop(self._farthest)
             kept = self._kept[number]
             if not kept.is_here or kept.next_use != -next_use:
                 continue  # an earlier access, or an earlier stay
             if kept.next_use > now:
-                found = number
+                farthest = number
             else:
                 needed.append((next_use, number))
         for entry in needed:
             heappush(self._farthest, entry)
-        return found
+        return farthest
 
     def _too_large(self, index: int) -> OutOfMemory:
-        needed = sum(self._parts[one.part].row_bytes for one in self._accesses[index])
+        needed = sum(self._parts[access.part].row_bytes for access in self._accesses[index])
         core = self._issued.core
         return OutOfMemory(
             f"{self._memory.value} of {core.name} holds {capacity_bytes(core, self._memory)} bytes "
@@ -450,9 +456,9 @@ class _Spiller:
         kept.is_here, kept.users, kept.arrived = False, {}, -1
 
 
-def _loads_alike(checked: Checked) -> bool:
+def _is_plain_load(checked: Checked) -> bool:
     """Whether an instruction copies bytes from HBM to SBUF as they are."""
-    one = checked.instruction
-    if not isinstance(one, DmaCopy) or one.src.memory is not Memory.HBM:
+    copy = checked.instruction
+    if not isinstance(copy, DmaCopy) or copy.src.memory is not Memory.HBM:
         return False
-    return one.src.dtype == one.dst.dtype and one.src.index is None and one.dst.index is None
+    return copy.src.dtype == copy.dst.dtype and copy.src.index is None and copy.dst.index is None

@@ -81,7 +81,7 @@ class Team:
         if member is not None:
             self._lockstep.outside = member.hand_over
             member.joined = watcher.joins
-            member.inside = lambda: [Wait(*one) for one in self._lockstep.inside()]
+            member.inside = lambda: [Wait(*wait) for wait in self._lockstep.inside()]
         meetings = Meetings(self._lockstep, watcher.meets)
         for rank in range(cores):
             peer = Peer(
@@ -106,9 +106,9 @@ class Team:
         """What its cores hold in HBM so far, without spills."""
         parts = [context.memory.hbm for context in self.contexts]
         return HbmBytes(
-            sum(one.tensors for one in parts),
-            sum(one.constants for one in parts),
-            sum(one.scratchpad for one in parts),
+            sum(part.tensors for part in parts),
+            sum(part.constants for part in parts),
+            sum(part.scratchpad for part in parts),
         )
 
     def run(self, body: Callable[[], object], inputs: Sequence[Storage] = ()) -> list[object]:
