@@ -1,10 +1,9 @@
 """Capture: the instructions of a run with their operands, so that they can be executed again.
 
-A program keeps distinct instructions and their dependences, not the place of each operand. A
-capture keeps the places, on twins of the run's storages without bytes; `Executable` gives them
-
+A program keeps distinct instructions and their dependences, not the address of each operand. A
+capture keeps the addresses, on twins of the run's storages without bytes; `Executable` gives them
 bytes. The instruction stream must not depend on values: a capture refuses the first instruction
-that with other values could be another one, or could leave other elements written.
+that other values could change, or whose set of written elements they could change.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class Capture:
         places: the index of each in the program.
         storages: serial of a storage of the run -> its twin in the capture.
         initial_bytes: by serial, the bytes of storages with values from before the program.
-        entered: the kernel's inputs, once it has returned.
+        entered: the kernel's inputs, available after its return.
         result: the kernel's return value.
-        is_broken: whether an instruction raised an error; what the kernel did about it is unknown.
+        is_broken: true if an instruction raised an error, which the kernel may have handled.
     """
 
     def __init__(self) -> None:
@@ -53,7 +52,7 @@ class Capture:
 
         Raises:
             BadInput: if the instruction depends on values.
-            EmulatorError: whatever the instruction raises; it breaks the capture, not the kernel.
+            EmulatorError: any error of the instruction; it breaks the capture, not the kernel.
         """
         reason = _dependence_on_values(instruction, reads)
         if reason:
@@ -67,7 +66,7 @@ class Capture:
             raise
 
     def _twin_tile(self, tile: Tile) -> Tile:
-        """The tile on the capture's twin of its storage."""
+        """A tile, moved to the capture's twin of its storage."""
         index = tile.index
         if index is not None and not isinstance(index, ScalarIndex):
             index = replace(index, source=self._twin_tile(index.source))
@@ -93,7 +92,7 @@ def refuse(reason: str) -> NoReturn:
 
 
 def _dependence_on_values(instruction: Instruction, reads: Sequence[Tile]) -> str:
-    """Why its effect or the elements it leaves written depend on values; "" if they do not."""
+    """The reason that an instruction's effect or written elements depend on values, or ""."""
     if instruction.registers_read() or instruction.registers_written():
         return f"{instruction.opcode} uses a register"
     tiles = [tile for _, tile in instruction.tiles()]

@@ -1,6 +1,6 @@
 """Core contexts: each issues, checks, executes and records the instructions of one core.
 
-An instruction executes as it is issued, so kernels can print values and be stepped through in a
+An instruction executes when it is issued, so kernels can print values and be stepped through in a
 debugger. The current context is a context variable, so that each thread has its own.
 """
 
@@ -54,7 +54,7 @@ class LoopObserver(Protocol):
 
 @dataclass(frozen=True)
 class Peer:
-    """One core's view of the group of cores that run the same kernel (LNC=2).
+    """A core's view of the group of cores that run the same kernel (LNC=2).
 
     Attributes:
         rank: the core's number, `nl.program_id(0)`.
@@ -62,7 +62,7 @@ class Peer:
         link: barriers and exchanges with the other cores.
         hand_over: called after each instruction, to let the other cores run.
         accessed: called with the tiles in shared HBM that an instruction reads and writes, and with
-            the instructions that it comes after.
+            its preceding instructions.
         shared: the tensors in shared HBM, common to all cores.
     """
 
@@ -86,7 +86,7 @@ class CoreContext:
         loops: observer of its loops, or None.
         capture: keeps its instructions so that they can be executed again, or None.
         tell: called at intervals with the number of instructions so far, or None.
-        left_in_psum: SBUF tensors without values yet, and the PSUM tiles that stand for them
+        left_in_psum: SBUF tensors without values yet, and the PSUM tiles that substitute for them
             (`nki.settling`).
         unwritten_shared: reads of shared HBM that nothing had written yet. If another core writes
             there later, that is a race; otherwise the first of these errors is raised at the end.
@@ -123,18 +123,18 @@ class CoreContext:
         self._recorder: Recorder | None = None
 
     def follow(self, record: Record, inputs: Sequence[Storage]) -> None:
-        """From now on, compare the instructions issued with `record`, as long as they agree."""
+        """Compare the instructions issued from now on with `record`, as long as they agree."""
         self._follower = Follower(record, inputs, self._first_serial)
         self.program, self._signatures = record.program, record.signatures
 
     def record(self, inputs: Sequence[Storage]) -> Record:
-        """From now on, record the instructions issued; returns the record, which grows."""
+        """Record the instructions issued from now on; returns the growing record."""
         record = Record(self.program, self._signatures, len(inputs))
         self._recorder = Recorder(record, inputs)
         return record
 
     def end(self) -> tuple[Record | None, Record | None]:
-        """The record that the finished run agreed with, and the one that it made."""
+        """The record that the finished run agreed with, and the record that it produced."""
         followed = self._follower
         if followed is not None and not followed.is_complete():
             self._leave_record()
@@ -156,7 +156,7 @@ class CoreContext:
         """Check, execute and record `instruction`.
 
         Raises:
-            EmulatorError: for whatever rule the instruction violates, with the user's line.
+            EmulatorError: for any rule that the instruction violates, with the user's line.
         """
         info = self._check(instruction)
         after = self._register_writers(instruction) if info.reads_registers else ()
@@ -176,7 +176,7 @@ class CoreContext:
 
     @contextmanager
     def outside_loops(self) -> Generator[None]:
-        """What is issued belongs to no iteration of a loop: a constant that is made once."""
+        """Context in which instructions belong to no loop iteration, e.g. for a constant."""
         loops, self.loops = self.loops, None
         try:
             yield
@@ -185,7 +185,7 @@ class CoreContext:
 
     @contextmanager
     def in_order(self) -> Generator[None]:
-        """Inside, no instruction may overtake an earlier one of its engine."""
+        """Context in which no instruction may overtake an earlier instruction of its engine."""
         outside = self._ordered
         self._ordered = {} if outside is None else outside
         try:
@@ -199,7 +199,7 @@ class CoreContext:
         return len(self.program) if follower is None else follower.position
 
     def _register_writers(self, instruction: Instruction) -> tuple[int, ...]:
-        """The instructions that filled the registers that `instruction` reads."""
+        """The instructions that wrote the registers that `instruction` reads."""
         origins = chain(*(register.origins for register in instruction.registers_read()))
         return tuple(sorted({place for serial, place in origins if serial == self._first_serial}))
 
@@ -213,7 +213,7 @@ class CoreContext:
             refuse(reason)
 
     def _issue_indexed(self, instruction: Instruction, after: tuple[int, ...]) -> None:
-        """Issue an instruction with an indexed operand, whose address is computed now."""
+        """Issue an instruction with an indexed operand, whose address is computed here."""
         reads, writes = instruction.accesses()
         indices = [source for tile in (*reads, *writes) for source in tile.index_tiles()]
         if not self.has_values:
@@ -299,7 +299,7 @@ class CoreContext:
         named: list[Tile],
         after: tuple[int, ...],
     ) -> None:
-        """Record an executed instruction, or advance in the record that has it already."""
+        """Record an executed instruction, or advance in the record that already contains it."""
         line = user_line(above=len(("_record", "_run", "issue", "its caller")))
         if self.loops is not None:
             self.loops.accessed(reads, writes, line)
@@ -336,7 +336,7 @@ class CoreContext:
         return before.waits_for
 
     def _leave_record(self) -> None:
-        """Stop following the record, and record the instructions issued so far anew."""
+        """Stop following the record, and re-record the instructions issued so far."""
         follower, self._follower = self._follower, None
         if follower is None:
             raise InternalError("a run left a record that it did not follow")
@@ -354,7 +354,7 @@ class CoreContext:
         return own
 
     def _earlier(self, index: int, checked: Checked, ordered: list[int]) -> list[int]:
-        """The instructions before `index`: its dependences, and the last one of its engine."""
+        """The instructions before `index`: its dependences, and the preceding one of its engine."""
         if checked.engine is Engine.dma:
             return ordered
         before = self._last_on.get(checked.engine)
@@ -370,7 +370,7 @@ class CoreContext:
         waits_for: list[int],
     ) -> None:
         """Report accesses to shared memory to the peer, then let the other cores run."""
-        # Without values the bytes behind an index are unknown, and not checked for races.
+        # Without values the bytes that an index selects are unknown, and not checked for races.
         shared_reads, changed = (
             [t for t in tiles if t.storage.is_shared and (self.has_values or t.index is None)]
             for tiles in (reads, writes)
@@ -379,7 +379,7 @@ class CoreContext:
         peer.hand_over()
 
     def _refuse_unreadable(self, instruction: Instruction, tile: Tile) -> None:
-        """Raise if a tile has bytes that nothing wrote, or that another tensor overwrote."""
+        """Raise if a tile has bytes that no instruction wrote, or that another tensor overwrote."""
         storage = tile.storage
         if storage.written.is_full and not storage.is_placed:
             return
@@ -400,7 +400,7 @@ class CoreContext:
         signature = instruction.signature()
         try:
             info = self._signatures.get(signature)
-        except TypeError:  # not a tile where one belongs: `verify` says which
+        except TypeError:  # an operand that should be a tile: `verify` names it
             instruction.verify(self.core)
             raise
         if info is None:
@@ -428,7 +428,7 @@ _TOLD_EVERY = 1024
 def _merged_flags(
     first: list[tuple[Tile, Array]], second: list[tuple[Tile, Array]]
 ) -> list[tuple[Tile, Array]]:
-    """The elements written in both: the effect of two partly written operands together."""
+    """The elements written in both of two partly written operands."""
     if not first:
         return second
     return [
@@ -458,7 +458,7 @@ def current_core() -> CoreContext:
 
 
 def has_current_core() -> bool:
-    """Whether a kernel is running."""
+    """True if a kernel is running."""
     return _current.get() is not None
 
 

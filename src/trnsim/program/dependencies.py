@@ -1,15 +1,15 @@
 """Dependences between instructions, from the last writer and readers of each part of a storage.
 
-An instruction waits for the writers of what it reads, and for the writers and readers of what it
-overwrites. Where these run on its own compute engine, it need not wait, but may not overtake them
-(`Before`), so matmuls that accumulate in one PSUM tile stream without a pause. DMA engines run in
-parallel, so a transfer waits for an earlier one whose bytes it overwrites.
+An instruction waits for the writers of the bytes that it reads, and for the writers and readers of
+those that it overwrites. On its own compute engine it does not wait, but may not overtake them
+(`Before`), so matmuls that accumulate in a PSUM tile stream without a pause. DMA engines run in
+parallel, so a transfer waits for an earlier transfer whose bytes it overwrites.
 Parts are disjoint bounding boxes (`memory.Box`), kept in buckets of rows so that a tensor of many
 tiles is not searched as a whole; an access that touches a part only partially splits it. A box may
 be larger than a strided tile, so a strided access may wait for a neighbour that it does not touch.
 
 State private to an engine (`isa.language.declaration.State`) orders the instructions that use it.
-Dependences through registers are found by `program.context`.
+`program.context` handles dependences through registers.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _DMA = Engine.dma
 
 
 class Before(NamedTuple):
-    """The earlier instructions that an instruction comes after.
+    """The earlier instructions that constrain the start of an instruction.
 
     Attributes:
-        waits_for: those that have to end before it starts.
-        follows: others on its own compute engine, which it may not overtake.
+        waits_for: instructions that have to end before it starts.
+        follows: further instructions on its own compute engine, which it may not overtake.
     """
 
     waits_for: list[int]
@@ -67,7 +67,7 @@ class _Bucket:
     Attributes:
         parts: box -> part; the boxes are disjoint.
         read_across: cache for boxes that were read and are no part: box -> the parts that cover it;
-            dropped when a part goes or is split, as new parts lie where there was none.
+            dropped when a part is removed or split, since new parts only lie in gaps.
     """
 
     __slots__ = ("_by_byte", "_widest", "parts", "read_across")
@@ -80,7 +80,7 @@ class _Bucket:
         self._widest = 0
 
     def add(self, box: Box, writer: int) -> _Part:
-        """A new part, which overlaps no other."""
+        """Add a part, which overlaps no other part."""
         part = self.parts[box] = _Part(box, writer)
         self._note(box)
         return part
@@ -124,7 +124,7 @@ class _Bucket:
         first_row, last_row, first_byte, last_byte = box
         first = bisect_left(self._by_byte, (first_byte - self._widest,))
         last = bisect_left(self._by_byte, (last_byte + 1,))
-        # As `Box.overlaps` says, spelled out: this runs over many boxes for each instruction.
+        # `Box.overlaps`, inlined: this runs over many boxes for each instruction.
         return [
             candidate
             for _, candidate in self._by_byte[first:last]
@@ -133,7 +133,7 @@ class _Bucket:
 
 
 class DependencyTable:
-    """Finds what each instruction comes after, as it is issued.
+    """Computes the dependences of each instruction when it is issued.
 
     Its data about a storage is kept in the storage, and so freed with it.
     """
@@ -150,13 +150,13 @@ class DependencyTable:
         after: Iterable[int] = (),
         states: Iterable[State] = (),
     ) -> Before:
-        """The instructions that the next one, on `engine`, comes after; records its accesses.
+        """The dependences of the next instruction, on `engine`; records its accesses.
 
         Args:
             engine: the engine that executes it.
             reads: the tiles that it reads.
             writes: the tiles that it writes.
-            after: further instructions that it comes after.
+            after: further instructions that it depends on.
             states: the private states of its engine that it uses.
         """
         index = len(self._engine_of)
@@ -213,7 +213,7 @@ class DependencyTable:
                 same.readers = []
 
     def _write_across(self, bucket: _Bucket, box: Box, predecessors: set[int]) -> None:
-        """A write to a box that no earlier access had: it replaces the parts it covers."""
+        """Write to a box that is no part yet: it replaces the parts that it covers."""
         for part in bucket.divide(box):
             predecessors.add(part.writer)
             predecessors.update(part.readers)

@@ -1,11 +1,10 @@
-"""Executables: captured programs with bytes of their own, to be executed on other inputs.
+"""Executables: captured programs with their own buffers, to be executed on other inputs.
 
 Legality, capacity, definedness, races and time of a captured program do not depend on values, so
-they are checked once. What does (an index out of bounds, an accumulator that nothing reset) is
-checked by the instructions as they execute. Tensors without an address share buffers with others
-
-of their size whose lives do not overlap; inputs and results are bound to the caller's bytes at
-each call.
+they are checked once. Errors that depend on values (an index out of bounds, an accumulator that
+nothing reset) are found as instructions execute. Tensors without an address share buffers with
+tensors of their size whose lives do not overlap; inputs and results are bound to the caller's bytes
+at each call.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class Executable:
             results: serials of the returned storages that are not inputs.
 
         Raises:
-            BadInput: if the kernel handled an error, wrote to a constant, or returned one.
+            BadInput: if the kernel handled an error, wrote to a constant, or returned a constant.
         """
         if capture.is_broken:
             refuse("it goes on after an error")
@@ -96,7 +95,7 @@ class Executable:
     def execute(
         self, inputs: Sequence[Array], changed: Sequence[ByteMask | None] = ()
     ) -> list[Array]:
-        """The bytes of the results for the bytes of the inputs; one thread at a time.
+        """The bytes of the results for the bytes of the inputs; threads take turns.
 
         Args:
             inputs: the bytes of each input; instructions may write to them.
@@ -159,7 +158,7 @@ def _step(instruction: Instruction, inputs: Collection[int]) -> Callable[[Machin
 
 
 def _touched(instruction: Instruction) -> Iterator[tuple[Tile, bool]]:
-    """(tile, may be written) for each tile of an instruction, its indices included."""
+    """(tile, true if it may be written) for each tile of an instruction, indices included."""
     for operand, tile in instruction.tiles():
         yield tile, operand.access in CHANGES
         for source in tile.index_tiles():
@@ -180,7 +179,7 @@ def _live_ranges(instructions: Sequence[Instruction]) -> dict[int, _LiveRange]:
 
 
 def _allocate(lives: Sequence[_LiveRange], count: int) -> None:
-    """Allocate buffers for storages; those with disjoint live ranges share one."""
+    """Allocate buffers for storages; storages with disjoint live ranges share a buffer."""
     free: defaultdict[int, list[Array]] = defaultdict(list)
     begins: defaultdict[int, list[_LiveRange]] = defaultdict(list)
     ends: defaultdict[int, list[_LiveRange]] = defaultdict(list)
@@ -199,7 +198,7 @@ def _allocate(lives: Sequence[_LiveRange], count: int) -> None:
 
 
 def _attach_memories(lives: Iterable[_LiveRange]) -> None:
-    """Give tensors with an address the bytes of their whole memory."""
+    """Give tensors with an address a buffer of their entire memory."""
     buffers: dict[Memory, Array] = {}
     for life in lives:
         storage = life.storage

@@ -1,13 +1,13 @@
-"""Which ranks of a world do the same: those given alike arguments, and those that keep step.
+"""Equivalence classes of the ranks of a world: by their arguments, and by the time they take.
 
 A kernel is compiled once for all ranks that call it alike, and a chip runs the same instructions on
-each of them; what they do differs by `rank_id` and by the values of tensors. A run without values
-knows none of these, so one rank may be traced for all that are given alike arguments, as long as
-nothing reads a rank's number.
+each of them; their effects differ by `rank_id` and by the values of tensors. A run without values
+has neither, so a single rank may be traced for all ranks with alike arguments, as long as nothing
+reads a rank's number.
 
-Ranks with like programs take the same time if they meet the same others. That is so where each
-group has ranks of one class alone, or all ranks of several classes: by induction over meetings,
-ranks of a class are then always ready together.
+Ranks with equal programs take the same time if they meet ranks of the same classes. That holds if
+each group consists of ranks of a single class, or of all ranks of several classes: by induction
+over meetings, ranks of a class are then always ready together.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BY_VALUE = frozenset({NoneType, bool, int, str, bytes, range})
 
 
 def rank_classes(arguments: Sequence[Sequence[object]]) -> list[Ranks]:
-    """The ranks whose arguments are alike for a run without values, the class of rank 0 first.
+    """Classes of ranks whose arguments are alike for a run without values, that of rank 0 first.
 
     Args:
         arguments: the arguments of each rank, in containers.
@@ -51,7 +51,7 @@ def rank_classes(arguments: Sequence[Sequence[object]]) -> list[Ranks]:
 
 
 def is_plain(result: object) -> bool:
-    """Whether a result has nothing but containers of numbers, words and None: no registers."""
+    """True if a result consists of containers of numbers, strings and None: no registers."""
     if isinstance(result, dict):
         return all(map(is_plain, result.values()))
     if isinstance(result, tuple | list):
@@ -60,10 +60,10 @@ def is_plain(result: object) -> bool:
 
 
 def timing_classes(programs: Sequence[tuple[Program, ...]]) -> list[Ranks]:
-    """The ranks whose programs are alike and take the same time, the class of rank 0 first.
+    """Classes of ranks whose programs are equal and take the same time, that of rank 0 first.
 
     Args:
-        programs: those of the cores of each rank.
+        programs: the programs of the cores of each rank.
     """
     of_object: dict[int, list[int]] = {}
     for rank, own in enumerate(programs):
@@ -89,12 +89,12 @@ def timing_classes(programs: Sequence[tuple[Program, ...]]) -> list[Ranks]:
 
 
 def keeps_classes(classes: Iterable[Ranks], groups: Iterable[Ranks]) -> bool:
-    """Whether each group has ranks of one class alone, or all ranks of several classes."""
+    """True if each group has ranks of a single class, or all ranks of several classes."""
     return not _split_classes(classes, groups)
 
 
 def _split_classes(classes: Iterable[Ranks], groups: Iterable[Ranks]) -> set[Ranks]:
-    """The classes of which a group has some ranks, besides ranks of other classes."""
+    """The classes that a group splits: it has some of their ranks, and ranks of other classes."""
     class_of = {rank: ranks for ranks in classes for rank in ranks}
     split: set[Ranks] = set()
     for group in groups:
@@ -111,14 +111,14 @@ def _alone(ranks: Ranks) -> list[Ranks]:
 
 
 def _key(value: Any, *, enters: bool = True) -> Hashable:
-    """What a run without values can tell of an argument; its identity where that is not known.
+    """Key of what a run without values can read of an argument; if unknown, its identity.
 
     Args:
         value: the argument, or a part of it.
-        enters: whether an array becomes a tensor of the kernel, of which it sees no values.
+        enters: true if an array becomes a tensor of the kernel, which then has no values.
     """
     kind, items = type(value), _items(value)
-    if items is not None:  # a dataclass goes into the kernel as it is
+    if items is not None:  # a dataclass enters the kernel unchanged
         enters = enters and isinstance(value, tuple | list | dict)
         return kind, tuple((name, _key(item, enters=enters)) for name, item in items)
     if kind in _BY_VALUE:
@@ -133,7 +133,7 @@ def _key(value: Any, *, enters: bool = True) -> Hashable:
 
 
 def _items(value: Any) -> list[tuple[Hashable, Any]] | None:
-    """The named parts of a container or a frozen dataclass; None for anything else."""
+    """The named items of a container or a frozen dataclass; None for other values."""
     kind: type = type(value)
     if kind is dict:
         return [(_key(name), item) for name, item in value.items()]
@@ -145,7 +145,7 @@ def _items(value: Any) -> list[tuple[Hashable, Any]] | None:
 
 
 def _is_tensor(value: Any) -> bool:
-    """Whether it is an array of numpy, torch or jax, and of no class derived from theirs."""
+    """True for an array of numpy, torch or jax, but not of a subclass."""
     origin = type(value).__module__.partition(".")[0]
     return (
         type(value) is np.ndarray

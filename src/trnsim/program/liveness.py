@@ -24,10 +24,10 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The moment at which most bytes of a memory are live.
+    """The instant at which most bytes of a memory are live.
 
     Attributes:
-        bytes_per_partition: live bytes at that moment.
+        bytes_per_partition: live bytes at that instant.
         index: the instruction that is issued then.
         live: the storages live then, largest first.
     """
@@ -38,7 +38,7 @@ class Peak:
 
 
 def peak(program: Program, memory: Memory) -> Peak:
-    """The moment of `program` at which most bytes of `memory` are live."""
+    """The instant of `program` at which most bytes of `memory` are live."""
     uses = [use for use in program.uses.values() if use.memory is memory]
     changes = sorted(
         [(use.first_write, 1, use.row_bytes) for use in uses]
@@ -58,17 +58,17 @@ def peak(program: Program, memory: Memory) -> Peak:
 def fitted(
     programs: Sequence[Program], capacity: str
 ) -> tuple[list[Program], tuple[OutOfMemory, ...]]:
-    """The programs of a launch as AWS's compiler makes them fit, and what it had to fit.
+    """The programs of a launch, with spills as of AWS's compiler, and an error for each spill.
 
-    In whatever order their instructions start, what lives in SBUF and in PSUM fits.
+    The live data fit in SBUF and in PSUM for every order in which instructions may start.
 
     Args:
         programs: the programs of all cores.
-        capacity: "spill" to move what exceeds SBUF to HBM, and what exceeds PSUM to SBUF, and back;
-            "warn" to leave the programs as they are; "raise" to refuse them.
+        capacity: "spill" to move the excess of SBUF to HBM, and of PSUM to SBUF, and back;
+            "warn" to leave the programs unchanged; "raise" to refuse them.
 
     Raises:
-        OutOfMemory: where SBUF or PSUM is exceeded and may not be, or one instruction exceeds it.
+        OutOfMemory: if SBUF or PSUM is exceeded without spills, or by a single instruction.
     """
     if capacity == "warn":
         return list(programs), tuple(
@@ -87,10 +87,10 @@ def fitted(
 def _fit(
     program: Program, changed: Collection[int], *, may_spill: bool
 ) -> tuple[Program, list[OutOfMemory]]:
-    """A program whose data fit in every order, and what was spilled of each memory."""
+    """A program whose data fit in every order of execution, and the spills of each memory."""
     within: list[Memory] = []
     spills: list[OutOfMemory] = []
-    for memory in (Memory.PSUM, Memory.SBUF):  # what leaves PSUM needs room in SBUF
+    for memory in (Memory.PSUM, Memory.SBUF):  # data spilled from PSUM need room in SBUF
         error = _exceeded(program, memory)
         if error is None:
             within.append(memory)
@@ -111,7 +111,7 @@ def _changed_by(programs: Iterable[Program]) -> set[int]:
 
 
 def check_capacity(program: Program) -> dict[Memory, OutOfMemory]:
-    """An error for each of SBUF and PSUM that is exceeded: what is live, with its lines."""
+    """An error for each of SBUF and PSUM that is exceeded: the live tensors, with their lines."""
     errors = {memory: _exceeded(program, memory) for memory in (Memory.SBUF, Memory.PSUM)}
     return {memory: error for memory, error in errors.items() if error is not None}
 
@@ -149,7 +149,7 @@ def _overfull(program: Program, memory: Memory, capacity: int, fullest: Peak) ->
 
 
 def _spill_warning(program: Program, memory: Memory, spill: Spill) -> OutOfMemory:
-    """What was spilled; the largest tensor's line."""
+    """The error that reports a spill, at the line of the largest spilled tensor."""
     capacity, fullest = capacity_bytes(program.core, memory), peak(program, memory)
     text = "nothing, as parts of these tensors suffice at any time"
     if spill.most is not None:

@@ -1,9 +1,9 @@
 """Lockstep execution: several NeuronCores run one kernel, deterministically interleaved.
 
 Each core's program runs in its own greenlet and yields after every instruction, so runs repeat
-exactly, whatever the host does. A core that waits for its group (a barrier, an exchange) yields
-until the group is complete, while cores of other groups go on. If every core still running waits,
-that is a deadlock, and the error says who waits for whom.
+exactly on any host. A core that waits for its group (a barrier, an exchange) yields until the group
+is complete, while cores of other groups go on. If every core still running waits, that is a
+deadlock, and the error names each core and the core that it waits for.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _NOTHING: Final = np.empty(0, np.void)
 
 
 class Lockstep:
-    """Runs one function per core, switching between them after every instruction.
+    """Runs a function per core, switching between them after every instruction.
 
     Attributes:
-        outside: yields to other ranks, where there are any; None elsewhere.
+        outside: yields to other ranks; None in a world of a single rank.
     """
 
     def __init__(self, cores: int) -> None:
@@ -43,7 +43,7 @@ class Lockstep:
         self._waits: dict[int, Wait] = {}
 
     def run(self, bodies: list[Callable[[], object]]) -> list[object]:
-        """Run `bodies`, one per core; returns their results.
+        """Run `bodies`, a function per core; returns their results.
 
         Raises:
             Deadlock: if every core waits for another.
@@ -86,7 +86,7 @@ class Lockstep:
     ) -> None:
         """Yield until `happened()`; `describe()` describes the wait in an error.
 
-        Where it `is_outside`, other ranks make it happen.
+        With `is_outside`, other ranks cause the event.
         """
         if not happened():
             self._waits[core] = (describe, user_line(), is_outside)
@@ -98,7 +98,7 @@ class Lockstep:
         return [core for core, turn in enumerate(self._turns) if not turn.dead]
 
     def inside(self) -> list[tuple[str, SourceLine | None]]:
-        """What cores wait in for others of their own."""
+        """The waits, as text and source line, of cores for cores of the same rank."""
         waits = sorted(self._waits.items())
         return [
             (f"core {core}: {describe()}", line)
@@ -133,7 +133,7 @@ class Lockstep:
 
 
 class Meetings:
-    """The meetings of a launch's cores; `met` is called for each group that is complete."""
+    """The meetings of a launch's cores; `met` is called for each complete group."""
 
     def __init__(
         self, lockstep: Lockstep, met: Callable[[Sequence[int], Sequence[Tile]], None]
@@ -150,7 +150,7 @@ class Meetings:
         return Link(self, core, self._lockstep.cores)
 
     def meet(self, core: int, meeting: Meeting, sent: Array, data: Tile | None) -> Array:
-        """Wait until the whole group of `core` has come; returns what the core before it sent."""
+        """Wait until the whole group of `core` has come; returns the data of the core before it."""
         self._waiting[core], self._sent[core] = meeting, sent
         if data is not None:
             self._data[core] = data
@@ -168,12 +168,12 @@ class Meetings:
         self._received.update({core: sent[previous[core]] for core in group})
 
     def _why(self, core: int) -> str:
-        """The core that `core` waits for, and the instruction, in words."""
+        """The core that `core` waits for, and the instruction, as text."""
         return f"for core {group_of(core, self._waiting)[1]} in {self._waiting[core].at}"
 
 
 class Link:
-    """One core's view of the others (an `isa.machine.CoreLink`)."""
+    """A core's view of the other cores (an `isa.machine.CoreLink`)."""
 
     def __init__(self, meetings: Meetings, rank: int, cores: int) -> None:
         self.rank = rank
@@ -181,20 +181,20 @@ class Link:
         self._meetings = meetings
 
     def meet(self, meeting: Meeting, sent: Array = _NOTHING, data: Tile | None = None) -> Array:
-        """Wait until the whole group has come; returns what the core before this one sent."""
+        """Wait until the whole group has come; returns the data of the core before this one."""
         return self._meetings.meet(self.rank, meeting, sent, data)
 
 
 class Mirror:
     """The link to a core that issues the same instructions at the same time.
 
-    It comes to every meeting as this one does, so nobody waits. What it sends has no values.
+    It comes to every meeting together with this core, so no core waits. Its data have no values.
     """
 
     rank = 0
     cores = 2
 
     def meet(self, meeting: Meeting, sent: Array = _NOTHING, data: Tile | None = None) -> Array:
-        """What has the shape of what was sent."""
+        """Data without values, in the shape of the data sent."""
         del meeting, data
         return sent

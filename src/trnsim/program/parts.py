@@ -1,6 +1,6 @@
-"""Parts: the pieces of a tensor on chip that can be spilled on their own, and who accesses them.
+"""Parts: the pieces of an on-chip tensor that can be spilled separately, and their accesses.
 
-A kernel may keep many tiles in one tensor, so a whole tensor is too much to move at once. A part is
+A kernel may keep many tiles in a tensor, so an entire tensor is too much to move at once. A part is
 a range of bytes of every partition, cut where accesses of the program begin and end.
 """
 
@@ -31,15 +31,15 @@ _HBM = Memory.HBM
 MIN_PART_BYTES: Final = 512
 """Length of the shortest part on a partition, if its tensor is longer.
 
-Assumed: shorter transfers use the DMA engines badly, and there would be many of them.
+Assumed: shorter transfers use the DMA engines poorly, and would be many.
 """
 
 NEVER: Final = 1 << 62
-"""Index of the next use of a part whose data nothing uses again."""
+"""Index of the next use of a part whose data are never used again."""
 
 
 class Touches:
-    """The tiles on chip that each instruction reads and writes, if the compiler places them."""
+    """The on-chip tiles that each instruction reads and writes, except tensors with an address."""
 
     __slots__ = ("_layouts", "_serials", "_start")
 
@@ -59,14 +59,14 @@ class Touches:
         self._start.append(len(self._serials))
 
     def append(self, touched: Iterable[tuple[int, Layout, bool]]) -> None:
-        """Append an instruction's tiles, as `of` gives them."""
+        """Append an instruction's tiles, in the form of `of`."""
         for serial, layout, is_written in touched:
             self._serials.append(~serial if is_written else serial)
             self._layouts.append(layout)
         self._start.append(len(self._serials))
 
     def of(self, index: int) -> Iterator[tuple[int, Layout, bool]]:
-        """(serial, layout, whether it is written) of each tile of instruction `index`."""
+        """(serial, layout, true if written) of each tile of instruction `index`."""
         for place in range(self._start[index], self._start[index + 1]):
             serial = self._serials[place]
             yield max(serial, ~serial), self._layouts[place], serial < 0
@@ -84,7 +84,7 @@ class Touches:
         return np.maximum(serials, ~serials), np.repeat(np.arange(len(counts)), counts)
 
     def boxes(self, among: Container[int]) -> dict[int, set[Box]]:
-        """Serial -> the distinct boxes accessed, of the storages whose serials are in `among`."""
+        """Serial -> the distinct accessed boxes, for the storages in `among`."""
         boxes: defaultdict[int, set[Box]] = defaultdict(set)
         for sign, layout in zip(self._serials, self._layouts, strict=True):
             serial = max(sign, ~sign)
@@ -98,7 +98,7 @@ class Part(NamedTuple):
 
     Attributes:
         serial: the tensor's storage.
-        first_byte: where it begins on a partition.
+        first_byte: its first byte on a partition.
         row_bytes: its length on a partition.
         rows: the number of partitions.
     """
@@ -115,7 +115,7 @@ class Part(NamedTuple):
 
 
 class Kind(Enum):
-    """What an instruction does with a part."""
+    """The kind of an instruction's access to a part."""
 
     USE = auto()
     """It reads the data."""
@@ -130,7 +130,7 @@ class Access(NamedTuple):
 
     Attributes:
         part: its number.
-        kind: what the instruction does with it.
+        kind: the kind of access.
         next_use: the next instruction that needs the data; `NEVER` if they are dead afterwards.
     """
 
@@ -144,7 +144,7 @@ class Division:
 
     Attributes:
         parts: all parts.
-        accesses: for each instruction, its accesses, one per part.
+        accesses: for each instruction, its accesses, at most one per part.
     """
 
     def __init__(self, program: Program, memory: Memory) -> None:
@@ -186,7 +186,7 @@ class Division:
             self.parts.append(Part(serial, start, end - start, rows[1] - rows[0] + 1))
 
     def _kinds(self, touched: Iterable[tuple[int, Layout, bool]]) -> dict[int, Kind]:
-        """Part -> kind of access, of one instruction."""
+        """Part -> kind of access, for the tiles of an instruction."""
         kinds: dict[int, Kind] = {}
         for serial, layout, is_written in touched:
             if serial not in self._cuts:
@@ -218,6 +218,6 @@ def _cuts(edges: set[int]) -> list[int]:
 
 
 def _combined_kind(first: Kind, second: Kind) -> Kind:
-    """The kind of two different accesses of one instruction to a part."""
+    """The combined kind of two different accesses of an instruction to the same part."""
     is_only_written = Kind.USE not in (first, second)
     return Kind.FILL if is_only_written else Kind.CHANGE

@@ -38,7 +38,7 @@ class Checked:
         dims: its axis lengths.
         engine: the engine that executes it.
         cost: its price on the core that it was checked for.
-        is_spill: whether it is no instruction of the kernel, but moves what has no room in SBUF.
+        is_spill: true if it is no instruction of the kernel, but moves data that exceed SBUF.
     """
 
     instruction: Instruction
@@ -73,7 +73,7 @@ class StorageUse:
         reads: number of instructions that read it (HBM only; not counted on chip).
         read_bytes: bytes that these read.
         written_bytes: bytes that instructions wrote to it (HBM only).
-        is_spill: whether it holds what found no room in SBUF (HBM only).
+        is_spill: true if it holds data that exceed SBUF (HBM only).
     """
 
     memory: Memory
@@ -101,7 +101,7 @@ class Program:
         tensor_of: the serial of the HBM tensor that instruction i moves, or -1.
         first_serial: lower bound of the serials of its own storages.
         touches: the tiles on chip that each instruction accesses, those in `uses`.
-        as_issued: the program as it was issued, where this one has rooms or spills; else None.
+        as_issued: the program as it was issued, if this one has rooms or spills; else None.
     """
 
     core: NeuronCore
@@ -147,11 +147,11 @@ class Program:
 
     @property
     def is_spilled(self) -> bool:
-        """Whether some of its data are moved to another memory and back."""
+        """True if some of its data are moved to another memory and back."""
         return any(checked.is_spill for checked in self.checked)
 
     def timing(self) -> Hashable:
-        """Equal for programs of one core type that take the same time among the same others."""
+        """Key: equal for programs of a core type that take the same time among the same peers."""
         columns = self.which, self._waits_for, self._waits_start, self._follows, self._follows_start
         kinds = tuple(
             (checked.instruction.signature(), tuple(checked.dims.items()))
@@ -160,7 +160,7 @@ class Program:
         return kinds, tuple(column.tobytes() for column in columns)
 
     def instruction(self, index: int) -> Checked:
-        """The distinct instruction that instruction `index` is one of."""
+        """The distinct instruction of which instruction `index` is an instance."""
         return self.checked[self.which[index]]
 
     def line(self, index: int) -> SourceLine | None:
@@ -177,9 +177,9 @@ class Program:
         return self._follows[self._follows_start[index] : self._follows_start[index + 1]]
 
     def waiting(self, after: Mapping[int, Collection[int]]) -> Program:
-        """This program with instructions that come after further ones, by index.
+        """This program with further dependences, by index: `after[i]` are added to instruction i.
 
-        An instruction waits for those of other engines, and may not overtake those of its own.
+        An instruction waits for those on other engines, and may not overtake those on its own.
         """
         if not after:
             return self
@@ -200,7 +200,7 @@ class Program:
         return delayed
 
     def _merged_before(self, index: int, others: Iterable[int]) -> Before:
-        """The instructions that an instruction comes after, with others added."""
+        """The dependences of an instruction, with further instructions added."""
         waits_for, follows = set(self.waits_for(index)), set(self.follows(index))
         engine = self.instruction(index).engine
         for earlier in others:
@@ -209,7 +209,7 @@ class Program:
         return Before(sorted(waits_for), sorted(follows - waits_for))
 
     def _copy_before(self, source: Program, first: int, last: int) -> None:
-        """Append what the instructions of a range of another program come after."""
+        """Append the dependences of a range of instructions of another program."""
         columns = (
             (self._waits_for, self._waits_start, source._waits_for, source._waits_start),
             (self._follows, self._follows_start, source._follows, source._follows_start),

@@ -1,15 +1,15 @@
 """Worlds of ranks: several launches of a kernel, each on its own cores, that meet at collectives.
 
-Each rank runs in a greenlet of its own until it waits for others, as ranks share no memory; within
-a rank the cores go on in lockstep. The core that makes a group complete computes what all of them
-receive; each puts that into its own tensors as it goes on. So values do not depend on the order in
-which ranks run, and runs repeat exactly. If every rank that still runs waits, none of them can go
-on, and the error says who waits for whom, in what.
+Each rank runs in its own greenlet until it waits for others, as ranks share no memory; within a
+rank the cores go on in lockstep. The core that completes a group computes the results of all
+members; each member stores them in its own tensors when it goes on. So values do not depend on the
+order in which ranks run, and runs repeat exactly. If every rank that still runs waits, that is a
+deadlock, and the error names the ranks and the collectives that they wait in.
 
-Without values one rank may run for a class of ranks that do the same (`program.likeness`). It meets
-only those that run, which is right where each group has ranks of one class alone, or all ranks of
-several. Where a group has not, or where the kernel reads the number of its rank, the world says so
-(`differs`), and what it did means nothing.
+Without values a rank may run for a class of equivalent ranks (`program.likeness`). It meets only
+the ranks that run, which is right if each group has ranks of a single class, or all ranks of
+several. Otherwise, or if the kernel reads the number of its rank, the world sets `differs`, and its
+results are invalid.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ _ONE = 1
 
 
 class Wait(NamedTuple):
-    """What a core waits in, and where."""
+    """The collective or meeting that a core waits in, as text, and its source line."""
 
     text: str
     line: SourceLine | None
 
 
 class Ranks:
-    """Runs one function per rank, and brings together those that exchange.
+    """Runs a function per rank, and brings together the ranks that exchange.
 
     Attributes:
-        fabric: where they run.
-        count: how many there are.
+        fabric: the fabric of their chips.
+        count: the number of ranks.
         order: the order in which they take turns.
-        differs: whether ranks of one class may differ after all.
+        differs: true if ranks of a class may differ after all.
     """
 
     def __init__(
         self, fabric: Fabric, count: int, classes: Sequence[tuple[int, ...]] | None = None
     ) -> None:
-        """A world of `count` ranks; of each of `classes` the first runs, by default every rank."""
+        """A world of `count` ranks; the first rank of each class runs, by default every rank."""
         self.fabric = fabric
         self.count = count
         self.order: Sequence[int] = range(count)
@@ -71,11 +71,11 @@ class Ranks:
         self._completed = 0
 
     def member(self, rank: int) -> Member:
-        """The part of `rank` in the world, for its team."""
+        """The membership of `rank` in the world, for its team."""
         return self._members.setdefault(rank, Member(self, rank))
 
     def run(self, bodies: Sequence[Callable[[], object]]) -> list[object]:
-        """Run `bodies`, one per rank that runs; returns their results.
+        """Run `bodies`, a function per running rank; returns their results.
 
         Raises:
             Deadlock: if every rank that still runs waits for another.
@@ -102,7 +102,7 @@ class Ranks:
             self._hub.switch()
 
     def arrive(self, core: int, exchange: Exchange) -> bool:
-        """Core `core`, of all ranks' cores numbered, offers; whether its group is complete now."""
+        """Core `core` (over all ranks) joins an exchange; True if its group is complete."""
         lnc = self.fabric.lnc
         self._waiting[core] = exchange, Wait(exchange.at, user_line())
         cores = range(lnc) if exchange.is_joint else (core % lnc,)
@@ -115,7 +115,7 @@ class Ranks:
             results = exchange.results(sent)
         except (
             EmulatorError
-        ) as error:  # of what the group exchanges, not of the rank that came last
+        ) as error:  # the fault of the group's exchange, not of the rank that came last
             error.add_note(f"on {_named(exchange.ranks)} of {self.count}")
             raise
         for rank, received in zip(ranks, results, strict=True):
@@ -128,25 +128,25 @@ class Ranks:
         return True
 
     def has_received(self, core: int) -> bool:
-        """Whether the group of a core that came is complete."""
+        """True if the group of a core that joined is complete."""
         return core in self._received
 
     def take(self, core: int) -> Arrays:
-        """What a core receives."""
+        """Take the arrays that a core receives."""
         return self._received.pop(core)
 
     def is_among(self, rank: int, ranks: Container[int]) -> bool:
-        """Whether `rank` is one of `ranks`, with all that do the same, or else none of them."""
+        """True if `rank` is in `ranks`; `differs` is set if only a part of its class is."""
         memberships = {member in ranks for member in self._class_of[rank]}
         self.differs |= len(memberships) > _ONE
         return rank in ranks
 
     def number_was_read(self, rank: int) -> None:
-        """The kernel has read the number of `rank`, by which it differs from its class."""
+        """Record that the kernel has read the number of `rank`, which its class does not share."""
         self.differs |= len(self._class_of[rank]) > _ONE
 
     def _running_members(self, exchange: Exchange) -> tuple[int, ...]:
-        """The ranks of a group that run, for themselves and for others."""
+        """The running ranks of an exchange's group."""
         if len(self._classes) == self.count:
             return exchange.ranks
         key = exchange.ranks, exchange.groups
@@ -156,7 +156,7 @@ class Ranks:
         return self._running[key]
 
     def _has_reached(self, member: int, exchange: Exchange) -> bool:
-        """Whether a core has come to the same exchange."""
+        """True if a core has come to the same exchange."""
         waiting = self._waiting.get(member)
         if waiting is None:
             return False
@@ -170,7 +170,7 @@ class Ranks:
     def _turn(self, rank: int) -> object:
         """Let `rank` run until it waits or ends.
 
-        An error names the rank, be it one of the kernel's Python.
+        An error names the rank, even a Python error of the kernel.
         """
         try:
             return self._turns[rank].switch()
@@ -208,7 +208,7 @@ class Ranks:
         )
 
     def waits(self, rank: int) -> list[Wait]:
-        """What the cores of `rank` wait in."""
+        """The waits of the cores of `rank` in collectives."""
         lnc = self.fabric.lnc
         cores = range(rank * lnc, (rank + 1) * lnc)
         waits = [self._waiting[core][1] for core in cores if core in self._waiting]
@@ -216,12 +216,12 @@ class Ranks:
 
 
 class Member:
-    """One rank's part in the world.
+    """A rank's membership in the world.
 
     Attributes:
         rank: its number.
         joined: called when both cores of the rank have come to a joint collective.
-        inside: what its cores wait in besides collectives.
+        inside: the waits of its cores outside collectives.
     """
 
     def __init__(self, ranks: Ranks, rank: int) -> None:
@@ -231,7 +231,7 @@ class Member:
         self._ranks = ranks
 
     def link(self, core: int, wait: Waiting) -> Link:
-        """The link of one of its cores, which waits by `wait`."""
+        """The link of a core of the rank, which waits by calling `wait`."""
         return Link(self._ranks, self.rank, core, wait)
 
     def hand_over(self) -> None:
@@ -241,8 +241,8 @@ class Member:
     def wait_alone(self, happened: Callable[[], bool], describe: Callable[[], str]) -> None:
         """Yield to the other ranks until `happened()`: the wait of a rank's only core.
 
-        It yields at least once. So the ranks of a group go on in their order, and the first one
-        records what the others are compared with.
+        It yields at least once. So the ranks of a group go on in their order, and the first rank
+        produces the record with which the others are compared.
         """
         del describe
         self.hand_over()
@@ -250,16 +250,16 @@ class Member:
             self.hand_over()
 
     def waits(self) -> list[Wait]:
-        """What its cores wait in."""
+        """The waits of its cores."""
         return self._ranks.waits(self.rank) + self.inside()
 
 
 Waiting = Callable[[Callable[[], bool], Callable[[], str]], None]
-"""Yields until the first function holds; the second describes the wait."""
+"""Yields until the first function returns true; the second describes the wait."""
 
 
 class Link:
-    """One core's view of the other ranks (an `isa.machine.RankLink`)."""
+    """A core's view of the other ranks (an `isa.machine.RankLink`)."""
 
     def __init__(self, ranks: Ranks, rank: int, core: int, wait: Waiting) -> None:
         self.rank = rank
@@ -271,23 +271,23 @@ class Link:
         self._number = rank * ranks.fabric.lnc + core
 
     def exchange(self, exchange: Exchange) -> Arrays:
-        """Wait until the group is complete; returns what this core receives."""
+        """Wait until the group is complete; returns the arrays that this core receives."""
         world, number = self._world, self._number
         world.arrive(number, exchange)
         self._wait(lambda: world.has_received(number), lambda: exchange.at)
         return world.take(number)
 
     def is_among(self, ranks: Container[int]) -> bool:
-        """Whether this rank is one of `ranks`."""
+        """True if this rank is in `ranks`."""
         return self._world.is_among(self.rank, ranks)
 
     def number_was_read(self) -> None:
-        """The kernel has read what depends on the number of the rank."""
+        """Record that the kernel has read a value that depends on the number of the rank."""
         self._world.number_was_read(self.rank)
 
 
 def _nobody() -> None:
-    """Nobody watches the cores of a rank."""
+    """Do nothing: a rank whose cores have no observer."""
 
 
 def _named(ranks: Sequence[int]) -> str:

@@ -1,10 +1,10 @@
 """Records: the instructions of a kernel's earlier run, which make its next run faster.
 
-A kernel is Python and is always called. While each instruction that it issues equals the next one
-of the record (same operands on the same tensors, same source line), everything that does not
-depend on values is taken from the record: legality, dependences and times. Values, and whatever
-they decide, are computed anew. At the first difference the run leaves the record: the instructions
-so far are recorded as if there had been no record, and the run goes on from there.
+A kernel is Python and is always called. While each instruction that it issues equals the next
+instruction of the record (same operands on the same tensors, same source line), all that does not
+depend on values is taken from the record: legality, dependences and times. Values, and all that
+depends on them, are computed again. At the first difference the run leaves the record: the
+instructions so far are recorded as if there had been no record, and the run goes on from there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_RECORDS: Final = 16
 
 
 class TileRef(NamedTuple):
-    """A tile of a recorded instruction: the number of its storage, and its place there."""
+    """A tile of a recorded instruction: the number of its storage, and its layout there."""
 
     number: int
     layout: Layout
@@ -44,7 +44,7 @@ class TileRef(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One instruction of a record.
+    """An instruction of a record.
 
     Attributes:
         info: the properties of its signature.
@@ -53,7 +53,7 @@ class Step(NamedTuple):
             that it names without accessing them.
         reads: number of tiles that it reads.
         writes: number of tiles that it writes.
-        after: the instructions that filled its registers, or that `nl.no_reorder` puts before it.
+        after: the instructions that wrote its registers, or that `nl.no_reorder` puts before it.
     """
 
     info: SignatureInfo
@@ -66,14 +66,14 @@ class Step(NamedTuple):
 
 @dataclass
 class Record:
-    """The instructions of one run of a kernel, in order.
+    """The instructions of a run of a kernel, in order.
 
     Attributes:
         program: its program.
         signatures: signature -> properties of the instructions with it.
         steps: its instructions.
-        storages: the storages that it used, without bytes: inputs first, then by first use.
-        natures: for each storage, the properties that a program or an error message shows.
+        storages: its storages, without bytes: inputs first, then by first use.
+        descriptions: by storage, the properties that a program or an error message shows.
         inputs: number of storages that are inputs.
         outcome: results derived from the program: its timeline and warnings.
     """
@@ -91,7 +91,7 @@ class Recorder:
     """Builds the record of a run while it issues instructions.
 
     Attributes:
-        record: the record so far; None once the program is too long to be kept.
+        record: the record so far; None if the program is too long to be kept.
     """
 
     def __init__(self, record: Record, inputs: Sequence[Storage]) -> None:
@@ -158,7 +158,7 @@ class Follower:
         named: list[Tile],
         after: tuple[int, ...],
     ) -> bool:
-        """Whether this is the record's next instruction; if so, advance past it."""
+        """True if this is the record's next instruction; the follower then advances past it."""
         steps, position = self.record.steps, self.position
         if position == len(steps) or not self._are_inputs_alike:
             return False
@@ -181,7 +181,7 @@ class Follower:
         return True
 
     def is_complete(self) -> bool:
-        """Whether the run has issued the whole record, which has the whole program."""
+        """True if the run has issued the entire record, and the record is of an entire program."""
         record = self.record
         is_whole = len(record.steps) == len(record.program)
         return self._are_inputs_alike and is_whole and self.position == len(record.steps)
@@ -189,7 +189,7 @@ class Follower:
     def agreed_steps(self) -> Iterator[tuple[Step, list[Tile], list[Tile], list[Tile]]]:
         """(step, reads, writes, named) of each instruction that agreed, on this run's storages.
 
-        A storage that is gone is replaced by a twin: the run will not touch it again.
+        A freed storage is replaced by a twin: the run will not access it again.
         """
         storages = [self._stand_in(number) for number in range(len(self._storages))]
         for step in self.record.steps[: self.position]:
@@ -198,7 +198,7 @@ class Follower:
             yield step, tiles[: step.reads], tiles[step.reads : named], tiles[named:]
 
     def _may_stand_in(self, storage: Storage, number: int) -> bool:
-        """Whether a storage that is used for the first time may stand for the record's `number`."""
+        """True if a storage at its first use may correspond to storage `number` of the record."""
         descriptions = self.record.descriptions
         if number != len(self._storages) or number >= len(descriptions):
             return False
@@ -243,14 +243,14 @@ def _tile(storage: Storage, touch: TileRef) -> Tile:
 
 @dataclass
 class _CallHistory:
-    """Calls with equal keys: the number traced since the last record, and that record."""
+    """History of calls with equal keys: the number traced since the last record, and the record."""
 
     traced: int = 0
     record: Record | None = None
 
 
 class Records:
-    """The records of one kernel, by a key of the call's arguments.
+    """The records of a kernel, by a key of the call's arguments.
 
     The choice of record affects the speed of a call, never its results.
     """
@@ -260,7 +260,7 @@ class Records:
         self._lock = Lock()
 
     def find(self, key: Hashable) -> Record | None:
-        """The record to compare a call with, if there is one."""
+        """The record to compare a call with, or None."""
         with self._lock:
             calls = self._calls.get(key)
             if calls is None:
@@ -269,7 +269,7 @@ class Records:
             return calls.record
 
     def wants(self, key: Hashable) -> bool:
-        """Whether to record a call that is traced: true from the second one on.
+        """True if a traced call should be recorded: from the second call on.
 
         Most kernels in tests are called once, and a record costs time and memory.
         """
@@ -287,20 +287,20 @@ class Records:
             self._calls[key] = _CallHistory(record=record)
 
     def forget(self, key: Hashable) -> None:
-        """Drop a record that a call has left: the next call is traced, the second one recorded."""
+        """Drop a record that a call has left: the next call is traced, the second is recorded."""
         with self._lock:
             self._calls.pop(key, None)
 
 
 class Call:
-    """One call of a kernel whose records are kept.
+    """A call of a kernel whose records are kept.
 
     Attributes:
-        outcome: the stored outcome of a record that it agreed with to the end, else None.
+        outcome: the stored outcome of the record that it agreed with to the end, else None.
     """
 
     def __init__(self, records: Records, conditions: Hashable) -> None:
-        """A call under `conditions`, the settings on which the outcome of a program depends."""
+        """A call under `conditions`, the settings that determine the outcome of a program."""
         self.outcome: object = None
         self._records = records
         self._conditions = conditions
@@ -308,7 +308,7 @@ class Call:
         self._made: Record | None = None
 
     def begin(self, context: CoreContext, inputs: Sequence[Storage]) -> None:
-        """Start, before the kernel is called on `inputs`: follow a record, or make one."""
+        """Start, before the kernel is called on `inputs`: follow a record, or begin one."""
         self._key = self._conditions, _input_signatures(inputs)
         record = self._records.find(self._key)
         if record is not None:
@@ -325,7 +325,7 @@ class Call:
             self._records.forget(self._key)
 
     def conclude(self, outcome: object) -> None:
-        """Store the record, if one was made, with the `outcome` derived from its program."""
+        """Store a new record, if any, with the `outcome` derived from its program."""
         if self._made is not None:
             self._made.outcome = outcome
             self._records.keep(self._key, self._made)
@@ -334,12 +334,12 @@ class Call:
 class RankCall:
     """The call of a kernel on one of several ranks, which share a record while it grows.
 
-    The first rank with such inputs is traced and makes it; each other one is compared with what
-    there is. A rank that gets ahead of the first one, or issues something else, leaves it.
+    The first rank with such inputs is traced and produces the record; every other rank is compared
+    with its current state. A rank that overtakes the first, or issues other instructions, leaves.
     """
 
     def __init__(self, records: dict[Hashable, Record]) -> None:
-        """A call on a rank of the world whose ranks have made `records`."""
+        """A call on a rank of the world whose ranks share `records`."""
         self.outcome: object = None
         self._records = records
         self._context: CoreContext | None = None
@@ -353,14 +353,14 @@ class RankCall:
             self._records[key] = context.record(inputs)
 
     def end(self, context: CoreContext) -> None:
-        """The kernel has returned; the record may grow still."""
+        """Finish, after the kernel has returned; the record may still grow."""
 
     def conclude(self) -> None:
-        """Compare the length with that of the record, once all ranks have ended."""
+        """Compare the length with that of the record, after all ranks have ended."""
         if self._context is not None:
             self._context.end()
 
 
 def _input_signatures(inputs: Sequence[Storage]) -> tuple[object, ...]:
-    """The size and the line of each input, by which a record is guessed."""
+    """The size and the line of each input: the key by which a record is chosen."""
     return tuple((s.nbytes, s.pitch_bytes, s.name, s.line) for s in inputs)

@@ -1,9 +1,9 @@
-"""Rooms: bytes of an on-chip memory that the tensors of a program hand on to each other.
+"""Rooms: reuse of on-chip memory by the tensors of a program, and the dependences that it creates.
 
-A compiler gives each tensor an address for as long as it lives, so a tensor that needs the room of
-another one begins after all accesses to that one, in whatever order the instructions start. Which
-tensor takes whose room is not public. Here, in the order of issue, it takes what was given up
-first. Fragmentation is not modelled.
+A compiler gives each tensor an address while it is live, so a tensor that reuses the bytes of
+another starts after all accesses to that tensor, in every order of execution. The compiler's choice
+of bytes is not public. Here, in the order of issue, a tensor takes the bytes that were freed first.
+Fragmentation is not modelled.
 
 Source: memory-hierarchy-overview.rst, note on capacity.
 """
@@ -26,19 +26,19 @@ _DMA = Engine.dma
 
 
 class Room:
-    """The bytes of a partition that are free, in the order in which they were given up."""
+    """The free bytes of a partition, in the order in which they were freed."""
 
     def __init__(self, nbytes: int) -> None:
         self.free_bytes = nbytes
         self._pieces: deque[tuple[int, list[int]]] = deque([(nbytes, [])])
 
     def give(self, nbytes: int, users: list[int]) -> None:
-        """Take back room, which is free once `users` have ended."""
+        """Free bytes, which become available when `users` have ended."""
         self.free_bytes += nbytes
         self._pieces.append((nbytes, users))
 
     def take(self, nbytes: int) -> list[int]:
-        """Hand out room; returns the instructions that have to end before it is used."""
+        """Allocate bytes; returns the instructions that have to end before they are used."""
         self.free_bytes -= nbytes
         after: list[int] = []
         while nbytes:
@@ -51,7 +51,7 @@ class Room:
 
 
 class _Life:
-    """A tensor that lives: what has to end before it, and who accesses it."""
+    """A live tensor: the instructions that end before it starts, and those that access it."""
 
     __slots__ = ("_accesses", "_last", "_transfers", "after")
 
@@ -59,12 +59,12 @@ class _Life:
         self.after = after
         self._accesses: set[int] = set()
         # DMA transfers that no later access waits for; of each compute engine, which works nearly
-        # in order, the last access.
+        # in order, only the last access.
         self._transfers: set[int] = set()
         self._last: dict[Engine, int] = {}
 
     def access(self, index: int, engine: Engine, program: Program) -> bool:
-        """Note an access; returns whether it comes after none of the earlier ones."""
+        """Record an access; returns True if it depends on none of the earlier accesses."""
         is_first = not self._accesses
         if self._transfers or (self.after and not is_first):
             waits_for = program.waits_for(index)
@@ -80,12 +80,12 @@ class _Life:
 
     @property
     def users(self) -> list[int]:
-        """The instructions after whose ends nothing accesses it any more."""
+        """The instructions after whose ends the tensor is no longer accessed."""
         return [*self._transfers, *self._last.values()]
 
 
 def in_rooms(program: Program, memories: Iterable[Memory]) -> Program:
-    """`program`, where what lives in `memories` begins after the tensors whose room it takes.
+    """`program`, in which tensors of `memories` start after those whose bytes they reuse.
 
     Its tensors must fit in the order of issue.
     """
@@ -98,7 +98,7 @@ def in_rooms(program: Program, memories: Iterable[Memory]) -> Program:
 
 
 def _waits(program: Program, rooms: dict[Memory, Room]) -> dict[int, list[int]]:
-    """By instruction, what it has to come after so that its tensors have room."""
+    """By instruction, the instructions that it must follow so that its tensors have room."""
     uses = {serial: use for serial, use in program.uses.items() if use.memory in rooms}
     engines = [checked.engine for checked in program.checked]
     lives: dict[int, _Life] = {}

@@ -1,4 +1,4 @@
-"""Properties common to all instructions of one signature, found once: legality, price, operands."""
+"""Properties common to all instructions of a signature: legality, price, operands."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SignatureInfo:
-    """The properties common to all instructions of one signature.
+    """The properties common to all instructions of a signature.
 
     Attributes:
         signature: the common signature.
         number: its number among the program's distinct signatures.
         checked: the program's entry for these instructions.
-        has_index: whether an operand's address is computed when the instruction runs.
-        writes_all: whether every element of every written operand is written.
-        canonical: field -> value in the declared type, where it was given as another legal type.
+        has_index: true if an operand's address is computed when the instruction runs.
+        writes_all: true if every element of every written operand is written.
+        canonical: field -> value in the declared type, for fields passed as another legal type.
         read: names of the operands that are read, if each is a single tile; else None.
         written: likewise of the operands that are written.
-        reads_registers: whether the instructions may read registers.
-        writes_registers: whether they fill any.
+        reads_registers: true if the instructions may read registers.
+        writes_registers: true if they write registers.
         states: the state of their engine that they use.
-        streams: whether they read and write element by element (`isa.language.overlap`).
-        keeps_order: whether each element goes to its own place.
+        streams: true if they read and write element by element (`isa.language.overlap`).
+        keeps_order: true if each element is written to its own position.
     """
 
     signature: tuple[object, ...]
@@ -65,7 +65,7 @@ def signature_info(
     instruction: Instruction,
     values: dict[str, Any],
 ) -> SignatureInfo:
-    """The properties of `signature`, found from `instruction`, the first that has it."""
+    """The properties of `signature`, computed from `instruction`, the first that has it."""
     kind, operands = type(instruction), instruction.__dict__
     plan = [step for step in kind.access_plan if operands[step[0]].__class__ is not tuple]
     is_plain = kind.accesses is Instruction.accesses and len(plan) == len(kind.access_plan)

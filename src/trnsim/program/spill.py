@@ -1,15 +1,15 @@
-"""Spills: what a program whose live data exceed SBUF or PSUM moves to another memory and back.
+"""Spills: transfers to another memory and back for a program whose live data exceed SBUF or PSUM.
 
 "If the total size of the live data being used by a NKI kernel overflows the capacity of any on-chip
 memory, the Neuron compiler will insert the necessary spills or refills between that memory and the
 next-tier memory" (Source: memory-hierarchy-overview.rst, note on capacity): from SBUF to HBM by
-DMA, from PSUM to SBUF by copies of the Vector Engine. What it spills is not public. Here, in the
-order of issue, the part whose next use is farthest away gives way (Belady). It is saved unless HBM
-has its data, and reloaded before its next use. A load of an input for which there is no room is put
-off until its data are needed. A part takes room as `program.rooms` says; a little room is given up
+DMA, from PSUM to SBUF by copies of the Vector Engine. Its choice of data is not public. Here, in
+the order of issue, the part whose next use is farthest away is evicted (Belady). It is saved unless
+HBM has its data, and reloaded before its next use. A load of an input for which there is no room is
+deferred until its data are needed. A part reuses memory as in `program.rooms`; some bytes are freed
 in advance, so that transfers need not wait for the computation.
 
-The spilled program serves timing alone: values and hazards are those of the issued one.
+The spilled program serves timing alone: values and hazards are those of the issued program.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from trnsim.errors import SourceLine
 
 NEXT: Final = {Memory.PSUM: Memory.SBUF, Memory.SBUF: Memory.HBM}
-"""The next tier of the hierarchy, which takes what is spilled."""
+"""The next tier of the memory hierarchy, which receives spilled data."""
 
 _WHOLE_SPEED_BYTES: Final = 4096
-"""Bytes of a partition from which on transfers are nearly as fast as DMA engines are.
+"""Bytes of a partition from which on transfers are nearly as fast as the DMA engines allow.
 
 Source: nki-dma-overview.rst, Performance Considerations.
 """
@@ -59,11 +59,11 @@ class Spill:
     """A program with the transfers that keep its data within a memory on chip.
 
     Attributes:
-        program: the instructions with the transfers among them.
+        program: the instructions, including the transfers.
         saved_bytes: bytes moved to the next memory.
         reloaded_bytes: bytes moved back.
-        transfers: how many instructions move them.
-        most: the tensor of which most bytes were moved; None if none was.
+        transfers: the number of instructions that move them.
+        most: the tensor of which most bytes were moved; None if nothing was moved.
     """
 
     program: Program
@@ -82,27 +82,27 @@ def spilled(program: Program, changed: Collection[int] = (), memory: Memory = Me
         memory: SBUF or PSUM, whose data are moved.
 
     Raises:
-        OutOfMemory: where one instruction needs more than the memory holds.
+        OutOfMemory: if a single instruction needs more than the memory holds.
     """
     return _Spiller(program, changed, memory).run()
 
 
 @dataclass(slots=True)
 class _Residence:
-    """What is known about a part.
+    """The state of a part while the spilled program is built.
 
     Attributes:
         next_use: the next issued instruction that needs its data.
-        is_here: whether it is in its memory.
-        is_filled: whether it has data.
-        is_copied: whether the next memory has its data.
-        is_loaded: whether its data were copied from tensors in HBM that nothing changes.
-        writers: the instructions that gave it its data since it was last saved.
-        users: the instructions that accessed it since it came there; of a compute engine, which
-            works nearly in order, the last one.
-        arrived: the first of them.
+        is_here: true if it is in its memory.
+        is_filled: true if it has data.
+        is_copied: true if the next memory has its data.
+        is_loaded: true if its data were copied from tensors in HBM that no instruction changes.
+        writers: the instructions that wrote its data since it was last saved.
+        users: the instructions that accessed it since its arrival; of a compute engine, which
+            works nearly in order, only the last.
+        arrived: the first of these.
         saved: the instruction that saved it last, or -1.
-        reloaded: the instruction that brought its present data back, or -1.
+        reloaded: the instruction that reloaded its current data, or -1.
     """
 
     next_use: int = NEVER
@@ -185,14 +185,14 @@ class _Rewriter:
         return now
 
     def live(self, part: Part, first: int, last: int) -> None:
-        """Note that `part` was in SBUF from instruction `first` to `last`."""
+        """Record that `part` was in SBUF from instruction `first` to `last`."""
         use = self._issued.uses[part.serial]
         self.program.uses[next_serial()] = replace(
             use, row_bytes=part.row_bytes, nbytes=part.nbytes, first_write=first, last_use=last
         )
 
     def use(self, kept: _Residence, place: int) -> None:
-        """Note that the instruction at `place` accesses a part."""
+        """Record that the instruction at `place` accesses a part."""
         engine = self.program.instruction(place).engine
         kept.users[place if engine is Engine.dma else engine] = place
         if kept.arrived < 0:
@@ -212,9 +212,9 @@ class _Rewriter:
         return self._issued.uses[serial].memory is not self._memory
 
     def _area(self, part: Part, *, is_save: bool) -> int:
-        """The serial of the room for a part in the next memory.
+        """The serial of the storage for a part in the next memory.
 
-        In HBM what one line allocates has one; in SBUF each save takes room of its own.
+        In HBM the tensors of a source line share a storage; in SBUF each save has its own.
         """
         use, memory = self._issued.uses[part.serial], NEXT[self._memory]
         key = (use.name, use.line) if memory is Memory.HBM else part
@@ -227,7 +227,7 @@ class _Rewriter:
         return self._areas[key]
 
     def _transfer(self, part: Part, area: int, *, is_save: bool) -> int:
-        """The number of the distinct instruction that moves `part`."""
+        """The index of the distinct instruction that moves `part`."""
         key = area, part.rows, part.row_bytes, is_save
         which = self._transfers.get(key)
         if which is None:
@@ -242,7 +242,7 @@ class _Rewriter:
 def _moving(
     memory: Memory, core: NeuronCore, shape: tuple[int, int], name: str, *, is_save: bool
 ) -> Checked:
-    """A transfer of `shape` bytes between a memory and the room with this name in the next one."""
+    """A transfer of `shape` bytes between a memory and the named storage in the next memory."""
     dtype = UINT8 if memory is Memory.SBUF or shape[1] % FLOAT32.itemsize else FLOAT32
     pattern = AccessPattern.dense((shape[0], shape[1] // dtype.itemsize), dtype.itemsize)
     here, there = (
@@ -256,7 +256,7 @@ def _moving(
 
 
 def _ahead_bytes(core: NeuronCore) -> int:
-    """Bytes of a partition of SBUF that are transferred while one transfer is under way."""
+    """Bytes of a partition of SBUF that are transferred during the latency of a transfer."""
     shape = int(core.partitions), _WHOLE_SPEED_BYTES
     cost = _moving(Memory.SBUF, core, shape, "", is_save=False).cost
     under_way = 1 + ceil(cost.latency_s / cost.interval_s)
@@ -264,7 +264,7 @@ def _ahead_bytes(core: NeuronCore) -> int:
 
 
 class _Spiller:
-    """Walks through a program in issue order and decides which parts are in a memory."""
+    """Walks through a program in issue order and chooses the parts that stay in a memory."""
 
     def __init__(self, program: Program, changed: Collection[int], memory: Memory) -> None:
         division = Division(program, memory)
@@ -306,7 +306,7 @@ class _Spiller:
         return Spill(program, saved, reloaded, transfers, largest)
 
     def _can_wait(self, index: int) -> bool:
-        """Whether instruction `index` is a load of an input for which there is no room yet."""
+        """True if instruction `index` is a load of an input for which there is no room yet."""
         issued = self._issued
         if not self._loads[issued.which[index]] or issued.tensor_of[index] not in self._inputs:
             return False
@@ -317,7 +317,7 @@ class _Spiller:
         return is_new and self._room.free_bytes < self._lacking(index) + self._ahead_bytes
 
     def _lacking(self, index: int) -> int:
-        """The bytes of a partition that `index` accesses and that are elsewhere."""
+        """The bytes of a partition that `index` accesses and that are not in the memory."""
         absent = (
             access.part for access in self._accesses[index] if not self._kept[access.part].is_here
         )
@@ -332,13 +332,13 @@ class _Spiller:
             self._step(step_index, now)
 
     def _due(self, index: int) -> list[int]:
-        """Take the loads that `index` waits for from those that were put off."""
+        """Remove and return the deferred loads that `index` waits for."""
         due = [load for load in self._issued.waits_for(index) if load in self._put_off]
         self._put_off.difference_update(due)
         return due
 
     def _step(self, index: int, now: int) -> None:
-        """Make room for what `index`, or a load for `now`, accesses, then append it."""
+        """Make room for the parts that `index`, or a load for `now`, accesses, then append it."""
         accesses = self._accesses[index]
         absent = [access for access in accesses if not self._kept[access.part].is_here]
         if absent:
@@ -351,7 +351,7 @@ class _Spiller:
             self._access(index, place, access)
 
     def _arrive(self, index: int, access: Access) -> list[int]:
-        """Bring a part back; returns the instructions that its user has to wait for."""
+        """Reload a part; returns the instructions that its user has to wait for."""
         part, kept = self._parts[access.part], self._kept[access.part]
         after = self._room.take(part.row_bytes)
         kept.is_here = True
@@ -364,7 +364,7 @@ class _Spiller:
         return [kept.reloaded]
 
     def _access(self, index: int, place: int, access: Access) -> None:
-        """Note the access of an instruction, which stands at `place` in the spilled program."""
+        """Record the access of the instruction at `place` in the spilled program."""
         number, kind, next_use = access
         kept = self._kept[number]
         self._out.use(kept, place)
@@ -377,7 +377,7 @@ class _Spiller:
             heappush(self._farthest, (-next_use, number))
 
     def _write(self, index: int, place: int, kept: _Residence, kind: Kind) -> None:
-        """Note that an instruction gave a part new data."""
+        """Record that an instruction wrote new data to a part."""
         issued = self._issued
         if kind is Kind.FILL or not kept.is_filled:
             kept.writers, kept.is_loaded, kept.reloaded = [], True, -1
@@ -387,10 +387,10 @@ class _Spiller:
         kept.is_filled, kept.is_copied, kept.saved = True, False, -1
 
     def _make_room(self, index: int, now: int) -> None:
-        """Evict parts until what `index` accesses has room, and the next transfers too.
+        """Evict parts until there is room for the parts of `index`, and for the next transfers.
 
         Raises:
-            OutOfMemory: where `index` alone needs more than there is.
+            OutOfMemory: if `index` alone needs more than the memory holds.
         """
         needed, ahead, room = self._lacking(index), self._ahead_bytes, self._room
         while room.free_bytes < needed + ahead:
@@ -402,7 +402,7 @@ class _Spiller:
                     heappush(self._farthest, (-self._kept[number].next_use, number))
                     return
             elif number is None:
-                # A large load for `now` moves even what `now` needs.
+                # A large load for `now` evicts even parts that `now` needs.
                 number = self._pop_farthest(index)
                 if number is None:
                     raise self._too_large(index)
@@ -419,7 +419,7 @@ class _Spiller:
         self._leave(number)
 
     def _pop_farthest(self, now: int) -> int | None:
-        """The part that is here and used farthest behind `now`; None if all are needed now."""
+        """The resident part that is used farthest after `now`; None if all are needed now."""
         needed: list[tuple[int, int]] = []
         farthest = None
         while self._farthest and farthest is None:
@@ -457,7 +457,7 @@ class _Spiller:
 
 
 def _is_plain_load(checked: Checked) -> bool:
-    """Whether an instruction copies bytes from HBM to SBUF as they are."""
+    """True if an instruction copies bytes from HBM to SBUF unchanged."""
     copy = checked.instruction
     if not isinstance(copy, DmaCopy) or copy.src.memory is not Memory.HBM:
         return False

@@ -1,4 +1,4 @@
-"""Teams: the NeuronCores that run one kernel, one alone or several in lockstep (LNC=2)."""
+"""Teams: the NeuronCores that run a kernel, a single core or several in lockstep (LNC=2)."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class SharedMemoryObserver(Protocol):
         line: SourceLine | None,
         waits_for: Sequence[int],
     ) -> None:
-        """Called for each instruction of `core`: what it reads, writes, and comes after."""
+        """Called for each instruction of `core`, with its reads, writes and dependences."""
 
     def meets(self, group: Sequence[int], data: Iterable[Tile] = ()) -> None:
         """Called when a group of cores meets; a barrier orders the accesses to `data`."""
 
     def joins(self) -> None:
-        """Called when all cores come to one collective of their rank."""
+        """Called when all cores come to a collective of their rank."""
 
 
 class Team:
-    """The cores that run one kernel together.
+    """The cores that run a kernel together.
 
     Attributes:
         contexts: the context of each core, by rank.
@@ -60,10 +60,10 @@ class Team:
     ) -> None:
         """That many cores, each with its loop watcher; several cores need a `watcher`.
 
-        They are the cores of one rank of a world, if they have a part in it (`member`).
+        With a `member` they are the cores of a rank of a world.
 
-        A single core may have a `call`, to follow the record of an earlier one, or stand for both
-        cores of a logical core, which do the same (`is_mirrored`).
+        A single core may have a `call`, to follow the record of an earlier call, or represent both
+        cores of a logical core, which run the same instructions (`is_mirrored`).
         """
         loops_of: Sequence[LoopObserver | None] = loops or (None,) * cores
         self._lockstep = Lockstep(cores)
@@ -103,7 +103,7 @@ class Team:
 
     @property
     def hbm(self) -> HbmBytes:
-        """What its cores hold in HBM so far, without spills."""
+        """The HBM that its cores use so far, without spills."""
         parts = [context.memory.hbm for context in self.contexts]
         return HbmBytes(
             sum(part.tensors for part in parts),
@@ -116,10 +116,10 @@ class Team:
 
         Args:
             body: a function that issues the instructions.
-            inputs: the storages that `body` is given.
+            inputs: the storages that `body` receives.
 
         Raises:
-            UninitializedRead: for a read of shared HBM that no core ever wrote.
+            UninitializedRead: for a read of shared HBM that no core has written.
         """
         if len(self.contexts) == 1:
             return [self._run_alone(self.contexts[0], body, inputs)]
@@ -146,7 +146,7 @@ class Team:
     def _run_alone(
         self, context: CoreContext, body: Callable[[], object], inputs: Sequence[Storage]
     ) -> object:
-        """Run `body` on the only core."""
+        """Run `body` on the single core."""
         if self._call is not None:
             self._call.begin(context, inputs)
         with issuing_to(context):
@@ -157,10 +157,10 @@ class Team:
 
 
 def _mirrored(shared: SharedTensors) -> Peer:
-    """The other core of a logical core, which does what this one does; nobody looks for races."""
+    """The peer of a mirrored core, which runs the same instructions; races are not checked."""
 
     def nobody(*_: object) -> None:
-        """Nobody else runs."""
+        """Do nothing: no other core runs."""
 
     mirror = Mirror()
     return Peer(mirror.rank, mirror.cores, mirror, nobody, nobody, shared)
