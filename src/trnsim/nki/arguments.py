@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SOURCE = "nki.language.NkiTensor"
 
 
-def integers(what: str, *values: Any, source: str = SOURCE) -> tuple[int, ...]:
+def integers(label: str, *values: Any, source: str = SOURCE) -> tuple[int, ...]:
     """Whole numbers that are known when the kernel is compiled.
 
     Raises:
@@ -31,26 +31,26 @@ def integers(what: str, *values: Any, source: str = SOURCE) -> tuple[int, ...]:
             return tuple(operator.index(value) for value in values)
     except TypeError:
         pass
-    given = ", ".join(map(repr, values))
+    shown = ", ".join(map(repr, values))
     raise IllegalInstruction(
-        f"{what}({given}); legal: whole numbers known when the kernel is compiled",
+        f"{label}({shown}); legal: whole numbers known when the kernel is compiled",
         fix="pass integers; a register indexes between brackets: tensor[register]",
         source=source,
     )
 
 
-def lengths(what: str, values: Any, source: str = SOURCE) -> tuple[int, ...]:
+def lengths(label: str, values: Any, source: str = SOURCE) -> tuple[int, ...]:
     """A sequence of whole numbers that are known when the kernel is compiled.
 
     Raises:
         IllegalInstruction: for anything else.
     """
     if not isinstance(values, Iterable) or isinstance(values, Tile):
-        _refuse_sequence(what, values, source)
-    return integers(what, *values, source=source)
+        _refuse_sequence(label, values, source)
+    return integers(label, *values, source=source)
 
 
-def boolean(what: str, value: Any, source: str = SOURCE) -> bool:
+def boolean(label: str, value: Any, source: str = SOURCE) -> bool:
     """True or False.
 
     Raises:
@@ -58,12 +58,12 @@ def boolean(what: str, value: Any, source: str = SOURCE) -> bool:
     """
     if not isinstance(value, bool | int | np.bool_) or value not in {0, 1}:
         raise IllegalInstruction(
-            f"{what}({value!r}); legal: True or False", fix="pass a boolean", source=source
+            f"{label}({value!r}); legal: True or False", fix="pass a boolean", source=source
         )
     return bool(value)
 
 
-def tensor(what: str, value: Any, source: str = SOURCE) -> Tile:
+def tensor(label: str, value: Any, source: str = SOURCE) -> Tile:
     """A tensor.
 
     Raises:
@@ -71,16 +71,16 @@ def tensor(what: str, value: Any, source: str = SOURCE) -> Tile:
     """
     if not isinstance(value, Tile):
         raise IllegalInstruction(
-            f"{what} of {type(value).__name__}; legal: a tensor",
+            f"{label} of {type(value).__name__}; legal: a tensor",
             fix="pass a tensor made by nl.ndarray, or a view of one",
             source=source,
         )
     return value
 
 
-def _refuse_sequence(what: str, values: Any, source: str) -> NoReturn:
+def _refuse_sequence(label: str, values: Any, source: str) -> NoReturn:
     raise IllegalInstruction(
-        f"{what}({values!r}); legal: a sequence of whole numbers",
+        f"{label}({values!r}); legal: a sequence of whole numbers",
         fix="pass a tuple, such as (128, 512)",
         source=source,
     )

@@ -38,13 +38,13 @@ class _Copy:
 
     Attributes:
         name: the argument's name.
-        given: the argument: an array, or a tensor on a device.
+        argument: the argument: an array, or a tensor on a device.
         dense: the copy, which is contiguous.
         changed: the bytes of the copy that instructions wrote.
     """
 
     name: str
-    given: Any
+    argument: Any
     dense: Array
     changed: ByteMask
 
@@ -106,7 +106,7 @@ class Boundary:
                 fix="return it in shared HBM from that run, and pass the array that comes back",
             )
         array = self._as_array(value)
-        return _plain(value) if array is None else self._adopt(name, value, array)
+        return _as_numpy_dtype(value) if array is None else self._adopt(name, value, array)
 
     def write_back(self) -> None:
         """Write the changed bytes of all copies back to their arguments.
@@ -114,15 +114,15 @@ class Boundary:
         Raises:
             BadInput: for an argument that was broadcast.
         """
-        for made in self._copies.values():
-            if made.changed.is_empty:
+        for duplicate in self._copies.values():
+            if duplicate.changed.is_empty:
                 continue
-            if isinstance(made.given, np.ndarray):
-                made.put(made.given)
+            if isinstance(duplicate.argument, np.ndarray):
+                duplicate.put(duplicate.argument)
             else:  # another argument's copy may have been written back to it meanwhile
-                now = self._from_torch(made.given)
-                made.put(now)
-                made.given.copy_(self._as_torch(now))
+                now = self._from_torch(duplicate.argument)
+                duplicate.put(now)
+                duplicate.argument.copy_(self._as_torch(now))
 
     def leave(self, result: Any) -> Any:
         """`result` with an array in the place of each tensor, also inside containers.
@@ -196,10 +196,10 @@ class Boundary:
                 fix=cast if array.dtype.kind in "fiubc" else "give an array of numbers",
                 source=error.source,
             ) from None
-        place = _place_of(value, array)
-        known = self._copies.get(place)
-        if known is not None:  # another argument with the same elements
-            dense = known.dense
+        place = _memory_key(value, array)
+        duplicate = self._copies.get(place)
+        if duplicate is not None:  # another argument with the same elements
+            dense = duplicate.dense
         elif array.dtype != dtype.dtype:
             dense = np.ascontiguousarray(array, dtype.dtype)
         else:
@@ -207,11 +207,11 @@ class Boundary:
             dense = np.ascontiguousarray(array) if array.flags.writeable else array.copy("C")
         storage, pattern = self._context.memory.adopt(dense, name, dtype)
         self.entered.append(NkiTensor(storage, dtype, pattern, MemoryRegion.shared_hbm))
-        given = value if _is_on_device(value) else array
+        argument = value if _is_on_device(value) else array
         can_change = array.flags.writeable and self._context.has_values
-        if known is None and can_change and dense is not given:
-            known = self._copies[place] = _Copy(name, given, dense, ByteMask(storage.nbytes))
-        storage.changed = known.changed if known is not None else None
+        if duplicate is None and can_change and dense is not argument:
+            duplicate = self._copies[place] = _Copy(name, argument, dense, ByteMask(storage.nbytes))
+        storage.changed = duplicate.changed if duplicate is not None else None
         return self.entered[-1]
 
     def _as_array(self, value: Any) -> Array | None:
@@ -260,7 +260,7 @@ def _is_on_device(value: Any) -> bool:
     return hasattr(value, "detach") and str(value.device) != "cpu"
 
 
-def _place_of(value: Any, array: Array) -> Hashable:
+def _memory_key(value: Any, array: Array) -> Hashable:
     """A key of the elements in memory; equal for the same elements, or the same device tensor."""
     if _is_on_device(value):
         return id(value)
@@ -272,7 +272,7 @@ def _bytes_of(array: Array) -> Array:
     return array[..., None].view(np.uint8)
 
 
-def _plain(value: Any) -> Any:
+def _as_numpy_dtype(value: Any) -> Any:
     """The dtype of a jax scalar type such as jnp.bfloat16; any other value as it is."""
     is_jax_type = type(value).__name__ == "_ScalarMeta" and hasattr(value, "dtype")
     return as_dtype(np.dtype(value.dtype)) if is_jax_type else value
@@ -297,7 +297,7 @@ def _refuse_kind(array: Array) -> NoReturn:
     )
 
 
-def _refuse_output(what: str, fix: str, line: SourceLine | None) -> NoReturn:
+def _refuse_output(reason: str, fix: str, line: SourceLine | None) -> NoReturn:
     raise IllegalInstruction(
-        f"the kernel {what}", fix=fix, source="nki/migration/index.rst", line=line
+        f"the kernel {reason}", fix=fix, source="nki/migration/index.rst", line=line
     )

@@ -67,7 +67,7 @@ class ReplicaGroup:
             BadInput: for another operation, or one that `operand` does not allow.
         """
         if not isinstance(op, rg_partition_op):
-            legal = ", ".join(f"rg_partition_op.{one.name}" for one in rg_partition_op)
+            legal = ", ".join(f"rg_partition_op.{operation.name}" for operation in rg_partition_op)
             raise BadInput(f"from_partition_op({op!r}); legal: {legal}", fix="name the operation")
         if world < 1 or operand < 0 or (operand == 0 and op is not rg_partition_op.bitwise_and):
             raise BadInput(
@@ -75,10 +75,10 @@ class ReplicaGroup:
                 "or more, and an operand above 0",
                 fix="give the number of ranks, and by what they are divided",
             )
-        found: dict[int, list[int]] = {}
+        groups: dict[int, list[int]] = {}
         for rank in range(world):
-            found.setdefault(_PARTITIONS[op](rank, operand), []).append(rank)
-        return cls([found[key] for key in sorted(found)])
+            groups.setdefault(_PARTITIONS[op](rank, operand), []).append(rank)
+        return cls([groups[key] for key in sorted(groups)])
 
 
 def all_reduce(
@@ -202,7 +202,7 @@ def collective_permute(
     A rank that no pair names issues nothing.
     """
     del name
-    made = _made(
+    instruction = _instruction(
         CollectivePermute,
         srcs=_tensors(srcs),
         dsts=_tensors(dsts),
@@ -210,10 +210,10 @@ def collective_permute(
         priority=priority,
     )
     context = current_core()
-    if context.world(made.opcode).is_among(_named(made.source_target_pairs)):
-        context.issue(settled(made))
+    if context.world(instruction.opcode).is_among(_ranks_of_pairs(instruction.source_target_pairs)):
+        context.issue(settled(instruction))
     else:
-        made.verify(context.core)
+        instruction.verify(context.core)
 
 
 def collective_permute_implicit(
@@ -229,8 +229,8 @@ def collective_permute_implicit(
     call = "collective_permute_implicit"
     _issue(
         CollectivePermuteImplicit,
-        srcs_by_channel=_one_a_channel(call, "srcs_by_channel", srcs_by_channel),
-        dsts_by_channel=_one_a_channel(call, "dsts_by_channel", dsts_by_channel),
+        srcs_by_channel=_tensor_per_channel(call, "srcs_by_channel", srcs_by_channel),
+        dsts_by_channel=_tensor_per_channel(call, "dsts_by_channel", dsts_by_channel),
         replica_group=_groups(call, replica_group),
         channel_ids=_tuples(channel_ids),
         priority=priority,
@@ -252,9 +252,9 @@ def collective_permute_implicit_reduce(
     call = "collective_permute_implicit_reduce"
     _issue(
         CollectivePermuteImplicitReduce,
-        srcs0_by_channel=_one_a_channel(call, "srcs0_by_channel", srcs0_by_channel),
-        srcs1_by_channel=_one_a_channel(call, "srcs1_by_channel", srcs1_by_channel),
-        dsts_by_channel=_one_a_channel(call, "dsts_by_channel", dsts_by_channel),
+        srcs0_by_channel=_tensor_per_channel(call, "srcs0_by_channel", srcs0_by_channel),
+        srcs1_by_channel=_tensor_per_channel(call, "srcs1_by_channel", srcs1_by_channel),
+        dsts_by_channel=_tensor_per_channel(call, "dsts_by_channel", dsts_by_channel),
         replica_group=_groups(call, replica_group),
         op=_operator(op),
         channel_ids=_tuples(channel_ids),
@@ -271,7 +271,7 @@ def collective_permute_implicit_current_processing_rank_id(
     """A register with the rank whose data is there after so many steps of an implicit permute."""
     del name
     register = VirtualRegister()
-    made = _made(
+    instruction = _instruction(
         CollectivePermuteImplicitCurrentProcessingRankId,
         dst=register,
         iteration_id=int(iteration_id),
@@ -280,7 +280,7 @@ def collective_permute_implicit_current_processing_rank_id(
         ),
         channel_id=channel_id,
     )
-    current_core().issue(made)
+    current_core().issue(instruction)
     return register
 
 
@@ -289,23 +289,23 @@ def rank_id(name: str | None = None) -> VirtualRegister:
     del name
     context = current_core()
     context.world("rank_id")
-    made = RankId(VirtualRegister())
-    context.issue(made)
-    return made.dst
+    instruction = RankId(VirtualRegister())
+    context.issue(instruction)
+    return instruction.dst
 
 
-def _made(kind: Any, **given: Any) -> Any:
+def _instruction(kind: Any, **operands: Any) -> Any:
     """The instruction `kind` for the world in which the kernel runs."""
     link = current_core().world(kind.opcode)
     tiles = [
         tile
-        for value in given.values()
+        for value in operands.values()
         if isinstance(value, tuple)
         for tile in value
         if isinstance(tile, Tile)
     ]
     setting = Setting(link.fabric, link.ranks, is_joint=_is_joint(kind, link.fabric.lnc, tiles))
-    return kind(**given, setting=setting)
+    return kind(**operands, setting=setting)
 
 
 def _exchange(
@@ -322,8 +322,8 @@ def _exchange(
     )
 
 
-def _issue(kind: type[Collective], **given: Any) -> None:
-    current_core().issue(settled(_made(kind, **given)))
+def _issue(kind: type[Collective], **operands: Any) -> None:
+    current_core().issue(settled(_instruction(kind, **operands)))
 
 
 def _is_joint(kind: Any, cores: int, tiles: Sequence[Tile]) -> bool:
@@ -344,59 +344,60 @@ def _is_joint(kind: Any, cores: int, tiles: Sequence[Tile]) -> bool:
     return shared == {True}
 
 
-def _tensors(given: Any) -> Any:
-    return tuple(given) if isinstance(given, list | tuple) else given
+def _tensors(tensors: Any) -> Any:
+    return tuple(tensors) if isinstance(tensors, list | tuple) else tensors
 
 
-def _tuples(given: Any) -> Any:
+def _tuples(items: Any) -> Any:
     """Lists and ranges as tuples, also within; the instruction refuses anything else."""
-    is_many = isinstance(given, list | tuple | range)
-    return tuple(map(_tuples, given)) if is_many else given
+    is_many = isinstance(items, list | tuple | range)
+    return tuple(map(_tuples, items)) if is_many else items
 
 
-def _named(pairs: Any) -> list[Any]:
+def _ranks_of_pairs(pairs: Any) -> list[Any]:
     """The ranks that pairs name, if they are pairs."""
-    found = pairs if isinstance(pairs, tuple) else ()
-    return [rank for pair in found if isinstance(pair, tuple) for rank in pair]
+    named_pairs = pairs if isinstance(pairs, tuple) else ()
+    return [rank for pair in named_pairs if isinstance(pair, tuple) for rank in pair]
 
 
-def _one_a_channel(call: str, key: str, given: Any) -> tuple[Any, ...]:
+def _tensor_per_channel(call: str, key: str, channels: Any) -> tuple[Any, ...]:
     """The tensor of each channel.
 
     Raises:
-        IllegalInstruction: unless `given` is a list of lists of one tensor each.
+        IllegalInstruction: unless `channels` is a list of lists of one tensor each.
     """
-    lists = list(given) if isinstance(given, list | tuple) else [given]
-    for one in lists:
-        if not isinstance(one, list | tuple) or len(one) != 1:
-            what = f"{len(one)} tensors" if isinstance(one, list | tuple) else type(one).__name__
+    lists = list(channels) if isinstance(channels, list | tuple) else [channels]
+    for channel in lists:
+        if not isinstance(channel, list | tuple) or len(channel) != 1:
+            is_list = isinstance(channel, list | tuple)
+            shown = f"{len(channel)} tensors" if is_list else type(channel).__name__
             raise IllegalInstruction(
-                f"{call}: `{key}` has {what} for a channel; legal: a list of one tensor",
+                f"{call}: `{key}` has {shown} for a channel; legal: a list of one tensor",
                 fix="write [[tensor]] for one channel, [[a], [b]] for two",
                 source=f"nki.collectives.{call}",
             )
-    return tuple(one[0] for one in lists)
+    return tuple(channel[0] for channel in lists)
 
 
-def _groups(call: str, given: Any) -> tuple[tuple[int, ...], ...]:
+def _groups(call: str, replica_group: Any) -> tuple[tuple[int, ...], ...]:
     """The groups as tuples.
 
     Raises:
         IllegalInstruction: for anything but a `ReplicaGroup` of lists of ranks.
     """
-    groups = getattr(given, "groups", given)
+    groups = getattr(replica_group, "groups", replica_group)
     is_nested = isinstance(groups, list | tuple) and all(
-        isinstance(one, list | tuple | range)
-        and all(isinstance(rank, SupportsIndex) for rank in one)
-        for one in groups
+        isinstance(members, list | tuple | range)
+        and all(isinstance(rank, SupportsIndex) for rank in members)
+        for members in groups
     )
     if not is_nested:
         raise IllegalInstruction(
-            f"{call}: replica_group is {given!r}; legal: ReplicaGroup([[0, 1], [2, 3]])",
+            f"{call}: replica_group is {replica_group!r}; legal: ReplicaGroup([[0, 1], [2, 3]])",
             fix="give a list of ranks for each group",
             source="nki.collectives.ReplicaGroup",
         )
-    return tuple(tuple(int(rank) for rank in one) for one in groups)
+    return tuple(tuple(int(rank) for rank in members) for members in groups)
 
 
 def _operator(op: Any) -> Any:

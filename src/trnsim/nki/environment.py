@@ -32,7 +32,7 @@ def default_target() -> str:
         BadInput: where a variable names no generation, or no instance that is emulated.
     """
     default = SIMULATED_TARGET if asks_for_simulator() else DEFAULT_TARGET
-    return _named() or instance_target() or default
+    return _named_target() or instance_target() or default
 
 
 def simulated_target(*first: str) -> str:
@@ -44,7 +44,7 @@ def simulated_target(*first: str) -> str:
     Raises:
         BadInput: where the variable names no generation.
     """
-    return _named(*first, default=SIMULATED_TARGET) or SIMULATED_TARGET
+    return _named_target(*first, default=SIMULATED_TARGET) or SIMULATED_TARGET
 
 
 def chosen_target() -> tuple[str, str]:
@@ -53,13 +53,13 @@ def chosen_target() -> tuple[str, str]:
     Raises:
         BadInput: where a variable names no generation, or no instance that is emulated.
     """
-    variable = _variable()
+    variable = _first_set_variable()
     if variable is None:
         hosted = instance_target()
         if hosted is not None:
             return hosted, INSTANCE_VARIABLE
         return DEFAULT_TARGET, f"the default; {TARGET_VARIABLE} names another"
-    return _named() or DEFAULT_TARGET, variable
+    return _named_target() or DEFAULT_TARGET, variable
 
 
 def instance_target() -> str | None:
@@ -73,28 +73,28 @@ def instance_target() -> str | None:
         return None
     rows = catalogue()
     chip = rows.instance(name).accelerator
-    targets = {one.chip: one.name for one in TARGETS.values()}
+    targets = {target.chip: target.name for target in TARGETS.values()}
     if chip not in targets:
         is_neuron = chip in rows.chips
-        legal = [one.name for one in rows.instances.values() if one.accelerator in targets]
-        what = "a chip that is catalogued and not emulated" if is_neuron else "no Neuron devices"
+        legal = [row.name for row in rows.instances.values() if row.accelerator in targets]
+        reason = "a chip that is catalogued and not emulated" if is_neuron else "no Neuron devices"
         raise BadInput(
-            f"{INSTANCE_VARIABLE}={name} has {chip.capitalize()}, {what}; legal: "
+            f"{INSTANCE_VARIABLE}={name} has {chip.capitalize()}, {reason}; legal: "
             f"{', '.join(legal)}",
             fix=f"unset {INSTANCE_VARIABLE}, or name one of these",
         )
     return targets[chip]
 
 
-def _variable(*first: str) -> str | None:
+def _first_set_variable(*first: str) -> str | None:
     """The first variable that is set."""
-    asked = (*first, TARGET_VARIABLE, GENERATION_VARIABLE)
-    return next((variable for variable in asked if os.environ.get(variable)), None)
+    variables = (*first, TARGET_VARIABLE, GENERATION_VARIABLE)
+    return next((variable for variable in variables if os.environ.get(variable)), None)
 
 
-def _named(*first: str, default: str = DEFAULT_TARGET) -> str | None:
+def _named_target(*first: str, default: str = DEFAULT_TARGET) -> str | None:
     """The target that the first variable names, or None where none is set."""
-    variable = _variable(*first)
+    variable = _first_set_variable(*first)
     if variable is None:
         return None
     try:

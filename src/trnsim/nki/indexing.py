@@ -76,11 +76,11 @@ def expanded(keys: tuple[Any, ...], tensor: Tile) -> list[Any]:
     Raises:
         IllegalInstruction: for more keys than dimensions, or two Ellipses.
     """
-    given = [key for key in keys if not isinstance(key, EllipsisType)]
-    missing = len(tensor.shape) - len(given)
-    if missing < 0 or len(keys) - len(given) > 1:
+    indices = [key for key in keys if not isinstance(key, EllipsisType)]
+    missing = len(tensor.shape) - len(indices)
+    if missing < 0 or len(keys) - len(indices) > 1:
         raise IllegalInstruction(
-            f"{len(given)} indices for {tensor}, which has {len(tensor.shape)} dimensions",
+            f"{len(indices)} indices for {tensor}, which has {len(tensor.shape)} dimensions",
             fix="index each dimension at most once",
             source=SOURCE,
         )
@@ -181,12 +181,12 @@ def within(index: Index | None, access: AccessPattern, itemsize: int, nbytes: in
     return replace(index, limit=min(index.limit, fitting)) if fitting >= 1 else index
 
 
-def _offsets(what: str, index: Tile) -> Tile:
+def _offsets(label: str, index: Tile) -> Tile:
     """`index`, which must be a tensor of integers."""
-    offsets = tensor(what, index, f"{SOURCE}.ap")
+    offsets = tensor(label, index, f"{SOURCE}.ap")
     if not offsets.dtype.is_integer:
         raise IllegalInstruction(
-            f"{what} is {offsets}; legal: a tensor of integers",
+            f"{label} is {offsets}; legal: a tensor of integers",
             fix="copy it to an int32 or uint32 tile with nisa.tensor_copy",
             source=f"{SOURCE}.ap",
         )
@@ -206,8 +206,8 @@ def snake_index(tile: Tile, index: Tile, count: int | None) -> SnakeIndex:
     """
     source = f"{SOURCE}.indirect"
     offsets = tensor("indirect", index, source)
-    given = offsets.pattern.elements if count is None else count
-    (picked,) = integers("indirect", given, source=source)
+    columns = offsets.pattern.elements if count is None else count
+    (picked,) = integers("indirect", columns, source=source)
     if tile.memory is Memory.HBM or len(tile.shape) != _FLAT or picked < 1:
         raise IllegalInstruction(
             f"indirect of {tile}, num_elem={picked}; legal: a tile [P, F] in SBUF or PSUM, and at "

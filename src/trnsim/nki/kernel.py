@@ -94,9 +94,9 @@ class Kernel:
         if _waiting and not _is_plain((args, kwargs)):
             _load_launchers()
         for launcher in launchers:
-            found = launcher(self, args, kwargs)
-            if found is not NotImplemented:
-                return found
+            result = launcher(self, args, kwargs)
+            if result is not NotImplemented:
+                return result
         if has_current_core():
             return self._function(*args, **kwargs)
         check_logical_cores(self.title, self.cores)
@@ -139,10 +139,10 @@ class Kernel:
     ) -> object:
         """Issue the kernel's instructions to `team`; its result with the kernel's own tensors."""
         bound = self.bind(args, kwargs)
-        given = {name: boundary.enter(name, value) for name, value in bound.items()}
+        arguments = {name: boundary.enter(name, value) for name, value in bound.items()}
         inputs = [tensor.storage for tensor in boundary.entered]
         try:
-            result, *_ = team.run(lambda: self._call(given), inputs)
+            result, *_ = team.run(lambda: self._call(arguments), inputs)
         finally:  # values written before an error reach the caller's arrays too
             boundary.write_back()
         return result
@@ -177,10 +177,10 @@ class Kernel:
             ) from error
         return dict(bound.arguments)
 
-    def _call(self, given: dict[str, Any]) -> Any:
+    def _call(self, arguments: dict[str, Any]) -> Any:
         """Call the function with arguments given by parameter name."""
         bound = inspect.signature(self._function).bind_partial()
-        bound.arguments.update(given)
+        bound.arguments.update(arguments)
         return self._function(*bound.args, **bound.kwargs)
 
 
@@ -269,13 +269,13 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 def _refuse_without_end(function: Callable[..., Any]) -> None:
     """Refuse a generator or a coroutine function, whose call runs none of its lines."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        what, fix = "a generator (it has a yield)", "collect the tensors, and return their tuple"
+        kind, fix = "a generator (it has a yield)", "collect the tensors, and return their tuple"
     elif inspect.iscoroutinefunction(function):
-        what, fix = "a coroutine (async def)", "write it with def"
+        kind, fix = "a coroutine (async def)", "write it with def"
     else:
         return
     raise BadInput(
-        f"the kernel {function.__name__} is {what}: a call of it runs none of its instructions",
+        f"the kernel {function.__name__} is {kind}: a call of it runs none of its instructions",
         fix=fix,
         line=_line_of(function),
     )

@@ -50,17 +50,17 @@ def order(source: Sequence[Group], target: Sequence[Group]) -> list[int]:
 
 def _split(length: int, group: tuple[str, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
     unknown = [name for name in group if name not in sizes]
-    known = prod(sizes[name] for name in group if name in sizes)
-    if len(unknown) > 1 and length == known:
+    known_length = prod(sizes[name] for name in group if name in sizes)
+    if len(unknown) > 1 and length == known_length:
         return tuple(sizes.get(name, 1) for name in group)
-    if len(unknown) > 1 or length % known or (not unknown and known != length):
+    if len(unknown) > 1 or length % known_length or (not unknown and known_length != length):
         _refuse(f"a dimension of length {length} as {group} with sizes {dict(sizes)}")
-    return tuple(sizes.get(name, length // known) for name in group)
+    return tuple(sizes.get(name, length // known_length) for name in group)
 
 
-def _refuse(what: str) -> NoReturn:
+def _refuse(reason: str) -> NoReturn:
     raise IllegalInstruction(
-        f"rearrange: {what}; legal: one group a dimension, each name once on both sides, at most "
+        f"rearrange: {reason}; legal: one group a dimension, each name once on both sides, at most "
         "one length of a group left open",
         fix="give the lengths that are not known: fixed_sizes={'h': 4}",
         source=_SOURCE,

@@ -59,7 +59,7 @@ class Replay:
         bare = {tensor.storage.serial: tensor.storage.bare() for tensor in tensors}
         self._entered = [tensor.storage.serial for tensor in capture.entered]
         self._returned = [bare[serial] for serial in bare.keys() - set(self._entered)]
-        self._result = _moved(capture.result, bare)
+        self._result = _on_storages(capture.result, bare)
         returned = [storage.serial for storage in self._returned]
         self._executable = Executable.of(run.program.issued, capture, self._entered, returned)
 
@@ -70,38 +70,38 @@ class Replay:
             BadInput: where anything but the values of tensors differs from the recorded call.
             EmulatorError: where these values make an instruction undefined or illegal.
         """
-        given = self._kernel.bind(args, kwargs)
-        self._check(_leaves_of(given))
+        arguments = self._kernel.bind(args, kwargs)
+        self._check(_leaves_of(arguments))
         boundary = Boundary(CoreContext(self.run.program.core))
-        for name, value in given.items():
+        for name, value in arguments.items():
             boundary.enter(name, value)
         inputs = [tensor.storage for tensor in boundary.entered]
         data = [storage.data for storage in inputs if storage.data is not None]
         results = self._executable.execute(data, [storage.changed for storage in inputs])
         boundary.write_back()
         now = dict(zip(self._entered, inputs, strict=True))
-        for storage, found in zip(self._returned, results, strict=True):
-            now[storage.serial] = storage.holding(found)
-        return collected(replace(self.run, outputs=boundary.leave(_moved(self._result, now))))
+        for storage, values in zip(self._returned, results, strict=True):
+            now[storage.serial] = storage.holding(values)
+        return collected(replace(self.run, outputs=boundary.leave(_on_storages(self._result, now))))
 
-    def _check(self, given: dict[str, Any]) -> None:
+    def _check(self, arguments: dict[str, Any]) -> None:
         """Refuse arguments that differ from the recorded call's.
 
         Raises:
             BadInput: naming the first argument that differs.
         """
-        for path in dict.fromkeys([*self._leaves, *given]):
-            if path not in given:
+        for path in dict.fromkeys([*self._leaves, *arguments]):
+            if path not in arguments:
                 self._refuse(path, "missing")
             if path not in self._leaves:
-                self._refuse(path, f"{_shown(given[path])}, and the recorded call had none")
+                self._refuse(path, f"{_as_text(arguments[path])}, and the recorded call had none")
             recorded = self._leaves[path]
-            if not _is_same(recorded, given[path]):
-                self._refuse(path, f"{_shown(given[path])}; recorded: {_shown(recorded)}")
+            if not _is_same(recorded, arguments[path]):
+                self._refuse(path, f"{_as_text(arguments[path])}; recorded: {_as_text(recorded)}")
 
-    def _refuse(self, path: str, what: str) -> NoReturn:
+    def _refuse(self, path: str, difference: str) -> NoReturn:
         raise BadInput(
-            f"replay of {self.run.title}: argument `{path}` is {what}",
+            f"replay of {self.run.title}: argument `{path}` is {difference}",
             fix="record the kernel for these arguments too, or call it by trnsim.run",
         )
 
@@ -129,21 +129,21 @@ def record(
         EmulatorError: where the chip or its compiler would refuse the kernel, at its own line.
     """
     if not isinstance(kernel, Kernel) or kernel.cores != 1:
-        what = f"{kernel.title}[{kernel.cores}]" if isinstance(kernel, Kernel) else repr(kernel)
+        shown = f"{kernel.title}[{kernel.cores}]" if isinstance(kernel, Kernel) else repr(kernel)
         raise BadInput(
-            f"record was given {what}; legal: an @nki.jit kernel on one core",
+            f"record was given {shown}; legal: an @nki.jit kernel on one core",
             fix="run it on one core, or call it by trnsim.run",
         )
-    given = {**kwargs, **(kernel_kwargs or {})}
-    leaves = _leaves_of(kernel.bind(args, given))
+    keywords = {**kwargs, **(kernel_kwargs or {})}
+    leaves = _leaves_of(kernel.bind(args, keywords))
     capture = Capture()
-    run = launch(kernel, args, given, arch.target(target), capacity=capacity, capture=capture)
+    run = launch(kernel, args, keywords, arch.target(target), capacity=capacity, capture=capture)
     return Replay(kernel, replace(run, outputs=None), capture, leaves)
 
 
 def _leaves_of(bound: Mapping[str, Any]) -> dict[str, Any]:
     """The leaves of arguments by their path; a tensor as its likeness, other values as they are."""
-    return dict(found for name, value in bound.items() for found in _walk(name, value))
+    return dict(leaf for name, value in bound.items() for leaf in _walk(name, value))
 
 
 def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -166,16 +166,16 @@ def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _is_same(recorded: object, given: object) -> bool:
+def _is_same(recorded: object, current: object) -> bool:
     """Whether two leaves are the same: 1 is neither True nor 1.0, -0.0 is not 0.0, NaN is NaN."""
-    if type(recorded) is not type(given):
+    if type(recorded) is not type(current):
         return False
-    if isinstance(recorded, float) and isinstance(given, float):
-        return recorded.hex() == given.hex()
-    return recorded is given or bool(recorded == given)
+    if isinstance(recorded, float) and isinstance(current, float):
+        return recorded.hex() == current.hex()
+    return recorded is current or bool(recorded == current)
 
 
-def _shown(leaf: Any) -> str:
+def _as_text(leaf: Any) -> str:
     return str(leaf) if isinstance(leaf, Likeness) else f"{leaf!r:.80}"
 
 
@@ -194,12 +194,12 @@ def _tensors(result: Any) -> Iterator[NkiTensor]:
         refuse(f"it returns {result!r:.60}")
 
 
-def _moved(result: Any, storages: Mapping[int, Any]) -> Any:
+def _on_storages(result: Any, storages: Mapping[int, Any]) -> Any:
     """A kernel's result with its tensors on other storages."""
     if isinstance(result, tuple | list):
-        return like(result, [_moved(item, storages) for item in result])
+        return like(result, [_on_storages(item, storages) for item in result])
     if isinstance(result, dict):
-        return {key: _moved(item, storages) for key, item in result.items()}
+        return {key: _on_storages(item, storages) for key, item in result.items()}
     if not isinstance(result, NkiTensor):
         return result
     storage = storages[result.storage.serial]

@@ -57,10 +57,10 @@ def settled(instruction: Instruction) -> Instruction:
         for storage in list(left):
             _copy_out(storage)
         return instruction
-    found = [tile for tile in tiles if tile.storage in left]
-    if len(found) == 1 and _may_read_psum(instruction, found[0], tiles, writes):
+    pending = [tile for tile in tiles if tile.storage in left]
+    if len(pending) == 1 and _may_read_psum(instruction, pending[0], tiles, writes):
         return instruction.with_tiles(_in_psum)
-    for tile in found:
+    for tile in pending:
         if tile.storage in left:
             _copy_out(tile.storage)
     return instruction
@@ -74,7 +74,7 @@ def _may_read_psum(
     return (
         instruction.opcode in _READERS
         and instruction.chosen_engine(current_core().core) in _READING_ENGINES
-        and all(other.memory is not Memory.PSUM for other in tiles)
+        and all(operand.memory is not Memory.PSUM for operand in tiles)
         and all(written is not tile for written in writes)
         and tile.dtype == product.dtype
         and tile.index is None

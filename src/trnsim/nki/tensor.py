@@ -76,10 +76,10 @@ class NkiTensor(TensorViews):
     @property
     def base_tensor(self) -> NkiTensor:
         """The allocated tensor of which this is a view; the tensor itself where it is none."""
-        whole = self.storage.whole
-        if whole is None or (self.index is None and (self.dtype, self.pattern) == whole):
+        base = self.storage.whole
+        if base is None or (self.index is None and (self.dtype, self.pattern) == base):
             return self
-        return NkiTensor(self.storage, *whole, self.buffer)
+        return NkiTensor(self.storage, *base, self.buffer)
 
     def is_contiguous(self) -> bool:
         """Whether it is row-major without gaps; on chip, within each partition."""
@@ -105,17 +105,17 @@ class NkiTensor(TensorViews):
             layout = self.layout
         except IllegalInstruction:  # a tensor that reaches beyond its storage can still be cut
             return self._cut(keys)
-        found = layout.cuts.get(plain)
-        if found is None:
+        cut_layout = layout.cuts.get(plain)
+        if cut_layout is None:
             cut = self._cut(keys)
             layout.keep_cut(plain, cut.layout)
             return cut
-        return NkiTensor.laid_out(self.storage, self.dtype, found, self.buffer)
+        return NkiTensor.laid_out(self.storage, self.dtype, cut_layout, self.buffer)
 
     def _cut(self, keys: tuple[Any, ...]) -> NkiTensor:
         """The view of `keys`, one per dimension."""
         self._guard_columns()
-        pattern, found = self.pattern, self.index
+        pattern, address = self.pattern, self.index
         spans: list[tuple[int, int, int, bool]] = []
         # On chip the partition axis stays, and at least one free axis; in HBM one axis stays.
         on_chip = self._on_chip
@@ -123,24 +123,24 @@ class NkiTensor(TensorViews):
         for dim, index in enumerate(expanded(keys, self)):
             register, place = static_part(index)
             if register is not None:
-                found = self._dynamic(dim, register, place, found)
+                address = self._dynamic(dim, register, place, address)
             start, end, step, is_span = located(place, pattern.shape[dim])
             is_kept = is_span or droppable <= 0 or (on_chip and not dim)
             droppable -= not is_kept
             spans.append((start, end, step, is_kept))
-        return NkiTensor(self.storage, self.dtype, pattern.cut(spans), self.buffer, found)
+        return NkiTensor(self.storage, self.dtype, pattern.cut(spans), self.buffer, address)
 
     def _dynamic(
         self,
         dim: int,
         start: VirtualRegister,
         place: DynamicSlice | int,
-        found: Index | None,
+        index: Index | None,
     ) -> Index:
         """The dynamic address of a dimension's elements from a register on."""
         pattern = self.pattern
         self._guard(dim, "a dynamic index")
-        self._guard_second(found)
+        self._guard_second(index)
         size = place.size if isinstance(place, DynamicSlice) else 1
         return ScalarIndex(start, pattern.strides_bytes[dim], pattern.shape[dim] - size + 1)
 
@@ -202,8 +202,8 @@ class NkiTensor(TensorViews):
             (place(first_bytes), *(stride * new.itemsize for stride in rest)),
             self.pattern.offset_bytes + place(start * new.itemsize),
         )
-        found = within(index, access, new.itemsize, storage.nbytes)
-        return NkiTensor(storage, new, access, self.buffer, found)
+        bounded = within(index, access, new.itemsize, storage.nbytes)
+        return NkiTensor(storage, new, access, self.buffer, bounded)
 
     def _partition_step(self, given_bytes: int, itemsize: int, counts: tuple[int, ...]) -> int:
         """Bytes from one partition to the next in an `ap` that steps by `given_bytes`.

@@ -59,7 +59,7 @@ def issue(opcode: str, *operands: Any, **options: Any) -> None:
     current_core().issue(settled(instruction(*operands, **options)))
 
 
-def as_tile(what: str, value: Any) -> NkiTensor:
+def as_tile(label: str, value: Any) -> NkiTensor:
     """An operand on chip; as on AWS's simulator, one in HBM is loaded first.
 
     Raises:
@@ -67,14 +67,14 @@ def as_tile(what: str, value: Any) -> NkiTensor:
     """
     if not isinstance(value, NkiTensor):
         raise IllegalInstruction(
-            f"{what} of {type(value).__name__}; legal: tiles and numbers, at least one tile",
+            f"{label} of {type(value).__name__}; legal: tiles and numbers, at least one tile",
             fix="make a tile of it with nl.full, or compute it in Python",
             source="nki.language",
         )
     if value.memory is not Memory.HBM:
         return value
     refuse_or_warn(
-        f"{what} of {value}; legal: tiles in SBUF or PSUM",
+        f"{label} of {value}; legal: tiles in SBUF or PSUM",
         "load it first: nl.load(tensor)",
         "nki.language",
     )
@@ -90,7 +90,7 @@ def cast(tile: NkiTensor, dtype: Any) -> NkiTensor:
     return copied
 
 
-def matched(what: str, x: NkiTensor, y: NkiTensor) -> tuple[NkiTensor, NkiTensor]:
+def matched(label: str, x: NkiTensor, y: NkiTensor) -> tuple[NkiTensor, NkiTensor]:
     """Both tiles in the same shape.
 
     Raises:
@@ -103,7 +103,7 @@ def matched(what: str, x: NkiTensor, y: NkiTensor) -> tuple[NkiTensor, NkiTensor
     except ValueError:
         shape = ()
     fix = "broadcast first: nl.broadcast_to(tile, shape), or nisa.tensor_scalar for a [P, 1] tile"
-    reason = f"{what} of {x} and {y}; legal: equal shapes"
+    reason = f"{label} of {x} and {y}; legal: equal shapes"
     if not shape:
         raise IllegalInstruction(reason, fix=fix, source=_BROADCASTING)
     refuse_or_warn(reason, fix, _BROADCASTING)
@@ -117,10 +117,10 @@ def spread(tile: NkiTensor, shape: Sequence[int]) -> NkiTensor:
     for dim, length in enumerate(shape):
         if dim and tile.shape[dim] != length:
             tile = tile.broadcast(dim, length)
-    return tile if tile.shape[0] == shape[0] else _over_partitions(tile, shape[0])
+    return tile if tile.shape[0] == shape[0] else _broadcast_partitions(tile, shape[0])
 
 
-def _over_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
+def _broadcast_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
     """One partition copied to many: a product with ones where that is exact, else shuffles.
 
     Source: trainium_inferentia2_arch.rst, Tensor Engine, Alternative Use Case.
@@ -169,12 +169,12 @@ def _multiply_by_ones(copies: NkiTensor, row: NkiTensor) -> None:
 
 def _ones(length: int, dtype: Dtype) -> NkiTensor:
     """A [1, length] tile of ones, made once a run."""
-    made = _ONES.setdefault(current_core(), {})
-    if (length, dtype) not in made:
-        made[length, dtype] = new_tile((1, length), dtype)
+    tiles = _ONES.setdefault(current_core(), {})
+    if (length, dtype) not in tiles:
+        tiles[length, dtype] = new_tile((1, length), dtype)
         with current_core().outside_loops():
-            issue("memset", made[length, dtype], 1.0, engine=Engine.gpsimd)
-    return made[length, dtype]
+            issue("memset", tiles[length, dtype], 1.0, engine=Engine.gpsimd)
+    return tiles[length, dtype]
 
 
 def _pieces(

@@ -117,7 +117,7 @@ def _refuse(tensor: Tile, how: str, legal: str, fix: str) -> NoReturn:
     )
 
 
-def _refusing(how: str, legal: str, fix: str) -> Callable[..., NoReturn]:
+def _refusal(how: str, legal: str, fix: str) -> Callable[..., NoReturn]:
     def refuse(self: Valueless, *_: Any, **__: Any) -> NoReturn:
         _refuse(self, how, legal, fix)
 
@@ -137,15 +137,15 @@ def _comparing(sign: str, function: str, identity: str) -> Callable[[Valueless, 
 
 
 for _name, _words in _QUESTIONS.items():
-    setattr(Valueless, f"__{_name}__", _refusing(*_words))
+    setattr(Valueless, f"__{_name}__", _refusal(*_words))
 for _name, _compared in _EQUALITY.items():
     setattr(Valueless, f"__{_name}__", _comparing(*_compared))
 for _name, (_sign, _function) in _ORDER.items():
     _fix = f"{_function}(a, b) gives a tile of ones and zeros, for nl.where(tile, x, y)"
-    setattr(Valueless, f"__{_name}__", _refusing(f"with `{_sign}`", "numbers", _fix))
+    setattr(Valueless, f"__{_name}__", _refusal(f"with `{_sign}`", "numbers", _fix))
 for _name, (_sign, _function) in {**_OPERATORS, **_UNARY}.items():
     for _side in ("",) if _name in _UNARY else ("", "r", "i"):
-        _refused = _refusing(
+        _refused = _refusal(
             f"with `{_sign}`", "the functions of nki.language and nki.isa", f"write {_function}"
         )
         setattr(Valueless, f"__{_side}{_name}__", _refused)

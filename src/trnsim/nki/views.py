@@ -199,9 +199,9 @@ class TensorViews(Valueless):
                 source=f"{SOURCE}.select",
             )
 
-    def _refuse_partition(self, what: str) -> None:
+    def _refuse_partition(self, label: str) -> None:
         raise IllegalInstruction(
-            f"{what} of {self}: the partition dimension of an on-chip tensor stays dimension 0",
+            f"{label} of {self}: the partition dimension of an on-chip tensor stays dimension 0",
             fix="view the free dimensions only; nisa.nc_transpose moves data between partitions",
             source=SOURCE,
         )

@@ -131,14 +131,14 @@ def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, v
     is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if is_number and value in by_number:
         return by_number[value]
-    found = enumeration.__members__.get(value) if isinstance(value, str) else None
-    if found is not None:
-        refuse_or_warn(reason, f"write {public}.{found.name}", _MEMBERS)
-        return found
+    member = enumeration.__members__.get(value) if isinstance(value, str) else None
+    if member is not None:
+        refuse_or_warn(reason, f"write {public}.{member.name}", _MEMBERS)
+        return member
     raise IllegalInstruction(reason, fix="name the member", source=_MEMBERS)
 
 
-def _meeting_anyway(barrier: CoreBarrier) -> CoreBarrier:
+def _lenient_barrier(barrier: CoreBarrier) -> CoreBarrier:
     """`barrier`, on AWS's simulator with a stand-in for data that only one core has."""
     data: object = barrier.data
     is_seen = isinstance(data, NkiTensor) and data.buffer is MemoryRegion.shared_hbm
@@ -154,7 +154,7 @@ def _meeting_anyway(barrier: CoreBarrier) -> CoreBarrier:
     return replace(barrier, data=stand_in)
 
 
-def _accumulating_anyway(matmul: NcMatmul | NcMatmulMx) -> NcMatmul | NcMatmulMx:
+def _lenient_matmul(matmul: NcMatmul | NcMatmulMx) -> NcMatmul | NcMatmulMx:
     """`matmul`; AWS's simulator warns where it adds to unwritten PSUM, and takes that as NaN."""
     dst: object = matmul.dst
     if not (is_simulator() and matmul.accumulate is True and isinstance(dst, NkiTensor)):
@@ -167,17 +167,17 @@ def _accumulating_anyway(matmul: NcMatmul | NcMatmulMx) -> NcMatmul | NcMatmulMx
         "use accumulate=False for the first matmul, or leave accumulate out",
         "release notes of NKI 0.5, nc_matmul with accumulate=True on uninitialized PSUM",
     )
-    whole = dst.base_tensor
-    whole.fill(np.array(np.nan).astype(whole.dtype.dtype))
-    whole.mark_written()
-    mark_started(whole)
+    base = dst.base_tensor
+    base.fill(np.array(np.nan).astype(base.dtype.dtype))
+    base.mark_written()
+    mark_started(base)
     return matmul
 
 
 _LENIENT: dict[type[Instruction], Callable[[Any], Instruction]] = {
-    CoreBarrier: _meeting_anyway,
-    NcMatmul: _accumulating_anyway,
-    NcMatmulMx: _accumulating_anyway,
+    CoreBarrier: _lenient_barrier,
+    NcMatmul: _lenient_matmul,
+    NcMatmulMx: _lenient_matmul,
 }
 """Changes of an instruction before its issue, where AWS's simulator allows more."""
 
@@ -195,7 +195,7 @@ def _signature(instruction: type[Instruction]) -> inspect.Signature:
     return inspect.Signature([*parameters, name])
 
 
-def _issuing(instruction: type[Instruction]) -> Callable[..., Any]:
+def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
     """The function that issues `instruction` to the current core."""
     signature = _signature(instruction)
     keys = list(signature.parameters)
@@ -206,22 +206,22 @@ def _issuing(instruction: type[Instruction]) -> Callable[..., Any]:
         if isinstance(field.default, Enum)
     }
 
-    def take(given: dict[str, Any]) -> None:
+    def convert_operands(operands: dict[str, Any]) -> None:
         """Convert operands to the form that the instruction holds; most need no conversion."""
-        for key, value in given.items():
+        for key, value in operands.items():
             kind = value.__class__
             if kind is not NkiTensor and (kind not in _AS_GIVEN or key in enumerations):
-                given[key] = _operand(instruction, enumerations.get(key), key, value)
+                operands[key] = _operand(instruction, enumerations.get(key), key, value)
 
     def issue(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
         del name  # a label for AWS's scheduling tools
-        take(kwargs)
+        convert_operands(kwargs)
         if args:
             named = dict(zip(keys, args, strict=False))
-            take(named)
+            convert_operands(named)
             args = (*named.values(), *args[len(keys) :])
         try:
-            made = instruction(*args, **kwargs)
+            instance = instruction(*args, **kwargs)
         except TypeError:
             legal = ", ".join(signature.parameters)
             raise IllegalInstruction(
@@ -230,8 +230,8 @@ def _issuing(instruction: type[Instruction]) -> Callable[..., Any]:
                 fix=f"call it as nisa.{instruction.opcode}{signature}",
                 source=instruction.source,
             ) from None
-        current_core().issue(settled(made if lenient is None else lenient(made)))
-        return made.result()
+        current_core().issue(settled(instance if lenient is None else lenient(instance)))
+        return instance.result()
 
     issue.__name__ = issue.__qualname__ = instruction.opcode
     issue.__doc__ = instruction.__doc__
@@ -240,7 +240,9 @@ def _issuing(instruction: type[Instruction]) -> Callable[..., Any]:
 
 
 _FUNCTIONS = {
-    opcode: _issuing(made) for opcode, made in Instruction.registry.items() if made.is_published
+    opcode: _issue_function(kind)
+    for opcode, kind in Instruction.registry.items()
+    if kind.is_published
 }
 globals().update(_FUNCTIONS)
 

@@ -45,17 +45,17 @@ def check_partition_axis(shape: Any) -> tuple[int, ...]:
         NotModelled: where the partition axis is not the first (a block of tiles in NKI 0.1).
     """
     if shape.__class__ is tuple and {int}.issuperset(map(type, shape)):  # nearly always
-        whole: tuple[int, ...] = shape
-        return whole
-    given: tuple[Any, ...] = tuple(shape) if isinstance(shape, Iterable) else ()
-    if PartitionLength in map(type, given[1:]):
+        plain_lengths: tuple[int, ...] = shape
+        return plain_lengths
+    axes: tuple[Any, ...] = tuple(shape) if isinstance(shape, Iterable) else ()
+    if PartitionLength in map(type, axes[1:]):
         raise NotModelled(
-            f"a tensor of shape {given} with its partition axis behind block dimensions, which "
+            f"a tensor of shape {axes} with its partition axis behind block dimensions, which "
             "NKI 0.2 removed",
             fix="make a list of tiles, or move the partition axis to the front",
             source=_SOURCE,
         )
-    return tuple(map(int, lengths("shape", given or shape, _NDARRAY)))
+    return tuple(map(int, lengths("shape", axes or shape, _NDARRAY)))
 
 
 def explain(name: str) -> Absence | None:

@@ -156,10 +156,10 @@ def _registers(turns: range) -> Generator[VirtualRegister]:
         yield VirtualRegister(value, frozen=True)
 
 
-def _refuse_reordering(what: str) -> None:
+def _refuse_reordering(construct: str) -> None:
     if _is_ordered.get():
         raise IllegalInstruction(
-            f"{what} inside nl.no_reorder(); legal: nl.affine_range, nl.sequential_range, "
+            f"{construct} inside nl.no_reorder(); legal: nl.affine_range, nl.sequential_range, "
             "nl.static_range",
             fix="unroll the loop, or leave no_reorder before it",
             source="nki.language.no_reorder",

@@ -47,37 +47,37 @@ def negative(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 def floor(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """The largest integer that is at most x."""
 
-    def down(nearest: NkiTensor, given: NkiTensor) -> NkiTensor:
-        return _subtract(nearest, _greater(nearest, given))
+    def down(nearest: NkiTensor, x: NkiTensor) -> NkiTensor:
+        return _subtract(nearest, _greater(nearest, x))
 
-    return _whole("nl.floor", x, dtype, down)
+    return _rounded("nl.floor", x, dtype, down)
 
 
 def ceil(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """The smallest integer that is at least x."""
 
-    def up(nearest: NkiTensor, given: NkiTensor) -> NkiTensor:
-        return _add(nearest, _less(nearest, given))
+    def up(nearest: NkiTensor, x: NkiTensor) -> NkiTensor:
+        return _add(nearest, _less(nearest, x))
 
-    return _whole("nl.ceil", x, dtype, up)
+    return _rounded("nl.ceil", x, dtype, up)
 
 
 def trunc(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """The integer part of x."""
 
-    def to_zero(nearest: NkiTensor, given: NkiTensor) -> NkiTensor:
-        size, limit = _abs(nearest), _abs(given)
+    def to_zero(nearest: NkiTensor, x: NkiTensor) -> NkiTensor:
+        size, limit = _abs(nearest), _abs(x)
         return _subtract(size, _greater(size, limit))
 
-    return _whole("nl.trunc", x, dtype, to_zero)
+    return _rounded("nl.trunc", x, dtype, to_zero)
 
 
 def rint(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """The nearest integer, ties to even (not in `nki.language`)."""
-    return _whole("rint", x, dtype, lambda nearest, _: nearest)
+    return _rounded("rint", x, dtype, lambda nearest, _: nearest)
 
 
-def _whole(
+def _rounded(
     name: str, x: NkiTensor, dtype: Any, adjust: Callable[[NkiTensor, NkiTensor], NkiTensor]
 ) -> NkiTensor:
     """An integer near x, with the sign of x.
@@ -95,29 +95,29 @@ def _whole(
     kind = _result(tile, dtype)
     if not tile.dtype.is_float:
         return cast(tile, kind)
-    given = tile if tile.dtype == FLOAT32 else cast(tile, FLOAT32)
-    whole = adjust(_nearest(given), given)
-    _keep_large(whole, given)
-    _copy_sign(whole, given)
-    return whole if stored(kind) == FLOAT32 else cast(whole, kind)
+    wide = tile if tile.dtype == FLOAT32 else cast(tile, FLOAT32)
+    integer = adjust(_nearest(wide), wide)
+    _keep_large(integer, wide)
+    _copy_sign(integer, wide)
+    return integer if stored(kind) == FLOAT32 else cast(integer, kind)
 
 
-def _nearest(given: NkiTensor) -> NkiTensor:
+def _nearest(tile: NkiTensor) -> NkiTensor:
     """The nearest integer in float32, by a cast to int32 and back."""
-    return cast(cast(given, INT32), FLOAT32)
+    return cast(cast(tile, INT32), FLOAT32)
 
 
-def _keep_large(whole: NkiTensor, given: NkiTensor) -> None:
+def _keep_large(integer: NkiTensor, x: NkiTensor) -> None:
     """Restore elements without a fraction: magnitudes from 2**23 on, and NaN."""
-    may_have_fraction = new_tile(given.shape, UINT8)
-    issue("tensor_scalar", may_have_fraction, given, "abs", None, False, "less", _NO_FRACTIONS_FROM)
-    issue("tensor_copy_predicated", whole, given, may_have_fraction, True)
+    may_have_fraction = new_tile(x.shape, UINT8)
+    issue("tensor_scalar", may_have_fraction, x, "abs", None, False, "less", _NO_FRACTIONS_FROM)
+    issue("tensor_copy_predicated", integer, x, may_have_fraction, True)
 
 
-def _copy_sign(whole: NkiTensor, given: NkiTensor) -> None:
-    """Give `whole` the sign of `given`, zeros included."""
-    bits, sign = whole.view(INT32), new_tile(given.shape, INT32)
-    issue("tensor_scalar", sign, given.view(INT32), "bitwise_and", _SIGN_BIT)
+def _copy_sign(integer: NkiTensor, x: NkiTensor) -> None:
+    """Give `integer` the sign of `x`, zeros included."""
+    bits, sign = integer.view(INT32), new_tile(x.shape, INT32)
+    issue("tensor_scalar", sign, x.view(INT32), "bitwise_and", _SIGN_BIT)
     issue("tensor_tensor", bits, bits, sign, "bitwise_or")
 
 
@@ -244,9 +244,9 @@ def _remainder(x: Any, y: Any, dtype: Any) -> tuple[NkiTensor, NkiTensor, Any]:
     divisor = _as_wide(y, like=some)
     dividend = _as_wide(x, like=divisor)
     quotient = _multiply(dividend, _reciprocal(divisor))
-    whole = _nearest(quotient)
-    _keep_large(whole, quotient)
-    return _subtract(dividend, _multiply(whole, divisor)), divisor, _result(some, dtype)
+    integer = _nearest(quotient)
+    _keep_large(integer, quotient)
+    return _subtract(dividend, _multiply(integer, divisor)), divisor, _result(some, dtype)
 
 
 def _as_wide(value: Any, like: NkiTensor) -> NkiTensor:

@@ -15,7 +15,7 @@ from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, new_tile, spread
 
-_PLANE = 2
+_MATRIX_RANK = 2
 _LIMITS = "release notes of NKI 0.4, Known issues, NKI Language"
 
 
@@ -41,7 +41,7 @@ def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
 
     More dimensions than two count as [M, all others].
     """
-    plane = _plane("nl.load_transpose2d", src)
+    plane = _as_matrix("nl.load_transpose2d", src)
     tile = new_tile(plane.shape[::-1], src.dtype)
     issue("dma_transpose", tile, plane)
     return tile if dtype is None or tile.dtype == dtype else cast(tile, dtype)
@@ -49,7 +49,7 @@ def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new PSUM tile with the partition and the free axis of `x` swapped by the Tensor Engine."""
-    tile = _plane("nl.transpose", as_tile("nl.transpose", x))
+    tile = _as_matrix("nl.transpose", as_tile("nl.transpose", x))
     if dtype is not None:
         tile = cast(tile, dtype)
     swapped = new_tile(tile.shape[::-1], tile.dtype, MemoryRegion.psum)
@@ -119,21 +119,21 @@ def gather_flattened(
             fix="leave axis out",
             source="nki.language.gather_flattened",
         )
-    for given in (data, indices):
-        tensor("nl.gather_flattened", given, "nki.language.gather_flattened")
+    for operand in (data, indices):
+        tensor("nl.gather_flattened", operand, "nki.language.gather_flattened")
     gathered = new_tile(indices.shape, data.dtype)
     issue("nc_n_gather", gathered, data, indices)
     return gathered if dtype is None else cast(gathered, dtype)
 
 
-def _plane(what: str, given: NkiTensor) -> NkiTensor:
+def _as_matrix(label: str, tile: NkiTensor) -> NkiTensor:
     """The tensor with all dimensions but the first as one."""
-    source = f"nki.language.{what.removeprefix('nl.')}"
-    tensor(what, given, source)
-    if given.ndim < _PLANE:
+    source = f"nki.language.{label.removeprefix('nl.')}"
+    tensor(label, tile, source)
+    if tile.ndim < _MATRIX_RANK:
         raise IllegalInstruction(
-            f"{what} of {given}; legal: two dimensions or more",
+            f"{label} of {tile}; legal: two dimensions or more",
             fix="add a dimension: tensor.expand_dim(1)",
             source=source,
         )
-    return given if given.ndim == _PLANE else given.flatten_dims(1, given.ndim - 1)
+    return tile if tile.ndim == _MATRIX_RANK else tile.flatten_dims(1, tile.ndim - 1)

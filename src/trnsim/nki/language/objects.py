@@ -23,15 +23,15 @@ class ObjectType(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """An instance, by a handwritten __init__ where there is one, else from all keywords."""
         init = getattr(cls, "__init__")  # noqa: B009  mypy takes cls.__init__ for an instance's
-        if not _is_generated(init) or _fits(init, args, kwargs):
+        if not _is_generated(init) or _accepts(init, args, kwargs):
             return super().__call__(*args, **kwargs)
-        made: Any = object.__new__(cls)  # type: ignore[arg-type]  # cls is the class itself
+        instance: Any = object.__new__(cls)  # type: ignore[arg-type]  # cls is the class itself
         for name, value in _attributes(cls, args, kwargs).items():
-            object.__setattr__(made, name, value)  # frozen dataclasses have no other way
-        finish = getattr(made, "__post_init__", None)
+            object.__setattr__(instance, name, value)  # frozen dataclasses have no other way
+        finish = getattr(instance, "__post_init__", None)
         if finish is not None:
             finish()
-        return made
+        return instance
 
 
 class NKIObject(metaclass=ObjectType):
@@ -50,7 +50,7 @@ def _is_generated(init: Any) -> bool:
     return code is not None and code.co_filename == _GENERATED
 
 
-def _fits(init: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _accepts(init: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether the generated __init__ of @dataclass takes the arguments."""
     try:
         inspect.signature(init).bind(None, *args, **kwargs)

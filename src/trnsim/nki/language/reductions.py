@@ -82,10 +82,10 @@ def all(x: NkiTensor, axis: Axes, dtype: Any = None) -> NkiTensor:
     return _reduce("logical_and", "nl.all", x, axis, dtype, keepdims=False)
 
 
-def _reduce(op: str, what: str, x: Any, axis: Axes, dtype: Any, *, keepdims: bool) -> NkiTensor:
-    tile = as_tile(what, x)
-    first = _first_axis(what, tile, axis)
-    is_kept = boolean(f"{what}, keepdims", keepdims, "nki.language, Reduction operations")
+def _reduce(op: str, label: str, x: Any, axis: Axes, dtype: Any, *, keepdims: bool) -> NkiTensor:
+    tile = as_tile(label, x)
+    first = _first_axis(label, tile, axis)
+    is_kept = boolean(f"{label}, keepdims", keepdims, "nki.language, Reduction operations")
     rest = (1,) * (tile.ndim - first) if is_kept else ()
     shape = (*tile.shape[:first], *rest)
     shape = shape if len(shape) > 1 else (*shape, 1)  # on chip one free axis stays
@@ -94,14 +94,14 @@ def _reduce(op: str, what: str, x: Any, axis: Axes, dtype: Any, *, keepdims: boo
     return result
 
 
-def _first_axis(what: str, tile: NkiTensor, axis: Axes) -> int:
+def _first_axis(label: str, tile: NkiTensor, axis: Axes) -> int:
     """The first of the axes, which must be the last ones of the tile."""
     source = "nki.language, Reduction operations: axis"
-    given = (axis,) if isinstance(axis, int) else lengths(f"{what}: axis", axis, source)
-    axes = sorted(one + tile.ndim if one < 0 else one for one in given)
+    named_axes = (axis,) if isinstance(axis, int) else lengths(f"{label}: axis", axis, source)
+    axes = sorted(dim + tile.ndim if dim < 0 else dim for dim in named_axes)
     if not axes or axes[0] < 1 or axes != list(range(axes[0], tile.ndim)):
         raise IllegalInstruction(
-            f"{what} along axis {axis} of {tile}; legal: the last free axes, such as "
+            f"{label} along axis {axis} of {tile}; legal: the last free axes, such as "
             f"{list(range(1, tile.ndim))}",
             fix="permute the tile so that the axes to reduce come last; transpose it to reduce "
             "partitions",
