@@ -1,4 +1,4 @@
-"""The NKI front end: `import nki` loads it where no Neuron SDK is installed."""
+"""The NKI front end, which `import nki` loads if no Neuron SDK is installed."""
 
 from typing import Any
 

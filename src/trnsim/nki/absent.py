@@ -1,11 +1,12 @@
-"""Names that AWS's modules have, or had, and the modules here have not.
+"""Names that AWS's modules have, or had, and the modules here lack.
 
 `hasattr` is False for them, and `from module import name` raises ImportError, so a program that
-asks first, or tries, takes its other way. Both errors say what the name was and what to write.
+tests for a name, or catches the error, takes its fallback. Both errors explain the name and its
+replacement.
 
-An AttributeError alone would not do: Python drops its text in a from-import. Before that it looks
-for a submodule of the name, through `sys.meta_path`, where the finder here refuses these names.
-Other submodules that do not exist are left to Python.
+An AttributeError alone would not suffice: Python drops its text in a from-import. Before that it
+searches for a submodule of the name, through `sys.meta_path`, where the finder here refuses these
+names. Other submodules that do not exist are left to Python.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class AbsentAttribute(NotModelled, AttributeError):
-    """An attribute that a module of AWS's has; `hasattr` and `getattr` with a default know it."""
+    """Error of an attribute that AWS's module has; `hasattr` and `getattr` handle it."""
 
 
 class AbsentImport(NotModelled, ImportError):
-    """The same in a from-import."""
+    """Error of such a name in a from-import."""
 
 
 class Absence(NamedTuple):
-    """What a name was, what to write instead, and the document that says so."""
+    """The meaning of an absent name, its replacement, and the source of both."""
 
     reason: str
     fix: str
@@ -37,12 +38,12 @@ class Absence(NamedTuple):
 
 
 class AbsentNames:
-    """The absent names of one module.
+    """The absent names of a module.
 
     Attributes:
         module: the module's name here.
         public: its name in programs.
-        explain: the absence of a name; None for one that AWS's module never had.
+        explain: the absence of a name; None for a name that AWS's module never had.
     """
 
     def __init__(self, module: str, public: str, explain: Callable[[str], Absence | None]) -> None:
@@ -52,7 +53,7 @@ class AbsentNames:
         _finder.of_modules[module] = self
 
     def refuse(self, name: str) -> NoReturn:
-        """What the module's `__getattr__` does.
+        """The module's `__getattr__`.
 
         Raises:
             AttributeError: always; an AbsentAttribute for a name that AWS's module has.
@@ -64,9 +65,9 @@ class AbsentNames:
 
 
 class _Finder:
-    """An import finder that finds nothing, and refuses absent names in from-imports.
+    """An import finder without modules, which refuses absent names in from-imports.
 
-    It stands last: a submodule that exists is found before.
+    It is last, so existing submodules are imported by earlier finders.
     """
 
     def __init__(self) -> None:

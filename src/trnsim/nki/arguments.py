@@ -19,7 +19,7 @@ SOURCE = "nki.language.NkiTensor"
 
 
 def integers(label: str, *values: Any, source: str = SOURCE) -> tuple[int, ...]:
-    """Whole numbers that are known when the kernel is compiled.
+    """Integers that are constant when the kernel is compiled.
 
     Raises:
         IllegalInstruction: for a register, a fraction, or no number at all.
@@ -40,10 +40,10 @@ def integers(label: str, *values: Any, source: str = SOURCE) -> tuple[int, ...]:
 
 
 def lengths(label: str, values: Any, source: str = SOURCE) -> tuple[int, ...]:
-    """A sequence of whole numbers that are known when the kernel is compiled.
+    """A sequence of integers that are constant when the kernel is compiled.
 
     Raises:
-        IllegalInstruction: for anything else.
+        IllegalInstruction: for any other value.
     """
     if not isinstance(values, Iterable) or isinstance(values, Tile):
         _refuse_sequence(label, values, source)
@@ -51,10 +51,10 @@ def lengths(label: str, values: Any, source: str = SOURCE) -> tuple[int, ...]:
 
 
 def boolean(label: str, value: Any, source: str = SOURCE) -> bool:
-    """True or False.
+    """`value` as True or False.
 
     Raises:
-        IllegalInstruction: for anything else than these, 0 and 1.
+        IllegalInstruction: for any value but these, 0 and 1.
     """
     if not isinstance(value, bool | int | np.bool_) or value not in {0, 1}:
         raise IllegalInstruction(
@@ -64,10 +64,10 @@ def boolean(label: str, value: Any, source: str = SOURCE) -> bool:
 
 
 def tensor(label: str, value: Any, source: str = SOURCE) -> Tile:
-    """A tensor.
+    """`value`, checked to be a tensor.
 
     Raises:
-        IllegalInstruction: for anything else.
+        IllegalInstruction: for any other value.
     """
     if not isinstance(value, Tile):
         raise IllegalInstruction(

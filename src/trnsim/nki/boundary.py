@@ -1,10 +1,9 @@
 """The boundary of a launch: arrays become HBM tensors, results the caller's kind of array.
 
-Arrays are numpy's, torch's or jax's; torch and jax are imported only where the caller already has.
+Arrays are numpy's, torch's or jax's; torch and jax are used only if the caller has imported them.
 Inputs that the kernel writes change in place, except read-only ones such as jax arrays. An input
 that is not contiguous, that is stored in another dtype, or that is on a device is copied. At the
-end the bytes that instructions wrote are copied back, and no others, since other arguments may
-share them.
+end only bytes that instructions wrote are copied back, since other arguments may share the rest.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class _Copy:
 
     Attributes:
         name: the argument's name.
-        argument: the argument: an array, or a tensor on a device.
+        argument: the array, or the tensor on a device.
         dense: the copy, which is contiguous.
         changed: the bytes of the copy that instructions wrote.
     """
@@ -52,7 +51,7 @@ class _Copy:
         """Write the changed bytes of `array` back to the argument.
 
         Raises:
-            BadInput: where several of its elements share memory.
+            BadInput: if several of its elements share memory.
         """
         steps = zip(array.shape, array.strides, strict=True)
         if any(length > 1 and stride == 0 for length, stride in steps):
@@ -81,7 +80,7 @@ class Boundary:
     """
 
     def __init__(self, context: CoreContext, kernel_line: SourceLine | None = None) -> None:
-        """Give the core and the line of the kernel's definition, which refusals of results name."""
+        """A boundary for a core; refusals of results name the line of the kernel's definition."""
         self.entered: list[NkiTensor] = []
         self._context = context
         self._kernel_line = kernel_line
@@ -256,12 +255,12 @@ class Boundary:
 
 
 def _is_on_device(value: Any) -> bool:
-    """Whether `value` is a torch tensor on a device, which the host reads as a copy."""
+    """True if `value` is a torch tensor on a device, which the host reads as a copy."""
     return hasattr(value, "detach") and str(value.device) != "cpu"
 
 
 def _memory_key(value: Any, array: Array) -> Hashable:
-    """A key of the elements in memory; equal for the same elements, or the same device tensor."""
+    """Key of the elements in memory; equal for the same elements, or the same device tensor."""
     if _is_on_device(value):
         return id(value)
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
@@ -273,19 +272,19 @@ def _bytes_of(array: Array) -> Array:
 
 
 def _as_numpy_dtype(value: Any) -> Any:
-    """The dtype of a jax scalar type such as jnp.bfloat16; any other value as it is."""
+    """The dtype of a jax scalar type such as jnp.bfloat16; any other value unchanged."""
     is_jax_type = type(value).__name__ == "_ScalarMeta" and hasattr(value, "dtype")
     return as_dtype(np.dtype(value.dtype)) if is_jax_type else value
 
 
 def like(container: Any, items: list[Any]) -> Any:
-    """`items` in a container of the same type; named tuples take them one by one."""
+    """`items` in a container of the same type; named tuples take them as arguments."""
     kind = type(container)
     return kind(*items) if hasattr(container, "_fields") else kind(items)
 
 
 def _refuse_kind(array: Array) -> NoReturn:
-    """Refuse a subclass of numpy's arrays, such as a masked array, that has more than values."""
+    """Refuse a subclass of numpy's arrays with more than values, such as a masked array."""
     is_masked = isinstance(array, np.ma.MaskedArray)
     raise BadInput(
         "an argument is a masked array, whose mask a NeuronCore has not"

@@ -1,1 +1,1 @@
-"""`nki.builtin`: the builtins that AWS's parser frontend gives kernels; here Python's own."""
+"""`nki.builtin`: the builtins of kernels under AWS's parser frontend; here Python's own."""

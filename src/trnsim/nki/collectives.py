@@ -1,7 +1,7 @@
-"""`nki.collectives`: one function for each collective, with AWS's names and signatures.
+"""`nki.collectives`: a function for each collective, with AWS's names and signatures.
 
-Each makes the instruction of `trnsim.isa.collectives` and issues it to the current core, which must
-be one of a world of ranks: `trnsim.run(kernel, ..., ranks=N)`.
+Each builds the instruction of `trnsim.isa.collectives` and issues it to the current core, which
+must belong to a world of ranks: `trnsim.run(kernel, ..., ranks=N)`.
 
 Source: nki.collectives.
 """
@@ -55,7 +55,7 @@ _PARTITIONS: dict[rg_partition_op, Callable[[int, int], int]] = {
 
 @dataclass(frozen=True)
 class ReplicaGroup:
-    """The ranks that take part in a collective, group by group."""
+    """The groups of ranks that take part in a collective."""
 
     groups: Sequence[Sequence[int]]
 
@@ -64,7 +64,7 @@ class ReplicaGroup:
         """Groups of the ranks 0 to `world - 1` for which `op(rank, operand)` is equal.
 
         Raises:
-            BadInput: for another operation, or one that `operand` does not allow.
+            BadInput: for another operation, or an operation that `operand` does not allow.
         """
         if not isinstance(op, rg_partition_op):
             legal = ", ".join(f"rg_partition_op.{operation.name}" for operation in rg_partition_op)
@@ -89,7 +89,7 @@ def all_reduce(
     priority: int | None = None,
     name: str | None = None,
 ) -> None:
-    """The reduction of each source over the ranks of a group, on all of them."""
+    """The reduction of each source over the ranks of a group, on each of its ranks."""
     del name
     _exchange(AllReduce, srcs, dsts, replica_group, priority, op=_operator(op))
 
@@ -102,7 +102,7 @@ def all_gather(
     priority: int | None = None,
     name: str | None = None,
 ) -> None:
-    """The sources of the ranks of a group, one after the other, on all of them."""
+    """The concatenated sources of the ranks of a group, on each of its ranks."""
     del name
     _exchange(AllGather, srcs, dsts, replica_group, priority, collective_dim=collective_dim)
 
@@ -116,7 +116,7 @@ def reduce_scatter(
     priority: int | None = None,
     name: str | None = None,
 ) -> None:
-    """The reduction of each source over the ranks of a group, of which each has a part."""
+    """The reduction of each source over the ranks of a group, divided among them."""
     del name
     _exchange(
         ReduceScatter,
@@ -137,7 +137,7 @@ def all_to_all(
     priority: int | None = None,
     name: str | None = None,
 ) -> None:
-    """The parts that the ranks of a group have for this one, one after the other."""
+    """The concatenated parts that the ranks of a group have for this rank."""
     del name
     _exchange(AllToAll, srcs, dsts, replica_group, priority, collective_dim=collective_dim)
 
@@ -152,7 +152,7 @@ def all_to_all_v(
     priority: int | None = None,
     name: str | None = None,
 ) -> None:
-    """Chunks of the sizes in `metadata_tensor`, from each rank of a group to each."""
+    """Chunks of the sizes in `metadata_tensor`, from each rank of a group to every rank."""
     del name
     _exchange(
         AllToAllV,
@@ -197,7 +197,7 @@ def collective_permute(
     priority: int | None = None,
     name: str | None = None,
 ) -> None:
-    """The source of one rank in the destination of another, for each pair.
+    """The source of a pair's first rank in the destination of its second, for each pair.
 
     A rank that no pair names issues nothing.
     """
@@ -224,7 +224,7 @@ def collective_permute_implicit(
     priority: int | None = None,
     name: str | None = None,
 ) -> None:
-    """The source of the rank before in the ring, for each channel."""
+    """The source of the previous rank in the ring, for each channel."""
     del name
     call = "collective_permute_implicit"
     _issue(
@@ -247,7 +247,7 @@ def collective_permute_implicit_reduce(
     priority: int | None = None,
     name: str | None = None,
 ) -> None:
-    """``op(src0, src1)`` of the rank before in the ring, for each channel."""
+    """``op(src0, src1)`` of the previous rank in the ring, for each channel."""
     del name
     call = "collective_permute_implicit_reduce"
     _issue(
@@ -268,7 +268,7 @@ def collective_permute_implicit_current_processing_rank_id(
     channel_id: int = 0,
     name: str | None = None,
 ) -> VirtualRegister:
-    """A register with the rank whose data is there after so many steps of an implicit permute."""
+    """A register with the rank whose data arrives after so many steps of an implicit permute."""
     del name
     register = VirtualRegister()
     instruction = _instruction(
@@ -327,10 +327,10 @@ def _issue(kind: type[Collective], **operands: Any) -> None:
 
 
 def _is_joint(kind: Any, cores: int, tiles: Sequence[Tile]) -> bool:
-    """Whether all cores of a rank take part with the same tensors.
+    """True if all cores of a rank take part with the same tensors.
 
     Raises:
-        IllegalInstruction: where only some of the tensors are shared.
+        IllegalInstruction: if only some of the tensors are shared.
     """
     if cores == 1:
         return True
@@ -349,7 +349,7 @@ def _tensors(tensors: Any) -> Any:
 
 
 def _tuples(items: Any) -> Any:
-    """Lists and ranges as tuples, also within; the instruction refuses anything else."""
+    """Lists and ranges as tuples, also nested; the instruction refuses other values."""
     is_many = isinstance(items, list | tuple | range)
     return tuple(map(_tuples, items)) if is_many else items
 
@@ -364,7 +364,7 @@ def _tensor_per_channel(call: str, key: str, channels: Any) -> tuple[Any, ...]:
     """The tensor of each channel.
 
     Raises:
-        IllegalInstruction: unless `channels` is a list of lists of one tensor each.
+        IllegalInstruction: unless `channels` is a list of lists of a single tensor.
     """
     lists = list(channels) if isinstance(channels, list | tuple) else [channels]
     for channel in lists:
@@ -383,7 +383,7 @@ def _groups(call: str, replica_group: Any) -> tuple[tuple[int, ...], ...]:
     """The groups as tuples.
 
     Raises:
-        IllegalInstruction: for anything but a `ReplicaGroup` of lists of ranks.
+        IllegalInstruction: for any value but a `ReplicaGroup` of lists of ranks.
     """
     groups = getattr(replica_group, "groups", replica_group)
     is_nested = isinstance(groups, list | tuple) and all(

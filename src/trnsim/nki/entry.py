@@ -26,22 +26,22 @@ class Simulated:
         functools.update_wrapper(self, kernel)
 
     def __getitem__(self, grid: Any) -> Simulated:
-        """The same for a launch grid."""
+        """The simulated kernel for a launch grid."""
         return Simulated(self._kernel[grid], *self._variables)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The kernel's result, in the kind of array that it was given."""
+        """The kernel's result, in the kind of array of its arguments."""
         target = simulated_target(*self._variables)
         return emulate(self._kernel, args, kwargs, target=target, is_simulator=True).outputs
 
 
 def simulate(kernel: Any) -> Simulated:
-    """A callable that runs `kernel`, or `kernel[2]`; a plain function is made a kernel first."""
+    """A callable that runs `kernel`, or `kernel[2]`; a plain function becomes a kernel first."""
     return Simulated(jit(kernel))
 
 
 def cpu_simulate(kernel: Any) -> Simulated:
-    """`simulate` as the package nki_cpu_simulator has it: NKI_NC_VERSION is read first.
+    """`simulate` of the package nki_cpu_simulator: NKI_NC_VERSION is read first.
 
     It is called as ``cpu_simulate(kernel)[cores](**kwargs)``.
     """

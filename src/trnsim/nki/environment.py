@@ -26,7 +26,7 @@ _NO = ("", "0", "false", "no")
 def default_target() -> str:
     """The target of a plain call: the variable's, that of TRNSIM_INSTANCE, else trn2.
 
-    Where NKI_SIMULATOR is set it is trn3 instead of trn2.
+    If NKI_SIMULATOR is set it is trn3 instead of trn2.
 
     Raises:
         BadInput: where a variable names no generation, or no instance that is emulated.
@@ -63,7 +63,7 @@ def chosen_target() -> tuple[str, str]:
 
 
 def instance_target() -> str | None:
-    """The target of the chip of TRNSIM_INSTANCE; None where it is not set.
+    """The target of the chip of TRNSIM_INSTANCE; None if it is not set.
 
     Raises:
         BadInput: there is no such instance, or nothing runs on its chip.
@@ -93,7 +93,7 @@ def _first_set_variable(*first: str) -> str | None:
 
 
 def _named_target(*first: str, default: str = DEFAULT_TARGET) -> str | None:
-    """The target that the first variable names, or None where none is set."""
+    """The target that the first variable names, or None if none is set."""
     variable = _first_set_variable(*first)
     if variable is None:
         return None
@@ -108,17 +108,17 @@ def _named_target(*first: str, default: str = DEFAULT_TARGET) -> str | None:
 
 
 def asks_for_simulator() -> bool:
-    """Whether NKI_SIMULATOR makes a plain call of a kernel run as on AWS's simulator."""
+    """True if NKI_SIMULATOR makes a plain call of a kernel run as on AWS's simulator."""
     return _is_on(SIMULATOR_VARIABLE, is_on_unset=False)
 
 
 def is_precise() -> bool:
-    """Whether low-precision floats are rounded as they are stored (NKI_PRECISE_FP, default yes)."""
+    """True if low-precision floats are rounded when stored (NKI_PRECISE_FP, default yes)."""
     return _is_on(PRECISION_VARIABLE, is_on_unset=True)
 
 
 def transposes_on_tensor_engine() -> bool:
-    """Whether the compiler turns DMA transposes into Tensor Engine ones (unset: it does not)."""
+    """True if the compiler turns DMA transposes into Tensor Engine transposes (default no)."""
     return _is_on(TRANSPOSE_VARIABLE, is_on_unset=False)
 
 
@@ -126,7 +126,7 @@ def check_logical_cores(title: str, cores: int) -> None:
     """Check a kernel's launch grid against NEURON_LOGICAL_NC_CONFIG, where that is set.
 
     Raises:
-        BadInput: where they differ, which is an error of the runtime too.
+        BadInput: if they differ, which is an error of the runtime too.
     """
     name, configured = configured_cores() or ("", "")
     if configured and configured != str(cores):

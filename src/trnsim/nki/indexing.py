@@ -17,7 +17,7 @@ from trnsim.nki.arguments import SOURCE, integers, tensor
 
 
 class MemoryRegion(Enum):
-    """Where `nl.ndarray` puts a tensor. `hbm` is an alias of `private_hbm`."""
+    """The memory region of `nl.ndarray`. `hbm` is an alias of `private_hbm`."""
 
     sbuf = "sbuf"
     psum = "psum"
@@ -52,9 +52,9 @@ _WHOLE = frozenset({int, type(None)})
 
 
 def hashable(keys: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """A dictionary key for integers and slices; None where there is anything else.
+    """A dictionary key for integers and slices; None for other keys.
 
-    Only plain integers: 1.0 and True are equal to 1 but are not the same index.
+    Integers are plain: 1.0 and True are equal to 1 but are different indices.
     """
     plain: list[Any] = []
     for key in keys:
@@ -71,7 +71,7 @@ def hashable(keys: tuple[Any, ...]) -> tuple[Any, ...] | None:
 
 
 def expanded(keys: tuple[Any, ...], tensor: Tile) -> list[Any]:
-    """The keys with Ellipsis and missing trailing dimensions spelled out.
+    """The keys with Ellipsis and missing trailing dimensions expanded.
 
     Raises:
         IllegalInstruction: for more keys than dimensions, or two Ellipses.
@@ -101,10 +101,10 @@ def static_part(index: Any) -> tuple[VirtualRegister | None, Any]:
 
 
 def located(index: Any, length: int) -> tuple[int, int, int, bool]:
-    """Unclamped (start, end, step) of a slice, nl.ds or integer; whether its dimension stays.
+    """Unclamped (start, end, step) of a slice, nl.ds or integer, and True if its dimension stays.
 
     Raises:
-        IllegalInstruction: for anything else.
+        IllegalInstruction: for any other key.
     """
     if isinstance(index, slice):
         start, end, step = integers(
@@ -138,7 +138,7 @@ def dynamic_index(
     """The dynamic address of an `ap`, with the stride of the tensor's dimension as its step.
 
     Raises:
-        IllegalInstruction: for two addresses at once, or one that is no integer.
+        IllegalInstruction: for two addresses at once, or an address that is no integer.
     """
     if scalar is not None and vector is not None:
         raise IllegalInstruction(
@@ -182,7 +182,7 @@ def within(index: Index | None, access: AccessPattern, itemsize: int, nbytes: in
 
 
 def _offsets(label: str, index: Tile) -> Tile:
-    """`index`, which must be a tensor of integers."""
+    """`index`, checked to be a tensor of integers."""
     offsets = tensor(label, index, f"{SOURCE}.ap")
     if not offsets.dtype.is_integer:
         raise IllegalInstruction(

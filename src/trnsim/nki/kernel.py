@@ -1,7 +1,7 @@
 """`@nki.jit`: kernels and their launch.
 
-A kernel called from Python runs on the emulated core and returns the kind of array that it was
-given. Called from another kernel it is a plain function.
+A kernel called from Python runs on the emulated core and returns the kind of array of its
+arguments. Called from another kernel it is a plain function.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Kernel:
         return _line_of(self._function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Inside a kernel a plain call; outside, a run on the default target.
+        """A plain call inside a kernel; otherwise a run on the default target.
 
         It runs as on a chip, unless NKI_SIMULATOR asks for AWS's simulator.
         """
@@ -125,7 +125,7 @@ class Kernel:
         return self._grids[degree]
 
     def launch(self, team: Team, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
-        """Issue the kernel's instructions to `team`; its result in the caller's kind of array."""
+        """Issue the kernel's instructions to `team`; returns its result as the caller's arrays."""
         boundary = Boundary(team.contexts[0], self.line)
         result = self.issue(team, boundary, args, kwargs)
         capture = team.contexts[0].capture
@@ -137,7 +137,7 @@ class Kernel:
     def issue(
         self, team: Team, boundary: Boundary, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> object:
-        """Issue the kernel's instructions to `team`; its result with the kernel's own tensors."""
+        """Issue the kernel's instructions to `team`; returns its result as the kernel's tensors."""
         bound = self.bind(args, kwargs)
         arguments = {name: boundary.enter(name, value) for name, value in bound.items()}
         inputs = [tensor.storage for tensor in boundary.entered]
@@ -164,7 +164,7 @@ class Kernel:
         """The arguments of a call by parameter name.
 
         Raises:
-            BadInput: where they do not fit the signature.
+            BadInput: if they do not fit the signature.
         """
         signature = inspect.signature(self._function)
         try:
@@ -178,7 +178,7 @@ class Kernel:
         return dict(bound.arguments)
 
     def _call(self, arguments: dict[str, Any]) -> Any:
-        """Call the function with arguments given by parameter name."""
+        """Call the function with arguments by parameter name."""
         bound = inspect.signature(self._function).bind_partial()
         bound.arguments.update(arguments)
         return self._function(*bound.args, **bound.kwargs)
@@ -186,20 +186,20 @@ class Kernel:
 
 _numbers = count()
 launchers: Final[list[Launcher]] = []
-"""The launchers of devices, asked in order."""
+"""The launchers of devices, tried in order."""
 _waiting: Final = {"jax": "trnsim.jax"}
-"""Frameworks that call no plugin when they are imported, and the rooms with their launchers.
+"""Frameworks that call no plugin when they are imported, and the packages with their launchers.
 
-A traced function may call a kernel before the framework has looked for any device.
+A traced function may call a kernel before the framework has initialized any device.
 """
 
 
 _PLAIN: Final = frozenset({"builtins", "ml_dtypes", "numpy", "torch", "trnsim"})
-"""Packages whose values no launcher that waits is for."""
+"""Packages whose values need no launcher that is still to be loaded."""
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether all that a call is given belongs to packages whose launchers are there."""
+    """True if no argument of a call needs a launcher that is still to be loaded."""
     if isinstance(value, dict):
         return all(map(_is_plain, value.values()))
     if isinstance(value, tuple | list):
@@ -208,7 +208,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _load_launchers() -> None:
-    """Add the launchers of frameworks that the program has imported by now."""
+    """Add the launchers of frameworks that the program has imported."""
     for framework in _waiting.keys() & sys.modules.keys():
         import_module(_waiting.pop(framework)).launch_kernels()
 
@@ -225,7 +225,7 @@ def emulate(
     """A run of `kernel` on `target` through one of AWS's entry points.
 
     Races and spills are warnings. On AWS's simulator, which has no notion of time, nothing is
-    spilled, and what only AWS's compiler refuses is a warning too.
+    spilled, and refusals that are the compiler's alone are warnings too.
     """
     with as_simulator(is_simulator), widening(not is_precise()):
         result = called(
@@ -245,7 +245,7 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """`@nki.jit` or `@nki.jit(...)`: make a function a kernel.
 
     AWS's options (mode, debug_kernel, experimental_flags ...) are for its compiler; here they are
-    kept in `Kernel.options` and have no effect.
+    stored in `Kernel.options` without effect.
 
     Source: nki.jit.
 
@@ -267,7 +267,7 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def _refuse_without_end(function: Callable[..., Any]) -> None:
-    """Refuse a generator or a coroutine function, whose call runs none of its lines."""
+    """Refuse a generator or a coroutine function: calling it runs none of its lines."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         kind, fix = "a generator (it has a yield)", "collect the tensors, and return their tuple"
     elif inspect.iscoroutinefunction(function):
@@ -282,7 +282,7 @@ def _refuse_without_end(function: Callable[..., Any]) -> None:
 
 
 def _line_of(function: Callable[..., Any]) -> SourceLine | None:
-    """The line of a function's definition; None for what Python cannot show."""
+    """The line of a function's definition; None if Python has no source for it."""
     while isinstance(function, functools.partial):
         function = function.func
     code = getattr(inspect.unwrap(function), "__code__", None)

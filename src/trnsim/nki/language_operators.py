@@ -1,6 +1,6 @@
 """The operators of `nki.language`: names for an instruction's `op`, and functions of tiles.
 
-Called on tiles, an operator issues the instruction that computes it, and gives a new SBUF tile.
+Called on tiles, an operator issues the instruction that computes it, and returns a new SBUF tile.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Operator:
     """
 
     def __init__(self, name: str, public_name: str = "") -> None:
-        """Give the name that instructions know, and `nki.language`'s where it differs."""
+        """An operator by its name in instructions, and in `nki.language` if that differs."""
         self.name = name
         self.__name__ = public_name or name
 
@@ -55,10 +55,10 @@ class Operator:
 
 
 class UnaryOperator(Operator):
-    """A function of one tile."""
+    """A function of a tile."""
 
     def __call__(self, x: Any, dtype: Any = None) -> NkiTensor:
-        """The operator applied element by element, as one instruction.
+        """The operator applied element by element, as a single instruction.
 
         Raises:
             IllegalInstruction: for rsqrt of a tile in PSUM.
@@ -86,7 +86,7 @@ class BinaryOperator(Operator):
     """A function of two tiles, or of a tile and a number on either side."""
 
     def __call__(self, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
-        """The operator applied element by element, as one instruction.
+        """The operator applied element by element, as a single instruction.
 
         Raises:
             IllegalInstruction: for different shapes, and for a number as an exponent.
@@ -118,7 +118,7 @@ class Composed(Operator):
     """A function of tiles that takes several instructions, so that it cannot be an `op`."""
 
     def __init__(self, function: Callable[..., NkiTensor], *, lacks: str = "") -> None:
-        """Give the function, and the alternative where AWS's compiler lacks it."""
+        """An operator by its function, and the alternative if AWS's compiler lacks it."""
         super().__init__(function.__name__)
         self.__doc__ = function.__doc__
         self._function = function
@@ -142,7 +142,7 @@ class Composed(Operator):
 
 
 def _named(name: str) -> Any:
-    """`nki.language`'s attribute `name`, imported late since that module imports this one."""
+    """The attribute `name` of `nki.language`, imported lazily: that module imports this one."""
     return getattr(import_module("trnsim.nki.language"), name)
 
 

@@ -1,8 +1,8 @@
-"""Warnings of AWS's entry points, in the place of errors of `trnsim.run`.
+"""Warnings of AWS's entry points, in place of errors of `trnsim.run`.
 
-AWS's simulator runs some things that its compiler refuses, and races of two cores, whose results on
-the chip are undefined. `trnsim.run` refuses both. `nki.simulate` and the other entry points, which
-give no times and under which public test suites pass, run them and warn.
+AWS's simulator runs some code that its compiler refuses, and races of two cores, whose results on
+the chip are undefined. `trnsim.run` refuses both. `nki.simulate` and AWS's other entry points,
+which give no times and under which public test suites pass, run both and warn.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from trnsim.user_warnings import warn, warn_of_all
 
 
 class RaceWarning(UserWarning):
-    """Two cores touched the same bytes of shared HBM, one of them writing, with no barrier."""
+    """Two cores accessed the same bytes of shared HBM without a barrier, and at least one wrote."""
 
 
 class SimulatorOnlyWarning(UserWarning):
-    """AWS's simulator runs this, but its compiler and `trnsim.run` refuse it."""
+    """Warning of code that AWS's simulator runs, but its compiler and `trnsim.run` refuse."""
 
 
 _is_lenient: ContextVar[bool] = ContextVar("trnsim_nki_is_lenient", default=False)
 
 
 def is_simulator() -> bool:
-    """Whether a kernel runs as on AWS's simulator."""
+    """True if a kernel runs as on AWS's simulator."""
     return _is_lenient.get()
 
 
 @contextmanager
 def as_simulator(is_lenient: bool) -> Generator[None]:
-    """Inside, `refuse_or_warn` warns where `is_lenient`."""
+    """Context in which `refuse_or_warn` warns if `is_lenient`."""
     token = _is_lenient.set(is_lenient)
     try:
         yield
@@ -42,7 +42,7 @@ def as_simulator(is_lenient: bool) -> Generator[None]:
 
 
 def refuse_or_warn(reason: str, fix: str, source: str, line: SourceLine | None = None) -> None:
-    """Raise `IllegalInstruction`; on AWS's simulator warn and go on.
+    """Raise `IllegalInstruction`; on AWS's simulator warn instead.
 
     The line is the user's innermost unless `line` names another.
 
@@ -56,7 +56,7 @@ def refuse_or_warn(reason: str, fix: str, source: str, line: SourceLine | None =
 
 
 def refuse_list(name: str, value: object) -> None:
-    """Refuse a list that is argument `name` of a kernel or inside it; objects may hold lists.
+    """Refuse a list that is argument `name` of a kernel, or nested in it; objects may hold lists.
 
     Raises:
         IllegalInstruction: unless the kernel runs as on AWS's simulator, which is plain Python.
@@ -70,5 +70,5 @@ def refuse_list(name: str, value: object) -> None:
 
 
 def warn_of_races(races: tuple[str, ...]) -> None:
-    """Warn once of all races that a run found."""
+    """Warn once of all races of a run."""
     warn_of_all(races, RaceWarning)

@@ -50,7 +50,7 @@ _WIDE = {
 
 @contextmanager
 def widening(is_on: bool) -> Generator[None]:
-    """Inside, `stored` widens where `is_on`."""
+    """Context in which `stored` widens if `is_on`."""
     token = _is_widening.set(is_on)
     try:
         yield
@@ -59,7 +59,7 @@ def widening(is_on: bool) -> Generator[None]:
 
 
 def is_widening() -> bool:
-    """Whether low-precision floats are stored as float32."""
+    """True if low-precision floats are stored as float32."""
     return _is_widening.get()
 
 
@@ -73,7 +73,7 @@ def reinterpreted(old: Dtype, new: Any) -> Dtype:
     """The format in which the bytes of an `old` tensor are read as `new`.
 
     Raises:
-        NotModelled: where either is stored as float32 in place of itself.
+        NotModelled: if either is stored as float32 instead.
     """
     kind = stored(new)
     is_wide = isinstance(old, WideDtype) or isinstance(kind, WideDtype)

@@ -21,7 +21,7 @@ def split_lengths(
     """The lengths into which each dimension is split, in the order of its names.
 
     Raises:
-        IllegalInstruction: where the pattern does not fit the shape.
+        IllegalInstruction: if the pattern does not fit the shape.
     """
     if len(pattern) != len(shape):
         _refuse(f"the pattern {tuple(pattern)} for a tensor of shape {tuple(shape)}")
@@ -31,15 +31,15 @@ def split_lengths(
 
 
 def names(group: Group) -> tuple[str, ...]:
-    """The names of a group, or the one name."""
+    """The names of a group, or of a single name."""
     return (group,) if isinstance(group, str) else tuple(group)
 
 
 def order(source: Sequence[Group], target: Sequence[Group]) -> list[int]:
-    """For each name of `target`, its place among the names of `source`.
+    """For each name of `target`, its index among the names of `source`.
 
     Raises:
-        IllegalInstruction: where they are not the same names, each once.
+        IllegalInstruction: if they are not the same names, each once.
     """
     have = [name for group in source for name in names(group)]
     want = [name for group in target for name in names(group)]

@@ -1,6 +1,6 @@
 """`trnsim.record`: a kernel's instructions, recorded once and executed on other inputs.
 
-`trnsim.run` calls the kernel's Python each time, since the kernel may read anything. `record`
+`trnsim.run` calls the kernel's Python each time, since the kernel may read any state. `record`
 avoids that for callers who promise that only the values of the inputs change.
 """
 
@@ -25,7 +25,7 @@ from trnsim.runs import Run, collected, launch
 
 @dataclass(frozen=True)
 class Likeness:
-    """A tensor without its values."""
+    """Shape, dtype and kind of a tensor, without its values."""
 
     kind: str
     dtype: str
@@ -36,7 +36,7 @@ class Likeness:
 
 
 class Replay:
-    """A recorded kernel; called with tensors like the recorded ones, it returns a `Run`.
+    """A recorded kernel; called with tensors like those recorded, it returns a `Run`.
 
     Instructions, times and warnings are those of the recorded call. Values, and errors that depend
     on values, come from executing the instructions on these tensors. The caller promises that the
@@ -50,7 +50,7 @@ class Replay:
         """The replay of a captured run, whose arguments were `leaves`.
 
         Raises:
-            BadInput: where the capture cannot be executed again.
+            BadInput: if the capture cannot be executed again.
         """
         self.run = run
         self._kernel = kernel
@@ -64,11 +64,11 @@ class Replay:
         self._executable = Executable.of(run.program.issued, capture, self._entered, returned)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Run:
-        """A run of the recorded instructions on these arguments, given as to the kernel.
+        """A run of the recorded instructions on arguments as for the kernel.
 
         Raises:
-            BadInput: where anything but the values of tensors differs from the recorded call.
-            EmulatorError: where these values make an instruction undefined or illegal.
+            BadInput: if more than the values of tensors differs from the recorded call.
+            EmulatorError: if these values make an instruction undefined or illegal.
         """
         arguments = self._kernel.bind(args, kwargs)
         self._check(_leaves_of(arguments))
@@ -126,7 +126,7 @@ def record(
 
     Raises:
         BadInput: a kernel whose instructions depend on values, or that runs on two cores.
-        EmulatorError: where the chip or its compiler would refuse the kernel, at its own line.
+        EmulatorError: if the chip or its compiler would refuse the kernel, at its own line.
     """
     if not isinstance(kernel, Kernel) or kernel.cores != 1:
         shown = f"{kernel.title}[{kernel.cores}]" if isinstance(kernel, Kernel) else repr(kernel)
@@ -142,7 +142,7 @@ def record(
 
 
 def _leaves_of(bound: Mapping[str, Any]) -> dict[str, Any]:
-    """The leaves of arguments by their path; a tensor as its likeness, other values as they are."""
+    """The leaves of arguments by path: tensors as their likeness, other values unchanged."""
     return dict(leaf for name, value in bound.items() for leaf in _walk(name, value))
 
 
@@ -167,7 +167,7 @@ def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_same(recorded: object, current: object) -> bool:
-    """Whether two leaves are the same: 1 is neither True nor 1.0, -0.0 is not 0.0, NaN is NaN."""
+    """True if two leaves are the same: 1 is neither True nor 1.0, -0.0 is not 0.0, NaN is NaN."""
     if type(recorded) is not type(current):
         return False
     if isinstance(recorded, float) and isinstance(current, float):
@@ -183,7 +183,7 @@ def _tensors(result: Any) -> Iterator[NkiTensor]:
     """The tensors in a kernel's result.
 
     Raises:
-        BadInput: where the result holds anything but tensors and numbers.
+        BadInput: if the result holds values other than tensors and numbers.
     """
     if isinstance(result, tuple | list | dict):
         for item in result.values() if isinstance(result, dict) else result:

@@ -1,4 +1,4 @@
-"""What memory holds that nothing has written: on AWS's simulator, NaN or 4.
+"""Sentinel values of unwritten memory: on AWS's simulator, NaN or 4.
 
 Source: nki_simulator.rst, Uninitialized Memory Detection.
 """
@@ -18,9 +18,9 @@ _INTEGER: Final = 4
 
 
 def with_sentinels(tensor: NkiTensor) -> NkiTensor:
-    """A new tensor, which on AWS's simulator may be read where nothing has written it.
+    """A new tensor, which on AWS's simulator may be read before it is written.
 
-    One at an address of its own is left as it is: another tensor may lie there.
+    A tensor with an explicit address gets no sentinels: another tensor may lie there.
     """
     storage = tensor.storage
     if not is_simulator() or storage.data is None or storage.is_placed or storage.has_sentinels:

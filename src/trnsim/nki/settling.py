@@ -1,9 +1,9 @@
-"""Broadcasts whose values are still in PSUM: read there, or copied to SBUF when that is needed.
+"""Broadcasts whose values are still in PSUM: read there, or copied to SBUF on demand.
 
 A broadcast over partitions is a product with ones, which the Tensor Engine writes to PSUM. The tile
 that a kernel gets is in SBUF, as AWS says, but an engine that can read PSUM need not wait for a
-copy, and an elementwise operation of one tile in PSUM and one in SBUF takes half the time of two in
-SBUF. So the copy is made only for an instruction that needs it, as AWS's compiler does.
+copy, and an elementwise operation with a tile in PSUM and a tile in SBUF takes half the time of two
+tiles in SBUF. So only an instruction that needs the copy causes it, as in AWS's compiler.
 
 Source: trainium_inferentia2_arch.rst, Tensor Engine, Alternative Use Case; nki.language of SDK
 2.26, broadcast_to ("in SBUF, but can be also assigned to a PSUM tensor"); fused_mamba.rst, profile
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trnsim.memory import Storage, Tile
 
 MOST_LEFT: Final = 4
-"""Most broadcasts left in PSUM at once: half of its banks, one each. Assumed."""
+"""Most broadcasts left in PSUM at once: half of its banks, a bank each. Assumed."""
 
 _READERS: Final = frozenset(
     {"tensor_tensor", "tensor_tensor_scan", "scalar_tensor_tensor", "tensor_scalar", "activation"}
@@ -32,7 +32,7 @@ _READING_ENGINES: Final = (Engine.vector, Engine.scalar)
 
 
 def leave_in_psum(home: NkiTensor, product: NkiTensor) -> None:
-    """Let `product`, of the same layout, stand for the SBUF tile `home` until it is settled."""
+    """Let `product`, of the same layout, substitute for the SBUF tile `home` until it is copied."""
     left = current_core().left_in_psum
     while len(left) >= MOST_LEFT:
         _copy_out(next(iter(left)))
@@ -47,7 +47,7 @@ def in_sbuf(tile: NkiTensor) -> NkiTensor:
 
 
 def settled(instruction: Instruction) -> Instruction:
-    """`instruction` as it can be issued: it reads from PSUM, or after a copy to SBUF."""
+    """`instruction`, ready for issue: it reads the product in PSUM, or a copy in SBUF."""
     left = current_core().left_in_psum
     if not left:
         return instruction
@@ -69,7 +69,7 @@ def settled(instruction: Instruction) -> Instruction:
 def _may_read_psum(
     instruction: Instruction, tile: Tile, tiles: list[Tile], writes: list[Tile]
 ) -> bool:
-    """Whether `instruction` may read `tile` in PSUM: as its only one there."""
+    """True if `instruction` may read `tile` in PSUM: as its only tile there."""
     product = current_core().left_in_psum[tile.storage]
     return (
         instruction.opcode in _READERS
@@ -82,7 +82,7 @@ def _may_read_psum(
 
 
 def _in_psum(tile: Tile) -> Tile:
-    """The same elements of the product in PSUM, if the tile's values are still there."""
+    """The elements of a tile in the product in PSUM, if its values are still there."""
     product = current_core().left_in_psum.get(tile.storage)
     if product is None:
         return tile
@@ -90,7 +90,7 @@ def _in_psum(tile: Tile) -> Tile:
 
 
 def _copy_out(storage: Storage) -> None:
-    """Copy a broadcast from PSUM to the SBUF tile that it stands for."""
+    """Copy a broadcast from PSUM to its SBUF tile."""
     core = current_core()
     product = core.left_in_psum.pop(storage)
     home = NkiTensor(storage, product.dtype, product.pattern, MemoryRegion.sbuf)

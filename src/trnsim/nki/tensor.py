@@ -51,7 +51,7 @@ class NkiTensor(TensorViews):
 
     @property
     def name(self) -> str:
-        """The name given to `nl.ndarray`, or ""."""
+        """The name passed to `nl.ndarray`, or ""."""
         return self.storage.name
 
     @property
@@ -75,18 +75,18 @@ class NkiTensor(TensorViews):
 
     @property
     def base_tensor(self) -> NkiTensor:
-        """The allocated tensor of which this is a view; the tensor itself where it is none."""
+        """The allocated tensor of which this is a view; a tensor that is no view itself."""
         base = self.storage.whole
         if base is None or (self.index is None and (self.dtype, self.pattern) == base):
             return self
         return NkiTensor(self.storage, *base, self.buffer)
 
     def is_contiguous(self) -> bool:
-        """Whether it is row-major without gaps; on chip, within each partition."""
+        """True if it is row-major without gaps; on chip, within each partition."""
         return self.pattern.is_contiguous(self.dtype.itemsize, 1 if self._on_chip else 0)
 
     def is_indirect(self) -> bool:
-        """Whether an index tensor addresses it."""
+        """True if an index tensor addresses it."""
         return self.index is not None
 
     def get_pattern(self) -> list[list[int]]:
@@ -145,7 +145,7 @@ class NkiTensor(TensorViews):
         return ScalarIndex(start, pattern.strides_bytes[dim], pattern.shape[dim] - size + 1)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Refuse assignment, which belongs to the older NKI: instructions write tensors."""
+        """Refuse assignment, which is of an older NKI: instructions write tensors."""
         del key, value
         raise NotModelled(
             "tensor[...] = value is the assignment of NKI 0.1; it is not emulated yet",
@@ -209,7 +209,7 @@ class NkiTensor(TensorViews):
         """Bytes from one partition to the next in an `ap` that steps by `given_bytes`.
 
         Raises:
-            IllegalInstruction: for another step than one partition, and for more free dimensions
+            IllegalInstruction: for a step other than a partition, and for more free dimensions
                 than an engine has.
         """
         own, view = self.storage.row_bytes, math.prod(self.shape[1:]) * self.dtype.itemsize
@@ -260,7 +260,7 @@ def _counts_and_strides(pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]
     """The two columns of an `ap` pattern.
 
     Raises:
-        IllegalInstruction: for anything else than pairs of whole numbers, each count at least 1.
+        IllegalInstruction: for values other than pairs of integers, each count at least 1.
     """
     source = f"{SOURCE}.ap"
     pairs = [lengths("ap", pair, source) for pair in pattern] if _is_sequence(pattern) else []

@@ -47,7 +47,7 @@ def issue(opcode: str, *operands: Any, **options: Any) -> None:
     """Issue the instruction called `opcode` to the current core.
 
     Raises:
-        NotModelled: where it is not emulated yet.
+        NotModelled: if it is not emulated yet.
     """
     instruction = Instruction.registry.get(opcode)
     if instruction is None:
@@ -60,10 +60,10 @@ def issue(opcode: str, *operands: Any, **options: Any) -> None:
 
 
 def as_tile(label: str, value: Any) -> NkiTensor:
-    """An operand on chip; as on AWS's simulator, one in HBM is loaded first.
+    """An operand on chip; as on AWS's simulator, a tensor in HBM is loaded first.
 
     Raises:
-        IllegalInstruction: for anything else than a tensor.
+        IllegalInstruction: for a value that is no tensor.
     """
     if not isinstance(value, NkiTensor):
         raise IllegalInstruction(
@@ -94,7 +94,7 @@ def matched(label: str, x: NkiTensor, y: NkiTensor) -> tuple[NkiTensor, NkiTenso
     """Both tiles in the same shape.
 
     Raises:
-        IllegalInstruction: where the shapes differ; only AWS's simulator broadcasts them.
+        IllegalInstruction: if the shapes differ; only AWS's simulator broadcasts them.
     """
     if x.shape == y.shape:
         return x, y
@@ -121,7 +121,7 @@ def spread(tile: NkiTensor, shape: Sequence[int]) -> NkiTensor:
 
 
 def _broadcast_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
-    """One partition copied to many: a product with ones where that is exact, else shuffles.
+    """A partition copied to many: a product with ones if that is exact, else shuffles.
 
     Source: trainium_inferentia2_arch.rst, Tensor Engine, Alternative Use Case.
     """
@@ -140,9 +140,9 @@ def _broadcast_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
 
 
 def _is_factor(tile: NkiTensor) -> bool:
-    """Whether the Tensor Engine takes the tile's dtype, and all its elements are written.
+    """True if the Tensor Engine takes the tile's dtype, and all its elements are written.
 
-    A product of unwritten elements is an error, where a shuffle only moves them.
+    A product of unwritten elements is an error; a shuffle only moves them.
     """
     is_known = not current_core().has_values or tile.is_written()
     return tile.dtype in _FACTORS and tile.index is None and is_known
@@ -151,8 +151,8 @@ def _is_factor(tile: NkiTensor) -> bool:
 def _multiply_by_ones(copies: NkiTensor, row: NkiTensor) -> None:
     """``copies = ones.T @ row``, a PSUM bank at a time.
 
-    A float32 product of one bank stays in PSUM until it is needed in SBUF. Longer ones are copied
-    by the Scalar Engine, as mamba_v2_8K_seqlen_zoomed.png shows it.
+    A float32 product of a single bank stays in PSUM until it is needed in SBUF. Longer products are
+    copied by the Scalar Engine, as mamba_v2_8K_seqlen_zoomed.png shows.
     """
     context = current_core()
     row = in_sbuf(row) if row.memory is Memory.SBUF else cast(row, None)
@@ -168,7 +168,7 @@ def _multiply_by_ones(copies: NkiTensor, row: NkiTensor) -> None:
 
 
 def _ones(length: int, dtype: Dtype) -> NkiTensor:
-    """A [1, length] tile of ones, made once a run."""
+    """A [1, length] tile of ones, created once per run."""
     tiles = _ONES.setdefault(current_core(), {})
     if (length, dtype) not in tiles:
         tiles[length, dtype] = new_tile((1, length), dtype)

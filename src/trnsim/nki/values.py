@@ -1,4 +1,4 @@
-"""Refusals where Python asks a tensor for its elements while a kernel is compiled.
+"""Refusals of Python operations that read a tensor's elements while a kernel is compiled.
 
 Tensors are memory on the device: Python's conditions, comparisons, loops and numbers see their
 shapes and dtypes, never their elements. Identity stays Python's: `is`, keys of dictionaries and
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _HAVE_VALUES = (Tile, VirtualRegister, int, float, complex, np.generic, np.ndarray, list, tuple)
-"""What a tensor could be equal to element by element; None, text and dtypes are not."""
+"""Types that a tensor could equal element by element; None, text and dtypes are not among them."""
 
 _CONDITION = (
     "as a condition (if, while, assert, and, or, not)",
@@ -57,7 +57,7 @@ _QUESTIONS = {
     "array_function": _NUMPY,
     **dict.fromkeys(("int", "float", "complex", "index", "trunc"), _NUMBER),
 }
-"""Python's methods: how the tensor is used, what is legal, what to write instead."""
+"""By Python's method: the use of the tensor, the legal operands, and the replacement."""
 _EQUALITY = {
     "eq": ("==", "nl.equal", "; `is` asks for the same tensor"),
     "ne": ("!=", "nl.not_equal", "; `is not` asks for another tensor"),
@@ -98,7 +98,7 @@ _UNARY = {
 class Valueless(Tile):
     """A tile whose elements Python's own conditions, loops and operators cannot see.
 
-    Each of them is refused, as Python's own TypeError too.
+    Each of them is refused, with an error that is also a TypeError.
     """
 
     __slots__ = ()

@@ -1,7 +1,7 @@
 """Static views of a tensor: other shapes over the same bytes, without an index tensor.
 
 On chip the partition axis stays dimension 0 of every view. So does the dimension whose rows an
-index tensor picks.
+index tensor selects.
 
 Source: nki.language.NkiTensor.
 """
@@ -130,7 +130,7 @@ class TensorViews(Valueless):
         dst_pattern: Sequence[Group],
         fixed_sizes: Mapping[str, int] | None = None,
     ) -> Self:
-        """Dimensions split, reordered and merged by name, as einops spells it.
+        """Dimensions split, reordered and merged by name, in the notation of einops.
 
         ``t.rearrange(("b", ("h", "w")), ("b", "w", "h"), {"h": 4})`` splits, then swaps.
         """
@@ -173,7 +173,7 @@ class TensorViews(Valueless):
         self._guard_rows(dim, method)
 
     def _guard_rows(self, dim: int, method: str) -> None:
-        """Refuse a change of the dimension whose rows an index tensor picks."""
+        """Refuse a change of the dimension whose rows an index tensor selects."""
         if isinstance(self.index, VectorIndex) and dim % self.ndim == 0:
             raise IllegalInstruction(
                 f"{method} on dimension {dim} of {self}, whose rows an index tensor picks",
@@ -182,7 +182,7 @@ class TensorViews(Valueless):
             )
 
     def _guard_columns(self) -> None:
-        """Refuse a view of the result of `.indirect()`, which only instructions can use."""
+        """Refuse a view of the result of `.indirect()`, which only serves as an operand."""
         if isinstance(self.index, SnakeIndex):
             raise IllegalInstruction(
                 f"a view of {self}, whose columns an index tensor picks",

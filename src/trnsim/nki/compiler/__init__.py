@@ -1,4 +1,4 @@
-"""`nki.compiler`: only its frontend, which runs the kernel; AWS alone has the other stages."""
+"""`nki.compiler`: only its frontend, which runs the kernel; later stages are AWS's alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nki.compiler.frontend`: checks a kernel by tracing it, which here means running it."""
+"""`nki.compiler.frontend`: a check of kernels by tracing, which here means running them."""
 
 from __future__ import annotations
 

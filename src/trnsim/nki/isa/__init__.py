@@ -1,4 +1,4 @@
-"""`nki.isa`: one function for each declared instruction, with AWS's names and signatures.
+"""`nki.isa`: a function for each declared instruction, with AWS's names and signatures.
 
 The functions are generated from the classes of `trnsim.isa`; no instruction is described here.
 """
@@ -82,7 +82,7 @@ _OPERATORS = "nki.api.shared.rst, Supported Math Operators by NKI ISA"
 
 
 def _plain(value: Any) -> Any:
-    """`value` made hashable, as an instruction holds it: operators by name, lists as tuples."""
+    """`value` in an instruction's hashable form: operators by name, lists as tuples."""
     if isinstance(value, Operator):
         return value.name
     if isinstance(value, np.generic):
@@ -95,11 +95,11 @@ def _plain(value: Any) -> Any:
 def _operand(
     instruction: type[Instruction], enumeration: type[Enum] | None, key: str, value: Any
 ) -> Any:
-    """`value` as the instruction holds it for its operand `key`.
+    """`value` in the instruction's form of its operand `key`.
 
     Raises:
-        IllegalInstruction: for an operator of numpy, and for anything but a member of the operand's
-        enumeration.
+        IllegalInstruction: for an operator of numpy, and for any value but a member of the
+        operand's enumeration.
     """
     if enumeration is not None and not isinstance(value, enumeration):
         return _member(instruction, enumeration, key, value)
@@ -114,14 +114,14 @@ def _operand(
 
 
 def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, value: Any) -> Enum:
-    """The member of an enumeration with the number `value`, or on AWS's simulator that name.
+    """The member of an enumeration with the number `value`, or on AWS's simulator the name.
 
     AWS's migration guide says that numbers are refused since NKI 0.3, but its library of that
     release (nki-library 2.29) passes them in its kernels for the chip (dge_mode=3), and a name
     (perf_mode="double_row").
 
     Raises:
-        IllegalInstruction: for anything else, and for names elsewhere.
+        IllegalInstruction: for any other value, and for names elsewhere.
     """
     public = f"nisa.{_ENUMERATIONS[enumeration]}"
     named = (member for member in enumeration if member is not Engine.collective)
@@ -139,7 +139,7 @@ def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, v
 
 
 def _lenient_barrier(barrier: CoreBarrier) -> CoreBarrier:
-    """`barrier`, on AWS's simulator with a stand-in for data that only one core has."""
+    """`barrier`, on AWS's simulator with a substitute for data that only a single core has."""
     data: object = barrier.data
     is_seen = isinstance(data, NkiTensor) and data.buffer is MemoryRegion.shared_hbm
     if is_seen or not (isinstance(data, NkiTensor) and is_simulator()):
@@ -155,7 +155,7 @@ def _lenient_barrier(barrier: CoreBarrier) -> CoreBarrier:
 
 
 def _lenient_matmul(matmul: NcMatmul | NcMatmulMx) -> NcMatmul | NcMatmulMx:
-    """`matmul`; AWS's simulator warns where it adds to unwritten PSUM, and takes that as NaN."""
+    """`matmul`; AWS's simulator warns if it adds to unwritten PSUM, and reads that as NaN."""
     dst: object = matmul.dst
     if not (is_simulator() and matmul.accumulate is True and isinstance(dst, NkiTensor)):
         return matmul
@@ -179,7 +179,7 @@ _LENIENT: dict[type[Instruction], Callable[[Any], Instruction]] = {
     NcMatmul: _lenient_matmul,
     NcMatmulMx: _lenient_matmul,
 }
-"""Changes of an instruction before its issue, where AWS's simulator allows more."""
+"""Changes of instructions before issue, for those of which AWS's simulator allows more."""
 
 
 def _signature(instruction: type[Instruction]) -> inspect.Signature:
@@ -207,7 +207,7 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
     }
 
     def convert_operands(operands: dict[str, Any]) -> None:
-        """Convert operands to the form that the instruction holds; most need no conversion."""
+        """Convert operands to the instruction's form; most need no conversion."""
         for key, value in operands.items():
             kind = value.__class__
             if kind is not NkiTensor and (kind not in _AS_GIVEN or key in enumerations):
@@ -305,7 +305,7 @@ _PUBLISHED = frozenset(
 
 
 def _explain(name: str) -> Absence | None:
-    """The place in AWS's list of a name that is not emulated yet."""
+    """The absence of a published instruction that is not emulated yet."""
     if name not in _PUBLISHED:
         return None
     return Absence(

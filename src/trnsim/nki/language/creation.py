@@ -1,6 +1,6 @@
 """Creation of tensors: regions of memory, allocation, constants, random numbers.
 
-Source: nki.language.ndarray and its kin.
+Source: nki.language.ndarray and related functions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def region(buffer: object) -> MemoryRegion:
     """`buffer`, checked to be a memory region.
 
     Raises:
-        BadInput: for anything else, such as the strings of NKI 0.2.
+        BadInput: for any other value, such as the strings of NKI 0.2.
     """
     if isinstance(buffer, MemoryRegion):
         return buffer
@@ -49,22 +49,22 @@ def region(buffer: object) -> MemoryRegion:
 
 
 def is_hbm(buffer: MemoryRegion) -> bool:
-    """Whether `buffer` is HBM of either kind."""
+    """True if `buffer` is HBM of either kind."""
     return region(buffer).memory is Memory.HBM
 
 
 def is_sbuf(buffer: MemoryRegion) -> bool:
-    """Whether `buffer` is SBUF."""
+    """True if `buffer` is SBUF."""
     return region(buffer).memory is Memory.SBUF
 
 
 def is_psum(buffer: MemoryRegion) -> bool:
-    """Whether `buffer` is PSUM."""
+    """True if `buffer` is PSUM."""
     return region(buffer).memory is Memory.PSUM
 
 
 def is_on_chip(buffer: MemoryRegion) -> bool:
-    """Whether `buffer` is SBUF or PSUM."""
+    """True if `buffer` is SBUF or PSUM."""
     return region(buffer).memory.is_on_chip
 
 
@@ -104,7 +104,7 @@ def _place(address: Any) -> tuple[int, int]:
     """The partition and the byte offset of an address.
 
     Raises:
-        IllegalInstruction: for anything else than two whole numbers.
+        IllegalInstruction: for a value other than two integers.
     """
     place = lengths("address", address, "nki.language.ndarray, address")
     if len(place) != len(("partition", "byte")):
@@ -123,7 +123,7 @@ def full(
     buffer: MemoryRegion = sbuf,
     name: str = "",
 ) -> NkiTensor:
-    """A new tensor of one value: by a memset on chip, by a DMA from a constant in HBM."""
+    """A new tensor of equal elements: by a memset on chip, by a DMA from a constant in HBM."""
     tensor = ndarray(shape, dtype, buffer, name)
     if tensor.memory.is_on_chip:
         issue("memset", tensor, fill_value)
@@ -150,7 +150,7 @@ def ones(
 def zeros_like(
     x: NkiTensor, dtype: Any = None, buffer: MemoryRegion | None = None, name: str = ""
 ) -> NkiTensor:
-    """A new tensor of zeros with the shape of `x`, and its dtype and buffer unless given."""
+    """A new tensor of zeros with the shape of `x`, and by default its dtype and buffer."""
     tensor("nl.zeros_like", x, "nki.language.zeros_like")
     return zeros(x.shape, dtype or x.dtype, x.buffer if buffer is None else buffer, name)
 
@@ -158,7 +158,7 @@ def zeros_like(
 def empty_like(
     x: NkiTensor, dtype: Any = None, buffer: MemoryRegion | None = None, name: str = ""
 ) -> NkiTensor:
-    """A new uninitialised tensor with the shape of `x`, and its dtype and buffer unless given."""
+    """A new uninitialised tensor with the shape of `x`, and by default its dtype and buffer."""
     tensor("nl.empty_like", x, "nki.language.empty_like")
     return ndarray(x.shape, dtype or x.dtype, x.buffer if buffer is None else buffer, name)
 
@@ -186,7 +186,7 @@ def rand(
 ) -> NkiTensor:
     """A new on-chip tensor of random numbers, uniform in [0, 1).
 
-    It uses rand2 where the core has it, else 24 of the 32 random bits of rng.
+    It uses rand2 if the core has it, else 24 of the 32 random bits of rng.
     """
     tensor = ndarray(shape, dtype, buffer, name)
     if current_core().core.features.rand2:
@@ -218,7 +218,7 @@ def _file(path: str | Path) -> Array:
     """The array of a .npy file.
 
     Raises:
-        BadInput: where there is none.
+        BadInput: if there is none.
     """
     try:
         return files.read_array(path)
@@ -231,7 +231,7 @@ def _file(path: str | Path) -> Array:
 
 
 def _constant(array: Array) -> NkiTensor:
-    """A constant of the program, which is in HBM when the program starts."""
+    """A constant of the program, present in HBM when the program starts."""
     kind = stored(array.dtype)
     dense = np.ascontiguousarray(array, kind.dtype)
     if dense is array:

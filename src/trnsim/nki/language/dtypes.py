@@ -31,4 +31,4 @@ _single = np.finfo(np.float32)
 fp32 = FloatLimits(float(_single.min), float(_single.max))
 
 NAMES = ("DType", "fp32", *BY_NAME)
-"""The names that `nki.language` takes from here."""
+"""The names that `nki.language` imports from this module."""

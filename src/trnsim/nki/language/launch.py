@@ -18,7 +18,7 @@ _SOURCE = "nki.language.program_id"
 
 
 def program_id(axis: int = 0) -> int:
-    """The index of this core along an axis of the launch grid; 0 on one core.
+    """The index of this core along an axis of the launch grid; 0 on a single core.
 
     Raises:
         IllegalInstruction: for an axis that no grid has.
@@ -29,7 +29,7 @@ def program_id(axis: int = 0) -> int:
 
 
 def num_programs(axes: int | tuple[int, ...] | None = 0) -> int:
-    """The number of cores in the launch grid; 1 on one core.
+    """The number of cores in the launch grid; 1 on a single core.
 
     Raises:
         IllegalInstruction: for an axis that no grid has.
@@ -40,7 +40,7 @@ def num_programs(axes: int | tuple[int, ...] | None = 0) -> int:
 
 
 def program_ndim() -> int:
-    """The number of axes of the launch grid; 0 on one core."""
+    """The number of axes of the launch grid; 0 on a single core."""
     return 1 if current_core().peer is not None else 0
 
 

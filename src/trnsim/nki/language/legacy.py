@@ -39,10 +39,10 @@ def par_dim(length: int) -> PartitionLength:
 
 
 def check_partition_axis(shape: Any) -> tuple[int, ...]:
-    """The lengths as plain integers.
+    """A shape as plain integers, with the partition axis first.
 
     Raises:
-        NotModelled: where the partition axis is not the first (a block of tiles in NKI 0.1).
+        NotModelled: if the partition axis is not the first (a block of tiles in NKI 0.1).
     """
     if shape.__class__ is tuple and {int}.issuperset(map(type, shape)):  # nearly always
         plain_lengths: tuple[int, ...] = shape
@@ -59,7 +59,7 @@ def check_partition_axis(shape: Any) -> tuple[int, ...]:
 
 
 def explain(name: str) -> Absence | None:
-    """What a removed name was, and its replacement."""
+    """The absence of a removed name, with its replacement."""
     if name not in GONE:
         return None
     reason = f"nl.{name} belongs to NKI 0.1, which is not emulated yet"

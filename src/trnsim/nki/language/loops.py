@@ -27,7 +27,7 @@ _is_ordered: ContextVar[bool] = ContextVar("trnsim_nki_is_ordered", default=Fals
 
 
 class affine_range(Sequence[int]):  # noqa: N801  AWS's name
-    """`range` whose iterations are declared independent; `Run.warnings` reports where they are not.
+    """`range` whose iterations are declared independent; `Run.warnings` reports dependences.
 
     Source: nki-dynamic-loops.rst, affine_range.
     """
@@ -90,7 +90,7 @@ def fori_loop(
 ) -> None:
     """`body_fun(i)` on the device for each i of range(lower, upper, step).
 
-    The register is passed by value: what the body writes there has no effect on the loop.
+    The register is passed by value: writes of the body to it have no effect on the loop.
     """
     _check_body("fori_loop", body_fun)
     for turn in dynamic_range(lower, upper, step):
@@ -100,11 +100,11 @@ def fori_loop(
 def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], object]) -> None:
     """`register = body_fun(register)` on the device while the register is not zero.
 
-    The register is passed by value: `init` keeps what it holds.
+    The register is passed by value: `init` keeps its value.
 
     Raises:
-        IllegalInstruction: where the body returns something else.
-        NotModelled: where it does not end (`register.LONGEST_LOOP`).
+        IllegalInstruction: if the body does not return a register.
+        NotModelled: if the loop does not end (`register.LONGEST_LOOP`).
     """
     _refuse_reordering("a device loop")
     _check_body("while_loop", body_fun)
@@ -119,7 +119,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], obje
 
 @contextmanager
 def no_reorder() -> Generator[None]:
-    """Instructions inside are timed in program order, whatever the order policy.
+    """Context in which instructions are timed in program order under every order policy.
 
     Device loops are refused inside.
     """

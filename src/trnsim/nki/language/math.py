@@ -1,6 +1,6 @@
 """Functions of tiles that take several instructions: rounding, remainders, angles, selection.
 
-AWS does not publish its own implementations; these are chains of documented instructions.
+AWS does not publish its implementations; these are chains of documented instructions.
 
 Source: nki.language, Math operations; release notes of NKI 0.4, Known issues, NKI Language.
 """
@@ -83,7 +83,7 @@ def _rounded(
     """An integer near x, with the sign of x.
 
     The engines round when they cast to int32. From 2**23 on, every float32 is an integer, so these,
-    infinities and NaN are left as they are.
+    infinities and NaN stay unchanged.
 
     Args:
         name: the function, for errors.
@@ -213,7 +213,7 @@ def fmod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
 
 
 def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
-    """Elements of x where `condition` is not zero, else of y; one of the two may be a number."""
+    """Elements of x where `condition` is not zero, else of y; either may be a number."""
     tensor("nl.where: condition", condition, "nki.language.where")
     kind = dtype or next(t.dtype for t in (x, y, condition) if isinstance(t, NkiTensor))
     mask = OPERATORS["not_equal"](condition, 0.0, UINT8)

@@ -1,4 +1,4 @@
-"""Moving tiles: loads and stores, transposes, products, broadcasts, gathers.
+"""Movement of tiles: loads and stores, transposes, products, broadcasts, gathers.
 
 Source: nki.language, Memory operations; release notes of NKI 0.4, Known issues, NKI Language.
 """
@@ -39,7 +39,7 @@ def store(dst: NkiTensor, value: NkiTensor) -> None:
 def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile [N, M] with the values of an HBM tensor [M, N], transposed by the DMA.
 
-    More dimensions than two count as [M, all others].
+    More than two dimensions are merged to [M, all others].
     """
     plane = _as_matrix("nl.load_transpose2d", src)
     tile = new_tile(plane.shape[::-1], src.dtype)
@@ -76,10 +76,10 @@ def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
 
 
 def broadcast_to(x: NkiTensor, shape: Iterable[int], dtype: Any = None) -> NkiTensor:
-    """`x` repeated along its dimensions of length 1; `x` itself where nothing changes.
+    """`x` repeated along its dimensions of length 1; `x` itself if the shape is the same.
 
     Raises:
-        IllegalInstruction: for another rank, or a dimension of another length than 1.
+        IllegalInstruction: for another rank, or a mismatched dimension of length other than 1.
     """
     tile = as_tile("nl.broadcast_to", x)
     wanted = lengths("nl.broadcast_to", shape, "nki.language.broadcast_to")
@@ -108,10 +108,10 @@ def expand_dims(x: NkiTensor, axis: int) -> NkiTensor:
 def gather_flattened(
     data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: Any = None
 ) -> NkiTensor:
-    """Element ``indices[p, i]`` of partition p of `data`, whose free axes count as one.
+    """Element ``indices[p, i]`` of partition p of `data`, whose free axes are flattened.
 
     Raises:
-        IllegalInstruction: for another axis than 0.
+        IllegalInstruction: for an axis other than 0.
     """
     if axis != 0:
         raise IllegalInstruction(
@@ -127,7 +127,7 @@ def gather_flattened(
 
 
 def _as_matrix(label: str, tile: NkiTensor) -> NkiTensor:
-    """The tensor with all dimensions but the first as one."""
+    """The tensor with all dimensions but the first merged."""
     source = f"nki.language.{label.removeprefix('nl.')}"
     tensor(label, tile, source)
     if tile.ndim < _MATRIX_RANK:

@@ -1,8 +1,8 @@
 """`nl.NKIObject`: the base of a kernel's own configuration objects.
 
-AWS's base class makes an attribute of any keyword. Public subclasses rely on that although they are
-decorated with @dataclass, whose generated __init__ would refuse keywords without an annotation and
-require fields without a default.
+AWS's base class turns every keyword into an attribute. Public subclasses rely on that although they
+are decorated with @dataclass, whose generated __init__ would refuse keywords without an annotation
+and require fields without a default.
 
 Source: nki.language.NKIObject.
 """
@@ -21,7 +21,7 @@ class ObjectType(type):
     """The metaclass of `NKIObject`: all keywords of a call become attributes."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """An instance, by a handwritten __init__ where there is one, else from all keywords."""
+        """An instance, by a handwritten __init__ if there is any, else from all keywords."""
         init = getattr(cls, "__init__")  # noqa: B009  mypy takes cls.__init__ for an instance's
         if not _is_generated(init) or _accepts(init, args, kwargs):
             return super().__call__(*args, **kwargs)
@@ -51,7 +51,7 @@ def _is_generated(init: Any) -> bool:
 
 
 def _accepts(init: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether the generated __init__ of @dataclass takes the arguments."""
+    """True if the generated __init__ of @dataclass takes the arguments."""
     try:
         inspect.signature(init).bind(None, *args, **kwargs)
     except TypeError:

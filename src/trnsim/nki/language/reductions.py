@@ -22,7 +22,7 @@ class ReductionOperator(Operator):
     """`nl.sum`, `nl.max`, `nl.min`; passed as `op`, each is its binary operator."""
 
     def __call__(self, x: Any, axis: Axes, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
-        """The reduction along the last free axes, as one instruction."""
+        """The reduction along the last free axes, as a single instruction."""
         return _reduce(self.name, repr(self), x, axis, dtype, keepdims=keepdims)
 
 
@@ -88,14 +88,14 @@ def _reduce(op: str, label: str, x: Any, axis: Axes, dtype: Any, *, keepdims: bo
     is_kept = boolean(f"{label}, keepdims", keepdims, "nki.language, Reduction operations")
     rest = (1,) * (tile.ndim - first) if is_kept else ()
     shape = (*tile.shape[:first], *rest)
-    shape = shape if len(shape) > 1 else (*shape, 1)  # on chip one free axis stays
+    shape = shape if len(shape) > 1 else (*shape, 1)  # on chip a free axis stays
     result = new_tile(shape, tile.dtype if dtype is None else dtype)
     issue("tensor_reduce", result, op, tile, tuple(range(first, tile.ndim)))
     return result
 
 
 def _first_axis(label: str, tile: NkiTensor, axis: Axes) -> int:
-    """The first of the axes, which must be the last ones of the tile."""
+    """The first of the axes, which must be the last axes of the tile."""
     source = "nki.language, Reduction operations: axis"
     named_axes = (axis,) if isinstance(axis, int) else lengths(f"{label}: axis", axis, source)
     axes = sorted(dim + tile.ndim if dim < 0 else dim for dim in named_axes)

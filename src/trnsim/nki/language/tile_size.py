@@ -15,7 +15,7 @@ _SBUF_ALIGNMENT_BYTES = 1
 
 
 class TileSize:
-    """The limits, read from the running core, or outside a kernel from the default target's."""
+    """The limits of the running core, or outside a kernel of the default target's core."""
 
     @property
     def _core(self) -> NeuronCore:
@@ -28,19 +28,19 @@ class TileSize:
 
     @property
     def psum_num_banks(self) -> int:
-        """PSUM banks, without those that the compiler uses for transposes, where it does."""
+        """PSUM banks, less those that the compiler may use for transposes."""
         core = self._core
         taken = core.features.pe_transpose_psum_banks if transposes_on_tensor_engine() else 0
         return int(core.psum_banks) - taken
 
     @property
     def psum_bank_fmax_bytes(self) -> int:
-        """Bytes of a PSUM bank in one partition."""
+        """Bytes of a PSUM bank in a partition."""
         return int(self._core.psum_bank_bytes)
 
     @property
     def psum_bank_fmax(self) -> int:
-        """float32 elements of a PSUM bank in one partition."""
+        """float32 elements of a PSUM bank in a partition."""
         return self.psum_bank_fmax_bytes // FLOAT32.itemsize
 
     psum_fmax = psum_bank_fmax
@@ -52,7 +52,7 @@ class TileSize:
 
     @property
     def gemm_moving_fmax(self) -> int:
-        """Largest free size of a matmul's moving tile that fits one PSUM bank."""
+        """Largest free size of a matmul's moving tile that fits a PSUM bank."""
         return self.psum_bank_fmax
 
     @property
@@ -72,17 +72,17 @@ class TileSize:
 
     @property
     def sbuf_fmax_bytes(self) -> int:
-        """Bytes of one SBUF partition."""
+        """Bytes of an SBUF partition."""
         return int(self._core.sbuf_partition_bytes)
 
     @property
     def sbuf_fmax(self) -> int:
-        """float32 elements of one SBUF partition."""
+        """float32 elements of an SBUF partition."""
         return self.sbuf_fmax_bytes // FLOAT32.itemsize
 
     @property
     def sbuf_size_bytes(self) -> int:
-        """Bytes of the whole SBUF."""
+        """Bytes of the entire SBUF."""
         return self.sbuf_fmax_bytes * self.pmax
 
     total_available_sbuf_size = sbuf_fmax_bytes
