@@ -13,7 +13,7 @@ import trnsim
 from trnsim.isa import DmaCopy, Engine
 from trnsim.memory import Memory
 from trnsim.timing import choose, recorded
-from trnsim.timing.contention import Taken, contended, lasted_s
+from trnsim.timing.contention import Taken, contended, transfer_time_s
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from trnsim.timing.contention import Taken, contended, lasted_s
 )
 def test_a_transfer_has_what_is_left(start_s, length_s, taken, wanted_s):
     windows = [Taken(*one) for one in taken]
-    assert lasted_s(start_s, length_s, windows) == pytest.approx(wanted_s)
+    assert transfer_time_s(start_s, length_s, windows) == pytest.approx(wanted_s)
 
 
 @given(
@@ -46,7 +46,7 @@ def test_what_it_misses_is_what_was_taken_of_it(start_s, length_s, gaps):
     for gap_s, wide_s, share in gaps:
         taken.append(Taken(at_s + gap_s, at_s + gap_s + wide_s, share))
         at_s += gap_s + wide_s
-    end_s = start_s + lasted_s(start_s, length_s, taken)
+    end_s = start_s + transfer_time_s(start_s, length_s, taken)
     missed_s = sum(
         max(min(one.end_s, end_s) - max(one.start_s, start_s), 0.0) * one.share for one in taken
     )

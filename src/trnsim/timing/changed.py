@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.program import Program
 from trnsim.program.dependencies import Before
 from trnsim.timing.order import choose_alone
-from trnsim.timing.schedule import Placement, Schedule, alone
+from trnsim.timing.schedule import Placement, Schedule, schedule_alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,10 +27,10 @@ def changed(program: Program, policy: Policy, placement: Callable[[int], Placeme
 
     The core's neighbours make it wait at no meeting.
     """
-    return _anew(*_placed(program, placement), policy)
+    return _reordered(*_with_placements(program, placement), policy)
 
 
-def _placed(
+def _with_placements(
     program: Program, placement: Callable[[int], Placement]
 ) -> tuple[Program, list[Placement]]:
     """The program with a distinct instruction for each placement, and these placements.
@@ -41,14 +41,14 @@ def _placed(
     placements: list[Placement] = []
     numbers: dict[tuple[int, int], int] = {}
     for index, which in enumerate(program.which):
-        given = placement(index)
-        number = numbers.setdefault((which, id(given)), len(placements))
+        own_placement = placement(index)
+        number = numbers.setdefault((which, id(own_placement)), len(placements))
         if number == len(placements):
-            placements.append(given)  # which keeps its id from being used again
+            placements.append(own_placement)  # which keeps its id from being used again
             placed.checked.append(program.checked[which])
         waits_for, follows = list(program.waits_for(index)), list[int]()
         for earlier in program.follows(index):
-            is_apart = placements[placed.which[earlier]].engine is not given.engine
+            is_apart = placements[placed.which[earlier]].engine is not own_placement.engine
             (waits_for if is_apart else follows).append(earlier)
         placed.append(number, Before(waits_for, follows), None)
     return placed, placements
@@ -62,29 +62,29 @@ def halves_at_once(program: Program, policy: Policy) -> Schedule:
     count = len(program)
     half, near = (count + 1) // 2, count * _TILE
 
-    def kept(index: int, before: Sequence[int]) -> list[int]:
+    def kept_dependences(index: int, before: Sequence[int]) -> list[int]:
         return [i for i in before if index < half or i >= half or index - i > near]
 
     turns = list(range(half))
     turn = -1
     for index in range(half, count):
-        before = kept(index, [*program.waits_for(index), *program.follows(index)])
+        before = kept_dependences(index, [*program.waits_for(index), *program.follows(index)])
         turn = max(turn, index - half, *(i for i in before if i < half), -1)
         turns.append(turn)
-    in_turn = sorted(range(count), key=lambda index: (turns[index], index))
-    place = {index: at for at, index in enumerate(in_turn)}
+    by_turn = sorted(range(count), key=lambda index: (turns[index], index))
+    place = {index: at for at, index in enumerate(by_turn)}
     both = Program(program.core, checked=program.checked)
-    for index in in_turn:
+    for index in by_turn:
         waits_for, follows = (
-            [place[i] for i in kept(index, before)]
+            [place[i] for i in kept_dependences(index, before)]
             for before in (program.waits_for(index), program.follows(index))
         )
         both.append(program.which[index], Before(waits_for, follows), None)
     placements = [Placement(checked.engine, checked.cost) for checked in program.checked]
-    return _anew(both, placements, policy)
+    return _reordered(both, placements, policy)
 
 
-def _anew(program: Program, placements: list[Placement], policy: Policy) -> Schedule:
+def _reordered(program: Program, placements: list[Placement], policy: Policy) -> Schedule:
     core, which_of = program.core, program.which
     order = choose_alone(program, placements, core, policy)
-    return alone(program, core, order, 0, lambda index: placements[which_of[index]])
+    return schedule_alone(program, core, order, 0, lambda index: placements[which_of[index]])

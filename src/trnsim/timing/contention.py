@@ -63,36 +63,36 @@ def contended(
         return order
     for _ in range(_ROUNDS):
         schedules = replay(programs, core, order, tables)
-        made = [
+        stretches = [
             _stretches(program, table, schedule, alone, takes)
             for program, table, schedule, alone, takes in zip(
                 programs, tables, schedules, order.stretches, taking, strict=True
             )
         ]
-        if made == order.stretches:
+        if stretches == order.stretches:
             break
-        order = replace(order, stretches=made)
+        order = replace(order, stretches=stretches)
     return order
 
 
-def lasted_s(start_s: float, length_s: float, taken: Sequence[Taken]) -> float:
+def transfer_time_s(start_s: float, length_s: float, taken: Sequence[Taken]) -> float:
     """How long a transfer takes that alone takes `length_s`.
 
     `taken` are in order of time, and do not overlap.
     """
     now_s, left_s, missed_s = start_s, length_s, 0.0
-    for one in taken[bisect_right(taken, now_s, key=lambda other: other.end_s) :]:
-        free_s = max(one.start_s - now_s, 0.0)
+    for interval in taken[bisect_right(taken, now_s, key=lambda interval: interval.end_s) :]:
+        free_s = max(interval.start_s - now_s, 0.0)
         if left_s <= free_s:
             break
-        beside_s = one.end_s - now_s - free_s
-        moved_s = beside_s * (1 - one.share)
+        beside_s = interval.end_s - now_s - free_s
+        moved_s = beside_s * (1 - interval.share)
         if left_s - free_s <= moved_s:
-            missed_s += (left_s - free_s) * one.share / (1 - one.share)
+            missed_s += (left_s - free_s) * interval.share / (1 - interval.share)
             break
         left_s -= free_s + moved_s
-        missed_s += beside_s * one.share
-        now_s = one.end_s
+        missed_s += beside_s * interval.share
+        now_s = interval.end_s
     return length_s + missed_s
 
 
@@ -100,21 +100,23 @@ def _stretches(
     program: Program,
     table: Sequence[Placement],
     schedule: Schedule,
-    given: array[float],
+    current: array[float],
     takes: Sequence[bool],
 ) -> array[float]:
     """The stretches of a core with those of its transfers as they lie beside its collectives."""
     if not any(takes):
-        return given
+        return current
     start_s, end_s = schedule.start_s, schedule.busy_until_s
     taken = sorted(
         Taken(start_s[index], end_s[index], min(table[which].cost.engine_share, 1.0))
         for index, which in enumerate(program.which)
         if takes[which]
     )
-    found = given[:]
+    stretches = current[:]
     for index, which in enumerate(program.which):
         engine, cost = table[which]
         if engine is Engine.dma and cost.interval_s:
-            found[index] = lasted_s(start_s[index], cost.interval_s, taken) / cost.interval_s
-    return found
+            stretches[index] = (
+                transfer_time_s(start_s[index], cost.interval_s, taken) / cost.interval_s
+            )
+    return stretches

@@ -44,9 +44,9 @@ def unseen_error(core: NeuronCore, total_time_s: float) -> str:
     """The error to expect of an estimate of `total_time_s` for a kernel on `core`, in words."""
     if not any(chip.validated for chip in TARGETS.values() if chip.core.name == core.name):
         return f"no published time of {core.name} to compare with"
-    found = next(one for one in UNSEEN if total_time_s < one.below_s)
-    median, p90 = ceil(found.median_percent), ceil(found.p90_percent)
+    bracket = next(bracket for bracket in UNSEEN if total_time_s < bracket.below_s)
+    median, p90 = ceil(bracket.median_percent), ceil(bracket.p90_percent)
     return (
-        f"kernels {found.words} that the model had not seen were {median} % off in the median, "
+        f"kernels {bracket.words} that the model had not seen were {median} % off in the median, "
         f"{p90} % at P90"
     )

@@ -108,7 +108,7 @@ class Lives:
 def lives(timeline: Timeline, memory: Memory) -> Lives:
     """When each tensor of `memory` lives."""
     program, spans = timeline.program, columns(timeline)
-    is_transfer = np.array([one.engine is Engine.dma for one in program.checked], np.bool_)
+    is_transfer = np.array([checked.engine is Engine.dma for checked in program.checked], np.bool_)
     free_s = np.where(is_transfer[spans.which], spans.end_s, spans.busy_until_s)
     places = {serial: n for n, serial in enumerate(program.uses)}
     uses = list(program.uses.values())
@@ -140,9 +140,9 @@ def occupancy(timeline: Timeline, memory: Memory) -> Occupancy:
 
     Tensors at addresses fixed by the kernel are not counted.
     """
-    found = lives(timeline, memory)
-    row_bytes = np.array([use.row_bytes for use in found.uses], np.int64)
-    time_s = np.concatenate([found.begin_s, found.end_s])
+    tensor_lives = lives(timeline, memory)
+    row_bytes = np.array([use.row_bytes for use in tensor_lives.uses], np.int64)
+    time_s = np.concatenate([tensor_lives.begin_s, tensor_lives.end_s])
     change = np.concatenate([row_bytes, -row_bytes])
     # At equal times, ends come before starts.
     order = np.lexsort((change, time_s))

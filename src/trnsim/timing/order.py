@@ -84,9 +84,9 @@ def choose(
     tables = tables or [placements(program, core) for program in programs]
     together = together or len(programs)
     numbers = [
-        rank * together + one
+        rank * together + local_core
         for rank in ranks or range(len(programs) // together)
-        for one in range(together)
+        for local_core in range(together)
     ]
     meetings = _meetings(programs, numbers, together)
     order = _ListScheduler(programs, tables, core, policy, meetings).run()
@@ -183,9 +183,9 @@ class _Core:
         self._followers: dict[int, list[int]] = {}
         self._place = array("l", [0]) * count
         self._last_meeting = {False: -1, True: -1}
-        self._enter_all()
+        self._enqueue_all()
 
-    def _enter_all(self) -> None:
+    def _enqueue_all(self) -> None:
         """Take in all instructions; those without predecessors are ready."""
         program, waiters, followers = self.program, self._waiters, self._followers
         for index, which in enumerate(program.which):
@@ -209,7 +209,7 @@ class _Core:
                 if not self._missing[index]:
                     heappush(queue.soon, (0.0, index))
 
-    def started(self, index: int, start_s: float, busy_until_s: float) -> None:
+    def mark_started(self, index: int, start_s: float, busy_until_s: float) -> None:
         """Instruction `index` occupies its engine from `start_s` until `busy_until_s`."""
         which_of = self.program.which
         which = which_of[index]
@@ -225,10 +225,10 @@ class _Core:
             if not self._missing[entering]:
                 heappush(queue.soon, (self._ready_s[entering], entering))
         for later in self._followers.pop(index, ()):
-            self._met(later, start_s)
+            self._release(later, start_s)
         other_s = end_s + self.semaphore_s
         for later in self._waiters.pop(index, ()):
-            self._met(later, end_s if self.engines[which_of[later]] is engine else other_s)
+            self._release(later, end_s if self.engines[which_of[later]] is engine else other_s)
 
     def free_s(self, index: int) -> float:
         """When the engine of instruction `index` can start it."""
@@ -265,7 +265,7 @@ class _Core:
             self.port_s[port] = start_s + taken_s
         return start_s, start_s + taken_s
 
-    def _met(self, later: int, ready_s: float) -> None:
+    def _release(self, later: int, ready_s: float) -> None:
         """One of the instructions that `later` comes after lets it start at `ready_s`."""
         ready_s = self._ready_s[later] = max(ready_s, self._ready_s[later])
         self._missing[later] -= 1
@@ -287,12 +287,12 @@ def _meetings(
     """
     places = {number: place for place, number in enumerate(numbers)}
     return [
-        [_with_others(number, one.instruction, together, places) for one in program.checked]
+        [_meeting_of(number, checked.instruction, together, places) for checked in program.checked]
         for number, program in zip(numbers, programs, strict=True)
     ]
 
 
-def _with_others(
+def _meeting_of(
     number: int, instruction: Instruction, together: int, places: Mapping[int, int]
 ) -> Meeting | None:
     """The meeting of core `number` with others in `instruction`, by their places in the launch."""
@@ -300,8 +300,8 @@ def _with_others(
     if isinstance(instruction, Collective):
         met = instruction.members(number)
         at = instruction.at(instruction.group_of(number // together))
-        here = [places[one] for one in met if one in places]
-        return meeting_of(here, place, at) if len(met) > 1 else None
+        present = [places[member] for member in met if member in places]
+        return meeting_of(present, place, at) if len(met) > 1 else None
     own = instruction.meeting(place % together)
     meeting = None if own is None else own.among(place - place % together)
     return None if meeting is None or meeting.following == place else meeting
@@ -377,59 +377,59 @@ class _ListScheduler:
         self._touched: set[int] = set()
         # The meetings of cores of one rank, and those of ranks.
         self._waiting: dict[bool, dict[int, Meeting]] = {False: {}, True: {}}
-        self._met: dict[bool, dict[int, int]] = {False: {}, True: {}}
+        self._arrived: dict[bool, dict[int, int]] = {False: {}, True: {}}
 
     def run(self) -> Order:
         """Start every instruction."""
-        turns = _Turns([list(one.queues.values()) for one in self._cores])
-        left = sum(len(one.program) for one in self._cores)
+        turns = _Turns([list(core.queues.values()) for core in self._cores])
+        left = sum(len(core.program) for core in self._cores)
         while left:
-            found = turns.next()
-            if found is None:
+            turn = turns.next()
+            if turn is None:
                 raise InternalError(f"cores wait for others for ever: {self._waiting}")
-            rank, queue = found
+            rank, queue = turn
             self._touched = {rank}
             left -= self._start(rank, queue.take(turns.now_s), turns.now_s)
-            for one in self._touched:
-                turns.renew(one)
+            for touched_rank in self._touched:
+                turns.renew(touched_rank)
         cores = self._cores
         return Order(
             self._policy,
             self._ranks,
             self._indices,
             self._together,
-            [one.stretch for one in cores],
-            [one.limit for one in cores],
-            [one.loads for one in cores],
-            [one.queue_of for one in cores],
+            [core.stretch for core in cores],
+            [core.limit for core in cores],
+            [core.loads for core in cores],
+            [core.queue_of for core in cores],
         )
 
     def _start(self, rank: int, index: int, time_s: float) -> int:
         """Start an instruction, or its group if that is complete; returns how many started."""
-        one = self._cores[rank]
-        which = one.program.which[index]
-        meeting = one.meetings[which]
+        core = self._cores[rank]
+        which = core.program.which[index]
+        meeting = core.meetings[which]
         if meeting is None:
             self._place(rank, index, time_s, 1)
             return 1
-        kind = one.engines[which] is Engine.collective
-        waiting, met = self._waiting[kind], self._met[kind]
+        kind = core.engines[which] is Engine.collective
+        waiting, met = self._waiting[kind], self._arrived[kind]
         waiting[rank], met[rank] = meeting, index
         group, missing = group_of(rank, waiting)
         if missing is not None:
             return 0
-        members = [(other, met.pop(other)) for other in group]
+        members = [(member, met.pop(member)) for member in group]
         starts_s = [self._cores[r].free_s(i) for r, i in members]
-        for place, (other, at) in enumerate(members):
-            del waiting[other]
-            self._place(other, at, max(time_s, *starts_s), len(members) if place == 0 else 0)
+        for place, (member, at) in enumerate(members):
+            del waiting[member]
+            self._place(member, at, max(time_s, *starts_s), len(members) if place == 0 else 0)
         return len(members)
 
     def _place(self, rank: int, index: int, ready_s: float, together: int) -> None:
-        one = self._cores[rank]
+        core = self._cores[rank]
         self._touched.add(rank)
-        start_s, busy_until_s = one.work(index, ready_s)
+        start_s, busy_until_s = core.work(index, ready_s)
         self._ranks.append(rank)
         self._indices.append(index)
         self._together.append(together)
-        one.started(index, start_s, busy_until_s)
+        core.mark_started(index, start_s, busy_until_s)

@@ -198,7 +198,7 @@ def steps(order: Order) -> Iterator[list[tuple[int, int]]]:
             at += members
 
 
-def alone(
+def schedule_alone(
     program: Program,
     core: NeuronCore,
     order: Order,
@@ -207,8 +207,8 @@ def alone(
 ) -> Schedule:
     """The schedule of one core whose neighbours keep step, instruction i placed by `placement`."""
     schedule = Schedule(program, core, order, rank)
-    for other, index in zip(order.ranks, order.indices, strict=True):
-        if other == rank:
+    for step_rank, index in zip(order.ranks, order.indices, strict=True):
+        if step_rank == rank:
             where = placement(index)
             schedule.place(index, where, *schedule.ready(index, where, may_be_moved=True))
     return schedule
@@ -223,8 +223,8 @@ def device_times_s(
     for members in steps(order):
         if len(members) == 1:
             ((at, index),) = members
-            one = sampled[at]
-            one.place(index, one.ready(index))
+            core = sampled[at]
+            core.place(index, core.ready(index))
             continue
         met_s = last_s[sampled[members[0][0]].engine_of(members[0][1]) is Engine.collective]
         ready = [np.maximum(met_s[at], sampled[at].ready(index)) for at, index in members]

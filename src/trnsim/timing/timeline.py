@@ -20,10 +20,10 @@ from trnsim.timing.schedule import (
     WAITED_FOR_NOTHING,
     Placement,
     Schedule,
-    alone,
     device_times_s,
     recorded,
     replay,
+    schedule_alone,
 )
 
 if TYPE_CHECKING:
@@ -184,7 +184,9 @@ class Timeline:
     def device_time_if_s(self, placement: Callable[[int], Placement]) -> float:
         """`undisturbed_s` with instruction i placed by `placement(i)`, in the same order."""
         program = self.program
-        return alone(program, program.core, self.order, self._rank, placement).device_time_s
+        return schedule_alone(
+            program, program.core, self.order, self._rank, placement
+        ).device_time_s
 
     def device_time_after_s(
         self, placement: Callable[[int], Placement], *, keeps_rooms: bool = True
@@ -223,11 +225,11 @@ class Timeline:
         Of a program with collectives, those of the links, engines and latencies of its ranks too.
         """
         by_kind: dict[Evidence, list[tuple[str, Fact]]] = {kind: [] for kind in Evidence}
-        found: dict[str, Fact] = dict(self.program.core.facts())
+        facts: dict[str, Fact] = dict(self.program.core.facts())
         for checked in self.program.checked:
             if isinstance(checked.instruction, Collective):
-                found |= constants_of(checked.instruction.setting.fabric)
-        for name, fact in found.items():
+                facts |= constants_of(checked.instruction.setting.fabric)
+        for name, fact in facts.items():
             by_kind[fact.provenance.kind].append((name, fact))
         return by_kind
 
@@ -251,4 +253,6 @@ def timelines(
     else:
         order = choose(programs, core, policy, tables, together, ranks)
     schedules = replay(programs, core, order, tables)
-    return tuple(Timeline(programs, rank, one, order) for rank, one in enumerate(schedules))
+    return tuple(
+        Timeline(programs, rank, schedule, order) for rank, schedule in enumerate(schedules)
+    )
