@@ -1,7 +1,7 @@
-"""Changed programs: the schedule of a core whose instructions are placed otherwise, ordered anew.
+"""Changed programs: the schedule of a core with other placements of instructions, in a new order.
 
-Who follows advice compiles the kernel again, so its instructions may start in another order. For
-constants of the hardware the order is kept instead (design note 0018).
+A user who follows advice compiles the kernel again, so its instructions may start in another order.
+For changed constants of the hardware the order is kept instead (design note 0018).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from trnsim.timing.compiler_policy import Policy
 
 _TILE: Final = 1 / 8
-"""Largest part of a program that works on one tile, where tiles could be in flight together."""
+"""Largest part of a program that works on a single tile, if tiles can be in flight together."""
 
 
 def changed(program: Program, policy: Policy, placement: Callable[[int], Placement]) -> Schedule:
-    """The schedule with instruction i placed by `placement(i)`, in an order that is chosen anew.
+    """The schedule with instruction i placed by `placement(i)`, in an order that is chosen again.
 
-    The core's neighbours make it wait at no meeting.
+    The core waits for its neighbours at no meeting.
     """
     return _reordered(*_with_placements(program, placement), policy)
 
@@ -35,7 +35,7 @@ def _with_placements(
 ) -> tuple[Program, list[Placement]]:
     """The program with a distinct instruction for each placement, and these placements.
 
-    An instruction waits for what it followed on its engine, if one of the two has been moved.
+    An instruction waits for those that it followed on its engine, if either has been moved.
     """
     placed = Program(program.core)
     placements: list[Placement] = []
@@ -44,7 +44,7 @@ def _with_placements(
         own_placement = placement(index)
         number = numbers.setdefault((which, id(own_placement)), len(placements))
         if number == len(placements):
-            placements.append(own_placement)  # which keeps its id from being used again
+            placements.append(own_placement)  # a reference, so that its id is not reused
             placed.checked.append(program.checked[which])
         waits_for, follows = list(program.waits_for(index)), list[int]()
         for earlier in program.follows(index):
@@ -57,7 +57,8 @@ def _with_placements(
 def halves_at_once(program: Program, policy: Policy) -> Schedule:
     """The schedule if the second half of the program ran beside the first, independent of it.
 
-    What links the halves over more than `_TILE` of the program is kept: weights, all loads first.
+    Dependences between the halves over more than `_TILE` of the program are kept: weights, or
+    kernels with all loads first.
     """
     count = len(program)
     half, near = (count + 1) // 2, count * _TILE

@@ -1,7 +1,7 @@
-"""The choices that the schedule makes in the place of AWS's compiler.
+"""The choices that the schedule makes in place of AWS's compiler.
 
-The compiler orders the instructions of an engine, places buffers and picks DMA queues. How it does
-so is not public, so the schedule makes these choices:
+The compiler orders the instructions of an engine, places buffers and picks DMA queues. Its rules
+are not public, so the schedule makes these choices:
 
 - `order`: an engine takes the earliest of the next few instructions that is ready (`compiler`), or
   its instructions in the order in which the kernel issues them (`issued`).
@@ -21,12 +21,12 @@ from trnsim.isa import Engine
 
 @dataclass(frozen=True)
 class Policy:
-    """How far instructions overtake others.
+    """The limit on instructions that overtake others.
 
     Attributes:
         name: its name.
-        ahead: how many instructions of a compute engine the schedule chooses from: those next in
-            the order of issue.
+        ahead: the number of instructions of a compute engine that the schedule chooses from: those
+            next in the order of issue.
     """
 
     name: str
@@ -45,7 +45,7 @@ def policy_of(order: object) -> Policy:
     """The policy called `order`.
 
     Raises:
-        BadInput: for any other name.
+        BadInput: for an unknown name.
     """
     if not isinstance(order, str) or order not in POLICIES:
         raise BadInput(

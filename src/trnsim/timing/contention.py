@@ -1,14 +1,14 @@
 """Contention: transfers of a core while a collective takes part of its DMA engines.
 
 "DMA engines are shared resources between computation and communication." They serve up to 16 rings
-in turn, packet by packet; a packet of a collective has 64 KiB, one of a transfer 4 KiB (of those
-whose descriptors are made ahead; for others no size is stated). So a collective keeps at least 16
-of 17 parts of what it asks for, and is taken to keep all of it: transfers share what is left, and
-the collective is as fast as it is alone. What it asks for is the time for which the engines copy
-what the rank passes on (`Cost.engine_share`), spread evenly over the collective.
+in turn, packet by packet; a packet of a collective has 64 KiB, a packet of a transfer 4 KiB (for
+descriptors made ahead of time; for others no size is stated). So a collective keeps at least 16 of
+17 parts of its demand, and is assumed to keep all of it: transfers share the rest, and the
+collective is as fast as alone. Its demand is the time for which the engines copy the data that the
+rank passes on (`Cost.engine_share`), spread evenly over the collective.
 
-A transfer lasts longer by what it misses, so a program beside collectives never takes longer than
-the two one after the other. Not modelled: that they share HBM, and that Trn3 has priorities.
+A transfer lasts longer by the share that it loses, so a program beside collectives never takes
+longer than both in sequence. Not modelled: that they share HBM, and that Trn3 has priorities.
 
 Source: aws-neuron-sdk neuron-runtime/explore/compute-comm-overlap.rst, Adjusting Static DMA
 Priority.
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from trnsim.timing.schedule import Placement, Schedule
 
 _ROUNDS: Final = 8
-"""Schedules until times are taken as they are.
+"""Number of schedules after which times are accepted.
 
-Each settles at least the next collective that depends on a slower transfer.
+Each fixes at least the next collective that depends on a slower transfer.
 """
 
 
 class Taken(NamedTuple):
-    """A stretch of time in which a share of the DMA engines is taken."""
+    """An interval of time in which collectives take a share of the DMA engines."""
 
     start_s: float
     end_s: float
@@ -53,10 +53,10 @@ def contended(
     order: Order,
     tables: Sequence[Sequence[Placement]],
 ) -> Order:
-    """The order with the stretches of transfers beside collectives; the same one without any.
+    """The order with the stretches of transfers beside collectives; unchanged without collectives.
 
-    Which transfers lie beside a collective depends on when it starts, and that on transfers before
-    it: schedules are made again until they stay as they are.
+    The transfers beside a collective depend on its start, and that depends on earlier transfers:
+    scheduling is iterated to a fixed point.
     """
     taking = [[cost.engine_share > 0 for _, cost in table] for table in tables]
     if not any(map(any, taking)):
@@ -76,7 +76,7 @@ def contended(
 
 
 def transfer_time_s(start_s: float, length_s: float, taken: Sequence[Taken]) -> float:
-    """How long a transfer takes that alone takes `length_s`.
+    """The duration of a transfer that alone takes `length_s`.
 
     `taken` are in order of time, and do not overlap.
     """
@@ -103,7 +103,7 @@ def _stretches(
     current: array[float],
     takes: Sequence[bool],
 ) -> array[float]:
-    """The stretches of a core with those of its transfers as they lie beside its collectives."""
+    """The stretches of a core, with those of transfers by their overlap with its collectives."""
     if not any(takes):
         return current
     start_s, end_s = schedule.start_s, schedule.busy_until_s

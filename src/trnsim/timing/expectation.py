@@ -1,4 +1,4 @@
-"""The error to expect of an estimate: how far those of unseen kernels were from published times.
+"""The expected error of an estimate: the errors for unseen kernels against published times.
 
 Source: docs/accuracy.md, Leaving a kernel out. Constants were chosen on other kernels; each figure
 is of all published times of its size.
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class UnseenError(NamedTuple):
-    """The error of kernels of one size that had no part in the choice of constants.
+    """The errors of kernels of a size class that had no part in the choice of constants.
 
     Attributes:
-        words: the size in words.
+        words: the size as text.
         below_s: upper limit of the size, launch included.
         rows: number of published times.
         median_percent: median of |estimate - published| / published.
-        p90_percent: ninetieth percentile of it.
+        p90_percent: ninetieth percentile of the same.
     """
 
     words: str
@@ -41,7 +41,7 @@ UNSEEN: Final = (
 
 
 def unseen_error(core: NeuronCore, total_time_s: float) -> str:
-    """The error to expect of an estimate of `total_time_s` for a kernel on `core`, in words."""
+    """The expected error of an estimate of `total_time_s` for a kernel on `core`, as text."""
     if not any(chip.validated for chip in TARGETS.values() if chip.core.name == core.name):
         return f"no published time of {core.name} to compare with"
     bracket = next(bracket for bracket in UNSEEN if total_time_s < bracket.below_s)

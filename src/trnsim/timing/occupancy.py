@@ -27,10 +27,10 @@ class Columns:
     """All spans of a timeline in issue order, one array per property.
 
     Attributes:
-        start_s: when each instruction started.
-        busy_until_s: when its engine was free again.
-        end_s: when its result could be read.
-        issued_s: when the queue of a transfer had issued it; 0 for other instructions.
+        start_s: the time when each instruction started.
+        busy_until_s: the time when its engine was free again.
+        end_s: the time when its result could be read.
+        issued_s: the time when the queue of a transfer had issued it; 0 for other instructions.
         waited_for: the last instruction that it waited for, or -1.
         which: its number among the distinct instructions, `program.checked`.
         line_of: the number of its source line in `program.lines`, or -1.
@@ -76,7 +76,7 @@ class Steps:
 
 
 def critical_steps(timeline: Timeline) -> Steps:
-    """The critical path, each step from one instruction's start to the next one's."""
+    """The critical path, each step from an instruction's start to the start of the next."""
     spans = columns(timeline)
     index = np.array(timeline.critical_path(), np.int64)
     if not len(index):
@@ -91,13 +91,13 @@ def critical_steps(timeline: Timeline) -> Steps:
 
 @dataclass(frozen=True, slots=True)
 class Lives:
-    """When the tensors of a memory that have no fixed address live, one entry a tensor.
+    """The lifetimes of a memory's tensors without fixed address, an entry per tensor.
 
     Attributes:
         uses: the tensors.
-        begin_s: when the first access to each one starts.
-        end_s: when its bytes are free: all transfers that access it have ended, and the compute
-            engines have let go of it.
+        begin_s: the time when the first access to each tensor starts.
+        end_s: the time when its bytes are free: all transfers that access it have ended, and the
+            compute engines have released it.
     """
 
     uses: list[StorageUse]
@@ -106,7 +106,7 @@ class Lives:
 
 
 def lives(timeline: Timeline, memory: Memory) -> Lives:
-    """When each tensor of `memory` lives."""
+    """The lifetime of each tensor of `memory`."""
     program, spans = timeline.program, columns(timeline)
     is_transfer = np.array([checked.engine is Engine.dma for checked in program.checked], np.bool_)
     free_s = np.where(is_transfer[spans.which], spans.end_s, spans.busy_until_s)

@@ -1,7 +1,7 @@
 """Orders: the sequence in which the instructions of a launch start, chosen once.
 
 AWS's compiler schedules a kernel: it may start an instruction before an earlier one of the same
-engine that has to wait, unless `nl.no_reorder` forbids it. How it chooses is not public. `choose`
+engine that has to wait, unless `nl.no_reorder` forbids it. Its rules are not public. `choose`
 is a list scheduler: time goes forward, and each engine takes the earliest instruction of its window
 that is ready. The window is bounded, because instructions that run ahead occupy memory.
 
@@ -40,13 +40,13 @@ class Order:
     """The order in which the instructions of all cores of a launch start.
 
     Attributes:
-        policy: how it was chosen.
+        policy: the policy by which it was chosen.
         ranks: for each step, the core.
         indices: for each step, the instruction.
-        together: for each step, how many steps from it on start at once: the members of a meeting;
-            1 elsewhere.
-        stretches: for each core and instruction, by how much its interval is longer: matmuls by the
-            Tensor Engine's utilization limit, transfers beside collectives (`timing.contention`).
+        together: for each step, the number of steps from it on that start at once: the members of a
+            meeting; 1 elsewhere.
+        stretches: for each core and instruction, the factor on its interval: for matmuls by the
+            Tensor Engine's utilization limit, for transfers by collectives (`timing.contention`).
         limits: for each core, that limit over time.
         loads: for each core, the instructions before which the engine loads a table.
         queues: for each core, transfer -> the DMA queue that issues it.
@@ -70,16 +70,16 @@ def choose(
     together: int = 0,
     ranks: Sequence[int] = (),
 ) -> Order:
-    """The order in which `policy` starts the instructions of cores that run one kernel.
+    """The order in which `policy` starts the instructions of cores that run a kernel together.
 
     Args:
         programs: the programs of all cores of the launch, by rank.
         core: the NeuronCore whose constants are used.
         policy: how far an instruction may overtake others.
-        tables: the `placements` of each program on that core, if they are known.
-        together: the cores of a rank, where there are several ranks; by default all are of one.
-        ranks: the numbers of the ranks whose programs these are, where others keep step with one of
-            them each; by default the programs are those of all ranks.
+        tables: the `placements` of each program on that core, if already computed.
+        together: the number of cores per rank; by default all cores are of the same rank.
+        ranks: the numbers of the ranks whose programs these are, if further ranks keep step with
+            them; by default the programs are those of all ranks.
     """
     tables = tables or [placements(program, core) for program in programs]
     together = together or len(programs)
@@ -96,7 +96,7 @@ def choose(
 def choose_alone(
     program: Program, placements: Sequence[Placement], core: NeuronCore, policy: Policy
 ) -> Order:
-    """The order for one core whose neighbours make it wait at no meeting.
+    """The order for a single core that waits for its neighbours at no meeting.
 
     Args:
         program: its program.
@@ -108,14 +108,14 @@ def choose_alone(
 
 
 class _Queue:
-    """The instructions of one engine that have not started.
+    """The instructions of an engine that have not started.
 
     Attributes:
         engine: the engine.
-        free_s: when it has nothing to do.
-        window: how many of the next instructions it chooses from.
+        free_s: the time from which it is idle.
+        window: the number of next instructions that it chooses from.
         members: all its instructions, in the order of issue.
-        started: how many of them have started.
+        started: the number of them that have started.
         soon: (time, instruction) of those whose predecessors have all started, a heap.
         now: those that are ready at `free_s` or before the present, a heap.
     """
@@ -132,7 +132,7 @@ class _Queue:
         self.now: list[int] = []
 
     def next_s(self) -> float:
-        """The time at which it can start an instruction; infinite where none is ready."""
+        """The time at which it can start an instruction; infinite if none is ready."""
         if self.now:
             return self.free_s
         if self.soon:
@@ -186,7 +186,7 @@ class _Core:
         self._enqueue_all()
 
     def _enqueue_all(self) -> None:
-        """Take in all instructions; those without predecessors are ready."""
+        """Enqueue all instructions; those without predecessors are ready."""
         program, waiters, followers = self.program, self._waiters, self._followers
         for index, which in enumerate(program.which):
             waits_for, follows = program.waits_for(index), program.follows(index)
@@ -195,7 +195,7 @@ class _Core:
                 waiters.setdefault(before, []).append(index)
             for before in follows:
                 followers.setdefault(before, []).append(index)
-            if self.meetings[which] is not None:  # a core comes to one of each kind at a time
+            if self.meetings[which] is not None:  # a core comes to a meeting of each kind at a time
                 kind = self.engines[which] is Engine.collective
                 if self._last_meeting[kind] >= 0:
                     self._missing[index] += 1
@@ -210,7 +210,7 @@ class _Core:
                     heappush(queue.soon, (0.0, index))
 
     def mark_started(self, index: int, start_s: float, busy_until_s: float) -> None:
-        """Instruction `index` occupies its engine from `start_s` until `busy_until_s`."""
+        """Record that `index` occupies its engine from `start_s` until `busy_until_s`."""
         which_of = self.program.which
         which = which_of[index]
         engine = self.engines[which]
@@ -231,13 +231,13 @@ class _Core:
             self._release(later, end_s if self.engines[which_of[later]] is engine else other_s)
 
     def free_s(self, index: int) -> float:
-        """When the engine of instruction `index` can start it."""
+        """The time when the engine of instruction `index` can start it."""
         engine = self.engines[self.program.which[index]]
         free_s = self.queues[engine].free_s
         return max(free_s, self._moved_s) if engine is Engine.dma else free_s
 
     def work(self, index: int, start_s: float) -> tuple[float, float]:
-        """When instruction `index`, which can start at `start_s`, occupies its engine.
+        """The start and end of instruction `index` on its engine, if it can start at `start_s`.
 
         A transfer waits for a queue that issues it, then for the engines.
         """
@@ -266,7 +266,7 @@ class _Core:
         return start_s, start_s + taken_s
 
     def _release(self, later: int, ready_s: float) -> None:
-        """One of the instructions that `later` comes after lets it start at `ready_s`."""
+        """Resolve a dependence of `later`, which permits its start at `ready_s`."""
         ready_s = self._ready_s[later] = max(ready_s, self._ready_s[later])
         self._missing[later] -= 1
         if not self._missing[later]:
@@ -278,12 +278,12 @@ class _Core:
 def _meetings(
     programs: Sequence[Program], numbers: Sequence[int], together: int
 ) -> list[list[Meeting | None]]:
-    """The meetings with other cores of each core's distinct instructions; None for any other.
+    """The meeting of each core's distinct instructions with other cores, or None.
 
     Args:
         programs: the programs of the cores.
         numbers: the numbers of these cores among those of all ranks.
-        together: how many cores a rank has.
+        together: the number of cores of a rank.
     """
     places = {number: place for place, number in enumerate(numbers)}
     return [
@@ -295,7 +295,7 @@ def _meetings(
 def _meeting_of(
     number: int, instruction: Instruction, together: int, places: Mapping[int, int]
 ) -> Meeting | None:
-    """The meeting of core `number` with others in `instruction`, by their places in the launch."""
+    """The meeting of core `number` with others in `instruction`, by their indices in the launch."""
     place = places[number]
     if isinstance(instruction, Collective):
         met = instruction.members(number)
@@ -308,10 +308,10 @@ def _meeting_of(
 
 
 class _Turns:
-    """Which queue starts an instruction next: the earliest, and of several the first.
+    """The choice of the queue that starts the next instruction: the earliest, of several the first.
 
     Attributes:
-        now_s: the present.
+        now_s: the current time.
     """
 
     def __init__(self, cores: Sequence[Sequence[_Queue]]) -> None:
@@ -321,14 +321,14 @@ class _Turns:
         for place, (rank, _) in enumerate(self._queues):
             self._of_core[rank].append(place)
         self._next_s = [inf] * len(self._queues)
-        # Queues that can start one now, and (time, queue) of others; some of both are outdated.
+        # Queues that can start an instruction now, and (time, queue) of others; some are outdated.
         self._ready: list[int] = []
         self._future: list[tuple[float, int]] = []
         for rank in range(len(cores)):
             self.renew(rank)
 
     def renew(self, rank: int) -> None:
-        """Ask the queues of a core again when they can start an instruction."""
+        """Update the times at which the queues of a core can start an instruction."""
         for place in self._of_core[rank]:
             next_s = self._queues[place][1].next_s()
             if next_s != self._next_s[place]:
@@ -339,7 +339,7 @@ class _Turns:
                     heappush(self._future, (next_s, place))
 
     def next(self) -> tuple[int, _Queue] | None:
-        """The next queue and its core, for which time goes forward; None if none can start one."""
+        """Advance time to the next queue that can start, and return it with its core; or None."""
         ready, future, next_s = self._ready, self._future, self._next_s
         while future and future[0][0] <= self.now_s:
             heappush(ready, heappop(future)[1])
@@ -356,7 +356,7 @@ class _Turns:
 
 
 class _ListScheduler:
-    """Starts the instructions of all cores, earliest first."""
+    """A list scheduler: it starts the instructions of all cores, earliest first."""
 
     def __init__(
         self,
@@ -405,7 +405,7 @@ class _ListScheduler:
         )
 
     def _start(self, rank: int, index: int, time_s: float) -> int:
-        """Start an instruction, or its group if that is complete; returns how many started."""
+        """Start an instruction, or its group if that is complete; returns the number started."""
         core = self._cores[rank]
         which = core.program.which[index]
         meeting = core.meetings[which]

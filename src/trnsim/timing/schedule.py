@@ -1,16 +1,16 @@
-"""Schedules: when each instruction starts and ends in a kept order, and what it waited for.
+"""Schedules: start, end and cause of waiting of each instruction, in a kept order.
 
-An instruction starts when the one before it on its engine lets the engine go and the results that
-it waits for can be read; a result of another engine costs a semaphore on top. The engine is busy
+An instruction starts when its predecessor on its engine releases the engine and the results that it
+waits for can be read; a result of another engine costs a semaphore on top. The engine is busy
 for the initiation interval; the result can be read a latency later.
 
 A transfer occupies the queue that issues it for the time of its issue, and from its start on takes
 its share of the joint time of the 16 DMA engines. The Scalar Engine loads a table before a function
-that needs another one. Cores that run one kernel are synchronized at meetings: core_barrier and
+that needs another. Cores that run a kernel together are synchronized at meetings: core_barrier and
 sendrecv start on all cores of a group when the last of them is ready, and a transfer is issued only
-then. So do collectives, on the cores of all ranks of a group. A core comes to one meeting of each
-of the two kinds at a time: the next one starts no earlier. Before v3 two engines that share a port
-to a memory take turns.
+then. So do collectives, on the cores of all ranks of a group. A core takes part in a single meeting
+of each of the two kinds at a time: the next starts no earlier. Before v3 two engines that share a
+port to a memory take turns.
 
 Every time is a maximum of sums of costs, as the order is kept (`timing.order`), so no time grows
 when a cost shrinks.
@@ -45,15 +45,15 @@ class Placement(NamedTuple):
 
 
 class Schedule:
-    """When the instructions of one core run.
+    """The times of the instructions of a core.
 
     Attributes:
-        start_s: when each instruction started to occupy its engine.
-        busy_until_s: when its engine was free again.
-        end_s: when its result could be read.
-        waited_for: the last instruction that each one waited for, or -1.
-        issued_s: when the queue of each transfer had issued it; 0 for other instructions.
-        met_s: for each meeting with others, how long it waited for them.
+        start_s: the time when each instruction started to occupy its engine.
+        busy_until_s: the time when its engine was free again.
+        end_s: the time when its result could be read.
+        waited_for: the last instruction that each instruction waited for, or -1.
+        issued_s: the time when the queue of a transfer had issued it; 0 for other instructions.
+        met_s: for each meeting with others, the time that it waited for them.
     """
 
     def __init__(self, program: Program, core: NeuronCore, order: Order, rank: int) -> None:
@@ -76,7 +76,7 @@ class Schedule:
 
     @property
     def device_time_s(self) -> float:
-        """From the first instruction to the last result."""
+        """The time from the first instruction to the last result."""
         return max(self.end_s, default=0.0)
 
     def ready(
@@ -84,7 +84,7 @@ class Schedule:
     ) -> tuple[float, int]:
         """The time when instruction `index` can start, and the instruction that it waited for.
 
-        Where it or another `may_be_moved` to another engine, what followed that one waits for it.
+        With `may_be_moved`, it also waits for those that it followed on another engine.
         """
         engine, cost = placement
         start_s, waited_for = 0.0, WAITED_FOR_NOTHING
@@ -141,9 +141,9 @@ def replay(
     order: Order,
     tables: Sequence[Sequence[Placement]] | None = None,
 ) -> list[Schedule]:
-    """The schedules of cores that run one kernel, priced with the constants of `core`.
+    """The schedules of cores that run a kernel together, priced with the constants of `core`.
 
-    `tables` has the `placements` of each program on that core, if they are known.
+    `tables` has the `placements` of each program on that core, if already computed.
     """
     priced = tables or [placements(program, core) for program in programs]
     return _walk(
@@ -189,7 +189,7 @@ def _walk(
 
 
 def steps(order: Order) -> Iterator[list[tuple[int, int]]]:
-    """(core, instruction) of all that start next, together: one but at a meeting."""
+    """(core, instruction) of all that start next, at the same time: several only at a meeting."""
     ranks, indices = order.ranks, order.indices
     at = 0
     for members in order.together:
@@ -205,7 +205,7 @@ def schedule_alone(
     rank: int,
     placement: Callable[[int], Placement],
 ) -> Schedule:
-    """The schedule of one core whose neighbours keep step, instruction i placed by `placement`."""
+    """The schedule of a core whose neighbours keep step, instruction i placed by `placement`."""
     schedule = Schedule(program, core, order, rank)
     for step_rank, index in zip(order.ranks, order.indices, strict=True):
         if step_rank == rank:
@@ -217,7 +217,7 @@ def schedule_alone(
 def device_times_s(
     programs: Sequence[Program], cores: NeuronCore, order: Order, rank: int
 ) -> npt.NDArray[np.float64]:
-    """The device times of core `rank`, one for each set of constants in `cores` (`together`)."""
+    """The device time of core `rank` for each set of constants in `cores` (`together`)."""
     sampled = [_Sampled(p, cores, order, place) for place, p in enumerate(programs)]
     last_s = {kind: [np.zeros_like(cores.launch_s)] * len(programs) for kind in (False, True)}
     for members in steps(order):
@@ -236,7 +236,7 @@ def device_times_s(
 
 
 class _Sampled:
-    """One core's schedule for many sets of constants at once: each time is an array."""
+    """A core's schedule for many sets of constants at once: each time is an array."""
 
     def __init__(self, program: Program, cores: NeuronCore, order: Order, rank: int) -> None:
         placed = placements(program, cores)

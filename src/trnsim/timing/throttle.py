@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class UtilizationLimit:
-    """The limit over time; work must be reported in order.
+    """The utilization limit over time; work must be reported in order.
 
     Between the start of a ramp and its end the limit rises linearly from `tensor_ramp_start` to 1.
     """

@@ -1,4 +1,4 @@
-"""Timelines: spans on engines, what each one waited for, and the total time with its interval."""
+"""Timelines: spans on engines, the cause of each wait, and the total time with its interval."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ _MAX_SAMPLED_INSTRUCTIONS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One instruction on the timeline.
+    """An instruction on the timeline.
 
     Attributes:
         index: its place in the program.
         opcode: its name in nki.isa.
         engine: the engine that executed it.
-        start_s: when it started.
-        busy_until_s: when its engine was free again.
-        end_s: when its result could be read.
+        start_s: the time when it started.
+        busy_until_s: the time when its engine was free again.
+        end_s: the time when its result could be read.
         line: the user's line that issued it.
-        operands: its operands in words.
+        operands: its operands as text.
         waited_for: the last instruction that it waited for, or None.
     """
 
@@ -66,7 +66,7 @@ class Span:
 
 
 class Timeline:
-    """The times of all instructions of one program."""
+    """The times of all instructions of a program."""
 
     def __init__(
         self, programs: Sequence[Program], rank: int, schedule: Schedule, order: Order
@@ -82,7 +82,7 @@ class Timeline:
         return len(self.program)
 
     def of(self, program: Program) -> Timeline:
-        """That of a core which keeps step with this one, in a program that takes the same time."""
+        """The timeline of a core that keeps step with this core, in a program of equal time."""
         if program is self.program:
             return self
         programs = [*self._programs[: self._rank], program, *self._programs[self._rank + 1 :]]
@@ -95,7 +95,7 @@ class Timeline:
 
     @property
     def device_time_s(self) -> float:
-        """From the first instruction to the last result."""
+        """The time from the first instruction to the last result."""
         return self._schedule.device_time_s
 
     @property
@@ -125,7 +125,7 @@ class Timeline:
         return (self.span(index) for index in range(len(self)))
 
     def met_s(self, index: int) -> float:
-        """How long instruction `index`, a meeting with others, waited for them."""
+        """The time that instruction `index`, a meeting with other cores, waited for them."""
         return self._schedule.met_s.get(index, 0.0)
 
     def busy_s(self) -> dict[Engine, float]:
@@ -139,7 +139,7 @@ class Timeline:
         return busy
 
     def issuing_s(self) -> float:
-        """The time in which the DMA queue that issued longest did so."""
+        """The issue time of the DMA queue that issued longest."""
         program, queue_of = self.program, self.order.queues[self._rank]
         issued: dict[int, float] = {}
         for index, queue in queue_of.items():
@@ -154,7 +154,7 @@ class Timeline:
         return self.order.limits[self._rank].steps(parts)
 
     def critical_path(self) -> list[int]:
-        """The critical path: instructions that each waited for the one before, first to last."""
+        """The critical path: instructions that each waited for the preceding, first to last."""
         if not len(self):
             return []
         index = int(np.argmax(np.asarray(self._schedule.end_s)))
@@ -191,9 +191,9 @@ class Timeline:
     def device_time_after_s(
         self, placement: Callable[[int], Placement], *, keeps_rooms: bool = True
     ) -> float:
-        """`undisturbed_s` with instruction i placed by `placement(i)`, in an order chosen anew.
+        """`undisturbed_s` with instruction i placed by `placement(i)`, in an order chosen again.
 
-        Where tensors change, the kernel does not keep the rooms that they take (`program.rooms`).
+        If tensors change, the kernel does not keep the memory that they reuse (`program.rooms`).
         """
         program = self.program if keeps_rooms else self.program.issued
         return changed(program, self.order.policy, placement).device_time_s
@@ -204,7 +204,7 @@ class Timeline:
 
     @cached_property
     def undisturbed_s(self) -> float:
-        """The device time if the core's neighbours made it wait at no meeting."""
+        """The device time if the core waited for its neighbours at no meeting."""
         program = self.program
         if len(self._programs) == 1:
             return self.device_time_s
@@ -220,9 +220,9 @@ class Timeline:
         return self.device_time_after_s(lambda index: placed[self.program.which[index]])
 
     def facts(self) -> dict[Evidence, list[tuple[str, Fact]]]:
-        """The facts on which the estimate rests, by kind: those of the core.
+        """The facts on which the estimate rests, by kind of evidence: those of the core.
 
-        Of a program with collectives, those of the links, engines and latencies of its ranks too.
+        For a program with collectives, also those of the links, engines and latencies of its ranks.
         """
         by_kind: dict[Evidence, list[tuple[str, Fact]]] = {kind: [] for kind in Evidence}
         facts: dict[str, Fact] = dict(self.program.core.facts())
@@ -240,11 +240,11 @@ def timelines(
     together: int = 0,
     ranks: Sequence[int] = (),
 ) -> tuple[Timeline, ...]:
-    """The timelines of cores that ran one kernel, by rank, in the order that `policy` chooses.
+    """The timelines of cores that ran a kernel together, by rank, in the order of `policy`.
 
-    One core alone waits at no meeting: the other core, if there is one, does the same. Of several
-    ranks each has `together` cores; by default all cores are of one. Where others keep step with
-    each of them (`program.likeness`), `ranks` has their numbers.
+    A single core waits at no meeting: the other core, if there is any, runs the same program. Of
+    several ranks each has `together` cores; by default all cores are of the same rank. If further
+    ranks keep step with these (`program.likeness`), `ranks` has the numbers of these.
     """
     core = programs[0].core
     tables = [recorded(program) for program in programs]
