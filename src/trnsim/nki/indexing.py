@@ -207,10 +207,10 @@ def snake_index(tile: Tile, index: Tile, count: int | None) -> SnakeIndex:
     source = f"{SOURCE}.indirect"
     offsets = tensor("indirect", index, source)
     columns = offsets.pattern.elements if count is None else count
-    (picked,) = integers("indirect", columns, source=source)
-    if tile.memory is Memory.HBM or len(tile.shape) != _FLAT or picked < 1:
+    (number,) = integers("indirect", columns, source=source)
+    if tile.memory is Memory.HBM or len(tile.shape) != _FLAT or number < 1:
         raise IllegalInstruction(
-            f"indirect of {tile}, num_elem={picked}; legal: a tile [P, F] in SBUF or PSUM, and at "
+            f"indirect of {tile}, num_elem={number}; legal: a tile [P, F] in SBUF or PSUM, and at "
             "least one element",
             fix="reshape the tile to two dimensions first",
             source=source,
@@ -221,4 +221,4 @@ def snake_index(tile: Tile, index: Tile, count: int | None) -> SnakeIndex:
             fix="allocate the index with as many partitions as the tile",
             source=source,
         )
-    return SnakeIndex(offsets, tile.shape[1], picked, _SNAKE_PARTITIONS)
+    return SnakeIndex(offsets, tile.shape[1], number, _SNAKE_PARTITIONS)

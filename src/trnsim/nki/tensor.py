@@ -63,15 +63,15 @@ class NkiTensor(TensorViews):
     def strides(self) -> tuple[int, ...]:
         """Strides in elements."""
         first, *rest = self.pattern.strides_bytes
-        own = [self.storage.own_bytes(first), *rest]
-        return tuple(stride // self.dtype.itemsize for stride in own)
+        byte_strides = [self.storage.own_bytes(first), *rest]
+        return tuple(stride // self.dtype.itemsize for stride in byte_strides)
 
     @property
     def offset(self) -> int:
         """Offset from the start of its own tensor, in elements."""
         storage = self.storage
-        own = storage.own_bytes(self.pattern.offset_bytes - storage.origin_bytes)
-        return own // self.dtype.itemsize
+        offset_bytes = storage.own_bytes(self.pattern.offset_bytes - storage.origin_bytes)
+        return offset_bytes // self.dtype.itemsize
 
     @property
     def base_tensor(self) -> NkiTensor:
@@ -212,9 +212,9 @@ class NkiTensor(TensorViews):
             IllegalInstruction: for a step other than a partition, and for more free dimensions
                 than an engine has.
         """
-        own, view = self.storage.row_bytes, math.prod(self.shape[1:]) * self.dtype.itemsize
-        if counts[0] > 1 and given_bytes not in {own, view}:
-            steps = " or ".join(str(row // itemsize) for row in dict.fromkeys((own, view)))
+        row_bytes, view = self.storage.row_bytes, math.prod(self.shape[1:]) * self.dtype.itemsize
+        if counts[0] > 1 and given_bytes not in {row_bytes, view}:
+            steps = " or ".join(str(row // itemsize) for row in dict.fromkeys((row_bytes, view)))
             raise IllegalInstruction(
                 f"ap of {self} with a step of {given_bytes // itemsize} elements on the partition "
                 f"dimension; legal: {steps}, the free size, which is one partition",
@@ -229,7 +229,7 @@ class NkiTensor(TensorViews):
                 fix="merge dimensions that follow each other in memory, or use two instructions",
                 source="nki-aps.rst, Hardware Capability",
             )
-        return own if given_bytes == view else given_bytes
+        return row_bytes if given_bytes == view else given_bytes
 
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
         """Row i is row ``vector_offset[i]`` of an HBM tensor; `dim` must be 0."""
@@ -252,8 +252,8 @@ class NkiTensor(TensorViews):
         """
         self._guard_second(self.index)
         snake = snake_index(self, index, num_elem)
-        picked = self.pattern._replace(shape=(self.pattern.shape[0], snake.count))
-        return NkiTensor(self.storage, self.dtype, picked, self.buffer, snake)
+        pattern = self.pattern._replace(shape=(self.pattern.shape[0], snake.count))
+        return NkiTensor(self.storage, self.dtype, pattern, self.buffer, snake)
 
 
 def _counts_and_strides(pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:

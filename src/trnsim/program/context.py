@@ -346,12 +346,12 @@ class CoreContext:
 
     def _renumbered(self, info: SignatureInfo) -> SignatureInfo:
         """A recorded signature's properties, renumbered for this program."""
-        own = self._signatures.get(info.signature)
-        if own is None:
-            own = replace(info, number=len(self.program.checked))
-            self._signatures[info.signature] = own
-            self.program.checked.append(own.checked)
-        return own
+        renumbered = self._signatures.get(info.signature)
+        if renumbered is None:
+            renumbered = replace(info, number=len(self.program.checked))
+            self._signatures[info.signature] = renumbered
+            self.program.checked.append(renumbered.checked)
+        return renumbered
 
     def _earlier(self, index: int, checked: Checked, ordered: list[int]) -> list[int]:
         """The instructions before `index`: its dependences, and the preceding one of its engine."""

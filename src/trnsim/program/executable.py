@@ -87,8 +87,8 @@ class Executable:
         for serial in constants:
             capture.storages[serial].data = capture.initial_bytes[serial]
         elsewhere = constants.union(serials, results)
-        own = [life for serial, life in lives.items() if serial not in elsewhere]
-        _allocate(own, len(capture.instructions))
+        internal = [life for serial, life in lives.items() if serial not in elsewhere]
+        _allocate(internal, len(capture.instructions))
         inputs = [lives.get(serial) for serial in serials]
         return cls(program, capture, inputs, [lives[serial] for serial in results])
 

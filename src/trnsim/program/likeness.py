@@ -66,8 +66,8 @@ def timing_classes(programs: Sequence[tuple[Program, ...]]) -> list[Ranks]:
         programs: the programs of the cores of each rank.
     """
     of_object: dict[int, list[int]] = {}
-    for rank, own in enumerate(programs):
-        of_object.setdefault(id(own), []).append(rank)
+    for rank, rank_programs in enumerate(programs):
+        of_object.setdefault(id(rank_programs), []).append(rank)
     classes: dict[Hashable, list[int]] = {}
     for ranks in of_object.values():
         key = tuple(program.timing() for program in programs[ranks[0]])
@@ -98,11 +98,11 @@ def _split_classes(classes: Iterable[Ranks], groups: Iterable[Ranks]) -> set[Ran
     class_of = {rank: ranks for ranks in classes for rank in ranks}
     split: set[Ranks] = set()
     for group in groups:
-        met = {class_of[group[0]]} if group else set()
-        if not set(group) <= set(*met):
+        group_classes = {class_of[group[0]]} if group else set()
+        if not set(group) <= set(*group_classes):
             members = set(group)
-            met = {class_of[rank] for rank in group}
-            split.update(ranks for ranks in met if not members.issuperset(ranks))
+            group_classes = {class_of[rank] for rank in group}
+            split.update(ranks for ranks in group_classes if not members.issuperset(ranks))
     return split
 
 

@@ -122,10 +122,12 @@ class Lockstep:
             return
         ended = [core for core in range(self.cores) if core not in alive]
         waits = sorted(self._waits.items())
-        who = [f"core {core} waits {describe()} at {line}" for core, (describe, line, _) in waits]
-        who += [f"core {core} has ended" for core in ended]
+        states = [
+            f"core {core} waits {describe()} at {line}" for core, (describe, line, _) in waits
+        ]
+        states += [f"core {core} has ended" for core in ended]
         raise Deadlock(
-            f"the cores wait for each other for ever: {'; '.join(who)}",
+            f"the cores wait for each other for ever: {'; '.join(states)}",
             fix="let the cores of a group issue the same barriers and exchanges in the same order",
             source="nki.isa.core_barrier, nki.isa.sendrecv",
             line=next(iter(self._waits.values()))[1],

@@ -152,8 +152,8 @@ class Division:
         self._cuts: dict[int, list[int]] = {}
         self._first: dict[int, int] = {}
         self._rows: dict[int, tuple[int, int]] = {}
-        own = {serial for serial, use in program.uses.items() if use.memory is memory}
-        for serial, boxes in program.touches.boxes(own).items():
+        serials = {serial for serial, use in program.uses.items() if use.memory is memory}
+        for serial, boxes in program.touches.boxes(serials).items():
             self._divide(serial, boxes, program.uses[serial].row_bytes)
         self.accesses: list[list[Access]] = [[] for _ in range(len(program))]
         coming: dict[int, tuple[int, Kind]] = {}

@@ -192,15 +192,15 @@ class Ranks:
         for rank in sorted(alive):
             for wait in self._members[rank].waits():
                 by_wait.setdefault(wait, []).append(rank)
-        who = [
+        states = [
             f"{_named(ranks)} wait{'s' if len(ranks) == _ONE else ''} in {wait.text} at {wait.line}"
             for wait, ranks in by_wait.items()
         ]
         ended = [rank for rank in self._turns if rank not in alive]
         if ended:
-            who.append(f"{_named(ended)} {'has' if len(ended) == _ONE else 'have'} ended")
+            states.append(f"{_named(ended)} {'has' if len(ended) == _ONE else 'have'} ended")
         raise Deadlock(
-            f"the ranks wait for each other for ever: {'; '.join(who)}",
+            f"the ranks wait for each other for ever: {'; '.join(states)}",
             fix="let the ranks of a group issue the same collectives, with equal groups, shapes, "
             "dtypes and operators, in the same order, on every core of a rank",
             source="neuron-runtime/about/collectives.rst",

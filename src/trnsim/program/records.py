@@ -172,8 +172,10 @@ class Follower:
         known_number = self._numbers.get
         for tile, (number, layout, _, _) in zip(tiles, step.touches, strict=False):
             storage = tile.storage
-            met = known_number(storage.serial)
-            if met != number and (met is not None or not self._may_stand_in(storage, number)):
+            recorded_number = known_number(storage.serial)
+            if recorded_number != number and (
+                recorded_number is not None or not self._may_stand_in(storage, number)
+            ):
                 return False
             if tile.layout is not layout and tile.layout != layout:
                 return False
@@ -194,8 +196,8 @@ class Follower:
         storages = [self._stand_in(number) for number in range(len(self._storages))]
         for step in self.record.steps[: self.position]:
             tiles = [_tile(storages[touch.number], touch) for touch in step.touches]
-            named = step.reads + step.writes
-            yield step, tiles[: step.reads], tiles[step.reads : named], tiles[named:]
+            named_from = step.reads + step.writes
+            yield step, tiles[: step.reads], tiles[step.reads : named_from], tiles[named_from:]
 
     def _may_stand_in(self, storage: Storage, number: int) -> bool:
         """True if a storage at its first use may correspond to storage `number` of the record."""

@@ -91,8 +91,8 @@ def in_rooms(program: Program, memories: Iterable[Memory]) -> Program:
     """
     rooms = {memory: Room(capacity_bytes(program.core, memory)) for memory in memories}
     for memory, room in tuple(rooms.items()):
-        own = (use.row_bytes for use in program.uses.values() if use.memory is memory)
-        if sum(own) <= room.free_bytes:
+        sizes = (use.row_bytes for use in program.uses.values() if use.memory is memory)
+        if sum(sizes) <= room.free_bytes:
             del rooms[memory]
     return program.waiting(_waits(program, rooms)) if rooms else program
 

@@ -191,12 +191,12 @@ class _Rewriter:
             use, row_bytes=part.row_bytes, nbytes=part.nbytes, first_write=first, last_use=last
         )
 
-    def use(self, kept: _Residence, place: int) -> None:
+    def use(self, residence: _Residence, place: int) -> None:
         """Record that the instruction at `place` accesses a part."""
         engine = self.program.instruction(place).engine
-        kept.users[place if engine is Engine.dma else engine] = place
-        if kept.arrived < 0:
-            kept.arrived = place
+        residence.users[place if engine is Engine.dma else engine] = place
+        if residence.arrived < 0:
+            residence.arrived = place
 
     def end(self) -> Program:
         """The spilled program, with the lives of tensors in other memories."""
@@ -271,7 +271,7 @@ class _Spiller:
         self._issued = program
         self._accesses = division.accesses
         self._parts = division.parts
-        self._kept = [_Residence() for _ in division.parts]
+        self._residences = [_Residence() for _ in division.parts]
         self._memory = memory
         self._room = Room(capacity_bytes(program.core, memory))
         self._out = _Rewriter(program, memory)
@@ -311,7 +311,7 @@ class _Spiller:
         if not self._loads[issued.which[index]] or issued.tensor_of[index] not in self._inputs:
             return False
         is_new = all(
-            access.kind is Kind.FILL or not self._kept[access.part].is_filled
+            access.kind is Kind.FILL or not self._residences[access.part].is_filled
             for access in self._accesses[index]
         )
         return is_new and self._room.free_bytes < self._lacking(index) + self._ahead_bytes
@@ -319,7 +319,9 @@ class _Spiller:
     def _lacking(self, index: int) -> int:
         """The bytes of a partition that `index` accesses and that are not in the memory."""
         absent = (
-            access.part for access in self._accesses[index] if not self._kept[access.part].is_here
+            access.part
+            for access in self._accesses[index]
+            if not self._residences[access.part].is_here
         )
         return sum(self._parts[part].row_bytes for part in absent)
 
@@ -340,11 +342,11 @@ class _Spiller:
     def _step(self, index: int, now: int) -> None:
         """Make room for the parts that `index`, or a load for `now`, accesses, then append it."""
         accesses = self._accesses[index]
-        absent = [access for access in accesses if not self._kept[access.part].is_here]
+        absent = [access for access in accesses if not self._residences[access.part].is_here]
         if absent:
             self._make_room(index, now)
         after = [self._arrive(index, access) for access in absent]
-        reloads = (self._kept[access.part].reloaded for access in accesses)
+        reloads = (self._residences[access.part].reloaded for access in accesses)
         waits = {place for places in after for place in places}.union(reloads) - {-1}
         place = self._out.copy(index, waits)
         for access in accesses:
@@ -352,39 +354,39 @@ class _Spiller:
 
     def _arrive(self, index: int, access: Access) -> list[int]:
         """Reload a part; returns the instructions that its user has to wait for."""
-        part, kept = self._parts[access.part], self._kept[access.part]
+        part, residence = self._parts[access.part], self._residences[access.part]
         after = self._room.take(part.row_bytes)
-        kept.is_here = True
-        if access.kind is Kind.FILL or not kept.is_filled:
-            kept.reloaded = -1
+        residence.is_here = True
+        if access.kind is Kind.FILL or not residence.is_filled:
+            residence.reloaded = -1
             return after
-        before = [kept.saved] if kept.saved >= 0 else kept.writers
-        kept.reloaded = self._out.move(part, [*after, *before], index, is_save=False)
-        self._out.use(kept, kept.reloaded)
-        return [kept.reloaded]
+        before = [residence.saved] if residence.saved >= 0 else residence.writers
+        residence.reloaded = self._out.move(part, [*after, *before], index, is_save=False)
+        self._out.use(residence, residence.reloaded)
+        return [residence.reloaded]
 
     def _access(self, index: int, place: int, access: Access) -> None:
         """Record the access of the instruction at `place` in the spilled program."""
         number, kind, next_use = access
-        kept = self._kept[number]
-        self._out.use(kept, place)
+        residence = self._residences[number]
+        self._out.use(residence, place)
         if kind is not Kind.USE:
-            self._write(index, place, kept, kind)
-        kept.next_use = next_use
+            self._write(index, place, residence, kind)
+        residence.next_use = next_use
         if next_use == NEVER:
             self._leave(number)
         else:
             heappush(self._farthest, (-next_use, number))
 
-    def _write(self, index: int, place: int, kept: _Residence, kind: Kind) -> None:
+    def _write(self, index: int, place: int, residence: _Residence, kind: Kind) -> None:
         """Record that an instruction wrote new data to a part."""
         issued = self._issued
-        if kind is Kind.FILL or not kept.is_filled:
-            kept.writers, kept.is_loaded, kept.reloaded = [], True, -1
+        if kind is Kind.FILL or not residence.is_filled:
+            residence.writers, residence.is_loaded, residence.reloaded = [], True, -1
         is_load = self._loads[issued.which[index]] and issued.tensor_of[index] in self._inputs
-        kept.is_loaded &= is_load
-        kept.writers.append(place)
-        kept.is_filled, kept.is_copied, kept.saved = True, False, -1
+        residence.is_loaded &= is_load
+        residence.writers.append(place)
+        residence.is_filled, residence.is_copied, residence.saved = True, False, -1
 
     def _make_room(self, index: int, now: int) -> None:
         """Evict parts until there is room for the parts of `index`, and for the next transfers.
@@ -399,7 +401,7 @@ class _Spiller:
                 if number is None:
                     return
                 if self._parts[number].row_bytes > ahead:
-                    heappush(self._farthest, (-self._kept[number].next_use, number))
+                    heappush(self._farthest, (-self._residences[number].next_use, number))
                     return
             elif number is None:
                 # A large load for `now` evicts even parts that `now` needs.
@@ -410,12 +412,16 @@ class _Spiller:
 
     def _evict(self, number: int, now: int) -> None:
         """Free the room of a part whose data are needed later than `now`."""
-        part, kept = self._parts[number], self._kept[number]
-        if not (kept.is_copied or kept.is_loaded):
-            before = [*kept.writers, kept.reloaded] if kept.reloaded >= 0 else kept.writers
-            kept.saved = self._out.move(part, before, now, is_save=True)
-            self._out.use(kept, kept.saved)
-            kept.is_copied, kept.writers = True, []
+        part, residence = self._parts[number], self._residences[number]
+        if not (residence.is_copied or residence.is_loaded):
+            before = (
+                [*residence.writers, residence.reloaded]
+                if residence.reloaded >= 0
+                else residence.writers
+            )
+            residence.saved = self._out.move(part, before, now, is_save=True)
+            self._out.use(residence, residence.saved)
+            residence.is_copied, residence.writers = True, []
         self._leave(number)
 
     def _pop_farthest(self, now: int) -> int | None:
@@ -424,10 +430,10 @@ class _Spiller:
         farthest = None
         while self._farthest and farthest is None:
             next_use, number = heappop(self._farthest)
-            kept = self._kept[number]
-            if not kept.is_here or kept.next_use != -next_use:
+            residence = self._residences[number]
+            if not residence.is_here or residence.next_use != -next_use:
                 continue  # an earlier access, or an earlier stay
-            if kept.next_use > now:
+            if residence.next_use > now:
                 farthest = number
             else:
                 needed.append((next_use, number))
@@ -449,11 +455,11 @@ class _Spiller:
 
     def _leave(self, number: int) -> None:
         """Take a part out of its memory; its room is free after all accesses to it."""
-        kept, part = self._kept[number], self._parts[number]
-        users = list(kept.users.values())
-        self._out.live(part, kept.arrived, max(users))
+        residence, part = self._residences[number], self._parts[number]
+        users = list(residence.users.values())
+        self._out.live(part, residence.arrived, max(users))
         self._room.give(part.row_bytes, users)
-        kept.is_here, kept.users, kept.arrived = False, {}, -1
+        residence.is_here, residence.users, residence.arrived = False, {}, -1
 
 
 def _is_plain_load(checked: Checked) -> bool:

@@ -37,7 +37,7 @@ def _with_placements(
 
     An instruction waits for those that it followed on its engine, if either has been moved.
     """
-    placed = Program(program.core)
+    variant = Program(program.core)
     placements: list[Placement] = []
     numbers: dict[tuple[int, int], int] = {}
     for index, which in enumerate(program.which):
@@ -45,13 +45,13 @@ def _with_placements(
         number = numbers.setdefault((which, id(own_placement)), len(placements))
         if number == len(placements):
             placements.append(own_placement)  # a reference, so that its id is not reused
-            placed.checked.append(program.checked[which])
+            variant.checked.append(program.checked[which])
         waits_for, follows = list(program.waits_for(index)), list[int]()
         for earlier in program.follows(index):
-            is_apart = placements[placed.which[earlier]].engine is not own_placement.engine
+            is_apart = placements[variant.which[earlier]].engine is not own_placement.engine
             (waits_for if is_apart else follows).append(earlier)
-        placed.append(number, Before(waits_for, follows), None)
-    return placed, placements
+        variant.append(number, Before(waits_for, follows), None)
+    return variant, placements
 
 
 def halves_at_once(program: Program, policy: Policy) -> Schedule:
@@ -74,15 +74,15 @@ def halves_at_once(program: Program, policy: Policy) -> Schedule:
         turns.append(turn)
     by_turn = sorted(range(count), key=lambda index: (turns[index], index))
     place = {index: at for at, index in enumerate(by_turn)}
-    both = Program(program.core, checked=program.checked)
+    interleaved = Program(program.core, checked=program.checked)
     for index in by_turn:
         waits_for, follows = (
             [place[i] for i in kept_dependences(index, before)]
             for before in (program.waits_for(index), program.follows(index))
         )
-        both.append(program.which[index], Before(waits_for, follows), None)
+        interleaved.append(program.which[index], Before(waits_for, follows), None)
     placements = [Placement(checked.engine, checked.cost) for checked in program.checked]
-    return _reordered(both, placements, policy)
+    return _reordered(interleaved, placements, policy)
 
 
 def _reordered(program: Program, placements: list[Placement], policy: Policy) -> Schedule:

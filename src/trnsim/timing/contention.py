@@ -75,13 +75,15 @@ def contended(
     return order
 
 
-def transfer_time_s(start_s: float, length_s: float, taken: Sequence[Taken]) -> float:
+def transfer_time_s(start_s: float, length_s: float, intervals: Sequence[Taken]) -> float:
     """The duration of a transfer that alone takes `length_s`.
 
-    `taken` are in order of time, and do not overlap.
+    `intervals` are in order of time, and do not overlap.
     """
     now_s, left_s, missed_s = start_s, length_s, 0.0
-    for interval in taken[bisect_right(taken, now_s, key=lambda interval: interval.end_s) :]:
+    for interval in intervals[
+        bisect_right(intervals, now_s, key=lambda interval: interval.end_s) :
+    ]:
         free_s = max(interval.start_s - now_s, 0.0)
         if left_s <= free_s:
             break
@@ -107,7 +109,7 @@ def _stretches(
     if not any(takes):
         return current
     start_s, end_s = schedule.start_s, schedule.busy_until_s
-    taken = sorted(
+    intervals = sorted(
         Taken(start_s[index], end_s[index], min(table[which].cost.engine_share, 1.0))
         for index, which in enumerate(program.which)
         if takes[which]
@@ -117,6 +119,6 @@ def _stretches(
         engine, cost = table[which]
         if engine is Engine.dma and cost.interval_s:
             stretches[index] = (
-                transfer_time_s(start_s[index], cost.interval_s, taken) / cost.interval_s
+                transfer_time_s(start_s[index], cost.interval_s, intervals) / cost.interval_s
             )
     return stretches

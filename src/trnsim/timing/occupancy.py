@@ -118,8 +118,8 @@ def lives(timeline: Timeline, memory: Memory) -> Lives:
     tensor = np.array([places[serial] for serial in serials.tolist()], np.int64)
     np.minimum.at(begin_s, tensor, spans.start_s[index])
     np.maximum.at(end_s, tensor, free_s[index])
-    own = [n for n, use in enumerate(uses) if use.memory is memory]
-    return Lives([uses[n] for n in own], begin_s[own], end_s[own])
+    indices = [n for n, use in enumerate(uses) if use.memory is memory]
+    return Lives([uses[n] for n in indices], begin_s[indices], end_s[indices])
 
 
 @dataclass(frozen=True, slots=True)

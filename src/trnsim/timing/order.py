@@ -298,12 +298,12 @@ def _meeting_of(
     """The meeting of core `number` with others in `instruction`, by their indices in the launch."""
     place = places[number]
     if isinstance(instruction, Collective):
-        met = instruction.members(number)
+        members = instruction.members(number)
         at = instruction.at(instruction.group_of(number // together))
-        present = [places[member] for member in met if member in places]
-        return meeting_of(present, place, at) if len(met) > 1 else None
-    own = instruction.meeting(place % together)
-    meeting = None if own is None else own.among(place - place % together)
+        present = [places[member] for member in members if member in places]
+        return meeting_of(present, place, at) if len(members) > 1 else None
+    core_meeting = instruction.meeting(place % together)
+    meeting = None if core_meeting is None else core_meeting.among(place - place % together)
     return None if meeting is None or meeting.following == place else meeting
 
 
@@ -316,7 +316,7 @@ class _Turns:
 
     def __init__(self, cores: Sequence[Sequence[_Queue]]) -> None:
         self.now_s = 0.0
-        self._queues = [(rank, queue) for rank, own in enumerate(cores) for queue in own]
+        self._queues = [(rank, queue) for rank, queues in enumerate(cores) for queue in queues]
         self._of_core: list[list[int]] = [[] for _ in cores]
         for place, (rank, _) in enumerate(self._queues):
             self._of_core[rank].append(place)
@@ -413,12 +413,12 @@ class _ListScheduler:
             self._place(rank, index, time_s, 1)
             return 1
         kind = core.engines[which] is Engine.collective
-        waiting, met = self._waiting[kind], self._arrived[kind]
-        waiting[rank], met[rank] = meeting, index
+        waiting, arrived = self._waiting[kind], self._arrived[kind]
+        waiting[rank], arrived[rank] = meeting, index
         group, missing = group_of(rank, waiting)
         if missing is not None:
             return 0
-        members = [(member, met.pop(member)) for member in group]
+        members = [(member, arrived.pop(member)) for member in group]
         starts_s = [self._cores[r].free_s(i) for r, i in members]
         for place, (member, at) in enumerate(members):
             del waiting[member]

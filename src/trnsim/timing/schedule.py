@@ -104,8 +104,8 @@ class Schedule:
                 start_s, waited_for = issued_s, issuer
             self._issue_from_s = start_s
         last = self._last.get(engine)
-        held = [self._port[port] for port in cost.ports if port in self._port]
-        for earlier in held if last is None else (last, *held):
+        port_users = [self._port[port] for port in cost.ports if port in self._port]
+        for earlier in port_users if last is None else (last, *port_users):
             if self.busy_until_s[earlier] >= start_s:
                 start_s, waited_for = self.busy_until_s[earlier], earlier
         return start_s, waited_for
@@ -175,8 +175,8 @@ def _walk(
     for members in steps(order):
         if len(members) == 1:
             ((rank, index),) = members
-            where, schedule = placement(rank, index), schedules[rank]
-            schedule.place(index, where, *schedule.ready(index, where))
+            own_placement, schedule = placement(rank, index), schedules[rank]
+            schedule.place(index, own_placement, *schedule.ready(index, own_placement))
             continue
         ready = [schedules[rank].ready(index, placement(rank, index)) for rank, index in members]
         met_s = last_s[placement(*members[0]).engine is Engine.collective]
@@ -209,8 +209,10 @@ def schedule_alone(
     schedule = Schedule(program, core, order, rank)
     for step_rank, index in zip(order.ranks, order.indices, strict=True):
         if step_rank == rank:
-            where = placement(index)
-            schedule.place(index, where, *schedule.ready(index, where, may_be_moved=True))
+            own_placement = placement(index)
+            schedule.place(
+                index, own_placement, *schedule.ready(index, own_placement, may_be_moved=True)
+            )
     return schedule
 
 
@@ -239,9 +241,9 @@ class _Sampled:
     """A core's schedule for many sets of constants at once: each time is an array."""
 
     def __init__(self, program: Program, cores: NeuronCore, order: Order, rank: int) -> None:
-        placed = placements(program, cores)
-        costs = [cost for _, cost in placed]
-        self._engines = [engine for engine, _ in placed]
+        table = placements(program, cores)
+        costs = [cost for _, cost in table]
+        self._engines = [engine for engine, _ in table]
         self._ports = [cost.ports for cost in costs]
         self._intervals = [cost.interval_s for cost in costs]
         self._latencies = [cost.latency_s for cost in costs]

@@ -134,8 +134,8 @@ class Timeline:
         schedule = self._schedule
         for index, which in enumerate(self.program.which):
             engine = self.program.checked[which].engine
-            taken = schedule.busy_until_s[index] - schedule.start_s[index]
-            busy[engine] = busy.get(engine, 0.0) + taken
+            duration_s = schedule.busy_until_s[index] - schedule.start_s[index]
+            busy[engine] = busy.get(engine, 0.0) + duration_s
         return busy
 
     def issuing_s(self) -> float:
@@ -208,16 +208,16 @@ class Timeline:
         program = self.program
         if len(self._programs) == 1:
             return self.device_time_s
-        placed = recorded(program)
-        return self.device_time_if_s(lambda index: placed[program.which[index]])
+        table = recorded(program)
+        return self.device_time_if_s(lambda index: table[program.which[index]])
 
     @cached_property
     def undisturbed_anew_s(self) -> float:
         """`undisturbed_s` in an order that is chosen for this core alone."""
         if len(self._programs) == 1:
             return self.device_time_s
-        placed = recorded(self.program)
-        return self.device_time_after_s(lambda index: placed[self.program.which[index]])
+        table = recorded(self.program)
+        return self.device_time_after_s(lambda index: table[self.program.which[index]])
 
     def facts(self) -> dict[Evidence, list[tuple[str, Fact]]]:
         """The facts on which the estimate rests, by kind of evidence: those of the core.

@@ -200,8 +200,8 @@ def lone_group() -> Any:
     """A process group of this process alone, in the form for operators, to test gloo with."""
     dist: Any = import_module("torch.distributed")
     group = dist.ProcessGroup(0, 1)
-    own = gloo(dist.HashStore(), 0, 1, dt.timedelta(seconds=30))
-    group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, own)
+    backend = gloo(dist.HashStore(), 0, 1, dt.timedelta(seconds=30))
+    group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, backend)
     group._set_group_name("trnsim/lone")
     return group.boxed()
 

@@ -124,8 +124,8 @@ def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, v
         IllegalInstruction: for any other value, and for names elsewhere.
     """
     public = f"nisa.{_ENUMERATIONS[enumeration]}"
-    named = (member for member in enumeration if member is not Engine.collective)
-    legal = ", ".join(f"{public}.{member.name}" for member in named)
+    members = (member for member in enumeration if member is not Engine.collective)
+    legal = ", ".join(f"{public}.{member.name}" for member in members)
     reason = f"{instruction.opcode}: `{key}` is {value!r}; legal: {legal}"
     by_number = {member.value: member for member in enumeration}
     is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -217,9 +217,9 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
         del name  # a label for AWS's scheduling tools
         convert_operands(kwargs)
         if args:
-            named = dict(zip(keys, args, strict=False))
-            convert_operands(named)
-            args = (*named.values(), *args[len(keys) :])
+            operands = dict(zip(keys, args, strict=False))
+            convert_operands(operands)
+            args = (*operands.values(), *args[len(keys) :])
         try:
             instance = instruction(*args, **kwargs)
         except TypeError:

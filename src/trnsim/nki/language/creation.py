@@ -88,16 +88,18 @@ def ndarray(
         IllegalInstruction: a shape or dtype that the core does not have.
         OutOfMemory: a tensor larger than its memory.
     """
-    where = region(buffer)
+    memory_region = region(buffer)
     kind = stored(dtype)
     shape = check_partition_axis(shape)
     memory = current_core().memory
-    if where is shared_hbm:
+    if memory_region is shared_hbm:
         storage, layout = memory.allocate_shared(shape, kind, name=name)
     else:
         place = None if address is None else _place(address)
-        storage, layout = memory.allocate(shape, kind, where.memory, name=name, address=place)
-    return with_sentinels(NkiTensor.laid_out(storage, kind, layout, where))
+        storage, layout = memory.allocate(
+            shape, kind, memory_region.memory, name=name, address=place
+        )
+    return with_sentinels(NkiTensor.laid_out(storage, kind, layout, memory_region))
 
 
 def _place(address: Any) -> tuple[int, int]:

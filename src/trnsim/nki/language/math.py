@@ -233,9 +233,9 @@ def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
 def dropout(x: NkiTensor, rate: NkiTensor | float, dtype: Any = None) -> NkiTensor:
     """Each element of x, or zero with probability `rate`, a number or a [P, 1] tile."""
     tile = as_tile("nl.dropout", x)
-    kept = new_tile(tile.shape, tile.dtype)
-    issue("dropout", kept, tile, rate)
-    return kept if dtype is None else cast(kept, dtype)
+    output = new_tile(tile.shape, tile.dtype)
+    issue("dropout", output, tile, rate)
+    return output if dtype is None else cast(output, dtype)
 
 
 def _remainder(x: Any, y: Any, dtype: Any) -> tuple[NkiTensor, NkiTensor, Any]:

@@ -40,8 +40,8 @@ def var(x: NkiTensor, axis: Axes, dtype: Any = None, keepdims: bool = False) -> 
     tile = as_tile("nl.var", x)
     first = _first_axis("nl.var", tile, axis)
     centre = mean(tile, axis, FLOAT32, keepdims=True)
-    apart = _applied("subtract", tile, centre)
-    squares = _applied("multiply", apart, apart)
+    centred = _applied("subtract", tile, centre)
+    squares = _applied("multiply", centred, centred)
     total = _reduce("add", "nl.var", squares, axis, FLOAT32, keepdims=True)
     return _scaled(total, 1.0 / product(tile.shape[first:]), tile.dtype if dtype is None else dtype)
 

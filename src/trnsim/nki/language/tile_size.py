@@ -30,8 +30,8 @@ class TileSize:
     def psum_num_banks(self) -> int:
         """PSUM banks, less those that the compiler may use for transposes."""
         core = self._core
-        taken = core.features.pe_transpose_psum_banks if transposes_on_tensor_engine() else 0
-        return int(core.psum_banks) - taken
+        reserved = core.features.pe_transpose_psum_banks if transposes_on_tensor_engine() else 0
+        return int(core.psum_banks) - reserved
 
     @property
     def psum_bank_fmax_bytes(self) -> int:

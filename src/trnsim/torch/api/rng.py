@@ -161,14 +161,14 @@ def _serve_tracker(module: Any) -> None:
 
     @contextmanager
     def region(self: Any, spec: Any, generator: Generator | None = None) -> Yields[None]:
-        own = None
+        stand_in = None
         if generator is not None and spec.mesh.device_type == DEVICE_TYPE:
-            own = DeviceGenerator("cpu")
-            _OfHost.set_state(own, _OfHost.get_state(generator))
-        with original(self, spec, own or generator):
+            stand_in = DeviceGenerator("cpu")
+            _OfHost.set_state(stand_in, _OfHost.get_state(generator))
+        with original(self, spec, stand_in or generator):
             yield
-        if own is not None:
-            _OfHost.set_state(generator, _OfHost.get_state(own))
+        if stand_in is not None:
+            _OfHost.set_state(generator, _OfHost.get_state(stand_in))
 
     tracker._distribute_region = region  # noqa: SLF001  likewise
 
@@ -176,13 +176,13 @@ def _serve_tracker(module: Any) -> None:
 @contextmanager
 def drawing_from(core: int) -> Yields[None]:
     """Context in which operators without a generator draw from neuron:`core`'s, not the CPU's."""
-    own = generator(core)
+    core_generator = generator(core)
     cpu_state = torch.default_generator.get_state()
-    torch.default_generator.set_state(_OfHost.get_state(own))
+    torch.default_generator.set_state(_OfHost.get_state(core_generator))
     try:
         yield
     finally:
-        _OfHost.set_state(own, torch.default_generator.get_state())
+        _OfHost.set_state(core_generator, torch.default_generator.get_state())
         torch.default_generator.set_state(cpu_state)
 
 
@@ -194,8 +194,8 @@ def manual_seed(seed: int) -> None:
 
 def manual_seed_all(seed: int) -> None:
     """Seed every core's generator; `torch.manual_seed` calls it."""
-    for own in _all_generators():
-        own.manual_seed(seed)
+    for core_generator in _all_generators():
+        core_generator.manual_seed(seed)
     _rounding.clear()
 
 
@@ -222,7 +222,7 @@ def get_rng_state(device: Device = None) -> Tensor:
 
 def get_rng_state_all() -> list[Tensor]:
     """The states of all cores' generators."""
-    return [own.get_state() for own in _all_generators()]
+    return [core_generator.get_state() for core_generator in _all_generators()]
 
 
 def set_rng_state(new_state: Tensor, device: Device = None) -> None:
@@ -232,5 +232,5 @@ def set_rng_state(new_state: Tensor, device: Device = None) -> None:
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
     """Restore the states from `get_rng_state_all`."""
-    for own, state in zip(_all_generators(), new_states, strict=True):
-        own.set_state(state.cpu())
+    for core_generator, state in zip(_all_generators(), new_states, strict=True):
+        core_generator.set_state(state.cpu())

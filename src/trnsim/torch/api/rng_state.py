@@ -65,8 +65,8 @@ def without_spare_normal(state: Tensor) -> Tensor:
 
     Sixteen bytes have no room for it.
     """
-    named = fields(state)
-    named["has_normal"] = named["has_float_normal"] = 0
+    state_fields = fields(state)
+    state_fields["has_normal"] = state_fields["has_float_normal"] = 0
     return state
 
 
@@ -110,8 +110,8 @@ def words_between(start: Tensor, end: Tensor, follower: Generator) -> int:
     words, blocks = int(before["left"]) - 1, 1
     _draw(words, follower)
     while True:
-        drawn = _draw(blocks * _BLOCK_WORDS, follower).view(blocks, _BLOCK_WORDS)
-        matches = (drawn == wanted).all(1).nonzero()
+        block_words = _draw(blocks * _BLOCK_WORDS, follower).view(blocks, _BLOCK_WORDS)
+        matches = (block_words == wanted).all(1).nonzero()
         if len(matches):
             return words + int(matches[0]) * _BLOCK_WORDS + int(after["next"])
         words += blocks * _BLOCK_WORDS

@@ -56,8 +56,8 @@ def apply(connector: ModuleType) -> None:
 
 def _mixed_class(connector: ModuleType, ours: type, theirs: type) -> Any:
     """A class from our mixin and a Lightning class, importable by spawned processes."""
-    named = {"__doc__": ours.__doc__, "__module__": connector.__name__}
-    joined = type(ours.__name__, (ours, theirs), named)
+    namespace = {"__doc__": ours.__doc__, "__module__": connector.__name__}
+    joined = type(ours.__name__, (ours, theirs), namespace)
     setattr(connector, ours.__name__, joined)
     return joined
 

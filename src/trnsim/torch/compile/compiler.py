@@ -149,8 +149,10 @@ def _runner(
 def _constant_bytes(module: fx.GraphModule) -> int:
     """The bytes of a graph's constant tensors that are not on the device already."""
     names = {str(node.target) for node in module.graph.nodes if node.op == "get_attr"}
-    kept = [operator.attrgetter(name)(module) for name in names]
-    return sum(tensor.nbytes for tensor in kept if isinstance(tensor, Tensor) and tensor.is_cpu)
+    constants = [operator.attrgetter(name)(module) for name in names]
+    return sum(
+        tensor.nbytes for tensor in constants if isinstance(tensor, Tensor) and tensor.is_cpu
+    )
 
 
 def _compile_program(

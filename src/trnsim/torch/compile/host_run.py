@@ -88,13 +88,13 @@ def on_host(module: fx.GraphModule, writable: int | None = None) -> Callable[...
             return module.forward(*args)  # the device accepts more, and its errors say more
         for position in written:
             torch.autograd.graph.increment_version(args[position])
-        back = [output] if is_single else list(output)
+        returned = [output] if is_single else list(output)
         for position in plain:
-            hold(back[position], core)
-            back[position] = neuron_alias(back[position], core)
+            hold(returned[position], core)
+            returned[position] = neuron_alias(returned[position], core)
         for position, result in others:
-            back[position] = on_device(result, back[position], args, core)
-        return back[0] if is_single else back
+            returned[position] = on_device(result, returned[position], args, core)
+        return returned[0] if is_single else returned
 
     return computed
 

@@ -52,8 +52,8 @@ def module_of(node: fx.Node) -> str:
 def line_of(node: fx.Node) -> SourceLine | None:
     """The innermost line of the user's program that a node came from."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-    own = [SourceLine(file, int(line)) for file, line in frames if is_program(file)]
-    return own[-1] if own else None
+    program_lines = [SourceLine(file, int(line)) for file, line in frames if is_program(file)]
+    return program_lines[-1] if program_lines else None
 
 
 def dynamic_inputs(module: fx.GraphModule) -> list[Given]:

@@ -73,11 +73,11 @@ class ProgramRun:
     def fallback_reason(self) -> str:
         """The reason that the graph runs operator by operator; empty if it does not."""
         graph = self.compiled_graph.graph
-        apart = [node.name for node in graph.nodes if node.kind in _SEPARATE_KINDS]
+        separate = [node.name for node in graph.nodes if node.kind in _SEPARATE_KINDS]
         if self.imported.missing:
             return f"the host computes {self.imported.missing[0]}"
-        if apart:
-            return f"{apart[0]} is a program of its own"
+        if separate:
+            return f"{separate[0]} is a program of its own"
         if any(isinstance(node.operation, Rng) for node in graph.nodes):
             return "random numbers are the host's"
         if _has_empty_tensor(graph):
@@ -146,8 +146,8 @@ class ProgramRun:
         if node.op != "get_attr":
             return None
         owner, _, attribute = str(node.target).rpartition(".")
-        kept: Tensor = getattr(self.module.get_submodule(owner), attribute)
-        return kept
+        constant: Tensor = getattr(self.module.get_submodule(owner), attribute)
+        return constant
 
 
 def _has_empty_tensor(graph: Graph) -> bool:

@@ -202,8 +202,8 @@ def resize(
             strike(core)
         _reserve(core, elements, tensor.dtype)
         host = torch.empty(elements, dtype=tensor.dtype, device=_CPU)
-        kept = storage.nbytes() // tensor.element_size()
-        host[:kept].copy_(host_alias(tensor.as_strided((kept,), (1,), 0)))
+        capacity = storage.nbytes() // tensor.element_size()
+        host[:capacity].copy_(host_alias(tensor.as_strided((capacity,), (1,), 0)))
         storage = place(host, core).untyped_storage()
     return _point_at(tensor, storage, offset, size, shape.stride())
 

@@ -83,9 +83,9 @@ def _check(query: Tensor, key: Tensor, value: Tensor, dropout_p: float) -> None:
 
 def _by_head(tensor: Tensor, heads: int) -> Tensor:
     """``[B, L, heads, D]`` as ``[B, heads, L, D]``, key heads repeated for the queries' heads."""
-    turned = tensor.transpose(1, 2)
-    group = heads // turned.shape[1]
-    return turned if group == 1 else turned.repeat_interleave(group, 1)
+    heads_first = tensor.transpose(1, 2)
+    group = heads // heads_first.shape[1]
+    return heads_first if group == 1 else heads_first.repeat_interleave(group, 1)
 
 
 class _Case:
@@ -356,8 +356,8 @@ def efficient(
     room = -(-longest[0] // _ROUNDED) * _ROUNDED if compute_log_sumexp else 0
     logs = _placed_like(query, torch.full((count, query.shape[2], room), math.inf))
     for at in range(count if room else 0):
-        own = sums[at] if pieces is None else sums[:, pieces[at].queries]
-        _write(logs[at, :, : own.shape[1]], own)
+        piece_sums = sums[at] if pieces is None else sums[:, pieces[at].queries]
+        _write(logs[at, :, : piece_sums.shape[1]], piece_sums)
     numbers = [_placed_like(query, torch.zeros((), dtype=torch.int64)) for _ in range(2)]
     return out, logs, *numbers, *longest
 
@@ -406,8 +406,8 @@ def efficient_backward(
     pieces = _pieces(query[0], key[0], cu_seqlens_q, cu_seqlens_k) or []
     logs = _placed_like(query, torch.full((query.shape[2], query.shape[1]), math.inf))
     for at, piece in enumerate(pieces):
-        own = logs[:, piece.queries]
-        _write(own, logsumexp[at, :, : own.shape[1]])
+        piece_logs = logs[:, piece.queries]
+        _write(piece_logs, logsumexp[at, :, : piece_logs.shape[1]])
     grads = _gradients((*(operand[0] for operand in operands), logs), pieces, window, scale)
     return *(grad[None] for grad in grads), none
 

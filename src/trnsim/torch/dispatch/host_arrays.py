@@ -20,11 +20,11 @@ def array_of(tensor: Tensor) -> Array:
         tensor = tensor.to(torch.int32)
     if tensor.dtype is torch.bool:
         tensor = tensor.to(torch.uint8)
-    own = getattr(ml_dtypes, str(tensor.dtype).removeprefix("torch."), None)
-    if own is None:
+    ml_dtype = getattr(ml_dtypes, str(tensor.dtype).removeprefix("torch."), None)
+    if ml_dtype is None:
         return tensor.numpy()
     bits = _BITS[tensor.element_size()]
-    return tensor.view(bits[0]).numpy().view(own)
+    return tensor.view(bits[0]).numpy().view(ml_dtype)
 
 
 def tensor_of(array: Array) -> Tensor:

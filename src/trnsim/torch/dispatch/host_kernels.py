@@ -101,9 +101,11 @@ def refuse_sparse(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> 
     """
     layouts = {leaf.layout for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
     layouts |= {leaf for leaf in tree_leaves(kwargs) if isinstance(leaf, torch.layout)}
-    named = sorted(str(layout) for layout in layouts - {torch.strided}) or ["torch.sparse_coo"]
+    layout_names = sorted(str(layout) for layout in layouts - {torch.strided}) or [
+        "torch.sparse_coo"
+    ]
     raise OperatorNotModelled(
-        f"{read_contract(operator).name} of a neuron tensor of layout {', '.join(named)}; a "
+        f"{read_contract(operator).name} of a neuron tensor of layout {', '.join(layout_names)}; a "
         "NeuronCore has dense tensors alone",
         fix="use dense tensors, or compute this part on the CPU",
         line=program_line(),
@@ -305,7 +307,7 @@ def _list_to_host(
         return core, host
     host = []
     for value in values:
-        taken = value
+        converted = value
         if isinstance(value, Tensor):
             index = value.get_device()
             if index < 0:
@@ -313,10 +315,10 @@ def _list_to_host(
             else:
                 if index != core:
                     core = _common_core(contract, name, core, index)
-                taken = host_alias(value)
+                converted = host_alias(value)
         elif isinstance(value, list | tuple):
-            core, taken = _list_to_host(contract, name, core, value, args, kwargs)
-        host.append(taken)
+            core, converted = _list_to_host(contract, name, core, value, args, kwargs)
+        host.append(converted)
     return core, host
 
 

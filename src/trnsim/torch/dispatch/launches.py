@@ -105,10 +105,10 @@ def _computed(call: KernelCall, tensors: Sequence[Tensor], core: int) -> tuple[A
     results, outline = call.run(hosts, target().name)
     results_of(outline)  # refuses dtypes that PyTorch lacks, with values as without
     aliased = {host.data_ptr(): tensor for host, tensor in zip(hosts, tensors, strict=True)}
-    placed = pytree.tree_map_only(
+    device_results = pytree.tree_map_only(
         Tensor, lambda host: aliased.get(host.data_ptr()) or place(host, core), results
     )
-    return placed, outline
+    return device_results, outline
 
 
 def _empty_tensor(like: Tensor, core: int) -> Tensor:

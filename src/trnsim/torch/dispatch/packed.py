@@ -61,13 +61,13 @@ class Window(NamedTuple):
         """Bias ``[queries - skipped, keys]``: 0 or -infinity; None if nothing is hidden."""
         if self.right is None and (self.left is None or self.left >= keys - 1):
             return None
-        own = torch.arange(skipped, queries)[:, None] + self._shift(queries, keys)
+        positions = torch.arange(skipped, queries)[:, None] + self._shift(queries, keys)
         place = torch.arange(keys)[None]
         is_hidden = torch.zeros(queries - skipped, keys, dtype=torch.bool)
         if self.left is not None:
-            is_hidden |= place < own - self.left
+            is_hidden |= place < positions - self.left
         if self.right is not None:
-            is_hidden |= place > own + self.right
+            is_hidden |= place > positions + self.right
         return torch.zeros(is_hidden.shape).masked_fill_(is_hidden, -math.inf)
 
 

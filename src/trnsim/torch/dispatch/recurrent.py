@@ -108,8 +108,8 @@ def gru_cell_backward(grad_hy: Tensor, workspace: Tensor, has_bias: bool) -> Fus
     gradients = [to_input, to_hidden, grad * z]
     if has_bias:
         gradients += [to_input.sum(dim=0), to_hidden.sum(dim=0)]
-    placed: list[Tensor | None] = [place(gradient, core) for gradient in gradients]
-    return tuple(placed if has_bias else [*placed, None, None])
+    device_gradients: list[Tensor | None] = [place(gradient, core) for gradient in gradients]
+    return tuple(device_gradients if has_bias else [*device_gradients, None, None])
 
 
 _KERNELS: Final[dict[str, Kernel]] = {

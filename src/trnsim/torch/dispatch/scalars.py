@@ -29,8 +29,8 @@ def accepting_numbers(operator: OpOverload[..., Any], contract: Contract) -> Cal
         try:
             return call(*args, **kwargs)
         except RuntimeError:
-            named = [*zip(contract.arguments, args, strict=False), *kwargs.items()]
-            wrapped = {name for name, value in named if _is_wrapped(contract, name, value)}
+            arguments = [*zip(contract.arguments, args, strict=False), *kwargs.items()]
+            wrapped = {name for name, value in arguments if _is_wrapped(contract, name, value)}
             if not wrapped:
                 raise
         return _with_scalars(operator, contract, wrapped, args, kwargs)

@@ -38,8 +38,8 @@ ROUNDED: Final = frozenset({torch.bfloat16, torch.float16, torch.float8_e4m3fn, 
 def rounded(values: Tensor, dtype: torch.dtype, core: int) -> Tensor:
     """Host values in float32, rounded stochastically to `dtype` with a core's random numbers."""
     name = str(dtype).removeprefix("torch.")
-    drawn = round_stochastically(values.numpy(), as_dtype(name), rounding_generator(core))
-    return tensor_of(drawn).reshape(values.shape)
+    array = round_stochastically(values.numpy(), as_dtype(name), rounding_generator(core))
+    return tensor_of(array).reshape(values.shape)
 
 
 def rounding(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
@@ -58,8 +58,8 @@ def rounding(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
         arrays = _results(operator, wide_args, wide_kwargs, wide)
         for tensor, values in zip(wanted, arrays, strict=True):
             if tensor.dtype in ROUNDED and values.dtype is torch.float32:
-                drawn = rounded(values.contiguous(), tensor.dtype, tensor.get_device())
-                host_alias(tensor).copy_(drawn)
+                rounded_values = rounded(values.contiguous(), tensor.dtype, tensor.get_device())
+                host_alias(tensor).copy_(rounded_values)
     return result
 
 
@@ -87,6 +87,6 @@ def _results(operator: OpOverload[..., Any], args: Any, kwargs: Any, result: Any
     if result is not None:
         return tensors_in(result)
     arguments = operator._schema.arguments  # noqa: SLF001  PyTorch's way to ask
-    named = {**dict(zip((a.name for a in arguments), args, strict=False)), **kwargs}
+    by_name = {**dict(zip((a.name for a in arguments), args, strict=False)), **kwargs}
     written = [a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write]
-    return tensors_in([named[name] for name in written if name in named])
+    return tensors_in([by_name[name] for name in written if name in by_name])

@@ -64,11 +64,11 @@ def _agreed(kind: str, method: Callable[..., Any], failure: Failure) -> Callable
         ranks = dist.get_process_group_ranks(group)
         if not _carries_neuron_tensors(group) or group.rank() == rank:
             return method(group, tensors, rank, tag)
-        own, peer = ranks[group.rank()], ranks[rank]
-        sender, receiver = (own, peer) if kind == "send" else (peer, own)
+        own_rank, peer = ranks[group.rank()], ranks[rank]
+        sender, receiver = (own_rank, peer) if kind == "send" else (peer, own_rank)
         agreement = agreeing.agreement()
-        mine = _passed_tensors(kind, tensors, peer, tag)
-        place = agreement.begin(f"{group.group_name}/{tag}", sender, receiver, mine)
+        own_arguments = _passed_tensors(kind, tensors, peer, tag)
+        place = agreement.begin(f"{group.group_name}/{tag}", sender, receiver, own_arguments)
         _raise(agreement.disagrees(place))
         work = method(group, tensors, rank, tag)
         return AgreedWork(

@@ -192,16 +192,16 @@ def _failure(kind: str, group: Any, error: RuntimeError) -> EmulatorError:
         return refused(kind, None, error)
     ranks = _ranks(group)
     silent = pytorch.silent_ranks(ranks, _ANSWER_S)
-    said = str(error).splitlines()[0]
+    reason = str(error).splitlines()[0]
     if not silent:
         return CollectiveBroken(
-            f"{kind} of ranks {list(ranks)} broke off, though every rank answers ({said})",
+            f"{kind} of ranks {list(ranks)} broke off, though every rank answers ({reason})",
             fix="let all ranks call the same collective with tensors of the same size and dtype",
             line=program_line(),
         )
-    who = ", ".join(map(str, silent))
+    names = ", ".join(map(str, silent))
     return PeerLost(
-        f"{kind} of ranks {list(ranks)} failed: rank {who} did not answer ({said})",
+        f"{kind} of ranks {list(ranks)} failed: rank {names} did not answer ({reason})",
         fix="look for the first error in the output of that process; this one is what followed",
         line=program_line(),
     )
@@ -237,7 +237,7 @@ def _described(kind: str, args: Any, arguments: dict[str, Any]) -> CollectiveCal
         return CollectiveCall(kind, sides[_SHARES[kind]] * len(ranks), ranks)
     if kind in _OTHER_SIDE:  # one message, which both sides tell of alike
         unboxed: Any = torch.distributed.ProcessGroup.unbox(arguments["process_group"])
-        own, peer = unboxed.rank(), int(arguments[_OTHER_SIDE[kind]])
-        pair = (own, peer) if kind == "send" else (peer, own)
+        own_rank, peer = unboxed.rank(), int(arguments[_OTHER_SIDE[kind]])
+        pair = (own_rank, peer) if kind == "send" else (peer, own_rank)
         return CollectiveCall("send", max(sides), tuple(ranks[member] for member in pair))
     return CollectiveCall(kind, max(sides, default=0), ranks)

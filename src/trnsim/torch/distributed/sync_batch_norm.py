@@ -58,8 +58,8 @@ def gather_stats(
     weight = counts.float().unsqueeze(1)
     total = weight.sum()
     batch_mean = (mean * weight).sum(0) / total
-    apart = (mean - batch_mean).square() + invstd.square().reciprocal() - eps
-    variance = (apart * weight).sum(0) / total
+    deviations = (mean - batch_mean).square() + invstd.square().reciprocal() - eps
+    variance = (deviations * weight).sum(0) / total
     if running_mean is not None:
         running_mean.mul_(1 - momentum).add_(batch_mean, alpha=momentum)
     if running_var is not None:
@@ -119,11 +119,11 @@ def backward(
 ) -> Tensor:
     """The gradient of x, from the sums over all processes."""
     total = count.sum()
-    apart = (x.float() - _by_channel(mean, x)) * _by_channel(
+    correction = (x.float() - _by_channel(mean, x)) * _by_channel(
         invstd.square() * (sum_dy_xmu / total), x
     )
     scale = invstd if weight is None else invstd * weight
-    inner = grad.float() - _by_channel(sum_dy / total, x) - apart
+    inner = grad.float() - _by_channel(sum_dy / total, x) - correction
     return (inner * _by_channel(scale, x)).to(x.dtype)
 
 

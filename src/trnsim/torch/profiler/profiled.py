@@ -70,17 +70,17 @@ def profiled(
     """The events of a window with those of the device, whose times are for `target`."""
     parents = _parents(events)
     marked = {e.name(): place for place, e in enumerate(events) if e.name().startswith(MARK)}
-    kept: set[int] = set()
+    callers: set[int] = set()
     launchers: dict[int, int] = {}
     for launch in launches:
         mark = marked.get(f"{MARK}{launch.number}", -1)
         launchers[launch.number] = parents[mark] if mark >= 0 else -1
         above = launchers[launch.number]
         while above >= 0:
-            kept.add(above)
+            callers.add(above)
             above = parents[above]
     within = _descendants(parents, events, set(launchers.values()) - {-1})
-    hidden = (within - kept) | set(marked.values())
+    hidden = (within - callers) | set(marked.values())
     launch_events = {n: events[place] if place >= 0 else None for n, place in launchers.items()}
     return ProfiledWindow(
         [event for place, event in enumerate(events) if place not in hidden],

@@ -154,9 +154,9 @@ def hardswish_backward(b: Build, grad: Value, x: Value) -> Value:
 
 def threshold(b: Build, x: Value, bound: float, number: float) -> Value:
     """A number where ``x <= bound``, else x; NaN stays NaN."""
-    least, put = number_in(bound, x.dtype), number_in(number, x.dtype)
+    least, replacement = number_in(bound, x.dtype), number_in(number, x.dtype)
     is_least = b.ew("compare", x, least, direction="LE")
-    return b.result(b.ew("select", is_least, put, x, dtype=x.dtype))
+    return b.result(b.ew("select", is_least, replacement, x, dtype=x.dtype))
 
 
 def hardshrink(b: Build, x: Value, bound: float = 0.5) -> Value:

@@ -66,10 +66,10 @@ def _transposed_convolved(
 ) -> Value:
     """The gradient of `_convolved` for an input of those lengths."""
     reach = [(size - 1) * gap for size, gap in zip(windows.kernel, windows.dilation, strict=True)]
-    low = [far - pad for far, pad in zip(reach, windows.padding, strict=True)]
+    low = [extent - pad for extent, pad in zip(reach, windows.padding, strict=True)]
     high = [
-        n + far - before - (count - 1) * step - 1
-        for n, far, before, count, step in zip(
+        n + extent - before - (count - 1) * step - 1
+        for n, extent, before, count, step in zip(
             lengths, reach, low, grad.shape[2:], windows.stride, strict=True
         )
     ]
@@ -82,8 +82,8 @@ def _transposed_convolved(
         groups=groups,
         is_reversed=True,
     )
-    turned = _swapped_channels(b, weight, groups)
-    return b.graph.apply(operation, grad, turned, dtype="float32")
+    swapped = _swapped_channels(b, weight, groups)
+    return b.graph.apply(operation, grad, swapped, dtype="float32")
 
 
 def _swapped_channels(b: Build, weight: Value, groups: int) -> Value:
@@ -154,12 +154,12 @@ def convolution_backward(
     windows = windows_of(len(weight.shape) - 2, weight.shape[2:], stride, padding, dilation)
     gradients: list[Value | None] = [None, None, None]
     if mask[0]:
-        back = (
+        to_input = (
             _convolved(b, grad, weight, windows, groups, x.shape[2:])
             if transposed
             else _transposed_convolved(b, grad, weight, windows, groups, x.shape[2:])
         )
-        gradients[0] = b.convert(back, x.dtype)
+        gradients[0] = b.convert(to_input, x.dtype)
     if mask[1]:
         sides = (x, grad) if transposed else (grad, x)
         gradients[1] = _weight_gradient(b, *sides, weight, windows, groups)

@@ -17,9 +17,9 @@ def native_dropout(b: Build, x: Value, p: float, train: bool | None = True) -> t
     """X / (1 - p) or 0 at random, and the mask of kept elements, by the chip's own generator."""
     if train is False:
         return b.result(x), b.filled(1, b.results[1])
-    kept = b.ew("compare", b.graph.rng(x.shape), float(p), dtype="bool", direction="GE")
+    mask = b.ew("compare", b.graph.rng(x.shape), float(p), dtype="bool", direction="GE")
     scaled = b.ew("multiply", x, 1 / (1 - p) if p < 1 else 0.0)
-    return b.result(b.ew("multiply", scaled, kept)), kept
+    return b.result(b.ew("multiply", scaled, mask)), mask
 
 
 def native_dropout_backward(b: Build, grad: Value, mask: Value, scale: float) -> Value:
@@ -38,8 +38,8 @@ def bernoulli(b: Build, x: Value, p: Operand | None = None, **_: Any) -> Value:
     bound: Operand = x if p is None else p
     draws = b.graph.rng(x.shape or (1,))
     chance = b.graph.reshape(bound, draws.shape) if isinstance(bound, Value) else float(bound)
-    held = b.ew("compare", draws, chance, dtype="bool", direction="LT")
-    return b.result(b.graph.reshape(held, x.shape))
+    outcome = b.ew("compare", draws, chance, dtype="bool", direction="LT")
+    return b.result(b.graph.reshape(outcome, x.shape))
 
 
 def normal(b: Build, mean: Any = 0.0, std: Any = 1.0, *more: Any, **_: Any) -> Value:

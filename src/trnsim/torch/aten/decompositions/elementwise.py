@@ -217,8 +217,8 @@ def _bitwise(name: str) -> Decomposition:
 
     def build(b: Build, x: Operand, y: Operand) -> Value:
         wanted = b.results[0].dtype
-        both = [b.convert(o, wanted) if isinstance(o, Value) else float(o) for o in (x, y)]
-        return b.result(b.ew(name, *both, dtype=wanted))
+        operands = [b.convert(o, wanted) if isinstance(o, Value) else float(o) for o in (x, y)]
+        return b.result(b.ew(name, *operands, dtype=wanted))
 
     return build
 
@@ -238,8 +238,8 @@ def nan_to_num(
     largest = _largest(x)
     for direction, bound, number in (("GT", LARGEST, posinf), ("LT", -LARGEST, neginf)):
         is_beyond = b.ew("compare", x, bound, dtype="bool", direction=direction)
-        put = math.copysign(largest, bound) if number is None else float(number)
-        finite = b.ew("select", is_beyond, put, finite, dtype=x.dtype)
+        replacement = math.copysign(largest, bound) if number is None else float(number)
+        finite = b.ew("select", is_beyond, replacement, finite, dtype=x.dtype)
     return b.result(finite)
 
 
@@ -292,15 +292,15 @@ def xlogy(b: Build, x: Operand, y: Operand) -> Value:
 def logaddexp(b: Build, x: Value, y: Value) -> Value:
     """``log(exp(x) + exp(y))``, the larger taken out first."""
     largest = b.ew("maximum", x, y)
-    apart = b.ew("negate", b.ew("abs", b.ew("subtract", x, y)))
-    return b.result(b.ew("add", largest, b.ew("log_plus_one", b.ew("exponential", apart))))
+    gap = b.ew("negate", b.ew("abs", b.ew("subtract", x, y)))
+    return b.result(b.ew("add", largest, b.ew("log_plus_one", b.ew("exponential", gap))))
 
 
 def logaddexp2(b: Build, x: Value, y: Value) -> Value:
     """``log2(2**x + 2**y)``, the larger taken out first."""
     largest = b.ew("maximum", x, y)
-    apart = b.ew("multiply", b.ew("abs", b.ew("subtract", x, y)), -math.log(2))
-    grown = b.ew("log_plus_one", b.ew("exponential", apart))
+    gap = b.ew("multiply", b.ew("abs", b.ew("subtract", x, y)), -math.log(2))
+    grown = b.ew("log_plus_one", b.ew("exponential", gap))
     return b.result(b.ew("add", largest, b.ew("multiply", grown, 1 / math.log(2))))
 
 

@@ -129,13 +129,13 @@ class _Indexed:
         before = dims[0] if is_block else 0
         count = len(shape)
         axes = range(count + len(others))
-        self.placed = [*axes[count : count + before], *axes[:count], *axes[count + before :]]
+        self.result_order = [*axes[count : count + before], *axes[:count], *axes[count + before :]]
 
 
 def index(b: Build, x: Value, indices: Indices) -> Value:
     """``x[i, ...]`` by tensors of integers, along any dimensions."""
-    where = _Indexed(b, x, indices)
-    return b.graph.transpose(b.graph.gather(where.table, where.places), where.placed)
+    indexed = _Indexed(b, x, indices)
+    return b.graph.transpose(b.graph.gather(indexed.table, indexed.places), indexed.result_order)
 
 
 def index_put(
@@ -156,16 +156,18 @@ def index_put(
         number = b.spread(b.graph.reshape(values, ()), x.shape)
         replacement = b.ew("add", x, number) if accumulate else number
         return b.result(b.ew("select", spread, replacement, x, dtype=x.dtype))
-    where = _Indexed(b, x, indices)
-    lengths = (*where.places.shape, *where.rest)
-    shape = tuple(lengths[dim] for dim in where.placed)
-    back = [where.placed.index(dim) for dim in range(len(lengths))]
-    updates = b.graph.transpose(b.ew("convert", b.spread(values, shape), dtype=x.dtype), back)
-    flat = b.graph.reshape(updates, (where.places.type.elements, *where.rest))
-    places = b.graph.reshape(where.places, flat.shape[:1])
-    table = b.graph.scatter(where.table, places, flat, "add" if accumulate else "assign")
-    table = b.graph.reshape(table, where.first.shape)
-    return b.graph.transpose(table, [where.order.index(dim) for dim in range(len(x.shape))])
+    indexed = _Indexed(b, x, indices)
+    lengths = (*indexed.places.shape, *indexed.rest)
+    shape = tuple(lengths[dim] for dim in indexed.result_order)
+    inverse_order = [indexed.result_order.index(dim) for dim in range(len(lengths))]
+    updates = b.graph.transpose(
+        b.ew("convert", b.spread(values, shape), dtype=x.dtype), inverse_order
+    )
+    flat = b.graph.reshape(updates, (indexed.places.type.elements, *indexed.rest))
+    places = b.graph.reshape(indexed.places, flat.shape[:1])
+    table = b.graph.scatter(indexed.table, places, flat, "add" if accumulate else "assign")
+    table = b.graph.reshape(table, indexed.first.shape)
+    return b.graph.transpose(table, [indexed.order.index(dim) for dim in range(len(x.shape))])
 
 
 def index_select(b: Build, x: Value, dim: int, index: Value) -> Value:
@@ -220,8 +222,8 @@ def masked_scatter(b: Build, x: Value, mask: Value, source: Value) -> Value:
 def _mask_and_ranks(b: Build, mask: Value, shape: Sequence[int]) -> tuple[Value, Value]:
     """A mask spread to a shape, and the running index of its true elements [1, elements]."""
     spread = b.spread(mask, shape)
-    held = b.ew("compare", spread, 0.0, dtype="float32", direction="NE")
-    row = b.graph.reshape(held, (1, held.type.elements))
+    is_true = b.ew("compare", spread, 0.0, dtype="float32", direction="NE")
+    row = b.graph.reshape(is_true, (1, is_true.type.elements))
     return spread, b.ew("subtract", b.graph.scan("add", row), 1.0)
 
 
@@ -230,12 +232,12 @@ def masked_scatter_backward(b: Build, grad: Value, mask: Value, sizes: Sequence[
     elements, count = grad.type.elements, prod(sizes)
     spread, place = _mask_and_ranks(b, mask, grad.shape)
     is_held = b.graph.reshape(spread, (1, elements))
-    mine = b.ew("select", is_held, place, float(count), dtype="float32")
-    places = b.graph.reshape(mine, (elements,))
+    ranks = b.ew("select", is_held, place, float(count), dtype="float32")
+    places = b.graph.reshape(ranks, (elements,))
     flat = b.graph.reshape(grad, (elements, 1))
     table_type = TensorType((count + 1, 1), grad.dtype)
-    placed = b.graph.scatter(table_type, b.convert(places, "int32"), flat, "assign")
-    return b.result(b.graph.reshape(b.graph.slice(placed, (0, 0), (count, 1)), tuple(sizes)))
+    scattered = b.graph.scatter(table_type, b.convert(places, "int32"), flat, "assign")
+    return b.result(b.graph.reshape(b.graph.slice(scattered, (0, 0), (count, 1)), tuple(sizes)))
 
 
 def as_strided_scatter(
@@ -280,10 +282,10 @@ def diagonal(b: Build, x: Value, offset: int = 0, first: int = 0, second: int = 
     rank = len(x.shape)
     strides = [prod(x.shape[dim + 1 :]) for dim in range(rank)]
     row_dim, column_dim = first % rank, second % rank
-    kept = [step for dim, step in enumerate(strides) if dim not in (row_dim, column_dim)]
+    outer_strides = [step for dim, step in enumerate(strides) if dim not in (row_dim, column_dim)]
     start = max(offset, 0) * strides[column_dim] + max(-offset, 0) * strides[row_dim]
     return _strided_elements(
-        b, x, b.results[0].shape, [*kept, strides[row_dim] + strides[column_dim]], start
+        b, x, b.results[0].shape, [*outer_strides, strides[row_dim] + strides[column_dim]], start
     )
 
 
@@ -300,8 +302,10 @@ def flip(b: Build, x: Value, dims: Sequence[int]) -> Value:
         )
         first, step = (b.graph.iota((outer, length), axis) for axis in (0, 1))
         ends = b.ew("add", b.ew("multiply", first, float(length)), float(length - 1))
-        back = b.graph.reshape(b.ew("subtract", ends, step, dtype="int32"), (outer * length,))
-        reversed_rows = b.graph.reshape(b.graph.gather(rows, back), shape)
+        reversed_indices = b.graph.reshape(
+            b.ew("subtract", ends, step, dtype="int32"), (outer * length,)
+        )
+        reversed_rows = b.graph.reshape(b.graph.gather(rows, reversed_indices), shape)
         x = moved(b, reversed_rows, -2, last) if swaps else reversed_rows
     return x
 
@@ -319,8 +323,8 @@ def embedding_backward(
     if by_count:
         raise Unlowered("gradients scaled by frequency")
     if padding >= 0:
-        kept = b.ew("compare", indices, float(padding), dtype="bool", direction="NE")
-        spread = b.graph.broadcast_in_dim(kept, grad.shape, range(len(kept.shape)))
+        mask = b.ew("compare", indices, float(padding), dtype="bool", direction="NE")
+        spread = b.graph.broadcast_in_dim(mask, grad.shape, range(len(mask.shape)))
         grad = b.ew("select", spread, grad, 0.0, dtype=grad.dtype)
     return b.graph.scatter(b.results[0], indices, grad)
 

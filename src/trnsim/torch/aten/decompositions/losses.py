@@ -19,8 +19,8 @@ def _class_weights(b: Build, x: Value, target: Value, weight: Value | None, igno
     columns = b.graph.iota(x.shape, rank - 1)
     chosen = b.ew("compare", columns, classes, dtype="float32", direction="EQ")
     if 0 <= ignored < x.shape[-1]:
-        kept = b.ew("compare", classes, float(ignored), dtype="float32", direction="NE")
-        chosen = b.ew("multiply", chosen, kept)
+        mask = b.ew("compare", classes, float(ignored), dtype="float32", direction="NE")
+        chosen = b.ew("multiply", chosen, mask)
     return chosen if weight is None else b.ew("multiply", chosen, b.spread(weight, x.shape))
 
 
@@ -38,13 +38,13 @@ def nll_loss(
     rows, classes = _classes_last(b, x, target)
     chosen = _class_weights(b, rows, classes, weight, ignored)
     last = (len(rows.shape) - 1,)
-    picked = b.ew("negate", b.graph.reduce("add", b.ew("multiply", rows, chosen), last))
+    losses = b.ew("negate", b.graph.reduce("add", b.ew("multiply", rows, chosen), last))
     weights = b.graph.reduce("add", chosen, last)
     if reduction == _NONE:
-        return b.shaped(picked), b.filled(0, b.results[1])
-    dims = range(len(picked.shape))
+        return b.shaped(losses), b.filled(0, b.results[1])
+    dims = range(len(losses.shape))
     counted = b.reduce("add", weights, dims)
-    total = b.reduce("add", picked, dims)
+    total = b.reduce("add", losses, dims)
     loss = b.ew("divide", total, counted) if reduction == _MEAN else total
     return b.result(loss), b.result(counted, 1)
 
@@ -106,8 +106,8 @@ def binary_cross_entropy_backward(
     reduction: int = _MEAN,
 ) -> Value:
     """``grad * (x - t) / (x * (1 - x))``."""
-    both = b.ew("multiply", x, b.ew("subtract", 1.0, x), dtype="float32")
-    slope = b.ew("divide", b.ew("subtract", x, target), b.ew("maximum", both, _LEAST_SPREAD))
+    variance = b.ew("multiply", x, b.ew("subtract", 1.0, x), dtype="float32")
+    slope = b.ew("divide", b.ew("subtract", x, target), b.ew("maximum", variance, _LEAST_SPREAD))
     slopes = b.ew("multiply", slope, grad)
     if weight is not None:
         slopes = b.ew("multiply", slopes, weight)
@@ -120,10 +120,10 @@ _LEAST_SPREAD: Final = 1e-12  # PyTorch's, against a division by zero
 
 def _near_and_far(b: Build, x: Value, y: Value, bound: float, factor: float) -> Value:
     """``factor * d * d / 2`` up to a bound, ``bound * factor * (d - bound / 2)`` beyond."""
-    apart = b.ew("abs", b.ew("subtract", x, y, dtype="float32"))
-    near = b.ew("multiply", b.ew("square", apart), factor / 2)
-    far = b.ew("multiply", b.ew("subtract", apart, bound / 2), bound * factor)
-    is_near = b.ew("compare", apart, bound, dtype="bool", direction="LT")
+    distance = b.ew("abs", b.ew("subtract", x, y, dtype="float32"))
+    near = b.ew("multiply", b.ew("square", distance), factor / 2)
+    far = b.ew("multiply", b.ew("subtract", distance, bound / 2), bound * factor)
+    is_near = b.ew("compare", distance, bound, dtype="bool", direction="LT")
     return b.ew("select", is_near, near, far, dtype="float32")
 
 
@@ -131,8 +131,8 @@ def _slope(
     b: Build, grad: Value, x: Value, y: Value, reduction: int, bound: float, factor: float
 ) -> Value:
     """The gradient of `_near_and_far`: the difference within the bound, times a factor."""
-    apart = b.ew("subtract", x, y, dtype="float32")
-    within = b.ew("minimum", b.ew("maximum", apart, -bound), bound)
+    difference = b.ew("subtract", x, y, dtype="float32")
+    within = b.ew("minimum", b.ew("maximum", difference, -bound), bound)
     share = factor / x.type.elements if reduction == _MEAN else factor
     return b.result(b.ew("multiply", b.ew("multiply", within, share), grad))
 

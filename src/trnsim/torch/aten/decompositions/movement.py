@@ -86,9 +86,9 @@ def _triangle(direction: str) -> Decomposition:
     def build(b: Build, x: Value, diagonal: int = 0) -> Value:
         rank = len(x.shape)
         row, column = (b.graph.iota(x.shape, dim) for dim in (rank - 2, rank - 1))
-        apart = b.ew("subtract", column, row)
-        kept = b.ew("compare", apart, float(diagonal), dtype="bool", direction=direction)
-        return b.result(b.ew("select", kept, x, 0.0, dtype=x.dtype))
+        offset = b.ew("subtract", column, row)
+        mask = b.ew("compare", offset, float(diagonal), dtype="bool", direction=direction)
+        return b.result(b.ew("select", mask, x, 0.0, dtype=x.dtype))
 
     return build
 
@@ -103,9 +103,9 @@ def pad(b: Build, x: Value, padding: Sequence[int], number: float = 0) -> Value:
 def repeat(b: Build, x: Value, times: Sequence[int]) -> Value:
     """x, several times along each dimension."""
     rank = len(times)
-    own = (1,) * (rank - len(x.shape)) + x.shape
-    paired = [n for pair in zip(times, own, strict=True) for n in pair]
-    source = b.graph.reshape(x, [n for length in own for n in (1, length)])
+    shape = (1,) * (rank - len(x.shape)) + x.shape
+    paired = [n for pair in zip(times, shape, strict=True) for n in pair]
+    source = b.graph.reshape(x, [n for length in shape for n in (1, length)])
     wide = b.graph.broadcast_in_dim(source, paired, range(2 * rank))
     return b.graph.reshape(b.ew("convert", wide), b.results[0].shape)
 
@@ -172,9 +172,9 @@ def slice_backward(
     del end
     dim, length = dim % len(sizes), sizes[dim]
     first = min(max((start or 0) + (length if (start or 0) < 0 else 0), 0), length)
-    taken = first + (x.shape[dim] - 1) * step + 1
+    stop = first + (x.shape[dim] - 1) * step + 1
     low, high, between = ([0] * len(sizes) for _ in range(3))
-    low[dim], high[dim], between[dim] = first, length - taken, step - 1
+    low[dim], high[dim], between[dim] = first, length - stop, step - 1
     return b.graph.pad(x, low, high, between)
 
 
@@ -191,11 +191,11 @@ def slice_scatter(
     if not part.type.elements:
         return b.ew("convert", x)
     ones = b.filled(1, TensorType(part.shape, "bool"))
-    held, placed = (
+    mask, padded = (
         slice_backward(b, source, x.shape, dim, start, end, step)
         for source in (ones, b.convert(part, x.dtype))
     )
-    return b.result(b.ew("select", held, placed, x, dtype=x.dtype))
+    return b.result(b.ew("select", mask, padded, x, dtype=x.dtype))
 
 
 def select_scatter(b: Build, x: Value, part: Value, dim: int, place: int) -> Value:
@@ -256,8 +256,8 @@ def _turned(b: Build, x: Value, shape: Sequence[int], order: Sequence[int]) -> V
     outer = x.shape[:-3]
     split = b.graph.reshape(x, (*outer, *shape))
     rank = len(outer)
-    turned = b.graph.transpose(split, [*range(rank), *(rank + at for at in order)])
-    return b.graph.reshape(turned, b.results[0].shape)
+    transposed = b.graph.transpose(split, [*range(rank), *(rank + at for at in order)])
+    return b.graph.reshape(transposed, b.results[0].shape)
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

@@ -39,9 +39,9 @@ def log_softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Va
     """``x - max - log(sum of exp(x - max))``."""
     del half_to_float
     rows = moved(b, x, dim, -1)
-    apart = b.ew("subtract", rows, _row_reduced(b, "maximum", rows))
-    total = _row_reduced(b, "add", b.ew("exponential", apart))
-    return b.result(moved(b, b.ew("subtract", apart, b.ew("log", total)), -1, dim))
+    centred = b.ew("subtract", rows, _row_reduced(b, "maximum", rows))
+    total = _row_reduced(b, "add", b.ew("exponential", centred))
+    return b.result(moved(b, b.ew("subtract", centred, b.ew("log", total)), -1, dim))
 
 
 def softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = None) -> Value:
@@ -73,11 +73,11 @@ def layer_norm(
     rows = b.convert(_rows(b, x, shape), "float32")
     columns = rows.shape[1]
     mean = b.ew("multiply", b.graph.reduce("add", rows, (1,)), 1 / columns)
-    apart = b.ew("subtract", rows, b.graph.broadcast_in_dim(mean, rows.shape, (0,)))
-    squares = b.graph.reduce("add", b.ew("square", apart), (1,))
+    centred = b.ew("subtract", rows, b.graph.broadcast_in_dim(mean, rows.shape, (0,)))
+    squares = b.graph.reduce("add", b.ew("square", centred), (1,))
     variance = b.ew("add", b.ew("multiply", squares, 1 / columns), float(eps))
     rstd = b.ew("rsqrt", variance)
-    y = b.ew("multiply", apart, b.graph.broadcast_in_dim(rstd, rows.shape, (0,)))
+    y = b.ew("multiply", centred, b.graph.broadcast_in_dim(rstd, rows.shape, (0,)))
     return _returned(b, _affine(b, y, weight, bias), mean, rstd)
 
 
@@ -157,15 +157,15 @@ def group_norm(
 
     def group_means(value: Value) -> tuple[Value, Value]:
         """Means over each group: of each channel, [N, C], and of each group, [N, groups]."""
-        own = b.ew("multiply", b.graph.reduce("add", value, (2,)), share)
-        total = b.graph.reduce("add", b.graph.reshape(own, shape), (2,))
+        channel_means = b.ew("multiply", b.graph.reduce("add", value, (2,)), share)
+        total = b.graph.reduce("add", b.graph.reshape(channel_means, shape), (2,))
         spread = b.graph.broadcast_in_dim(total, shape, (0, 1))
         return b.graph.reshape(spread, (batch, channels)), total
 
     wide = b.convert(b.graph.reshape(x, (batch, channels, places)), "float32")
     mean, group_mean = group_means(wide)
-    apart = b.ew("subtract", wide, b.graph.broadcast_in_dim(mean, wide.shape, (0, 1)))
-    variance, spread = group_means(b.ew("square", apart))
+    centred = b.ew("subtract", wide, b.graph.broadcast_in_dim(mean, wide.shape, (0, 1)))
+    variance, spread = group_means(b.ew("square", centred))
     scale, shift = _scale_and_shift(b, weight, bias, mean, variance, eps)
     y = b.ew("multiply", wide, b.graph.broadcast_in_dim(scale, wide.shape, (0, 1)))
     y = b.ew("add", y, b.graph.broadcast_in_dim(shift, wide.shape, (0, 1)))
@@ -190,8 +190,8 @@ def batch_norm(
         others = [dim for dim in range(len(x.shape)) if dim != 1]
         count = x.type.elements // channels
         mean = b.ew("multiply", b.reduce("add", x, others), 1 / count)
-        apart = b.ew("square", b.ew("subtract", x, _by_channel(b, mean, x)))
-        variance = b.ew("multiply", b.reduce("add", apart, others), 1 / count)
+        squares = b.ew("square", b.ew("subtract", x, _by_channel(b, mean, x)))
+        variance = b.ew("multiply", b.reduce("add", squares, others), 1 / count)
     elif running_mean is None or running_var is None:
         raise Unlowered("batch normalization without running moments")
     else:
@@ -267,8 +267,8 @@ def batch_norm_backward(
     if mean is None or rstd is None:
         raise Unlowered("batch normalization without the moments of the batch")
     others = [dim for dim in range(len(x.shape)) if dim != 1]
-    apart = b.ew("subtract", x, _by_channel(b, mean, x), dtype="float32")
-    hat = b.ew("multiply", apart, _by_channel(b, rstd, x))
+    centred = b.ew("subtract", x, _by_channel(b, mean, x), dtype="float32")
+    hat = b.ew("multiply", centred, _by_channel(b, rstd, x))
     grads = b.convert(grad, "float32")
     to_weight = b.reduce("add", b.ew("multiply", grads, hat), others)
     to_bias = b.reduce("add", grads, others)

@@ -23,13 +23,13 @@ Many = Sequence[Value]
 def _for_each(decompose: Decomposition) -> Decomposition:
     """An operator on each tensor of a list; other arguments are matching lists or shared."""
 
-    def build(b: Build, tensors: Many, *operand_lists: Any, **named: Any) -> tuple[Value, ...]:
+    def build(b: Build, tensors: Many, *operand_lists: Any, **kwargs: Any) -> tuple[Value, ...]:
         wanted, outputs = b.results, list[Value]()
         for place, tensor in enumerate(tensors):
             b.results = wanted[place : place + 1] or [tensor.type]
-            mine = [_element_at(operands, place) for operands in operand_lists]
+            args = [_element_at(operands, place) for operands in operand_lists]
             outputs.append(
-                decompose(b, tensor, *mine, **{k: _element_at(v, place) for k, v in named.items()})
+                decompose(b, tensor, *args, **{k: _element_at(v, place) for k, v in kwargs.items()})
             )
         return tuple(outputs)
 
@@ -59,12 +59,12 @@ def _fused(step: Callable[..., Sequence[Value]]) -> Decomposition:
         if found_inf is not None:  # no kernel here has a branch
             raise Unlowered("a step that found_inf may skip")
         outputs = list[Value]()
-        for place, (param, scaled_grad) in enumerate(zip(params, grads, strict=True)):
-            held = scaled_grad if grad_scale is None else _unscaled(b, scaled_grad, grad_scale)
-            grad = b.ew("negate", held) if maximize else held
-            mine = [state[place] if state else None for state in states]
-            outputs += step(b, param, grad, *mine, **options)
-            outputs += [] if grad_scale is None else [_unscaled(b, scaled_grad, grad_scale)]
+        for place, (param, scaled) in enumerate(zip(params, grads, strict=True)):
+            unscaled = scaled if grad_scale is None else _unscaled(b, scaled, grad_scale)
+            grad = b.ew("negate", unscaled) if maximize else unscaled
+            param_states = [state[place] if state else None for state in states]
+            outputs += step(b, param, grad, *param_states, **options)
+            outputs += [] if grad_scale is None else [_unscaled(b, scaled, grad_scale)]
         return tuple(outputs)
 
     return build
@@ -144,7 +144,7 @@ def sgd(
     b: Build,
     param: Value,
     grad: Value,
-    held: Value | None,
+    momentum_buffer: Value | None,
     *,
     weight_decay: float,
     momentum: float,
@@ -155,12 +155,12 @@ def sgd(
 ) -> Sequence[Value]:
     """One step of stochastic gradient descent; the momentum of the first step is the gradient."""
     step = _decayed(b, grad, param, weight_decay) if weight_decay else grad
-    if held is None or not momentum:
+    if momentum_buffer is None or not momentum:
         return [_updated(b, param, step, lr)]
-    new = b.ew("convert", step, dtype=held.dtype)  # a copy, even of a gradient
+    new = b.ew("convert", step, dtype=momentum_buffer.dtype)  # a copy, even of a gradient
     if not is_first_step:
         fresh = b.ew("multiply", step, 1 - float(dampening)) if dampening else step
-        old = b.ew("multiply", held, float(momentum))
+        old = b.ew("multiply", momentum_buffer, float(momentum))
         new = b.ew("add", old, fresh, dtype=old.dtype)
     return [new, _updated(b, param, _decayed(b, step, new, momentum) if nesterov else new, lr)]
 

@@ -52,8 +52,8 @@ def variance(b: Build, x: Value, dims: list[int], correction: float) -> Value:
     """The mean squared distance from the mean, dimensions kept; NaN without degrees of freedom."""
     count = prod(x.shape[d] for d in dims)
     centre = b.ew("multiply", b.reduce("add", x, dims, is_kept=True), 1 / count)
-    apart = b.ew("square", b.ew("subtract", x, centre))
-    total = b.reduce("add", apart, dims, is_kept=True)
+    squares = b.ew("square", b.ew("subtract", x, centre))
+    total = b.reduce("add", squares, dims, is_kept=True)
     freedom = count - correction
     return b.ew("multiply", total, 1 / freedom if freedom > 0 else math.inf)
 
@@ -195,15 +195,15 @@ def trace(b: Build, x: Value) -> Value:
     """The sum of the diagonal."""
     row, column = (b.graph.iota(x.shape, dim) for dim in (0, 1))
     is_diagonal = b.ew("compare", row, column, dtype="bool", direction="EQ")
-    kept = b.ew("select", is_diagonal, x, 0.0, dtype="float32")
-    return b.result(b.reduce("add", kept, (0, 1)))
+    diagonal = b.ew("select", is_diagonal, x, 0.0, dtype="float32")
+    return b.result(b.reduce("add", diagonal, (0, 1)))
 
 
 def nansum(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Value:
     """The sum of all elements that are not NaN."""
     is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
-    kept = b.ew("select", is_nan, 0.0, x, dtype=_sum_dtype(x))
-    return b.result(b.reduce("add", kept, _dims(x, dim), is_kept=keepdim))
+    numbers = b.ew("select", is_nan, 0.0, x, dtype=_sum_dtype(x))
+    return b.result(b.reduce("add", numbers, _dims(x, dim), is_kept=keepdim))
 
 
 def aminmax(b: Build, x: Value, *, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -224,8 +224,8 @@ def histc(b: Build, x: Value, bins: int = 100, lowest: float = 0, highest: float
     is_in = b.ew("compare", column, float(highest), dtype="bool", direction="LE")
     place = b.ew("select", is_in, place, float(bins), dtype="float32")
     number = b.graph.iota((x.type.elements, bins), 1)
-    held = b.ew("compare", place, number, dtype="float32", direction="EQ")
-    return b.result(b.reduce("add", held, [0]))
+    hits = b.ew("compare", place, number, dtype="float32", direction="EQ")
+    return b.result(b.reduce("add", hits, [0]))
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

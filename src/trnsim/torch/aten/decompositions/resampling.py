@@ -189,8 +189,8 @@ def _linear(scales: Sequence[float | None], *, is_aligned: bool) -> Matrix:
         rows, columns = _row_and_column(b, before, after)
         at = _source_positions(b, columns, before, after, scales[dim], is_aligned=is_aligned)
         at = _clamped(b, at, 0, before - 1)
-        apart = b.ew("abs", b.ew("subtract", rows, at))
-        return b.ew("maximum", b.ew("subtract", 1.0, apart), 0.0)
+        distance = b.ew("abs", b.ew("subtract", rows, at))
+        return b.ew("maximum", b.ew("subtract", 1.0, distance), 0.0)
 
     return matrix
 

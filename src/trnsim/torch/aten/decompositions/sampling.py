@@ -48,8 +48,8 @@ class _Points:
             inside.append(b.ew("multiply", begun, unended))
             if self.mode == _BILINEAR:
                 weights.append(b.ew("subtract", 1.0, b.ew("abs", b.ew("subtract", at, place))))
-            kept = b.ew("minimum", b.ew("maximum", place, 0.0), last)
-            rows.append(b.ew("multiply", kept, float(prod(self.lengths[dim + 1 :]))))
+            clamped = b.ew("minimum", b.ew("maximum", place, 0.0), last)
+            rows.append(b.ew("multiply", clamped, float(prod(self.lengths[dim + 1 :]))))
         row = b.convert(b.total(rows), "int32")
         return b.graph.reshape(row, (row.type.elements,)), inside, weights
 
@@ -64,14 +64,16 @@ def _points(
     points = grid.type.elements // 2
     flat = b.graph.reshape(b.convert(grid, "float32"), (points, 2))
     table = b.graph.reshape(b.graph.transpose(x, (0, 2, 3, 1)), (batch * prod(lengths), channels))
-    where = [  # the grid has x, along W, first
+    positions = [  # the grid has x, along W, first
         _pixel_positions(b, b.sliced(flat, 1, 1 - dim, 1), n, padding, is_aligned)
         for dim, n in enumerate(lengths)
     ]
     sample = b.graph.iota((batch, points // batch), 0)
     first = b.ew("multiply", b.graph.reshape(sample, (points, 1)), float(prod(lengths)))
     first = b.convert(first, "float32")
-    return _Points([at for at, _ in where], [by for _, by in where], first, lengths, mode), table
+    return _Points(
+        [at for at, _ in positions], [by for _, by in positions], first, lengths, mode
+    ), table
 
 
 def _pixel_positions(
@@ -139,8 +141,8 @@ def grid_sampler_backward(
         raise Unlowered("sampling without points")
     gradients: list[Value] = []
     if wanted[0]:
-        back = b.graph.reshape(image, (x.shape[0], *x.shape[2:], x.shape[1]))
-        gradients.append(b.result(b.graph.transpose(back, (0, 3, 1, 2)), len(gradients)))
+        channels_last = b.graph.reshape(image, (x.shape[0], *x.shape[2:], x.shape[1]))
+        gradients.append(b.result(b.graph.transpose(channels_last, (0, 3, 1, 2)), len(gradients)))
     if wanted[1]:
         gradients.append(b.result(_grid_gradient(b, moves, grid), len(gradients)))
     return tuple(gradients)
@@ -151,8 +153,8 @@ def _grid_gradient(b: Build, moves: list[list[Value]], grid: Value) -> Value:
     if not moves[0]:
         return b.filled(0.0, TensorType(grid.shape, "float32"))
     sides = [b.total(terms) for terms in reversed(moves)]
-    both = b.graph.concatenate(sides, 1)
-    return b.graph.reshape(both, grid.shape)
+    joined = b.graph.concatenate(sides, 1)
+    return b.graph.reshape(joined, grid.shape)
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

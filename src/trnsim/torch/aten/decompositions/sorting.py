@@ -30,10 +30,10 @@ def _shaped(b: Build, values: Value, places: Value) -> tuple[Value, Value]:
 
 
 def sort(
-    b: Build, x: Value, dim: int = -1, descending: bool = False, **named: Any
+    b: Build, x: Value, dim: int = -1, descending: bool = False, **keywords: Any
 ) -> tuple[Value, Value]:
     """All elements sorted stably, and the index that each came from."""
-    dim, descending = named.get("dim", dim), named.get("descending", descending)
+    dim, descending = keywords.get("dim", dim), keywords.get("descending", descending)
     length = x.shape[dim] if x.shape else 1
     return _shaped(b, *_ordered(b, x, length, dim, is_descending=descending))
 
@@ -71,8 +71,8 @@ def _last(b: Build, x: Value, dim: int) -> Value:
 
 def randperm(b: Build, count: int, **_: Any) -> Value:
     """A random permutation: the sorting order of random numbers."""
-    drawn = b.graph.rng((1, count))
-    return b.result(b.graph.reshape(b.graph.top_k(drawn, count), (count,)))
+    draws = b.graph.rng((1, count))
+    return b.result(b.graph.reshape(b.graph.top_k(draws, count), (count,)))
 
 
 def bucketize(b: Build, x: Value, boundaries: Value, *, right: bool = False, **_: Any) -> Value:
@@ -80,17 +80,17 @@ def bucketize(b: Build, x: Value, boundaries: Value, *, right: bool = False, **_
     return searchsorted(b, boundaries, x, right=right)
 
 
-def searchsorted(b: Build, rows: Value, x: Value, *, right: bool = False, **named: Any) -> Value:
+def searchsorted(b: Build, rows: Value, x: Value, *, right: bool = False, **keywords: Any) -> Value:
     """The number of row elements before each of x; shapes [*, n] and [*, m], or [n] and any."""
-    if named.get("sorter") is not None:
+    if keywords.get("sorter") is not None:
         raise Unlowered("rows that another tensor puts in order")
-    is_right = right or named.get("side") == "right"
+    is_right = right or keywords.get("side") == "right"
     shape, rank = (*x.shape, rows.shape[-1]), len(x.shape)
     leading = range(rank - 1) if len(rows.shape) > 1 else ()
-    held = b.graph.broadcast_in_dim(rows, shape, (*leading, rank))
+    spread_rows = b.graph.broadcast_in_dim(rows, shape, (*leading, rank))
     wide = b.graph.broadcast_in_dim(x, shape, range(rank))
     direction = "LE" if is_right else "LT"
-    before = b.ew("compare", held, wide, dtype="float32", direction=direction)
+    before = b.ew("compare", spread_rows, wide, dtype="float32", direction=direction)
     return b.result(b.reduce("add", before, [rank]))
 
 
@@ -103,10 +103,10 @@ def isin(
         direction = "NE" if invert else "EQ"
         return compare(b, x, among, direction)
     rank, count = len(x.shape), among.type.elements
-    held = b.graph.reshape(among, (count,))
+    members = b.graph.reshape(among, (count,))
     wide = b.graph.broadcast_in_dim(x, (*x.shape, count), range(rank))
-    held = b.graph.broadcast_in_dim(held, wide.shape, (rank,))
-    equal = b.ew("compare", wide, held, dtype="float32", direction="EQ")
+    members = b.graph.broadcast_in_dim(members, wide.shape, (rank,))
+    equal = b.ew("compare", wide, members, dtype="float32", direction="EQ")
     is_member = b.reduce("maximum", equal, [rank])
     return b.ew("compare", is_member, 0.0, dtype="bool", direction="EQ" if invert else "NE")
 

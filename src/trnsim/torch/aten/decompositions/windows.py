@@ -63,9 +63,9 @@ def _max_pool(rank: int) -> Decomposition:
         taps = windows.taps(
             b, windows.padded(b, x, places, _LOWEST.get(x.dtype, _LOWEST["float32"])), places
         )
-        best, where = taps[0], _tap_offsets(windows, lengths)
-        at: Value = b.filled(where[0], TensorType(best.shape, "float32"))
-        for tap, offset in zip(taps[1:], where[1:], strict=True):
+        best, offsets = taps[0], _tap_offsets(windows, lengths)
+        at: Value = b.filled(offsets[0], TensorType(best.shape, "float32"))
+        for tap, offset in zip(taps[1:], offsets[1:], strict=True):
             is_better = b.ew("compare", tap, best, dtype="bool", direction="GT")
             at = b.ew("select", is_better, offset, at, dtype="float32")
             best = b.ew("maximum", best, tap)
