@@ -58,7 +58,7 @@ def peak(program: Program, memory: Memory) -> Peak:
 def fitted(
     programs: Sequence[Program], capacity: str
 ) -> tuple[list[Program], tuple[OutOfMemory, ...]]:
-    """The programs of a launch, with spills as of AWS's compiler, and an error for each spill.
+    """The programs of a launch, with spills as of AWS's compiler, and an error for each excess.
 
     The live data fit in SBUF and in PSUM for every order in which instructions may start.
 

@@ -28,7 +28,7 @@ class TileSize:
 
     @property
     def psum_num_banks(self) -> int:
-        """PSUM banks, less those that the compiler may use for transposes."""
+        """PSUM banks, less those of the compiler's transposes if it uses the Tensor Engine."""
         core = self._core
         reserved = core.features.pe_transpose_psum_banks if transposes_on_tensor_engine() else 0
         return int(core.psum_banks) - reserved

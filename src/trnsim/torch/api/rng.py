@@ -107,7 +107,7 @@ def generator(core: int) -> Generator:
 def rounding_generator(core: int) -> np.random.Generator:
     """The generator of stochastic rounding on neuron:`core`, seeded with the core's generator.
 
-    NEURON_RT_STOCHASTIC_ROUNDING_SEED, where it is set, is its seed instead.
+    NEURON_RT_STOCHASTIC_ROUNDING_SEED, if set, is its seed instead.
     """
     if core not in _rounding:
         _rounding[core] = numerics.rounding_generator(core, generator(core).initial_seed())

@@ -66,7 +66,7 @@ def require_accepted(refusals: Sequence[Refusal]) -> None:
     """Raise the first refusal that the policy makes an error.
 
     Raises:
-        CompilerRefusal: for what neuronx-cc refuses.
+        CompilerRefusal: for a graph that neuronx-cc refuses.
         OutOfMemory: for a graph that does not fit in HBM.
     """
     refusals_required(refusals, is_strict=state.policy == "chip")
@@ -76,7 +76,7 @@ def settle(refusals: Sequence[Refusal]) -> None:
     """Raise the first refusal that the policy makes an error, and warn of the others.
 
     Raises:
-        CompilerRefusal: for what neuronx-cc refuses.
+        CompilerRefusal: for a graph that neuronx-cc refuses.
         OutOfMemory: for a graph that does not fit in HBM.
     """
     require_accepted(refusals)

@@ -28,7 +28,7 @@ class Window(NamedTuple):
     Attributes:
         left: None for all.
         right: None for all; 0 for none later than its own position.
-        is_from_start: true if the first query, not the last, is aligned with its key.
+        is_from_start: true if the first query and key are aligned, instead of the last.
     """
 
     left: int | None = None

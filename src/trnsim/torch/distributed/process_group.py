@@ -51,7 +51,7 @@ _NAMESPACE: Final = "c10d::"
 _PAIRED: Final = frozenset({"send", "recv", "recv_any_source"})
 _OTHER_SIDE: Final = {"send": "dst", "recv": "src"}
 """The argument that names the other process of a message."""
-_SPLIT_BY_ROW: Final = frozenset({"allgather_base", "reduce_scatter_base"})
+_FLATTENED: Final = frozenset({"allgather_base", "reduce_scatter_base"})
 _ANSWER_S: Final = 2.0
 _SHARES: Final = {"gather": 1, "scatter": 0}
 """Index of the argument with a process's own share, where only the root has the full tensors."""
@@ -147,7 +147,7 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
         hosts = {
             name: _map(value, partial(_host_tensor, kind)) for name, value in arguments.items()
         }
-        if kind in _SPLIT_BY_ROW:  # gloo splits the whole along its first dimension
+        if kind in _FLATTENED:  # gloo splits along the first dimension
             hosts = {name: _map(value, lambda host: host.view(-1)) for name, value in hosts.items()}
         try:
             sent, put_back = _gloo_arguments(kind, hosts)
@@ -233,9 +233,9 @@ def _host_tensor(kind: str, tensor: Tensor) -> Tensor:
 def _described(kind: str, args: Any, arguments: dict[str, Any]) -> CollectiveCall:
     ranks = _ranks(arguments["process_group"])
     sides = [sum(t.numel() * t.element_size() for t in tensors_in(value)) for value in args]
-    if kind in _SHARES:  # only the root has the whole, every process a share
+    if kind in _SHARES:  # only the root has the full tensors, every process a share
         return CollectiveCall(kind, sides[_SHARES[kind]] * len(ranks), ranks)
-    if kind in _OTHER_SIDE:  # one message, which both sides tell of alike
+    if kind in _OTHER_SIDE:  # a single message, which both sides describe alike
         unboxed: Any = torch.distributed.ProcessGroup.unbox(arguments["process_group"])
         own_rank, peer = unboxed.rank(), int(arguments[_OTHER_SIDE[kind]])
         pair = (own_rank, peer) if kind == "send" else (peer, own_rank)

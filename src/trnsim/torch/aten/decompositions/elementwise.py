@@ -305,7 +305,7 @@ def logaddexp2(b: Build, x: Value, y: Value) -> Value:
 
 
 def logit(b: Build, x: Value, eps: float | None = None) -> Value:
-    """``log(x / (1 - x))``, x kept away from 0 and 1 where asked."""
+    """``log(x / (1 - x))``, x clamped to [eps, 1 - eps] if eps is given."""
     if eps is not None:
         x = b.ew("minimum", b.ew("maximum", x, float(eps)), 1.0 - eps)
     odds = b.ew("divide", x, b.ew("subtract", 1.0, x), dtype="float32")
