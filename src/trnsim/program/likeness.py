@@ -110,24 +110,24 @@ def _alone(ranks: Ranks) -> list[Ranks]:
     return [(rank,) for rank in ranks]
 
 
-def _key(value: Any, *, enters: bool = True) -> Hashable:
+def _key(value: Any, *, is_operand: bool = True) -> Hashable:
     """Key of what a run without values can read of an argument; if unknown, its identity.
 
     Args:
         value: the argument, or a part of it.
-        enters: true if an array becomes a tensor of the kernel, which then has no values.
+        is_operand: true if an array becomes a tensor of the kernel, which then has no values.
     """
     kind, items = type(value), _items(value)
     if items is not None:  # a dataclass enters the kernel unchanged
-        enters = enters and isinstance(value, tuple | list | dict)
-        return kind, tuple((name, _key(item, enters=enters)) for name, item in items)
+        is_operand = is_operand and isinstance(value, tuple | list | dict)
+        return kind, tuple((name, _key(item, is_operand=is_operand)) for name, item in items)
     if kind in _BY_VALUE:
         return kind, value
     if kind is float:
         return kind, value.hex()
     if isinstance(value, np.generic):
         return kind, value.dtype, value.tobytes()
-    if enters and _is_tensor(value):
+    if is_operand and _is_tensor(value):
         return kind, tuple(value.shape), str(value.dtype), str(getattr(value, "device", ""))
     return object, id(value)
 

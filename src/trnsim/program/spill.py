@@ -278,8 +278,8 @@ class _Spiller:
         self._farthest: list[tuple[int, int]] = []
         self._put_off: set[int] = set()
         # Parts may fit where whole tensors do not.
-        goes_ahead = memory is Memory.SBUF and division.peak_bytes() > self._room.free_bytes
-        self._ahead_bytes = _ahead_bytes(program.core) if goes_ahead else 0
+        is_exceeded = memory is Memory.SBUF and division.peak_bytes() > self._room.free_bytes
+        self._ahead_bytes = _ahead_bytes(program.core) if is_exceeded else 0
         self._inputs = {
             serial
             for serial, use in program.uses.items()

@@ -196,11 +196,11 @@ class _Core:
             for before in follows:
                 followers.setdefault(before, []).append(index)
             if self.meetings[which] is not None:  # a core comes to a meeting of each kind at a time
-                kind = self.engines[which] is Engine.collective
-                if self._last_meeting[kind] >= 0:
+                is_collective = self.engines[which] is Engine.collective
+                if self._last_meeting[is_collective] >= 0:
                     self._missing[index] += 1
-                    followers.setdefault(self._last_meeting[kind], []).append(index)
-                self._last_meeting[kind] = index
+                    followers.setdefault(self._last_meeting[is_collective], []).append(index)
+                self._last_meeting[is_collective] = index
             members = self.queues[self.engines[which]].members
             self._place[index] = len(members)
             members.append(index)
@@ -412,8 +412,8 @@ class _ListScheduler:
         if meeting is None:
             self._place(rank, index, time_s, 1)
             return 1
-        kind = core.engines[which] is Engine.collective
-        waiting, arrived = self._waiting[kind], self._arrived[kind]
+        is_collective = core.engines[which] is Engine.collective
+        waiting, arrived = self._waiting[is_collective], self._arrived[is_collective]
         waiting[rank], arrived[rank] = meeting, index
         group, missing = group_of(rank, waiting)
         if missing is not None:

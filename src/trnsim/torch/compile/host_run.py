@@ -64,7 +64,7 @@ def on_host(module: fx.GraphModule, writable: int | None = None) -> Callable[...
     plain = [position for position, result in enumerate(results) if result.is_plain]
     others = [(position, r) for position, r in enumerate(results) if not r.is_plain]
     written = written_arguments(module)
-    seeded = any(_contract_of(node).is_seeded for node in _operators(module))
+    is_seeded = any(_contract_of(node).is_seeded for node in _operators(module))
     unsupported = _unsupported_dtypes(module)
     run = callable_of(_host_module(module), writable)
 
@@ -80,7 +80,7 @@ def on_host(module: fx.GraphModule, writable: int | None = None) -> Callable[...
         try:
             # Modes that intercept operators (selective checkpointing keeps their results) are off,
             # as in any compiled graph: they would keep the host's tensors.
-            with pytorch.without_modes(), drawing_from(core) if seeded else _NOTHING:
+            with pytorch.without_modes(), drawing_from(core) if is_seeded else _NOTHING:
                 output = run(*aliases)
         except RuntimeError:
             if written:

@@ -333,8 +333,8 @@ def _check_host(
     contract: Contract, name: str, tensor: Tensor, args: Arguments, kwargs: Keywords
 ) -> None:
     """Refuse a CPU tensor beside neuron tensors, unless every device accepts it."""
-    written = any(slot is not None and slot[1] == name for slot in contract.returned)
-    if tensor.is_cpu and not written and (tensor.dim() == 0 or name in _HOST_ARGUMENTS):
+    is_written = any(slot is not None and slot[1] == name for slot in contract.returned)
+    if tensor.is_cpu and not is_written and (tensor.dim() == 0 or name in _HOST_ARGUMENTS):
         return
     devices = [leaf.device for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
     neuron_device = next(device for device in devices if device.type == pytorch.DEVICE_TYPE)

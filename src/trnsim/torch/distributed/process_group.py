@@ -129,7 +129,7 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
     schema = operator._schema  # noqa: SLF001  PyTorch's way to ask
     kind = schema.name.removeprefix(_NAMESPACE).strip("_")
     names = [argument.name for argument in schema.arguments]
-    gives_tensors = len(schema.returns) > 1
+    has_tensors = len(schema.returns) > 1
 
     def kernel(*args: Any) -> Any:
         if pending:
@@ -153,13 +153,13 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
             sent, put_back = _gloo_arguments(kind, hosts)
             work = operator(**sent)
             if kind not in _PAIRED:
-                (work[-1] if gives_tensors else work).wait()
+                (work[-1] if has_tensors else work).wait()
         except CollectiveRefused:
             raise
         except RuntimeError as error:
             raise _failure(kind, group, error) from error
         put_back()
-        return (args[0], work[-1]) if gives_tensors else work
+        return (args[0], work[-1]) if has_tensors else work
 
     return kernel
 

@@ -293,12 +293,12 @@ def flip(b: Build, x: Value, dims: Sequence[int]) -> Value:
     """Dimensions in reverse order: for each, rows over the inner dimensions, gathered backwards."""
     last = len(x.shape) - 1
     for dim in sorted(dim % len(x.shape) for dim in dims):
-        swaps = dim == last > 0  # rows of one element are many
-        shape = moved(b, x, last, -2).shape if swaps else x.shape
-        place = dim - 1 if swaps else dim
+        is_swapped = dim == last > 0  # rows of single elements would be many
+        shape = moved(b, x, last, -2).shape if is_swapped else x.shape
+        place = dim - 1 if is_swapped else dim
         outer, length = prod(shape[:place]), shape[place]
         rows = b.graph.reshape(
-            moved(b, x, last, -2) if swaps else x, (outer * length, prod(shape[place + 1 :]))
+            moved(b, x, last, -2) if is_swapped else x, (outer * length, prod(shape[place + 1 :]))
         )
         first, step = (b.graph.iota((outer, length), axis) for axis in (0, 1))
         ends = b.ew("add", b.ew("multiply", first, float(length)), float(length - 1))
@@ -306,7 +306,7 @@ def flip(b: Build, x: Value, dims: Sequence[int]) -> Value:
             b.ew("subtract", ends, step, dtype="int32"), (outer * length,)
         )
         reversed_rows = b.graph.reshape(b.graph.gather(rows, reversed_indices), shape)
-        x = moved(b, reversed_rows, -2, last) if swaps else reversed_rows
+        x = moved(b, reversed_rows, -2, last) if is_swapped else reversed_rows
     return x
 
 
