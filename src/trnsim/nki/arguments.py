@@ -24,7 +24,7 @@ def integers(label: str, *values: Any, source: str = SOURCE) -> tuple[int, ...]:
     Raises:
         IllegalInstruction: for a register, a fraction, or no number at all.
     """
-    if all(value.__class__ is int for value in values):  # nearly always
+    if all(value.__class__ is int for value in values):  # the usual case
         return values
     try:
         if not any(isinstance(value, VirtualRegister) for value in values):

@@ -51,7 +51,7 @@ class Lockstep:
         self._hub = getcurrent()
         self._turns = [greenlet(body) for body in bodies]
         for turn in self._turns:
-            turn.gr_context = copy_context()  # a greenlet starts in an empty one
+            turn.gr_context = copy_context()  # a greenlet starts in an empty context
         results: list[object] = [None] * len(bodies)
         try:
             while alive := self._alive():
@@ -65,7 +65,7 @@ class Lockstep:
         return results
 
     def _unwind(self) -> None:
-        """Stop the cores that still run after another failed, ignoring what they raise."""
+        """Stop the cores that still run after another failed, ignoring their errors."""
         for turn in self._turns:
             if not turn.dead:
                 with suppress(Exception):

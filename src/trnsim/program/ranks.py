@@ -180,7 +180,7 @@ class Ranks:
             raise
 
     def _unwind(self) -> None:
-        """Stop the ranks that still run after another failed, ignoring what they raise."""
+        """Stop the ranks that still run after another failed, ignoring their errors."""
         for turn in self._turns.values():
             if not turn.dead:
                 with suppress(Exception):

@@ -432,7 +432,7 @@ class _Spiller:
             next_use, number = heappop(self._farthest)
             residence = self._residences[number]
             if not residence.is_here or residence.next_use != -next_use:
-                continue  # an earlier access, or an earlier stay
+                continue  # outdated: of an earlier access, or an earlier residence
             if residence.next_use > now:
                 farthest = number
             else:

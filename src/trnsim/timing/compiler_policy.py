@@ -6,7 +6,7 @@ are not public, so the schedule makes these choices:
 - `order`: an engine takes the earliest of the next few instructions that is ready (`compiler`), or
   its instructions in the order in which the kernel issues them (`issued`).
 - A transfer starts as soon as it is ready and the DMA engines are free, whatever was issued before.
-- A tensor without an address lies alone: no transfer waits for a buffer that another tensor left.
+- A tensor without an address has its own buffer: no transfer waits until another tensor leaves it.
 """
 
 from __future__ import annotations

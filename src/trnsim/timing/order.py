@@ -375,7 +375,7 @@ class _ListScheduler:
         self._indices = array("l")
         self._together = array("l")
         self._touched: set[int] = set()
-        # The meetings of cores of one rank, and those of ranks.
+        # By kind: False for meetings of cores within a rank, True for collectives of ranks.
         self._waiting: dict[bool, dict[int, Meeting]] = {False: {}, True: {}}
         self._arrived: dict[bool, dict[int, int]] = {False: {}, True: {}}
 

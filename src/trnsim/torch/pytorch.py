@@ -108,7 +108,7 @@ class _Guard(_DeviceGuard):  # type: ignore[misc]
         """
         try:
             _let_errors_out()
-        except BaseException as error:  # noqa: BLE001  whatever it was
+        except BaseException as error:  # noqa: BLE001  any error
             deferred_errors.errors.append(error)
         return _DEVICE_TYPE
 
@@ -275,7 +275,7 @@ def without_modes() -> AbstractContextManager[Any]:
     """A context with real tensors, in which no mode sees the operators called."""
     if not torch._C._len_torch_dispatch_stack():
         return nullcontext()
-    from torch.utils._python_dispatch import (  # noqa: PLC0415  only where somebody watches
+    from torch.utils._python_dispatch import (  # noqa: PLC0415  only under an active mode
         _disable_current_modes,
     )
 

@@ -21,7 +21,7 @@ def check(version: str = torch.__version__) -> None:
     """Refuse a PyTorch outside the tested range.
 
     Raises:
-        NotModelled: naming the version found, the tested range and what to install.
+        NotModelled: with the installed version, the tested range and the command to install.
     """
     major, minor = version.split(".")[:2]
     if not FIRST_TESTED <= (int(major), int(minor)) < FIRST_UNTESTED:

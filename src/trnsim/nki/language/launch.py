@@ -49,7 +49,7 @@ def device_print(print_prefix: str, tensor: NkiTensor) -> None:
     core = current_core()
     core.refuse_capture("it prints from the device")
     values: Any = np.asarray(tensor.array) if core.has_values else "(no values)"
-    print(print_prefix, values)  # noqa: T201  printing is what it is for
+    print(print_prefix, values)  # noqa: T201  printing is its purpose
 
 
 def _check_axes(axes: int | tuple[int, ...] | None) -> None:

@@ -44,7 +44,7 @@ def check_partition_axis(shape: Any) -> tuple[int, ...]:
     Raises:
         NotModelled: if the partition axis is not the first (a block of tiles in NKI 0.1).
     """
-    if shape.__class__ is tuple and {int}.issuperset(map(type, shape)):  # nearly always
+    if shape.__class__ is tuple and {int}.issuperset(map(type, shape)):  # the usual case
         plain_lengths: tuple[int, ...] = shape
         return plain_lengths
     axes: tuple[Any, ...] = tuple(shape) if isinstance(shape, Iterable) else ()

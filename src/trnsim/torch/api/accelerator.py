@@ -177,7 +177,7 @@ def _run_in_caller_thread(run_backward: Callable[..., Any]) -> Callable[..., Any
         except SystemError:  # C++ no longer has the deferred error
             if not aside:
                 raise
-        if aside:  # such as an interrupt, without which C++ has gone on
+        if aside:  # such as an interrupt: C++ has continued without it
             raise aside.pop(0) from None
         return gradients
 

@@ -188,7 +188,7 @@ def set_device(device: Device) -> None:
         )
 
 
-class device:  # noqa: N801  the name that torch.cuda gave it
+class device:  # noqa: N801  torch.cuda's name
     """Context in which `device` is current; like `set_device` it accepts only neuron:0."""
 
     def __init__(self, device: Device) -> None:
@@ -206,7 +206,7 @@ class device:  # noqa: N801  the name that torch.cuda gave it
         del kind, error, traceback
 
 
-class device_of(device):  # noqa: N801  the name that torch.cuda gave it
+class device_of(device):  # noqa: N801  torch.cuda's name
     """Context in which the device of a tensor is current; a CPU tensor changes nothing."""
 
     def __init__(self, obj: torch.Tensor) -> None:

@@ -118,7 +118,7 @@ _rounding: dict[int, np.random.Generator] = {}
 
 
 def make_generator(device: Device = "cpu") -> Generator:
-    """`torch.Generator(device)`, which also makes generators of neuron cores."""
+    """`torch.Generator(device)`, which also creates generators of neuron cores."""
     wanted = torch.device("cpu" if device is None else device)
     if wanted.type == DEVICE_TYPE:
         core_index(wanted)

@@ -31,7 +31,7 @@ from trnsim.torch.device_errors import BadState
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-_BLOCK_WORDS: Final = 624  # words that the Mersenne Twister makes at once
+_BLOCK_WORDS: Final = 624  # words that the Mersenne Twister generates per block
 _MOST_BLOCKS: Final = 4096  # 10 MB of words at a time
 _HALF_BITS: Final = 32
 _ADDED_BITS: Final = 48
@@ -39,7 +39,7 @@ _LOW_HALF: Final = (1 << _HALF_BITS) - 1
 _POSITIVE: Final = (1 << (_HALF_BITS - 1)) - 1
 _FORM: Final = struct.Struct("<QQ")
 
-# aten/src/ATen/CPUGeneratorImpl.cpp, struct CPUGeneratorImplState and the one inside it.
+# aten/src/ATen/CPUGeneratorImpl.cpp, struct CPUGeneratorImplState and the struct inside it.
 _HOST_FORM: Final = np.dtype(
     [
         ("seed", "u8"),

@@ -121,7 +121,7 @@ def nbytes(storage: UntypedStorage) -> int:
 def record_stream(tensor: Tensor, stream: Any) -> None:
     """`Tensor.record_stream`: do nothing, since all work on the memory has ended.
 
-    PyTorch's own accepts only streams made in C++.
+    PyTorch's own accepts only streams created in C++.
     """
     if tensor.device.type != DEVICE_TYPE:
         _record_stream(tensor, stream)

@@ -70,7 +70,7 @@ class Event(torch.Event):
 
         Raises:
             BadInput: if an event was not recorded, or was created without enable_timing.
-            NotModelled: if a call in between has no time; its name is given.
+            NotModelled: if a call in between has no time; the error names it.
         """
         end = getattr(end_event, "_place", None)
         if self._place is None or end is None:

@@ -63,7 +63,7 @@ def report() -> str:
 def __getattr__(name: str) -> Callable[..., Any]:
     """The attribute `compile_graph`, which PyTorch looks up before it traces for this backend.
 
-    Only then is its compiler loaded, which takes a second, and told what not to trace.
+    PyTorch's compiler is loaded here, which takes a second, and told which files not to trace.
     """
     if name != "compile_graph":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

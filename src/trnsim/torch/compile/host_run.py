@@ -85,7 +85,7 @@ def on_host(module: fx.GraphModule, writable: int | None = None) -> Callable[...
         except RuntimeError:
             if written:
                 raise
-            return module.forward(*args)  # the device accepts more, and its errors say more
+            return module.forward(*args)  # the device accepts more, with better errors
         for position in written:
             torch.autograd.graph.increment_version(args[position])
         returned = [output] if is_single else list(output)

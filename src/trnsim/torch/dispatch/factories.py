@@ -224,7 +224,7 @@ def can_exchange_data(tensor: Tensor, source: Tensor) -> bool:
     """aten::_has_compatible_shallow_copy_type: true if `tensor.data = source` may move a tensor.
 
     For its own devices PyTorch answers yes. Otherwise `Module.to` would make new parameters, and an
-    optimizer made before would train the old ones.
+    optimizer created before would train the old ones.
     """
     return tensor.layout is source.layout
 

@@ -119,7 +119,7 @@ def convolution(
     groups: int,
 ) -> Value:
     """The convolution, or transposed convolution, plus the bias of each channel."""
-    del output_padding  # the shape of the result says it
+    del output_padding  # the shape of the result implies it
     windows = windows_of(len(weight.shape) - 2, weight.shape[2:], stride, padding, dilation)
     batched, lengths = _with_batch(b, x, windows), b.results[0].shape[-windows.rank :]
     if transposed:

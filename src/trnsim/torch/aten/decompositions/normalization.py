@@ -151,7 +151,7 @@ def group_norm(
 ) -> tuple[Value, ...]:
     """Each group of channels of each sample normalized, with a weight and a bias for each channel.
 
-    Sums are taken channel by channel, so that a channel's elements stay where they lie.
+    Sums are taken channel by channel, so that a channel's elements are not moved.
     """
     shape, share = (batch, groups, channels // groups), groups / (channels * places)
 

@@ -22,7 +22,7 @@ from trnsim.torch.aten.decompositions.windows import windows_of
 Matrix = Callable[[Build, int, int, int], Value]
 """W [before, after] from a build, the resampled dimension and its lengths before and after."""
 
-_HALF: Final = 0.5  # keeps a quotient of whole numbers on the right side of a whole number
+_HALF: Final = 0.5  # keeps a quotient of integers on the right side of an integer
 
 
 def _resampled(b: Build, x: Value, lengths: Sizes, matrix: Matrix) -> Value:
@@ -120,7 +120,7 @@ def _average_pool(rank: int, *, is_backward: bool = False) -> Decomposition:
         windows = windows_of(rank, *arguments[:3])
         counted = arguments[4] if len(arguments) > 4 else count_include_pad  # noqa: PLR2004  the fifth
         divisor = arguments[5] if len(arguments) > 5 else divisor_override  # noqa: PLR2004  the sixth
-        del ceil_mode  # the shape of the result says it
+        del ceil_mode  # the shape of the result implies it
         matrix = _average(windows, is_padding_counted=counted, is_summed=bool(divisor))
         if divisor:
             x = b.ew("multiply", b.convert(x, "float32"), 1.0 / divisor)
