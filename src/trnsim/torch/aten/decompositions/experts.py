@@ -1,119 +1,13 @@
-"""Products of groups of rows, each with a matrix of its own, as a layer of experts makes them.
-
-Where a group ends is a tensor, so its rows are cut into blocks of 128 on the chip: each block
-belongs to one group, whose matrix is fetched for it, and what a block has no rows for is zero.
-There are as many blocks as the rows could need, whatever their groups.
-"""
+"""Products of groups of rows, each with a matrix of its own, as a layer of experts makes them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
-from trnsim.graph import TensorType, Value
+from trnsim.graph import Value
 from trnsim.graph.building.build import Build
+from trnsim.graph.building.groups import by_columns, by_rows
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
-
-_ROWS: Final = 128  # partitions of the Tensor Engine's result
-
-
-@dataclass(frozen=True)
-class _Blocks:
-    """How rows are cut.
-
-    Attributes:
-        number: how many blocks there are.
-        size: the rows of each.
-        groups: the group of each block, int32 [number].
-        rows: the row of each place of each block, int32 [number * size]; where there is none, the
-            one after the last.
-    """
-
-    number: int
-    size: int
-    groups: Value
-    rows: Value
-
-
-def _cut(b: Build, ends: Value, count: int) -> _Blocks:
-    """Blocks of `count` rows whose groups end at `ends`."""
-    groups, size = ends.shape[0], min(_ROWS, count)
-    number = count // size + groups
-    shape = (number, groups)
-    end = b.convert(ends, "float32")
-    begin = b.graph.pad(end, [1], [-1])
-    lengths = b.ew("add", b.ew("subtract", end, begin), size - 0.5)
-    blocks = b.ew("floor", b.ew("multiply", lengths, 1 / size))
-    until = b.graph.reshape(b.graph.scan("add", b.graph.reshape(blocks, (1, groups))), (groups,))
-    place = b.convert(b.graph.iota(shape, 0), "float32")
-    # How many blocks of its group come before; only one group is this block's.
-    before = b.ew("subtract", place, b.spread(b.ew("subtract", until, blocks), shape))
-    begun = b.ew("compare", before, 0.0, dtype="float32", direction="GE")
-    unended = b.ew("compare", place, b.spread(until, shape), dtype="float32", direction="LT")
-    is_mine = b.ew("multiply", begun, unended)
-    first = b.ew("add", b.ew("multiply", before, float(size)), b.spread(begin, shape))
-    number_of = b.convert(b.graph.iota(shape, 1), "float32")
-    group, start, stop = (
-        b.graph.reduce("add", b.ew("multiply", is_mine, part), (1,))
-        for part in (number_of, first, b.spread(end, shape))
-    )
-    wide = (number, size)
-    row = b.ew(
-        "add",
-        b.convert(b.graph.iota(wide, 1), "float32"),
-        b.graph.broadcast_in_dim(start, wide, (0,)),
-    )
-    is_there = b.ew(
-        "compare", row, b.graph.broadcast_in_dim(stop, wide, (0,)), dtype="bool", direction="LT"
-    )
-    rows = b.ew("select", is_there, row, float(count), dtype="float32")
-    flat = b.graph.reshape(b.convert(rows, "int32"), (number * size,))
-    return _Blocks(number, size, b.convert(group, "int32"), flat)
-
-
-def _gathered(b: Build, x: Value, blocks: _Blocks) -> Value:
-    """The rows of x [T, D] in blocks: [number, size, D], zero where there is no row."""
-    found = b.graph.gather(b.graph.pad(x, [0, 0], [1, 0]), blocks.rows)
-    return b.graph.reshape(found, (blocks.number, blocks.size, x.shape[1]))
-
-
-def _rows_of_group(b: Build, blocks: _Blocks, height: int) -> Value:
-    """The rows of each block's matrix among those of all groups: int32 [number * height]."""
-    shape = (blocks.number, height)
-    first = b.ew("multiply", blocks.groups, float(height), dtype="int32")
-    first = b.graph.broadcast_in_dim(first, shape, (0,))
-    rows = b.ew("add", first, b.graph.iota(shape, 1), dtype="int32")
-    return b.graph.reshape(rows, (blocks.number * height,))
-
-
-def _by_rows(b: Build, x: Value, matrices: Value, ends: Value) -> Value:
-    """Groups of the rows of x [T, K], each times its matrix of [G, K, N]: [T, N]."""
-    blocks = _cut(b, ends, x.shape[0])
-    source, order = b.graph.origin(matrices)
-    is_flipped = order == (0, 2, 1)
-    table = source if is_flipped else matrices
-    height, width = table.shape[1:]
-    flat = b.graph.reshape(table, (table.shape[0] * height, width))
-    chosen = b.graph.gather(flat, _rows_of_group(b, blocks, height))
-    chosen = b.graph.reshape(chosen, (blocks.number, height, width))
-    found = b.graph.dot_general(_gathered(b, x, blocks), chosen, (2, 2 if is_flipped else 1))
-    columns = matrices.shape[2]
-    rows = b.graph.reshape(found, (blocks.number * blocks.size, columns))
-    whole = TensorType((x.shape[0] + 1, columns), x.dtype)
-    placed = b.graph.scatter(whole, blocks.rows, rows, "assign")
-    return b.graph.slice(placed, (0, 0), (x.shape[0], columns))
-
-
-def _by_columns(b: Build, x: Value, y: Value, ends: Value) -> Value:
-    """Groups of the columns of x [M, T] times those rows of y [T, N]: [G, M, N]."""
-    height, width, groups = x.shape[0], y.shape[1], ends.shape[0]
-    blocks = _cut(b, ends, x.shape[1])
-    left = _gathered(b, b.graph.transpose(x, (1, 0)), blocks)
-    parts = b.graph.dot_general(left, _gathered(b, y, blocks), (1, 1), "float32")
-    rows = b.graph.reshape(parts, (blocks.number * height, width))
-    sums = TensorType((groups * height, width), "float32")
-    found = b.graph.scatter(sums, _rows_of_group(b, blocks, height), rows)
-    return b.graph.reshape(found, (groups, height, width))
 
 
 def grouped_mm(
@@ -126,10 +20,10 @@ def grouped_mm(
     if ends is None or ranks == (3, 3):
         return b.result(b.dot(x, y, "float32"))
     if ranks == (2, 3):
-        return b.result(_by_rows(b, x, y, ends))
+        return b.result(by_rows(b, x, y, ends))
     if ranks == (2, 2):
-        return b.result(_by_columns(b, x, y, ends))
-    flipped = _by_rows(b, b.graph.transpose(y, (1, 0)), b.graph.transpose(x, (0, 2, 1)), ends)
+        return b.result(by_columns(b, x, y, ends))
+    flipped = by_rows(b, b.graph.transpose(y, (1, 0)), b.graph.transpose(x, (0, 2, 1)), ends)
     return b.result(b.graph.transpose(flipped, (1, 0)))
 
 
@@ -137,8 +31,8 @@ def grouped_rows_backward(
     b: Build, x: Value, matrices: Value, ends: Value, grad: Value
 ) -> tuple[Value, Value]:
     """The gradients of groups of rows, and of their matrices."""
-    rows = _by_rows(b, grad, b.graph.transpose(matrices, (0, 2, 1)), ends)
-    sums = _by_columns(b, b.graph.transpose(x, (1, 0)), grad, ends)
+    rows = by_rows(b, grad, b.graph.transpose(matrices, (0, 2, 1)), ends)
+    sums = by_columns(b, b.graph.transpose(x, (1, 0)), grad, ends)
     return b.convert(rows, x.dtype), b.convert(sums, matrices.dtype)
 
 

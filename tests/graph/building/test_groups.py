@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+
+from trnsim.graph.building.build import Build
+from trnsim.graph.building.groups import by_columns, by_rows
+
+ENDS = np.array([3, 3, 140, 150], np.int32)
+
+
+def built(*shapes):
+    b = Build()
+    given = [b.graph.input(shape, "float32") for shape in shapes]
+    return b, *given, b.graph.input((len(ENDS),), "int32")
+
+
+def groups():
+    return [slice(a, b) for a, b in zip((0, *ENDS[:-1]), ENDS, strict=True)]
+
+
+@pytest.mark.parametrize("is_flipped", [False, True])
+def test_rows_of_a_group_are_multiplied_by_its_matrix(is_flipped):
+    b, x, matrices, ends = built((150, 5), (4, 6, 5) if is_flipped else (4, 5, 6))
+    whole = b.graph.transpose(matrices, (0, 2, 1)) if is_flipped else matrices
+    b.graph.outputs.append(by_rows(b, x, whole, ends))
+    rng = np.random.default_rng(0)
+    rows, many = (rng.normal(size=one.shape).astype(np.float32) for one in (x, matrices))
+    (found,) = b.graph.reference([rows, many, ENDS])
+    own = many.transpose(0, 2, 1) if is_flipped else many
+    wanted = np.concatenate([rows[one] @ own[n] for n, one in enumerate(groups())])
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_columns_of_a_group_are_multiplied_by_its_rows():
+    b, x, y, ends = built((5, 150), (150, 6))
+    b.graph.outputs.append(by_columns(b, x, y, ends))
+    rng = np.random.default_rng(0)
+    left, right = (rng.normal(size=one.shape).astype(np.float32) for one in (x, y))
+    (found,) = b.graph.reference([left, right, ENDS])
+    wanted = np.stack([left[:, one] @ right[one] for one in groups()])
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
