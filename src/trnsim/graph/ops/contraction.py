@@ -201,7 +201,7 @@ class Attending(Operation, abstract=True):
 
     def scores(self, query: Array, key: Array, bias: tuple[Array, ...]) -> Array:
         """Scaled, with what is hidden at minus infinity."""
-        scores = self.scale * (query @ key.swapaxes(-1, -2))
+        scores = self.scaled(query @ key.swapaxes(-1, -2))
         for one in bias:
             scores = scores + one
         if self.is_causal or self.window:
@@ -212,6 +212,10 @@ class Attending(Operation, abstract=True):
                 is_seen &= after > (-self.window if self.is_causal else -self.window / 2)
             scores = np.where(is_seen, scores, -np.inf)
         return scores
+
+    def scaled(self, products: Array) -> Array:
+        """Scores by the products of Q and K."""
+        return self.scale * products
 
     def seen(self, queries: int, keys: int) -> int:
         """Pairs of a query and a key that no mask hides, of each head.
@@ -235,10 +239,20 @@ _METHOD = "Vaswani et al., arXiv:1706.03762, section 3.2.1; Dao et al., arXiv:22
 
 
 class Attention(Attending, kind=Kind.CONTRACTION, source=_METHOD):
-    """``softmax(scale * Q @ K.T + bias) @ V``, and the logarithm of each row's sum [*B, L]."""
+    """``softmax(scale * Q @ K.T + bias) @ V``, and the logarithm of each row's sum [*B, L].
+
+    Attributes:
+        cap: the bound that scaled scores come near to, by a tanh; 0 for none.
+    """
 
     operands = ("query", "key", "value", "*bias")
     legal = (FLOATS,)
+    cap: float = 0.0
+
+    def scaled(self, products: Array) -> Array:
+        """Capped ones where there is a cap."""
+        scores = super().scaled(products)
+        return self.cap * np.tanh(scores / self.cap) if self.cap else scores
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """[*B, L, V] and [*B, L]."""
@@ -273,6 +287,7 @@ class Attention(Attending, kind=Kind.CONTRACTION, source=_METHOD):
             cls(0.25, is_causal=True, first=10, apart=2),
             cls(0.25, is_causal=True, first=3, window=4),
             cls(0.25, window=7),
+            cls(0.25, is_causal=True, cap=0.5),
         )
         return tuple(
             Example(

@@ -2,7 +2,8 @@
 
 Instructions (`trnsim.lower.emit.attending`) take sides of one format and the largest of scores that
 are yet to be scaled, and hide the keys after a query's own number at the most. Windows, and queries
-that stand further on, become a bias; queries are scaled before where the scale is not positive.
+that stand further on, become a bias; queries are scaled before where the scale is not positive;
+capped scores are spelled out.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ _HIDDEN: Final = -3.0e38
 
 
 def _is_usual(node: Node) -> bool:
-    """Whether the mask is plain, the sides of one type, and the scale keeps the scores' order."""
+    """Whether the mask is plain, the sides of one type, the scale positive and nothing capped."""
     operation = node.operation
     if not isinstance(operation, Attending):
         raise InternalError(f"{node.name} is no attention")
     is_of_one_type = len({value.dtype for value in node.values[: _sides(operation)]}) == 1
-    return _has_plain_mask(operation) and operation.scale > 0 and is_of_one_type
+    has_cap = isinstance(operation, Attention) and operation.cap
+    return _has_plain_mask(operation) and operation.scale > 0 and is_of_one_type and not has_cap
 
 
 def _has_plain_mask(operation: Attending) -> bool:
@@ -42,9 +44,9 @@ def _sides(operation: Attending) -> int:
 
 @legal(Attention, unless=_is_usual, name="usual_attention")
 def attention(b: Build, op: Attention, *given: Value) -> tuple[Value, ...]:
-    """Masks of windows are a bias, queries are scaled before, sides have one type."""
+    """Masks of windows are a bias, queries are scaled before, capped scores are spelled out."""
     usual, operands = _usual(b, op, given)
-    return b.graph.apply_to_all(usual, operands)
+    return _spelled(b, usual, *operands) if op.cap else b.graph.apply_to_all(usual, operands)
 
 
 @legal(AttentionBackward, unless=_is_usual, name="usual_attention_backward")
@@ -66,7 +68,8 @@ def _usual(
     query, *sides = (b.convert(value, given[0].dtype) for value in given[:number])
     has_logs = isinstance(op, AttentionBackward)
     logs, bias = given[number : number + has_logs], given[number + has_logs :]
-    if not _has_plain_mask(op):
+    is_spelled = isinstance(op, Attention) and op.cap and op.is_causal
+    if is_spelled or not _has_plain_mask(op):
         bias = (_mask(b, op, query, sides[0], bias),)
         op = replace(op, is_causal=False, first=0, apart=1, window=0)
     if op.scale <= 0:
@@ -91,3 +94,20 @@ def _mask(b: Build, op: Attending, query: Value, key: Value, bias: tuple[Value, 
         hidden = b.ew("select", is_hidden, _HIDDEN, hidden, dtype="float32")
     wide = b.spread(hidden, (*query.shape[:-1], shape[1]))
     return b.ew("add", wide, *bias, dtype="float32") if bias else wide
+
+
+def _spelled(
+    b: Build, op: Attention, query: Value, key: Value, value: Value, *bias: Value
+) -> tuple[Value, Value]:
+    """Products, capped scores, a softmax and products."""
+    last = len(query.shape) - 1
+    scores = b.graph.dot_general(query, key, (last, last), "float32")
+    bent = b.ew("tanh", b.ew("multiply", scores, op.scale / op.cap))
+    scores = b.total((b.ew("multiply", bent, op.cap), *bias), "float32")
+    largest = b.reduce("maximum", scores, (last,), is_kept=True)
+    powers = b.ew("exponential", b.ew("subtract", scores, largest))
+    total = b.reduce("add", powers, (last,), is_kept=True)
+    weights = b.convert(b.ew("divide", powers, total), query.dtype)
+    logs = b.ew("add", b.ew("log", total), largest)
+    result = b.graph.dot_general(weights, value, (last, last - 1), query.dtype)
+    return result, b.graph.reshape(logs, query.shape[:-1])
