@@ -1,0 +1,365 @@
+"""The gradients of one number of a graph by others of its values, operation by operation.
+
+Each rule gives what an operation's operands get of its result's gradient. What is a choice, a place
+or a mask has none. Of exchanges between ranks, a sum reaches each rank as it is; a value that all
+ranks have and of which each computes another part (`shared`) gets the sum of theirs.
+
+Source: of exchanges, Megatron-LM (arXiv:1909.08053), section 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
+
+from trnsim.errors import NotModelled
+from trnsim.graph.graph import Graph, Node, Value
+from trnsim.graph.operation import Operation
+from trnsim.graph.ops.arithmetic import (
+    Add,
+    Divide,
+    Multiply,
+    Negate,
+    Relu,
+    Square,
+    Subtract,
+)
+from trnsim.graph.ops.collectives import AllGather, AllReduce
+from trnsim.graph.ops.comparison import Compare
+from trnsim.graph.ops.contraction import Attention, AttentionBackward, DotGeneral
+from trnsim.graph.ops.functions import (
+    Exponential,
+    Gelu,
+    GeluTanh,
+    Log,
+    Logistic,
+    Rsqrt,
+    Silu,
+    Tanh,
+)
+from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape, Slice, Transpose
+from trnsim.graph.ops.lookup import Gather
+from trnsim.graph.ops.reductions import Reduce
+from trnsim.graph.ops.rounding import Convert
+from trnsim.graph.types import TensorType
+
+_ROOT: Final = math.sqrt(2 / math.pi)
+_CUBE: Final = 0.044715
+"""Of the approximation of GELU (arXiv:1606.08415), section 2."""
+Found = Sequence[Value | None]
+Rule = Callable[[Graph, Node, Any, Value], Found]
+
+
+def gradients(
+    graph: Graph, loss: Value, wanted: Sequence[Value], shared: Mapping[int, Any]
+) -> list[Value]:
+    """The gradient of `loss` by each of `wanted` that it depends on, added to the graph.
+
+    `shared` are exchanges that add up gradients, by the numbers of values.
+
+    Raises:
+        NotModelled: for an operation on the way that has no rule.
+    """
+    found: dict[int, Value] = {loss.number: graph.constant(1.0, loss.type)}
+    needed = _needed(graph, {value.number for value in wanted})
+    for node in reversed(list(graph.nodes)):
+        if node.result.number in found and node.result.number in needed:
+            graph.came_from = node.origin
+            given = _exchanged(graph, node.result, found, shared)
+            _spread(graph, node, given, found, needed)
+    graph.came_from = None
+    return [found[value.number] for value in wanted if value.number in found]
+
+
+def _needed(graph: Graph, wanted: Collection[int]) -> set[int]:
+    """The numbers of values that depend on any of these."""
+    found = set(wanted)
+    for node in graph.nodes:
+        if node.result.type.is_floating and any(value.number in found for value in node.values):
+            found.update(value.number for value in node.results)
+    return found
+
+
+def _exchanged(
+    graph: Graph, value: Value, found: dict[int, Value], shared: Mapping[int, Any]
+) -> Value:
+    """The gradient of a value, all of whose readers have given theirs."""
+    exchange = shared.get(value.number)
+    return found[value.number] if exchange is None else graph.apply(exchange, found[value.number])
+
+
+def _spread(
+    graph: Graph, node: Node, given: Value, found: dict[int, Value], needed: set[int]
+) -> None:
+    """Add what the operands get."""
+    rule = RULES.get(type(node.operation))
+    if rule is None:
+        raise NotModelled(f"the gradient of {node.name}; known: {', '.join(sorted(NAMES))}")
+    parts = rule(graph, node, node.operation, given)
+    for operand, part in zip(node.operands, parts, strict=False):
+        if not isinstance(operand, Value) or part is None or operand.number not in needed:
+            continue
+        own, before = _cast(graph, part, operand.dtype), found.get(operand.number)
+        found[operand.number] = own if before is None else graph.elementwise("add", before, own)
+
+
+def _add(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    del graph, node, operation
+    return given, given
+
+
+def _subtract(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    del operation
+    is_read = isinstance(node.operands[1], Value)
+    return given, graph.elementwise("negate", given) if is_read else None
+
+
+def _multiply(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    del operation
+    one, other = node.operands
+    return tuple(
+        graph.elementwise("multiply", given, factor, dtype=given.dtype)
+        if isinstance(operand, Value)
+        else None
+        for operand, factor in ((one, other), (other, one))
+    )
+
+
+def _divide(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    del operation
+    _, below = node.operands
+    first = graph.elementwise("divide", given, below)
+    if not isinstance(below, Value):
+        return (first,)
+    turned = graph.elementwise("multiply", first, node.result)
+    return first, graph.elementwise("negate", turned)
+
+
+def _negate(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    del node, operation
+    return (graph.elementwise("negate", given),)
+
+
+def _square(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    del operation
+    double = graph.elementwise("multiply", node.values[0], 2.0)
+    return (graph.elementwise("multiply", given, double),)
+
+
+def _relu(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    del operation
+    (x,) = node.values
+    is_above = graph.apply(Compare("GT"), x, 0.0, dtype=x.dtype)
+    return (graph.elementwise("multiply", given, is_above),)
+
+
+def _rsqrt(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    """``-1/2 y^3``."""
+    del operation
+    cube = graph.elementwise("power", node.result, 3.0)
+    return (graph.elementwise("multiply", given, graph.elementwise("multiply", cube, -0.5)),)
+
+
+def _exponential(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    del operation
+    return (graph.elementwise("multiply", given, node.result),)
+
+
+def _log(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    del operation
+    return (graph.elementwise("divide", given, node.values[0]),)
+
+
+def _of_result(form: Callable[[Graph, Value], Value]) -> Rule:
+    """A rule by the derivative that follows from an operation's result."""
+
+    def rule(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+        del operation
+        return (graph.elementwise("multiply", given, form(graph, node.result)),)
+
+    return rule
+
+
+def _below_one(graph: Graph, y: Value) -> Value:
+    """``1 - y^2``."""
+    return graph.elementwise("subtract", 1.0, graph.elementwise("square", y))
+
+
+def _between(graph: Graph, y: Value) -> Value:
+    """``y (1 - y)``."""
+    return graph.elementwise("multiply", y, graph.elementwise("subtract", 1.0, y))
+
+
+def _by(name: str) -> Rule:
+    """A rule by an operation that is the derivative."""
+
+    def rule(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+        del operation
+        return (graph.elementwise("multiply", given, graph.elementwise(name, node.values[0])),)
+
+    return rule
+
+
+def _gelu_tanh(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    """``(1 + t) / 2 + x (1 - t^2) u' / 2``, for t = tanh(u), u = c (x + a x^3)."""
+    del operation
+    (x,) = node.values
+    square = graph.elementwise("square", x)
+    cubed = graph.elementwise("add", graph.elementwise("multiply", square, _CUBE), 1.0)
+    inner = graph.elementwise("multiply", graph.elementwise("multiply", x, cubed), _ROOT)
+    bent = graph.elementwise("tanh", inner)
+    slope = graph.elementwise("add", graph.elementwise("multiply", square, 3 * _CUBE), 1.0)
+    slope = graph.elementwise("multiply", graph.elementwise("multiply", x, slope), _ROOT)
+    second = graph.elementwise("multiply", _below_one(graph, bent), slope)
+    first = graph.elementwise("add", bent, 1.0)
+    whole = graph.elementwise("multiply", graph.elementwise("add", first, second), 0.5)
+    return (graph.elementwise("multiply", given, whole),)
+
+
+def _convert(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    del graph, node, operation
+    return (given,)
+
+
+def _reshape(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    del operation
+    return (graph.reshape(given, node.values[0].shape),)
+
+
+def _transpose(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    del node
+    order = operation.permutation
+    return (graph.transpose(given, [order.index(dim) for dim in range(len(order))]),)
+
+
+def _broadcast(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    """The sum over what was repeated."""
+    (x,) = node.values
+    kept = {dim for place, dim in enumerate(operation.dims) if x.shape[place] == given.shape[dim]}
+    gone = [dim for dim in range(len(given.shape)) if dim not in kept]
+    total = _summed(graph, given, gone)
+    return (graph.reshape(total, x.shape),)
+
+
+def _summed(graph: Graph, value: Value, dims: Sequence[int]) -> Value:
+    """The sum over some dimensions in float32."""
+    if not dims:
+        return value
+    wide = _cast(graph, value, "float32")
+    return graph.reduce("add", wide, dims)
+
+
+def _cast(graph: Graph, value: Value, dtype: str) -> Value:
+    return value if value.dtype == dtype else graph.elementwise("convert", value, dtype=dtype)
+
+
+def _slice(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    (x,) = node.values
+    ends = [
+        start + (count - 1) * step + 1
+        for start, count, step in zip(
+            operation.starts, operation.shape, operation.strides, strict=True
+        )
+    ]
+    high = [side - end for side, end in zip(x.shape, ends, strict=True)]
+    return (graph.pad(given, operation.starts, high, [step - 1 for step in operation.strides]),)
+
+
+def _concatenate(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    found: list[Value] = []
+    start = [0] * len(given.shape)
+    for part in node.values:
+        found.append(graph.slice(given, start, part.shape))
+        start[operation.dim] += part.shape[operation.dim]
+    return found
+
+
+def _reduce(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    """A sum; the largest of what is taken away again has none."""
+    (x,) = node.values
+    if operation.op != "add":
+        return (None,)
+    kept = [dim for dim in range(len(x.shape)) if dim not in operation.dims]
+    return (graph.broadcast_in_dim(given, x.shape, kept),)
+
+
+def _gather(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    """Rows of a table, added up where several were the same."""
+    table, numbers = node.values
+    if operation.operand_batching_dims:
+        raise NotModelled("the gradient of a gather within rows")
+    wide = _cast(graph, given, "float32")
+    return (graph.scatter(TensorType(table.shape, "float32"), numbers, wide),)
+
+
+def _dot(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    """Both are products of the other side with the gradient."""
+    lhs, rhs = node.values
+    last = len(lhs.shape) - 1
+    left, right = operation.contracting
+    short = _cast(graph, given, lhs.dtype)
+    if left == last:
+        by_left = graph.dot_general(short, rhs, (last, 2 * last - 1 - right), lhs.dtype)
+    else:
+        by_left = graph.dot_general(rhs, short, (2 * last - 1 - right, last), lhs.dtype)
+    if right == last:
+        by_right = graph.dot_general(short, lhs, (last - 1, 2 * last - 1 - left), rhs.dtype)
+    else:
+        by_right = graph.dot_general(lhs, short, (2 * last - 1 - left, last - 1), rhs.dtype)
+    return by_left, by_right
+
+
+def _attention(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    if operation.cap:
+        raise NotModelled("the gradient of attention with capped scores")
+    options = {name: value for name, value in vars(operation).items() if name != "cap"}
+    query, key, value, *bias = node.values
+    result, logs = node.results
+    operands = (query, key, value, given, result, logs, *bias)
+    return graph.apply_to_all(AttentionBackward(**options), operands)
+
+
+def _all_reduce(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    del graph, node
+    return (given if operation.op == "add" else None,)
+
+
+def _all_gather(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    """A rank's own part, which stands for those of others."""
+    del operation
+    (x,) = node.values
+    return (graph.slice(given, (0,) * len(x.shape), x.shape),)
+
+
+RULES: Final[dict[type[Operation], Rule]] = {
+    Add: _add,
+    Subtract: _subtract,
+    Multiply: _multiply,
+    Divide: _divide,
+    Negate: _negate,
+    Square: _square,
+    Relu: _relu,
+    Rsqrt: _rsqrt,
+    Exponential: _exponential,
+    Log: _log,
+    Tanh: _of_result(_below_one),
+    Logistic: _of_result(_between),
+    Silu: _by("silu_dx"),
+    Gelu: _by("gelu_dx"),
+    GeluTanh: _gelu_tanh,
+    Convert: _convert,
+    Reshape: _reshape,
+    Transpose: _transpose,
+    BroadcastInDim: _broadcast,
+    Slice: _slice,
+    Concatenate: _concatenate,
+    Reduce: _reduce,
+    Gather: _gather,
+    DotGeneral: _dot,
+    Attention: _attention,
+    AllReduce: _all_reduce,
+    AllGather: _all_gather,
+}
+"""By the class of an operation."""
+NAMES: Final = [one.name for one in RULES]
