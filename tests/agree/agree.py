@@ -98,8 +98,10 @@ def case(name, chip, phase, batch, sequence, ranks=1, *, has_text=True, loss="")
 
 def compiled(asked):
     """What `trnsim compile` says."""
-    from trnsim.torch.models import answer as answers  # noqa: PLC0415  takes seconds
-    from trnsim.torch.models.shape import ModelShape  # noqa: PLC0415  likewise
+    from trnsim.device import configured  # noqa: PLC0415  takes seconds
+    from trnsim.device.answer import answer  # noqa: PLC0415  likewise
+    from trnsim.torch.models import answer as answers  # noqa: PLC0415  likewise
+    from trnsim.workload.shape import ModelShape  # noqa: PLC0415  likewise
 
     decodes = asked.phase == "decode"
     shape = ModelShape(
@@ -109,8 +111,8 @@ def compiled(asked):
         asked.sequence if decodes else 0,
         asked.ranks,
     )
-    subject = answers.of_config(asked.path, shape)
-    return Answer("compile", answers.answer(subject, asked.chip).estimate)
+    subject = configured.of_config(asked.path, shape) or answers.of_config(asked.path, shape)
+    return Answer("compile", answer(subject, asked.chip).estimate)
 
 
 def asked_of(one):

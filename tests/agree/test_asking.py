@@ -10,10 +10,10 @@ from asking import Answer, Case, faults, plans, told
 from small_models import BERT, LLAMA, VIT
 
 from trnsim.device.answer import Subject, answer
+from trnsim.device.configured import asking
 from trnsim.estimate.estimate import Estimate
 from trnsim.graph import Graph
-from trnsim.torch.models.answer import asking
-from trnsim.torch.models.shape import ModelShape
+from trnsim.workload.shape import ModelShape
 
 CHIPS = ("trn1", "inf2", "trn2", "trn3")
 GPUS = ("p5en.48xlarge", "g6.xlarge", "p4de.24xlarge")

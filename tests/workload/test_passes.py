@@ -2,11 +2,14 @@ from dataclasses import replace
 
 import pytest
 from parameter_formulas import multiplied, of_layer, of_model
+from published_models import COUNTS
 from workload_sizes import GROUPED, LATENT, experts, layer_of, model, named
 
 from trnsim.workload.architecture import PLAIN, Matrix, Mlp
+from trnsim.workload.config import from_config
 from trnsim.workload.operators import Axis, Pass, Phase, Split
 from trnsim.workload.passes import passes, summaries
+from trnsim.workload.whole import is_known
 
 PROMPT = Pass(Phase.PREFILL, 2, 10)
 
@@ -182,3 +185,14 @@ def test_the_last_norm_counts_all_rows_whatever_is_behind_it():
     head = summaries(replace(one, towers=(pooled,)), Pass(Phase.ENCODE, 2, 10))[-1]
     assert sum(operator.elements for operator in head.elementwise) == 2 * 2 * 10 * 32
     assert named(head, "dense").m == 2
+
+
+WIRED = [name for name, (config, _) in COUNTS.items() if is_known(from_config(config, name))]
+
+
+@pytest.mark.parametrize("name", WIRED)
+def test_what_is_wired_between_products_counts_for_nothing_more(name):
+    model = from_config(COUNTS[name][0], name)
+    steps = Pass(Phase.TRAIN, 2, 16), Pass(Phase.PREFILL, 2, 16), Pass(Phase.DECODE, 2, 1, 63)
+    for step in steps:
+        assert summaries(model, step, is_wired=True) == summaries(model, step)

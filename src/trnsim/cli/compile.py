@@ -20,6 +20,8 @@ from trnsim.compiler.explained import table
 from trnsim.errors import BadInput
 from trnsim.files import check_folder, read_bytes, write
 from trnsim.profile import write_report, write_traces
+from trnsim.workload.config import read_values
+from trnsim.workload.shape import ModelShape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +106,7 @@ def compile_model(
     """Compile a model to a program for a NeuronCore: its time, what bounds it, where it goes.
 
     The model is an exported program; a config.json, as it lies beside a model's weights, of which
-    transformers builds one rank's graph in one phase on the meta device; or a Python file: what it
+    one rank's graph in one phase is built; or a Python file: what it
     names model, on what it names args; or a program of JAX. Nothing is computed: any weights do.
 
     To export a model: torch.export.save(torch.export.export(model.eval(), (x,)), "model.pt2").
@@ -234,17 +236,34 @@ def _asked(
     """The model in a file, of whatever framework, and the function that answers for it."""
     if _is_of_jax(model):
         return _program_of_jax(model, weights), _any_answer()
-    return _subject(model, sizes, phase, dtype), _answers().answer
-
-
-def _subject(model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str) -> Any:
-    """The model of PyTorch in a file, of whatever kind."""
-    answers = _answers()
     if model.suffix == ".json":
-        batch, sequence, past, tp = sizes
-        named = phase or answers.phase_of(model, past)
-        return answers.of_config(model, answers.ModelShape(named, batch, sequence, past, tp), dtype)
-    return (answers.of_script if model.suffix == ".py" else answers.of_export)(model)
+        return _configured(model, sizes, phase, dtype)
+    answers = _answers()
+    return (answers.of_script if model.suffix == ".py" else answers.of_export)(
+        model
+    ), answers.answer
+
+
+def _configured(
+    model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str
+) -> tuple[Any, Any]:
+    """The model of a config.json; transformers builds it where not all of it is known."""
+    from trnsim.device import configured  # noqa: PLC0415  with the graph's room
+
+    batch, sequence, past, tp = sizes
+    shape = ModelShape(_phase(model, phase, past), batch, sequence, past, tp)
+    subject = configured.of_config(model, shape, dtype)
+    if subject is not None:
+        return subject, _any_answer()
+    answers = _answers()
+    return answers.of_config(model, shape, dtype), answers.answer
+
+
+def _phase(model: Path, phase: str | None, past: int) -> str:
+    """The phase that is asked for, or meant."""
+    from trnsim.device import configured  # noqa: PLC0415  as above
+
+    return phase or configured.phase_of(read_values(model), past)
 
 
 def _sizes(
@@ -254,7 +273,7 @@ def _sizes(
     if model.suffix != ".json":
         return {}
     batch, sequence, past, tp = sizes
-    named = phase or _answers().phase_of(model, past)
+    named = _phase(model, phase, past)
     return {
         "phase": named,
         "batch": batch,

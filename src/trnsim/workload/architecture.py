@@ -18,6 +18,56 @@ PLAIN: Final = 2
 
 
 @dataclass(frozen=True)
+class Norm:
+    """``x / sqrt(mean(x^2) + epsilon)`` over the last dimension, weighed element by element.
+
+    Attributes:
+        parts: elements of its weights for each normed one: none, a weight, and a bias beside it.
+        epsilon: what is added to the mean of squares.
+        is_centered: whether the mean is taken away first (LayerNorm).
+        offset: what is added to the weight: 1 in Gemma.
+    """
+
+    parts: int = 0
+    epsilon: float = 1e-6
+    is_centered: bool = False
+    offset: float = 0.0
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """Rotary places: pairs of elements of a query or key turned by an angle.
+
+    Attributes:
+        width: the first elements of a head, which are turned.
+        is_paired: whether neighbours are turned together; else the two halves.
+        table: which of the model's tables of frequencies it takes.
+        factor: of all cosines and sines.
+
+    Source: RoFormer (arXiv:2104.09864), section 3.2.
+    """
+
+    width: int
+    is_paired: bool = False
+    table: str = ""
+    factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class HeadNorm:
+    """A norm of queries and of keys before they are turned.
+
+    Attributes:
+        norm: of what it is made.
+        over: "head" where all heads have the same weights, "heads" where each has its own, "row"
+            where the heads of a token are normed together.
+    """
+
+    norm: Norm
+    over: str = "head"
+
+
+@dataclass(frozen=True)
 class Attention:
     """Attention with a key and a value for every token.
 
@@ -31,6 +81,13 @@ class Attention:
         is_cross: whether keys and values are those of another tower's output.
         biases: elements of the biases of its projections.
         norms: elements of the weights of norms over heads.
+        output_biases: those of `biases` that are the output's.
+        scale: of the products of queries and keys; 0 for ``head_dim ** -0.5``.
+        cap: the bound that scores come near to, by a tanh; 0 for none.
+        rotary: how places turn queries and keys; None where they do not.
+        head_norm: of queries and keys; None for none.
+        has_slopes: whether scores grow with the key's place, by a number of each head (ALiBi).
+        has_sinks: whether each head has a score that no key has.
     """
 
     heads: int
@@ -42,6 +99,13 @@ class Attention:
     is_cross: bool = False
     biases: int = 0
     norms: int = 0
+    output_biases: int = 0
+    scale: float = 0.0
+    cap: float = 0.0
+    rotary: Rotary | None = None
+    head_norm: HeadNorm | None = None
+    has_slopes: bool = False
+    has_sinks: bool = False
 
     @property
     def cached(self) -> int:
@@ -62,6 +126,9 @@ class LatentAttention:
         rotary_dim: elements of a query with a place; its key is shared by all heads.
         value_dim: elements of a value.
         norms: elements of the weights of its norms.
+        norm: of the short vectors.
+        rotary: how places turn the last elements of queries, and the shared key.
+        scale: of the products of queries and keys; 0 for the usual one of their width.
 
     Source: DeepSeek-V2 (arXiv:2405.04434), section 2.1.
     """
@@ -73,10 +140,16 @@ class LatentAttention:
     rotary_dim: int
     value_dim: int
     norms: int = 0
+    norm: Norm = Norm()
+    rotary: Rotary | None = None
+    scale: float = 0.0
 
     is_causal: Final = True
     is_cross: Final = False
     window: Final = 0
+    cap: Final = 0.0
+    has_slopes: Final = False
+    has_sinks: Final = False
 
     @property
     def cached(self) -> int:
@@ -92,11 +165,39 @@ class Mlp:
         intermediate: elements between the matrices.
         matrices: `GATED` or `PLAIN`.
         biases: elements of its biases.
+        activation: the function, by transformers' name.
     """
 
     intermediate: int
     matrices: int = GATED
     biases: int = 0
+    activation: str = "silu"
+
+
+@dataclass(frozen=True)
+class Routing:
+    """How a router's scores choose experts and weigh what they give.
+
+    Attributes:
+        function: "softmax" or "logistic" of all scores, or "chosen", a softmax of the chosen ones.
+        is_normed: whether the weights of the chosen are divided by their sum.
+        factor: of the weights.
+        is_corrected: whether a number for each expert is added where experts are chosen, and not
+            where they are weighed; else a bias of the router is part of its scores.
+        groups: groups of experts, of which some are left for each token.
+        kept: how many groups are left.
+        counted: best scores of a group that are added up to choose it.
+
+    Source: of groups, DeepSeek-V3 (arXiv:2412.19437), section 2.1.2.
+    """
+
+    function: str = "softmax"
+    is_normed: bool = True
+    factor: float = 1.0
+    is_corrected: bool = False
+    groups: int = 1
+    kept: int = 1
+    counted: int = 2
 
 
 @dataclass(frozen=True)
@@ -110,6 +211,7 @@ class Experts:
         shared: what every token takes besides; None where there is none.
         shared_gate: parameters that weigh the shared part.
         router_biases: elements of the router's bias.
+        routing: how scores become weights of experts.
     """
 
     count: int
@@ -118,12 +220,51 @@ class Experts:
     shared: Mlp | None = None
     shared_gate: int = 0
     router_biases: int = 0
+    routing: Routing = Routing()
 
     def __post_init__(self) -> None:
         if not 1 <= self.per_token <= self.count:
             raise BadInput(
                 f"a token takes {self.per_token} of {self.count} experts; legal: 1 to {self.count}"
             )
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What a tower computes between its products: norms, and factors of what is passed on.
+
+    Attributes:
+        norm: that of its layers and ends.
+        placed: where norms are: "before" a half of a layer, "after" it, "around" it, or of the
+            "sum" with its input.
+        embedded: factor of what is looked up.
+        added: factor of what a half of a layer adds.
+        scored: factor of scores of words.
+        cap: the bound that scores of words come near to, by a tanh; 0 for none.
+        has_score_bias: whether scores of words have a bias.
+        has_last_norm: whether a norm follows the layers.
+        first_place: the row of learned places that a sequence's first token takes.
+        places: rows of learned places as wide as the table, before any product.
+        kinds: rows of a table of kinds of tokens, likewise.
+        has_table_norm: whether a norm follows these tables.
+        has_mask: whether it is given which tokens there are.
+        order: for each layer the number of its kind.
+    """
+
+    norm: Norm
+    placed: str = "before"
+    embedded: float = 1.0
+    added: float = 1.0
+    scored: float = 1.0
+    cap: float = 0.0
+    has_score_bias: bool = False
+    has_last_norm: bool = True
+    first_place: int = 0
+    places: int = 0
+    kinds: int = 0
+    has_table_norm: bool = False
+    has_mask: bool = False
+    order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -166,6 +307,8 @@ class Matrix:
         biases: elements of its bias.
         rows: how many rows it has for each of the tower's tokens.
         is_each_token: whether every token is a row, or one of each sequence.
+        activation: the function of what it gives, by transformers' name; "" for none.
+        is_normed: whether a norm follows.
     """
 
     name: str
@@ -174,6 +317,8 @@ class Matrix:
     biases: int = 0
     rows: float = 1.0
     is_each_token: bool = True
+    activation: str = ""
+    is_normed: bool = False
 
 
 @dataclass(frozen=True)
@@ -196,6 +341,7 @@ class Tower:
         is_table_shared: whether the table is that of the tower before.
         tokens: tokens of an image or a piece of sound; 0 where the user gives a length.
         image: pixels of an image along a side; 0 where it reads none.
+        wiring: what is computed between products; None where only sizes are known.
     """
 
     name: str
@@ -213,6 +359,7 @@ class Tower:
     is_table_shared: bool = False
     tokens: int = 0
     image: int = 0
+    wiring: Wiring | None = None
 
     @property
     def depth(self) -> int:
@@ -247,6 +394,7 @@ class Architecture:
             are made short too, not where weights alone are.
         mlp_bits: bits of a weight of MLPs and experts; 0 for `weight_bits`.
         positions_key: the key that states `max_positions`, which errors name.
+        short: the type of elements of 16 bits.
     """
 
     name: str
@@ -259,6 +407,7 @@ class Architecture:
     product_bits: float = 16
     mlp_bits: float = 0
     positions_key: str = "max_position_embeddings"
+    short: str = "bfloat16"
 
     @property
     def bits_of_mlp(self) -> float:

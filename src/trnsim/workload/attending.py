@@ -7,18 +7,23 @@ no multiplication here: `Product.causal` says what it leaves, for programs that 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from trnsim.graph.ops.contraction import Attention as Met
-from trnsim.workload.architecture import LatentAttention
+from trnsim.workload.architecture import HeadNorm, LatentAttention, Norm
 from trnsim.workload.operators import Axis, Pass, Phase, Split
+from trnsim.workload.places import bias, rotated
 
 if TYPE_CHECKING:
     from trnsim.graph import Value
-    from trnsim.workload.architecture import Architecture, Attention
+    from trnsim.workload.architecture import Architecture, Attention, Wiring
     from trnsim.workload.rank_graph import RankGraph
 
 _CACHING: Final = (Phase.DECODE, Phase.PREFILL)
+_NO_NORM: Final = HeadNorm(Norm(), "")
+_KEPT: Final = 256
 
 
 def attention(
@@ -26,10 +31,19 @@ def attention(
     model: Architecture,
     given: tuple[Attention | LatentAttention, Pass, Split],
     rows: Value,
+    wiring: Wiring | None = None,
 ) -> Value:
     """An attention of a layer: [rows, hidden], a sum of which each tensor rank has a part."""
     form = _Latent if isinstance(given[0], LatentAttention) else _Grouped
-    return form(rank, model, given, rows).result()
+    return form(rank, model, given, rows, wiring).result()
+
+
+@lru_cache(_KEPT)
+def _sizes_of(form: Attention | LatentAttention) -> Attention | LatentAttention:
+    """An attention of which the sizes alone are known."""
+    if isinstance(form, LatentAttention):
+        return replace(form, rotary=None)
+    return replace(form, rotary=None, head_norm=None, has_slopes=False, has_sinks=False)
 
 
 class _Attending:
@@ -47,21 +61,30 @@ class _Attending:
         model: Architecture,
         given: tuple[Attention | LatentAttention, Pass, Split],
         rows: Value,
+        wiring: Wiring | None,
     ) -> None:
-        self.rank, self.model, self.rows = rank, model, rows
-        self.form, self.given, self.split = given
+        self.rank, self.model, self.rows, self.wiring = rank, model, rows, wiring
+        form, self.given, self.split = given
+        self.form = form if wiring else _sizes_of(form)
         self.heads = math.ceil(self.form.heads / self.split.tensor)
         self.is_step = self.given.phase is Phase.DECODE
         self.new = math.ceil(self.given.tokens / (1 if self.is_step else self.split.context))
         self.keys = math.ceil(self._keys() / (self.split.context if self.is_step else 1))
 
-    def weighted(self, name: str, rows: Value, columns: int) -> Value:
-        """``rows @ weight`` with a weight of so many columns."""
-        return self.rank.product(name, rows, self.weight((rows.shape[-1], columns)))
+    @property
+    def width(self) -> int:
+        """Elements of a query."""
+        raise NotImplementedError
 
-    def weight(self, shape: tuple[int, ...]) -> Value:
+    def weighted(self, name: str, rows: Value, columns: int, *, is_biased: bool = False) -> Value:
+        """``rows @ weight`` with a weight of so many columns, and a bias."""
+        weight = self.weight(name, (rows.shape[-1], columns))
+        return self.rank.product(name, rows, weight, is_biased=is_biased)
+
+    def weight(self, name: str, shape: tuple[int, ...]) -> Value:
         """A weight of the attention's products."""
-        return self.rank.weight(shape, self.model.weight_bits, multiplied=self.model.product_bits)
+        model = self.model
+        return self.rank.weight(shape, model.weight_bits, multiplied=model.product_bits, name=name)
 
     def _keys(self) -> int:
         """Tokens whose keys and values a query of the whole meets, masked ones too."""
@@ -75,24 +98,46 @@ class _Attending:
     @property
     def mask(self) -> Met:
         """Which keys the rank's queries see; those of ranks of a sequence take turns in it."""
-        if self.form.is_cross:
-            return Met()
-        window = self.form.window
-        if not self.form.is_causal:
-            return Met(window=window)
+        form = self.form
+        plain = Met(form.scale or self.width**-0.5, cap=form.cap)
+        if form.is_cross:
+            return plain
+        window = form.window if form.window < self._keys() or not form.is_causal else 0
+        if not form.is_causal:
+            return replace(plain, window=window)
         if self.is_step:  # the tokens before are shared out, and all of them are seen
-            return Met(is_causal=True, first=max(self.keys - self.new, 0), window=window)
-        apart = self.split.context
-        first = self._keys() - self.given.tokens + (apart - 1) // 2
-        return Met(is_causal=True, first=first, apart=apart, window=window)
+            first, apart = max(self.keys - self.new, 0), 1
+        else:
+            apart = self.split.context
+            first = self._keys() - self.given.tokens + (apart - 1) // 2
+        return replace(plain, is_causal=True, first=first, apart=apart, window=window)
 
     def met(self, query: Value, key: Value, value: Value) -> Value:
         """Results [rows, heads x width] of queries that meet keys and values."""
-        found = self.rank.attended(query, key, value, self.mask)
-        rows = self.rank.joined(found)
+        added = None
+        if self.form.has_slopes or (self.wiring and self.wiring.has_mask):
+            added = bias(self.rank, query, self.keys, of_heads=self.form.has_slopes)
+        found = self.rank.attended(query, key, value, self.mask, added)
+        rows = self.rank.joined(self._unsunk(found))
         if self.split.context > 1 and self.is_step and not self.form.is_cross:
             return self._added_up(rows)
         return rows
+
+    def _unsunk(self, found: Value) -> Value:
+        """Results [B, H, L, D] without the share of a score that no key has.
+
+        ``sum(exp(s)) / (sum(exp(s)) + exp(sink)) = logistic(log(sum(exp(s))) - sink)``.
+        """
+        rank, statistics = self.rank, self.rank.statistics
+        if not self.form.has_sinks or statistics is None:
+            return found
+        rank.operator("sinks")
+        graph, shape = rank.graph, found.shape
+        own = rank.cast(rank.vector(shape[1], "sinks"), 32)
+        logs = graph.reshape(statistics, shape[:3])
+        apart = graph.elementwise("subtract", logs, graph.broadcast_in_dim(own, shape[:3], (1,)))
+        left = rank.cast(graph.elementwise("logistic", apart), rank.bits)
+        return graph.elementwise("multiply", found, graph.broadcast_in_dim(left, shape, (0, 1, 2)))
 
     def _added_up(self, rows: Value) -> Value:
         """The sum of all parts of a sequence: results, each query's largest score and sum."""
@@ -105,28 +150,46 @@ class _Attending:
         summed = rank.exchange("all_reduce", whole, Axis.CONTEXT, self.split.context)
         return rank.columns(summed, width)[0]
 
-    def past_and_new(self, new: Value) -> Value:
-        """Keys and values [B, T, C] of all tokens that are met: earlier ones, and the new ones.
+    def past_and_new(self, *new: Value) -> list[Value]:
+        """Keys and values [*B, T, C] of all tokens that are met: earlier ones, and the new ones.
 
         Ranks of a sequence pass on theirs; in a step, each meets its part of the earlier ones.
         """
-        rank, given, graph = self.rank, self.given, self.rank.graph
-        rank.operator("cache")
-        batch, _, width = new.shape
-        if given.phase in _CACHING and self.form.is_causal:
-            rank.keep(new, self.model.kv_bits)
-            before = math.ceil((self._keys() - given.tokens) / self.split.context)
-            before = self.keys - self.new if self.is_step else before
-            if before > 0:
-                earlier = rank.earlier((batch, before, width), self.model.kv_bits)
-                new = graph.concatenate((earlier, new), 1)
+        self.rank.operator("cache")
+        whole = [self._with_past(one) for one in new]
         if self.split.context == 1 or self.is_step:
+            return whole
+        return self._of_all_ranks(whole)
+
+    def _with_past(self, new: Value) -> Value:
+        rank, given = self.rank, self.given
+        if given.phase not in _CACHING or not self.form.is_causal:
             return new
-        rows = graph.reshape(new, (batch * new.shape[1], width))
-        whole = rank.exchange("all_gather", rows, Axis.CONTEXT, self.split.context)
+        rank.keep(new, self.model.kv_bits)
+        before = math.ceil((self._keys() - given.tokens) / self.split.context)
+        before = self.keys - self.new if self.is_step else before
+        if before <= 0:
+            return new
+        *outer, _, width = new.shape
+        earlier = rank.earlier((*outer, before, width), self.model.kv_bits)
+        return rank.graph.concatenate((earlier, new), len(outer))
+
+    def _of_all_ranks(self, parts: list[Value]) -> list[Value]:
+        """What the ranks of a sequence have of it, fetched at once."""
+        rank, graph, last = self.rank, self.rank.graph, len(parts[0].shape) - 1
+        whole = graph.concatenate(parts, last)
+        *outer, tokens, width = whole.shape
+        rows = graph.reshape(whole, (math.prod(outer) * tokens, width))
+        every = rank.exchange("all_gather", rows, Axis.CONTEXT, self.split.context)
         rank.operator("cache")
-        every = graph.reshape(whole, (batch, new.shape[1] * self.split.context, width))
-        return graph.slice(every, (0, 0, 0), (batch, self.keys, width))
+        every = graph.reshape(every, (*outer, tokens * self.split.context, width))
+        starts, at = [0] * len(whole.shape), 0
+        found: list[Value] = []
+        for part in parts:
+            starts[-1] = at
+            found.append(graph.slice(every, starts, (*outer, self.keys, part.shape[-1])))
+            at += part.shape[-1]
+        return found
 
 
 class _Grouped(_Attending):
@@ -136,34 +199,69 @@ class _Grouped(_Attending):
 
     def result(self) -> Value:
         """The attention's output."""
-        form, rank, batch = self.form, self.rank, self.given.batch
+        form = self.form
+        query = self._headed(
+            self.weighted(
+                "query", self.rows, self.heads * form.head_dim, is_biased=self._is_biased
+            ),
+            self.heads,
+            "query norm",
+        )
+        key, value = self._source() if form.is_cross else self._own()
+        found = self.met(rotated(self.rank, query, form.rotary), key, value)
+        is_whole = self.wiring is not None and self.split.tensor == 1
+        is_biased = is_whole and form.output_biases > 0
+        return self.weighted("output", found, self.rows.shape[1], is_biased=is_biased)
+
+    @property
+    def width(self) -> int:
+        """Elements of a query."""
+        return self.form.head_dim
+
+    @property
+    def _is_biased(self) -> bool:
+        """Whether queries, keys and values have biases that are known one by one."""
+        return self.wiring is not None and self.form.biases > self.form.output_biases
+
+    def _headed(self, rows: Value, heads: int, name: str) -> Value:
+        """Rows as heads [B, H, T, D], normed where a norm is before the rotation."""
+        rank, norm = self.rank, self.form.head_norm or _NO_NORM
+        if norm.over == "row":
+            rows = rank.norm(rows, norm.norm, name)
+        found = rank.heads(rows, self.given.batch, heads)
+        if norm.over in ("row", ""):
+            return found
+        return rank.norm(found, norm.norm, name, heads if norm.over == "heads" else 0)
+
+    def _pair(self, rows: Value) -> tuple[Value, Value]:
+        """Keys and values [B, G, T, C] of rows, the keys normed."""
+        form, rank = self.form, self.rank
         groups = math.ceil(form.kv_heads / self.split.tensor)
-        query = self.weighted("query", self.rows, self.heads * form.head_dim)
-        query = rank.heads(query, batch, self.heads)
         widths = groups * form.head_dim, groups * form.value_dim
-        met = self._source(sum(widths)) if form.is_cross else self._own(sum(widths))
-        flat = rank.graph.reshape(met, (batch * met.shape[1], sum(widths)))
-        key, value = (rank.heads(one, batch, groups) for one in rank.columns(flat, *widths))
-        found = self.met(query, key, value)
-        return self.weighted("output", found, self.rows.shape[1])
+        made = self.weighted("key and value", rows, sum(widths), is_biased=self._is_biased)
+        key, value = rank.columns(made, *widths)
+        return self._headed(key, groups, "key norm"), rank.heads(value, self.given.batch, groups)
 
-    def _own(self, width: int) -> Value:
-        """Keys and values [B, T, C] of the tower's own tokens."""
-        made = self.weighted("key and value", self.rows, width)
-        new = self.rank.graph.reshape(made, (self.given.batch, self.new, width))
-        return self.past_and_new(new)
+    def _own(self) -> tuple[Value, Value]:
+        """Keys and values of the tower's own tokens, and of those before them."""
+        key, value = self._pair(self.rows)
+        key, value = self.past_and_new(rotated(self.rank, key, self.form.rotary), value)
+        return key, value
 
-    def _source(self, width: int) -> Value:
+    def _source(self) -> tuple[Value, Value]:
         """Those of the tower before; a step finds them in the cache."""
-        rank, batch, bits = self.rank, self.given.batch, self.model.kv_bits
-        shape = batch, self.keys, width
+        rank, batch, bits, form = self.rank, self.given.batch, self.model.kv_bits, self.form
         if self.is_step:
-            return rank.earlier(shape, bits)
-        source = rank.input(batch * self.keys, self.rows.shape[1])
-        made = rank.graph.reshape(self.weighted("key and value", source, width), shape)
+            groups = math.ceil(form.kv_heads / self.split.tensor)
+            shape = batch, groups, self.keys
+            widths = form.head_dim, form.value_dim
+            key, value = (rank.earlier((*shape, width), bits) for width in widths)
+            return key, value
+        key, value = self._pair(rank.input(batch * self.keys, self.rows.shape[1], name="source"))
         if self.given.phase in _CACHING:
-            rank.keep(made, bits)
-        return made
+            rank.keep(key, bits)
+            rank.keep(value, bits)
+        return key, value
 
 
 class _Latent(_Attending):
@@ -174,18 +272,40 @@ class _Latent(_Attending):
     def result(self) -> Value:
         """The attention's output."""
         form, rank, batch = self.form, self.rank, self.given.batch
-        query = rank.heads(self._queries(), batch, self.heads)
-        width = form.kv_rank + form.rotary_dim
-        made = self.weighted("latent", self.rows, width)
-        latent = self.past_and_new(rank.graph.reshape(made, (batch, self.new, width)))
+        query = self._turned(rank.heads(self._queries(), batch, self.heads))
+        made = self.weighted("latent", self.rows, form.kv_rank + form.rotary_dim)
+        short, place = rank.columns(made, form.kv_rank, form.rotary_dim)
+        if self.wiring:
+            short = rank.norm(short, form.norm, "latent norm")
+            turned = rotated(rank, rank.heads(place, batch, 1), form.rotary)
+            place = rank.joined(turned)
+        whole = rank.graph.concatenate((short, place), 1)
+        (latent,) = self.past_and_new(rank.graph.reshape(whole, (batch, self.new, made.shape[1])))
         found = self._absorbed(query, latent) if self.is_step else self._made(query, latent)
         return self.weighted("output", found, self.rows.shape[1])
+
+    @property
+    def width(self) -> int:
+        """Elements of a query."""
+        return self.form.plain_dim + self.form.rotary_dim
+
+    def _turned(self, query: Value) -> Value:
+        """Queries whose last elements are turned."""
+        form, rank, zeros = self.form, self.rank, (0, 0, 0)
+        if form.rotary is None:
+            return query
+        shape = query.shape[:3]
+        plain = rank.graph.slice(query, (*zeros, 0), (*shape, form.plain_dim))
+        placed = rank.graph.slice(query, (*zeros, form.plain_dim), (*shape, form.rotary_dim))
+        return rank.graph.concatenate((plain, rotated(rank, placed, form.rotary)), 3)
 
     def _queries(self) -> Value:
         """Queries [rows, heads x (plain + rotary)], made of a short vector where there is one."""
         rows = self.rows
         if self.form.query_rank:
             rows = self.weighted("query latent", rows, self.form.query_rank)
+            if self.wiring:
+                rows = self.rank.norm(rows, self.form.norm, "query norm")
         each = self.form.plain_dim + self.form.rotary_dim
         return self.weighted("query", rows, self.heads * each)
 
@@ -218,7 +338,7 @@ class _Latent(_Attending):
         by_head = rank.graph.reshape(by_head, (*rows, query.shape[3]))
         plain = rank.graph.slice(by_head, (0, 0, 0), (*rows, form.plain_dim))
         placed = rank.graph.slice(by_head, (0, 0, form.plain_dim), (*rows, form.rotary_dim))
-        up = self.weight((heads, form.plain_dim, form.kv_rank))
+        up = self.weight("keys absorbed", (heads, form.plain_dim, form.kv_rank))
         whole = rank.graph.concatenate((rank.product("keys absorbed", plain, up), placed), 2)
         apart = rank.graph.reshape(whole, (heads, batch, tokens, whole.shape[2]))
         absorbed = rank.graph.transpose(apart, (1, 0, 2, 3))
@@ -226,7 +346,7 @@ class _Latent(_Attending):
         value = rank.graph.slice(key, (0, 0, 0, 0), (*key.shape[:3], form.kv_rank))
         found = self.met(absorbed, key, value)
         apart = rank.graph.reshape(found, (batch * tokens, heads, form.kv_rank))
-        down = self.weight((heads, form.kv_rank, form.value_dim))
+        down = self.weight("values absorbed", (heads, form.kv_rank, form.value_dim))
         results = rank.product("values absorbed", rank.graph.transpose(apart, (1, 0, 2)), down)
         moved = rank.graph.transpose(results, (1, 0, 2))
         return rank.graph.reshape(moved, (batch * tokens, heads * form.value_dim))

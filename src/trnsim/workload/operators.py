@@ -11,7 +11,16 @@ from trnsim.errors import BadInput
 PER_MULTIPLICATION: Final = 2
 """FLOPs of a multiplication and the addition of its result."""
 
-
+ACTIVATIONS: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("silu", "swish"), ("silu",)),
+    "gelu": ("gelu",),
+    **dict.fromkeys(("gelu_new", "gelu_fast", "gelu_pytorch_tanh"), ("gelu_tanh",)),
+    "relu": ("relu",),
+    "relu2": ("relu", "square"),
+    "quick_gelu": ("quick_gelu",),
+    "tanh": ("tanh",),
+}
+"""By transformers' name of a function, its operations."""
 _BYTE_BITS: Final = 8
 
 

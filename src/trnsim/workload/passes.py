@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from trnsim.errors import BadInput
-from trnsim.graph import TensorType
+from trnsim.graph.ops.collectives import AllReduce
+from trnsim.workload.architecture import Mlp, Norm, Wiring
 from trnsim.workload.attending import attention
 from trnsim.workload.feeding import Feeding
 from trnsim.workload.operators import WHOLE, Axis, Pass, Phase, Split
+from trnsim.workload.places import angles, hidden_tokens, learned, rotations, slopes
 from trnsim.workload.rank_graph import RankGraph, Use
 from trnsim.workload.summary import Summary, summarized
 
@@ -24,23 +26,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trnsim.graph import Value
-    from trnsim.workload.architecture import Architecture, Layer, Matrix, Tower
+    from trnsim.workload.architecture import (
+        Architecture,
+        Attention,
+        Experts,
+        LatentAttention,
+        Layer,
+        Matrix,
+        Tower,
+    )
 
-_LOSS_EXCHANGES = 3
-"""A word's largest score, the sum of exponentials and the label's score, in float32.
+    Half = Attention | LatentAttention | Mlp | Experts
 
-Source: Megatron-LM (arXiv:1909.08053), section 3: scores are not gathered.
-"""
+_PLAIN = Wiring(Norm())
 
 
-def summaries(model: Architecture, given: Pass, split: Split = WHOLE) -> tuple[Summary, ...]:
+def summaries(
+    model: Architecture, given: Pass, split: Split = WHOLE, *, is_wired: bool = False
+) -> tuple[Summary, ...]:
     """What one rank computes and holds in one forward pass, in the order of its parts.
 
-    Towers before the last one take part in all phases but decode.
+    Towers before the last one take part in all phases but decode. What is wired between products
+    counts for nothing here, and is left out unless it is asked for: thousands of layers are read.
     """
     return tuple(
         summarized(part.rank, part.name, part.times, part.copies)
-        for part in parts(model, given, split)
+        for part in parts(model, given, split, is_wired=is_wired)
     )
 
 
@@ -61,14 +72,23 @@ class Part:
     copies: int = 1
 
 
-def parts(model: Architecture, given: Pass, split: Split = WHOLE) -> Iterator[Part]:
-    """The graphs of one forward pass."""
+def parts(
+    model: Architecture, given: Pass, split: Split = WHOLE, *, is_wired: bool = True
+) -> Iterator[Part]:
+    """The graphs of one forward pass, with all that is known to be computed, or sizes alone."""
+    for built in towers(model, given, split, is_wired=is_wired):
+        yield Part("embedding", 1, built.embedding())
+        for layer in built.tower.layers:
+            yield Part("layer", layer.times, built.layer(layer), layer.copies)
+        yield Part("head", 1, built.head())
+
+
+def towers(
+    model: Architecture, given: Pass, split: Split = WHOLE, *, is_wired: bool = True
+) -> Iterator[RankTower]:
+    """What builds each tower's graphs."""
     for tower, own in passes(model, given):
-        builder = _Tower(model, tower, own, split)
-        yield Part("embedding", 1, builder.embedding())
-        for layer in tower.layers:
-            yield Part("layer", layer.times, builder.layer(layer), layer.copies)
-        yield Part("head", 1, builder.head())
+        yield RankTower(model, tower, own, split, tower.wiring if is_wired else None)
 
 
 def passes(model: Architecture, given: Pass) -> Iterator[tuple[Tower, Pass]]:
@@ -92,55 +112,121 @@ def passes(model: Architecture, given: Pass) -> Iterator[tuple[Tower, Pass]]:
     yield last, replace(given, tokens=last.tokens or given.tokens, source=source)
 
 
-class _Tower:
+class RankTower:
     """One rank's part of a tower in a pass.
 
     Attributes:
+        wiring: what is computed between products; None for sizes alone.
         rows: tokens of all sequences that the rank has.
         spread: those of them that its norms have, where tensor ranks share these.
     """
 
-    def __init__(self, model: Architecture, tower: Tower, given: Pass, split: Split) -> None:
+    def __init__(
+        self, model: Architecture, tower: Tower, given: Pass, split: Split, wiring: Wiring | None
+    ) -> None:
         self.model, self.tower, self.given, self.split = model, tower, given, split
+        self.wiring = wiring
         shared = 1 if given.phase is Phase.DECODE else split.context
         self.rows = given.batch * math.ceil(given.tokens / shared)
         self.spread = math.ceil(self.rows / (split.tensor if split.is_sequence else 1))
 
+    @property
+    def name(self) -> str:
+        """Of the tower among several, as the start of a path."""
+        return f"{self.tower.name}." if len(self.model.towers) > 1 else ""
+
     def _rank(self) -> RankGraph:
-        return RankGraph(self.model.other_bits)
+        return RankGraph(self.model.other_bits, short=self.model.short)
 
     def embedding(self) -> RankGraph:
         """Tokens looked up, or patches multiplied, and places added."""
         rank, tower, tensor = self._rank(), self.tower, self.split.tensor
         bits = self.model.other_bits
         width = math.ceil((tower.width if tower.looked_up else tower.hidden) / tensor)
-        x = rank.input(self.rows, width)
-        for matrix in tower.before:
-            x = self._outside(rank, matrix, x)
-        use = Use.LOOKED_UP if tower.looked_up else Use.WHOLE
+        use = rank.use = Use.LOOKED_UP if tower.looked_up else Use.WHOLE
         if tower.looked_up:
             is_held = not tower.is_table_shared
-            table = rank.weight((tower.looked_up, width), bits, use=use, is_held=is_held)
+            shape = tower.looked_up, width
+            table = rank.weight(shape, bits, use=use, is_held=is_held, name="table")
+            if is_held:
+                rank.made["table"] = table
+            else:
+                rank.given["table"] = table
+            words = rank.input(self.rows, name="words", dtype="int32")
             rank.operator("lookup")
-            x = rank.graph.gather(table, rank.graph.input((self.rows,), "int32"))
+            x = rank.graph.gather(table, words)
+            if tensor > 1:
+                x = rank.columns(rank.gathered_columns(x, tensor), tower.width)[0]
+            x = self._placed(rank, x)
+            for matrix in tower.before:
+                x = self._outside(rank, matrix, x)
+            x = rank.fitted(x, self.rows, tower.hidden)
         else:
+            x = rank.input(self.rows, width)
+            for matrix in tower.before:
+                x = self._outside(rank, matrix, x)
             x = rank.added("places", rank.fitted(x, self.rows, width), rank.input(self.rows, width))
-        for elements in (tower.positions * tower.hidden, tower.extra):
-            if elements:
-                rank.weight((elements,), bits, use=use)
-        if tensor > 1 and (tower.looked_up or tower.before):
-            x = rank.exchange("all_gather", rank.fitted(x, self.rows, width), Axis.TENSOR, tensor)
+            if tensor > 1 and tower.before:
+                x = rank.columns(rank.gathered_columns(x, tensor), tower.hidden)[0]
+        self._begun(rank, x, use)
         return rank
+
+    def _begun(self, rank: RankGraph, x: Value, use: Use) -> None:
+        """What the layers read: the hidden state with its places, and what they share."""
+        tower, wiring, bits = self.tower, self.wiring, self.model.other_bits
+        places = tower.positions, tower.hidden
+        if wiring is None:
+            for elements in (math.prod(places), tower.extra):
+                if elements:
+                    rank.weight((elements,), bits, use=use)
+            rank.made["hidden"] = x
+            return
+        x = rank.times("scale", x, wiring.embedded)
+        if tower.positions:
+            table = rank.weight(places, bits, use=use, name="learned places")
+            x = learned(rank, x, table, wiring.first_place)
+        if wiring.has_table_norm and not tower.before:
+            x = rank.norm(x, wiring.norm, "table norm")
+        rank.made["hidden"] = x
+        for rotary in rotations(tower):
+            angles(rank, self.rows, rotary)
+        forms = [form for layer in tower.layers for form in layer.attentions]
+        rank.others(tower.extra, before=0)
+        if forms[0].has_slopes:
+            heads = math.ceil(forms[0].heads / self.split.tensor)
+            slopes(rank, heads, self.given.tokens + self.given.past)
+        if wiring.has_mask:
+            hidden_tokens(rank, self.given.batch, self.given.tokens)
+
+    def _placed(self, rank: RankGraph, x: Value) -> Value:
+        """Looked up rows with those of tables as wide: kinds of tokens, and places."""
+        wiring, width, bits = self.wiring, self.tower.width, self.model.other_bits
+        if wiring is None or not (wiring.places or wiring.kinds):
+            return x
+        for name, count in (("kinds of tokens", wiring.kinds), ("learned places", wiring.places)):
+            if count:
+                table = rank.weight((count, width), bits, use=Use.LOOKED_UP, name=name)
+                rank.small += count * width
+                x = learned(rank, x, table, wiring.first_place, name)
+        return rank.norm(x, wiring.norm, "table norm") if self.tower.before else x
 
     def head(self) -> RankGraph:
         """The last norm, products behind the layers, and the one that gives scores."""
-        rank, tower, model = self._rank(), self.tower, self.model
-        hidden = rank.norm(rank.input(self.rows, tower.hidden))
-        rank.others(tower.final, model.other_bits)
+        rank, tower = self._rank(), self.tower
+        x = rank.input(self.rows, tower.hidden, name="hidden")
+        wiring = self.wiring or _PLAIN
+        hidden = rank.norm(x, wiring.norm) if wiring.has_last_norm else x
+        rank.shared.add(hidden.number)
+        rank.passed = 0.0 if wiring.has_last_norm else 2.0 * x.type.elements
         for matrix in tower.behind:
-            self._outside(rank, matrix, hidden)
+            hidden = self._behind(rank, matrix, hidden)
+        rank.made["hidden"] = hidden
+        is_classed = bool(tower.behind) and not tower.behind[-1].is_each_token
         if tower.outputs:
             self._scores(rank, hidden)
+        elif is_classed and self.given.phase is Phase.TRAIN and self.split.tensor == 1:
+            self._loss(rank, hidden)
+        rank.others(tower.final, before=0)
         return rank
 
     def _scores(self, rank: RankGraph, hidden: Value) -> None:
@@ -150,49 +236,146 @@ class _Tower:
         if is_training and split.is_sequence and split.tensor > 1:
             part = rank.fitted(hidden, self.spread, tower.hidden)
             rank.exchange("all_gather", part, Axis.TENSOR, split.tensor)
-        rows = self.given.batch if self.given.phase is Phase.PREFILL else self.rows
-        bits = self.model.other_bits
+        bits, batch = self.model.other_bits, self.given.batch
+        is_prompt = self.given.phase is Phase.PREFILL
+        last = rank.token(hidden, batch, -1) if is_prompt else hidden
         columns = math.ceil(tower.outputs / split.tensor)
-        words = rank.weight((tower.width, columns), bits, is_held=not tower.is_tied)
-        last = rank.fitted(hidden, rows, tower.width)
-        scores = rank.product("scores of words", last, words)
-        if split.tensor == 1:
-            return
-        if not is_training:
-            rank.exchange("all_gather", scores, Axis.TENSOR, split.tensor)
-            return
-        for _ in range(_LOSS_EXCHANGES):
-            rank.operator("loss")
-            number = rank.graph.constant(0.0, TensorType((rows,), "float32"))
-            rank.exchange("all_reduce", number, Axis.TENSOR, split.tensor)
+        shape, is_held = (columns, tower.width), not tower.is_tied
+        words = rank.weight(shape, bits, is_held=is_held, name="scores of words")
+        if tower.is_tied and split.tensor == 1:
+            rank.given["table"] = words
+        last = rank.fitted(last, batch if is_prompt else self.rows, tower.width)
+        wiring = self.wiring or _PLAIN
+        is_biased = wiring.has_score_bias
+        scores = rank.product("scores of words", last, words, is_biased=is_biased, is_turned=True)
+        scores = rank.times("scale", scores, wiring.scored)
+        rank.made["scores"] = rank.capped("cap", scores, wiring.cap)
+        if is_training:
+            self._loss(rank, rank.made["scores"])
+        elif split.tensor > 1:
+            rank.made["scores"] = rank.exchange(
+                "all_gather", rank.made["scores"], Axis.TENSOR, split.tensor
+            )
+
+    def _loss(self, rank: RankGraph, scores: Value) -> None:
+        """The mean of ``log(sum(exp(scores))) - scores[label]`` over rows that have a label.
+
+        Scores are not gathered: ranks exchange a word's largest score, the sum of exponentials and
+        the label's score, in float32.
+
+        Source: Megatron-LM (arXiv:1909.08053), section 3.
+        """
+        rank.operator("loss")
+        graph, (rows, words) = rank.graph, scores.shape
+        labels = rank.input(rows, name="labels", dtype="int32")
+        largest = self._of_ranks(
+            rank, graph.reduce("maximum", rank.cast(scores, 32), (1,)), "maximum"
+        )
+        apart = graph.elementwise(
+            "subtract", rank.cast(scores, 32), graph.broadcast_in_dim(largest, scores.shape, (0,))
+        )
+        total = graph.reduce("add", graph.elementwise("exponential", apart), (1,))
+        total = self._of_ranks(rank, total, "add")
+        inside = graph.elementwise("minimum", labels, float(words - 1))
+        inside = graph.elementwise("maximum", inside, 0.0)
+        starts = graph.elementwise("multiply", graph.iota((rows,), 0), float(words))
+        places = graph.elementwise("add", starts, inside)
+        picked = graph.gather(graph.reshape(apart, (rows * words,)), places)
+        is_own = graph.elementwise("compare", labels, inside, dtype="float32", direction="EQ")
+        picked = self._of_ranks(rank, graph.elementwise("multiply", picked, is_own), "add")
+        each = graph.elementwise("subtract", graph.elementwise("log", total), picked)
+        is_there = graph.elementwise("compare", labels, 0.0, dtype="float32", direction="GE")
+        lost = graph.elementwise("multiply", each, is_there)
+        sums = [graph.reduce("add", one, (0,)) for one in (lost, is_there)]
+        rank.made["loss"] = graph.elementwise("divide", *sums)
+
+    def _of_ranks(self, rank: RankGraph, value: Value, op: str) -> Value:
+        """The sum, or the largest, of what the tensor ranks have."""
+        if self.split.tensor == 1:
+            return value
+        return rank.graph.apply(AllReduce((tuple(range(self.split.tensor)),), op), value)
 
     def layer(self, layer: Layer) -> RankGraph:
         """One of equal layers: attentions and an MLP, each with a norm and what it is added to."""
         rank, tower = self._rank(), self.tower
-        x = rank.input(self.spread, tower.hidden)
-        rows = self._gathered(rank, rank.norm(x))
-        beside: list[Value] = []
-        for form in layer.attentions:
-            found = attention(rank, self.model, (form, self.given, self.split), rows)
-            if layer.is_parallel:
-                beside.append(found)
-                continue
-            x = rank.added("residual", x, self._summed(rank, found))
-            rows = self._gathered(rank, rank.norm(x))
-        found = Feeding(rank, self.model, self.split, rows).result(layer.mlp)
-        for other in beside:
-            found = rank.added("sum", other, found)
-        rank.added("residual", x, self._summed(rank, found))
-        self._others(rank, layer)
+        x = rank.input(self.spread, tower.hidden, name="hidden")
+        build = self._beside if layer.is_parallel else self._chained
+        rank.made["hidden"] = build(rank, layer, x)
+        rank.half = ""
+        rank.others(layer.norms + layer.extra, before=0)
         return rank
 
-    def _others(self, rank: RankGraph, layer: Layer) -> None:
-        """Norms, biases and whatever else is in no product."""
-        bits, tensor = self.model.other_bits, self.split.tensor
-        rank.others(layer.norms + layer.extra, bits)
-        for form in layer.attentions:
-            rank.others(form.norms, bits)
-            rank.others(getattr(form, "biases", 0) / tensor, bits)
+    def _chained(self, rank: RankGraph, layer: Layer, x: Value) -> Value:
+        """Each half reads what the one before it gave."""
+        for number, form in enumerate(layer.attentions):
+            rank.half = "cross attention" if number else "attention"
+            rows = self._read(rank, x)
+            x = self._added(rank, x, self._attended(rank, form, rows), form)
+        rank.half = "mlp"
+        return self._added(rank, x, self._fed(rank, layer, self._read(rank, x)), layer.mlp)
+
+    def _beside(self, rank: RankGraph, layer: Layer, x: Value) -> Value:
+        """Attentions and the MLP read the same, or a norm each, and are added up at once."""
+        tower, wiring = self.tower, self.wiring
+        rank.half = "attention"
+        rows = read = self._read(rank, x)
+        beside = [self._attended(rank, form, rows) for form in layer.attentions]
+        rank.half = "mlp"
+        if wiring and layer.norms > wiring.norm.parts * tower.hidden:
+            normed = rank.norm(x, wiring.norm, "second norm")
+            rank.shared.add(normed.number)
+            read = self._gathered(rank, normed)
+        found = self._fed(rank, layer, read)
+        for other in beside:
+            found = rank.added("sum", other, found)
+        found = self._summed(rank, found)
+        for half in (*layer.attentions, layer.mlp):
+            found = self._biased(rank, found, half)
+        return rank.added("residual", x, found)
+
+    def _attended(self, rank: RankGraph, form: Attention | LatentAttention, rows: Value) -> Value:
+        given, before = (form, self.given, self.split), rank.small
+        found = attention(rank, self.model, given, rows, self.wiring)
+        rank.others(form.norms + getattr(form, "biases", 0) / self.split.tensor, before)
+        return found
+
+    def _fed(self, rank: RankGraph, layer: Layer, rows: Value) -> Value:
+        is_wired = self.wiring is not None
+        feeding = Feeding(rank, self.model, self.split, rows, is_wired=is_wired)
+        return feeding.result(layer.mlp)
+
+    def _read(self, rank: RankGraph, x: Value) -> Value:
+        """What a half of a layer reads: normed where norms are before it."""
+        wiring = self.wiring
+        if wiring is None:
+            return self._gathered(rank, rank.norm(x))
+        if wiring.placed not in ("before", "around"):
+            return self._gathered(rank, x)
+        normed = rank.norm(x, wiring.norm)
+        rank.shared.add(normed.number)
+        return self._gathered(rank, normed)
+
+    def _biased(self, rank: RankGraph, found: Value, half: Half) -> Value:
+        """A half's output with a bias that is added once, to the sum of the ranks' parts."""
+        count = half.biases if isinstance(half, Mlp) else getattr(half, "output_biases", 0)
+        if not count or self.wiring is None or self.split.tensor == 1:
+            return found
+        rank.operator("bias")
+        name = "down bias" if isinstance(half, Mlp) else "output bias"
+        return rank.along(found, "add", rank.vector(found.shape[1], name))
+
+    def _added(self, rank: RankGraph, x: Value, found: Value, half: Half) -> Value:
+        """A half's input with its output, normed where norms are behind it."""
+        wiring, found = self.wiring, self._summed(rank, found)
+        if wiring is None:
+            return rank.added("residual", x, found)
+        found = self._biased(rank, found, half)
+        if wiring.placed in ("after", "around"):
+            name = "norm" if wiring.placed == "after" else "outer norm"
+            found = rank.norm(found, wiring.norm, name)
+        found = rank.times("scale", found, wiring.added)
+        total = rank.added("residual", x, found)
+        return rank.norm(total, wiring.norm) if wiring.placed == "sum" else total
 
     def _gathered(self, rank: RankGraph, x: Value) -> Value:
         """All rows, of which the norms of tensor ranks have had a part each."""
@@ -208,12 +391,29 @@ class _Tower:
         kind = "reduce_scatter" if self.split.is_sequence else "all_reduce"
         return rank.exchange(kind, found, Axis.TENSOR, self.split.tensor)
 
+    def _behind(self, rank: RankGraph, matrix: Matrix, x: Value) -> Value:
+        """A product behind the layers, of each token or of the first of each sequence."""
+        is_wired, batch = self.wiring is not None, self.given.batch
+        if is_wired and not matrix.is_each_token and x.shape[0] > batch:
+            x = rank.token(x, batch, 0)
+        x = self._outside(rank, matrix, x)
+        if self.wiring is None:
+            return x
+        if matrix.activation:
+            rank.operator("function")
+            x = rank.activation(x, matrix.activation)
+        if matrix.is_normed:
+            x = rank.norm(x, self.wiring.norm, f"{matrix.name} norm")
+        return x
+
     def _outside(self, rank: RankGraph, matrix: Matrix, x: Value) -> Value:
         """A product outside the layers, whose columns the tensor ranks share."""
         bits = self.model.other_bits
         rows = self.rows * matrix.rows if matrix.is_each_token else self.given.batch
         columns = math.ceil(matrix.outputs / self.split.tensor)
         inputs = rank.fitted(x, rows, matrix.inputs)
-        weight = rank.weight((matrix.inputs, columns), bits)
-        rank.others(matrix.biases / self.split.tensor, bits)
-        return rank.product(matrix.name, inputs, weight)
+        weight, before = rank.weight((matrix.inputs, columns), bits, name=matrix.name), rank.small
+        is_biased = self.wiring is not None and matrix.biases > 0
+        found = rank.product(matrix.name, inputs, weight, is_biased=is_biased)
+        rank.others(matrix.biases / self.split.tensor, before)
+        return found

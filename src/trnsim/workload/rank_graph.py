@@ -16,10 +16,14 @@ from trnsim.graph import Graph, Value
 from trnsim.graph.ops.collectives import AllGather, AllReduce, AllToAll, ReduceScatter
 from trnsim.graph.ops.contraction import Attention
 from trnsim.graph.origin import Origin
-from trnsim.workload.operators import Axis
+from trnsim.workload.architecture import Norm
+from trnsim.workload.operators import ACTIVATIONS, Axis
 
 _ELEMENT_TYPES: Final = {8: "float8_e4m3", 16: "bfloat16", 32: "float32"}
-EPSILON: Final = 1e-6
+_WIDE: Final = 32
+_PLAIN: Final = Norm()
+_QUICK: Final = 1.702
+"""Source: transformers 5.23, activations.py, QuickGELUActivation."""
 
 
 class Use(StrEnum):
@@ -61,6 +65,15 @@ class RankGraph:
         cached: bits of an element of keys and values of earlier tokens, by the number of an input.
         kept: the same of new tokens, by the number of a result.
         statistics: logarithms of the sums of exponentials of the last attention: [B, H, L].
+        names: of the inputs that are weights, by number.
+        given: inputs that another part makes, by what they are: "hidden", "cosine".
+        made: results that other parts read, likewise.
+        shared: numbers of values that all tensor ranks have, of which each computes another part.
+        small: elements of weights that are added or multiplied on the way of an operator.
+        use: how these are read.
+        passed: elements of norms that are counted here, and computed elsewhere.
+        half: of a layer: "attention", "mlp"; what comes now is part of it.
+        short: the type of floating point of 16 bits.
     """
 
     bits: float = 16
@@ -69,14 +82,33 @@ class RankGraph:
     cached: dict[int, float] = field(default_factory=dict[int, float])
     kept: dict[int, float] = field(default_factory=dict[int, float])
     statistics: Value | None = None
+    names: dict[int, str] = field(default_factory=dict[int, str])
+    given: dict[str, Value] = field(default_factory=dict[str, Value])
+    made: dict[str, Value] = field(default_factory=dict[str, Value])
+    shared: set[int] = field(default_factory=set[int])
+    small: float = 0.0
+    use: Use = Use.WHOLE
+    passed: float = 0.0
+    half: str = ""
+    short: str = "bfloat16"
 
     def operator(self, name: str) -> None:
         """Let operations that are added from now on be one operator of this name."""
-        self.graph.came_from = Origin("", name)
+        self.graph.came_from = Origin(self.half, name)
 
-    def input(self, *shape: float) -> Value:
-        """Activations that another part or another rank gives."""
-        return self.graph.input([math.ceil(side) for side in shape], element_type(self.bits))
+    def kind(self, bits: float) -> str:
+        """The type of elements of `bits`."""
+        found = element_type(bits)
+        return self.short if found == _ELEMENT_TYPES[16] else found
+
+    def input(self, *shape: float, name: str = "", dtype: str = "") -> Value:
+        """Activations that another part or another rank gives; of a name, the same each time."""
+        if name in self.given:
+            return self.given[name]
+        value = self.graph.input([math.ceil(side) for side in shape], dtype or self.kind(self.bits))
+        if name:
+            self.given[name] = value
+        return value
 
     def weight(
         self,
@@ -86,62 +118,164 @@ class RankGraph:
         use: Use = Use.WHOLE,
         is_held: bool = True,
         multiplied: float = 0,
+        name: str = "",
     ) -> Value:
         """A parameter, of whole sides; `multiplied` are the bits in which it is multiplied."""
         sides = [math.ceil(side) for side in shape]
         multiplied = multiplied or self.bits
-        value = self.graph.input(sides, element_type(multiplied))
+        value = self.graph.input(sides, self.kind(multiplied))
         self.weights[value.number] = Weight(bits, multiplied, use, is_held)
+        if name:
+            self.names[value.number] = f"{self.half}.{name}" if self.half else name
         return value
 
-    def others(self, elements: float, bits: float) -> None:
-        """Parameters that are added or multiplied on the way of an operator."""
-        if elements:
-            self.weight((elements,), bits)
+    def vector(self, elements: float, name: str, *shape: int) -> Value:
+        """A parameter that is added or multiplied on the way of an operator."""
+        self.small += elements
+        return self.weight(shape or (elements,), self.bits, use=self.use, name=name)
 
-    def product(self, name: str, rows: Value, weight: Value) -> Value:
-        """``rows @ weight`` of [*B, M, K] and [*B, K, N]."""
+    def table(self, elements: int, name: str) -> Value:
+        """Numbers in float32 that are the same at every step, and no parameters."""
+        value = self.graph.input((elements,), self.kind(_WIDE))
+        self.names[value.number] = f"{self.half}.{name}" if self.half else name
+        return value
+
+    def others(self, elements: float, before: float = math.inf) -> None:
+        """Parameters of which it is not known what is computed with them.
+
+        They are so many, less those that operators have got since `small` was what it was `before`.
+        """
+        known = max(self.small - before, 0.0)
+        self.small -= known
+        if elements > known:
+            self.weight((elements - known,), self.bits, use=self.use)
+
+    def product(
+        self,
+        name: str,
+        rows: Value,
+        weight: Value,
+        *,
+        is_biased: bool = False,
+        is_turned: bool = False,
+    ) -> Value:
+        """``rows @ weight`` of [*B, M, K] and [*B, K, N], turned [*B, N, K], and a bias [N]."""
         self.operator(name)
         lhs = self.cast(rows, self.weights[weight.number].multiplied)
-        contracting = len(rows.shape) - 1, len(rows.shape) - 2
-        return self.graph.dot_general(lhs, weight, contracting, element_type(self.bits))
+        contracting = len(rows.shape) - 1, len(rows.shape) - 2 + is_turned
+        kind = self.kind(_WIDE if is_biased else self.bits)
+        found = self.graph.dot_general(lhs, weight, contracting, kind)
+        if not is_biased:
+            return found
+        self.operator("bias")
+        bias = self.vector(found.shape[-1], f"{name} bias")
+        return self.cast(self.along(found, "add", bias), self.bits)
+
+    def along(self, x: Value, operation: str, vector: Value) -> Value:
+        """``x + vector`` or another operation of each row of x."""
+        first = len(x.shape) - len(vector.shape)
+        wide = self.graph.broadcast_in_dim(vector, x.shape, range(first, len(x.shape)))
+        return self.graph.elementwise(operation, x, wide, dtype=x.dtype)
 
     def cast(self, value: Value, bits: float) -> Value:
         """`value` in elements of `bits`."""
-        kind = element_type(bits)
+        kind = self.kind(bits)
         if value.dtype == kind:
             return value
         return self.graph.elementwise("convert", value, dtype=kind)
 
-    def norm(self, x: Value) -> Value:
-        """``x / sqrt(mean(x^2) + epsilon)`` over the last dimension."""
-        self.operator("norm")
+    def norm(self, x: Value, norm: Norm = _PLAIN, name: str = "norm", heads: int = 0) -> Value:
+        """A norm over the last dimension; of heads [*, H, T, D] where each has own weights."""
+        self.operator(name)
         graph, last = self.graph, len(x.shape) - 1
-        wide = self.cast(x, 32)
+        wide = self.cast(x, _WIDE)
+        if norm.is_centered:
+            mean = graph.elementwise(
+                "multiply", graph.reduce("add", wide, (last,)), 1 / x.shape[-1]
+            )
+            spread = graph.broadcast_in_dim(mean, x.shape, range(last))
+            wide = graph.elementwise("subtract", wide, spread)
         total = graph.reduce("add", graph.elementwise("square", wide), (last,))
         mean = graph.elementwise("multiply", total, 1 / x.shape[last])
-        factor = graph.elementwise("rsqrt", graph.elementwise("add", mean, EPSILON))
+        factor = graph.elementwise("rsqrt", graph.elementwise("add", mean, norm.epsilon))
         spread = graph.broadcast_in_dim(factor, x.shape, range(last))
-        return self.cast(graph.elementwise("multiply", wide, spread), self.bits)
+        return self._weighed(graph.elementwise("multiply", wide, spread), norm, name, heads)
+
+    def _weighed(self, x: Value, norm: Norm, name: str, heads: int) -> Value:
+        """What a norm gives by its weights: in float32 where it has a mean or an offset."""
+        if not norm.is_centered and not norm.offset:
+            x = self.cast(x, self.bits)
+        for part, operation in (("weight", "multiply"), ("bias", "add"))[: norm.parts]:
+            width = x.shape[-1]
+            shape = (heads, 1, width) if heads else (width,)
+            vector = self.vector(math.prod(shape), f"{name} {part}", *shape)
+            if norm.offset and part == "weight":
+                wide = self.cast(vector, _WIDE)
+                vector = self.graph.elementwise("add", wide, norm.offset)
+            x = self._each(x, operation, vector) if heads else self.along(x, operation, vector)
+        return self.cast(x, self.bits)
+
+    def _each(self, x: Value, operation: str, vector: Value) -> Value:
+        """An operation of heads [B, H, T, D] with a vector of each [H, 1, D]."""
+        wide = self.graph.broadcast_in_dim(vector, (vector.shape[0], *x.shape[2:]), (0, 1, 2))
+        return self.along(x, operation, wide)
+
+    def activation(self, x: Value, name: str) -> Value:
+        """A function of each element, by transformers' name."""
+        for operation in ACTIVATIONS[name]:
+            if operation == "quick_gelu":
+                turned = self.graph.elementwise("multiply", x, _QUICK)
+                x = self.graph.elementwise(
+                    "multiply", x, self.graph.elementwise("logistic", turned)
+                )
+            else:
+                x = self.graph.elementwise(operation, x)
+        return x
+
+    def times(self, name: str, x: Value, factor: float) -> Value:
+        """``factor x``."""
+        if factor == 1:
+            return x
+        self.operator(name)
+        return self.graph.elementwise("multiply", x, factor)
+
+    def capped(self, name: str, x: Value, cap: float) -> Value:
+        """``cap tanh(x / cap)``."""
+        if not cap:
+            return x
+        self.operator(name)
+        bent = self.graph.elementwise("tanh", self.graph.elementwise("multiply", x, 1 / cap))
+        return self.graph.elementwise("multiply", bent, cap)
 
     def added(self, name: str, x: Value, y: Value) -> Value:
         """``x + y``."""
         self.operator(name)
         return self.graph.elementwise("add", x, y)
 
-    def attended(self, query: Value, key: Value, value: Value, mask: Attention) -> Value:
-        """Attention of [B, H, L, E] to keys [B, G, S, E], each of which H / G heads share."""
+    def attended(
+        self, query: Value, key: Value, value: Value, mask: Attention, bias: Value | None = None
+    ) -> Value:
+        """Attention of [B, H, L, E] to keys [B, G, S, E], each of which H / G heads share.
+
+        The queries of a group's heads are rows of one matrix where there is one of each.
+        """
         self.operator("attention")
-        heads = query.shape[1]
-        repeated = [self._repeated(one, heads) for one in (key, value)]
-        results = self.graph.apply_to_all(mask, (self.cast(query, self.bits), *repeated))
-        self.statistics = results[1]
-        return results[0]
+        batch, heads, tokens, width = query.shape
+        groups, keys = key.shape[1:3]
+        query, key, value = (self.cast(one, self.bits) for one in (query, key, value))
+        if mask.seen(tokens, keys) == tokens * keys:
+            mask = Attention(mask.scale, cap=mask.cap)
+        if bias is None and tokens == 1 and heads % groups == 0 and mask.seen(1, keys) == keys:
+            query = self.graph.reshape(query, (batch, groups, heads // groups, width))
+        else:
+            key, value = (self._repeated(one, heads) for one in (key, value))
+        biases = () if bias is None else (bias,)
+        found, self.statistics = self.graph.apply_to_all(mask, (query, key, value, *biases))
+        return self.graph.reshape(found, (batch, heads, tokens, value.shape[3]))
 
     def _repeated(self, value: Value, heads: int) -> Value:
         """Keys or values [B, G, S, E] for each query head; unused heads are left out."""
         batch, groups, length, width = value.shape
-        value = self.cast(value, self.bits)
         if groups == heads:
             return value
         share = math.ceil(heads / groups)
@@ -170,6 +304,14 @@ class RankGraph:
             start += width
         return found
 
+    def token(self, rows: Value, batch: int, place: int) -> Value:
+        """One token of each sequence of [B T, C]: [B, C]."""
+        self.operator("rows")
+        tokens, width = rows.shape[0] // batch, rows.shape[1]
+        apart = self.graph.reshape(rows, (batch, tokens, width))
+        one = self.graph.slice(apart, (0, place % tokens, 0), (batch, 1, width))
+        return self.graph.reshape(one, (batch, width))
+
     def fitted(self, rows: Value, count: float, width: float) -> Value:
         """The first of these rows; activations that another part gives where they do not fit."""
         count, width = math.ceil(count), math.ceil(width)
@@ -182,6 +324,11 @@ class RankGraph:
             return self.graph.reshape(rows, (count, width))
         return self.input(count, width)
 
+    def gathered_columns(self, x: Value, ranks: int) -> Value:
+        """All tensor ranks' columns of rows."""
+        self.operator(Axis.TENSOR)
+        return self.graph.apply(AllGather((tuple(range(ranks)),), 1), x)
+
     def exchange(self, kind: str, x: Value, axis: Axis, ranks: int) -> Value:
         """What an exchange with the ranks of an axis gives, along the first dimension."""
         self.operator(axis)
@@ -193,7 +340,7 @@ class RankGraph:
 
     def earlier(self, shape: Sequence[float], bits: float) -> Value:
         """Keys or values of earlier tokens, read from the cache."""
-        value = self.graph.input([math.ceil(side) for side in shape], element_type(self.bits))
+        value = self.graph.input([math.ceil(side) for side in shape], self.kind(self.bits))
         self.cached[value.number] = bits
         return value
 

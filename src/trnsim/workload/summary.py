@@ -269,10 +269,8 @@ class _Built(_Reader):
     def summary(self, name: str, times: int, share: float) -> Summary:
         """What it says of itself; it holds a share of its weights."""
         rank, products, exchanges = self.rank, list[Product](), list[Exchange]()
-        elementwise: list[Elementwise] = []
-        self._routing = next(
-            (node for node in rank.graph.nodes if isinstance(node.operation, TopK)), None
-        )
+        elementwise = [Elementwise(_NORMS, rank.passed)] if rank.passed else []
+        self._routing = next((node for node in rank.graph.nodes if _is_choice(node)), None)
         for origin, nodes in groupby(rank.graph.nodes, lambda node: node.origin):
             operator, group = origin.operator if origin else "", list(nodes)
             made = [product for node in group for product in self.products(node)]
@@ -353,6 +351,11 @@ class _Built(_Reader):
         nbytes = bytes_of(value.type.elements, weight.bits)
         experts = value.shape[0]
         return nbytes * self.met(0, experts) / experts if weight.use is Use.ROUTED else nbytes
+
+
+def _is_choice(node: Node) -> bool:
+    """Whether it chooses the experts of each token."""
+    return isinstance(node.operation, TopK) and _operator(node) == "routing"
 
 
 def _softmax(scores: Product) -> Elementwise:

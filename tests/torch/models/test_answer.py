@@ -1,4 +1,3 @@
-import json
 import re
 from dataclasses import replace
 
@@ -7,24 +6,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.compiler import Flags
-from trnsim.errors import BadInput
 from trnsim.lower import Exchange
-from trnsim.place.machine import machine
 from trnsim.torch.device_errors import OutOfDeviceMemory
 from trnsim.torch.models import answer as answers
-from trnsim.torch.models.shape import ModelShape
-from trnsim.workload.operators import Pass, Phase
 
 MODEL = """import torch
 model = torch.nn.Linear({0}, {1}, device='{2}')
 args = (torch.zeros({3}, {0}, device='{2}'),)
 """
-
-LLAMA = {
-    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64,
-    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-    "intermediate_size": 128, "vocab_size": 500, "max_position_embeddings": 128,
-}  # fmt: skip
 
 
 def answer(tmp_path, *sizes, flags="", lnc=1):
@@ -128,31 +117,3 @@ def test_the_rate_is_that_of_the_whole_time(tokens, wanted, tmp_path):
     program = replace(found.program, exchanges=(one,))
     slow = replace(found, program=program, exchanges=((one, 0.1),)).text()
     assert slow.splitlines()[1].endswith(f", {10 * tokens} tokens/s" if tokens else " ms)")
-
-
-@pytest.mark.parametrize(
-    ("dtype", "is_cast", "bits", "name"),
-    [
-        ("bfloat16", False, 16, "bf16"),
-        ("float16", False, 16, "fp16"),
-        ("float32", False, 32, "fp32"),
-        ("float32", True, 16, "bf16"),
-    ],
-)
-def test_a_configuration_is_asked_of_plans_in_the_dtype_of_its_products(
-    dtype, is_cast, bits, name, tmp_path
-):
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps({**LLAMA, "torch_dtype": "float64"}))
-    shape = ModelShape("decode", batch=3, past=63, ranks=2)
-    found = answers.asking(path, shape, dtype)(machine("trn1"), is_cast)
-    assert (found.dtype, found.model.weight_bits) == (name, bits)
-    assert found.given == Pass(Phase.DECODE, 3, 1, 63)
-    assert found.split.tensor == 2
-
-
-def test_a_configuration_that_plans_cannot_read_says_what_is_missing(tmp_path):
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps({key: one for key, one in LLAMA.items() if key != "hidden_size"}))
-    with pytest.raises(BadInput, match="'hidden_size' is missing"):
-        answers.asking(path, ModelShape("prefill"), "bfloat16")

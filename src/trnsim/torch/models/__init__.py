@@ -7,6 +7,6 @@ every architecture: what it cannot build it refuses by name.
 
 from trnsim.torch.models.config import read_config
 from trnsim.torch.models.model_graph import ModelGraph, model_graph, module_graph
-from trnsim.torch.models.shape import PHASES, ModelShape
+from trnsim.workload.shape import PHASES, ModelShape
 
 __all__ = ["PHASES", "ModelGraph", "ModelShape", "model_graph", "module_graph", "read_config"]

@@ -17,9 +17,9 @@ from trnsim.graph import Graph
 from trnsim.torch.compile.fx_import import Imported, import_graph
 from trnsim.torch.models import attending, phases, rank
 from trnsim.torch.models.config import transformers
-from trnsim.torch.models.shape import ModelShape
 from trnsim.torch.models.traced import traced as trace
 from trnsim.torch.models.whole_numbers import with_whole_numbers
+from trnsim.workload.shape import ModelShape
 
 DTYPES: Final = {
     "bfloat16": torch.bfloat16,

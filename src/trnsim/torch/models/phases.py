@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from trnsim.errors import BadInput
 from trnsim.torch.models.config import transformers
-from trnsim.torch.models.shape import ModelShape
+from trnsim.workload.shape import ModelShape
 
 _INT: Final = torch.int64
 

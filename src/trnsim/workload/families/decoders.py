@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trnsim.workload.architecture import (
@@ -11,9 +12,11 @@ from trnsim.workload.architecture import (
     Layer,
     Matrix,
     Mlp,
+    Norm,
     Tower,
 )
 from trnsim.workload.families.decoder_rows import ROWS, ExpertsRow, Row
+from trnsim.workload.families.decoder_wiring import Known
 from trnsim.workload.families.dialects import NORMS, plain
 from trnsim.workload.families.layer_kinds import grouped, sparse, windows
 from trnsim.workload.families.sizes import (
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from trnsim.workload.families.keys import Keys
 
 NAMES: Final = tuple(ROWS)
+_LATENT_EPSILON: Final = 1e-6
+"""Of the norms of short vectors, whatever that of others is (modeling_deepseek_v3.py)."""
 _GPT_RATIO: Final = 4
 """Elements of an MLP for each hidden one, where the configuration does not say."""
 
@@ -40,6 +45,8 @@ def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
     """
     row, keys = ROWS[model_type], plain(keys, model_type)
     hidden, vocabulary = keys.whole(*row.names.hidden), keys.whole("vocab_size")
+    known = Known(keys, row, model_type, hidden)
+    layers, order = layers_of(known)
     outputs = vocabulary if has_scores(keys) else 0
     is_tied = outputs > 0 and keys.flag("tie_word_embeddings", default=row.is_tied)
     final = 0 if _lacks_last_norm(keys) else row.norm * hidden
@@ -51,7 +58,7 @@ def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
         Tower(
             "decoder",
             hidden,
-            layers_of(keys, row, hidden),
+            layers,
             looked_up=vocabulary,
             table_width=width,
             before=(Matrix("project in", width, hidden),) if is_narrow else (),
@@ -61,6 +68,7 @@ def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
             final=final,
             outputs=outputs,
             is_tied=is_tied,
+            wiring=known.wiring(order),
         ),
     )
 
@@ -79,82 +87,103 @@ def _lacks_last_norm(keys: Keys) -> bool:
     return not is_before or keys.flag("_remove_final_layer_norm")
 
 
-def layers_of(keys: Keys, row: Row, hidden: int) -> tuple[Layer, ...]:
-    """Groups of equal layers.
+def layers_of(known: Known) -> tuple[tuple[Layer, ...], list[int]]:
+    """Groups of equal layers, and for each layer the number of its group.
 
     Raises:
         BadInput: for sizes that do not go together.
     """
+    keys, row, hidden = known.keys, known.row, known.hidden
     count = keys.whole(*row.names.layers, most=MOST_LAYERS)
     has_experts = sparse(keys, count) if row.experts else [False] * count
-    made = {is_sparse: _mlp(keys, row, hidden, is_sparse) for is_sparse in set(has_experts)}
+    made = {is_sparse: _mlp(known, is_sparse) for is_sparse in set(has_experts)}
     is_parallel = keys.has(row.is_parallel)
     usual = row.parallel_norms if is_parallel and row.parallel_norms else row.norms
     norms = keys.whole(NORMS, default=usual) * row.norm * hidden
-    return tuple(
-        Layer(
-            times,
-            (attention_of(keys, row, hidden, window),),
-            made[is_sparse],
-            norms,
-            row.extra,
-            is_parallel=is_parallel,
-        )
-        for (window, is_sparse), times in grouped(
-            zip(windows(keys, row, count), has_experts, strict=True)
-        )
+    seen = windows(keys, row, count)
+    forms = [attention_of(known, window, place) for place, window in enumerate(seen)]
+    kinds = list(zip(forms, has_experts, strict=True))
+    groups = grouped(kinds)
+    found = tuple(
+        Layer(times, (form,), made[is_sparse], norms, row.extra, is_parallel=is_parallel)
+        for (form, is_sparse), times in groups
     )
+    places = {kind: number for number, (kind, _) in enumerate(groups)}
+    return found, [places[kind] for kind in kinds]
 
 
-def attention_of(keys: Keys, row: Row, hidden: int, window: int) -> Attention | LatentAttention:
-    """The attention of a layer.
+def attention_of(known: Known, window: int, place: int) -> Attention | LatentAttention:
+    """The attention of the layer at a place.
 
     Raises:
         BadInput: where heads do not divide the hidden size, or KV heads not the heads.
     """
+    keys, row, hidden = known.keys, known.row, known.hidden
     if row.is_latent:
-        return _latent(keys, row, hidden)
+        return _latent(known)
     heads, dim = heads_of(keys, row.names, hidden, row.head_dim)
     kv_heads = kv_heads_of(keys, row.names, heads, row.kv_heads)
+    own = hidden if keys.has(row.output_bias) else 0
     biases = (heads + 2 * kv_heads) * dim if keys.has(row.biases) else 0
-    biases += hidden if keys.has(row.output_bias) else 0
     norms = heads if row.has_sinks else 0
     if keys.has(row.head_norm):
         norms += (heads + kv_heads) * dim if row.is_head_norm_each else 2 * dim * row.norm
-    return Attention(heads, kv_heads, dim, dim, window, biases=biases, norms=norms)
+    return Attention(
+        heads,
+        kv_heads,
+        dim,
+        dim,
+        window,
+        biases=biases + own,
+        norms=norms,
+        output_biases=own,
+        scale=known.scale(dim),
+        cap=known.cap,
+        rotary=known.rotary(dim, has_window=window > 0, place=place),
+        head_norm=known.head_norm,
+        has_slopes=known.facts is not None and known.facts.has_slopes,
+    )
 
 
-def _latent(keys: Keys, row: Row, hidden: int) -> LatentAttention:
+def _latent(known: Known) -> LatentAttention:
+    keys, row, hidden = known.keys, known.row, known.hidden
     query_rank = keys.whole("q_lora_rank", default=0)
     kv_rank, rotary = keys.whole("kv_lora_rank"), keys.whole("qk_rope_head_dim")
     biases = query_rank + kv_rank + rotary + hidden if keys.has(row.biases) else 0
+    plain_dim = keys.whole("qk_nope_head_dim")
     return LatentAttention(
         heads=keys.whole(*row.names.heads),
         query_rank=query_rank,
         kv_rank=kv_rank,
-        plain_dim=keys.whole("qk_nope_head_dim"),
+        plain_dim=plain_dim,
         rotary_dim=rotary,
         value_dim=keys.whole("v_head_dim"),
         norms=query_rank + kv_rank + biases,
+        norm=Norm(row.norm, _LATENT_EPSILON),
+        rotary=known.rotary(rotary, has_window=False, place=0),
+        scale=known.scale(plain_dim + rotary),
     )
 
 
-def _mlp(keys: Keys, row: Row, hidden: int, is_sparse: bool) -> Mlp | Experts:
+def _mlp(known: Known, is_sparse: bool) -> Mlp | Experts:
+    keys, row, hidden = known.keys, known.row, known.hidden
     has_biases = keys.has(row.mlp_biases)
     if is_sparse and row.experts:
-        return _experts(keys, row.experts, hidden, has_biases=has_biases)
+        return _experts(known, row.experts, has_biases=has_biases)
     names = row.experts.dense_size if row.experts else row.names.intermediate
     default = None if row.is_gated else _GPT_RATIO * hidden
     size = keys.whole(*names, default=default)
-    return mlp_of(hidden, size, is_gated=row.is_gated, has_biases=has_biases)
+    found = mlp_of(hidden, size, is_gated=row.is_gated, has_biases=has_biases)
+    return replace(found, activation=known.function)
 
 
-def _experts(keys: Keys, row: ExpertsRow, hidden: int, *, has_biases: bool) -> Experts:
+def _experts(known: Known, row: ExpertsRow, *, has_biases: bool) -> Experts:
     """Experts.
 
     Raises:
         BadInput: where a token takes more experts than there are.
     """
+    keys, hidden = known.keys, known.hidden
     count, per_token = keys.whole(*row.count), keys.whole(*row.per_token)
     if per_token > count:
         name = keys.first(row.per_token) or row.per_token[0]
@@ -170,4 +199,5 @@ def _experts(keys: Keys, row: ExpertsRow, hidden: int, *, has_biases: bool) -> E
         mlp_of(hidden, shared, is_gated=True, has_biases=has_biases) if shared else None,
         hidden if shared and row.has_shared_gate else 0,
         count * (row.has_biases + row.has_correction),
+        known.routing(count),
     )

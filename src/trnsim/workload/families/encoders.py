@@ -9,10 +9,10 @@ compared with the model that it builds (tests/clients/test_workload_counts.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from trnsim.workload.architecture import Attention, Layer, Matrix, Tower
+from trnsim.workload.architecture import Attention, Layer, Matrix, Norm, Tower, Wiring
 from trnsim.workload.families.layer_kinds import FULL, grouped
 from trnsim.workload.families.sizes import (
     MOST_LAYERS,
@@ -22,11 +22,13 @@ from trnsim.workload.families.sizes import (
     kv_heads_of,
     mlp_of,
 )
+from trnsim.workload.operators import ACTIVATIONS
 
 if TYPE_CHECKING:
     from trnsim.workload.families.keys import Keys, Rule
 
 _DISTIL: Final = Spelling(("dim",), ("n_layers",), ("n_heads",), intermediate=("hidden_dim",))
+_EPSILON: Final = 1e-12
 _ANSWER_ENDS: Final = 2
 """Columns of a product that finds the first and last word of an answer."""
 
@@ -51,6 +53,7 @@ class Row:
         is_pooler_kept: whether a classifier is behind that product, not a dense one of its own.
         is_local: whether most layers have a window.
         dense_bias: of the product before the scores.
+        classified: the function of the product before the classes.
     """
 
     names: Spelling = PLAIN_NAMES
@@ -68,14 +71,15 @@ class Row:
     is_pooler_kept: bool = False
     is_local: bool = False
     dense_bias: Rule = True
+    classified: str = "tanh"
 
 
 ROWS: Final[dict[str, Row]] = {
     "bert": Row(is_pooler_kept=True),
     "ernie": Row(is_pooler_kept=True),
     **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), Row(reserved=2)),
-    "distilbert": Row(names=_DISTIL, types=0, has_pooler=False),
-    "electra": Row(width_default=128, has_pooler=False),
+    "distilbert": Row(names=_DISTIL, types=0, has_pooler=False, classified="relu"),
+    "electra": Row(width_default=128, has_pooler=False, classified="gelu"),
     "albert": Row(width_default=128, is_projected=True, is_shared=True, is_pooler_kept=True),
     "mpnet": Row(reserved=2, types=0, has_buckets=True),
     "modernbert": Row(
@@ -106,12 +110,13 @@ def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
     types = keys.whole("type_vocab_size", default=row.types, least=0) if row.types else 0
     places = keys.whole(*row.names.positions) if row.places else 0
     is_projected = row.is_projected or width != hidden
+    layers, order = _layers(keys, row, hidden)
     behind = _behind(keys, row, hidden, width)
     return (
         Tower(
             "encoder",
             hidden,
-            _layers(keys, row, hidden),
+            layers,
             looked_up=keys.whole("vocab_size"),
             table_width=width,
             before=(Matrix("project in", width, hidden, hidden),) if is_projected else (),
@@ -122,12 +127,55 @@ def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
             final=behind.small,
             outputs=behind.outputs,
             is_tied=behind.outputs > 0 and keys.flag("tie_word_embeddings", default=True),
+            wiring=_wiring(keys, row, behind, (types, places), order),
         ),
     )
 
 
-def _layers(keys: Keys, row: Row, hidden: int) -> tuple[Layer, ...]:
-    """Groups of equal layers."""
+def _wiring(
+    keys: Keys, row: Row, behind: _Behind, tables: tuple[int, int], order: list[int]
+) -> Wiring | None:
+    """What is computed between products; None where only sizes are known."""
+    is_known = not (row.is_local or row.has_buckets or behind.is_two) and not keys.flag(
+        "is_decoder"
+    )
+    is_absolute = keys.text("position_embedding_type", "absolute") == "absolute"
+    if not (is_known and is_absolute and _function(keys) in ACTIVATIONS):
+        return None
+    return Wiring(
+        Norm(row.norm, _epsilon(keys), is_centered=True),
+        placed="sum",
+        has_score_bias=behind.outputs > 0,
+        has_last_norm=False,
+        kinds=tables[0],
+        places=tables[1],
+        # RoBERTa's first token takes the row after that of padding.
+        first_place=keys.whole("pad_token_id", default=1, least=0) + 1 if row.reserved else 0,
+        has_table_norm=True,
+        has_mask=True,
+        order=tuple(order),
+    )
+
+
+def _function(keys: Keys) -> str:
+    """Of an MLP, by transformers' name."""
+    return keys.text(keys.first(("hidden_act", "activation")) or "hidden_act", "gelu")
+
+
+def _epsilon(keys: Keys) -> float:
+    """Of norms.
+
+    Raises:
+        BadInput: it is no number.
+    """
+    found = keys.config.get("layer_norm_eps", _EPSILON)
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < 1:
+        raise keys.refuse("layer_norm_eps", found, "a small number", "norms add it")
+    return float(found)
+
+
+def _layers(keys: Keys, row: Row, hidden: int) -> tuple[tuple[Layer, ...], list[int]]:
+    """Groups of equal layers, and for each layer the number of its group."""
     heads, dim = heads_of(keys, row.names, hidden)
     kv_heads_of(keys, row.names, heads)
     count = keys.whole(*row.names.layers, most=MOST_LAYERS)
@@ -140,17 +188,30 @@ def _layers(keys: Keys, row: Row, hidden: int) -> tuple[Layer, ...]:
         has_biases=has_mlp_biases,
     )
     is_causal = keys.flag("is_decoder")
-    biases = (3 * heads * dim + hidden) if bias else 0
-    return tuple(
+    own = hidden if bias else 0
+    form = Attention(
+        heads,
+        heads,
+        dim,
+        dim,
+        is_causal=is_causal,
+        biases=3 * heads * dim + own if bias else 0,
+        output_biases=own,
+    )
+    seen = _windows(keys, row, count)
+    groups = grouped(seen)
+    found = tuple(
         Layer(
             times,
-            (Attention(heads, heads, dim, dim, window, is_causal=is_causal, biases=biases),),
-            mlp,
+            (replace(form, window=window),),
+            replace(mlp, activation=_function(keys)),
             2 * row.norm * hidden,
             is_shared=row.is_shared,
         )
-        for window, times in grouped(_windows(keys, row, count))
+        for window, times in groups
     )
+    places = {window: number for number, (window, _) in enumerate(groups)}
+    return found, [places[window] for window in seen]
 
 
 def _windows(keys: Keys, row: Row, layers: int) -> list[int]:
@@ -181,11 +242,13 @@ class _Behind:
         matrices: products.
         small: elements of norms and biases.
         outputs: words of which there are scores.
+        is_two: whether several read the layers' output, each for a result of its own.
     """
 
     matrices: tuple[Matrix, ...]
     small: int = 0
     outputs: int = 0
+    is_two: bool = False
 
 
 def _behind(keys: Keys, row: Row, hidden: int, width: int) -> _Behind:
@@ -193,7 +256,14 @@ def _behind(keys: Keys, row: Row, hidden: int, width: int) -> _Behind:
     named = keys.items("architectures", str, "names of classes")
     kind = named[0].partition("For")[2] if named else ""
     has_dense_bias = keys.has(row.dense_bias)
-    dense = Matrix("dense", hidden, hidden, hidden * has_dense_bias, is_each_token=False)
+    dense = Matrix(
+        "dense",
+        hidden,
+        hidden,
+        hidden * has_dense_bias,
+        is_each_token=False,
+        activation=row.classified if kind == "SequenceClassification" else "tanh",
+    )
     if kind == "MaskedLM" or (kind == "PreTraining" and row.is_pooler_kept):
         return _words(keys, row, hidden, width, is_paired=kind == "PreTraining")
     labels = keys.labels()
@@ -205,7 +275,7 @@ def _behind(keys: Keys, row: Row, hidden: int, width: int) -> _Behind:
         each = (Matrix("dense", hidden, hidden, hidden * has_dense_bias),) if row.is_local else ()
         return _Behind((*each, _classes(hidden, columns, is_each_token=True)), norm)
     if kind == "PreTraining":  # of ELECTRA: whether each token was replaced
-        each = (Matrix("dense", hidden, hidden, hidden),)
+        each = (Matrix("dense", hidden, hidden, hidden, activation=_function(keys)),)
         return _Behind((*each, _classes(hidden, 1, is_each_token=True)))
     return _Behind((dense,) if row.has_pooler else ())
 
@@ -220,9 +290,14 @@ def _words(keys: Keys, row: Row, hidden: int, width: int, *, is_paired: bool) ->
     Pairs: whether the second sentence follows the first.
     """
     words = keys.whole("vocab_size")
-    dense = Matrix("dense", hidden, width, width * keys.has(row.dense_bias))
+    has_bias = keys.has(row.dense_bias)
+    dense = Matrix(
+        "dense", hidden, width, width * has_bias, activation=_function(keys), is_normed=True
+    )
     pairs = (
         Matrix("pooler", hidden, hidden, hidden, is_each_token=False),
         _classes(hidden, 2, is_each_token=False),
     )
-    return _Behind((dense, *(pairs if is_paired else ())), row.norm * width + words, words)
+    return _Behind(
+        (dense, *(pairs if is_paired else ())), row.norm * width + words, words, is_paired
+    )

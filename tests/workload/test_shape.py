@@ -1,9 +1,7 @@
 import pytest
 
-torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
-
 from trnsim.errors import BadInput
-from trnsim.torch.models.shape import PHASES, ModelShape
+from trnsim.workload.shape import PHASES, ModelShape
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,112 @@
+"""A model by its `config.json`, whose graph the room `workload` builds: no framework is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim.device.answer import Subject
+from trnsim.errors import BadInput, NotModelled
+from trnsim.estimate.question import Question
+from trnsim.place.machine import Machine
+from trnsim.workload.architecture import Architecture
+from trnsim.workload.captured import workload_of
+from trnsim.workload.config import read_values
+from trnsim.workload.operators import Pass, Phase, Split
+from trnsim.workload.quantization import DTYPES
+from trnsim.workload.shape import ModelShape
+from trnsim.workload.whole import is_known, whole
+
+_DECODERS: Final = ("ForCausalLM", "LMHeadModel")
+_DTYPE_KEYS: Final = ("dtype", "torch_dtype")
+_CAST: Final = "bfloat16"
+_SHORT: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+
+
+def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject | None:
+    """The model of a `config.json`; None where a framework has to build it.
+
+    Weights are of `dtype`, whatever method has made them short.
+
+    Raises:
+        BadInput: for what is no configuration, or a shape that it does not have.
+    """
+    values = read_values(path)
+    model = _architecture(values, path, dtype)
+    if model is None:
+        return None
+    tokens = 1 if model.is_of_images else shape.tokens
+    given = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
+    try:
+        made = whole(model, given, Split(tensor=shape.ranks))
+    except NotModelled:
+        return None
+    what = "images" if model.is_of_images else "tokens"
+    number = shape.batch * (1 if model.is_of_images else shape.tokens)
+    subject = Subject(titled(model.model_type, path, shape), made, (what, number))
+    return asked(subject, path, shape, dtype)
+
+
+def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architecture | None:
+    """The architecture in that dtype, if all that it computes is known.
+
+    Raises:
+        BadInput: for a dtype that no weights have.
+    """
+    if dtype not in DTYPES:
+        raise BadInput(f"dtype {dtype!r}; legal: {', '.join(DTYPES)}", fix="choose one of these")
+    dropped = (*_DTYPE_KEYS, "quantization_config")
+    kept = {key: one for key, one in values.items() if key not in dropped}
+    try:
+        found = workload_of({**kept, "torch_dtype": dtype}, str(path))
+    except (BadInput, NotModelled):  # transformers knows what is usual where a key is left out
+        return None
+    if not isinstance(found, Architecture) or not is_known(found):
+        return None
+    return replace(found, short=_CAST if dtype == "float32" else dtype)
+
+
+def titled(model_type: str, path: Path, shape: ModelShape) -> str:
+    """What a model at a shape is called."""
+    length = f"{shape.past:,} keys in the cache" if shape.past else f"{shape.sequence:,} tokens"
+    ranks = f", one of {shape.ranks} ranks" if shape.ranks > 1 else ""
+    return f"{model_type} ({path.name}), {shape.phase}, batch {shape.batch}, {length}{ranks}"
+
+
+def asked(subject: Subject, path: Path, shape: ModelShape, dtype: str) -> Subject:
+    """A subject that plans are asked about too, or that says why they cannot be."""
+    try:
+        return replace(subject, ask=asking(path, shape, dtype))
+    except (BadInput, NotModelled) as error:
+        return replace(subject, unasked=error.reason.splitlines()[0])
+
+
+def asking(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine, bool], Question]:
+    """The same pass as a question to plans.
+
+    Raises:
+        BadInput: they read less of the configuration than transformers does.
+        NotModelled: they have no formula.
+    """
+    kept = {key: one for key, one in read_values(path).items() if key not in _DTYPE_KEYS}
+    plain, cast = (workload_of({**kept, "torch_dtype": name}, str(path)) for name in (dtype, _CAST))
+    tokens = 1 if isinstance(plain, Architecture) and plain.is_of_images else shape.tokens
+    given = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
+    split = Split(tensor=shape.ranks)
+
+    def ask(machine: Machine, is_cast: bool) -> Question:
+        if is_cast:  # weights ahead of time
+            return Question(cast, given, machine, split, _SHORT[_CAST])
+        return Question(plain, given, machine, split, _SHORT[dtype])
+
+    return ask
+
+
+def phase_of(values: Mapping[str, Any], past: int) -> str:
+    """The phase that is meant where none is said: decoders generate, others encode."""
+    if past:
+        return "decode"
+    named = values.get("architectures") or [""]
+    return "prefill" if str(named[0]).endswith(_DECODERS) else "encode"

@@ -1,0 +1,350 @@
+"""What decoders compute between their products: norms, rotations, factors, by ``model_type``.
+
+A family that is not here is known by its sizes alone.
+
+Source: configuration_*.py, modeling_*.py and modeling_rope_utils.py of transformers 5.23; values of
+each row are compared with the model that it builds (tests/clients/test_workload_values.py).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.workload.architecture import HeadNorm, Norm, Rotary, Routing, Wiring
+from trnsim.workload.operators import ACTIVATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.workload.families.decoder_rows import Row
+    from trnsim.workload.keys import Keys
+
+_EPSILONS: Final = ("rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon")
+_FUNCTIONS: Final = ("hidden_act", "hidden_activation", "activation_function", "activation")
+_SCALINGS: Final = ("rope_parameters", "rope_scaling")
+_OFF: Final = ("clip_qkv", "scale_attn_by_inverse_layer_idx")
+"""Keys of what is not known here where they are set."""
+_PAIR: Final = 2
+_LOCAL: Final = "local "
+"""The table of frequencies of layers with a window, where they have their own."""
+
+
+_SOFTMAX: Final = Routing()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """In what a family differs from Llama.
+
+    Attributes:
+        epsilon: of its norms, where the configuration does not say.
+        is_centered: whether its norms take the mean away.
+        offset: what is added to the weights of its norms.
+        placed: where these are (`Wiring.placed`).
+        function: of its MLP, where the configuration does not say.
+        has_turns: whether places turn queries and keys.
+        turned: "all" layers, those with a "window", or all but each "n-th".
+        is_paired: whether neighbours are turned together.
+        part: the part of a head that is turned, where the configuration does not say.
+        has_slopes: whether scores grow with the key's place.
+        is_scaled: whether products of queries and keys are divided by the root of a head's size.
+        is_root_embedded: whether what is looked up grows by the root of the hidden size.
+        has_local_table: whether layers with a window have frequencies of their own.
+        routing: how experts are chosen.
+    """
+
+    epsilon: float = 1e-6
+    is_centered: bool = False
+    offset: float = 0.0
+    placed: str = "before"
+    function: str = "silu"
+    has_turns: bool = True
+    turned: str = "all"
+    is_paired: bool = False
+    part: float = 1.0
+    has_slopes: bool = False
+    is_scaled: bool = True
+    is_root_embedded: bool = False
+    has_local_table: bool = False
+    routing: Routing = _SOFTMAX
+
+
+_PLAIN: Final = Facts()
+_LAYER: Final = Facts(1e-5, is_centered=True, function="gelu_new")
+_UNTURNED: Final = replace(_LAYER, has_turns=False)
+_GEMMA: Final = Facts(offset=1.0, function="gelu_pytorch_tanh", is_root_embedded=True)
+_COHERE: Final = Facts(1e-5, is_centered=True, is_paired=True)
+_SIGMOID: Final = Routing("logistic", is_corrected=True)
+FACTS: Final[dict[str, Facts]] = {
+    **dict.fromkeys(("llama", "granite", "ministral", "mistral", "qwen2", "qwen3"), _PLAIN),
+    **dict.fromkeys(("seed_oss", "qwen2_moe", "qwen3_moe", "granitemoe"), _PLAIN),
+    "helium": Facts(1e-8, is_paired=True),
+    "smollm3": Facts(turned="n-th"),
+    "arcee": Facts(1e-5, function="relu2"),
+    "phi3": Facts(1e-5),
+    "glm": Facts(1.5625e-7, is_paired=True, part=0.5),
+    "glm4": Facts(1.5625e-7, is_paired=True, part=0.5, placed="around"),
+    "gemma": _GEMMA,
+    "gemma2": replace(_GEMMA, placed="around"),
+    "gemma3_text": replace(_GEMMA, placed="around", has_local_table=True),
+    "exaone4": Facts(1e-5, placed="after", turned="window"),
+    "ernie4_5": Facts(1e-5, is_paired=True),
+    "stablelm": Facts(1e-5, is_centered=True, part=0.25),
+    "cohere": _COHERE,
+    "cohere2": replace(_COHERE, turned="window"),
+    "olmo": Facts(1e-5, is_centered=True),
+    "olmo2": Facts(1e-5, placed="after"),
+    "olmo3": Facts(1e-5, placed="after", has_local_table=True),
+    "starcoder2": replace(_LAYER, function="gelu_pytorch_tanh"),
+    "gpt2": _UNTURNED,
+    "gpt_bigcode": replace(_UNTURNED, function="gelu_pytorch_tanh"),
+    "gpt_neo": replace(_UNTURNED, is_scaled=False),
+    "gpt_neox": replace(_LAYER, function="gelu", part=0.25),
+    **dict.fromkeys(("gptj", "codegen"), replace(_LAYER, is_paired=True)),
+    "opt": replace(_UNTURNED, function="relu"),
+    "biogpt": replace(_UNTURNED, epsilon=1e-12, function="gelu", is_root_embedded=True),
+    "phi": replace(_LAYER, part=0.5),
+    "persimmon": replace(_LAYER, function="relu2", part=0.5),
+    "bloom": replace(_UNTURNED, has_slopes=True),
+    "mpt": replace(_UNTURNED, function="gelu", has_slopes=True),
+    "falcon": replace(_LAYER, function="gelu"),
+    "mixtral": Facts(1e-5),
+    "olmoe": Facts(1e-5),
+    "glm4_moe": Facts(1e-5, part=0.5, routing=_SIGMOID),
+    "ernie4_5_moe": Facts(1e-5, is_paired=True, routing=Routing(is_corrected=True)),
+    "deepseek_v2": Facts(is_paired=True, routing=Routing(is_normed=False, counted=1)),
+    "deepseek_v3": Facts(is_paired=True, routing=_SIGMOID),
+}
+"""By ``model_type``."""
+_ALWAYS_NORMED: Final = ("mixtral", "ernie4_5_moe")
+_DEFAULTS: Final = {"glm4_moe": (1, 1, 1.0), "deepseek_v3": (8, 4, 2.5), "deepseek_v2": (1, 1, 1.0)}
+"""Groups of experts, how many are kept, and the factor of weights, where no key says."""
+
+
+class Known:
+    """What the configuration of a family says of what it computes.
+
+    Attributes:
+        facts: the family's; None where it is known by its sizes alone.
+    """
+
+    def __init__(self, keys: Keys, row: Row, model_type: str, hidden: int) -> None:
+        self.keys, self.row, self.model_type, self.hidden = keys, row, model_type, hidden
+        facts = FACTS.get(model_type)
+        self.facts = facts if facts and self.function in ACTIVATIONS and self._is_usual() else None
+
+    def _is_usual(self) -> bool:
+        """Whether no key asks for what is not known here."""
+        keys = self.keys
+        if any(keys.config.get(name) for name in _OFF):
+            return False
+        if keys.config.get("alibi", self.model_type == "mpt") != (self.model_type == "mpt"):
+            return False
+        if keys.flag("apply_residual_connection_post_layernorm"):
+            return False
+        turned = self.turned_config
+        return turned is None or turned.config.get("rope_type") != "dynamic"
+
+    @property
+    def function(self) -> str:
+        """Of an MLP, by transformers' name."""
+        facts = FACTS.get(self.model_type, _PLAIN)
+        if self.model_type in ("bloom", "mpt"):  # which name none
+            return facts.function
+        name = self.keys.first(_FUNCTIONS)
+        return self.keys.text(name, facts.function) if name else facts.function
+
+    @property
+    def norm(self) -> Norm:
+        """Of layers and ends."""
+        facts = self.facts or _PLAIN
+        name = self.keys.first(_EPSILONS)
+        is_stated = name is not None and self.model_type not in ("olmo", "opt")
+        epsilon = _number(self.keys, name or "", facts.epsilon) if is_stated else facts.epsilon
+        return Norm(self.row.norm, epsilon, facts.is_centered, facts.offset)
+
+    @property
+    def turned_config(self) -> Keys | None:
+        """What is said of rotations."""
+        name = self.keys.first(_SCALINGS)
+        if name is None or not isinstance(self.keys.config[name], dict):
+            return None
+        found = self.keys.nested(name)
+        nested = found.config.get("full_attention")
+        return found.nested("full_attention") if isinstance(nested, dict) else found
+
+    def rotary(self, dim: int, *, has_window: bool, place: int) -> Rotary | None:
+        """How a layer at a place turns heads of so many elements."""
+        facts = self.facts
+        if facts is None or not facts.has_turns or not self._is_turned(place, has_window):
+            return None
+        table = _LOCAL if facts.has_local_table and has_window else ""
+        factor = 1.0 if table else _factor(self.keys, self.turned_config)
+        return Rotary(self._width(dim, facts.part), facts.is_paired, table, factor)
+
+    def _width(self, dim: int, usual: float) -> int:
+        """Elements of a head that are turned.
+
+        Raises:
+            BadInput: they are no pairs, or more than a head has.
+        """
+        name, keys = "head_dim", self.keys
+        found = int(dim * usual)
+        if self.model_type in ("gptj", "codegen"):
+            name, found = "rotary_dim", keys.whole("rotary_dim", default=64)
+        else:
+            for within in (self.turned_config, self.keys):
+                part = within.first(("partial_rotary_factor", "rotary_pct")) if within else None
+                if within and part:
+                    name, keys = part, within
+                    found = int(dim * _number(within, part, 1.0))
+                    break
+        found += found % _PAIR
+        if not 0 < found <= dim:
+            legal = f"what turns pairs of the {dim} elements of a head"
+            raise keys.refuse(name, keys.config.get(name), legal, f"it turns {found}")
+        return found
+
+    def _is_turned(self, place: int, has_window: bool) -> bool:
+        facts = self.facts or _PLAIN
+        if facts.turned == "window":
+            return has_window or (
+                self.model_type == "exaone4" and not self.keys.config.get("sliding_window")
+            )
+        if facts.turned == "n-th":
+            flags = self.keys.items("no_rope_layers", int, "0 or 1 for each layer")
+            every = self.keys.whole("no_rope_layer_interval", default=4)
+            return bool(flags[place]) if place < len(flags) else (place + 1) % every != 0
+        return True
+
+    def scale(self, dim: int) -> float:
+        """Of the products of queries and keys."""
+        keys = self.keys
+        if self.facts is not None and not self.facts.is_scaled:
+            return 1.0
+        if self.model_type in ("granite", "granitemoe"):
+            return _number(keys, "attention_multiplier", 1.0)
+        if self.model_type in ("gemma2", "gemma3_text"):
+            return float(keys.whole("query_pre_attn_scalar", default=256) ** -0.5)
+        if not keys.flag("scale_attn_weights", default=True):
+            return 1.0
+        turned = self.turned_config
+        if self.row.is_latent and turned is not None:
+            all_dim = _number(turned, "mscale_all_dim", 0.0)
+            factor = _number(turned, "factor", 1.0)
+            if all_dim and turned.config.get("rope_type", turned.config.get("type")) == "yarn":
+                return float(dim**-0.5 * _stretch(factor, all_dim) ** 2)
+        return float(dim**-0.5)
+
+    @property
+    def cap(self) -> float:
+        """Of scores of attention."""
+        usual = 50.0 if self.model_type == "gemma2" else 0.0
+        return _number(self.keys, "attn_logit_softcapping", usual)
+
+    @property
+    def head_norm(self) -> HeadNorm | None:
+        """Of queries and keys."""
+        row, norm = self.row, self.norm
+        if self.facts is None or not self.keys.has(row.head_norm):
+            return None
+        if not row.is_head_norm_each:
+            return HeadNorm(norm)
+        return HeadNorm(replace(norm, parts=1), "heads" if norm.is_centered else "row")
+
+    def routing(self, count: int) -> Routing:
+        """How some of so many experts are chosen.
+
+        Raises:
+            BadInput: groups do not divide them, or more are kept than there are.
+        """
+        keys, facts = self.keys, self.facts or _PLAIN
+        if self.model_type == "granitemoe":
+            return Routing("chosen", is_normed=False)
+        groups, kept, factor = _DEFAULTS.get(self.model_type, (1, 1, 1.0))
+        if self.model_type in _DEFAULTS:
+            factor = _number(keys, "routed_scaling_factor", factor)
+            groups = keys.whole("n_group", default=1 if count % groups else groups)
+            kept = keys.whole("topk_group", default=min(kept, groups))
+            if count % groups or groups * facts.routing.counted > count:
+                raise keys.refuse("n_group", groups, f"divisors of {count} experts", "equal groups")
+            if kept > groups:
+                raise keys.refuse("topk_group", kept, f"1 to {groups}", "there are no more groups")
+        if keys.config.get("topk_method") == "greedy":
+            groups = kept = 1
+        usual = self.model_type in (*_ALWAYS_NORMED, "glm4_moe", "deepseek_v3")
+        is_normed = (
+            usual
+            if self.model_type in _ALWAYS_NORMED
+            else keys.flag("norm_topk_prob", default=usual)
+        )
+        if self.model_type == "deepseek_v2":
+            is_normed = False
+        return replace(facts.routing, is_normed=is_normed, factor=factor, groups=groups, kept=kept)
+
+    def wiring(self, order: Sequence[int]) -> Wiring | None:
+        """Of the whole tower."""
+        facts, keys, row = self.facts, self.keys, self.row
+        if facts is None:
+            return None
+        is_before = keys.flag("do_layer_norm_before", default=True)
+        is_root = facts.is_root_embedded and keys.flag("scale_embedding", default=True)
+        usual = self.hidden**0.5 if is_root else 1.0
+        scored = 1 / _number(keys, "logits_scaling", 1.0)
+        if self.model_type in ("cohere", "cohere2"):
+            scored = _number(keys, "logit_scale", 0.0625)
+        usual_cap = 30.0 if self.model_type == "gemma2" else 0.0
+        return Wiring(
+            self.norm,
+            placed=facts.placed if is_before else "sum",
+            embedded=_number(keys, "embedding_multiplier", usual),
+            added=_number(keys, "residual_multiplier", 1.0),
+            scored=scored,
+            cap=_number(keys, "final_logit_softcapping", usual_cap),
+            has_score_bias=keys.has(row.head_bias),
+            has_last_norm=is_before and not keys.flag("_remove_final_layer_norm"),
+            first_place=row.places or 0,
+            has_table_norm=row.has_table_norm,
+            order=tuple(order),
+        )
+
+
+def _number(keys: Keys, name: str, usual: float) -> float:
+    """The number under a key, which is the usual one where it is left out.
+
+    Raises:
+        BadInput: it is no number.
+    """
+    if name not in keys.config:
+        return usual
+    value: Any = keys.config[name]
+    if value is None:
+        return 0.0 if "cap" in name else usual
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise keys.refuse(name, value, "a number", "values are multiplied by it")
+    return float(value)
+
+
+def _stretch(factor: float, scale: float = 1.0) -> float:
+    """YaRN's temperature (arXiv:2309.00071), section 3.4."""
+    return 0.1 * scale * math.log(factor) + 1 if factor > 1 else 1.0
+
+
+def _factor(keys: Keys, turned: Keys | None) -> float:
+    """Of cosines and sines, as places are stretched."""
+    if turned is None:
+        return 1.0
+    kind = turned.config.get("rope_type", turned.config.get("type"))
+    if kind not in ("yarn", "longrope") or turned.config.get("attention_factor") is not None:
+        return _number(turned, "attention_factor", 1.0)
+    positions = keys.whole("max_position_embeddings", default=1)
+    original = turned.whole("original_max_position_embeddings", default=positions)
+    factor = _number(turned, "factor", positions / original)
+    if kind == "longrope":
+        return math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 else 1.0
+    ends = [_number(turned, name, 0.0) for name in ("mscale", "mscale_all_dim")]
+    if all(ends):
+        return _stretch(factor, ends[0]) / _stretch(factor, ends[1])
+    return _stretch(factor)

@@ -1,0 +1,134 @@
+"""Places of tokens in a graph: rotations, learned places, slopes of scores, tokens that are none.
+
+Angles are computed once for all layers, from places that are given and frequencies that the model
+keeps; layers read cosines and sines.
+
+Source: transformers 5.23, modeling_llama.py and modeling_gptj.py (halves, neighbours), bloom's
+build_alibi_tensor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from trnsim.graph import Value
+    from trnsim.workload.architecture import Rotary, Tower
+    from trnsim.workload.rank_graph import RankGraph
+
+_FLOAT: Final = "float32"
+_HIDDEN: Final = -3.0e38
+"""What is added to the score of a token that is none."""
+
+
+def rotations(tower: Tower) -> tuple[Rotary, ...]:
+    """Those that a tower's layers take, each once."""
+    given = [form.rotary for layer in tower.layers for form in layer.attentions]
+    return tuple(dict.fromkeys(one for one in given if one is not None))
+
+
+def angles(rank: RankGraph, rows: int, rotary: Rotary) -> None:
+    """Cosines and sines [rows, width] of the angles of each place."""
+    rank.operator("rotation")
+    graph, half = rank.graph, rotary.width // 2
+    frequencies = rank.input(half, name=f"frequencies{rotary.table}", dtype=_FLOAT)
+    numbers = rank.input(rows, name="places", dtype="int32")
+    wide = graph.elementwise("convert", numbers, dtype=_FLOAT)
+    turned = graph.elementwise(
+        "multiply",
+        graph.broadcast_in_dim(wide, (rows, half), (0,)),
+        graph.broadcast_in_dim(frequencies, (rows, half), (1,)),
+    )
+    if rotary.is_paired:
+        turned = graph.broadcast_in_dim(turned, (rows, half, 2), (0, 1))
+        turned = graph.reshape(turned, (rows, rotary.width))
+    else:
+        turned = graph.concatenate((turned, turned), 1)
+    for name in ("cosine", "sine"):
+        found = rank.times("rotation", graph.elementwise(name, turned), rotary.factor)
+        rank.made[f"{name}{rotary.table}"] = rank.cast(found, rank.bits)
+
+
+def rotated(rank: RankGraph, heads: Value, rotary: Rotary | None) -> Value:
+    """Heads [B, H, T, D] whose first elements are turned by the angles of their places."""
+    if rotary is None:
+        return heads
+    batch, count, tokens, width = heads.shape
+    tables = [
+        rank.input(batch * tokens, rotary.width, name=f"{name}{rotary.table}")
+        for name in ("cosine", "sine")
+    ]
+    rank.operator("rotation")
+    graph, shape = rank.graph, (batch, count, tokens, rotary.width)
+    cosine, sine = (
+        graph.broadcast_in_dim(
+            graph.reshape(table, (batch, 1, tokens, rotary.width)), shape, range(4)
+        )
+        for table in tables
+    )
+    turned = graph.slice(heads, (0, 0, 0, 0), shape)
+    other = _swapped(rank, turned, is_paired=rotary.is_paired)
+    found = graph.elementwise(
+        "add",
+        graph.elementwise("multiply", turned, cosine),
+        graph.elementwise("multiply", other, sine),
+    )
+    if width == rotary.width:
+        return found
+    rest = (batch, count, tokens, width - rotary.width)
+    return graph.concatenate((found, graph.slice(heads, (0, 0, 0, rotary.width), rest)), 3)
+
+
+def _swapped(rank: RankGraph, x: Value, *, is_paired: bool) -> Value:
+    """Halves of the last dimension, or neighbours in it, in each other's place; one negated."""
+    graph, (*outer, width) = rank.graph, x.shape
+    half, zeros = (*outer, width // 2), (0,) * len(outer)
+    steps = (*(1 for _ in outer), 2) if is_paired else ()
+    first = graph.slice(x, (*zeros, 0), half, steps)
+    second = graph.slice(x, (*zeros, 1 if is_paired else width // 2), half, steps)
+    parts = graph.elementwise("negate", second), first
+    if not is_paired:
+        return graph.concatenate(parts, len(outer))
+    apart = [graph.reshape(part, (*half, 1)) for part in parts]
+    return graph.reshape(graph.concatenate(apart, len(half)), x.shape)
+
+
+def learned(
+    rank: RankGraph, x: Value, table: Value, first: int, name: str = "learned places"
+) -> Value:
+    """Rows of x with those of a table at their places, or at other numbers of theirs, added."""
+    is_of_places = name == "learned places"
+    numbers = rank.input(x.shape[0], name="places" if is_of_places else "kinds", dtype="int32")
+    rank.operator(name)
+    if first and is_of_places:
+        numbers = rank.graph.elementwise("add", numbers, first)
+    return rank.graph.elementwise("add", x, rank.graph.gather(table, numbers))
+
+
+def slopes(rank: RankGraph, heads: int, keys: int) -> None:
+    """What is added to each head's score of a key: a number of the head times the key's place."""
+    rank.operator("slopes")
+    graph, shape = rank.graph, (heads, keys)
+    own = rank.input(heads, name="slopes", dtype=_FLOAT)
+    numbers = graph.elementwise("convert", graph.iota(shape, 1), dtype=_FLOAT)
+    found = graph.elementwise("multiply", numbers, graph.broadcast_in_dim(own, shape, (0,)))
+    rank.made["bias"] = rank.cast(found, rank.bits)
+
+
+def hidden_tokens(rank: RankGraph, batch: int, tokens: int) -> None:
+    """What is added to the scores of keys: 0 for a token, the least number for padding."""
+    there = rank.input(batch, tokens, name="mask", dtype="int32")
+    rank.operator("mask")
+    wide = rank.graph.elementwise("convert", there, dtype=rank.kind(rank.bits))
+    rank.made["bias"] = rank.graph.elementwise(
+        "multiply", rank.graph.elementwise("subtract", 1.0, wide), _HIDDEN
+    )
+
+
+def bias(rank: RankGraph, query: Value, keys: int, *, of_heads: bool) -> Value:
+    """What is added to the scores of heads [B, H, L, D] with keys: [B, H, L, S]."""
+    batch, heads, tokens, _ = query.shape
+    given = rank.input(heads if of_heads else batch, keys, name="bias")
+    rank.operator("attention")
+    dims = (1, 3) if of_heads else (0, 3)
+    return rank.graph.broadcast_in_dim(given, (batch, heads, tokens, keys), dims)

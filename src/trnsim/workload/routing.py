@@ -1,0 +1,172 @@
+"""Experts that a router chooses for each row, by what its scores say.
+
+Where there are no more rows than experts, each row fetches its experts' matrices; else rows are
+put in the order of their experts, and blocks of them share a matrix.
+
+Source: transformers 5.23, the routers of modeling_mixtral.py and modeling_deepseek_v3.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim.graph import TensorType
+
+if TYPE_CHECKING:
+    from trnsim.graph import Value
+    from trnsim.workload.architecture import Experts
+    from trnsim.workload.rank_graph import RankGraph
+
+_FLOAT: Final = "float32"
+_LEAST: Final = 1e-20
+"""What is added to a sum of weights before they are divided by it (DeepSeek-V3)."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which expert each row takes.
+
+    Attributes:
+        experts: the expert of each row, int32 [rows].
+        ends: where the rows of each expert end, int32 [experts], if they are in that order.
+        order: which of the rows, as tokens have them, each of these is.
+    """
+
+    experts: Value
+    ends: Value | None = None
+    order: Value | None = None
+
+
+class Routed:
+    """The rows that experts take, and their weights.
+
+    Attributes:
+        chosen: the expert of each.
+    """
+
+    def __init__(
+        self, rank: RankGraph, mlp: Experts, scores: Value, *, is_wired: bool, is_whole: bool
+    ) -> None:
+        self.rank, self.mlp, self.graph = rank, mlp, rank.graph
+        self.tokens, self.each = scores.shape[0], mlp.per_token
+        rank.operator("routing")
+        self.weights: Value | None = None
+        if is_wired:
+            places, self.weights = self._weighed(rank.cast(scores, 32))
+        else:
+            places = self.graph.top_k(scores, self.each)
+        count = self.tokens * self.each
+        flat = self.graph.reshape(places, (count,))
+        is_ordered = is_wired and is_whole and count > mlp.count
+        self.chosen = self._ordered(flat) if is_ordered else Chosen(flat)
+
+    def _weighed(self, scores: Value) -> tuple[Value, Value]:
+        """Places of the chosen experts [T, k], int32, and their weights, float32."""
+        graph, routing = self.graph, self.mlp.routing
+        if routing.is_corrected:
+            known = self._function(scores, routing.function)
+            places = graph.top_k(
+                self._limited(self.rank.along(known, "add", self._correction())), self.each
+            )
+            found = graph.gather_in_rows(known, places)
+        else:
+            if self.mlp.router_biases:
+                bias = self.rank.cast(self.rank.vector(self.mlp.count, "router bias"), 32)
+                scores = self.rank.along(scores, "add", bias)
+            is_late = routing.function == "chosen"
+            known = scores if is_late else self._function(scores, routing.function)
+            places = graph.top_k(self._limited(known), self.each)
+            found = graph.gather_in_rows(known, places)
+            found = self._function(found, "softmax") if is_late else found
+        if routing.is_normed:
+            total = graph.reduce("add", found, (1,))
+            total = graph.elementwise("add", total, _LEAST)
+            found = self._over(found, "divide", total)
+        return places, self.rank.times("routing", found, routing.factor)
+
+    def _correction(self) -> Value:
+        """A number for each expert, which is no parameter where training sets it by hand."""
+        if self.mlp.router_biases:
+            return self.rank.cast(self.rank.vector(self.mlp.count, "router bias"), 32)
+        return self.rank.table(self.mlp.count, "router bias")
+
+    def _function(self, scores: Value, name: str) -> Value:
+        """A softmax of each row, or the logistic function."""
+        graph = self.graph
+        if name == "logistic":
+            return graph.elementwise("logistic", scores)
+        apart = self._over(scores, "subtract", graph.reduce("maximum", scores, (1,)))
+        powers = graph.elementwise("exponential", apart)
+        return self._over(powers, "divide", graph.reduce("add", powers, (1,)))
+
+    def _over(self, rows: Value, operation: str, column: Value) -> Value:
+        wide = self.graph.broadcast_in_dim(column, rows.shape, (0,))
+        return self.graph.elementwise(operation, rows, wide)
+
+    def _limited(self, scores: Value) -> Value:
+        """Scores of the experts of a token's best groups; those of others are 0."""
+        graph, routing, (tokens, count) = self.graph, self.mlp.routing, scores.shape
+        if routing.groups == routing.kept:
+            return scores
+        self.rank.operator("groups of experts")
+        size = count // routing.groups
+        apart = graph.reshape(scores, (tokens * routing.groups, size))
+        best = graph.gather_in_rows(apart, graph.top_k(apart, routing.counted))
+        sums = graph.reshape(graph.reduce("add", best, (1,)), (tokens, routing.groups))
+        kept = graph.top_k(sums, routing.kept)
+        shape = tokens, routing.kept, routing.groups
+        numbers = graph.broadcast_in_dim(kept, shape, (0, 1))
+        same = graph.elementwise(
+            "compare", numbers, graph.iota(shape, 2), dtype=_FLOAT, direction="EQ"
+        )
+        is_kept = graph.reduce("add", same, (1,))
+        wide = graph.broadcast_in_dim(is_kept, (tokens, routing.groups, size), (0, 1))
+        self.rank.operator("routing")
+        return graph.elementwise("multiply", scores, graph.reshape(wide, scores.shape))
+
+    def _ordered(self, experts: Value) -> Chosen:
+        """Rows in the order of their experts."""
+        graph, (count,) = self.graph, experts.shape
+        self.rank.operator("order of experts")
+        numbers = graph.elementwise("convert", experts, dtype=_FLOAT)
+        order = graph.top_k(graph.elementwise("negate", numbers), count)
+        shape = count, self.mlp.count
+        same = graph.elementwise(
+            "compare",
+            graph.broadcast_in_dim(experts, shape, (0,)),
+            graph.iota(shape, 1),
+            dtype=_FLOAT,
+            direction="EQ",
+        )
+        lengths = graph.reshape(graph.reduce("add", same, (0,)), (1, self.mlp.count))
+        ends = graph.reshape(graph.scan("add", lengths), (self.mlp.count,))
+        whole = graph.elementwise("convert", ends, dtype="int32")
+        return Chosen(graph.gather(experts, order), whole, order)
+
+    def taken(self, rows: Value) -> Value:
+        """Each token as often as it takes an expert: [rows x experts of a token, hidden]."""
+        graph, (count, hidden) = self.graph, rows.shape
+        if self.chosen.order is not None:
+            numbers = graph.elementwise("convert", self.chosen.order, dtype=_FLOAT)
+            middle = graph.elementwise("add", numbers, 0.5)
+            tokens = graph.elementwise("multiply", middle, 1 / self.each)
+            tokens = graph.elementwise("floor", tokens)
+            return graph.gather(rows, graph.elementwise("convert", tokens, dtype="int32"))
+        wide = graph.broadcast_in_dim(rows, (count, self.each, hidden), (0, 2))
+        return graph.reshape(wide, (count * self.each, hidden))
+
+    def put_together(self, found: Value, shape: tuple[int, ...]) -> Value:
+        """The sum of what a token's experts give, each with its weight."""
+        graph, (count, hidden) = self.graph, shape
+        self.rank.operator("routing")
+        short = graph.slice(found, (0, 0), (count * self.each, hidden))
+        if self.chosen.order is not None:
+            back = TensorType(short.shape, short.dtype)
+            short = graph.scatter(back, self.chosen.order, short, "assign")
+        if self.weights is not None:
+            weights = graph.reshape(self.weights, (count * self.each,))
+            wide = graph.broadcast_in_dim(weights, short.shape, (0,))
+            short = graph.elementwise("multiply", short, self.rank.cast(wide, self.rank.bits))
+        apart = graph.reshape(short, (count, self.each, hidden))
+        return graph.reduce("add", apart, (1,))

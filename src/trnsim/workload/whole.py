@@ -1,0 +1,177 @@
+"""One rank's graph of a whole pass: the parts of `passes`, one after another.
+
+What a part reads of others has a name: the hidden state, cosines, the output of the tower before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.errors import NotModelled
+from trnsim.graph import Graph
+from trnsim.graph.building.gradient import gradients
+from trnsim.graph.ops.collectives import AllReduce
+from trnsim.graph.origin import Origin
+from trnsim.workload.operators import WHOLE, Phase, Split
+from trnsim.workload.passes import towers
+
+if TYPE_CHECKING:
+    from trnsim.graph import Node, Value
+    from trnsim.workload.architecture import Architecture
+    from trnsim.workload.operators import Pass
+    from trnsim.workload.rank_graph import RankGraph
+
+_NORMED: Final = ("before", "around")
+"""Where norms are that tensor ranks have before their shares of products."""
+_WORDS: Final = ("words", "places", "kinds", "mask", "labels")
+"""What a pass is given, in that order."""
+
+
+@dataclass(frozen=True)
+class WholeGraph:
+    """A graph, and what its inputs are.
+
+    Attributes:
+        graph: the graph.
+        weights: the numbers of its inputs that are the same at every step.
+        names: the names of its inputs, by number.
+        operators: the operators of which it is made, in order.
+        missing: none: every operator has a form.
+        calls: none: no framework called them.
+        origins: none.
+    """
+
+    graph: Graph
+    weights: frozenset[int]
+    names: dict[int, str]
+    operators: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+    calls: tuple[Any, ...] = ()
+    origins: dict[int, Any] = field(default_factory=dict[int, Any])
+
+
+def is_known(model: Architecture) -> bool:
+    """Whether it is known what is computed between a model's products."""
+    return all(tower.wiring is not None for tower in model.towers)
+
+
+def whole(model: Architecture, given: Pass, split: Split = WHOLE) -> WholeGraph:
+    """The graph of a pass, which gives scores or the hidden state, and keys and values to keep.
+
+    That of training gives the loss and its gradients.
+
+    Raises:
+        NotModelled: only sizes of the model are known, or ranks do not share its tables, or a
+            gradient has no rule.
+    """
+    if not is_known(model):
+        raise NotModelled(f"the graph of {model.model_type}: only its sizes are known")
+    if split.tensor > 1 and any(tower.before for tower in model.towers):
+        raise NotModelled(f"{split.tensor} tensor ranks of {model.model_type}, whose table is cut")
+    joined = _Joined()
+    for tower in towers(model, given, split):
+        order = tower.tower.wiring.order if tower.tower.wiring else ()
+        kinds = [tower.layer(layer) for layer in tower.tower.layers]
+        joined.add(tower.embedding(), tower.name)
+        for number, kind in enumerate(order):
+            own = order.index(kind) if tower.tower.layers[kind].is_shared else number
+            joined.add(kinds[kind], *(f"{tower.name}layers.{one}." for one in (number, own)))
+        joined.add(tower.head(), tower.name)
+        joined.flows["source"] = joined.flows["hidden"]
+    if given.phase is Phase.TRAIN:
+        return _trained(model, joined, split)
+    return joined.result([joined.flows.get("scores") or joined.flows["hidden"], *joined.kept])
+
+
+def _trained(model: Architecture, joined: _Joined, split: Split) -> WholeGraph:
+    """The loss, and its gradient by every parameter."""
+    loss, ranks = joined.flows.get("loss"), split.tensor
+    is_shared = all(tower.wiring and tower.wiring.placed in _NORMED for tower in model.towers)
+    if loss is None or (ranks > 1 and not is_shared):
+        raise NotModelled(f"a step of {model.model_type} over {ranks} tensor ranks")
+    exchange = AllReduce((tuple(range(ranks)),))
+    shared = dict.fromkeys(joined.shared if ranks > 1 else (), exchange)
+    wanted = [value for value in joined.graph.inputs if value.number in joined.trained]
+    return joined.result([loss, *gradients(joined.graph, loss, wanted, shared)])
+
+
+class _Joined:
+    """Parts, of which each reads what those before it made.
+
+    Attributes:
+        flows: the last result of each name.
+    """
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        self.flows: dict[str, Value] = {}
+        self.own: dict[str, Value] = {}
+        self.kept: list[Value] = []
+        self.names: dict[int, str] = {}
+        self.weights: set[int] = set()
+        self.trained: set[int] = set()
+        self.shared: set[int] = set()
+        self.operators: list[str] = []
+
+    def add(self, rank: RankGraph, path: str, own: str = "") -> None:
+        """A part at a path among modules, whose weights may be those of another."""
+        known = self._inputs(rank, own or path)
+        last: Origin | None = None
+        for node in rank.graph.nodes:
+            if node.origin != last and node.origin is not None:
+                last = node.origin
+                self.operators.append(last.operator)
+            self._append(node, known, path)
+        self.flows |= {name: known[value.number] for name, value in rank.made.items()}
+        self.shared |= {known[number].number for number in rank.shared}
+        self.kept += [known[value.number] for value in rank.graph.outputs]
+
+    def _inputs(self, rank: RankGraph, path: str) -> dict[int, Value]:
+        """The inputs of a part as values of the whole."""
+        named = {value.number: name for name, value in rank.given.items()}
+        known: dict[int, Value] = {}
+        for value in rank.graph.inputs:
+            own = rank.names.get(value.number, "")
+            name = named.get(value.number, "")
+            before = self.flows.get(name) or self.own.get(f"{path}{own}" if own else "")
+            if before is not None:
+                known[value.number] = before
+                continue
+            made = self.graph.input(value.shape, value.dtype)
+            known[value.number] = made
+            if name:
+                self.flows[name] = made
+            self.names[made.number] = name or (f"{path}{own}" if own else "")
+            if own:
+                self.own[f"{path}{own}"] = made
+            is_weight = value.number in rank.weights or value.number in rank.names
+            if is_weight or (name and name not in _WORDS):
+                self.weights.add(made.number)
+            if value.number in rank.weights:
+                self.trained.add(made.number)
+            if value.number in rank.cached:
+                self.names[made.number] = f"{path}cache"
+        return known
+
+    def _append(self, node: Node, known: dict[int, Value], path: str) -> None:
+        operands = [o if isinstance(o, float | int) else known[o.number] for o in node.operands]
+        results = tuple(self.graph.fresh(value.type) for value in node.results)
+        known.update(zip((value.number for value in node.results), results, strict=True))
+        origin = node.origin
+        if origin is not None:
+            module = f"{path}{origin.module.replace(' ', '_')}".rstrip(".")
+            origin = Origin(module, origin.operator)
+        made = replace(node, operands=tuple(operands), results=results, origin=origin)
+        self.graph.append(made)
+
+    def result(self, outputs: list[Value]) -> WholeGraph:
+        """The graph of these, without what they do not need."""
+        graph = self.graph
+        graph.outputs = outputs
+        graph.prune()
+        read = {value.number for node in graph.nodes for value in node.values}
+        graph.inputs = [value for value in graph.inputs if value.number in read]
+        names = {value.number: self.names[value.number] for value in graph.inputs}
+        weights = frozenset(value.number for value in graph.inputs) & self.weights
+        return WholeGraph(graph, weights, names, tuple(self.operators))

@@ -1,0 +1,104 @@
+import json
+
+import pytest
+
+from trnsim.device import configured
+from trnsim.device.answer import answer
+from trnsim.errors import BadInput
+from trnsim.place.machine import machine
+from trnsim.workload.operators import Pass, Phase
+from trnsim.workload.shape import ModelShape
+
+LLAMA = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "intermediate_size": 128, "vocab_size": 500, "max_position_embeddings": 128,
+}  # fmt: skip
+
+
+def written(folder, **given):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**LLAMA, **given}))
+    return path
+
+
+def test_a_configuration_is_compiled_as_it_is_planned(tmp_path):
+    shape = ModelShape("decode", batch=3, past=63, ranks=2)
+    subject = configured.of_config(written(tmp_path), shape)
+    assert subject.title == (
+        "llama (config.json), decode, batch 3, 63 keys in the cache, one of 2 ranks"
+    )
+    assert subject.items == ("tokens", 3)
+    found = answer(subject, "trn2")
+    assert [one.kind for one, _ in found.exchanges] == [
+        "all_gather",
+        *["all_reduce"] * 4,
+        "all_gather",
+    ]
+    assert found.planned is not None
+    assert "  missing     nothing: every operator has a time" in found.text().splitlines()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_weights_and_activations_are_of_the_type_asked_for(dtype, tmp_path):
+    path = written(tmp_path, torch_dtype="bfloat16", quantization_config={"quant_method": "fp8"})
+    made = configured.of_config(path, ModelShape("prefill", sequence=8), dtype).made
+    tables = ("frequencies",)
+    kinds = {v.dtype for v in made.graph.inputs if made.names[v.number] not in tables}
+    assert kinds == {dtype, "int32"}
+    with pytest.raises(BadInput, match=r"^dtype 'float64'; legal: float32, bfloat16, float16"):
+        configured.of_config(path, ModelShape("prefill"), "float64")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}},
+        {"hidden_act": "mish"},
+        {"model_type": "mamba"},
+        {"hidden_size": None},
+    ],
+)
+def test_what_is_not_known_is_left_to_a_framework(given, tmp_path):
+    assert configured.of_config(written(tmp_path, **given), ModelShape("prefill")) is None
+
+
+@pytest.mark.parametrize(
+    ("named", "past", "phase"),
+    [
+        (["LlamaForCausalLM"], 0, "prefill"),
+        (["GPT2LMHeadModel"], 9, "decode"),
+        (["BertModel"], 0, "encode"),
+        ([], 0, "encode"),
+    ],
+)
+def test_decoders_generate_and_others_encode(named, past, phase):
+    assert configured.phase_of({"architectures": named}, past) == phase
+
+
+@pytest.mark.parametrize(
+    ("dtype", "is_cast", "bits", "name"),
+    [
+        ("bfloat16", False, 16, "bf16"),
+        ("float16", False, 16, "fp16"),
+        ("float32", False, 32, "fp32"),
+        ("float32", True, 16, "bf16"),
+    ],
+)
+def test_a_configuration_is_asked_of_plans_in_the_dtype_of_its_products(
+    dtype, is_cast, bits, name, tmp_path
+):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**LLAMA, "torch_dtype": "float64"}))
+    shape = ModelShape("decode", batch=3, past=63, ranks=2)
+    found = configured.asking(path, shape, dtype)(machine("trn1"), is_cast)
+    assert (found.dtype, found.model.weight_bits) == (name, bits)
+    assert found.given == Pass(Phase.DECODE, 3, 1, 63)
+    assert found.split.tensor == 2
+
+
+def test_a_configuration_that_plans_cannot_read_says_what_is_missing(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({key: one for key, one in LLAMA.items() if key != "hidden_size"}))
+    with pytest.raises(BadInput, match="'hidden_size' is missing"):
+        configured.asking(path, ModelShape("prefill"), "bfloat16")

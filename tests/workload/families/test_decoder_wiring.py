@@ -1,0 +1,109 @@
+import math
+
+import pytest
+
+from trnsim.errors import BadInput
+from trnsim.workload.architecture import Rotary, Routing
+from trnsim.workload.config import FAMILIES, from_config
+from trnsim.workload.families.decoder_wiring import FACTS
+
+SIZES = {
+    "vocab_size": 40,
+    "hidden_size": 24,
+    "intermediate_size": 36,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 6,
+    "max_position_embeddings": 64,
+}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+
+
+def tower(model_type="llama", **given):
+    (found,) = from_config({"model_type": model_type, **SIZES, **given}, "mine.json").towers
+    return found
+
+
+def rotaries(found):
+    kinds = [layer.attentions[0].rotary for layer in found.layers]
+    return [kinds[number] for number in found.wiring.order]
+
+
+def test_every_family_with_facts_is_one_of_decoders():
+    assert set(FACTS) <= set(FAMILIES)
+
+
+@pytest.mark.parametrize(
+    ("given", "factor"),
+    [
+        ({}, 1.0),
+        ({"rope_scaling": YARN}, 0.1 * math.log(4) + 1),
+        ({"rope_scaling": {**YARN, "attention_factor": 1.5}}, 1.5),
+        ({"rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}, 1.0),
+        ({"rope_scaling": {**YARN, "rope_type": "longrope"}}, math.sqrt(1.5)),
+        ({"rope_scaling": {**YARN, "rope_type": "linear"}}, 1.0),
+    ],
+)
+def test_cosines_grow_as_places_are_stretched(given, factor):
+    assert rotaries(tower(**given)) == [Rotary(4, factor=pytest.approx(factor))] * 4
+
+
+@pytest.mark.parametrize(
+    ("model_type", "given", "widths"),
+    [
+        ("smollm3", {"no_rope_layers": [1, 0, 1, 0]}, [4, 0, 4, 0]),
+        ("smollm3", {}, [4, 4, 4, 0]),
+        ("cohere2", {"sliding_window": 8}, [4, 4, 4, 0]),
+        ("gpt_neox", {"rotary_pct": 0.5}, [2] * 4),
+        ("gptj", {"rotary_dim": 2}, [2] * 4),
+        ("gpt2", {}, [0] * 4),
+    ],
+)
+def test_some_layers_or_a_part_of_a_head_are_turned(model_type, given, widths):
+    found = [one.width if one else 0 for one in rotaries(tower(model_type, **given))]
+    assert found == widths
+
+
+@pytest.mark.parametrize(
+    ("model_type", "given"),
+    [
+        ("llama", {"hidden_act": "mish"}),
+        ("llama", {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}),
+        ("olmo", {"clip_qkv": 8.0}),
+        ("bloom", {"apply_residual_connection_post_layernorm": True}),
+        ("falcon", {"alibi": True}),
+    ],
+)
+def test_what_is_not_known_leaves_sizes_alone(model_type, given):
+    assert tower(model_type).wiring is not None
+    assert tower(model_type, **given).wiring is None
+
+
+@pytest.mark.parametrize(
+    ("model_type", "given", "said"),
+    [
+        ("llama", {"head_dim": 5}, "head_dim is 5; legal: what turns pairs of the 5 elements"),
+        ("gptj", {"rotary_dim": 6}, "rotary_dim is 6; legal: what turns pairs of the 4"),
+        ("llama", {"rope_scaling": {**YARN, "factor": "x"}}, "rope_scaling.factor is 'x'"),
+        ("granite", {"residual_multiplier": "x"}, "residual_multiplier is 'x'; legal: a number"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(model_type, given, said):
+    with pytest.raises(BadInput, match=f"^mine.json: {said}"):
+        tower(model_type, **given)
+
+
+GROUPED = {
+    "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 10,
+    "kv_lora_rank": 8, "q_lora_rank": 10, "qk_rope_head_dim": 4, "qk_nope_head_dim": 6,
+    "v_head_dim": 5,
+}  # fmt: skip
+
+
+def test_experts_of_groups_are_chosen_as_the_file_says():
+    found = tower("deepseek_v3", n_group=4, topk_group=2, **GROUPED).layers[0].mlp.routing
+    wanted = Routing("logistic", factor=2.5, is_corrected=True, groups=4, kept=2)
+    assert found == wanted
+    with pytest.raises(BadInput, match=r"^mine.json: n_group is 3; legal: divisors of 8 experts"):
+        tower("deepseek_v3", n_group=3, topk_group=2, **GROUPED)
+    with pytest.raises(BadInput, match=r"^mine.json: topk_group is 5; legal: 1 to 4"):
+        tower("deepseek_v3", n_group=4, topk_group=5, **GROUPED)

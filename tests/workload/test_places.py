@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+from workload_sizes import model
+
+from trnsim.workload import places
+from trnsim.workload.architecture import Rotary
+from trnsim.workload.rank_graph import RankGraph
+
+BATCH, HEADS, TOKENS, WIDTH = 2, 3, 5, 8
+
+
+def turned(x, angles, is_paired):
+    """Pairs of elements as complex numbers, times a number of length 1."""
+    width = 2 * angles.shape[-1]
+    part, rest = x[..., :width], x[..., width:]
+    first, second = (
+        (part[..., ::2], part[..., 1::2])
+        if is_paired
+        else (part[..., : width // 2], part[..., width // 2 :])
+    )
+    found = (first + 1j * second) * np.exp(1j * angles)
+    if is_paired:
+        whole = np.stack((found.real, found.imag), -1).reshape(part.shape)
+    else:
+        whole = np.concatenate((found.real, found.imag), -1)
+    return np.concatenate((whole, rest), -1)
+
+
+@pytest.mark.parametrize("width", [4, 8])
+@pytest.mark.parametrize("is_paired", [False, True])
+def test_heads_are_turned_by_the_angles_of_their_places(width, is_paired):
+    rank, rotary = RankGraph(bits=32), Rotary(width, is_paired, factor=2.0)
+    places.angles(rank, BATCH * TOKENS, rotary)
+    rank.given |= rank.made
+    heads = rank.graph.input((BATCH, HEADS, TOKENS, WIDTH), "float32")
+    rank.graph.outputs.append(places.rotated(rank, heads, rotary))
+    rng = np.random.default_rng(0)
+    frequencies = rng.random(width // 2).astype(np.float32)
+    numbers = rng.integers(0, 50, BATCH * TOKENS).astype(np.int32)
+    x = rng.normal(size=heads.shape).astype(np.float32)
+    (found,) = rank.graph.reference([frequencies, numbers, x])
+    angles = (numbers[:, None] * frequencies).reshape(BATCH, 1, TOKENS, width // 2)
+    wanted = turned(x, angles, is_paired)
+    wanted[..., :width] *= 2
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_heads_without_a_rotation_stay():
+    rank = RankGraph()
+    heads = rank.input(1, 2, 3, 4)
+    assert places.rotated(rank, heads, None) is heads
+    assert places.rotations(model().towers[0]) == ()
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_rows_of_a_table_are_added_at_their_places(first):
+    rank = RankGraph(bits=32)
+    x, table = rank.input(3, 4), rank.input(9, 4)
+    rank.graph.outputs.append(places.learned(rank, x, table, first))
+    rows, values = np.ones((3, 4), np.float32), np.arange(36, dtype=np.float32).reshape(9, 4)
+    (found,) = rank.graph.reference([rows, values, np.array([4, 0, 6], np.int32)])
+    assert (found == rows + values[np.array([4, 0, 6]) + first]).all()
+
+
+def test_scores_grow_with_the_key_by_a_number_of_each_head():
+    rank = RankGraph(bits=32)
+    places.slopes(rank, 2, 4)
+    rank.graph.outputs.append(rank.made["bias"])
+    (found,) = rank.graph.reference([np.array([0.5, 2], np.float32)])
+    assert found.tolist() == [[0, 0.5, 1, 1.5], [0, 2, 4, 6]]
+
+
+def test_padding_is_hidden_from_all_queries():
+    rank = RankGraph(bits=32)
+    places.hidden_tokens(rank, 1, 3)
+    query = rank.graph.input((1, 2, 3, 4), "float32")
+    rank.given["bias"] = rank.made["bias"]
+    rank.graph.outputs.append(places.bias(rank, query, 3, of_heads=False))
+    given = [np.array([[1, 1, 0]], np.int32), np.zeros((1, 2, 3, 4), np.float32)]
+    (found,) = rank.graph.reference(given)
+    assert found.shape == (1, 2, 3, 3)
+    assert (found[..., :2] == 0).all()
+    assert (found[..., 2] < -1e38).all()

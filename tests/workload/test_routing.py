@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+
+from trnsim.graph.ops.reductions import TopK
+from trnsim.workload.architecture import Experts, Mlp, Routing
+from trnsim.workload.rank_graph import RankGraph
+from trnsim.workload.routing import Routed
+
+TOKENS, COUNT, EACH, HIDDEN = 7, 6, 2, 4
+SCORES = np.random.default_rng(0).normal(size=(TOKENS, COUNT)).astype(np.float32)
+ROWS = np.arange(TOKENS * HIDDEN, dtype=np.float32).reshape(TOKENS, HIDDEN)
+
+
+def softmax(x):
+    powers = np.exp(x)
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def logistic(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def found(routing, correction=None, *, is_whole=True):
+    """Each token's rows as its experts take them, and their sum where each gives what it got."""
+    rank = RankGraph(bits=32)
+    scores, rows = rank.input(TOKENS, COUNT), rank.input(TOKENS, HIDDEN)
+    mlp = Experts(COUNT, EACH, Mlp(3), routing=routing)
+    routed = Routed(rank, mlp, scores, is_wired=True, is_whole=is_whole)
+    taken = routed.taken(rows)
+    rank.graph.outputs = [routed.chosen.experts, taken, routed.put_together(taken, rows.shape)]
+    given = [SCORES, ROWS, *([] if correction is None else [correction])]
+    return rank.graph.reference(given)
+
+
+def wanted(known, chosen_by, routing):
+    """The sum of the weights of each token's chosen experts."""
+    chosen = np.argsort(-chosen_by, -1, kind="stable")[:, :EACH]
+    weights = np.take_along_axis(known, chosen, -1)
+    if routing.function == "chosen":
+        weights = softmax(weights)
+    if routing.is_normed:
+        weights /= weights.sum(-1, keepdims=True)
+    return chosen, routing.factor * weights.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize(
+    ("routing", "known"),
+    [
+        (Routing(), softmax(SCORES)),
+        (Routing(is_normed=False, factor=3.0), softmax(SCORES)),
+        (Routing("chosen", is_normed=False), SCORES),
+        (Routing("logistic", is_normed=False), logistic(SCORES)),
+    ],
+)
+def test_tokens_are_weighed_by_the_scores_of_their_experts(routing, known, is_whole):
+    experts, taken, total = found(routing, is_whole=is_whole)
+    chosen, weights = wanted(known, known, routing)
+    assert sorted(experts) == sorted(chosen.reshape(-1))
+    assert sorted(taken[:, 0]) == sorted(np.repeat(ROWS[:, 0], EACH))
+    if is_whole:
+        assert (np.diff(experts) >= 0).all()
+    np.testing.assert_allclose(total, weights * ROWS, rtol=1e-5)
+
+
+def test_a_correction_decides_and_does_not_weigh():
+    routing = Routing("logistic", is_normed=False, is_corrected=True)
+    correction = np.array([5, 0, 0, 0, 0, 4], np.float32)
+    experts, _, total = found(routing, correction)
+    assert sorted(set(experts)) == [0, 5]
+    known = logistic(SCORES)
+    np.testing.assert_allclose(total, (known[:, :1] + known[:, 5:]) * ROWS, rtol=1e-5)
+
+
+def test_experts_of_the_best_groups_are_left():
+    routing = Routing("logistic", is_normed=False, groups=3, kept=1, counted=1)
+    experts, _, _ = found(routing, is_whole=False)
+    best = logistic(SCORES).reshape(TOKENS, 3, 2).max(-1).argmax(-1)
+    assert (experts.reshape(TOKENS, EACH) // 2 == best[:, None]).all()
+
+
+def test_routers_of_which_sizes_are_known_alone_choose_and_do_not_weigh():
+    rank = RankGraph()
+    scores = rank.input(TOKENS, COUNT)
+    routed = Routed(rank, Experts(COUNT, EACH, Mlp(3)), scores, is_wired=False, is_whole=True)
+    assert routed.weights is None
+    assert isinstance(rank.graph.nodes[0].operation, TopK)
