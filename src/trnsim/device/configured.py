@@ -31,7 +31,7 @@ def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject
     Weights are of `dtype`, whatever method has made them short.
 
     Raises:
-        BadInput: for what is no configuration, or a shape that it does not have.
+        BadInput: for what is no configuration, or a shape or ranks that it does not have.
     """
     values = read_values(path)
     model = _architecture(values, path, dtype)
@@ -39,6 +39,7 @@ def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject
         return None
     tokens = 1 if model.is_of_images else shape.tokens
     given = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
+    _check(model, given, shape.ranks)
     try:
         made = whole(model, given, Split(tensor=shape.ranks))
     except NotModelled:
@@ -47,6 +48,25 @@ def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject
     number = shape.batch * (1 if model.is_of_images else shape.tokens)
     subject = Subject(titled(model.model_type, path, shape), made, (what, number))
     return asked(subject, path, shape, dtype)
+
+
+def _check(model: Architecture, given: Pass, ranks: int) -> None:
+    """Raise an error for what a graph cannot be of.
+
+    Raises:
+        BadInput: the ranks do not divide the heads, or a token has no learned place.
+    """
+    heads = min(form.heads for layer in model.decoder.layers for form in layer.attentions)
+    if heads % ranks:
+        legal = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
+        raise BadInput(
+            f"tp of {ranks} does not divide the {heads} attention heads of {model.model_type}; "
+            f"legal: {legal}",
+            fix="choose one of these",
+        )
+    wirings = [tower.wiring for tower in model.towers if tower.wiring]
+    if model.decoder.positions or any(wiring.places for wiring in wirings):
+        model.check_length(given.tokens + given.past)
 
 
 def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architecture | None:

@@ -68,7 +68,7 @@ class Feeding:
         made = self._product(f"{prefix}up", rows, up, chosen, is_biased=is_biased)
         parts = rank.columns(made, *[columns] * ups)
         rank.operator("activation")
-        between = rank.activation(parts[0], mlp.activation)
+        between = rank.activation(parts[0], mlp.activation if self.is_wired else "silu")
         if mlp.matrices == GATED:
             rank.operator("gating")
             between = rank.graph.elementwise("multiply", between, parts[1])

@@ -414,6 +414,8 @@ class RankTower:
         inputs = rank.fitted(x, rows, matrix.inputs)
         weight, before = rank.weight((matrix.inputs, columns), bits, name=matrix.name), rank.small
         is_biased = self.wiring is not None and matrix.biases > 0
+        rank.use, use = Use.WHOLE, rank.use
         found = rank.product(matrix.name, inputs, weight, is_biased=is_biased)
         rank.others(matrix.biases / self.split.tensor, before)
+        rank.use = use
         return found
