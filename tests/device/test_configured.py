@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -37,6 +39,16 @@ def test_a_configuration_is_compiled_as_it_is_planned(tmp_path):
     ]
     assert found.planned is not None
     assert "  missing     nothing: every operator has a time" in found.text().splitlines()
+
+
+def test_no_framework_is_imported(tmp_path):
+    program = (
+        "import sys; from pathlib import Path; from trnsim.device import configured; "
+        "from trnsim.workload.shape import ModelShape; "
+        f"assert configured.of_config(Path({str(written(tmp_path))!r}), ModelShape('train')); "
+        "assert not {'torch', 'transformers', 'jax'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])

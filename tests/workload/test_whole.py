@@ -68,7 +68,7 @@ def test_layers_come_in_the_order_of_the_model():
     windows = [getattr(node.operation, "window", None) for node in made.graph.nodes]
     assert [window for window in windows if window is not None] == [3, 0, 3]
     modules = dict.fromkeys(node.origin.module for node in made.graph.nodes)
-    assert list(modules)[:3] == ["", "layers.0.attention", "layers.0.mlp"]
+    assert list(modules)[:3] == ["embedding", "layers.0.attention", "layers.0.mlp"]
 
 
 def test_a_tied_table_is_one_input():

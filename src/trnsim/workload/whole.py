@@ -73,11 +73,11 @@ def whole(model: Architecture, given: Pass, split: Split = WHOLE) -> WholeGraph:
     for tower in towers(model, given, split):
         order = tower.tower.wiring.order if tower.tower.wiring else ()
         kinds = [tower.layer(layer) for layer in tower.tower.layers]
-        joined.add(tower.embedding(), tower.name)
+        joined.add(tower.embedding(), tower.name, home="embedding")
         for number, kind in enumerate(order):
             own = order.index(kind) if tower.tower.layers[kind].is_shared else number
             joined.add(kinds[kind], *(f"{tower.name}layers.{one}." for one in (number, own)))
-        joined.add(tower.head(), tower.name)
+        joined.add(tower.head(), tower.name, home="head")
         joined.flows["source"] = joined.flows["hidden"]
     if given.phase is Phase.TRAIN:
         return _trained(model, joined, split)
@@ -114,15 +114,18 @@ class _Joined:
         self.shared: set[int] = set()
         self.operators: list[str] = []
 
-    def add(self, rank: RankGraph, path: str, own: str = "") -> None:
-        """A part at a path among modules, whose weights may be those of another."""
+    def add(self, rank: RankGraph, path: str, own: str = "", home: str = "") -> None:
+        """A part at a path among modules, whose weights may be those of another.
+
+        `home` is the module of operations that are in none of its halves.
+        """
         known = self._inputs(rank, own or path)
         last: Origin | None = None
         for node in rank.graph.nodes:
             if node.origin != last and node.origin is not None:
                 last = node.origin
                 self.operators.append(last.operator)
-            self._append(node, known, path)
+            self._append(node, known, path, home)
         self.flows |= {name: known[value.number] for name, value in rank.made.items()}
         self.shared |= {known[number].number for number in rank.shared}
         self.kept += [known[value.number] for value in rank.graph.outputs]
@@ -154,13 +157,13 @@ class _Joined:
                 self.names[made.number] = f"{path}cache"
         return known
 
-    def _append(self, node: Node, known: dict[int, Value], path: str) -> None:
+    def _append(self, node: Node, known: dict[int, Value], path: str, home: str) -> None:
         operands = [o if isinstance(o, float | int) else known[o.number] for o in node.operands]
         results = tuple(self.graph.fresh(value.type) for value in node.results)
         known.update(zip((value.number for value in node.results), results, strict=True))
         origin = node.origin
         if origin is not None:
-            module = f"{path}{origin.module.replace(' ', '_')}".rstrip(".")
+            module = f"{path}{origin.module.replace(' ', '_') or home}"
             origin = Origin(module, origin.operator)
         made = replace(node, operands=tuple(operands), results=results, origin=origin)
         self.graph.append(made)
