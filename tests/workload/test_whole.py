@@ -3,7 +3,9 @@ import pytest
 from workload_sizes import model
 
 from trnsim.errors import NotModelled
-from trnsim.graph import verify
+from trnsim.graph import Value, verify
+from trnsim.graph.graph import reference_of
+from trnsim.graph.operation import Kind
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.whole import is_known, whole
@@ -103,3 +105,83 @@ def test_a_model_of_which_sizes_are_known_alone_has_no_graph():
     narrow = named("opt", ffn_dim=36, word_embed_proj_dim=10, max_position_embeddings=9)
     with pytest.raises(NotModelled, match=r"^2 tensor ranks of opt, whose table is cut"):
         whole(narrow, Pass(Phase.ENCODE, 1, 4), Split(tensor=2))
+
+
+def shares(name, array, rank, ranks):
+    """A rank's part of a weight, by what it is."""
+    role = name.rpartition(".")[2]
+    if role in ("query", "query bias", "table", "scores of words bias"):
+        return np.split(array, ranks, -1)[rank]
+    if role in ("key and value", "key and value bias", "up", "up bias"):
+        halves = np.split(array, 1 if array.shape[-1] == SIZES["intermediate_size"] else 2, -1)
+        return np.concatenate([np.split(half, ranks, -1)[rank] for half in halves], -1)
+    if role in ("output", "down", "scores of words"):
+        return np.split(array, ranks, 0)[rank]
+    return array
+
+
+def together(graph, given):
+    """What each of several ranks' graphs gives, operation by operation, exchanges among them."""
+    known = [
+        {value.number: array for value, array in zip(graph.inputs, arrays, strict=True)}
+        for arrays in given
+    ]
+    for node in graph.nodes:
+        operands = [
+            [one[o.number] if isinstance(o, Value) else o for o in node.operands] for one in known
+        ]
+        if node.kind is Kind.COLLECTIVE:
+            found = [(one,) for one in node.operation.reference(np.stack([o[0] for o in operands]))]
+        else:
+            found = [reference_of(node, one) for one in operands]
+        for one, results in zip(known, found, strict=True):
+            one.update(zip((value.number for value in node.results), results, strict=True))
+    return [[one[value.number] for value in graph.outputs] for one in known]
+
+
+def trained(made):
+    """The names of a graph's parameters, in the order of its inputs."""
+    names = [made.names[v.number] for v in made.graph.inputs if v.number in made.weights]
+    return [name for name in names if name not in ("frequencies", "first word")]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "given"),
+    [
+        ("llama", {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": False}),
+        ("phi", {"num_key_value_heads": 6}),
+    ],
+)
+@pytest.mark.parametrize("phase", [Phase.PREFILL, Phase.TRAIN])
+def test_ranks_give_together_what_one_gives(model_type, given, phase):
+    one, ranks = named(model_type, **given), 2
+    words = {"words": [3, 1, 4, 1], "places": range(4), "labels": [1, 31, 22, -100]}
+    alone, part = (whole(one, Pass(phase, 1, 4), Split(tensor=n)) for n in (1, ranks))
+    shapes = {alone.names[value.number]: value.shape for value in alone.graph.inputs}
+    arrays = []
+    for rank in range(ranks):
+        arrays.append([])
+        for value in part.graph.inputs:
+            name = part.names[value.number]
+            if name == "first word":
+                arrays[-1].append(np.array([rank * 40 // ranks], np.int32))
+                continue
+            if name in words:
+                arrays[-1].append(np.asarray(words[name], np.int32).reshape(value.shape))
+                continue
+            rng = np.random.default_rng(sum(map(ord, name)))
+            array = (rng.normal(size=shapes[name]) / 4).astype(np.float32)
+            arrays[-1].append(shares(name, array, rank, ranks).reshape(value.shape))
+    wanted, found = values(alone, words), together(part.graph, arrays)
+    if phase is Phase.PREFILL:
+        scores = np.concatenate(np.split(found[0][0], ranks, 0), -1)
+        np.testing.assert_allclose(scores, wanted[0], atol=1e-3)
+        return
+    np.testing.assert_allclose(found[0][0], wanted[0], rtol=1e-4)
+    slopes = dict(zip(trained(alone), wanted[1:], strict=True))
+    for rank in range(ranks):
+        for name, slope in zip(trained(part), found[rank][1:], strict=True):
+            if name == "table" and rank:  # a program is that of the first rank
+                continue
+            share = shares(name, slopes[name], rank, ranks)
+            np.testing.assert_allclose(slope, share, atol=1e-4, err_msg=name)

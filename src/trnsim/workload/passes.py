@@ -276,12 +276,17 @@ class RankTower:
         )
         total = graph.reduce("add", graph.elementwise("exponential", apart), (1,))
         total = self._of_ranks(rank, total, "add")
-        inside = graph.elementwise("minimum", labels, float(words - 1))
+        own = labels
+        if self.split.tensor > 1:
+            first = rank.input(1, name="first word", dtype="int32")
+            first = graph.broadcast_in_dim(graph.reshape(first, ()), (rows,), ())
+            own = graph.elementwise("subtract", labels, first)
+        inside = graph.elementwise("minimum", own, float(words - 1))
         inside = graph.elementwise("maximum", inside, 0.0)
         starts = graph.elementwise("multiply", graph.iota((rows,), 0), float(words))
         places = graph.elementwise("add", starts, inside)
         picked = graph.gather(graph.reshape(apart, (rows * words,)), places)
-        is_own = graph.elementwise("compare", labels, inside, dtype="float32", direction="EQ")
+        is_own = graph.elementwise("compare", own, inside, dtype="float32", direction="EQ")
         picked = self._of_ranks(rank, graph.elementwise("multiply", picked, is_own), "add")
         each = graph.elementwise("subtract", graph.elementwise("log", total), picked)
         is_there = graph.elementwise("compare", labels, 0.0, dtype="float32", direction="GE")
@@ -329,8 +334,9 @@ class RankTower:
         for other in beside:
             found = rank.added("sum", other, found)
         found = self._summed(rank, found)
-        for half in (*layer.attentions, layer.mlp):
+        for half in (layer.mlp, *layer.attentions):
             found = self._biased(rank, found, half)
+            rank.half = "attention"
         return rank.added("residual", x, found)
 
     def _attended(self, rank: RankGraph, form: Attention | LatentAttention, rows: Value) -> Value:
