@@ -259,8 +259,8 @@ def test_the_command_answers_in_a_dozen_lines(tmp_path):
     (note,) = lines[12:]
     assert note.startswith("  note        both cores do all of: ")
     assert "few constants of decode" in lines[3]
-    assert "model.model.layers." in lines[7]
-    assert "5 all-reduce, 1 all-gather over 2 ranks" in lines[9]
+    assert "layers.0.attention" in lines[7]
+    assert "2 all-gather, 4 all-reduce over 2 ranks" in lines[9]
     assert (tmp_path / "out" / "config-trn2.txt").read_text().startswith("\n".join(lines))
 
 
