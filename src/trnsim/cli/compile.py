@@ -106,8 +106,8 @@ def compile_model(
     """Compile a model to a program for a NeuronCore: its time, what bounds it, where it goes.
 
     The model is an exported program; a config.json, as it lies beside a model's weights, of which
-    one rank's graph in one phase is built; or a Python file: what it
-    names model, on what it names args; or a program of JAX. Nothing is computed: any weights do.
+    one rank's graph in one phase is built; or a Python file: what it names model, on what it names
+    args; or a program of JAX. Nothing is computed: any weights do.
 
     To export a model: torch.export.save(torch.export.export(model.eval(), (x,)), "model.pt2").
     Shapes are those of x; another batch size is another program. Of a function of JAX, save the
