@@ -193,6 +193,8 @@ def _sees(operation, query, key):
 
 def attention(operation, query, key, value, *bias):
     scores = operation.scale * jnp.einsum("...le,...se->...ls", query, key)
+    cap = getattr(operation, "cap", 0.0)  # its gradient has none
+    scores = cap * jnp.tanh(scores / cap) if cap else scores
     for one in bias:
         scores += one
     rows = [[_sees(operation, i, s) for s in range(key.shape[-2])] for i in range(query.shape[-2])]
