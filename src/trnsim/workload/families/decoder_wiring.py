@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.workload.families.decoder_rows import Row
-    from trnsim.workload.keys import Keys
+    from trnsim.workload.families.keys import Keys
 
 _EPSILONS: Final = ("rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon")
 _FUNCTIONS: Final = ("hidden_act", "hidden_activation", "activation_function", "activation")
