@@ -200,8 +200,8 @@ serving: .venv/.test ## requests through a server step by step: 100,000 on one r
 opinfo: .venv/.test ## PyTorch's own samples of every operator on the device; writes docs/torch-ops.md
 	$(BIN)/python tests/opinfo/conform.py $(KINDS:%=--kinds %)
 
-# Ten minutes on two cores; what was caught stands in build/mutants, and a stopped run goes on.
-mutants: .venv/.test ## forty faults in a copy of the source, each with the test that notices it
+# A quarter of an hour on two cores; what was caught stands in build/mutants, and a stopped run goes on.
+mutants: .venv/.test ## 56 faults in a copy of the source, each with the test that notices it
 	$(BIN)/python tests/mutants/mutants.py $(ROOMS:%=--rooms %)
 
 size: ## lines of each room

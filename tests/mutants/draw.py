@@ -13,9 +13,9 @@ from faults import Fault, place_of, places, words
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "trnsim"
 DRAWN = Path(__file__).parent / "drawn.json"
-ROOMS = ("graph", "lower", "timing", "isa/dma", "hazards")
+ROOMS = ("graph", "lower", "compiler", "workload", "timing", "isa/dma", "hazards")
 EACH = 8
-SEED = 0
+SEED = 1
 
 
 def source_of(file):

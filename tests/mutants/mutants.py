@@ -1,4 +1,4 @@
-"""`make mutants`: forty faults, each put into a copy of the source, and the test that notices it.
+"""`make mutants`: 56 faults, each put into a copy of the source, and the test that notices it.
 
 What was caught is kept in build/mutants: a run that was stopped goes on where it stopped, and what
 survived is tried again. A test counts only if it passes without the fault.
@@ -27,6 +27,8 @@ LIMIT_S = 900
 COVERING = {
     "graph": ["tests/graph", "tests/torch/aten", "tests/lower/test_registry.py"],
     "lower": ["tests/lower"],
+    "compiler": ["tests/compiler", "tests/cli/test_compile.py"],
+    "workload": ["tests/workload", "tests/estimate", "tests/system"],
     "timing": ["tests/timing", "tests/kernels", "tests/conformance"],
     "isa/dma": ["tests/isa/dma", "tests/kernels", "tests/conformance"],
     "hazards": ["tests/hazards", "tests/program", "tests/conformance"],
