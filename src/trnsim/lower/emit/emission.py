@@ -89,7 +89,8 @@ class Emission:
         tensor = self.dense(value)
         maker = self.facts.maker.get(value.number)
         is_made = maker is not None and not isinstance(maker.operation, Reinterpret)
-        if is_made and not self.inputs.is_given(tensor) and tuple(tensor.shape) == (value.shape or (1,)):
+        shape = value.shape or (1,)  # as a tensor in HBM has a number
+        if is_made and not self.inputs.is_given(tensor) and tuple(tensor.shape) == shape:
             return tensor
         out = tiles.output(value.shape, value.dtype)
         tiles.copy_run(out, 0, tensor, 0, value.type.elements)

@@ -43,7 +43,8 @@ def reduce(emission: Emission, node: Node) -> None:
     rank, last = len(value.shape), len(operation.dims)
     is_of_rows = tuple(sorted(operation.dims)) == tuple(range(rank - last, rank))
     is_float = value.type.is_floating and node.result.type.is_floating
-    if is_float and node.result.shape and _as_it_lies(emission, node, is_of_rows=is_of_rows):
+    has_rows = bool(node.result.shape) or value.type.elements == max(value.shape, default=1)
+    if is_float and has_rows and _as_it_lies(emission, node, is_of_rows=is_of_rows):
         return
     if not is_of_rows:
         emission.by_kernel(column_reduce, node)
