@@ -338,9 +338,9 @@ class RankGraph:
             x = self.graph.pad(x, (0,) * len(x.shape), (more, *(0 for _ in x.shape[1:])))
         return self.graph.apply(_EXCHANGES[kind](groups), x)
 
-    def earlier(self, shape: Sequence[float], bits: float) -> Value:
+    def earlier(self, shape: Sequence[int], bits: float) -> Value:
         """Keys or values of earlier tokens, read from the cache."""
-        value = self.graph.input([math.ceil(side) for side in shape], self.kind(self.bits))
+        value = self.graph.input(shape, self.kind(self.bits))
         self.cached[value.number] = bits
         return value
 
