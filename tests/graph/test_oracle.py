@@ -439,3 +439,12 @@ def test_random_bits_follow_from_the_state():
     assert random_bits.max() < 2**32
     ones = np.unpackbits(random_bits.astype(np.uint32).view(np.uint8)).mean()
     assert ones == pytest.approx(0.5, abs=0.01)  # 65,536 bits: five standard deviations
+
+
+@pytest.mark.parametrize("first", [(-1, 1), (1, -1), (-1, -1), (5, 1), (1, 6)])
+def test_an_update_that_leaves_the_table_in_one_dimension_is_dropped(first):
+    wide = lookup.Scatter(None, "add", (1, 2), (), (), (), (0, 1), 1, is_in_bounds=False)
+    updates, places = np.ones((2, 2, 3)), np.array([first, (2, 4)])
+    added = wide.reference(updates, places, np.zeros((6, 8)))
+    assert added[2:4, 4:7].tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert added.sum() == 6

@@ -85,3 +85,15 @@ def test_routers_of_which_sizes_are_known_alone_choose_and_do_not_weigh():
     routed = Routed(rank, Experts(COUNT, EACH, Mlp(3)), scores, is_wired=False, is_whole=True)
     assert routed.weights is None
     assert isinstance(rank.graph.nodes[0].operation, TopK)
+
+
+def test_corrections_that_are_parameters_are_added_in_float32():
+    rank = RankGraph(bits=16)
+    scores, rows = rank.input(TOKENS, COUNT), rank.input(TOKENS, HIDDEN)
+    routing = Routing("logistic", is_corrected=True)
+    mlp = Experts(COUNT, EACH, Mlp(3), router_biases=COUNT, routing=routing)
+    Routed(rank, mlp, scores, is_wired=True, is_whole=True).taken(rows)
+    (bias,) = (value for value in rank.graph.inputs if value.number in rank.weights)
+    readers = [node for node in rank.graph.nodes if bias in node.values]
+    assert bias.dtype == "bfloat16"
+    assert [(node.name, node.result.dtype) for node in readers] == [("convert", "float32")]
