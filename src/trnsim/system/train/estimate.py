@@ -141,14 +141,10 @@ def estimate(
         _check_measured(measured, model, where, asked)
     found = best(model, on, instances, asked, effort, measured)
     if measured is not None:
-        made = found.step.layout
-        passed = f"train of {made.micro_batch} x {made.sequence} tokens"
-        matching.check_used(measured, found.step.estimate.sources, passed)
+        matching.check_used(measured, found.step.estimate.sources, _passed(found.step))
     price = quote(found.machine.instance.name, kind, as_of=as_of, rows=rows)
     sized = partial(_size, tokens, price.usd_per_hour, reliability or Reliability())
     own, basis = sized(found.machine, found.step), _basis(found)
-    is_few = any(one.startswith("few constants") for one in own.step.estimate.sources.values())
-    shapeless = (SHAPELESS,) if found.machine.lnc and is_few else ()
     one = TrainingEstimate(
         **vars(own),
         model=model,
@@ -157,9 +153,21 @@ def estimate(
         tokens=tokens,
         quote=price,
         basis=basis,
-        assumed=basis.assumed + shapeless,
+        assumed=basis.assumed + _shapeless(found),
     )
     return _beside(one, [sized(*other) for other in found.others])
+
+
+def _passed(step: Step) -> str:
+    """What passes through a layer at once, in words."""
+    return f"train of {step.layout.micro_batch} x {step.layout.sequence} tokens"
+
+
+def _shapeless(found: Best) -> tuple[str, ...]:
+    """That times on AWS's chips take no account of shapes, where few constants gave them."""
+    sources = found.step.estimate.sources.values()
+    is_few = any(source.startswith("few constants") for source in sources)
+    return (SHAPELESS,) if found.machine.lnc and is_few else ()
 
 
 def _check_measured(table: Measured, model: Architecture, where: Machine, asked: Asked) -> None:
