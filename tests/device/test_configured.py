@@ -125,3 +125,9 @@ def test_a_configuration_that_plans_cannot_read_says_what_is_missing(tmp_path):
     path.write_text(json.dumps({key: one for key, one in LLAMA.items() if key != "hidden_size"}))
     with pytest.raises(BadInput, match="'hidden_size' is missing"):
         configured.asking(path, ModelShape("prefill"), "bfloat16")
+
+
+def test_what_is_not_known_is_said(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "llama"}')
+    assert "hidden_size" in configured.unknown_of(path)

@@ -255,7 +255,7 @@ def _configured(
     subject = configured.of_config(model, shape, dtype)
     if subject is not None:
         return subject, _any_answer()
-    answers = _answers()
+    answers = _answers(f" for {model}: {configured.unknown_of(model)}")
     return answers.of_config(model, shape, dtype), answers.answer
 
 
@@ -299,12 +299,13 @@ def _write(
     return made
 
 
-def _answers() -> Any:
+def _answers(why: str = "") -> Any:
     """`trnsim.torch.models.answer`, imported late: other commands need no PyTorch."""
     try:
         import_module("torch")
     except ImportError as error:
-        raise BadInput("trnsim compile needs PyTorch", fix="pip install 'trnsim[torch]'") from error
+        needs = f"trnsim compile needs PyTorch{why}"
+        raise BadInput(needs, fix="pip install 'trnsim[torch]'") from error
     from trnsim.torch.models import answer  # noqa: PLC0415  as above
 
     return answer

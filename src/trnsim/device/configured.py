@@ -88,6 +88,15 @@ def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architec
     return replace(found, short=_CAST if dtype == "float32" else dtype)
 
 
+def unknown_of(path: Path) -> str:
+    """What is not known of a model that a framework has to build, in words."""
+    try:
+        workload_of(read_values(path), str(path))
+    except (BadInput, NotModelled) as error:
+        return error.reason.splitlines()[0]
+    return "its sizes are known, and not all that it computes"
+
+
 def titled(model_type: str, path: Path, shape: ModelShape) -> str:
     """What a model at a shape is called."""
     length = f"{shape.past:,} keys in the cache" if shape.past else f"{shape.sequence:,} tokens"
