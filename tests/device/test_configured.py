@@ -131,3 +131,14 @@ def test_what_is_not_known_is_said(tmp_path):
     path = tmp_path / "config.json"
     path.write_text('{"model_type": "llama"}')
     assert "hidden_size" in configured.unknown_of(path)
+
+
+def test_heads_that_ranks_do_not_divide_are_made_up(tmp_path):
+    path = written(tmp_path)
+    with pytest.raises(BadInput, match="tp of 3 does not divide the 4 attention heads"):
+        configured.of_config(path, ModelShape("prefill", sequence=8, ranks=3))
+    shape = ModelShape("prefill", sequence=8, ranks=3, is_padded=True)
+    made = configured.of_config(path, shape).made
+    shapes = {made.names[v.number]: v.type.shape for v in made.graph.inputs}
+    assert shapes["layers.0.attention.output"] == (32, 64)  # two heads of 16: six of four
+    assert shapes["layers.1.mlp.down"] == (43, 64)

@@ -1,7 +1,7 @@
-"""Graphs of published architectures as pickles, for programs without transformers.
+"""Graphs of published architectures, as `trnsim compile` makes them; as pickles, if asked for.
 
-Each is a dictionary: the graph, the numbers of its inputs that are weights, their names, and what
-it is of. Run it with the environment of `make clients`:
+A pickle is a dictionary: the graph, the numbers of its inputs that are weights, their names, and
+the arguments. A graph that only a framework can build needs the environment of `make clients`:
 
     .venv-clients/bin/python bench/accuracy/models/graphs.py --model Llama-3-8B
         --layers 1 --phase decode --past 2047 --batch 1 --out graph.pkl
@@ -11,7 +11,11 @@ import argparse
 import json
 import pickle
 import sys
+import tempfile
 from pathlib import Path
+
+from trnsim.device import configured
+from trnsim.workload.shape import ModelShape
 
 FACTS = json.loads(Path(__file__).with_name("architectures.json").read_text(encoding="utf-8"))
 
@@ -22,21 +26,39 @@ def graph_of(name, *, layers=0, dtype="bfloat16", weights="", loss="", **sizes):
     `layers` is how many of its layers, `loss` the class whose loss is trained; 0 and "" leave the
     architecture as it is. `sizes` are those of `ModelShape`, or of `parts.part`.
     """
-    import parts  # noqa: PLC0415  rows are read where there is no PyTorch
-
-    from trnsim.torch.models import ModelShape, model_graph, module_graph  # noqa: PLC0415  likewise
-    from trnsim.torch.models.config import config_of  # noqa: PLC0415  likewise
-
     facts = FACTS[name]
     if "phase" not in sizes or "texts" in sizes:
+        import parts  # noqa: PLC0415  needs PyTorch
+
+        from trnsim.torch.models import module_graph  # noqa: PLC0415  likewise
+
         return module_graph(*parts.part(name, facts, dtype, sizes))
     values = dict(facts["config"])
     if layers:
         values[next(key for key in LAYERS if key in values)] = layers
     if loss:
         values["architectures"] = [loss]
-    found = config_of(values, name)
-    return model_graph(found, ModelShape(**sizes), dtype=dtype, weights=weights)
+    shape = ModelShape(**sizes)
+    return (not weights and built(values, shape, dtype)) or captured(
+        name, values, shape, dtype, weights
+    )
+
+
+def built(values, shape, dtype):
+    """The graph that trnsim builds by itself; None if it needs a framework."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "config.json")
+        path.write_text(json.dumps(values), encoding="utf-8")
+        subject = configured.of_config(path, shape, dtype)
+    return subject and subject.made
+
+
+def captured(name, values, shape, dtype, weights):
+    """The graph of the model that transformers builds."""
+    from trnsim.torch.models import model_graph  # noqa: PLC0415  needs PyTorch
+    from trnsim.torch.models.config import config_of  # noqa: PLC0415  likewise
+
+    return model_graph(config_of(values, name), shape, dtype=dtype, weights=weights)
 
 
 LAYERS = ("num_hidden_layers", "n_layers", "num_layers")

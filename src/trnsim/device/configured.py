@@ -29,6 +29,7 @@ def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject
     """The model of a `config.json`; None where a framework has to build it.
 
     Weights are of `dtype`, whatever method has made them short.
+    Heads that ranks do not divide are made up with unused ones where the shape is padded.
 
     Raises:
         BadInput: for what is no configuration, or a shape or ranks that it does not have.
@@ -39,7 +40,7 @@ def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject
         return None
     tokens = 1 if model.is_of_images else shape.tokens
     given = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
-    _check(model, given, shape.ranks)
+    _check(model, given, 1 if shape.is_padded else shape.ranks)
     try:
         made = whole(model, given, Split(tensor=shape.ranks))
     except NotModelled:
