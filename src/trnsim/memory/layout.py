@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _KEPT = 1 << 16
 _BUCKET_ROWS = 128
+_BUCKET_BYTES = 1 << 16
+"""Least bytes of a bucket: rows of a vector are single elements."""
 _CUTS_KEPT = 1 << 12
 _ALIGNED_BYTES = 64
 """Strictest alignment of a byte within a partition that a rule can ask for."""
@@ -34,7 +36,8 @@ class Layout(NamedTuple):
             nothing else; in HBM it ignores the offset, on chip most of it within a partition.
         nbytes: bytes of all elements of the tile.
         is_whole: whether they are all bytes of the storage.
-        buckets: the box cut at multiples of 128 rows, each part with the number of its 128 rows.
+        buckets: the box cut at multiples of a number of rows (128, or more where rows are short),
+            each part with the number of its multiple.
         cuts: cache: index -> layout of the tile cut by it.
     """
 
@@ -90,22 +93,22 @@ def layout_of(
     own = pattern.elements * dtype.itemsize
     is_whole = own == nbytes and pattern.is_packed(dtype.itemsize)
     runs = pattern.runs(dtype.itemsize)
-    return Layout(pattern, box, runs, signature, own, is_whole, _buckets(box), {})
+    return Layout(pattern, box, runs, signature, own, is_whole, _buckets(box, pitch_bytes), {})
 
 
-def _buckets(box: Box) -> tuple[tuple[int, Box], ...]:
-    first, last = box.first_row // _BUCKET_ROWS, box.last_row // _BUCKET_ROWS
+def _buckets(box: Box, pitch_bytes: int) -> tuple[tuple[int, Box], ...]:
+    rows = max(_BUCKET_ROWS, _BUCKET_BYTES // pitch_bytes)
     return tuple(
         (
             bucket,
             Box(
-                max(box.first_row, bucket * _BUCKET_ROWS),
-                min(box.last_row, (bucket + 1) * _BUCKET_ROWS - 1),
+                max(box.first_row, bucket * rows),
+                min(box.last_row, (bucket + 1) * rows - 1),
                 box.first_byte,
                 box.last_byte,
             ),
         )
-        for bucket in range(first, last + 1)
+        for bucket in range(box.first_row // rows, box.last_row // rows + 1)
     )
 
 
