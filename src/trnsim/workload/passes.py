@@ -266,7 +266,7 @@ class RankTower:
         Source: Megatron-LM (arXiv:1909.08053), section 3.
         """
         rank.operator("loss")
-        graph, (rows, words) = rank.graph, scores.shape
+        graph, rows = rank.graph, scores.shape[0]
         labels = rank.input(rows, name="labels", dtype="int32")
         largest = self._of_ranks(
             rank, graph.reduce("maximum", rank.cast(scores, 32), (1,)), "maximum"
@@ -281,13 +281,12 @@ class RankTower:
             first = rank.input(1, name="first word", dtype="int32")
             first = graph.broadcast_in_dim(graph.reshape(first, ()), (rows,), ())
             own = graph.elementwise("subtract", labels, first)
-        inside = graph.elementwise("minimum", own, float(words - 1))
-        inside = graph.elementwise("maximum", inside, 0.0)
-        starts = graph.elementwise("multiply", graph.iota((rows,), 0), float(words))
-        places = graph.elementwise("add", starts, inside)
-        picked = graph.gather(graph.reshape(apart, (rows * words,)), places)
-        is_own = graph.elementwise("compare", own, inside, dtype="float32", direction="EQ")
-        picked = self._of_ranks(rank, graph.elementwise("multiply", picked, is_own), "add")
+        # Compared, not looked up: elements that single numbers name take a transfer each.
+        wide = graph.broadcast_in_dim(own, scores.shape, (0,))
+        numbers = graph.iota(scores.shape, 1)
+        is_own = graph.elementwise("compare", numbers, wide, dtype="float32", direction="EQ")
+        picked = graph.reduce("add", graph.elementwise("multiply", apart, is_own), (1,))
+        picked = self._of_ranks(rank, picked, "add")
         each = graph.elementwise("subtract", graph.elementwise("log", total), picked)
         is_there = graph.elementwise("compare", labels, 0.0, dtype="float32", direction="GE")
         lost = graph.elementwise("multiply", each, is_there)

@@ -42,7 +42,6 @@ from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape, Slice,
 from trnsim.graph.ops.lookup import Gather
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.ops.rounding import Convert
-from trnsim.graph.types import TensorType
 
 _ROOT: Final = math.sqrt(2 / math.pi)
 _CUBE: Final = 0.044715
@@ -289,8 +288,7 @@ def _gather(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
     table, numbers = node.values
     if operation.operand_batching_dims:
         raise NotModelled("the gradient of a gather within rows")
-    wide = _cast(graph, given, "float32")
-    return (graph.scatter(TensorType(table.shape, "float32"), numbers, wide),)
+    return (graph.scatter(table.type, numbers, _cast(graph, given, table.dtype)),)
 
 
 def _dot(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
