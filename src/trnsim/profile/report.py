@@ -65,17 +65,17 @@ def write_traces(
         BadInput: the folder cannot be written.
     """
     folder, title = Path(folder), f"{run.title} on {run.target.name}"
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for kind, suffix, make in (
         ("trace", "perfetto-trace", perfetto),
         ("chrome", "trace.json", chrome),
     ):
         path = folder / f"{name}.{suffix}"
         tell(str(path))
-        found[kind] = write(path, make(run.timelines, title), parents=True)
+        paths[kind] = write(path, make(run.timelines, title), parents=True)
     if is_available():
         path = folder / f"{name}-tables"
         tell(str(path))
         tables = explorer_tables(run.timelines, run.summary, title, run.warnings)
-        found["tables"] = write_tables(tables, path)
-    return found
+        paths["tables"] = write_tables(tables, path)
+    return paths

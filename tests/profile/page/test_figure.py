@@ -1,16 +1,16 @@
 import pytest
 
-from trnsim.profile.page.figure import Figures, found_at, percent, pointer, usd_per_hour
+from trnsim.profile.page.figure import Figures, percent, pointer, usd_per_hour, value_at
 
 VALUES = {"a": [{"b/c": 1234.5, "~": None}], "x": {"p10": 1.0, "p50": 20.0, "p90": 3000.0}}
 
 
 def test_a_pointer_finds_what_it_was_made_for():
     assert pointer("a", 0, "b/c") == "/a/0/b~1c"
-    assert found_at(VALUES, "/a/0/b~1c") == 1234.5
-    assert found_at({"a": ({"~": 2},)}, pointer("a", 0, "~")) == 2
+    assert value_at(VALUES, "/a/0/b~1c") == 1234.5
+    assert value_at({"a": ({"~": 2},)}, pointer("a", 0, "~")) == 2
     with pytest.raises(KeyError):
-        found_at(VALUES, "/b")
+        value_at(VALUES, "/b")
 
 
 def test_dollars_are_markup_with_their_value_and_place():

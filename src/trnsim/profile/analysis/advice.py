@@ -86,7 +86,7 @@ class Rule:
 def advise(timeline: Timeline) -> list[Advice]:
     """Advice for a program, largest gain first; empty where no rule finds a flaw."""
     examined = Examination(timeline)
-    found: list[Advice] = []
+    advice: list[Advice] = []
     for rule in RULES:
         change = rule.change(examined, rule.threshold)
         if change is None:
@@ -96,8 +96,8 @@ def advise(timeline: Timeline) -> list[Advice]:
             continue
         finding, action = (s.format(**change.figures) for s in (rule.finding, rule.action))
         line = examined.costliest_line(change.affected)
-        found.append(Advice(finding, action, line, gain_s, rule.source, rule.name))
-    return sorted(found, key=lambda advice: -advice.gain_s)
+        advice.append(Advice(finding, action, line, gain_s, rule.source, rule.name))
+    return sorted(advice, key=lambda recommendation: -recommendation.gain_s)
 
 
 # The rules' changes, in the order of the table below

@@ -145,13 +145,13 @@ def _spans(timeline: Timeline) -> Data:
 
 def _operands(instruction: Instruction) -> list[str]:
     """Tiles and numbers, then other operands that differ from their defaults."""
-    given = [f"{name} = {getattr(instruction, name)}" for name in instruction.operands]
-    rest = [
+    operands = [f"{name} = {getattr(instruction, name)}" for name in instruction.operands]
+    others = [
         f"{name} = {getattr(value, 'name', value)}"
         for name, value in vars(instruction).items()
         if name not in instruction.operands and value != getattr(type(instruction), name, None)
     ]
-    return [text for text in given if not text.endswith(" = None")] + rest
+    return [text for text in operands if not text.endswith(" = None")] + others
 
 
 def _line(line: SourceLine) -> Data:
@@ -208,8 +208,8 @@ def _thinned(time_s: Seconds, level_bytes: Integers) -> tuple[Seconds, Integers]
 
 def _hbm(timeline: Timeline) -> Data:
     """Bytes a second into and out of HBM, in steps."""
-    found = Core(timeline, 0).hbm
-    time_s, level = _thinned(found.time_s, np.round(found.bytes_per_s).astype(np.int64))
+    hbm = Core(timeline, 0).hbm
+    time_s, level = _thinned(hbm.time_s, np.round(hbm.bytes_per_s).astype(np.int64))
     return {"time": _column_ns(time_s), "bytes_per_s": level.tolist()}
 
 

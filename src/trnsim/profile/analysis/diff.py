@@ -154,7 +154,7 @@ def compare(before: Data, after: Data) -> Diff:
     Raises:
         BadInput: one is of a kernel and the other of a model.
     """
-    models = [one for one in (before, after) if "model" in one]
+    models = [report for report in (before, after) if "model" in report]
     if len(models) == 1:
         kernel = after if models[0] is before else before
         raise BadInput(
@@ -169,11 +169,11 @@ def _kernels(before: Data, after: Data) -> Diff:
     return Diff(
         before["title"],
         after["title"],
-        tuple(_whole(before, after)),
+        tuple(_quantities(before, after)),
         (before["summary"]["bound_by"], after["summary"]["bound_by"]),
         {
-            ENGINES: _by(_engines(before), _engines(after)),
-            OPCODES: _by(_opcodes(before), _opcodes(after)),
+            ENGINES: _changes(_engines(before), _engines(after)),
+            OPCODES: _changes(_opcodes(before), _opcodes(after)),
             LINES: _lines(before, after),
         },
     )
@@ -181,18 +181,28 @@ def _kernels(before: Data, after: Data) -> Diff:
 
 def _models(before: Data, after: Data) -> Diff:
     first, second = before["model"], after["model"]
-    whole = (Change(name, value(first), value(second), words) for name, words, value in _OF_MODELS)
-    bound_by = [one["engines"][0]["engine"] if one["engines"] else "" for one in (first, second)]
+    quantities = (
+        Change(name, value(first), value(second), words) for name, words, value in _OF_MODELS
+    )
+    bound_by = [
+        model["engines"][0]["engine"] if model["engines"] else "" for model in (first, second)
+    ]
     return Diff(
         before["title"],
         after["title"],
-        tuple(whole),
+        tuple(quantities),
         (bound_by[0], bound_by[1]),
         {
-            OPERATIONS: _by(_taken(first, "operations"), _taken(second, "operations")),
-            MODEL_ENGINES: _by(_taken(first, "engines"), _taken(second, "engines")),
-            TRAFFIC: _by(_traffic(first), _traffic(second), bytes_text),
-            MODULES: _by(_taken(first, "modules"), _taken(second, "modules")),
+            OPERATIONS: _changes(
+                _critical_times(first, "operations"), _critical_times(second, "operations")
+            ),
+            MODEL_ENGINES: _changes(
+                _critical_times(first, "engines"), _critical_times(second, "engines")
+            ),
+            TRAFFIC: _changes(_traffic(first), _traffic(second), bytes_text),
+            MODULES: _changes(
+                _critical_times(first, "modules"), _critical_times(second, "modules")
+            ),
         },
     )
 
@@ -205,13 +215,13 @@ _NAMED: Final = {
 """The columns of a model's tables that have the name, and the time of the critical path."""
 
 
-def _taken(model: Mapping[str, Any], table: str) -> dict[str, tuple[float, str]]:
+def _critical_times(model: Mapping[str, Any], table: str) -> dict[str, tuple[float, str]]:
     """Times by name, with what took most of each; of what takes none, none."""
-    name, time = _NAMED[table]
+    name, time_column = _NAMED[table]
     return {
-        row[name]: (row[time] / _NS_PER_S, row.get("bound_by", ""))
+        row[name]: (row[time_column] / _NS_PER_S, row.get("bound_by", ""))
         for row in model[table]
-        if row[time]
+        if row[time_column]
     }
 
 
@@ -239,22 +249,22 @@ _OF_MODELS: Final[tuple[tuple[str, Format, Callable[[Mapping[str, Any]], float |
 )
 
 
-def _whole(before: Data, after: Data) -> Iterable[Change]:
+def _quantities(before: Data, after: Data) -> Iterable[Change]:
     first, second = before["summary"], after["summary"]
-    for name, words, value in _WHOLE:
+    for name, words, value in _OF_KERNELS:
         yield Change(name, value(first), value(second), words)
 
 
 def _metric(name: str, scale: float = 1.0) -> Callable[[Mapping[str, Any]], float | None]:
     def value(summary: Mapping[str, Any]) -> float | None:
-        found: float | None = summary["metrics"].get(name)
-        return None if found is None else found / scale
+        figure: float | None = summary["metrics"].get(name)
+        return None if figure is None else figure / scale
 
     return value
 
 
 _PERCENT: Final = 100.0
-_WHOLE: Final[tuple[tuple[str, Format, Callable[[Mapping[str, Any]], float | None]], ...]] = (
+_OF_KERNELS: Final[tuple[tuple[str, Format, Callable[[Mapping[str, Any]], float | None]], ...]] = (
     ("estimated time", time_text, lambda s: s["total_time_s"]),
     ("device time", time_text, lambda s: s["device_time_s"]),
     ("critical path waits", time_text, lambda s: s["waiting_share"] * s["device_time_s"]),
@@ -283,20 +293,20 @@ def _opcodes(profile: Data) -> dict[str, tuple[float, str]]:
     }
 
 
-def _by(
+def _changes(
     before: Mapping[str, tuple[float, str]],
     after: Mapping[str, tuple[float, str]],
     words: Format = time_text,
 ) -> tuple[Change, ...]:
     """Changes by name, largest first, with the notes before and after."""
-    found: list[Change] = []
+    changes: list[Change] = []
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name), after.get(name)
         counts = [side[1] for side in (old, new) if side is not None]
         note = " -> ".join(dict.fromkeys(filter(None, counts)))
         first, second = (side[0] if side is not None else None for side in (old, new))
-        found.append(Change(name, first, second, words, note))
-    return tuple(sorted(found, key=lambda change: -abs(change.difference)))
+        changes.append(Change(name, first, second, words, note))
+    return tuple(sorted(changes, key=lambda change: -abs(change.difference)))
 
 
 _Key = tuple[str, str, int]
@@ -304,15 +314,15 @@ _Key = tuple[str, str, int]
 
 def _lines(before: Data, after: Data) -> tuple[Change, ...]:
     old, new = _by_line(before), _by_line(after)
-    found: list[Change] = []
+    changes: list[Change] = []
     for key in dict.fromkeys([*old, *new]):
         rows = [side.get(key) for side in (old, new)]
-        known = [row for row in rows if row is not None]
+        present = [row for row in rows if row is not None]
         times = [row["critical_ns"] / _NS_PER_S if row is not None else None for row in rows]
-        waits = [row["waiting_ns"] / _NS_PER_S for row in known]
+        waits = [row["waiting_ns"] / _NS_PER_S for row in present]
         note = f"(waiting {' -> '.join(map(time_text, waits))})  {key[1]}"
-        found.append(Change(known[-1]["where"], times[0], times[1], time_text, note.rstrip()))
-    return tuple(sorted(found, key=lambda change: -abs(change.difference)))
+        changes.append(Change(present[-1]["where"], times[0], times[1], time_text, note.rstrip()))
+    return tuple(sorted(changes, key=lambda change: -abs(change.difference)))
 
 
 def _by_line(profile: Data) -> dict[_Key, Data]:
@@ -322,15 +332,15 @@ def _by_line(profile: Data) -> dict[_Key, Data]:
         (row for row in profile["by_line"] if row["line"] >= 0),
         key=lambda row: (lines[row["line"]]["file"], lines[row["line"]]["line"]),
     )
-    seen: Counter[tuple[str, str]] = Counter()
-    found: dict[_Key, Data] = {}
+    counts: Counter[tuple[str, str]] = Counter()
+    rows_by_line: dict[_Key, Data] = {}
     for row in rows:
         line = lines[row["line"]]
         name = PurePath(line["file"]).name
         text = line["text"] or f"line {line['line']}"
-        found[name, text, seen[name, text]] = {**row, "where": f"{name}:{line['line']}"}
-        seen[name, text] += 1
-    return found
+        rows_by_line[name, text, counts[name, text]] = {**row, "where": f"{name}:{line['line']}"}
+        counts[name, text] += 1
+    return rows_by_line
 
 
 def _table(head: str, changes: Iterable[Change]) -> str:

@@ -61,10 +61,10 @@ class Examination:
     @cached_property
     def alike(self) -> list[list[int]]:
         """The distinct instructions, those together that differ in the offsets of tiles alone."""
-        found: defaultdict[object, list[int]] = defaultdict(list)
+        groups: defaultdict[object, list[int]] = defaultdict(list)
         for which, checked in enumerate(self.program.checked):
-            found[_shapes(checked.instruction)].append(which)
-        return list(found.values())
+            groups[_shapes(checked.instruction)].append(which)
+        return list(groups.values())
 
     def issued(self, whiches: list[int]) -> Integers:
         """Indices of the issued instructions whose distinct instruction is in `whiches`."""
@@ -94,11 +94,13 @@ class Examination:
     def costliest_line(self, indices: Integers) -> SourceLine | None:
         """The line whose instructions among `indices` take longest, latency included."""
         line_of = self.spans.line_of[indices]
-        taken_s = self.spans.end_s[indices] - self.spans.start_s[indices]
-        known = line_of >= 0
-        if not known.any():
+        durations_s = self.spans.end_s[indices] - self.spans.start_s[indices]
+        has_line = line_of >= 0
+        if not has_line.any():
             return None
-        return self.program.lines[int(np.argmax(np.bincount(line_of[known], taken_s[known])))]
+        return self.program.lines[
+            int(np.argmax(np.bincount(line_of[has_line], durations_s[has_line])))
+        ]
 
 
 def _shapes(instruction: Instruction) -> object:

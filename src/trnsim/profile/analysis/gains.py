@@ -47,10 +47,10 @@ def gains(timeline: Timeline) -> list[Gain]:
         return []
     tries = max(1, min(_TRIED, _TRIED_INSTRUCTIONS // len(timeline)))
     lines = [row.line for row in time_by_line(timeline) if row.line is not None and row.critical_s]
-    found = [_free(timeline, line) for line in lines[:tries]]
+    candidates = [_free(timeline, line) for line in lines[:tries]]
     for engine, gain_s in faster_gains_s(timeline).items():
-        found.append(Gain(f"{engine.label} twice as fast", None, gain_s))
-    return sorted((g for g in found if g.gain_s > 0), key=lambda gain: -gain.gain_s)
+        candidates.append(Gain(f"{engine.label} twice as fast", None, gain_s))
+    return sorted((g for g in candidates if g.gain_s > 0), key=lambda gain: -gain.gain_s)
 
 
 def _free(timeline: Timeline, line: SourceLine) -> Gain:

@@ -27,31 +27,32 @@ def one_engine_alone(examined: Examination, threshold_share: float) -> Repair | 
     if examined.busy_s[busiest] < threshold_share * examined.device_time_s:
         return None
     repairs: list[Repair] = []
-    for other in _HELPERS:
-        if examined.busy_s.get(other, 0.0) <= threshold_share * examined.busy_s[busiest]:
-            repairs += _shared(examined, busiest, other)
+    for helper in _HELPERS:
+        if examined.busy_s.get(helper, 0.0) <= threshold_share * examined.busy_s[busiest]:
+            repairs += _shared(examined, busiest, helper)
     return min(repairs, key=lambda repair: repair.device_time_s, default=None)
 
 
-def _shared(examined: Examination, busiest: Engine, other: Engine) -> list[Repair]:
-    """Instructions of `busiest` given to `other`: one by one, and chains as a whole."""
-    elsewhere = {
+def _shared(examined: Examination, busiest: Engine, helper: Engine) -> list[Repair]:
+    """Instructions of `busiest` given to `helper`: one by one, and chains as a whole."""
+    helper_placements = {
         which: placement
         for which, checked in enumerate(examined.program.checked)
         if checked.engine is busiest
-        and (placement := what_if.moved(checked.instruction, examined.core, other)) is not None
+        and (placement := what_if.moved(checked.instruction, examined.core, helper)) is not None
     }
-    movable = examined.issued(list(elsewhere)).tolist()
+    movable = examined.issued(list(helper_placements)).tolist()
     if not movable:
         return []
     ways = {"": [[index] for index in movable], ", chains as a whole": _chains(examined, movable)}
-    tried: dict[tuple[int, ...], str] = {}
+    divisions: dict[tuple[int, ...], str] = {}
     for how, groups in ways.items():
-        given = _divided(examined, groups, elsewhere, (busiest, other))
-        if given:
-            tried.setdefault(tuple(given), how)
+        moved = _divided(examined, groups, helper_placements, (busiest, helper))
+        if moved:
+            divisions.setdefault(tuple(moved), how)
     return [
-        _repair(examined, given, elsewhere, (busiest, other), how) for given, how in tried.items()
+        _repair(examined, moved, helper_placements, (busiest, helper), how)
+        for moved, how in divisions.items()
     ]
 
 
@@ -69,7 +70,7 @@ def _chains(examined: Examination, movable: list[int]) -> list[list[int]]:
 def _divided(
     examined: Examination,
     groups: list[list[int]],
-    elsewhere: dict[int, Placement],
+    helper_placements: dict[int, Placement],
     engines: tuple[Engine, Engine],
 ) -> list[int]:
     """What the second engine gets if each group goes to the engine that finishes it first."""
@@ -77,8 +78,8 @@ def _divided(
     group_at = {group[0]: group for group in groups}
     movable = {index for group in groups for index in group}
     loads_s = dict.fromkeys(engines, 0.0)
-    busiest, other = engines
-    given: list[int] = []
+    busiest, helper = engines
+    moved: list[int] = []
     for index, which in enumerate(which_of):
         engine, cost = own[which]
         if index not in movable:
@@ -87,36 +88,38 @@ def _divided(
             continue
         group = group_at.get(index, [])
         stays_s = loads_s[busiest] + sum(own[which_of[i]].cost.interval_s for i in group)
-        goes_s = loads_s[other] + sum(elsewhere[which_of[i]].cost.interval_s for i in group)
+        goes_s = loads_s[helper] + sum(
+            helper_placements[which_of[i]].cost.interval_s for i in group
+        )
         if goes_s < stays_s:
-            loads_s[other] = goes_s
-            given += group
+            loads_s[helper] = goes_s
+            moved += group
         else:
             loads_s[busiest] = stays_s
-    return sorted(given)
+    return sorted(moved)
 
 
 def _repair(
     examined: Examination,
-    given: tuple[int, ...],
-    elsewhere: dict[int, Placement],
+    moved: tuple[int, ...],
+    helper_placements: dict[int, Placement],
     engines: tuple[Engine, Engine],
     how: str,
 ) -> Repair:
-    """The repair that gives the instructions `given` to the second of `engines`."""
+    """The repair that gives the instructions `moved` to the second of `engines`."""
     program, busy_s = examined.program, examined.busy_s
-    busiest, other = engines
-    affected = examined.issued(list(elsewhere))
+    busiest, helper = engines
+    affected = examined.issued(list(helper_placements))
     figures = {
         "busiest": busiest.label,
         "share": percent_text(busy_s[busiest] / examined.device_time_s),
-        "other": other.label,
-        "other_share": percent_text(busy_s.get(other, 0.0) / examined.device_time_s),
-        "n": len(given),
+        "other": helper.label,
+        "other_share": percent_text(busy_s.get(helper, 0.0) / examined.device_time_s),
+        "n": len(moved),
         "movable": len(affected),
-        "opcodes": ", ".join(sorted({program.instruction(index).opcode for index in given})),
-        "name": f"nisa.engine.{other.name}",
+        "opcodes": ", ".join(sorted({program.instruction(index).opcode for index in moved})),
+        "name": f"nisa.engine.{helper.name}",
         "how": how,
     }
-    time_s = examined.time_after_s({}, {i: elsewhere[program.which[i]] for i in given})
+    time_s = examined.time_after_s({}, {i: helper_placements[program.which[i]] for i in moved})
     return Repair(affected, time_s, figures)

@@ -209,10 +209,10 @@ def bound_by(
 def _bottleneck(timeline: Timeline, engines: tuple[EngineUse, ...]) -> str:
     """`bound_by`; of several busy engines, the one whose speed matters most."""
     issuing_s = timeline.issuing_s()
-    found = bound_by(timeline.launch_s, timeline.device_time_s, engines, issuing_s)
+    bottleneck = bound_by(timeline.launch_s, timeline.device_time_s, engines, issuing_s)
     # A collective is as fast as links are, not as an engine.
-    if found in (LAUNCH, LATENCY, ISSUE, Engine.collective.label) or len(engines) == 1:
-        return found
+    if bottleneck in (LAUNCH, LATENCY, ISSUE, Engine.collective.label) or len(engines) == 1:
+        return bottleneck
     gains_s = {engine.label: gain_s for engine, gain_s in faster_gains_s(timeline).items()}
     first = max(engines, key=lambda use: gains_s[use.engine])
     is_issue = first.engine == Engine.dma.label and issuing_s > first.active_s

@@ -106,12 +106,12 @@ def part_of_array(examined: Examination, threshold_share: float) -> Repair | Non
 
 def _matmuls(examined: Examination) -> dict[tuple[int, int, int], set[int]]:
     """(K, M, N) -> the distinct matmuls of this size."""
-    found: defaultdict[tuple[int, int, int], set[int]] = defaultdict(set)
+    by_size: defaultdict[tuple[int, int, int], set[int]] = defaultdict(set)
     for which, checked in enumerate(examined.program.checked):
         dims = checked.dims
         if checked.engine is Engine.tensor and {"K", "M", "N"} <= dims.keys():
-            found[dims["K"], dims["M"], dims["N"]].add(which)
-    return found
+            by_size[dims["K"], dims["M"], dims["N"]].add(which)
+    return by_size
 
 
 def _reuse(examined: Examination, kinds: set[int]) -> Reuse:
@@ -196,11 +196,11 @@ def _placed(examined: Examination, mergers: dict[int, Merger]) -> dict[int, Plac
         merger = mergers[examined.program.which[index]]
         inputs = zip(merger.inputs, _inputs(examined.program, index), strict=True)
         groups[merger, tuple(place for growth, place in inputs if growth.is_none)].append(index)
-    found: dict[int, Placement] = {}
+    placements: dict[int, Placement] = {}
     for (merger, _), indices in groups.items():
         factor = min(merger.factor, len(indices))
-        found |= what_if.in_groups(indices, factor, merger.placement, first=False)
-    return found
+        placements |= what_if.in_groups(indices, factor, merger.placement, first=False)
+    return placements
 
 
 def _grown(
@@ -211,14 +211,14 @@ def _grown(
     alike: defaultdict[tuple[int, Growth], list[int]] = defaultdict(list)
     for index in sorted(growth):
         alike[kind_of[examined.program.which[index]], growth[index]].append(index)
-    found: dict[int, Placement] = {}
+    placements: dict[int, Placement] = {}
     for (_, grows), indices in alike.items():
         instruction = examined.program.instruction(indices[0]).instruction
         placement = what_if.grown(instruction, examined.core, grows)
         if placement is not None:
             factor = min(grows.taller * grows.wider, len(indices))
-            found |= what_if.in_groups(indices, factor, placement, first=first)
-    return found
+            placements |= what_if.in_groups(indices, factor, placement, first=first)
+    return placements
 
 
 def _around_text(program: Program, around: dict[int, Placement]) -> str:
@@ -243,8 +243,8 @@ class _Marks:
 
     def find(self, place: _Place, shape: tuple[int, ...]) -> Growth | None:
         """The growth of a tile, if it has any."""
-        found = self._exact.get(place) or self._rows.get(_rows(place))
-        return found if found is not None and found.concerns(shape) else None
+        growth = self._exact.get(place) or self._rows.get(_rows(place))
+        return growth if growth is not None and growth.concerns(shape) else None
 
     def forget(self, place: _Place) -> None:
         """Something else is written to `place`."""
@@ -259,44 +259,46 @@ def _rows(place: _Place) -> tuple[int, int, int]:
 
 def _feeders(program: Program, mergers: dict[int, Merger]) -> dict[int, Growth]:
     """Instruction -> growth of those that write what merged matmuls read, last to first."""
-    found: dict[int, Growth] = {}
-    wanted = _Marks()
+    growths: dict[int, Growth] = {}
+    growing_tiles = _Marks()
     for index in reversed(range(len(program))):
         merger = mergers.get(program.which[index])
         if merger is not None:
             for place, growth in zip(_inputs(program, index), merger.inputs, strict=False):
-                wanted.mark(place, growth)
+                growing_tiles.mark(place, growth)
             continue
         touched = _touched(program, index)
         for place, shape, is_written in touched:
-            growing = wanted.find(place, shape) if is_written else None
+            growing = growing_tiles.find(place, shape) if is_written else None
             if growing is not None:
-                found[index] = growing
+                growths[index] = growing
                 for source, source_shape, written in touched:
                     if not written and source_shape == shape:
-                        wanted.mark(source, growing)
-    return found
+                        growing_tiles.mark(source, growing)
+    return growths
 
 
 def _readers(program: Program, mergers: dict[int, Merger]) -> dict[int, Growth]:
     """Instruction -> growth of those that read a merged product, or what was made of it."""
-    found: dict[int, Growth] = {}
-    made = _Marks()
+    growth_of: dict[int, Growth] = {}
+    growing_tiles = _Marks()
     for index in range(len(program)):
         if program.instruction(index).engine is Engine.tensor:
             continue
         touched = _touched(program, index)
-        growths = [made.find(place, shape) for place, shape, written in touched if not written]
+        growths = [
+            growing_tiles.find(place, shape) for place, shape, written in touched if not written
+        ]
         growths.append(_product_read(program, index, mergers))
         growth = next((growth for growth in growths if growth is not None), None)
         for place, shape, is_written in touched:
             if is_written:
-                made.forget(place)
+                growing_tiles.forget(place)
                 if growth is not None and growth.concerns(shape):
-                    made.mark(place, growth)
+                    growing_tiles.mark(place, growth)
         if growth is not None:
-            found[index] = growth
-    return found
+            growth_of[index] = growth
+    return growth_of
 
 
 def _product_read(program: Program, index: int, mergers: dict[int, Merger]) -> Growth | None:

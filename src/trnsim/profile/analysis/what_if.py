@@ -100,15 +100,15 @@ def in_groups(
     load. Or else the last one does, after which a product, an eviction or a store is done.
     """
     engine, cost = merged
-    others = Placement(
+    free_placement = Placement(
         engine, replace(scaled(cost, 0.0), latency_s=cost.latency_s if first else 0.0)
     )
-    found: dict[int, Placement] = {}
+    placements: dict[int, Placement] = {}
     for start in range(0, len(indices), factor):
         group = indices[start : start + factor]
-        found |= dict.fromkeys(group, others)
-        found[group[0 if first else -1]] = Placement(engine, scaled(cost, len(group) / factor))
-    return found
+        placements |= dict.fromkeys(group, free_placement)
+        placements[group[0 if first else -1]] = Placement(engine, scaled(cost, len(group) / factor))
+    return placements
 
 
 def narrowed(instruction: Instruction, core: NeuronCore) -> Placement | None:

@@ -97,8 +97,8 @@ class Whole:
     def scaled(self, factor: float, said: str) -> Whole:
         """All its times `factor` times as long, and why."""
         shares = (
-            replace(one, part=one.part.longer(factor)) if factor != 1 else one
-            for one in self.shares
+            replace(share, part=share.part.longer(factor)) if factor != 1 else share
+            for share in self.shares
         )
         return replace(
             self,
@@ -113,16 +113,18 @@ class Whole:
 
     def dearest(self, count: int) -> str:
         """The modules that take most time, in words."""
-        rows = sorted(_by(self.shares, lambda one: one.module).items(), key=_longest)[:count]
-        whole = self.device_time_s or 1.0
+        rows = sorted(_by_key(self.shares, lambda share: share.module).items(), key=_longest)[
+            :count
+        ]
+        total = self.device_time_s or 1.0
         return "; ".join(
-            f"{module or NO_MODULE} {time_text(part.time_s)} ({percent_text(part.time_s / whole)})"
+            f"{module or NO_MODULE} {time_text(part.time_s)} ({percent_text(part.time_s / total)})"
             for module, part in rows
         )
 
     def as_data(self) -> Data:
         """The model in a report."""
-        operations = _by(self.shares, lambda one: one.operation)
+        operations = _by_key(self.shares, lambda share: share.operation)
         return {
             "time_ns": _ns(self.time_s),
             "launch_ns": _ns(self.launch_s),
@@ -145,7 +147,7 @@ class Whole:
             "engines": _engines(self.shares),
             "traffic": _traffic(self.shares),
             "said": list(self.said),
-            "likely_ns": [_ns(one) for one in self.likely_s],
+            "likely_ns": [_ns(time_s) for time_s in self.likely_s],
         }
 
 
@@ -185,30 +187,32 @@ def modules(shares: Iterable[Share]) -> list[Data]:
     A module that asks for nothing itself and has one child is left out. Equal layers say how many
     they are where their path first has a star.
     """
-    own = _by(shares, lambda one: one.module or NO_MODULE)
-    times = {one.module: one.times for one in shares}
+    own = _by_key(shares, lambda share: share.module or NO_MODULE)
+    times = {share.module: share.times for share in shares}
     within: dict[str, Part] = {}
     below: dict[str, dict[str, None]] = {}
     for path, part in own.items():
         for parent, child in _ancestry(path):
             within[child] = within.get(child, Part()).plus(part)
             below.setdefault(parent, {})[child] = None
-    found: list[Data] = []
+    rows: list[Data] = []
 
-    def add(path: str, depth: int, said: int) -> None:
+    def add(path: str, depth: int, layers_above: int) -> None:
         children = list(below.get(path, ()))
         if path in own or len(children) > 1:
-            number = max(times[one] for one in times if _is_in(one, path)) if "*" in path else 1
+            number = (
+                max(times[module] for module in times if _is_in(module, path)) if "*" in path else 1
+            )
             own_ns = _ns(own.get(path, Part()).time_s)
-            row = {"path": path, "depth": depth, "times": number // said, "own_ns": own_ns}
-            found.append({**row, **_row(within[path])})
-            depth, said = depth + 1, number
+            row = {"path": path, "depth": depth, "times": number // layers_above, "own_ns": own_ns}
+            rows.append({**row, **_row(within[path])})
+            depth, layers_above = depth + 1, number
         for child in children:
-            add(child, depth, said)
+            add(child, depth, layers_above)
 
     for path in below.get("", ()):
         add(path, 0, 1)
-    return found
+    return rows
 
 
 def _ancestry(path: str) -> list[tuple[str, str]]:
@@ -218,15 +222,15 @@ def _ancestry(path: str) -> list[tuple[str, str]]:
     return list(pairwise(paths))
 
 
-def _is_in(path: str, other: str) -> bool:
-    return path == other or path.startswith(f"{other}.")
+def _is_in(path: str, ancestor: str) -> bool:
+    return path == ancestor or path.startswith(f"{ancestor}.")
 
 
-def _by(shares: Iterable[Share], key: Callable[[Share], str]) -> dict[str, Part]:
-    found: dict[str, Part] = {}
-    for one in shares:
-        found[key(one)] = found.get(key(one), Part()).plus(one.part)
-    return found
+def _by_key(shares: Iterable[Share], key: Callable[[Share], str]) -> dict[str, Part]:
+    parts: dict[str, Part] = {}
+    for share in shares:
+        parts[key(share)] = parts.get(key(share), Part()).plus(share.part)
+    return parts
 
 
 def _longest(row: tuple[str, Part]) -> float:
@@ -250,13 +254,13 @@ def label(name: str) -> str:
 
 
 def _engines(shares: Iterable[Share]) -> list[Data]:
-    whole = _summed(shares)
-    names = dict.fromkeys([*whole.critical_s, *whole.busy_s])
+    total = _summed(shares)
+    names = dict.fromkeys([*total.critical_s, *total.busy_s])
     rows: list[dict[str, Any]] = [
         {
             "engine": label(name),
-            "critical_ns": _ns(whole.critical_s.get(name, 0.0)),
-            "busy_ns": _ns(whole.busy_s.get(name, 0.0)),
+            "critical_ns": _ns(total.critical_s.get(name, 0.0)),
+            "busy_ns": _ns(total.busy_s.get(name, 0.0)),
         }
         for name in names
     ]
@@ -264,13 +268,13 @@ def _engines(shares: Iterable[Share]) -> list[Data]:
 
 
 def _traffic(shares: Iterable[Share]) -> list[Data]:
-    taken = _summed(shares).hbm_bytes
-    rows = sorted(taken.items(), key=lambda row: -row[1])
+    bytes_by_reason = _summed(shares).hbm_bytes
+    rows = sorted(bytes_by_reason.items(), key=lambda row: -row[1])
     return [{"reason": reason, "bytes": round(nbytes)} for reason, nbytes in rows]
 
 
 def _summed(shares: Iterable[Share]) -> Part:
-    return _by(shares, lambda _: "").get("", Part())
+    return _by_key(shares, lambda _: "").get("", Part())
 
 
 def _ns(time_s: float) -> float:

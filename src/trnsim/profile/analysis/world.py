@@ -122,28 +122,31 @@ class WorldSummary:
     @property
     def total_s(self) -> float:
         """The time of the rank that takes longest, launch included."""
-        return max(one.total_s for one in self.ranks)
+        return max(times.total_s for times in self.ranks)
 
     def as_dict(self) -> dict[str, Any]:
         """The summary as JSON; lists of a collective have a number for each rank."""
         collectives = [
-            {**asdict(one), "line": None if one.line is None else str(one.line)}
-            for one in self.collectives
+            {
+                **asdict(collective),
+                "line": None if collective.line is None else str(collective.line),
+            }
+            for collective in self.collectives
         ]
         links = [
-            {"name": one.name, "nbytes": one.nbytes, "busy_s": one.busy_s} for one in self.links
+            {"name": link.name, "nbytes": link.nbytes, "busy_s": link.busy_s} for link in self.links
         ]
         return {
             "title": self.title,
             "total_time_s": self.total_s,
-            "ranks": [asdict(one) for one in self.ranks],
+            "ranks": [asdict(times) for times in self.ranks],
             "collectives": collectives,
             "links": links,
         }
 
     def text(self) -> str:
         """A few lines: time, waiting, hidden and exposed time, the busiest link."""
-        waits_s = [one.waited_s for one in self.ranks]
+        waits_s = [times.waited_s for times in self.ranks]
         most = max(range(len(self.ranks)), key=lambda rank: self.ranks[rank].exposed_s)
         bare = self.ranks[most]
         lines = [
@@ -154,16 +157,16 @@ class WorldSummary:
             f"  exposed {time_text(bare.exposed_s)} of {time_text(bare.collectives_s)} in "
             f"collectives on rank {most}, the most; {time_text(bare.hidden_s)} hidden"
         )
-        for one in self.collectives[:_SHOWN]:
-            rank = one.most_exposed
+        for row in self.collectives[:_SHOWN]:
+            rank = row.most_exposed
             lines.append(
-                f"    {one.count[rank]} x {one.what}: {time_text(one.exposed_s[rank])} exposed, "
-                f"{time_text(one.hidden_s[rank])} hidden on rank {rank}"
-                f"{f' ({one.line})' if one.line is not None else ''}"
+                f"    {row.count[rank]} x {row.what}: {time_text(row.exposed_s[rank])} exposed, "
+                f"{time_text(row.hidden_s[rank])} hidden on rank {rank}"
+                f"{f' ({row.line})' if row.line is not None else ''}"
             )
         lines += [
-            f"  link    {one.name}: {bytes_text(round(one.nbytes))}, {time_text(one.busy_s)} busy"
-            for one in self.links[:1]
+            f"  link    {row.name}: {bytes_text(round(row.nbytes))}, {time_text(row.busy_s)} busy"
+            for row in self.links[:1]
         ]
         return "\n".join(lines)
 
@@ -188,7 +191,7 @@ def summarize_world(
 
 def _rank(cores: Sequence[Timeline], waited_s: float) -> RankTimes:
     own = times_of(cores)
-    total_s = max(one.total_time_s for one in cores)
+    total_s = max(timeline.total_time_s for timeline in cores)
     return RankTimes(total_s, own.total_s, own.hidden_s, own.exposed_s, waited_s)
 
 
@@ -196,45 +199,45 @@ _Key = tuple[object, "SourceLine | None"]
 
 
 def _collectives(ranks: Sequence[Sequence[Timeline]]) -> tuple[CollectiveTimes, ...]:
-    found: dict[_Key, CollectiveTimes] = {}
+    rows_by_key: dict[_Key, CollectiveTimes] = {}
     for rank, cores in enumerate(ranks):
         per_core = [
             _by_line(timeline, rows) for timeline, rows in zip(cores, exchanged(cores), strict=True)
         ]
-        for key in dict.fromkeys(key for one in per_core for key in one):
-            rows = max((one.get(key, []) for one in per_core), key=_lasted_s)
-            row = found.setdefault(key, _row(rows[0], key[1], len(ranks)))
-            row.count[rank] = len(rows)
-            row.hidden_s[rank] = sum(one.hidden_s for one in rows)
-            row.exposed_s[rank] = sum(one.exposed_s for one in rows)
-            row.waited_s[rank] = sum(one.waited_s for one in rows)
-    return tuple(sorted(found.values(), key=lambda one: -max(one.exposed_s)))
+        for key in dict.fromkeys(key for rows_of in per_core for key in rows_of):
+            exchanges = max((rows_of.get(key, []) for rows_of in per_core), key=_duration_s)
+            row = rows_by_key.setdefault(key, _row(exchanges[0], key[1], len(ranks)))
+            row.count[rank] = len(exchanges)
+            row.hidden_s[rank] = sum(exchange.hidden_s for exchange in exchanges)
+            row.exposed_s[rank] = sum(exchange.exposed_s for exchange in exchanges)
+            row.waited_s[rank] = sum(exchange.waited_s for exchange in exchanges)
+    return tuple(sorted(rows_by_key.values(), key=lambda row: -max(row.exposed_s)))
 
 
 def _by_line(timeline: Timeline, rows: Sequence[Exchanged]) -> Mapping[_Key, list[Exchanged]]:
     """Equal collectives of a core that one line issued."""
-    found: dict[_Key, list[Exchanged]] = {}
-    for one in rows:
-        key = one.instruction.signature(), timeline.program.line(one.index)
-        found.setdefault(key, []).append(one)
-    return found
+    exchanges: dict[_Key, list[Exchanged]] = {}
+    for exchange in rows:
+        key = exchange.instruction.signature(), timeline.program.line(exchange.index)
+        exchanges.setdefault(key, []).append(exchange)
+    return exchanges
 
 
-def _lasted_s(rows: Sequence[Exchanged]) -> float:
-    return sum(one.end_s - one.start_s for one in rows)
+def _duration_s(rows: Sequence[Exchanged]) -> float:
+    return sum(exchange.end_s - exchange.start_s for exchange in rows)
 
 
-def _row(one: Exchanged, line: SourceLine | None, ranks: int) -> CollectiveTimes:
-    made: Collective = one.instruction
-    tile = (*made.all_sources(), *made.targets())[0]
+def _row(exchange: Exchanged, line: SourceLine | None, ranks: int) -> CollectiveTimes:
+    collective: Collective = exchange.instruction
+    tile = (*collective.all_sources(), *collective.targets())[0]
     return CollectiveTimes(
-        made.opcode,
+        collective.opcode,
         line,
-        algorithm_of(made),
+        algorithm_of(collective),
         str(tile.dtype),
-        made.nbytes(),
-        made.groups(),
-        one.end_s - one.start_s,
+        collective.nbytes(),
+        collective.groups(),
+        exchange.end_s - exchange.start_s,
         [0] * ranks,
         *([0.0] * ranks for _ in range(3)),
     )

@@ -41,7 +41,7 @@ def _core(core: CoreTracks, rank: int, title: str) -> Iterator[TraceEvent]:
             start = place[piece.instruction] = Point(rank, at, piece.start_ns / _NS_PER_US)
             waited += [piece] if piece.cause >= 0 else []
             lasted_us = (piece.end_ns - piece.start_ns) / _NS_PER_US
-            yield span(piece.opcode, start, lasted_us, _told(core, piece))
+            yield span(piece.opcode, start, lasted_us, _arguments(core, piece))
     for piece in waited:
         number = f"{rank}:{piece.instruction}"
         yield from arrow("wait", number, place[piece.cause], place[piece.instruction])
@@ -51,10 +51,10 @@ def _core(core: CoreTracks, rank: int, title: str) -> Iterator[TraceEvent]:
             yield counter(quantity.name, rank, time_ns / _NS_PER_US, quantity.unit, value)
 
 
-def _told(core: CoreTracks, piece: TrackSlice) -> dict[str, Any]:
-    found: dict[str, Any] = {"instruction": piece.instruction, "operands": piece.operands}
+def _arguments(core: CoreTracks, piece: TrackSlice) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"instruction": piece.instruction, "operands": piece.operands}
     if piece.line is not None:
-        found |= {"line": str(piece.line), "source": piece.source}
+        arguments |= {"line": str(piece.line), "source": piece.source}
     if piece.cause >= 0:
-        found["waited for"] = core.describe(piece.cause)
-    return {**found, "readable at ns": piece.readable_ns}
+        arguments["waited for"] = core.describe(piece.cause)
+    return {**arguments, "readable at ns": piece.readable_ns}

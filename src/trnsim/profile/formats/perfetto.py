@@ -100,8 +100,8 @@ class Trace:
 
     def process(self, process: int, name: str) -> Iterator[bytes]:
         """Process number `process`, to which tracks belong."""
-        told = block(_PROCESS, number(_PID, process + 1), text(_PROCESS_NAME, name))
-        yield _track(number(_UUID, _base(process)), told)
+        descriptor = block(_PROCESS, number(_PID, process + 1), text(_PROCESS_NAME, name))
+        yield _track(number(_UUID, _base(process)), descriptor)
 
     def tracks(
         self, core: CoreTracks, process: int, number_of_core: int, prefix: str = ""
@@ -135,8 +135,8 @@ class Trace:
         flows += [fixed64(_FLOWS, _BETWEEN_CORES + flow) for flow in more.flows]
         if piece.cause >= 0:
             flows.append(fixed64(_ENDING_FLOWS, place.first + piece.cause + 1))
-        told = self._annotations(core, piece, more)
-        event = block(_EVENT, number(_TYPE, _BEGIN), on_track, name, *told, *flows)
+        annotations = self._annotations(core, piece, more)
+        event = block(_EVENT, number(_TYPE, _BEGIN), on_track, name, *annotations, *flows)
         new = block(_INTERNED, *self._new) if self._new else b""
         self._new.clear()
         flags = number(_FLAGS, _NEEDED)
@@ -159,15 +159,15 @@ class Trace:
             words["waited for"] = core.describe(piece.cause)
         numbers = {"instruction": piece.instruction, "readable at ns": piece.readable_ns}
         numbers |= more.numbers
-        found = [
+        annotations = [
             self._annotation(name, number(_A_TEXT_IID, self._named(_TEXTS, value)))
             for name, value in words.items()
         ]
-        found += [self._annotation(n, number(_A_INT, value)) for n, value in numbers.items()]
+        annotations += [self._annotation(n, number(_A_INT, value)) for n, value in numbers.items()]
         if piece.line is not None:
             place = self._place(piece.line.file, piece.line.line)
-            found.append(number(_SOURCE_IID, place))
-        return found
+            annotations.append(number(_SOURCE_IID, place))
+        return annotations
 
     def _annotation(self, name: str, value: bytes) -> bytes:
         named = number(_A_NAME_IID, self._named(_ANNOTATION_NAMES, name))
@@ -175,9 +175,9 @@ class Trace:
 
     def _named(self, kind: int, value: str) -> int:
         """The number of an interned string; its first use also writes the string."""
-        known = self._numbers.get((kind, value))
-        if known is not None:
-            return known
+        interned = self._numbers.get((kind, value))
+        if interned is not None:
+            return interned
         iid = self._numbers[kind, value] = len(self._numbers) + 1
         self._new.append(block(kind, number(_IID, iid), text(_VALUE, value)))
         return iid

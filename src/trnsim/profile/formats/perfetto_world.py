@@ -85,8 +85,9 @@ class _World:
         yield from self.trace.counters(core.counters, rank, prefix)
 
     def _meetings(self) -> Iterator[bytes]:
-        told = [
-            [{one.index: one for one in own} for own in exchanged(cores)] for cores in self.ranks
+        exchanges = [
+            [{exchange.index: exchange for exchange in rows} for rows in exchanged(cores)]
+            for cores in self.ranks
         ]
         flow = 0
         for last, *others in meetings(self.ranks):
@@ -94,11 +95,11 @@ class _World:
             flow += len(others)
             flows: Mapping[Member, Sequence[int]] = {
                 last: numbers,
-                **{one: [number] for one, number in zip(others, numbers, strict=True)},
+                **{member: [number] for member, number in zip(others, numbers, strict=True)},
             }
-            for one, own in flows.items():
-                drawn = self.waiting[one]
-                more = _more(told[one.rank][one.core][one.at], last, own)
+            for member, arrows in flows.items():
+                drawn = self.waiting[member]
+                more = _more(exchanges[member.rank][member.core][member.at], last, arrows)
                 yield from self.trace.slice(*drawn, more)
 
 
@@ -106,9 +107,9 @@ def _is_of_collectives(timeline: Timeline, track: Track) -> bool:
     return timeline.program.instruction(track.indices[0]).engine is Engine.collective
 
 
-def _more(one: Exchanged, last: Member, flows: Sequence[int]) -> More:
+def _more(exchange: Exchanged, last: Member, flows: Sequence[int]) -> More:
     """The notes of a collective."""
-    instruction = one.instruction
+    instruction = exchange.instruction
     words = {
         "algorithm": algorithm_of(instruction) or "none: a single rank",
         "groups": str([list(group) for group in instruction.groups()]),
@@ -116,12 +117,12 @@ def _more(one: Exchanged, last: Member, flows: Sequence[int]) -> More:
     }
     numbers = {
         "bytes": round(instruction.nbytes()),
-        "waited ns": round(one.waited_s * _NS_PER_S),
-        "hidden ns": round(one.hidden_s * _NS_PER_S),
-        "exposed ns": round(one.exposed_s * _NS_PER_S),
+        "waited ns": round(exchange.waited_s * _NS_PER_S),
+        "hidden ns": round(exchange.hidden_s * _NS_PER_S),
+        "exposed ns": round(exchange.exposed_s * _NS_PER_S),
     }
     return More(flows, words, numbers)
 
 
-def _counter(one: LinkRate) -> Counter:
-    return Counter(one.name, "GB/s", ns(one.rate.time_s), one.rate.bytes_per_s / _BYTES_PER_GB)
+def _counter(link: LinkRate) -> Counter:
+    return Counter(link.name, "GB/s", ns(link.rate.time_s), link.rate.bytes_per_s / _BYTES_PER_GB)

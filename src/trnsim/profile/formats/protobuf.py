@@ -19,12 +19,12 @@ _WORD: Final = 1 << 64
 def varint(value: int) -> bytes:
     """An integer in groups of seven bits, lowest first; a negative one as 64 bits."""
     value %= _WORD
-    found = bytearray()
+    encoded = bytearray()
     while value > _SEVEN_BITS:
-        found.append(value & _SEVEN_BITS | _MORE)
+        encoded.append(value & _SEVEN_BITS | _MORE)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def number(field: int, value: int) -> bytes:

@@ -66,10 +66,10 @@ def load(path: Path | str) -> Data:
             another version.
     """
     path = _file(Path(path))
-    found = files.read_json(path, fix=_RUN)
-    report = cast("Data", found) if isinstance(found, dict) else {}
+    content = files.read_json(path, fix=_RUN)
+    report = cast("Data", content) if isinstance(content, dict) else {}
     profiles = report.get("profiles")
-    is_list = isinstance(profiles, list) and all(isinstance(one, dict) for one in profiles)
+    is_list = isinstance(profiles, list) and all(isinstance(profile, dict) for profile in profiles)
     if report.get("format") != FORMAT or not profiles or not is_list:
         raise BadInput(f"{path} is not a report that trnsim stored", fix=_RUN)
     if report.get("version") != VERSION:
@@ -88,19 +88,19 @@ def load(path: Path | str) -> Data:
 def _file(path: Path) -> Path:
     if not path.is_dir():
         return path
-    found = sorted(child for child in path.glob("*.json") if not child.stem.endswith(_OTHERS))
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(child.name for child in found) or "none"
+    reports = sorted(child for child in path.glob("*.json") if not child.stem.endswith(_OTHERS))
+    if len(reports) == 1:
+        return reports[0]
+    names = ", ".join(child.name for child in reports) or "none"
     raise BadInput(
         f"{path} is a folder with these reports: {names}",
-        fix=f"name one of them, for example {found[0]}" if found else _RUN,
+        fix=f"name one of them, for example {reports[0]}" if reports else _RUN,
     )
 
 
 def summary_of(profile: Data) -> Summary:
     """The summary in a stored profile."""
-    given: dict[str, Any] = dict(profile["summary"])
-    given["engines"] = tuple(EngineUse(**use) for use in given["engines"])
-    given["assumed"] = tuple(given["assumed"])
-    return Summary(**given)
+    fields: dict[str, Any] = dict(profile["summary"])
+    fields["engines"] = tuple(EngineUse(**use) for use in fields["engines"])
+    fields["assumed"] = tuple(fields["assumed"])
+    return Summary(**fields)

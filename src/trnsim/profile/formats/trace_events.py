@@ -28,14 +28,14 @@ def span(
     name: str,
     start: Point,
     length_us: float,
-    told: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, Any] | None = None,
     category: str = "",
 ) -> TraceEvent:
-    """A span of time on a track; viewers show `told` when it is selected."""
+    """A span of time on a track; viewers show `arguments` when it is selected."""
     event = {"ph": "X", "name": name, **_at(start), "dur": length_us}
     if category:
         event["cat"] = category
-    return event if told is None else {**event, "args": dict(told)}
+    return event if arguments is None else {**event, "args": dict(arguments)}
 
 
 def counter(name: str, process: int | str, time_us: float, unit: str, value: float) -> TraceEvent:
@@ -50,9 +50,9 @@ def arrow(name: str, number: int | str, tail: Point, head: Point) -> tuple[Trace
     return {"ph": "s", **flow, **_at(tail)}, {"ph": "f", "bp": "e", **flow, **_at(head)}
 
 
-def metadata(kind: str, process: int | str, track: int | str = 0, **told: Any) -> TraceEvent:
+def metadata(kind: str, process: int | str, track: int | str = 0, **arguments: Any) -> TraceEvent:
     """Metadata of a process or a track, such as "process_name" or "thread_name"."""
-    return {"ph": "M", "name": kind, "pid": process, "tid": track, "args": told}
+    return {"ph": "M", "name": kind, "pid": process, "tid": track, "args": arguments}
 
 
 def as_json(events: Iterable[TraceEvent]) -> str:

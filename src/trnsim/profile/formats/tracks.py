@@ -147,10 +147,10 @@ class CoreTracks:
             yield Track(name if at == 0 else f"{name} ({at + 1})", lane)
 
     def _hbm(self) -> Counter:
-        found = self._core.hbm
-        return Counter("HBM", "GB/s", ns(found.time_s), found.bytes_per_s / _BYTES_PER_GB)
+        hbm = self._core.hbm
+        return Counter("HBM", "GB/s", ns(hbm.time_s), hbm.bytes_per_s / _BYTES_PER_GB)
 
     def _memory(self, memory: Memory) -> Counter:
-        found = occupancy(self._core.timeline, memory)
-        level = found.level_bytes.astype(np.float64)
-        return Counter(f"{memory.value} in use", "bytes a partition", ns(found.time_s), level)
+        in_use = occupancy(self._core.timeline, memory)
+        level = in_use.level_bytes.astype(np.float64)
+        return Counter(f"{memory.value} in use", "bytes a partition", ns(in_use.time_s), level)

@@ -20,12 +20,12 @@ def busy_s(timeline: Timeline) -> dict[str, float]:
     Engines that do nothing are left out. Those of DMA count as one.
     """
     spans = columns(timeline)
-    engines = np.array([one.engine.value for one in timeline.program.checked], np.int64)
+    engines = np.array([checked.engine.value for checked in timeline.program.checked], np.int64)
     engine_of = engines[spans.which]
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for value in np.unique(engine_of).tolist():
         chosen = engine_of == value
         time_s = union(spans.start_s[chosen], spans.busy_until_s[chosen]).total_s
         if time_s:
-            found[Engine(value).name] = time_s
-    return found
+            seconds[Engine(value).name] = time_s
+    return seconds

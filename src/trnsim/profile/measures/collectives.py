@@ -109,29 +109,33 @@ def meetings(ranks: Sequence[Sequence[Timeline]]) -> list[list[Member]]:
 
     The member that came last, for which the others waited, is the first.
     """
-    found: dict[tuple[tuple[int, ...], int], list[Member]] = {}
+    members_of: dict[tuple[tuple[int, ...], int], list[Member]] = {}
     for rank, cores in enumerate(ranks):
         for number, timeline in enumerate(cores):
             times: Counter[tuple[int, ...]] = Counter()
             for index, instruction in _collectives(timeline):
                 group = instruction.group_of(rank)
-                who = tuple(instruction.setting.members(group, number))
-                found.setdefault((who, times[who]), []).append(Member(rank, number, index))
-                times[who] += 1
+                group_members = tuple(instruction.setting.members(group, number))
+                members_of.setdefault((group_members, times[group_members]), []).append(
+                    Member(rank, number, index)
+                )
+                times[group_members] += 1
 
-    def timeline_of(one: Member) -> Timeline:
-        return ranks[one.rank][one.core]
+    def timeline_of(member: Member) -> Timeline:
+        return ranks[member.rank][member.core]
 
-    for members in found.values():
-        members.sort(key=lambda one: timeline_of(one).met_s(one.at))
-    return sorted(found.values(), key=lambda one: timeline_of(one[0]).span(one[0].at).start_s)
+    for members in members_of.values():
+        members.sort(key=lambda member: timeline_of(member).met_s(member.at))
+    return sorted(
+        members_of.values(), key=lambda group: timeline_of(group[0]).span(group[0].at).start_s
+    )
 
 
-def without(intervals: Intervals, others: Intervals) -> Intervals:
+def without(intervals: Intervals, removed: Intervals) -> Intervals:
     """The parts of disjoint intervals that are in none of the others."""
-    cuts = np.unique(np.concatenate([*intervals, *others]))
+    cuts = np.unique(np.concatenate([*intervals, *removed]))
     start_s, end_s = cuts[:-1], cuts[1:]
-    is_bare = _covers(intervals, start_s) & ~_covers(others, start_s)
+    is_bare = _covers(intervals, start_s) & ~_covers(removed, start_s)
     return union(start_s[is_bare], end_s[is_bare])
 
 
@@ -147,9 +151,9 @@ def algorithm_of(instruction: Collective) -> str:
 def _collectives(timeline: Timeline) -> Iterator[tuple[int, Collective]]:
     """The collectives of a core by their place in the program."""
     program = timeline.program
-    found = [one.instruction for one in program.checked]
+    instructions = [checked.instruction for checked in program.checked]
     for index, which in enumerate(program.which):
-        instruction = found[which]
+        instruction = instructions[which]
         if isinstance(instruction, Collective):
             yield index, instruction
 
@@ -157,11 +161,11 @@ def _collectives(timeline: Timeline) -> Iterator[tuple[int, Collective]]:
 def _of_core(timeline: Timeline, working: Intervals) -> Iterator[Exchanged]:
     spans = columns(timeline)
     for index, instruction in sorted(
-        _collectives(timeline), key=lambda one: (spans.start_s[one[0]], one[0])
+        _collectives(timeline), key=lambda row: (spans.start_s[row[0]], row[0])
     ):
         start_s, end_s = float(spans.start_s[index]), float(spans.busy_until_s[index])
-        whole = union(np.array([start_s]), np.array([end_s]))
-        exposed_s = min(without(whole, working).total_s, end_s - start_s)
+        span = union(np.array([start_s]), np.array([end_s]))
+        exposed_s = min(without(span, working).total_s, end_s - start_s)
         waited_s = timeline.met_s(index)
         yield Exchanged(index, instruction, start_s, end_s, waited_s, exposed_s)
 
@@ -173,10 +177,10 @@ def _union(timelines: Sequence[Timeline], engines: Sequence[Engine]) -> Interval
     ends: list[Seconds] = [np.zeros(0)]
     for timeline in timelines:
         spans = columns(timeline)
-        kinds = np.array([one.engine.value for one in timeline.program.checked], np.int64)
-        is_one = np.isin(kinds, values)[spans.which]
-        starts.append(spans.start_s[is_one])
-        ends.append(spans.busy_until_s[is_one])
+        kinds = np.array([checked.engine.value for checked in timeline.program.checked], np.int64)
+        is_working = np.isin(kinds, values)[spans.which]
+        starts.append(spans.start_s[is_working])
+        ends.append(spans.busy_until_s[is_working])
     return union(np.concatenate(starts), np.concatenate(ends))
 
 

@@ -85,8 +85,8 @@ class Core:
     def names(self, indices: Integers) -> list[str]:
         """Name of the HBM tensor that each DMA instruction moves, or "unknown"."""
         uses, tensor_of = self.program.uses, self.program.tensor_of
-        found = (uses.get(tensor_of[index]) for index in indices)
-        return [use.name or "unknown" if use is not None else "unknown" for use in found]
+        uses_moved = (uses.get(tensor_of[index]) for index in indices)
+        return [use.name or "unknown" if use is not None else "unknown" for use in uses_moved]
 
 
 def ns(times_s: Seconds) -> Integers:

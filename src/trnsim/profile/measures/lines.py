@@ -53,7 +53,7 @@ def time_by_line(timeline: Timeline) -> list[LineTime]:
     busy_s = np.bincount(slot_of, spans.busy_until_s - spans.start_s, slots)
     critical_s = np.bincount(step_slots, steps.busy_s + steps.waiting_s, slots)
     waiting_s = np.bincount(step_slots, steps.waiting_s, slots)
-    found = [
+    rows = [
         LineTime(
             line,
             line_text(line),
@@ -65,4 +65,4 @@ def time_by_line(timeline: Timeline) -> list[LineTime]:
         for slot, line in enumerate([*lines, None])
         if issued[slot]
     ]
-    return sorted(found, key=lambda row: (-row.critical_s, -row.busy_s))
+    return sorted(rows, key=lambda row: (-row.critical_s, -row.busy_s))

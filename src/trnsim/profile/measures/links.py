@@ -40,23 +40,23 @@ def link_rates(ranks: Sequence[Sequence[Timeline]]) -> list[LinkRate]:
     """What passes each resource that carries anything, in the fabric's order."""
     starts: list[float] = []
     ends: list[float] = []
-    passed: list[npt.NDArray[np.float64]] = []
+    nbytes: list[npt.NDArray[np.float64]] = []
     names: tuple[str, ...] = ()
     for members in meetings(ranks):
         first = members[0]
         timeline = ranks[first.rank][first.core]
         instruction = timeline.program.instruction(first.at).instruction
         # What each core exchanges by itself is counted with its rank's first core.
-        if not isinstance(instruction, Collective) or all(one.core for one in members):
+        if not isinstance(instruction, Collective) or all(member.core for member in members):
             continue
         names = instruction.setting.fabric.names
         span = timeline.span(first.at)
         starts.append(span.start_s)
         ends.append(span.busy_until_s)
-        passed.append(loads(instruction, instruction.group_of(first.rank)))
-    if not passed:
+        nbytes.append(loads(instruction, instruction.group_of(first.rank)))
+    if not nbytes:
         return []
-    start_s, end_s, table = np.array(starts), np.array(ends), np.array(passed)
+    start_s, end_s, table = np.array(starts), np.array(ends), np.array(nbytes)
     return [
         LinkRate(names[at], throughput(start_s, end_s, table[:, at]))
         for at in np.flatnonzero(table.any(axis=0)).tolist()

@@ -70,13 +70,13 @@ class Metrics:
 def measure(timeline: Timeline) -> Metrics:
     """The 101 figures of `timeline`."""
     work = _Work(timeline)
-    found: Values = {}
+    figures: Values = {}
     missing = dict(_MISSING)
     for section in _SECTIONS:
         values, reasons = section(work)
-        found |= values
+        figures |= values
         missing |= reasons
-    values = {name: found.get(name) for name in summary_names()}
+    values = {name: figures.get(name) for name in summary_names()}
     return Metrics(values, {name: missing[name] for name, value in values.items() if value is None})
 
 
@@ -135,19 +135,19 @@ class _Work:
         return _percent(part, self.total_s)
 
 
-def _percent(part: float, whole: float) -> float:
-    return _PERCENT * part / whole if whole else 0.0
+def _percent(part: float, total: float) -> float:
+    return _PERCENT * part / total if total else 0.0
 
 
 def _times(work: _Work) -> _Section:
     spans = work.spans
-    everything = np.ones(len(spans.start_s), np.bool_)
-    executed_s = float(spans.end_s.max() - spans.start_s.min()) if len(everything) else 0.0
-    active_s = work.active_s(everything)
+    all_instructions = np.ones(len(spans.start_s), np.bool_)
+    executed_s = float(spans.end_s.max() - spans.start_s.min()) if len(all_instructions) else 0.0
+    active_s = work.active_s(all_instructions)
     events = count_updates(work.program)
     packets = int(transfers(work.timeline).packets.sum())
     clock_hz = work.core.features.base_clock_hz
-    found: Values = {
+    figures: Values = {
         "total_time": work.total_s,
         "total_exec_time": executed_s,
         "total_active_time": active_s,
@@ -156,17 +156,17 @@ def _times(work: _Work) -> _Section:
         "trace_count": len(work.program) + events + packets,
     }
     if clock_hz is None:
-        return found, dict.fromkeys(("neuroncore_cycle_count", "dma_active_cycles"), _NO_CLOCK)
+        return figures, dict.fromkeys(("neuroncore_cycle_count", "dma_active_cycles"), _NO_CLOCK)
     dma_s = work.active_s(work.engine_of == Engine.dma.value)
-    found["neuroncore_cycle_count"] = round(work.total_s * clock_hz)
-    found["dma_active_cycles"] = round(dma_s * clock_hz)
-    return found, {}
+    figures["neuroncore_cycle_count"] = round(work.total_s * clock_hz)
+    figures["dma_active_cycles"] = round(dma_s * clock_hz)
+    return figures, {}
 
 
 def _flops(work: _Work) -> _Section:
     totals = work.totals
     ratio = peak_flop_per_s(work.core) / hbm_stack_bytes_per_s(work.core)
-    found: Values = {
+    figures: Values = {
         "model_flops": work.model_flops,
         "hardware_flops": totals.of("flops"),
         "transpose_flops": totals.of("transpose_flops"),
@@ -180,17 +180,17 @@ def _flops(work: _Work) -> _Section:
         "mfu_inst_max_achievable_estimated_percent",
     )
     if not work.hbm_bytes:
-        return found, dict.fromkeys(intensities, _NO_HBM)
+        return figures, dict.fromkeys(intensities, _NO_HBM)
     intensity = work.model_flops / work.hbm_bytes
     # The definition has no ceiling: above 100 % the program is not bound by HBM.
     best = _PERCENT * intensity / ratio
-    return found | dict(zip(intensities, (intensity, best, best), strict=True)), {}
+    return figures | dict(zip(intensities, (intensity, best, best), strict=True)), {}
 
 
 def _utilisation(work: _Work) -> _Section:
     available = peak_flop_per_s(work.core) * work.total_s
     mfu = _percent(work.model_flops, available)
-    found: Values = {
+    figures: Values = {
         "mfu_estimated_percent": mfu,
         "mfu_inst_estimated_percent": mfu,
         # "This will be 0 if HLO stats are missing, which is the case for NKI kernels."
@@ -198,7 +198,7 @@ def _utilisation(work: _Work) -> _Section:
         "mfu_hlo_max_achievable_estimated_percent": 0.0,
         "hfu_estimated_percent": _percent(work.totals.of("flops"), available),
     }
-    return found, {}
+    return figures, {}
 
 
 def _memory(work: _Work) -> _Section:
@@ -212,8 +212,8 @@ def _memory(work: _Work) -> _Section:
     available = hbm_stack_bytes_per_s(work.core) * work.total_s
     to_sbuf = totals.column("psum_to_sbuf_bytes")
     names = ("hbm_read_bytes", "hbm_write_bytes", "sbuf_read_bytes", "sbuf_write_bytes")
-    found: Values = {name: totals.of(name) for name in names}
-    found |= {
+    figures: Values = {name: totals.of(name) for name in names}
+    figures |= {
         "psum_read_bytes": totals.of("psum_read_bytes"),
         "psum_write_bytes": totals.of("psum_write_bytes"),
         "psum_read_sbuf_write_bytes": totals.of("psum_to_sbuf_bytes"),
@@ -225,7 +225,7 @@ def _memory(work: _Work) -> _Section:
         "mbu_estimated_percent": _percent(work.hbm_bytes, available),
         "mbu_min_read_util_percent": _percent(inputs, available),
     }
-    return found, {}
+    return figures, {}
 
 
 def _transfers(work: _Work) -> _Section:
@@ -233,7 +233,7 @@ def _transfers(work: _Work) -> _Section:
     lengths_s = moved.end_s - moved.start_s
     active_s = union(moved.start_s, moved.end_s).total_s
     nbytes, count = int(moved.bytes.sum()), len(moved.index)
-    found: Values = {
+    figures: Values = {
         "dma_active_time": active_s,
         "dma_active_time_percent": work.percent(active_s),
         "dma_packet_time": float((lengths_s * moved.packets).sum()),
@@ -243,8 +243,8 @@ def _transfers(work: _Work) -> _Section:
         "dma_queue_count": len(moved.queues),
     }
     if not count:
-        return found, {"dma_transfer_average_bytes": _NO_TRANSFERS}
-    return found | {"dma_transfer_average_bytes": nbytes / count}, {}
+        return figures, {"dma_transfer_average_bytes": _NO_TRANSFERS}
+    return figures | {"dma_transfer_average_bytes": nbytes / count}, {}
 
 
 def _dma_by_type(work: _Work) -> _Section:
@@ -257,12 +257,12 @@ def _dma_by_type(work: _Work) -> _Section:
         "hardware_dynamic_dma": (HARDWARE,),
         "dynamic_dma": (SOFTWARE, HARDWARE),
     }
-    found: Values = {}
+    figures: Values = {}
     for prefix, types in prefixes.items():
         chosen = np.logical_or.reduce([moved.of_type(kind) for kind in types])
         active_s = union(moved.start_s[chosen], moved.end_s[chosen]).total_s
         packets, nbytes = int(moved.packets[chosen].sum()), int(moved.bytes[chosen].sum())
-        found |= {
+        figures |= {
             f"{prefix}_active_time": active_s,
             f"{prefix}_active_time_percent": work.percent(active_s),
             f"{prefix}_packet_count": packets,
@@ -271,12 +271,12 @@ def _dma_by_type(work: _Work) -> _Section:
             f"{prefix}_size_percent": _percent(nbytes, int(moved.bytes.sum())),
         }
     if not undecided:
-        return found, {}
-    why = (
+        return figures, {}
+    reason = (
         f"{undecided:,} of {len(moved.index):,} transfers leave their descriptors to the compiler "
         "(dge_mode unknown)"
     )
-    return {}, dict.fromkeys(found, why)
+    return {}, dict.fromkeys(figures, reason)
 
 
 def _collectives(work: _Work) -> _Section:
@@ -290,11 +290,11 @@ def _collectives(work: _Work) -> _Section:
 
 
 def _engines(work: _Work) -> _Section:
-    found: Values = {}
+    figures: Values = {}
     for engine in _COMPUTE:
         chosen = work.engine_of == engine.value
         prefix, active_s = f"{engine.name}_engine", work.active_s(chosen)
-        found |= {
+        figures |= {
             f"{prefix}_instruction_time": work.lasted_s(chosen),
             f"{prefix}_active_time": active_s,
             f"{prefix}_active_time_percent": work.percent(active_s),
@@ -305,12 +305,12 @@ def _engines(work: _Work) -> _Section:
         [c.opcode.startswith(("activate", "activation")) for c in checked], np.bool_
     )
     activates = activates[work.spans.which]
-    found |= {
+    figures |= {
         "activate_instruction_time": work.lasted_s(activates),
         "activate_instruction_count": int(activates.sum()),
         "matmul_instruction_count": work.totals.of("matmuls"),
     }
-    return found, {}
+    return figures, {}
 
 
 _SECTIONS: Final = (

@@ -68,17 +68,17 @@ class Part:
         """It, where everything takes `factor` times as long."""
         return replace(
             self,
-            busy_s={name: factor * taken for name, taken in self.busy_s.items()},
-            critical_s={name: factor * taken for name, taken in self.critical_s.items()},
+            busy_s={name: factor * amount for name, amount in self.busy_s.items()},
+            critical_s={name: factor * amount for name, amount in self.critical_s.items()},
         )
 
     def times(self, number: float, longer: float, more: float) -> Part:
         """So many of it, of which the critical path is `longer` and instructions are `more`."""
         return Part(
             self.instructions * more,
-            {name: number * taken for name, taken in self.busy_s.items()},
-            {name: longer * taken for name, taken in self.critical_s.items()},
-            {name: number * taken for name, taken in self.hbm_bytes.items()},
+            {name: number * amount for name, amount in self.busy_s.items()},
+            {name: longer * amount for name, amount in self.critical_s.items()},
+            {name: number * amount for name, amount in self.hbm_bytes.items()},
         )
 
 
@@ -110,11 +110,17 @@ def parts(
     critical[WAITING] = np.bincount(stepped, steps.waiting_s, count).astype(np.float64)
     totals = Totals(timeline.program)
     moved = [totals.column(f"hbm_{way}_bytes")[spans.which] for way in ("read", "write")]
-    both = np.concatenate([part_of, part_of])
-    taken = _by(both, reason_of.ravel(), np.concatenate(moved), count, dict(enumerate(reasons)))
+    read_and_write_parts = np.concatenate([part_of, part_of])
+    hbm_bytes = _by(
+        read_and_write_parts,
+        reason_of.ravel(),
+        np.concatenate(moved),
+        count,
+        dict(enumerate(reasons)),
+    )
     return [
-        Part(int(issued[one]), *(_of(amounts, one) for amounts in (busy, critical, taken)))
-        for one in range(count)
+        Part(int(issued[part]), *(_of(amounts, part) for amounts in (busy, critical, hbm_bytes)))
+        for part in range(count)
     ]
 
 
@@ -134,4 +140,4 @@ def _by(
 
 
 def _of(amounts: Mapping[str, Seconds], part: int) -> Amounts:
-    return {name: float(found[part]) for name, found in amounts.items() if found[part]}
+    return {name: float(by_part[part]) for name, by_part in amounts.items() if by_part[part]}

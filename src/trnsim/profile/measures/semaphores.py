@@ -26,17 +26,19 @@ class Waits(NamedTuple):
 def waits(program: Program) -> Waits:
     """Every dependence of the program."""
     counts = [len(program.waits_for(index)) for index in range(len(program))]
-    earlier = [found for index in range(len(program)) for found in program.waits_for(index)]
+    earlier = [
+        dependence for index in range(len(program)) for dependence in program.waits_for(index)
+    ]
     return Waits(np.array(earlier, np.int64), np.repeat(np.arange(len(program)), counts))
 
 
 def updates(program: Program) -> Waits:
     """The dependences between engines, once for each engine that waits for an instruction."""
-    found = waits(program)
+    dependences = waits(program)
     engines = np.array([checked.engine.value for checked in program.checked], np.int64)
     engine_of = engines[np.array(program.which, np.int64)]
-    between = engine_of[found.earlier] != engine_of[found.later]
-    earlier, later = found.earlier[between], found.later[between]
+    between = engine_of[dependences.earlier] != engine_of[dependences.later]
+    earlier, later = dependences.earlier[between], dependences.later[between]
     key = earlier * (engines.max(initial=0) + 1) + engine_of[later]
     _, first = np.unique(key, return_index=True)
     return Waits(earlier[first], later[first])

@@ -112,8 +112,8 @@ def _queue_name(checked: Checked, queue_type: str) -> str:
     if checked.is_spill:
         return "qSpillReload0"
     engine = getattr(checked.instruction, "engine", Engine.unknown)
-    who = "" if engine is Engine.unknown else engine.label.split(" ", maxsplit=1)[0]
-    return f"q{who}{_SUFFIXES[queue_type]}" if who or _SUFFIXES[queue_type] else "qDefault"
+    trigger = "" if engine is Engine.unknown else engine.label.split(" ", maxsplit=1)[0]
+    return f"q{trigger}{_SUFFIXES[queue_type]}" if trigger or _SUFFIXES[queue_type] else "qDefault"
 
 
 def _bytes(instruction: Instruction) -> tuple[int, int]:

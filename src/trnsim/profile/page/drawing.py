@@ -113,9 +113,9 @@ def chart(caption: str, drawing: str, below: str = "") -> str:
     return f"<figure><figcaption>{escape(caption)}</figcaption>{drawing}{below}</figure>\n"
 
 
-def charts(*made: str) -> str:
+def charts(*drawings: str) -> str:
     """Charts side by side."""
-    return f'<div class="charts">{"".join(made)}</div>\n'
+    return f'<div class="charts">{"".join(drawings)}</div>\n'
 
 
 def legend(names: Sequence[tuple[str, str]]) -> str:
@@ -158,9 +158,9 @@ def spans(rows: Sequence[Span], form: Form, limit: float | None = None, most: fl
         limit: where a line is drawn.
         most: largest value that is drawn; 0 for all.
     """
-    known = [one for row in rows for one in (row.low, row.mid, row.high) if one is not None]
-    high = max([*known, limit or 0.0, 0.0])
-    low = min([*known, 0.0])
+    values = [value for row in rows for value in (row.low, row.mid, row.high) if value is not None]
+    high = max([*values, limit or 0.0, 0.0])
+    low = min([*values, 0.0])
     high = min(high, most) if most else high
     room = 0.04 * ((high - low) or 1.0)
     scale = Scale(low - room * (low < 0), high + room, _SIDE, WIDTH - _SIDE)
@@ -191,42 +191,42 @@ def _span(row: Span, top: int, scale: Scale) -> list[str]:
     return shapes
 
 
-def dots(found: Sequence[Dot], x_words: str, y_words: str, form: Form) -> str:
+def dots(points: Sequence[Dot], x_words: str, y_words: str, form: Form) -> str:
     """A scatter chart, with the line of those that no other one beats in both directions."""
-    x = spanning([one.x for one in found], _LEFT, WIDTH - _SIDE)
-    y = spanning([one.y for one in found], _HEIGHT - _BOTTOM, 12)
+    x = spanning([point.x for point in points], _LEFT, WIDTH - _SIDE)
+    y = spanning([point.y for point in points], _HEIGHT - _BOTTOM, 12)
     shapes = _axes(x, y, x_words, y_words, form)
-    line = " ".join(f"{x(one.x):.1f},{y(one.y):.1f}" for one in front(found))
+    line = " ".join(f"{x(point.x):.1f},{y(point.y):.1f}" for point in front(points))
     shapes.append(f'<polyline class="front" points="{line}"/>')
     shapes += [
-        f'<circle class="dot {one.kind}" cx="{x(one.x):.2f}" cy="{y(one.y):.2f}" r="4.5" '
-        f"{_value(one.of, one.x)}><title>{escape(f'{one.name}: {form(one.x)} {x_words}')}, "
-        f"{form(one.y)} {escape(y_words)}</title></circle>"
-        for one in found
+        f'<circle class="dot {point.kind}" cx="{x(point.x):.2f}" cy="{y(point.y):.2f}" r="4.5" '
+        f"{_value(point.of, point.x)}><title>{escape(f'{point.name}: {form(point.x)} {x_words}')}, "
+        f"{form(point.y)} {escape(y_words)}</title></circle>"
+        for point in points
     ]
-    return _view([*shapes, *_beside([one for one in found if one.is_named], x, y)], _HEIGHT)
+    return _view([*shapes, *_beside([point for point in points if point.is_named], x, y)], _HEIGHT)
 
 
-def front(found: Sequence[Dot]) -> list[Dot]:
+def front(points: Sequence[Dot]) -> list[Dot]:
     """Those that none beats in both directions, from the left."""
-    kept: list[Dot] = []
-    for one in sorted(found, key=lambda dot: (dot.x, dot.y)):
-        if one.kind == "out":
+    best: list[Dot] = []
+    for point in sorted(points, key=lambda dot: (dot.x, dot.y)):
+        if point.kind == "out":
             continue
-        if not kept or one.y < kept[-1].y:
-            kept.append(one)
-    return kept
+        if not best or point.y < best[-1].y:
+            best.append(point)
+    return best
 
 
 def _beside(named: Sequence[Dot], x: Scale, y: Scale) -> list[str]:
     """Names beside their dots, moved down where they would overlap."""
     shapes: list[str] = []
     last = -float(_GAP)
-    for one in sorted(named, key=lambda dot: y(dot.y)):
-        is_left = x(one.x) > WIDTH / 2
-        last = max(y(one.y) + 4, last + _GAP)
-        at, anchor = (x(one.x) - 8, "end") if is_left else (x(one.x) + 8, "start")
-        name = escape(clipped(one.name, _LABEL))
+    for point in sorted(named, key=lambda dot: y(dot.y)):
+        is_left = x(point.x) > WIDTH / 2
+        last = max(y(point.y) + 4, last + _GAP)
+        at, anchor = (x(point.x) - 8, "end") if is_left else (x(point.x) + 8, "start")
+        name = escape(clipped(point.name, _LABEL))
         shapes.append(
             f'<text class="name" x="{at:.1f}" y="{last:.1f}" text-anchor="{anchor}">{name}</text>'
         )
@@ -242,7 +242,7 @@ class Column:
 
 
 def columns(
-    found: Sequence[Column],
+    stacks: Sequence[Column],
     y_words: str,
     form: Form,
     lines: Sequence[tuple[str, Sequence[float]]] = (),
@@ -251,33 +251,35 @@ def columns(
     """Stacked columns, with lines above them.
 
     Args:
-        found: the columns.
+        stacks: the columns.
         y_words: what the parts are.
         form: values as words.
         lines: classes and values by column.
         most: where the axis ends at least.
     """
-    tops = [sum(part.value for part in column.parts) for column in found]
-    high = max([*tops, *(one for _, values in lines for one in values), most, 0.0]) or 1.0
+    tops = [sum(part.value for part in stack.parts) for stack in stacks]
+    high = max([*tops, *(value for _, values in lines for value in values), most, 0.0]) or 1.0
     y = Scale(0.0, high, _HEIGHT - _BOTTOM, 12)
-    x = Scale(0.0, len(found), _LEFT, WIDTH - _SIDE)
+    x = Scale(0.0, len(stacks), _LEFT, WIDTH - _SIDE)
     shapes = _axis_beside(y, y_words, form)
-    for at, column in enumerate(found):
+    for at, stack in enumerate(stacks):
         done = 0.0
-        for part in column.parts:
+        for part in stack.parts:
             low, top = y(done), y(done + part.value)
             done += part.value
-            words = escape(f"{column.name}, {part.name}: {amount(part.value)}")
+            words = escape(f"{stack.name}, {part.name}: {amount(part.value)}")
             shapes.append(
                 f'<rect class="bar {part.colour}" x="{x(at) + 0.5:.2f}" y="{top:.2f}" '
                 f'width="{x(at + 1) - x(at) - 1:.2f}" height="{low - top:.2f}" '
                 f"{_value(part.of, part.value)}><title>{words}</title></rect>"
             )
         if at % 6 == 0:
-            shapes.append(_text(x(at), _HEIGHT - _BOTTOM + 15, column.name, "start"))
+            shapes.append(_text(x(at), _HEIGHT - _BOTTOM + 15, stack.name, "start"))
     for kind, values in lines:
         steps = " ".join(
-            f"{x(at + side):.1f},{y(one):.1f}" for at, one in enumerate(values) for side in (0, 1)
+            f"{x(at + side):.1f},{y(value):.1f}"
+            for at, value in enumerate(values)
+            for side in (0, 1)
         )
         shapes.append(f'<polyline class="line {kind}" points="{steps}"/>')
     return _view(shapes, _HEIGHT - _BOTTOM + 20)

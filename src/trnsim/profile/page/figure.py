@@ -19,10 +19,10 @@ Form = Callable[[float], str]
 
 def pointer(*steps: str | int) -> str:
     """The JSON pointer of keys and indices."""
-    return "".join(f"/{str(one).replace('~', '~0').replace('/', '~1')}" for one in steps)
+    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in steps)
 
 
-def found_at(values: Any, place: str) -> Any:
+def value_at(values: Any, place: str) -> Any:
     """What lies at a JSON pointer.
 
     Raises:
@@ -53,7 +53,7 @@ class Figures:
 
     def at(self, *steps: str | int) -> Any:
         """The value there."""
-        return found_at(self.values, pointer(*steps))
+        return value_at(self.values, pointer(*steps))
 
     def usd(self, *steps: str | int, form: Form = amount) -> str:
         """Dollars as markup; a dash for null."""

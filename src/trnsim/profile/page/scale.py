@@ -32,8 +32,8 @@ class Scale:
 
     def __call__(self, value: float) -> float:
         """The place of `value`; what lies beyond an end is put there."""
-        one, two, at = (self._even(each) for each in (self.low, self.high, value))
-        part = (at - one) / (two - one) if two > one else 0.5
+        low, high, at = (self._even(bound) for bound in (self.low, self.high, value))
+        part = (at - low) / (high - low) if high > low else 0.5
         return self.start + min(max(part, 0.0), 1.0) * (self.end - self.start)
 
     def _even(self, value: float) -> float:
@@ -45,16 +45,18 @@ class Scale:
             return _even_marks(self.low, self.high)
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
         every = [step * 10.0**at for at in range(first, last + 1) for step in _DECADE]
-        inside = [one for one in every if self.low <= one <= self.high]
+        inside = [mark for mark in every if self.low <= mark <= self.high]
         if len(inside) > _MARKS:
-            inside = [one for one in inside if math.isclose(math.log10(one) % 1, 0, abs_tol=1e-9)]
+            inside = [
+                mark for mark in inside if math.isclose(math.log10(mark) % 1, 0, abs_tol=1e-9)
+            ]
         return inside[:: max(1, math.ceil(len(inside) / _MARKS))]
 
 
 def spanning(values: Iterable[float], start: float, end: float) -> Scale:
     """A scale for positive `values` with some room at its ends, logarithmic if they lie apart."""
-    found = list(values)
-    low, high = min(found), max(found)
+    numbers = list(values)
+    low, high = min(numbers), max(numbers)
     if low > 0 and high / low >= _WIDE:
         return Scale(low / 1.4, high * 1.4, start, end, is_log=True)
     room = 0.12 * (high - low) or 0.1 * abs(high) or 1.0
@@ -66,7 +68,7 @@ def _even_marks(low: float, high: float) -> list[float]:
     if width <= 0:
         return [low]
     power = 10.0 ** math.floor(math.log10(width / _MARKS))
-    step = next(one * power for one in _STEPS if width / (one * power) <= _MARKS)
+    step = next(factor * power for factor in _STEPS if width / (factor * power) <= _MARKS)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
     return [at * step for at in range(first, last + 1)]

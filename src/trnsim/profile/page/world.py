@@ -41,10 +41,13 @@ svg .exposed { fill: var(--critical) } i.exposed { color: var(--critical) }
 
 def world_page(summary: WorldSummary, ranks: Sequence[Sequence[Timeline]]) -> str:
     """The page of ranks, each with the timelines of its cores."""
-    lasts_s = max(t.device_time_s for one in ranks for t in one)
+    lasts_s = max(t.device_time_s for timelines in ranks for t in timelines)
     body = [
         f"<header><h1>{escape(summary.title)}</h1></header>\n",
-        panel("Ranks over time", _legend() + _drawing([times_of(one) for one in ranks], lasts_s)),
+        panel(
+            "Ranks over time",
+            _legend() + _drawing([times_of(timelines) for timelines in ranks], lasts_s),
+        ),
         panel("Ranks", _ranks(summary)),
         panel("Collectives", _collectives(summary)),
         panel("Links, HBM, DMA engines and EFA in collectives", _links(summary.links, lasts_s)),
@@ -69,19 +72,19 @@ def _ranks(summary: WorldSummary) -> str:
 
 def _collectives(summary: WorldSummary) -> str:
     rows = []
-    for one in summary.collectives[:_ROWS]:
-        rank = one.most_exposed
-        line = one.line
+    for collective in summary.collectives[:_ROWS]:
+        rank = collective.most_exposed
+        line = collective.line
         rows.append(
             [
-                one.what,
+                collective.what,
                 "" if line is None else f"{Path(line.file).name}:{line.line}",
-                str(one.count[rank]),
-                time_text(one.time_s),
+                str(collective.count[rank]),
+                time_text(collective.time_s),
                 str(rank),
-                time_text(one.hidden_s[rank]),
-                time_text(one.exposed_s[rank]),
-                time_text(max(one.waited_s)),
+                time_text(collective.hidden_s[rank]),
+                time_text(collective.exposed_s[rank]),
+                time_text(max(collective.waited_s)),
             ]
         )
     header = ["collective", "line", "times", "one takes", "most exposed on rank", "hidden there"]
@@ -92,12 +95,12 @@ def _collectives(summary: WorldSummary) -> str:
 def _links(links: Sequence[Link], lasts_s: float) -> str:
     rows = [
         [
-            one.name,
-            bytes_text(round(one.nbytes)),
-            time_text(one.busy_s),
-            f"{100 * one.busy_s / lasts_s:.1f}",
+            link.name,
+            bytes_text(round(link.nbytes)),
+            time_text(link.busy_s),
+            f"{100 * link.busy_s / lasts_s:.1f}",
         ]
-        for one in links[:_ROWS]
+        for link in links[:_ROWS]
     ]
     header = ["resource", "bytes", "busy", "% of the device time"]
     return table(header, rows) + _more(len(links) - len(rows), "less busy")

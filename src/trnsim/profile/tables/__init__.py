@@ -47,10 +47,10 @@ def explorer_tables(
 ) -> dict[str, Table]:
     """The tables of one run: `timelines` by core, the `summary` of the one that took longest."""
     cores = [Core(timeline, rank) for rank, timeline in enumerate(timelines)]
-    found = {name: _joined([build(core) for core in cores]) for name, build in _BUILDERS.items()}
-    found["Summary"] = {name: [value] for name, value in summary.metrics.items()}
-    found["Metadata"] = whole.metadata(timelines, title)
-    complete = {name: _complete(name, found[name]) for name in schema_tables() if name in found}
+    tables = {name: _joined([build(core) for core in cores]) for name, build in _BUILDERS.items()}
+    tables["Summary"] = {name: [value] for name, value in summary.metrics.items()}
+    tables["Metadata"] = whole.metadata(timelines, title)
+    complete = {name: _complete(name, tables[name]) for name in schema_tables() if name in tables}
     complete["Warning"] = _complete("Warning", whole.warnings(complete, summary, warnings))
     return complete
 

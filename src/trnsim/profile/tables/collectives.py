@@ -37,30 +37,36 @@ Source: aws-neuron-sdk nccom-test.rst, Bus Bandwidth Calculation.
 
 def operations(core: Core) -> Table:
     """One row per collective, with what it moved and how long it waited for other ranks."""
-    (found,) = exchanged([core.timeline])
-    rows = [one for one in found if core.rank == 0 or not one.instruction.setting.is_joint]
+    (exchanges,) = exchanged([core.timeline])
+    rows = [
+        exchange
+        for exchange in exchanges
+        if core.rank == 0 or not exchange.instruction.setting.is_joint
+    ]
     start_s, end_s, waited_s = (
-        np.array([getattr(one, name) for one in rows], np.float64)
+        np.array([getattr(exchange, name) for exchange in rows], np.float64)
         for name in ("start_s", "end_s", "waited_s")
     )
     start, end = ns(start_s), ns(end_s)
-    facts = [_facts(one.instruction) for one in rows]
+    facts = [_facts(exchange.instruction) for exchange in rows]
     groups = {text: number for number, text in enumerate(dict.fromkeys(f[_GROUP] for f in facts))}
-    sizes = np.array([max(one["input_size"], one["output_size"]) for one in facts], np.float64)
+    sizes = np.array(
+        [max(fact_row["input_size"], fact_row["output_size"]) for fact_row in facts], np.float64
+    )
     rate = np.divide(sizes, end_s - start_s, out=np.zeros(len(rows)), where=end_s > start_s)
     return {
         "start_ts": start,
         "end_ts": end,
         "duration_ns": end - start,
-        "op_id": core.ids(np.array([one.index for one in rows], np.int64)),
+        "op_id": core.ids(np.array([exchange.index for exchange in rows], np.int64)),
         "stream_id": core.ranks(len(rows)),
         "stream_index": core.ranks(len(rows)),
         "algorithm_bandwidth": rate,
-        "bus_bandwidth": rate * [_bus_factor(one.instruction) for one in rows],
+        "bus_bandwidth": rate * [_bus_factor(exchange.instruction) for exchange in rows],
         "trigger_start_ts": ns(start_s - waited_s),
         "cc_trigger_start_delay": ns(waited_s),
-        "replica_group_id": [groups[one[_GROUP]] for one in facts],
-        **{name: [one[name] for one in facts] for name in (facts[0] if facts else {})},
+        "replica_group_id": [groups[fact_row[_GROUP]] for fact_row in facts],
+        **{name: [fact_row[name] for fact_row in facts] for name in (facts[0] if facts else {})},
     }
 
 

@@ -95,15 +95,15 @@ _ENDS = (
 
 def _ends(instruction: Instruction) -> dict[str, Any]:
     """Source and destination of a transfer; of several tiles, the first."""
-    looked, changed = instruction.accesses()
-    found: dict[str, Any] = {
-        "source": f"[{looked[0].memory.value}]" if looked else "",
-        "dest": f"[{changed[0].memory.value}]" if changed else "",
+    sources, targets = instruction.accesses()
+    columns: dict[str, Any] = {
+        "source": f"[{sources[0].memory.value}]" if sources else "",
+        "dest": f"[{targets[0].memory.value}]" if targets else "",
         "is_transpose_mode": "transpose" in instruction.opcode,
     }
-    for end, tiles in (("read", looked), ("write", changed)):
-        found |= {f"{end}_{name}": value for name, value in _shape(tiles[:1]).items()}
-    return found
+    for end, tiles in (("read", sources), ("write", targets)):
+        columns |= {f"{end}_{name}": value for name, value in _shape(tiles[:1]).items()}
+    return columns
 
 
 def _shape(tiles: list[Tile]) -> dict[str, Any]:
@@ -147,12 +147,12 @@ def hbm_usage(core: Core) -> Table:
     return _usage(core, core.hbm)
 
 
-def _usage(core: Core, found: Throughput) -> Table:
+def _usage(core: Core, rate: Throughput) -> Table:
     return {
-        "timestamp": ns(found.time_s),
-        "current_throughput": found.bytes_per_s,
-        "total_transfer_bytes": np.round(found.total_bytes).astype(np.int64),
-        "pcore_idx": core.ranks(len(found.time_s)),
+        "timestamp": ns(rate.time_s),
+        "current_throughput": rate.bytes_per_s,
+        "total_transfer_bytes": np.round(rate.total_bytes).astype(np.int64),
+        "pcore_idx": core.ranks(len(rate.time_s)),
     }
 
 

@@ -99,25 +99,25 @@ def _order(core: Core) -> tuple[Integers, Any]:
 
 def flows(core: Core) -> Table:
     """One row per dependence: `out` waits for `in`."""
-    found = waits(core.program)
+    dependences = waits(core.program)
     spans = core.spans
-    gap_s = spans.start_s[found.later] - spans.end_s[found.earlier]
+    gap_s = spans.start_s[dependences.later] - spans.end_s[dependences.earlier]
     is_dma = core.engine_of == Engine.dma.value
     tables = np.where(is_dma, "dma_block", "instruction")
     return {
-        "in_id": core.ids(found.earlier),
-        "out_id": core.ids(found.later),
-        "in_table": tables[found.earlier].tolist(),
-        "out_table": tables[found.later].tolist(),
+        "in_id": core.ids(dependences.earlier),
+        "out_id": core.ids(dependences.later),
+        "in_table": tables[dependences.earlier].tolist(),
+        "out_table": tables[dependences.later].tolist(),
         "gap_time": ns(gap_s),
     }
 
 
 def semaphore_updates(core: Core) -> Table:
     """One row per update, at the time when the awaited instruction is complete."""
-    found = updates(core.program)
-    order = np.argsort(core.spans.end_s[found.earlier], kind="stable")
-    earlier, later = found.earlier[order], found.later[order]
+    dependences = updates(core.program)
+    order = np.argsort(core.spans.end_s[dependences.earlier], kind="stable")
+    earlier, later = dependences.earlier[order], dependences.later[order]
     values: dict[str, int] = {}
     names: list[str] = []
     reached: list[int] = []
@@ -154,10 +154,10 @@ def active_times(core: Core) -> Table:
         if engine is Engine.dma:
             continue
         own = core.engine_of == engine.value
-        found = union(core.spans.start_s[own], core.spans.busy_until_s[own])
-        starts += ns(found.start_s).tolist()
-        ends += ns(found.end_s).tolist()
-        engines += [engine.name] * len(found.start_s)
+        active = union(core.spans.start_s[own], core.spans.busy_until_s[own])
+        starts += ns(active.start_s).tolist()
+        ends += ns(active.end_s).tolist()
+        engines += [engine.name] * len(active.start_s)
     return {
         "start_ts": starts,
         "end_ts": ends,
@@ -169,15 +169,15 @@ def active_times(core: Core) -> Table:
 
 def throttles(core: Core) -> Table:
     """One row per eighth of each clock ramp of the Tensor Engine, with its limit k / n there."""
-    found = core.timeline.throttled(_RAMP_PARTS)
-    starts = ns(np.array([start_s for start_s, _, _ in found], np.float64)).tolist()
+    stretches = core.timeline.throttled(_RAMP_PARTS)
+    starts = ns(np.array([start_s for start_s, _, _ in stretches], np.float64)).tolist()
     return {
         "timestamp": starts,
-        "duration": ns(np.array([length_s for _, length_s, _ in found], np.float64)).tolist(),
-        "k": [round(limit * _LIMIT_STEPS) for _, _, limit in found],
-        "n": [_LIMIT_STEPS] * len(found),
-        "type": ["di/dt"] * len(found),
-        "pcore_idx": core.ranks(len(found)),
+        "duration": ns(np.array([length_s for _, length_s, _ in stretches], np.float64)).tolist(),
+        "k": [round(limit * _LIMIT_STEPS) for _, _, limit in stretches],
+        "n": [_LIMIT_STEPS] * len(stretches),
+        "type": ["di/dt"] * len(stretches),
+        "pcore_idx": core.ranks(len(stretches)),
     }
 
 

@@ -29,45 +29,45 @@ _PERCENT: Final = 100.0
 
 def sbuf_usage(core: Core) -> Table:
     """The share of SBUF in use, on average and in four partitions: one row per change."""
-    found = lives(core.timeline, Memory.SBUF)
+    tensor_lives = lives(core.timeline, Memory.SBUF)
     weights = {
         f"partition_{partition}_util_percent": [
-            use.row_bytes if _rows(use) > partition else 0 for use in found.uses
+            use.row_bytes if _rows(use) > partition else 0 for use in tensor_lives.uses
         ]
         for partition in _SAMPLED
     }
-    return _usage(core, found, capacity_bytes(core.program.core, Memory.SBUF), weights)
+    return _usage(core, tensor_lives, capacity_bytes(core.program.core, Memory.SBUF), weights)
 
 
 def psum_usage(core: Core) -> Table:
     """The share of PSUM in use: one row per change; a tensor without an address has no bank."""
-    found = lives(core.timeline, Memory.PSUM)
-    return _usage(core, found, capacity_bytes(core.program.core, Memory.PSUM), {})
+    tensor_lives = lives(core.timeline, Memory.PSUM)
+    return _usage(core, tensor_lives, capacity_bytes(core.program.core, Memory.PSUM), {})
 
 
-def _usage(core: Core, found: Lives, capacity: int, weights: dict[str, list[int]]) -> Table:
+def _usage(core: Core, tensor_lives: Lives, capacity: int, weights: dict[str, list[int]]) -> Table:
     """The share of `capacity` bytes per partition that live tensors take, on average.
 
     Each entry of `weights`, bytes by tensor, gives a further column with a share of its own.
     """
-    times_s = np.concatenate([found.begin_s, found.end_s])
+    times_s = np.concatenate([tensor_lives.begin_s, tensor_lives.end_s])
     time_s, place = np.unique(times_s, return_inverse=True)
-    whole = int(core.program.core.partitions) * capacity
+    core_bytes = int(core.program.core.partitions) * capacity
     table: Table = {"timestamp": ns(time_s), "pcore_idx": core.ranks(len(time_s))}
-    columns = {"avg_util_percent": ([use.nbytes for use in found.uses], whole)}
+    columns = {"avg_util_percent": ([use.nbytes for use in tensor_lives.uses], core_bytes)}
     columns |= {name: (weight, capacity) for name, weight in weights.items()}
     for name, (weight, available) in columns.items():
-        taken = np.array(weight, np.int64)
+        nbytes = np.array(weight, np.int64)
         change = np.zeros(len(time_s), np.int64)
-        np.add.at(change, place, np.concatenate([taken, -taken]))
+        np.add.at(change, place, np.concatenate([nbytes, -nbytes]))
         table[name] = _PERCENT * np.cumsum(change) / available
     return table
 
 
 def sbuf_allocations(core: Core) -> Table:
     """One row per tensor and sampled partition: its lifetime, and its first write."""
-    found = lives(core.timeline, Memory.SBUF)
-    begin, end = ns(found.begin_s), ns(found.end_s)
+    tensor_lives = lives(core.timeline, Memory.SBUF)
+    begin, end = ns(tensor_lives.begin_s), ns(tensor_lives.end_s)
     rows = [
         {
             "partition": partition,
@@ -75,7 +75,7 @@ def sbuf_allocations(core: Core) -> Table:
             "end_ts": int(end[place]),
             **_allocation(core, use),
         }
-        for place, use in enumerate(found.uses)
+        for place, use in enumerate(tensor_lives.uses)
         for partition in _SAMPLED
         if _rows(use) > partition
     ]
@@ -85,7 +85,7 @@ def sbuf_allocations(core: Core) -> Table:
 
 def _allocation(core: Core, use: StorageUse) -> dict[str, Any]:
     checked = core.program.instruction(use.first_write)
-    found: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "op_source_type": "instruction",
         "opcode": checked.opcode,
         "operands": checked.describe(),
@@ -94,11 +94,11 @@ def _allocation(core: Core, use: StorageUse) -> dict[str, Any]:
         "tensor_name": use.name or None,
     }
     if checked.engine is not Engine.dma:
-        return found
+        return columns
     block = int(np.searchsorted(core.transfers.index, use.first_write))
     queue = core.transfers.queues[int(core.transfers.queue[block])]
     dma = {"op_source_type": "dma", "opcode": None, "operands": None}
-    return {**found, **dma, "queue_name": queue, "block_id": block}
+    return {**columns, **dma, "queue_name": queue, "block_id": block}
 
 
 def tensors(core: Core) -> Table:

@@ -27,7 +27,7 @@ def is_available() -> bool:
     return find_spec("pyarrow") is not None
 
 
-def write_tables(found: Mapping[str, Table], folder: Path | str) -> Path:
+def write_tables(tables: Mapping[str, Table], folder: Path | str) -> Path:
     """Write a Parquet file for each table to `folder`, each whole or not at all; `folder`.
 
     Raises:
@@ -36,7 +36,7 @@ def write_tables(found: Mapping[str, Table], folder: Path | str) -> Path:
     if not is_available():
         raise BadInput("Parquet tables need pyarrow, which is not installed", fix=EXTRA)
     folder = Path(folder)
-    for name, table in found.items():
+    for name, table in tables.items():
         _write(name, table, folder / f"{name}.parquet")
     return folder
 
