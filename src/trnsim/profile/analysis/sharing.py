@@ -73,7 +73,7 @@ def _divided(
     helper_placements: dict[int, Placement],
     engines: tuple[Engine, Engine],
 ) -> list[int]:
-    """What the second engine gets if each group goes to the engine that finishes it first."""
+    """Instructions of the second engine, if the engine that finishes a group first takes it."""
     which_of, own = examined.program.which, examined.recorded
     group_at = {group[0]: group for group in groups}
     movable = {index for group in groups for index in group}

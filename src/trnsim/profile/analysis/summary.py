@@ -220,7 +220,7 @@ def _bottleneck(timeline: Timeline, engines: tuple[EngineUse, ...]) -> str:
 
 
 _PREFIXES: Final = {Engine.dma: "dma", Engine.collective: "cc_op"}
-"""What the names of an engine's figures begin with, where it is not the engine's own name."""
+"""Prefixes of the names of an engine's figures that are not the engine's own name."""
 
 
 def _engine_uses(timeline: Timeline, metrics: Values) -> tuple[EngineUse, ...]:

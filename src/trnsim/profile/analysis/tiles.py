@@ -1,7 +1,7 @@
 """Larger matmuls: several merged into one, with the instructions that feed it and read its product.
 
 A tile that is loaded, multiplied, evicted and stored by itself grows as a whole, so each of these
-instructions becomes a part of a larger one. Whatever works on larger tiles already stays.
+instructions becomes a part of a larger one. Instructions on larger tiles stay as they are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trnsim.program import Program
 
 _Place = tuple[int, "Box"]
-"""The storage that holds a tile, and where it lies there."""
+"""The number of the storage that holds a tile, and the tile's box in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Merger:
     """A distinct matmul that becomes part of a larger one.
 
     Attributes:
-        placement: the larger one's.
-        factor: how many become one.
+        placement: that of the larger matmul.
+        factor: number of matmuls that become one.
         inputs: the growth of its stationary and of its moving tile.
         product: the growth of its product.
     """
@@ -168,7 +168,7 @@ def _reads_psum(instruction: Instruction) -> bool:
     return any(tile.memory is Memory.PSUM for tile in instruction.accesses()[0])
 
 
-# Growth, from the matmuls to what feeds them and what reads their products
+# Growth spreads from the matmuls to the instructions that feed them or read their products
 
 
 def _merged(examined: Examination, mergers: dict[int, Merger], **figures: Any) -> Repair | None:
@@ -190,7 +190,7 @@ def _merged(examined: Examination, mergers: dict[int, Merger], **figures: Any) -
 
 
 def _placed(examined: Examination, mergers: dict[int, Merger]) -> dict[int, Placement]:
-    """The matmuls, merged with others that share the input that stays as it is, if one does."""
+    """The matmuls, each merged with others that share the input that does not grow."""
     groups: defaultdict[tuple[Merger, tuple[_Place, ...]], list[int]] = defaultdict(list)
     for index in examined.issued(list(mergers)).tolist():
         merger = mergers[examined.program.which[index]]
@@ -229,7 +229,7 @@ def _around_text(program: Program, around: dict[int, Placement]) -> str:
 
 
 class _Marks:
-    """Tiles that grow: in both directions where they are met as marked, else in rows alone."""
+    """Tiles that grow: at the marked place itself in both directions, else in rows alone."""
 
     def __init__(self) -> None:
         self._exact: dict[_Place, Growth] = {}
@@ -258,7 +258,7 @@ def _rows(place: _Place) -> tuple[int, int, int]:
 
 
 def _feeders(program: Program, mergers: dict[int, Merger]) -> dict[int, Growth]:
-    """Instruction -> growth of those that write what merged matmuls read, last to first."""
+    """Growth, by index, of instructions that write inputs of merged matmuls, last to first."""
     growths: dict[int, Growth] = {}
     growing_tiles = _Marks()
     for index in reversed(range(len(program))):
@@ -279,7 +279,7 @@ def _feeders(program: Program, mergers: dict[int, Merger]) -> dict[int, Growth]:
 
 
 def _readers(program: Program, mergers: dict[int, Merger]) -> dict[int, Growth]:
-    """Instruction -> growth of those that read a merged product, or what was made of it."""
+    """Growth, by index, of instructions that read a merged product or a result of such."""
     growth_of: dict[int, Growth] = {}
     growing_tiles = _Marks()
     for index in range(len(program)):

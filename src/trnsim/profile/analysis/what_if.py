@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Growth(NamedTuple):
-    """By how much tiles of a shape grow.
+    """The growth of tiles of one shape.
 
     Attributes:
         rows: partitions of a tile that grows, or 0 for none.
-        taller: by how much these become more.
+        taller: factor by which these partitions increase.
         columns: length of the last axis of a tile that grows, or 0 for none.
-        wider: by how much it becomes longer.
+        wider: factor by which it becomes longer.
     """
 
     rows: int = 0
@@ -94,10 +94,10 @@ def grown(instruction: Instruction, core: NeuronCore, growth: Growth) -> Placeme
 def in_groups(
     indices: Sequence[int], factor: int, merged: Placement, *, first: bool
 ) -> dict[int, Placement]:
-    """Placements of instructions of which each `factor` in turn become `merged`.
+    """Placements of instructions where every `factor` of them, in order, become `merged`.
 
-    The `first` of a group bears its cost, and the results of the others come when its own do: of a
-    load. Or else the last one does, after which a product, an eviction or a store is done.
+    With `first`, as for loads, the first of a group bears the cost, and all results are ready with
+    its own. Else the last one bears it: a product, an eviction or a store is done after the last.
     """
     engine, cost = merged
     free_placement = Placement(

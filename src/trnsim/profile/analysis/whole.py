@@ -1,7 +1,7 @@
-"""A whole model above the program that a report shows: modules, operations, engines, HBM.
+"""The estimate of a whole model in a report: modules, operations, engines, HBM traffic.
 
-Times of parts are what they take of the critical path (`measures.parts`), so that they add up to
-the device time. Equal layers are one row, "layers.*", of all of them together.
+A part's time is its share of the critical path (`measures.parts`), so that parts add up to the
+device time. Equal layers are one row, "layers.*", with the time of all of them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _NS_PER_S: Final = 1e9
 _DECIMALS: Final = 2
 _SHOWN: Final = 8
 NO_MODULE: Final = "(no module)"
-"""What no module of the model asks for, such as results on their way to HBM."""
+"""Work that no module of the model asks for, such as stores of results to HBM."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What operations of a module take of a program.
+    """Time and traffic of the operations of a module.
 
     Attributes:
         module: the path of the module, or "".
         operation: the operations, in words.
-        times: how many equal layers it is of; 1 outside of them.
-        part: what it takes, in all layers together.
+        times: number of equal layers that it stands for; 1 outside of them.
+        part: time and traffic, of all these layers together.
         line: the line of the user's program that asks for them.
     """
 
@@ -51,21 +51,21 @@ class Whole:
     """A model's estimate. Times in seconds.
 
     Attributes:
-        launch_s: the fixed cost of starting it.
-        device_time_s: of its programs.
-        exchanges_s: of exchanges between ranks that are in no program.
-        bound_s: the time below which no program of the model can be.
-        binds: what that bound is of: "products", "HBM" or "links".
+        launch_s: fixed cost of starting it.
+        device_time_s: device time of its programs.
+        exchanges_s: time of exchanges between ranks outside of its programs.
+        bound_s: lower bound of the time of any program of the model.
+        binds: the resource that sets the bound: "products", "HBM" or "links".
         flop: multiplications and additions of its products.
         hbm_bytes: weights, inputs and outputs, each once.
-        mfu: its products over those of the peak in the device time.
+        mfu: its FLOPs over those of the peak in the device time.
         mbu: its bytes over those of HBM in the device time.
-        programs: into how many programs it is split.
-        layers: equal layers of which a few were compiled; 0 if all operations were.
-        compiled: how many of these were.
-        shares: what operations take, in the model's order.
-        said: why parts of it are kernels one after another.
-        likely_s: P10 and P90 of its time; none where nobody told them.
+        programs: number of programs that it is split into.
+        layers: equal layers of which only a few were compiled; 0 if all operations were compiled.
+        compiled: number of these layers that were compiled.
+        shares: time and traffic by module and operation, in the model's order.
+        said: reasons why parts of it are kernels one after another.
+        likely_s: P10 and P90 of its time; empty where they are unknown.
     """
 
     launch_s: float
@@ -86,7 +86,7 @@ class Whole:
 
     @property
     def time_s(self) -> float:
-        """One after another, after one launch."""
+        """Launch, programs and exchanges, one after another."""
         return self.launch_s + self.device_time_s + self.exchanges_s
 
     @property
@@ -95,7 +95,7 @@ class Whole:
         return self.time_s / self.bound_s if self.bound_s else float("inf")
 
     def scaled(self, factor: float, said: str) -> Whole:
-        """All its times `factor` times as long, and why."""
+        """The estimate with all times multiplied by `factor`, for the reason `said`."""
         shares = (
             replace(share, part=share.part.longer(factor)) if factor != 1 else share
             for share in self.shares
@@ -182,10 +182,10 @@ def model_text(model: Data) -> str:
 
 
 def modules(shares: Iterable[Share]) -> list[Data]:
-    """The tree of modules, each before its own, with what it and they take together.
+    """The tree of modules, parents first, each with the sum of itself and its descendants.
 
-    A module that asks for nothing itself and has one child is left out. Equal layers say how many
-    they are where their path first has a star.
+    A module without operations of its own and with a single child is left out. The number of equal
+    layers stands in the first row of a path that has a star.
     """
     own = _by_key(shares, lambda share: share.module or NO_MODULE)
     times = {share.module: share.times for share in shares}
@@ -216,7 +216,7 @@ def modules(shares: Iterable[Share]) -> list[Data]:
 
 
 def _ancestry(path: str) -> list[tuple[str, str]]:
-    """Each module on a path with what it is in."""
+    """(parent, module) for each module on a path."""
     steps = path.split(".")
     paths = ["", *(".".join(steps[: place + 1]) for place in range(len(steps)))]
     return list(pairwise(paths))
@@ -247,7 +247,7 @@ def _row(part: Part) -> Data:
 
 
 def label(name: str) -> str:
-    """What takes time, in words: "Tensor Engine"."""
+    """An engine, or `WAITING`, in words: "Tensor Engine"."""
     if name in Engine.__members__:
         return Engine[name].label
     return "waiting for results" if name == WAITING else name or "nothing"

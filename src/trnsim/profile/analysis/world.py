@@ -1,6 +1,6 @@
-"""The summary of a world of ranks: who waited, what collectives took, what of it was hidden.
+"""The summary of a world of ranks: waiting, collectives, and how much of these was hidden.
 
-What hidden and exposed mean is said in `trnsim.profile.measures.collectives`.
+`trnsim.profile.measures.collectives` defines hidden and exposed time.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _SHOWN: Final = 3
 
 
 class Link(Protocol):
-    """What passed a link or another resource of the fabric."""
+    """The traffic of a link or of another resource of the fabric."""
 
     @property
     def name(self) -> str:
-        """Which one."""
+        """The resource's name."""
         ...
 
     @property
@@ -35,7 +35,7 @@ class Link(Protocol):
 
     @property
     def busy_s(self) -> float:
-        """Seconds that they take."""
+        """Seconds that these bytes take."""
         ...
 
 
@@ -105,13 +105,13 @@ class CollectiveTimes:
 
 @dataclass(frozen=True, slots=True)
 class WorldSummary:
-    """What ranks took together.
+    """Times of all ranks, of their collectives, and the traffic of links.
 
     Attributes:
         title: the kernel and where it ran.
         ranks: each rank's times.
-        collectives: what was exchanged, that which is most exposed first.
-        links: what passed each resource of the fabric, the busiest first.
+        collectives: the collectives by source line, the most exposed first.
+        links: the traffic of each resource of the fabric, the busiest first.
     """
 
     title: str
@@ -183,7 +183,7 @@ def summarize_world(
         title: the kernel and where it ran.
         ranks: by rank, the timelines of its cores.
         waited_s: by rank, how long it waited for others.
-        links: what passed each resource, the busiest first.
+        links: the traffic of each resource, the busiest first.
     """
     rows = tuple(_rank(cores, own_s) for cores, own_s in zip(ranks, waited_s, strict=True))
     return WorldSummary(title, rows, _collectives(ranks), tuple(links))

@@ -56,11 +56,11 @@ def perfetto(timelines: Sequence[Timeline], title: str) -> bytes:
 
 
 class Place(NamedTuple):
-    """Where slices go.
+    """A track that slices are drawn on.
 
     Attributes:
         uuid: the track's number.
-        first: what the numbers of its core's instructions are counted from.
+        first: offset of the flow numbers of its core's instructions.
         descriptor: the packet that makes the track.
     """
 
@@ -70,12 +70,12 @@ class Place(NamedTuple):
 
 
 class More(NamedTuple):
-    """What a slice carries beside its instruction.
+    """Flows and annotations of a slice beside those of its instruction.
 
     Attributes:
         flows: numbers of arrows between slices of several cores.
-        words: notes.
-        numbers: notes that are numbers.
+        words: annotations that are text.
+        numbers: annotations that are integers.
     """
 
     flows: Sequence[int] = ()

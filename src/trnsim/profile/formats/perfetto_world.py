@@ -36,12 +36,12 @@ Ranks = Sequence[Sequence["Timeline"]]
 
 
 def perfetto_world(ranks: Ranks, links: Sequence[LinkRate], title: str) -> bytes:
-    """The trace of ranks, with what passes each link."""
+    """The trace of ranks, with the traffic of each link."""
     return b"".join(_World(ranks, links, title).packets())
 
 
 class _Drawn(NamedTuple):
-    """A collective's slice and where it goes."""
+    """A collective's slice and the track for it."""
 
     core: CoreTracks
     piece: TrackSlice

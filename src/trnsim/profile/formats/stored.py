@@ -39,7 +39,7 @@ _RUN: Final = "write one with trnsim run SCRIPT --report DIR"
 def report_of(runs: Sequence[Profiled], wholes: Sequence[Whole] = ()) -> Data:
     """The report of one kernel: a profile for each of its runs, one per target.
 
-    Of a model, `wholes` has what stands above each run: the run is of a part of it.
+    `wholes` has the estimate of the model that each run is a part of, where there is one.
     """
     return {
         "format": FORMAT,

@@ -33,7 +33,7 @@ COMPUTE: Final = (Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd)
 
 
 class Times(NamedTuple):
-    """How long a rank's collectives took.
+    """Times of a rank's collectives and of the computation beside them.
 
     Attributes:
         work: start and end of each stretch in which a compute engine works.
@@ -140,9 +140,9 @@ def without(intervals: Intervals, removed: Intervals) -> Intervals:
 
 
 def algorithm_of(instruction: Collective) -> str:
-    """The algorithm of a collective, of groups that lie differently the slowest's; "" for one rank.
+    """The algorithm of a collective; "" for a single rank.
 
-    The slowest group decides the time of all.
+    Of groups that lie differently on chips it is the slowest one's, which decides the time.
     """
     fabric, rings = instruction.setting.fabric, instruction.rings()
     return exchange(fabric, instruction.kind, instruction.nbytes(), rings).slowest.algorithm
@@ -171,7 +171,7 @@ def _of_core(timeline: Timeline, working: Intervals) -> Iterator[Exchanged]:
 
 
 def _union(timelines: Sequence[Timeline], engines: Sequence[Engine]) -> Intervals:
-    """When one of the engines of any of the cores is busy."""
+    """The intervals in which at least one of the engines of any core is busy."""
     values = [engine.value for engine in engines]
     starts: list[Seconds] = [np.zeros(0)]
     ends: list[Seconds] = [np.zeros(0)]

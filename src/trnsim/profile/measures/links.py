@@ -1,4 +1,4 @@
-"""What passes the links of a world over time, and its other resources: HBM, DMA engines, EFA.
+"""Traffic over time of the links of a world and its other resources: HBM, DMA engines, EFA.
 
 A collective passes its bytes evenly between its start and its end: the phases of its algorithm are
 not told apart.
@@ -37,7 +37,7 @@ def loads(instruction: Collective, group: tuple[int, ...]) -> npt.NDArray[np.flo
 
 
 def link_rates(ranks: Sequence[Sequence[Timeline]]) -> list[LinkRate]:
-    """What passes each resource that carries anything, in the fabric's order."""
+    """The rate of each resource that has traffic, in the fabric's order."""
     starts: list[float] = []
     ends: list[float] = []
     nbytes: list[npt.NDArray[np.float64]] = []
@@ -46,7 +46,7 @@ def link_rates(ranks: Sequence[Sequence[Timeline]]) -> list[LinkRate]:
         first = members[0]
         timeline = ranks[first.rank][first.core]
         instruction = timeline.program.instruction(first.at).instruction
-        # What each core exchanges by itself is counted with its rank's first core.
+        # Exchanges that each core makes by itself count once, with its rank's first core.
         if not isinstance(instruction, Collective) or all(member.core for member in members):
             continue
         names = instruction.setting.fabric.names

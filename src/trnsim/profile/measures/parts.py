@@ -1,8 +1,8 @@
 """Time and traffic of the parts of a program, such as the operations of a model.
 
 Engines work at once, so the times of parts would not add up if each were its instructions' own.
-A part's time is therefore what its instructions take of the critical path: over all parts, that
-is the device time. What runs beside another part's critical instructions takes none of it.
+A part's time is therefore the share of its instructions in the critical path: over all parts, that
+is the device time. Work beside another part's critical instructions has no share in it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Amounts = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a part of a program takes; the parts of several programs add up.
+    """Time and traffic of a part of a program; the parts of several programs add up.
 
     Attributes:
-        instructions: how many it has.
+        instructions: number of instructions.
         busy_s: busy time by engine ("tensor").
         critical_s: its steps of the critical path, by the engine that was busy in them, or
             `WAITING`.
@@ -52,11 +52,11 @@ class Part:
 
     @property
     def bound_by(self) -> str:
-        """What took most of its time: an engine, or `WAITING`; "" if nothing did."""
+        """The engine, or `WAITING`, with most of its time; "" if it takes none."""
         return max(self.critical_s, key=self.critical_s.__getitem__, default="")
 
     def plus(self, other: Part) -> Part:
-        """Both together."""
+        """The sum of both parts."""
         return Part(
             self.instructions + other.instructions,
             _plus(self.busy_s, other.busy_s),
@@ -65,7 +65,7 @@ class Part:
         )
 
     def longer(self, factor: float) -> Part:
-        """It, where everything takes `factor` times as long."""
+        """The part with all times multiplied by `factor`."""
         return replace(
             self,
             busy_s={name: factor * amount for name, amount in self.busy_s.items()},
@@ -73,7 +73,7 @@ class Part:
         )
 
     def times(self, number: float, longer: float, more: float) -> Part:
-        """So many of it, of which the critical path is `longer` and instructions are `more`."""
+        """`number` such parts; `longer` times the critical path, `more` times the instructions."""
         return Part(
             self.instructions * more,
             {name: number * amount for name, amount in self.busy_s.items()},
@@ -95,9 +95,9 @@ def parts(
     Args:
         timeline: its timeline.
         part_of: the part of each instruction.
-        count: how many parts there are.
+        count: number of parts.
         reasons: names of reasons for traffic with HBM.
-        reason_of: the reason of what each instruction reads there, and of what it writes, [2, N].
+        reason_of: the reason for each instruction's reads there, and for its writes, [2, N].
     """
     spans, steps = columns(timeline), critical_steps(timeline)
     values = np.array([c.engine.value for c in timeline.program.checked], np.int64)

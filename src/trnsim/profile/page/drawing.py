@@ -192,7 +192,7 @@ def _span(row: Span, top: int, scale: Scale) -> list[str]:
 
 
 def dots(points: Sequence[Dot], x_words: str, y_words: str, form: Form) -> str:
-    """A scatter chart, with the line of those that no other one beats in both directions."""
+    """A scatter chart, with the line of the points that no other one beats in both directions."""
     x = spanning([point.x for point in points], _LEFT, WIDTH - _SIDE)
     y = spanning([point.y for point in points], _HEIGHT - _BOTTOM, 12)
     shapes = _axes(x, y, x_words, y_words, form)
@@ -208,7 +208,7 @@ def dots(points: Sequence[Dot], x_words: str, y_words: str, form: Form) -> str:
 
 
 def front(points: Sequence[Dot]) -> list[Dot]:
-    """Those that none beats in both directions, from the left."""
+    """The points that no other one beats in both directions, from the left."""
     best: list[Dot] = []
     for point in sorted(points, key=lambda dot: (dot.x, dot.y)):
         if point.kind == "out":
@@ -252,7 +252,7 @@ def columns(
 
     Args:
         stacks: the columns.
-        y_words: what the parts are.
+        y_words: the quantity and unit of the parts.
         form: values as words.
         lines: classes and values by column.
         most: where the axis ends at least.
@@ -331,7 +331,7 @@ def _text(x: float, y: float, words: str, anchor: str) -> str:
 
 
 def _value(of: str, value: float) -> str:
-    """The place and value of a shape; nothing for what is no number of the file."""
+    """The place and value of a shape as attributes; "" where it has no place in the file."""
     return f'data-of="{escape(of)}" data-value="{value!r}"' if of else ""
 
 

@@ -23,10 +23,10 @@ def pointer(*steps: str | int) -> str:
 
 
 def value_at(values: Any, place: str) -> Any:
-    """What lies at a JSON pointer.
+    """The value at a JSON pointer.
 
     Raises:
-        KeyError: nothing does.
+        KeyError: there is none.
         IndexError: likewise.
     """
     for step in place.split("/")[1:]:
@@ -52,7 +52,7 @@ class Figures:
     values: dict[str, Any]
 
     def at(self, *steps: str | int) -> Any:
-        """The value there."""
+        """The value at a path of keys and indices."""
         return value_at(self.values, pointer(*steps))
 
     def usd(self, *steps: str | int, form: Form = amount) -> str:

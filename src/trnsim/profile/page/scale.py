@@ -31,7 +31,7 @@ class Scale:
     is_log: bool = False
 
     def __call__(self, value: float) -> float:
-        """The place of `value`; what lies beyond an end is put there."""
+        """The place of `value`, clamped to the ends."""
         low, high, at = (self._even(bound) for bound in (self.low, self.high, value))
         part = (at - low) / (high - low) if high > low else 0.5
         return self.start + min(max(part, 0.0), 1.0) * (self.end - self.start)

@@ -1,8 +1,8 @@
-"""A world of ranks as one HTML file: a track a rank, who waited how long, what passed the links.
+"""A world of ranks as one HTML file: a track a rank, waiting times, traffic of links.
 
-Static: tables and one SVG, no script, no network. A rank's track has what its compute engines do
-above, and its collectives below; the part beside which no compute engine works is exposed. Spans
-narrower than a pixel are merged.
+Static: tables and one SVG, no script, no network. A rank's track has the work of its compute
+engines above and its collectives below; the part beside which no compute engine works is exposed.
+Spans narrower than a pixel are merged.
 """
 
 from __future__ import annotations
