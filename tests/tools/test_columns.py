@@ -11,24 +11,24 @@ def titles(name, which):
 @pytest.mark.parametrize("name", ["trn1.2xlarge", "trn2.3xlarge", "inf2.8xlarge", "inf1.xlarge"])
 def test_one_device_has_no_column_of_connections(name):
     """aws-neuron-sdk setup/multiframework-dlami.rst, and deploy/environments/docker-setup.rst."""
-    assert titles(name, columns.WHOLE) == [
+    assert titles(name, columns.DEVICES_ALONE) == [
         "NEURON DEVICE", "NEURON CORES", "NEURON CORE IDS", "NEURON MEMORY", "PCI BDF",
         "CPU AFFINITY", "NUMA NODE",
     ]  # fmt: skip
-    assert titles(name, columns.BRIEF) == [
+    assert titles(name, columns.WITH_PROCESSES) == [
         "NEURON DEVICE", "NEURON CORES", "NEURON MEMORY", "PCI BDF",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["inf1.6xlarge", "inf2.24xlarge", "trn1.32xlarge"])
 def test_joined_devices_have_it_before_their_place(name):
-    assert titles(name, columns.WHOLE)[4:6] == ["CONNECTED DEVICES", "PCI BDF"]
-    assert titles(name, columns.BRIEF)[3:] == ["CONNECTED DEVICES", "PCI BDF"]
+    assert titles(name, columns.DEVICES_ALONE)[4:6] == ["CONNECTED DEVICES", "PCI BDF"]
+    assert titles(name, columns.WITH_PROCESSES)[3:] == ["CONNECTED DEVICES", "PCI BDF"]
 
 
 def cells(name, lnc=None):
     model = instance_model(name, lnc)
-    return [one.text(model.devices[-1]) for one in columns.of(model, columns.WHOLE)]
+    return [one.text(model.devices[-1]) for one in columns.of(model, columns.DEVICES_ALONE)]
 
 
 def test_cells_are_the_pages():

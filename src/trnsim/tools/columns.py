@@ -36,19 +36,21 @@ def _ids(device: Device) -> str:
     return f"{ids[0]}-{ids[-1]}" if len(ids) > 1 else str(ids[0])
 
 
-_DEVICE: Final = Column("NEURON\nDEVICE", lambda one: str(one.index))
-_CORES: Final = Column("NEURON\nCORES", lambda one: str(one.cores))
+_DEVICE: Final = Column("NEURON\nDEVICE", lambda device: str(device.index))
+_CORES: Final = Column("NEURON\nCORES", lambda device: str(device.cores))
 _IDS: Final = Column("NEURON\nCORE IDS", _ids)
-_MEMORY: Final = Column("NEURON\nMEMORY", lambda one: f"{one.memory_bytes // _GIB} GB")
-_CONNECTED: Final = Column("CONNECTED\nDEVICES", lambda one: ", ".join(map(str, one.connected)))
-_BDF: Final = Column("PCI\nBDF", lambda one: one.bdf)
-_SHORT_BDF: Final = Column("PCI\nBDF", lambda one: short(one.bdf))
-_AFFINITY: Final = Column("CPU\nAFFINITY", lambda one: one.cpu_affinity)
-_NUMA_NODE: Final = Column("NUMA\nNODE", lambda one: str(one.numa_node))
+_MEMORY: Final = Column("NEURON\nMEMORY", lambda device: f"{device.memory_bytes // _GIB} GB")
+_CONNECTED: Final = Column(
+    "CONNECTED\nDEVICES", lambda device: ", ".join(map(str, device.connected))
+)
+_BDF: Final = Column("PCI\nBDF", lambda device: device.bdf)
+_SHORT_BDF: Final = Column("PCI\nBDF", lambda device: short(device.bdf))
+_AFFINITY: Final = Column("CPU\nAFFINITY", lambda device: device.cpu_affinity)
+_NUMA_NODE: Final = Column("NUMA\nNODE", lambda device: str(device.numa_node))
 
-WHOLE: Final = (_DEVICE, _CORES, _IDS, _MEMORY, _CONNECTED, _BDF, _AFFINITY, _NUMA_NODE)
+DEVICES_ALONE: Final = (_DEVICE, _CORES, _IDS, _MEMORY, _CONNECTED, _BDF, _AFFINITY, _NUMA_NODE)
 """Of the table that has devices alone."""
-BRIEF: Final = (_DEVICE, _CORES, _MEMORY, _CONNECTED, _SHORT_BDF)
+WITH_PROCESSES: Final = (_DEVICE, _CORES, _MEMORY, _CONNECTED, _SHORT_BDF)
 """Of tables that have processes or links too."""
 
 
@@ -57,5 +59,5 @@ def of(model: InstanceModel, columns: tuple[Column, ...]) -> list[Column]:
 
     Source: aws-neuron-sdk setup/multiframework-dlami.rst, a table of one device.
     """
-    is_joined = any(one.connected for one in model.devices)
-    return [one for one in columns if one is not _CONNECTED or is_joined]
+    is_joined = any(device.connected for device in model.devices)
+    return [column for column in columns if column is not _CONNECTED or is_joined]

@@ -51,8 +51,8 @@ def drawing(model: InstanceModel) -> str:
 def _is_switched(model: InstanceModel) -> bool:
     """Whether the devices of a server are all joined to each other, as only a switch does."""
     group = {0, *model.devices[0].connected}
-    is_whole = all({one, *model.devices[one].connected} == group for one in group)
-    return is_whole and len(group) > _PAIR + 1
+    is_all_to_all = all({device, *model.devices[device].connected} == group for device in group)
+    return is_all_to_all and len(group) > _PAIR + 1
 
 
 def _squares(model: InstanceModel) -> list[list[Row]]:

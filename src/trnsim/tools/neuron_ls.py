@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.instance import INSTANCE_ID
 from trnsim.tools.box import Row, box
-from trnsim.tools.columns import BRIEF, WHOLE, Column, of, short
+from trnsim.tools.columns import DEVICES_ALONE, WITH_PROCESSES, Column, of, short
 from trnsim.tools.drawing import drawing
 
 if TYPE_CHECKING:
@@ -47,20 +47,23 @@ class Process:
 
 def processes(records: Sequence[Record], model: InstanceModel, version: str) -> list[Process]:
     """The emulated programs of `records`, each with the devices of its cores."""
-    return [Process(one.pid, one.command, version, _devices_of(one, model)) for one in records]
+    return [
+        Process(record.pid, record.command, version, _devices_of(record, model))
+        for record in records
+    ]
 
 
 def _devices_of(record: Record, model: InstanceModel) -> frozenset[int]:
     """The devices of a program's cores, which may be of another LNC than the instance's."""
-    whole = model.devices[0].cores * model.lnc
-    indices = {core * record.lnc // whole for core in record.cores}
+    cores_per_device = model.devices[0].cores * model.lnc
+    indices = {core * record.lnc // cores_per_device for core in record.cores}
     return frozenset(index for index in indices if index < len(model.devices))
 
 
 def tools(observers: Iterable[Observer], model: InstanceModel) -> list[Process]:
     """Tools as ``--show-all-procs`` lists them: they look at all devices."""
     devices = frozenset(range(len(model.devices)))
-    return [Process(one.pid, one.command, _NONE, devices) for one in observers]
+    return [Process(observer.pid, observer.command, _NONE, devices) for observer in observers]
 
 
 def head(model: InstanceModel) -> str:
@@ -73,32 +76,32 @@ def head(model: InstanceModel) -> str:
 
 def overview(model: InstanceModel) -> str:
     """Devices with the numbers of their cores and their places in the host."""
-    return _of_devices(model, WHOLE)
+    return _of_devices(model, DEVICES_ALONE)
 
 
-def wide(model: InstanceModel, found: Sequence[Process]) -> str:
+def wide(model: InstanceModel, procs: Sequence[Process]) -> str:
     """Devices with their processes, whose commands have room."""
-    return _with_processes(model, found, WIDE)
+    return _with_processes(model, procs, WIDE)
 
 
-def all_processes(model: InstanceModel, found: Sequence[Process]) -> str:
+def all_processes(model: InstanceModel, procs: Sequence[Process]) -> str:
     """Devices with all processes, tools among them, and a line between devices."""
-    return _with_processes(model, found, SHORT, is_ruled=True)
+    return _with_processes(model, procs, SHORT, is_ruled=True)
 
 
 def topology(model: InstanceModel) -> str:
     """Devices with their links, as a table and drawn."""
-    table = _of_devices(model, BRIEF)
+    table = _of_devices(model, WITH_PROCESSES)
     drawn = drawing(model)
     return f"{table}\n\n\n{drawn}" if drawn else table
 
 
-def as_json(model: InstanceModel, found: Sequence[Process]) -> str:
+def as_json(model: InstanceModel, procs: Sequence[Process]) -> str:
     """The devices as JSON."""
-    return json.dumps([_plain(one, model, found) for one in model.devices], indent=4)
+    return json.dumps([_plain(device, model, procs) for device in model.devices], indent=4)
 
 
-def _plain(device: Device, model: InstanceModel, found: Sequence[Process]) -> dict[str, Any]:
+def _plain(device: Device, model: InstanceModel, procs: Sequence[Process]) -> dict[str, Any]:
     config = {"logical_neuroncore_config": model.lnc} if model.has_pairs else {}
     return {
         "neuron_device": device.index,
@@ -112,48 +115,50 @@ def _plain(device: Device, model: InstanceModel, found: Sequence[Process]) -> di
         "neuroncore_ids": list(device.core_ids),
         "neuron_processes": [
             {
-                "pid": one.pid,
-                "command": cut(one.command, SHORT),
-                "neuron_runtime_version": one.version,
+                "pid": process.pid,
+                "command": cut(process.command, SHORT),
+                "neuron_runtime_version": process.version,
             }
-            for one in found
-            if device.index in one.devices
+            for process in procs
+            if device.index in process.devices
         ],
     }
 
 
-def _of_devices(model: InstanceModel, which: tuple[Column, ...]) -> str:
-    columns = of(model, which)
-    return box([one.title for one in columns], [[_row(one, columns) for one in model.devices]])
+def _of_devices(model: InstanceModel, chosen: tuple[Column, ...]) -> str:
+    columns = of(model, chosen)
+    return box(
+        [column.title for column in columns], [[_row(device, columns) for device in model.devices]]
+    )
 
 
 def _with_processes(
-    model: InstanceModel, found: Sequence[Process], width: int, *, is_ruled: bool = False
+    model: InstanceModel, procs: Sequence[Process], width: int, *, is_ruled: bool = False
 ) -> str:
-    columns = of(model, BRIEF)
-    groups = [_process_rows(one, columns, found, width) for one in model.devices]
-    return box((*(one.title for one in columns), *_PROCESS_HEADER), groups, is_ruled=is_ruled)
+    columns = of(model, WITH_PROCESSES)
+    groups = [_process_rows(device, columns, procs, width) for device in model.devices]
+    return box((*(column.title for column in columns), *_PROCESS_HEADER), groups, is_ruled=is_ruled)
 
 
 def _process_rows(
-    device: Device, columns: Sequence[Column], found: Sequence[Process], width: int
+    device: Device, columns: Sequence[Column], procs: Sequence[Process], width: int
 ) -> list[Row]:
     """A row a process, the device in the first of them; "NA" where it has no process.
 
     Source: aws-neuron-sdk@93e9f5d8 tools/neuron-sys-tools/neuron-ls.rst, device 3 of inf1.6xlarge.
     """
-    of_it: list[Row] = [
-        (str(one.pid), cut(one.command, width), one.version)
-        for one in found
-        if device.index in one.devices
+    process_rows: list[Row] = [
+        (str(process.pid), cut(process.command, width), process.version)
+        for process in procs
+        if device.index in process.devices
     ]
-    first, *further = of_it or [(_NONE,) * len(_PROCESS_HEADER)]
+    first, *further = process_rows or [(_NONE,) * len(_PROCESS_HEADER)]
     blank = ("",) * len(columns)
-    return [(*_row(device, columns), *first), *((*blank, *one) for one in further)]
+    return [(*_row(device, columns), *first), *((*blank, *row) for row in further)]
 
 
 def _row(device: Device, columns: Sequence[Column]) -> Row:
-    return tuple(one.text(device) for one in columns)
+    return tuple(column.text(device) for column in columns)
 
 
 def cut(command: str, width: int) -> str:

@@ -68,12 +68,12 @@ class Config:
 
     @property
     def _periods_s(self) -> list[float]:
-        groups = [*self.system, *(group for one in self.programs for group in one.groups)]
+        groups = [*self.system, *(group for rule in self.programs for group in rule.groups)]
         return [group.period_s for group in groups]
 
     def of(self, tag: str) -> tuple[Group, ...]:
         """The groups of the program with the tag `tag`; none where no filter finds it."""
-        return next((one.groups for one in self.programs if one.tag_filter.search(tag)), ())
+        return next((rule.groups for rule in self.programs if rule.tag_filter.search(tag)), ())
 
 
 def everything(period_s: float = PERIOD_S) -> Config:
@@ -107,11 +107,11 @@ class _Reader:
         self._check(value, "", _FIELDS)
         period_s = self._period(value, "", PERIOD_S)
         programs = [
-            self._programs(one, f"neuron_runtimes[{index}]", period_s)
-            for index, one in enumerate(self._list(value, "", "neuron_runtimes"))
+            self._programs(entry, f"neuron_runtimes[{index}]", period_s)
+            for index, entry in enumerate(self._list(value, "", "neuron_runtimes"))
         ]
         system = self._groups(value, "", "system_metrics", SYSTEM_GROUPS, period_s)
-        if not system and not any(one.groups for one in programs):
+        if not system and not any(rule.groups for rule in programs):
             raise BadInput(f"{self.path}: no group of metrics is asked for")
         return Config(tuple(programs), system)
 
@@ -119,48 +119,48 @@ class _Reader:
         self._check(value, at, ("tag_filter", "metrics", "period"))
         tag = value.get("tag_filter", "")
         try:
-            found = re.compile(tag)
+            pattern = re.compile(tag)
         except (re.error, TypeError, RecursionError, OverflowError) as error:
             raise self._fault(f"{at}.tag_filter", tag, f"a regular expression ({error})") from None
         period_s = self._period(value, at, period_s)
-        return Programs(found, self._groups(value, at, "metrics", RUNTIME_GROUPS, period_s))
+        return Programs(pattern, self._groups(value, at, "metrics", RUNTIME_GROUPS, period_s))
 
     def _groups(
         self, value: Any, at: str, key: str, legal: Sequence[str], period_s: float
     ) -> tuple[Group, ...]:
-        found: dict[str, Group] = {}
-        for index, one in enumerate(self._list(value, at, key)):
+        groups: dict[str, Group] = {}
+        for index, entry in enumerate(self._list(value, at, key)):
             where = f"{at}.{key}[{index}]".lstrip(".")
-            self._check(one, where, ("type", "period"))
-            name = one.get("type")
+            self._check(entry, where, ("type", "period"))
+            name = entry.get("type")
             if name not in legal:
                 raise self._fault(f"{where}.type", name, ", ".join(legal))
-            if name in found:
+            if name in groups:
                 raise self._fault(f"{where}.type", name, "each group once")
-            found[name] = Group(name, self._period(one, where, period_s))
-        return tuple(found.values())
+            groups[name] = Group(name, self._period(entry, where, period_s))
+        return tuple(groups.values())
 
     def _period(self, value: Any, at: str, otherwise_s: float) -> float:
         """The period of an object, or that of what it stands in."""
         if "period" not in value:
             return otherwise_s
-        given = value["period"]
-        found = (
-            re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", given)
-            if isinstance(given, str)
+        text = value["period"]
+        match = (
+            re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", text)
+            if isinstance(text, str)
             else None
         )
-        period_s = float(found[1]) * _UNITS_S[found[2]] if found else 0.0
+        period_s = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
         if not 0 < period_s <= _LONGEST_S:
             legal = f'above 0, up to 1h, with its unit ({", ".join(_UNITS_S)}): "1s"'
-            raise self._fault(f"{at}.period".lstrip("."), given, legal)
+            raise self._fault(f"{at}.period".lstrip("."), text, legal)
         return period_s
 
     def _list(self, value: Any, at: str, key: str) -> list[Any]:
-        found = value.get(key, [])
-        if not isinstance(found, list):
-            raise self._fault(f"{at}.{key}".lstrip("."), found, "a list")
-        return found
+        entries = value.get(key, [])
+        if not isinstance(entries, list):
+            raise self._fault(f"{at}.{key}".lstrip("."), entries, "a list")
+        return entries
 
     def _check(self, value: Any, at: str, legal: Sequence[str]) -> None:
         if not isinstance(value, dict):
@@ -171,5 +171,5 @@ class _Reader:
                     f"{at}.{key}".lstrip("."), value[key], f"{', '.join(legal)} alone"
                 )
 
-    def _fault(self, at: str, given: object, legal: str) -> BadInput:
-        return BadInput(f"{self.path}: {at} is {given!r}; legal: {legal}")
+    def _fault(self, at: str, value: object, legal: str) -> BadInput:
+        return BadInput(f"{self.path}: {at} is {value!r}; legal: {legal}")

@@ -49,7 +49,7 @@ def dashboard() -> str:
 
 def _by(*labels: str) -> str:
     """The legend of a line that stands for these labels."""
-    return " ".join(f"{{{{{one}}}}}" for one in ("instance", *labels))
+    return " ".join(f"{{{{{label}}}}}" for label in ("instance", *labels))
 
 
 def _cores() -> list[Chart]:
@@ -80,9 +80,9 @@ def _memory() -> list[Chart]:
         Chart(
             "Memory of the devices by category",
             {
-                f"{_by('runtime_tag')} {said}": "sum by (instance, runtime_tag) "
+                f"{_by('runtime_tag')} {title}": "sum by (instance, runtime_tag) "
                 f"(neuroncore_memory_usage_{name}{{{_PROGRAM}}})"
-                for name, said in _CATEGORIES.items()
+                for name, title in _CATEGORIES.items()
             },
             "bytes",
             is_stacked=True,
@@ -187,8 +187,8 @@ def _host() -> list[Chart]:
         Chart(
             "Memory of the host",
             {
-                f"{_by()} {said}": f"max by (instance) (system_{name}_bytes{{{_HOST}}})"
-                for name, said in {
+                f"{_by()} {title}": f"max by (instance) (system_{name}_bytes{{{_HOST}}})"
+                for name, title in {
                     "memory_used": "used",
                     "memory_total": "total",
                     "swap_used": "swap used",

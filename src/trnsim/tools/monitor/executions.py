@@ -46,8 +46,8 @@ class _Tag:
 
     def keep(self, pids: set[int]) -> None:
         """Forget the latencies of programs that have ended; their counts stay."""
-        self.measured = {pid: one for pid, one in self.measured.items() if pid in pids}
-        self.latency_s = {pid: one for pid, one in self.latency_s.items() if pid in pids}
+        self.measured = {pid: group for pid, group in self.measured.items() if pid in pids}
+        self.latency_s = {pid: latency for pid, latency in self.latency_s.items() if pid in pids}
 
 
 @dataclass
@@ -64,25 +64,29 @@ class Executions:
             now_s: the host's clock, seconds since 1970.
         """
         pids: dict[str, set[int]] = {}
-        for one in programs:
-            pids.setdefault(one["neuron_runtime_tag"], set()).add(one["pid"])
-        self._tags = {tag: one for tag, one in self._tags.items() if tag in pids}
-        for tag, known in self._tags.items():
-            known.keep(pids[tag])
-        for one in programs:
-            group = one["report"].get("execution_stats", {})
+        for program in programs:
+            pids.setdefault(program["neuron_runtime_tag"], set()).add(program["pid"])
+        self._tags = {tag: counts for tag, counts in self._tags.items() if tag in pids}
+        for tag, counts in self._tags.items():
+            counts.keep(pids[tag])
+        for program in programs:
+            group = program["report"].get("execution_stats", {})
             if "execution_summary" in group:
-                tag = one["neuron_runtime_tag"]
-                self._tags.setdefault(tag, _Tag(now_s)).add(one["pid"], group)
+                tag = program["neuron_runtime_tag"]
+                self._tags.setdefault(tag, _Tag(now_s)).add(program["pid"], group)
 
     def series(self) -> Iterator[Series]:
         """Counts and latencies of each tag."""
-        for tag, one in self._tags.items():
-            yield from _counter("execution_status", "status_type", one.by_status, tag, one.since_s)
-            yield from _counter("execution_errors", "error_type", one.by_error, tag, one.since_s)
+        for tag, counts in self._tags.items():
+            yield from _counter(
+                "execution_status", "status_type", counts.by_status, tag, counts.since_s
+            )
+            yield from _counter(
+                "execution_errors", "error_type", counts.by_error, tag, counts.since_s
+            )
             yield from joined(
                 gauge("execution_latency_seconds", {"percentile": name, "runtime_tag": tag}, value)
-                for percentiles in one.latency_s.values()
+                for percentiles in counts.latency_s.values()
                 for name, value in percentiles.items()
             )
 

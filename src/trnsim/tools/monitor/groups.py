@@ -37,19 +37,19 @@ aws-neuron/aws-neuron-driver v*/neuron_dhal_v*.c, names of devices)."""
 
 def neuroncore_counters(record: Record, before: Record | None, model: InstanceModel) -> Any:
     """Utilisation, per cent, and operations a second of each core in use."""
-    return {"neuroncores_in_use": {str(one): _core(one, record, before, model)
-                                   for one in record.cores}}  # fmt: skip
+    return {"neuroncores_in_use": {str(core): _core(core, record, before, model)
+                                   for core in record.cores}}  # fmt: skip
 
 
 def _core(core: int, record: Record, before: Record | None, model: InstanceModel) -> Any:
     percent = round(_PERCENT * record.utilization(core, before=before), 2)
-    found = {"neuroncore_utilization": percent, "flops": _flop_per_s(core, record, before)}
+    figures = {"neuroncore_utilization": percent, "flops": _flop_per_s(core, record, before)}
     if record.lnc == 1:
-        return found
+        return figures
     physical = range(core * record.lnc, (core + 1) * record.lnc)
     name = f"nc_v{model.generation}"
-    parts = {f"{name}.{one}": {"neuroncore_utilization": percent} for one in physical}
-    return found | {model.core_version: parts}
+    parts = {f"{name}.{nc}": {"neuroncore_utilization": percent} for nc in physical}
+    return figures | {model.core_version: parts}
 
 
 def _flop_per_s(core: int, record: Record, before: Record | None) -> int:
@@ -78,11 +78,11 @@ def execution_stats(record: Record, before: Record | None) -> Any:
 
 def _grown(now: Mapping[str, float], before: Mapping[str, float], names: tuple[str, ...]) -> Any:
     """By name, what was added since; a count that went back is one that began anew."""
-    found = {}
+    increases = {}
     for name in names:
         count, earlier = now.get(name, 0), before.get(name, 0)
-        found[name] = int(count - earlier if count >= earlier else count)
-    return found
+        increases[name] = int(count - earlier if count >= earlier else count)
+    return increases
 
 
 def memory_used(record: Record, model: InstanceModel) -> Any:
@@ -95,31 +95,31 @@ def memory_used(record: Record, model: InstanceModel) -> Any:
     }  # fmt: skip
     used = {
         "host": sum(host.values()),
-        "neuron_device": sum(sum(one.values()) for one in cores.values()),
+        "neuron_device": sum(sum(categories.values()) for categories in cores.values()),
         "usage_breakdown": {"host": host, "neuroncore_memory_usage": cores},
     }
-    loaded = [_loaded(one, record, model) for one in record.models]
+    loaded = [_loaded(loaded_model, record, model) for loaded_model in record.models]
     return {"neuron_runtime_used_bytes": used, "loaded_models": loaded}
 
 
-def _loaded(one: LoadedModel, record: Record, model: InstanceModel) -> Any:
+def _loaded(loaded_model: LoadedModel, record: Record, model: InstanceModel) -> Any:
     """A program that is loaded; of its memory its constants are known, and none on the host.
 
     The page's example has core 0 on device 12, so that cores are numbered within their device.
     """
-    device, core = divmod(one.core, model.devices[0].cores)
-    parts = dict.fromkeys(_MODEL_MEMORY, 0) | {"constants": one.constant_bytes}
-    of_the_process = f"{record.pid} {record.start_time} {one.number}".encode()
+    device, core = divmod(loaded_model.core, model.devices[0].cores)
+    parts = dict.fromkeys(_MODEL_MEMORY, 0) | {"constants": loaded_model.constant_bytes}
+    of_the_process = f"{record.pid} {record.start_time} {loaded_model.number}".encode()
     memory = {
         "host": 0,
         "neuron_device": sum(parts.values()),
         "usage_breakdown": {"host": dict.fromkeys(HOST_MEMORY, 0), "neuron_device": parts},
     }
     return {
-        "name": one.name,
+        "name": loaded_model.name,
         "uuid": hashlib.blake2b(of_the_process, digest_size=16).hexdigest(),
-        "model_id": _FIRST_MODEL + one.number,
-        "is_running": one.is_running,
+        "model_id": _FIRST_MODEL + loaded_model.number,
+        "is_running": loaded_model.is_running,
         "subgraphs": {
             "sg_00": {
                 "memory_used_bytes": memory,

@@ -30,7 +30,7 @@ def counters() -> Any:
     """
     psutil = _psutil()
     return {
-        "processors": [_seconds(one) for one in psutil.cpu_times(percpu=True)],
+        "processors": [_seconds(times) for times in psutil.cpu_times(percpu=True)],
         "switches": psutil.cpu_stats().ctx_switches,
     }
 
@@ -38,17 +38,17 @@ def counters() -> Any:
 def vcpu_usage(now: Any, before: Any | None) -> Any:
     """Per cent of each processor's time by use, since `before`, else since the host started."""
     earlier = before["processors"] if before else []
-    each = [
-        _percent(one, earlier[index] if index < len(earlier) else {})
-        for index, one in enumerate(now["processors"])
+    cpus = [
+        _percent(cpu, earlier[index] if index < len(earlier) else {})
+        for index, cpu in enumerate(now["processors"])
     ]
     average = {
-        name: round(sum(one[name] for one in each) / len(each), 2) if each else 0.0
+        name: round(sum(cpu[name] for cpu in cpus) / len(cpus), 2) if cpus else 0.0
         for name in _FIELDS
     }
     return {
         "average_usage": average,
-        "usage_data": {str(index): one for index, one in enumerate(each)},
+        "usage_data": {str(index): cpu for index, cpu in enumerate(cpus)},
         "context_switch_count": now["switches"] - (before["switches"] if before else 0),
     }
 
@@ -92,8 +92,8 @@ def process_percent(now: dict[str, float], before: dict[str, float], period_s: f
     used = {name: max(now[name] - before.get(name, now[name]), 0.0) for name in now}
     return {
         "vcpu_usage": {
-            name: round(100 * one / shared_s, 2) if shared_s > 0 else 0.0
-            for name, one in used.items()
+            name: round(100 * part / shared_s, 2) if shared_s > 0 else 0.0
+            for name, part in used.items()
         }
     }
 
@@ -104,8 +104,8 @@ def _seconds(times: Any) -> dict[str, float]:
 
 def _percent(now: dict[str, float], before: dict[str, float]) -> dict[str, float]:
     spent = {name: max(now[name] - before.get(name, 0.0), 0.0) for name in now}
-    whole = sum(spent.values())
-    return {name: round(100 * one / whole, 2) if whole else 0.0 for name, one in spent.items()}
+    total = sum(spent.values())
+    return {name: round(100 * part / total, 2) if total else 0.0 for name, part in spent.items()}
 
 
 def _psutil() -> Any:

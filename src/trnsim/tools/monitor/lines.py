@@ -28,15 +28,15 @@ def reports(stream: IO[str], complain: Callable[[str], None]) -> Iterator[dict[s
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
-            json.dumps(found, ensure_ascii=False).encode()
+            report = json.loads(line)
+            json.dumps(report, ensure_ascii=False).encode()
         except UnicodeEncodeError:  # half a pair of UTF-16, which no exporter could send
             complain(f"line {number} has text that is no Unicode")
             continue
         except (ValueError, RecursionError) as error:
             complain(f"line {number} is no JSON: {error}")
             continue
-        if isinstance(found, dict) and found.keys() >= _FIELDS:
-            yield found
+        if isinstance(report, dict) and report.keys() >= _FIELDS:
+            yield report
         else:
             complain(f"line {number} is no report of neuron-monitor")

@@ -31,8 +31,8 @@ class Metric:
 
 
 METRICS: Final = {
-    one.name: one
-    for one in (
+    metric.name: metric
+    for metric in (
         Metric("neuroncore_utilization_ratio", "gauge", "Busy part of a core's time", "1", max),
         Metric("execution_status", "counter", "Executions by outcome", "{execution}"),
         Metric("execution_errors", "counter", "Errors of executions by kind", "{error}"),
@@ -83,11 +83,11 @@ def gauge(name: str, labels: Mapping[str, str], value: float) -> Series:
     return Series(METRICS[name], labels, float(value))
 
 
-def joined(several: Iterable[Series]) -> list[Series]:
-    """`several` gauges with one of each name and labels: what their programs have together."""
-    found: dict[tuple[str, tuple[tuple[str, str], ...]], Series] = {}
-    for one in several:
-        key = one.metric.name, tuple(sorted(one.labels.items()))
-        value = one.metric.joined(found[key].value, one.value) if key in found else one.value
-        found[key] = Series(one.metric, one.labels, value)
-    return list(found.values())
+def joined(gauges: Iterable[Series]) -> list[Series]:
+    """`gauges` gauges with one of each name and labels: what their programs have together."""
+    sums: dict[tuple[str, tuple[tuple[str, str], ...]], Series] = {}
+    for series in gauges:
+        key = series.metric.name, tuple(sorted(series.labels.items()))
+        value = series.metric.joined(sums[key].value, series.value) if key in sums else series.value
+        sums[key] = Series(series.metric, series.labels, value)
+    return list(sums.values())

@@ -62,9 +62,9 @@ def _observed(metric: Metric, collected: Collected) -> Callable[[Any], list[Any]
 
     def values(_: Any) -> list[Any]:
         return [
-            observation(one.value, dict(one.labels))
-            for one in collected.series
-            if one.metric is metric
+            observation(series.value, dict(series.labels))
+            for series in collected.series
+            if series.metric is metric
         ]
 
     return values

@@ -35,10 +35,10 @@ class Exporter:
     def collect(self) -> Iterator[Any]:
         """A family for each metric that has a value."""
         by_metric: dict[Metric, list[Series]] = defaultdict(list)
-        for one in self.collected.series:
-            by_metric[one.metric].append(one)
-        for metric, several in by_metric.items():
-            yield _family(metric, several, self.collected.instance)
+        for series in self.collected.series:
+            by_metric[series.metric].append(series)
+        for metric, metric_series in by_metric.items():
+            yield _family(metric, metric_series, self.collected.instance)
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ def serve(collected: Collected, port: int, address: str) -> Serving:
     try:
         server = ScrapeServer(address, port, client.make_wsgi_app(registry))
     except (OSError, OverflowError) as error:
-        taken = getattr(error, "errno", None) == errno.EADDRINUSE
-        why = "another program has it" if taken else str(error)
+        is_taken = getattr(error, "errno", None) == errno.EADDRINUSE
+        reason = "another program has it" if is_taken else str(error)
         raise BadInput(
-            f"cannot listen on {address} port {port}: {why}",
+            f"cannot listen on {address} port {port}: {reason}",
             fix="name another port with --port (0 for any that is free), or another --address",
         ) from error
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -85,23 +85,23 @@ def serve(collected: Collected, port: int, address: str) -> Serving:
     return Serving(server.server_port, end)
 
 
-def _family(metric: Metric, several: list[Series], instance: dict[str, str]) -> Any:
+def _family(metric: Metric, metric_series: list[Series], instance: dict[str, str]) -> Any:
     core = import_module("prometheus_client.metrics_core")
-    names = [*instance, *several[0].labels]
+    names = [*instance, *metric_series[0].labels]
     if metric.kind == "info":
         # Written as a gauge: an info has no type of its own in the older format.
-        found = core.GaugeMetricFamily(f"{metric.name}_info", metric.help, labels=names)
+        family = core.GaugeMetricFamily(f"{metric.name}_info", metric.help, labels=names)
     elif metric.kind == "counter":
-        found = core.CounterMetricFamily(metric.name, metric.help, labels=names)
+        family = core.CounterMetricFamily(metric.name, metric.help, labels=names)
     else:
-        found = core.GaugeMetricFamily(metric.name, metric.help, labels=names)
-    for one in several:
-        labels = [*instance.values(), *one.labels.values()]
+        family = core.GaugeMetricFamily(metric.name, metric.help, labels=names)
+    for series in metric_series:
+        labels = [*instance.values(), *series.labels.values()]
         if metric.kind == "counter":
-            found.add_metric(labels, one.value, created=one.since_s)
+            family.add_metric(labels, series.value, created=series.since_s)
         else:
-            found.add_metric(labels, one.value)
-    return found
+            family.add_metric(labels, series.value)
+    return family
 
 
 def _client() -> Any:

@@ -36,13 +36,13 @@ class _Kept:
         at_s: when.
         due_s: when it is measured again.
         source: from what, where the next is a difference to it.
-        shown: its fields in a report.
+        fields: its fields in a report.
     """
 
     at_s: float
     due_s: float
     source: Any
-    shown: dict[str, Any]
+    fields: dict[str, Any]
 
 
 @dataclass
@@ -76,13 +76,13 @@ class Monitor:
         now_s, records = self.clock(), self.records()
         self._began_s = now_s if self._began_s is None else self._began_s
         model = self.model(records)
-        alive = {(one.pid, one.start_time): one for one in records}
+        alive = {(record.pid, record.start_time): record for record in records}
         self._programs = {key: kept for key, kept in self._programs.items() if key in alive}
-        shown = [self._program(one, model, now_s) for one in records]
+        programs = [self._program(record, model, now_s) for record in records]
         system = self._system_data(model, now_s)
         self._looked_s = now_s
         return {
-            "neuron_runtime_data": [one for one in shown if one],
+            "neuron_runtime_data": [program for program in programs if program],
             "system_data": system,
             "instance_info": groups.instance_info(model, INSTANCE_ID),
             "neuron_hardware_info": groups.hardware_info(model),
@@ -124,18 +124,18 @@ class Monitor:
         return end_s(now_s, now_s if self._began_s is None else self._began_s, period_s)
 
     def _program(self, record: Record, model: InstanceModel, now_s: float) -> dict[str, Any] | None:
-        asked = self.config.of(record.tag)
-        if not asked:
+        groups = self.config.of(record.tag)
+        if not groups:
             return None
         kept = self._programs.setdefault((record.pid, record.start_time), {})
-        for group in _due(asked, kept, now_s):
+        for group in _due(groups, kept, now_s):
             kept[group.name] = self._measured(record, model, kept.get(group.name), group, now_s)
         return {
             "pid": record.pid,
             "address": "",
             "neuron_runtime_tag": record.tag,
             "error": "",
-            "report": {group.name: kept[group.name].shown for group in asked},
+            "report": {group.name: kept[group.name].fields for group in groups},
         }
 
     def _measured(
@@ -148,11 +148,11 @@ class Monitor:
     ) -> _Kept:
         period_s = self._period_s(before, group, now_s)
         try:
-            source, shown = _PROGRAM[group.name](record, before, model, period_s)
+            source, fields = _PROGRAM[group.name](record, before, model, period_s)
         except host.Unknown as error:
-            source, shown = before.source if before else None, {"error": str(error)}
+            source, fields = before.source if before else None, {"error": str(error)}
         due_s = self._due_s(now_s, group.period_s)
-        return _Kept(now_s, due_s, source, _framed(period_s, shown))
+        return _Kept(now_s, due_s, source, _framed(period_s, fields))
 
     def _period_s(self, before: _Kept | None, group: Group, now_s: float) -> float:
         """Since the group was measured, else since its program was looked for and not found."""
@@ -162,11 +162,11 @@ class Monitor:
     def _system_data(self, model: InstanceModel, now_s: float) -> dict[str, Any]:
         for group in _due(self.config.system, self._system, now_s):
             before = self._system.get(group.name)
-            source, shown = self._system_group(group.name, model, before)
-            framed = _framed(self._period_s(before, group, now_s), shown)
+            source, fields = self._system_group(group.name, model, before)
+            framed = _framed(self._period_s(before, group, now_s), fields)
             due_s = self._due_s(now_s, group.period_s)
             self._system[group.name] = _Kept(now_s, due_s, source, framed)
-        return {group.name: self._system[group.name].shown for group in self.config.system}
+        return {group.name: self._system[group.name].fields for group in self.config.system}
 
     def _system_group(
         self, name: str, model: InstanceModel, before: _Kept | None
@@ -181,22 +181,22 @@ class Monitor:
         except host.Unknown as error:
             return None, {"error": str(error)}
         counts = self.ecc(len(model.devices))
-        devices = [{"neuron_device_index": index, **one} for index, one in enumerate(counts)]
+        devices = [{"neuron_device_index": index, **ecc} for index, ecc in enumerate(counts)]
         return None, {"neuron_devices": devices}
 
 
-def _due(asked: Sequence[Group], kept: dict[str, _Kept], now_s: float) -> list[Group]:
+def _due(groups: Sequence[Group], kept: dict[str, _Kept], now_s: float) -> list[Group]:
     """The groups whose period has passed, or that were never measured."""
     return [
-        one
-        for one in asked
-        if one.name not in kept or now_s >= kept[one.name].due_s - early_s(one.period_s)
+        group
+        for group in groups
+        if group.name not in kept or now_s >= kept[group.name].due_s - early_s(group.period_s)
     ]
 
 
-def _framed(period_s: float, shown: dict[str, Any]) -> dict[str, Any]:
+def _framed(period_s: float, fields: dict[str, Any]) -> dict[str, Any]:
     """A group as a report has it: its period first, its error last."""
-    return {"period": round(period_s, 9), **shown, "error": shown.get("error", "")}
+    return {"period": round(period_s, 9), **fields, "error": fields.get("error", "")}
 
 
 def _counters(

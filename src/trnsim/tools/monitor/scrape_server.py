@@ -90,11 +90,11 @@ def guarded(application: Application) -> Application:
         if is_own_host(host):
             return application(environment, start)
         start("403 Forbidden", [("Content-Type", "text/plain; charset=utf-8")])
-        told = (
+        message = (
             f"Host {host!r} is not this machine; legal: an address, localhost or "
             f"{socket.gethostname()}. To be scraped by other names, listen with --address 0.0.0.0\n"
         )
-        return [told.encode()]
+        return [message.encode()]
 
     return answer
 

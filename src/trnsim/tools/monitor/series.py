@@ -64,16 +64,16 @@ class Collected:
         info = report["instance_info"]
         instance = {label: str(info.get(name, "")) for label, name in INSTANCE_LABELS.items()}
         programs = report["neuron_runtime_data"]
-        found = joined(each for one in programs for each in _program(one))
+        collected = joined(series for program in programs for series in _program(program))
         self._executions.add(programs, self.now_s())
-        found += self._executions.series()
-        found += self._system(report["system_data"])
-        found.append(Series(METRICS["instance"], {}, 1))
+        collected += self._executions.series()
+        collected += self._system(report["system_data"])
+        collected.append(Series(METRICS["instance"], {}, 1))
         hardware = report["neuron_hardware_info"]
         names = ("neuron_device_count", "neuroncore_per_device_count", "neuron_device_memory_size")
         labels = {name: str(hardware[name]) for name in names}
-        found.append(Series(METRICS["neuron_hardware"], labels, 1))
-        self.instance, self.series = instance, tuple(found)
+        collected.append(Series(METRICS["neuron_hardware"], labels, 1))
+        self.instance, self.series = instance, tuple(collected)
 
     def _system(self, groups: Mapping[str, Any]) -> Iterator[Series]:
         usage = groups.get("vcpu_usage", {})

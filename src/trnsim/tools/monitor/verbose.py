@@ -32,8 +32,10 @@ class Verbose:
         """The lines about the next report."""
         groups = dict(_groups(report))
         if self.level >= _ERRORS:
-            yield from (f"{name}: {one['error']}" for name, one in groups.items() if one["error"])
-        tags = {one["pid"]: one["neuron_runtime_tag"] for one in report["neuron_runtime_data"]}
+            yield from (
+                f"{name}: {group['error']}" for name, group in groups.items() if group["error"]
+            )
+        tags = {run["pid"]: run["neuron_runtime_tag"] for run in report["neuron_runtime_data"]}
         if self.level >= _PROGRAMS:
             yield from (
                 f"program {tag} began" for pid, tag in tags.items() if pid not in self._tags
@@ -45,7 +47,9 @@ class Verbose:
         if self.level >= _REPORTS:
             yield f"report of {len(tags)} programs, {len(groups)} groups"
         if self.level >= _PERIODS:
-            yield from (f"{name}: measured over {one['period']} s" for name, one in groups.items())
+            yield from (
+                f"{name}: measured over {group['period']} s" for name, group in groups.items()
+            )
 
 
 def _groups(report: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -47,49 +47,49 @@ def band(text: str, width: int) -> Text:
     return Text(text[:width].ljust(width), BAND)
 
 
-def title(version: str, found: Instance, width: int) -> Text:
+def title(version: str, host: Instance, width: int) -> Text:
     """The line at the top."""
-    said = f"neuron-top {version} running on {found.number} ({found.name}), emulated"
-    if len(said) > width:
-        said = f"neuron-top, emulated {found.name}"
-    return Text(said[:width].center(width), BAND)
+    text = f"neuron-top {version} running on {host.number} ({host.name}), emulated"
+    if len(text) > width:
+        text = f"neuron-top, emulated {host.name}"
+    return Text(text[:width].center(width), BAND)
 
 
-def devices_per_row(found: Instance, width: int, most_rows: int) -> int:
+def devices_per_row(host: Instance, width: int, most_rows: int) -> int:
     """The fewest devices side by side that need no more than `most_rows`, where they fit."""
     fitting = [
-        count for count in range(1, found.devices + 1)
-        if _cell_width(found, width, count) >= _LEAST_CELL
+        count for count in range(1, host.devices + 1)
+        if _cell_width(host, width, count) >= _LEAST_CELL
     ]  # fmt: skip
-    enough = [count for count in fitting if -(-found.devices // count) <= most_rows]
-    return enough[0] if enough else max(fitting, default=1)
+    suitable = [count for count in fitting if -(-host.devices // count) <= most_rows]
+    return suitable[0] if suitable else max(fitting, default=1)
 
 
-def _cell_width(found: Instance, width: int, per_row: int) -> int:
-    return (width // per_row - _LABEL) // found.cores_per_device
+def _cell_width(host: Instance, width: int, per_row: int) -> int:
+    return (width // per_row - _LABEL) // host.cores_per_device
 
 
 def cores(
-    shown: Figures, found: Instance, width: int, most_rows: int, *, in_flops: bool
+    shown: Figures, host: Instance, width: int, most_rows: int, *, in_flops: bool
 ) -> list[Text]:
     """The section of the cores: its title, the numbers of cores, a line a device or several."""
-    count = found.devices * found.cores_per_device
+    count = host.devices * host.cores_per_device
     if in_flops:
         tera = sum(shown.flop_per_s.values()) / _TERA
-        said = f"NeuronCore {found.core_version} (Sum: {tera:.2f} TFLOPS)"
+        text = f"NeuronCore {host.core_version} (Sum: {tera:.2f} TFLOPS)"
     else:
         mean = sum(shown.percent.values()) / count
-        said = f"NeuronCore {found.core_version} Utilization (Avg: {mean:.2f}%)"
-    per_row = devices_per_row(found, width, most_rows)
-    cell_width = _cell_width(found, width, per_row)
-    heads = "".join(f"NC{index}".center(cell_width) for index in range(found.cores_per_device))
-    lines = [band(said, width), Text((" " * _LABEL + heads) * min(per_row, found.devices))]
-    for first in range(0, found.devices, per_row):
+        text = f"NeuronCore {host.core_version} Utilization (Avg: {mean:.2f}%)"
+    per_row = devices_per_row(host, width, most_rows)
+    cell_width = _cell_width(host, width, per_row)
+    heads = "".join(f"NC{index}".center(cell_width) for index in range(host.cores_per_device))
+    lines = [band(text, width), Text((" " * _LABEL + heads) * min(per_row, host.devices))]
+    for first in range(0, host.devices, per_row):
         line = Text()
-        for device in range(first, min(first + per_row, found.devices)):
+        for device in range(first, min(first + per_row, host.devices)):
             line.append(f"ND{device}".ljust(_LABEL))
-            for place in range(found.cores_per_device):
-                core = device * found.cores_per_device + place
+            for place in range(host.cores_per_device):
+                core = device * host.cores_per_device + place
                 value = shown.flop_per_s.get(core, 0.0) if in_flops else None
                 line.append_text(_cell(shown.percent.get(core, 0.0), value, cell_width))
         lines.append(line)
@@ -127,26 +127,26 @@ def vcpus(shown: Figures, width: int) -> list[Text]:
     """The lines of the vCPUs: user's and system's part."""
     name_width = max(map(len, _VCPU_NAMES)) + 1
     lines: list[Text] = []
-    for name, one in zip(_VCPU_NAMES, (shown.system, shown.runtime), strict=True):
+    for name, usage in zip(_VCPU_NAMES, (shown.system, shown.runtime), strict=True):
         line = Text(name.ljust(name_width))
-        lines.append(line.append_text(_vcpu(one, width - name_width)))
+        lines.append(line.append_text(_vcpu(usage, width - name_width)))
     return lines
 
 
-def _vcpu(one: Vcpus, width: int) -> Text:
-    if one.error:
-        return Text(one.error[:width], "yellow")
-    parts = [(one.user, _BUSY), (one.system, _SYSTEM)]
-    return _bar(parts, f" {one.user:5.2f}%, {one.system:5.2f}%", width - 2)
+def _vcpu(usage: Vcpus, width: int) -> Text:
+    if usage.error:
+        return Text(usage.error[:width], "yellow")
+    parts = [(usage.user, _BUSY), (usage.system, _SYSTEM)]
+    return _bar(parts, f" {usage.user:5.2f}%, {usage.system:5.2f}%", width - 2)
 
 
 def memory(shown: Figures, width: int, *, is_whole: bool = True) -> list[Text]:
     """The summary of the host's and the devices' memory: all its lines, or the first of each."""
     host = {"Total": shown.host_total_bytes} | {
-        said: shown.host_bytes.get(name, 0) for name, said in HOST_NAMES.items()
+        label: shown.host_bytes.get(name, 0) for name, label in HOST_NAMES.items()
     }
     device = {"Total": shown.device_total_bytes} | {
-        said: shown.device_bytes(name) for name, said in DEVICE_NAMES.items()
+        label: shown.device_bytes(name) for name, label in DEVICE_NAMES.items()
     }
     most = None if is_whole else 1
     return [
@@ -158,8 +158,8 @@ def memory(shown: Figures, width: int, *, is_whole: bool = True) -> list[Text]:
 def _fields(name: str, values: Mapping[str, int], width: int) -> list[Text]:
     line = Text(name.ljust(_NAME))
     lines = [line]
-    for said, count in values.items():
-        cell = Text(f" {said}: ").append(bytes_text(count), _FIGURE)
+    for label, count in values.items():
+        cell = Text(f" {label}: ").append(bytes_text(count), _FIGURE)
         if line.cell_len + cell.cell_len + 1 > width and line.cell_len > _NAME:
             line = Text(" " * _NAME)
             lines.append(line)
@@ -169,7 +169,7 @@ def _fields(name: str, values: Mapping[str, int], width: int) -> list[Text]:
 
 def details_head(width: int) -> Text:
     """The title of the tree with the names of its columns."""
-    columns = "".join(one.rjust(_COLUMN) for one in _COLUMNS)
+    columns = "".join(column.rjust(_COLUMN) for column in _COLUMNS)
     room = max(width - len(columns), 0)
     return band("Memory Usage Details"[:room].ljust(room) + columns, width)
 
@@ -187,48 +187,48 @@ def _detail(row: Row, width: int, *, is_chosen: bool) -> Text:
     mark = {None: "   ", True: "[-]", False: "[+]"}[row.is_open]
     name = " " * _INDENT * (len(row.path) - 1) + f"{mark} {row.node.name}"
     columns = "".join(
-        one.rjust(_COLUMN)
-        for one in ("", bytes_text(row.node.device_bytes), bytes_text(row.node.host_bytes))
+        cell.rjust(_COLUMN)
+        for cell in ("", bytes_text(row.node.device_bytes), bytes_text(row.node.host_bytes))
     )
     room = max(width - len(columns), 0)
-    said = name[:room].ljust(room) + columns
-    return Text(said[:width], "reverse" if is_chosen else "")
+    text = name[:room].ljust(room) + columns
+    return Text(text[:width], "reverse" if is_chosen else "")
 
 
-def tab_bar(found: Sequence[Tab], chosen: Tab, width: int) -> Text:
+def tab_bar(programs: Sequence[Tab], chosen: Tab, width: int) -> Text:
     """The programs that can be chosen; the chosen one is seen however many there are."""
-    said = [_tab(index, one, is_chosen=one == chosen) for index, one in enumerate(found, 1)]
-    at = found.index(chosen)
+    labels = [_tab(index, tab, is_chosen=tab == chosen) for index, tab in enumerate(programs, 1)]
+    at = programs.index(chosen)
     first = at
-    room = width - len("Neuron Apps ") - len(said[at]) - 2
-    while first > 0 and len(said[first - 1]) + 2 <= room:
+    room = width - len("Neuron Apps ") - len(labels[at]) - 2
+    while first > 0 and len(labels[first - 1]) + 2 <= room:
         first -= 1
-        room -= len(said[first]) + 2
+        room -= len(labels[first]) + 2
     line = Text("Neuron Apps ", BAND)
-    for index in range(first, len(said)):
-        line.append(said[index], _CHOSEN if index == at else BAND).append("  ", BAND)
+    for index in range(first, len(labels)):
+        line.append(labels[index], _CHOSEN if index == at else BAND).append("  ", BAND)
     line.truncate(width)
     line.append(" " * max(width - line.cell_len, 0), BAND)
     return line
 
 
 def _tab(index: int, tab: Tab, *, is_chosen: bool) -> str:
-    said = f"[{index}]:{tab.name}"
-    return f">{said}<" if is_chosen else said
+    label = f"[{index}]:{tab.name}"
+    return f">{label}<" if is_chosen else label
 
 
 def keys(width: int) -> Text:
     """What keys do, as much as there is room for."""
-    said = (
+    hints = (
         "q: quit", "a/d, 1-9: tab", "f: FLOPS", "arrows: move", "enter: open", "x: open all",
     )  # fmt: skip
-    return band(_joined(said, width), width)
+    return band(_joined(hints, width), width)
 
 
 def _joined(parts: Iterable[str], width: int) -> str:
     line = ""
-    for one in parts:
-        longer = f"{line}  {one}" if line else one
+    for part in parts:
+        longer = f"{line}  {part}" if line else part
         if len(longer) > width:
             break
         line = longer

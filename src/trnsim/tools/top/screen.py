@@ -117,7 +117,7 @@ class Top(App[None]):
 
     def lines(self, width: int, height: int) -> list[Text]:
         """The page for a terminal of this size."""
-        found, shown = instance(self.last), figures(self.last, self.chosen)
+        host, shown = instance(self.last), figures(self.last, self.chosen)
         is_tall = height >= _TALL
         space = [Text("")] if is_tall else []
         vcpus = drawing.vcpus(shown, width)
@@ -132,10 +132,10 @@ class Top(App[None]):
             *space,
         ]
         end = [drawing.tab_bar(tabs(self.last), self.chosen, width), drawing.keys(width)]
-        top = [drawing.title(self.version, found, width), *space]
+        top = [drawing.title(self.version, host, width), *space]
         room = max(height - len(top) - len(below) - len(end), 0)
         most = max(room - _HEADS - _LEAST_TREE, 1)
-        cores = drawing.cores(shown, found, width, most, in_flops=self.in_flops)
+        cores = drawing.cores(shown, host, width, most, in_flops=self.in_flops)
         left = max(room - min(len(cores), most + _HEADS), 0)
         return [
             *top,
@@ -169,15 +169,15 @@ class Top(App[None]):
 
     def action_next_tab(self, by: int) -> None:
         """The tab so many to the right; behind the last comes the first."""
-        found = tabs(self.last)
-        self.chosen = found[(found.index(self.chosen) + by) % len(found)]
+        programs = tabs(self.last)
+        self.chosen = programs[(programs.index(self.chosen) + by) % len(programs)]
         self.redraw()
 
     def action_choose(self, number: int) -> None:
         """The tab with this number, where there is one."""
-        found = tabs(self.last)
-        if number <= len(found):
-            self.chosen = found[number - 1]
+        programs = tabs(self.last)
+        if number <= len(programs):
+            self.chosen = programs[number - 1]
         self.redraw()
 
     def action_move(self, lines: int) -> None:

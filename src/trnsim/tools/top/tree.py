@@ -59,21 +59,21 @@ class Row:
 def tree(shown: Figures, cores_per_device: int) -> tuple[Node, ...]:
     """The host, then each device that has a core in use."""
     host = tuple(
-        Node(said, host_bytes=shown.host_bytes.get(name, 0)) for name, said in HOST_NAMES.items()
+        Node(label, host_bytes=shown.host_bytes.get(name, 0)) for name, label in HOST_NAMES.items()
     )
     devices: dict[int, list[Node]] = {}
     for core, parts in shown.core_bytes.items():
         device, place = divmod(core, cores_per_device)
-        leaves = tuple(Node(said, parts.get(name, 0)) for name, said in DEVICE_NAMES.items())
+        leaves = tuple(Node(label, parts.get(name, 0)) for name, label in DEVICE_NAMES.items())
         devices.setdefault(device, []).append(_sum(f"NC {place}", leaves))
-    return (_sum("Host", host), *(_sum(f"ND {one}", nodes) for one, nodes in devices.items()))
+    return (_sum("Host", host), *(_sum(f"ND {device}", nodes) for device, nodes in devices.items()))
 
 
 def _sum(name: str, children: Sequence[Node]) -> Node:
     return Node(
         name,
-        sum(one.device_bytes for one in children),
-        sum(one.host_bytes for one in children),
+        sum(child.device_bytes for child in children),
+        sum(child.host_bytes for child in children),
         tuple(children),
     )
 
@@ -88,14 +88,14 @@ class Fold:
 
     def rows(self, nodes: Sequence[Node], above: Path = ()) -> list[Row]:
         """The lines that are shown."""
-        found: list[Row] = []
+        lines: list[Row] = []
         for node in nodes:
             path = (*above, node.name)
             is_open = path in self.opened if node.children else None
-            found.append(Row(path, node, is_open))
+            lines.append(Row(path, node, is_open))
             if is_open:
-                found += self.rows(node.children, path)
-        return found
+                lines += self.rows(node.children, path)
+        return lines
 
     def at(self, nodes: Sequence[Node]) -> int:
         """The index of the cursor's line; where that is gone, of the line in its place."""
@@ -145,7 +145,7 @@ class Fold:
         else:
             self.opened = {
                 path
-                for one in nodes
-                for path in [(one.name,), *((one.name, each.name) for each in one.children
-                                            if each.children)]
+                for node in nodes
+                for path in [(node.name,), *((node.name, child.name) for child in node.children
+                                            if child.children)]
             }  # fmt: skip

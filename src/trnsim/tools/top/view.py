@@ -80,14 +80,14 @@ class Figures:
 
     def device_bytes(self, category: str) -> int:
         """Bytes of one category on all cores."""
-        return sum(one.get(category, 0) for one in self.core_bytes.values())
+        return sum(categories.get(category, 0) for categories in self.core_bytes.values())
 
 
 def tabs(report: Mapping[str, Any]) -> list[Tab]:
     """All programs, then each."""
     return [
         ALL,
-        *(Tab(one["neuron_runtime_tag"], one["pid"]) for one in report["neuron_runtime_data"]),
+        *(Tab(run["neuron_runtime_tag"], run["pid"]) for run in report["neuron_runtime_data"]),
     ]
 
 
@@ -106,31 +106,31 @@ def instance(report: Mapping[str, Any]) -> Instance:
 def figures(report: Mapping[str, Any], tab: Tab) -> Figures:
     """What is shown under `tab`; nothing of a program that the report has not."""
     programs = [
-        one["report"] for one in report["neuron_runtime_data"] if tab.pid in (None, one["pid"])
+        run["report"] for run in report["neuron_runtime_data"] if tab.pid in (None, run["pid"])
     ]
     percent: dict[int, float] = {}
     flop_per_s: dict[int, float] = {}
-    for one in programs:
-        for name, used in one["neuroncore_counters"]["neuroncores_in_use"].items():
+    for program in programs:
+        for name, used in program["neuroncore_counters"]["neuroncores_in_use"].items():
             core = int(name)
             percent[core] = max(percent.get(core, 0.0), used["neuroncore_utilization"])
             flop_per_s[core] = max(flop_per_s.get(core, 0.0), used["flops"])
-    memory = [one["memory_used"]["neuron_runtime_used_bytes"] for one in programs]
+    memory = [program["memory_used"]["neuron_runtime_used_bytes"] for program in programs]
     core_bytes: dict[int, dict[str, int]] = defaultdict(dict)
-    for one in memory:
-        for name, parts in one["usage_breakdown"]["neuroncore_memory_usage"].items():
+    for usage in memory:
+        for name, parts in usage["usage_breakdown"]["neuroncore_memory_usage"].items():
             _add(core_bytes[int(name)], parts)
     host_bytes: dict[str, int] = {}
-    for one in memory:
-        _add(host_bytes, one["usage_breakdown"]["host"])
+    for usage in memory:
+        _add(host_bytes, usage["usage_breakdown"]["host"])
     return Figures(
         percent,
         flop_per_s,
         _system(report["system_data"]["vcpu_usage"]),
-        _runtime([one["neuron_runtime_vcpu_usage"] for one in programs]),
-        sum(one["host"] for one in memory),
+        _runtime([program["neuron_runtime_vcpu_usage"] for program in programs]),
+        sum(usage["host"] for usage in memory),
         host_bytes,
-        sum(one["neuron_device"] for one in memory),
+        sum(usage["neuron_device"] for usage in memory),
         dict(sorted(core_bytes.items())),
     )
 
@@ -148,7 +148,7 @@ def _system(group: Mapping[str, Any]) -> Vcpus:
 
 def _runtime(groups: Sequence[Mapping[str, Any]]) -> Vcpus:
     """The sum of those that are known; a program that ended just now is not."""
-    known = [one["vcpu_usage"] for one in groups if not one["error"]]
-    if groups and not known:
+    usages = [group["vcpu_usage"] for group in groups if not group["error"]]
+    if groups and not usages:
         return Vcpus(error=groups[0]["error"])
-    return Vcpus(sum(one["user"] for one in known), sum(one["system"] for one in known))
+    return Vcpus(sum(usage["user"] for usage in usages), sum(usage["system"] for usage in usages))
