@@ -1,5 +1,5 @@
 """AWS's tools of an instance, over the state of emulated programs.
 
 `neuron_ls` lists devices and processes, `monitor` streams what they do, `prometheus` and `otlp`
-export it. What a tool prints is laid out as AWS's pages show it; what it says is emulated.
+export it. Output has the layout of AWS's pages; its content is emulated.
 """

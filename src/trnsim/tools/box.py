@@ -15,9 +15,9 @@ def box(header: Sequence[str], groups: Sequence[Sequence[Row]], *, is_ruled: boo
     """`groups` of rows below `header`, whose cells may have several lines.
 
     Args:
-        header: a cell a column.
-        groups: rows; what a cell repeats is written once by the caller.
-        is_ruled: a line between groups.
+        header: one cell a column.
+        groups: rows; the caller leaves a cell empty that repeats the one above it.
+        is_ruled: True for a line between groups.
     """
     titles = [cell.split("\n") for cell in header]
     height = max(len(lines) for lines in titles)
@@ -45,6 +45,6 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _middle(text: str, width: int) -> str:
-    """`text` in the middle; of an odd rest the larger half stands behind it."""
+    """`text` centred; of an odd number of spaces the larger half follows it."""
     before = (width - len(text)) // 2
     return " " * before + text + " " * (width - len(text) - before)

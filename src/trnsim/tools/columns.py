@@ -1,4 +1,4 @@
-"""Columns of neuron-ls's tables that say what a device is and where."""
+"""Columns of neuron-ls's tables: a device's cores, memory, links and place in the host."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Column:
     """A column.
 
     Attributes:
-        title: its lines.
-        text: a device's cell.
+        title: the lines of its header.
+        text: the cell of a device.
     """
 
     title: str
@@ -49,9 +49,9 @@ _AFFINITY: Final = Column("CPU\nAFFINITY", lambda device: device.cpu_affinity)
 _NUMA_NODE: Final = Column("NUMA\nNODE", lambda device: str(device.numa_node))
 
 DEVICES_ALONE: Final = (_DEVICE, _CORES, _IDS, _MEMORY, _CONNECTED, _BDF, _AFFINITY, _NUMA_NODE)
-"""Of the table that has devices alone."""
+"""Columns of the table of devices alone."""
 WITH_PROCESSES: Final = (_DEVICE, _CORES, _MEMORY, _CONNECTED, _SHORT_BDF)
-"""Of tables that have processes or links too."""
+"""Columns of tables that have processes or links too."""
 
 
 def of(model: InstanceModel, columns: tuple[Column, ...]) -> list[Column]:

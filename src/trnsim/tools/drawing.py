@@ -1,7 +1,7 @@
 """Devices and the links between them as text, in the form of ``neuron-ls --topology``.
 
 Source: aws-neuron-sdk tools/neuron-sys-tools/neuron-ls.rst, which draws a torus of 4x4. Rings and
-chains are drawn as one row of it, a torus of three dimensions as its squares; switches are named.
+chains are drawn as one row of a torus, a torus of three dimensions as squares; switches are named.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Row = list[int]
 
 
 def drawing(model: InstanceModel) -> str:
-    """The devices of `model` and their links; "" of one device."""
+    """The devices of `model` and their links; "" for a single device."""
     if len(model.devices) == 1:
         return ""
     if _is_switched(model):
@@ -49,14 +49,14 @@ def drawing(model: InstanceModel) -> str:
 
 
 def _is_switched(model: InstanceModel) -> bool:
-    """Whether the devices of a server are all joined to each other, as only a switch does."""
+    """True if all devices of a server are joined to each other, which takes a switch."""
     group = {0, *model.devices[0].connected}
     is_all_to_all = all({device, *model.devices[device].connected} == group for device in group)
     return is_all_to_all and len(group) > _PAIR + 1
 
 
 def _squares(model: InstanceModel) -> list[list[Row]]:
-    """Rows of devices that are neighbours, in squares of rows that are."""
+    """Squares of neighbouring rows, each a row of neighbouring devices."""
     rows: list[Row] = [[0]]
     for device in model.devices[1:]:
         is_next = device.index - 1 in device.connected

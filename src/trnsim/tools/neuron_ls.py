@@ -26,7 +26,7 @@ SHORT: Final = 40
 WIDE: Final = 80
 """Characters of a command, in a narrow and in a wide table."""
 _NONE: Final = "NA"
-"""A process or a version that there is not."""
+"""Cell for a process or a version that does not exist."""
 _PROCESS_HEADER: Final = ("PID", "COMMAND", "RUNTIME\nVERSION")
 
 
@@ -36,7 +36,7 @@ class Process:
 
     Attributes:
         devices: indices of its devices.
-        version: of the runtime; "NA" of a tool.
+        version: of the runtime; "NA" for a tool.
     """
 
     pid: int
@@ -54,14 +54,14 @@ def processes(records: Sequence[Record], model: InstanceModel, version: str) -> 
 
 
 def _devices_of(record: Record, model: InstanceModel) -> frozenset[int]:
-    """The devices of a program's cores, which may be of another LNC than the instance's."""
+    """The devices of a program's cores; its LNC may differ from the instance's."""
     cores_per_device = model.devices[0].cores * model.lnc
     indices = {core * record.lnc // cores_per_device for core in record.cores}
     return frozenset(index for index in indices if index < len(model.devices))
 
 
 def tools(observers: Iterable[Observer], model: InstanceModel) -> list[Process]:
-    """Tools as ``--show-all-procs`` lists them: they look at all devices."""
+    """Tools as ``--show-all-procs`` lists them, each with all devices."""
     devices = frozenset(range(len(model.devices)))
     return [Process(observer.pid, observer.command, _NONE, devices) for observer in observers]
 
@@ -80,7 +80,7 @@ def overview(model: InstanceModel) -> str:
 
 
 def wide(model: InstanceModel, procs: Sequence[Process]) -> str:
-    """Devices with their processes, whose commands have room."""
+    """Devices with their processes, with long commands."""
     return _with_processes(model, procs, WIDE)
 
 

@@ -1,4 +1,4 @@
-"""The configuration of neuron-monitor: groups of metrics, periods, and which programs.
+"""The configuration of neuron-monitor: groups of metrics, their periods, and the programs.
 
 Source: aws-neuron-sdk tools/neuron-sys-tools/neuron-monitor-user-guide.rst.
 """
@@ -39,10 +39,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Programs:
-    """Programs that are measured, and how.
+    """Programs selected by tag, and the groups of metrics that are measured of them.
 
     Attributes:
-        tag_filter: found in the tag of each.
+        tag_filter: pattern that is searched for in a program's tag.
     """
 
     tag_filter: re.Pattern[str]
@@ -51,7 +51,7 @@ class Programs:
 
 @dataclass(frozen=True)
 class Config:
-    """What is measured. The first of `programs` whose filter finds a program's tag measures it."""
+    """The groups of metrics. A program has those of the first filter that matches its tag."""
 
     programs: tuple[Programs, ...]
     system: tuple[Group, ...]
@@ -72,7 +72,7 @@ class Config:
         return [group.period_s for group in groups]
 
     def of(self, tag: str) -> tuple[Group, ...]:
-        """The groups of the program with the tag `tag`; none where no filter finds it."""
+        """The groups of the program with the tag `tag`; none where no filter matches."""
         return next((rule.groups for rule in self.programs if rule.tag_filter.search(tag)), ())
 
 
@@ -84,7 +84,7 @@ def everything(period_s: float = PERIOD_S) -> Config:
 
 
 EVERYTHING: Final = everything()
-"""The configuration where none is given."""
+"""The default configuration."""
 
 
 def read(path: Path) -> Config:
@@ -97,7 +97,7 @@ def read(path: Path) -> Config:
 
 
 class _Reader:
-    """One file; its errors name the field."""
+    """A reader of one file, whose errors name the field."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -141,7 +141,7 @@ class _Reader:
         return tuple(groups.values())
 
     def _period(self, value: Any, at: str, otherwise_s: float) -> float:
-        """The period of an object, or that of what it stands in."""
+        """The period of an object, or else that of the object around it."""
         if "period" not in value:
             return otherwise_s
         text = value["period"]

@@ -17,7 +17,7 @@ CHOICES: Final = (
 _HOST: Final = 'instance=~"$instance"'
 _PROGRAM: Final = f'{_HOST},runtime_tag=~"$runtime_tag"'
 _WINDOW: Final = "[5m]"
-"""Of rates: five scrapes or more at the usual periods of 15 s to 1 min."""
+"""Window of rates: five scrapes or more at the usual periods of 15 s to 1 min."""
 _CATEGORIES: Final = {
     "tensors": "tensors",
     "constants": "constants",
@@ -25,7 +25,7 @@ _CATEGORIES: Final = {
     "model_shared_scratchpad": "scratchpad",
     "runtime_memory": "runtime",
 }
-"""Names of series behind ``neuroncore_memory_usage_``, as the page calls them."""
+"""Titles on the page by the end of a series' name, after ``neuroncore_memory_usage_``."""
 
 
 def dashboard() -> str:
@@ -48,7 +48,7 @@ def dashboard() -> str:
 
 
 def _by(*labels: str) -> str:
-    """The legend of a line that stands for these labels."""
+    """The legend of a line by these labels."""
     return " ".join(f"{{{{{label}}}}}" for label in ("instance", *labels))
 
 

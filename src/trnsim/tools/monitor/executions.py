@@ -1,7 +1,7 @@
 """Executions, errors and latencies of programs, from one report of neuron-monitor to the next.
 
-A report counts its period; these are sums of such counts, for each tag. They grow as long as a
-program with the tag runs, whichever of several ends before.
+A report counts one period; these are the sums of such counts for each tag. They grow as long as any
+program with the tag runs.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from trnsim.tools.monitor.metrics import METRICS, Series, gauge, joined
 
 @dataclass
 class _Tag:
-    """What the programs of a tag have done.
+    """Counts and latencies of the programs of a tag.
 
     Attributes:
-        since_s: when the first of them was seen, seconds since 1970.
-        measured: by pid, the group that was added last.
-        latency_s: by pid, the last latencies.
+        since_s: time of the first report with one of them, seconds since 1970.
+        measured: by pid, the group of the last report.
+        latency_s: by pid, the last latencies by percentile.
     """
 
     since_s: float
@@ -33,7 +33,7 @@ class _Tag:
     )
 
     def add(self, pid: int, group: Mapping[str, Any]) -> None:
-        """Take a program's group in; one that a report repeats counts once."""
+        """Add a program's group; a group that a report repeats counts once."""
         # The period of a group, in nanoseconds, tells a new measurement from a repeated one.
         if self.measured.get(pid) != group:
             self.measured[pid] = group
@@ -57,7 +57,7 @@ class Executions:
     _tags: dict[str, _Tag] = field(default_factory=dict[str, _Tag])
 
     def add(self, programs: Sequence[Mapping[str, Any]], now_s: float) -> None:
-        """Take the programs of a report in; a tag that has none any more is forgotten.
+        """Add the programs of a report, and forget tags that have none any more.
 
         Args:
             programs: entries of ``neuron_runtime_data``.

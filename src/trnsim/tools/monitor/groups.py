@@ -31,8 +31,8 @@ _MODEL_MEMORY: Final = ("constants", "model_code", "runtime_memory", "tensors")
 _FIRST_MODEL: Final = 10_000
 """Numbers of models are above it, as in the page's example."""
 _DEVICE_VERSIONS: Final = {"inferentia1": 1, "trainium1": 2, "inferentia2": 3, "trainium2": 4}
-"""Of each chip: the page's of trainium2; of the others the public driver's (github
-aws-neuron/aws-neuron-driver v*/neuron_dhal_v*.c, names of devices)."""
+"""Device version of each chip: trainium2's from the page, the others' from the public driver
+(github aws-neuron/aws-neuron-driver v*/neuron_dhal_v*.c, names of devices)."""
 
 
 def neuroncore_counters(record: Record, before: Record | None, model: InstanceModel) -> Any:
@@ -77,7 +77,7 @@ def execution_stats(record: Record, before: Record | None) -> Any:
 
 
 def _grown(now: Mapping[str, float], before: Mapping[str, float], names: tuple[str, ...]) -> Any:
-    """By name, what was added since; a count that went back is one that began anew."""
+    """Increase of each count since `before`; a count that is now smaller began anew."""
     increases = {}
     for name in names:
         count, earlier = now.get(name, 0), before.get(name, 0)
@@ -103,7 +103,7 @@ def memory_used(record: Record, model: InstanceModel) -> Any:
 
 
 def _loaded(loaded_model: LoadedModel, record: Record, model: InstanceModel) -> Any:
-    """A program that is loaded; of its memory its constants are known, and none on the host.
+    """A loaded program; of its memory only the constants are known, none of it on the host.
 
     The page's example has core 0 on device 12, so that cores are numbered within their device.
     """
@@ -147,7 +147,7 @@ def hardware_info(model: InstanceModel) -> Any:
 
 
 def instance_info(model: InstanceModel, instance_id: str) -> Any:
-    """The instance; what EC2 would tell is empty, and its name says that it is emulated."""
+    """The instance; fields that EC2 would fill are empty, and its name says that it is emulated."""
     return {
         "instance_name": "emulated by trnsim",
         "instance_id": instance_id,

@@ -15,11 +15,11 @@ _FIELDS: Final = {
     "irq": "irq",
     "soft_irq": "softirq",
 }
-"""neuron-monitor's names, and psutil's; a system has not all of them."""
+"""psutil's field by neuron-monitor's; no system has all of them."""
 
 
 class Unknown(Exception):
-    """The host does not say; the text is for the field `error` of a group."""
+    """A value that the host does not give; the text is for the field `error` of a group."""
 
 
 def counters() -> Any:

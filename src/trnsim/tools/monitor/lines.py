@@ -1,4 +1,4 @@
-"""Reports from a pipe: what `neuron-monitor` wrote, a JSON object a line."""
+"""Reports of `neuron-monitor` from a pipe, one JSON object a line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIELDS: Final = {"neuron_runtime_data", "system_data", "instance_info", "neuron
 
 
 def is_fed(stream: IO[str]) -> bool:
-    """Whether something is piped into `stream`, or it is a file."""
+    """True if `stream` is a pipe or a file."""
     try:
         mode = os.fstat(stream.fileno()).st_mode
     except (OSError, ValueError):
@@ -23,7 +23,7 @@ def is_fed(stream: IO[str]) -> bool:
 
 
 def reports(stream: IO[str], complain: Callable[[str], None]) -> Iterator[dict[str, Any]]:
-    """The reports of `stream`, until it ends; a line that is none is named and left out."""
+    """The reports of `stream`, until it ends; `complain` gets the number of any other line."""
     for number, line in enumerate(stream, 1):
         if not line.strip():
             continue

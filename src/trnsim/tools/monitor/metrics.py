@@ -16,11 +16,11 @@ Kind = Literal["gauge", "counter", "info"]
 
 @dataclass(frozen=True)
 class Metric:
-    """One name.
+    """A metric: its name, kind and unit.
 
     Attributes:
         unit: in OpenTelemetry's (UCUM) notation.
-        joined: what programs with the same labels have together.
+        joined: the value for two programs with the same labels.
     """
 
     name: str
@@ -56,16 +56,16 @@ METRICS: Final = {
         Metric("neuron_hardware", "info", "The instance's devices"),
     )
 }  # fmt: skip
-"""By name; Prometheus adds ``_total`` to a counter's and ``_info`` to an info's."""
+"""By name; Prometheus adds ``_total`` to the name of a counter and ``_info`` to that of an info."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """One value.
+    """A metric's value for one set of labels.
 
     Attributes:
         labels: without those of the instance.
-        since_s: when a counter began, seconds since 1970.
+        since_s: start of a counter, seconds since 1970.
     """
 
     metric: Metric
@@ -78,13 +78,13 @@ def gauge(name: str, labels: Mapping[str, str], value: float) -> Series:
     """A value of the gauge called `name`.
 
     Raises:
-        TypeError, ValueError: it is no number, as in another version's report.
+        TypeError, ValueError: the value is no number, as in another version's report.
     """
     return Series(METRICS[name], labels, float(value))
 
 
 def joined(gauges: Iterable[Series]) -> list[Series]:
-    """`gauges` gauges with one of each name and labels: what their programs have together."""
+    """`gauges` with one series for each name and labels: the value for all their programs."""
     sums: dict[tuple[str, tuple[tuple[str, str], ...]], Series] = {}
     for series in gauges:
         key = series.metric.name, tuple(sorted(series.labels.items()))

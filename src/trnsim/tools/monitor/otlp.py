@@ -24,13 +24,13 @@ _NEEDS: Final = "pip install 'trnsim[platform]'"
 def export(
     collected: Collected, endpoint: str, period_s: float, exporter: Any = None
 ) -> Callable[[], None]:
-    """Send the series to `endpoint` every `period_s`; what is returned sends once more and ends it.
+    """Send the series to `endpoint` every `period_s`; the function to send a last time and stop.
 
     Args:
-        collected: has had its first report, which names the instance.
+        collected: series after the first report, which names the instance.
         endpoint: the collector's, with its scheme and port; ``/v1/metrics`` is added.
-        period_s: between two exports.
-        exporter: another one than OTLP over HTTP.
+        period_s: time between two exports.
+        exporter: an exporter in place of OTLP over HTTP.
 
     Raises:
         BadInput: opentelemetry is not installed, or the endpoint is no HTTP address.
@@ -57,7 +57,7 @@ def export(
 
 
 def _observed(metric: Metric, collected: Collected) -> Callable[[Any], list[Any]]:
-    """What OpenTelemetry calls for the values of a metric."""
+    """The callback by which OpenTelemetry asks for the values of a metric."""
     observation = _load("opentelemetry.metrics").Observation
 
     def values(_: Any) -> list[Any]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def own_monitor(config: Config) -> Monitor:
-    """A monitor of what the user's programs do; neuron-ls lists this process as a tool from now on.
+    """A monitor of the user's programs; neuron-ls lists this process as a tool from now on.
 
     Raises:
         BadInput: the state folder cannot be used.
@@ -34,9 +34,9 @@ def own_monitor(config: Config) -> Monitor:
 
 
 def own_reports() -> Iterator[dict[str, Any]]:
-    """Reports of everything every second, for exporters that nothing is piped into.
+    """Reports of all groups every second, for exporters without a pipe.
 
-    The first counts what programs did before it too: an exporter's counters are theirs.
+    The first also counts the past of the programs: an exporter's counters start where they did.
 
     Raises:
         BadInput: the state folder cannot be used.

@@ -13,17 +13,17 @@ _EARLY_S: Final = 0.005
 
 
 def early_s(period_s: float) -> float:
-    """How long before the end of a period it may be measured already."""
+    """Seconds before the end of a period from which its group may be measured."""
     return min(_EARLY_S, period_s / 2)
 
 
 def end_s(now_s: float, began_s: float, period_s: float) -> float:
-    """The end of the period that goes on; those that passed unseen are left out.
+    """The end of the current period; periods that passed without a measurement are left out.
 
     Args:
-        now_s: a moment.
-        began_s: the moment from which periods count.
-        period_s: their length.
+        now_s: the current time.
+        began_s: start of the first period.
+        period_s: length of a period.
     """
     passed = floor((now_s - began_s + early_s(period_s)) / period_s)
     return began_s + period_s * (passed + 1)

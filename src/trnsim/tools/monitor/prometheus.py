@@ -43,11 +43,11 @@ class Exporter:
 
 @dataclass(frozen=True)
 class Serving:
-    """Scrapes that are answered.
+    """A running server of scrapes.
 
     Attributes:
-        port: that was had; where 0 was asked for, one that was free.
-        end: answers no more.
+        port: the port that it listens on; a free one where 0 was asked for.
+        end: stops it.
     """
 
     port: int

@@ -1,7 +1,7 @@
 """Reports of neuron-monitor: each group measured when its period has passed, all in each report.
 
-A group that cannot be measured says why in its field `error`, and is tried again. A program that
-ends is in no later report.
+A group that cannot be measured has the reason in its field `error`, and is tried again. A program
+that has ended is in no later report.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trnsim.tools.monitor.config import Config, Group
 
 _FIRST_S: Final = 0.1
-"""Time of which the first report counts."""
+"""Time that the first report counts."""
 
 Ecc = Callable[[int], "Sequence[Mapping[str, int]]"]
 """Memory errors by kind of each of so many devices, since the state began."""
@@ -30,12 +30,12 @@ Ecc = Callable[[int], "Sequence[Mapping[str, int]]"]
 
 @dataclass
 class _Kept:
-    """What was measured last of one group.
+    """The last measurement of one group.
 
     Attributes:
-        at_s: when.
-        due_s: when it is measured again.
-        source: from what, where the next is a difference to it.
+        at_s: its time.
+        due_s: time of the next one.
+        source: the counts that it was computed from, if the next one is a difference to them.
         fields: its fields in a report.
     """
 
@@ -69,9 +69,9 @@ class Monitor:
     _looked_s: float | None = None
 
     def report(self) -> dict[str, Any]:
-        """A report now, in which the groups that are due are measured anew.
+        """A report in which the groups that are due are measured anew.
 
-        The first counts what programs did since they began.
+        The first counts the programs' work since they began.
         """
         now_s, records = self.clock(), self.records()
         self._began_s = now_s if self._began_s is None else self._began_s
@@ -93,8 +93,8 @@ class Monitor:
     ) -> Iterator[dict[str, Any]]:
         """A report whenever a group is due, without an end.
 
-        The first counts what programs did in a moment before it; where `is_whole`, all that they
-        did since they began.
+        The first counts the programs' work in the moment before it; with `is_whole`, since they
+        began.
         """
         if not is_whole:
             self.report()
@@ -115,7 +115,7 @@ class Monitor:
             yield from table.values()
 
     def _next_s(self) -> float:
-        """When a group is due; programs that begin are looked for once in the shortest period."""
+        """Time when a group is due; new programs are looked for once in the shortest period."""
         looked_s = self.clock() if self._looked_s is None else self._looked_s
         due_s = [kept.due_s for kept in self._kept()]
         return min([*due_s, self._due_s(looked_s, self.config.shortest_s)])
@@ -155,7 +155,7 @@ class Monitor:
         return _Kept(now_s, due_s, source, _framed(period_s, fields))
 
     def _period_s(self, before: _Kept | None, group: Group, now_s: float) -> float:
-        """Since the group was measured, else since its program was looked for and not found."""
+        """Time since the group was measured, else since the last look without its program."""
         since_s = before.at_s if before else self._looked_s
         return group.period_s if since_s is None else now_s - since_s
 
@@ -171,7 +171,7 @@ class Monitor:
     def _system_group(
         self, name: str, model: InstanceModel, before: _Kept | None
     ) -> tuple[Any, dict[str, Any]]:
-        """What a group is measured from, and its fields."""
+        """The counts that a group is computed from, and its fields."""
         try:
             if name == "vcpu_usage":
                 counted = host.counters()

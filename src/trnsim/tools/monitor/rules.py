@@ -1,7 +1,7 @@
-"""Alerts of Prometheus for whoever runs instances, over the series of neuron-monitor.
+"""Alerts of Prometheus for operators of instances, over the series of neuron-monitor.
 
-They tell instances apart by the label `instance` of Prometheus's scrapes. Thresholds without a
-source are choices, to be edited.
+The label `instance` of Prometheus's scrapes identifies an instance. Thresholds without a source
+are choices, to be edited.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final
 from trnsim.alert_rules import Alert, rule_file
 
 IDLE: Final = 0.05
-"""Utilisation of its busiest core below which a program holds cores for nothing; a choice."""
+"""Utilisation of its busiest core below which a program counts as idle; a choice."""
 FAILED: Final = 0.01
-"""Part of executions that may fail; a choice."""
+"""Share of executions that may fail; a choice."""
 CORRECTED: Final = 100
-"""Corrected memory errors of a device in an hour that are watched; a choice."""
+"""Corrected memory errors of a device in an hour from which an alert is raised; a choice."""
 
 _AT: Final = ("instance",)
 _DEVICE: Final = ("instance", "neuron_device_index")
@@ -28,7 +28,7 @@ def rules() -> str:
 
 
 def alerts() -> tuple[Alert, ...]:
-    """All of them."""
+    """All alerts."""
     return (*_memory_errors(), *_programs(), *_exporters())
 
 

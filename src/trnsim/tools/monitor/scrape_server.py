@@ -21,14 +21,14 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 CONNECTIONS_MAX: Final = 32
 """Of one Prometheus there is one connection at a time, and a browser opens six."""
 TIMEOUT_S: Final = 10.0
-"""How long a connection may say nothing; Prometheus's own limit of a scrape."""
+"""Time for which a connection may be silent; Prometheus's own limit of a scrape."""
 
 
 class ScrapeServer(WSGIServer):
-    """Answers an application's requests in threads of which there are few.
+    """A server that answers an application's requests in a bounded number of threads.
 
-    A connection beyond the most takes the place of the oldest, so that connections which say
-    nothing keep nobody out.
+    A connection beyond the bound takes the place of the oldest, so that silent connections keep
+    nobody out.
     """
 
     request_queue_size = CONNECTIONS_MAX
@@ -53,7 +53,7 @@ class ScrapeServer(WSGIServer):
         self.setup_environ()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, in the place of the oldest where there are enough."""
+        """Answer in a thread of its own; where the bound is reached, the oldest one is closed."""
         with self._lock:
             if len(self._open) >= CONNECTIONS_MAX:
                 _, oldest = self._open.popitem(last=False)
@@ -74,16 +74,16 @@ class ScrapeServer(WSGIServer):
 
 
 class _Handler(WSGIRequestHandler):
-    """A request, which is not logged, as with AWS's script."""
+    """A handler of a request, which is not logged, as with AWS's script."""
 
     timeout = TIMEOUT_S
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the library's name
-        """Nothing."""
+        """Log nothing."""
 
 
 def guarded(application: Application) -> Application:
-    """The application, for requests by an address or by this machine's own name alone."""
+    """The application for requests to an address or to this machine's own name; others get 403."""
 
     def answer(environment: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         host = str(environment.get("HTTP_HOST", ""))
@@ -100,7 +100,7 @@ def guarded(application: Application) -> Application:
 
 
 def is_own_host(host: str) -> bool:
-    """Whether a Host header is empty, an address, or a name of this machine."""
+    """True if a Host header is empty, an address, or a name of this machine."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     name = name.strip("[]").rstrip(".").lower()
     with suppress(ValueError):

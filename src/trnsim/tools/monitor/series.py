@@ -22,17 +22,17 @@ INSTANCE_LABELS: Final = {
     "region": "instance_region",
     "subnet_id": "subnet_id",
 }
-"""Labels that every series has, and the field of a report's instance_info that each is."""
+"""Labels that every series has, with their fields in a report's instance_info."""
 
 _VCPU: Final = {
     "user": ("user", "nice"),
     "system": ("system", "io_wait", "irq", "soft_irq"),
 }
-"""The host's two usage types and the report's parts of each: AWS's page adds the types up to what
-is used, so that idle time is none of them."""
+"""The host's two usage types and the report's parts of each: AWS's page adds the types up to the
+used time, so that idle time belongs to none."""
 
 _NO_PLACE: Final = "None"
-"""neuron-monitor-prometheus.py's label of memory that has one place alone."""
+"""neuron-monitor-prometheus.py's label of memory whose place is not split up."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Collected:
 
     Attributes:
         instance: labels of the instance, which every series has.
-        series: all others.
+        series: all other series.
     """
 
     now_s: Callable[[], float] = time.time
@@ -54,11 +54,11 @@ class Collected:
     )
 
     def add(self, report: Mapping[str, Any]) -> None:
-        """Take a report in.
+        """Replace the series by those of a report.
 
         Raises:
             AttributeError, IndexError, KeyError, TypeError, ValueError: a part of it is missing or
-                of another kind; what was taken in before stays.
+                of another kind; the series of the last report stay.
         """
         self._began_s = self._began_s or self.now_s()
         info = report["instance_info"]
@@ -95,7 +95,7 @@ class Collected:
                     yield Series(METRICS["hardware_ecc_events"], labels, count, since_s)
 
     def _since_s(self, event: tuple[str, str], count: float) -> float:
-        """When a count of memory errors began: one that went back began anew."""
+        """Start of a count of memory errors; a count that went back began anew."""
         before, since_s = self._errors.get(event, (0.0, self._began_s))
         since_s = self.now_s() if count < before else since_s
         self._errors[event] = (count, since_s)
@@ -103,7 +103,7 @@ class Collected:
 
 
 def _program(program: Mapping[str, Any]) -> Iterator[Series]:
-    """What a program uses now."""
+    """The gauges of one program: utilisation, memory and vCPUs."""
     tag, groups = {"runtime_tag": program["neuron_runtime_tag"]}, program["report"]
     cores = groups.get("neuroncore_counters", {}).get("neuroncores_in_use", {})
     for core, used in cores.items():

@@ -1,4 +1,4 @@
-"""What neuron-monitor says of its own work on the standard error, from level 0 (nothing) to 4.
+"""neuron-monitor's messages about its own work on the standard error, level 0 (none) to 4.
 
 Levels are those of the option ``--verbose`` on aws-neuron-sdk
 tools/neuron-sys-tools/neuron-monitor-user-guide.rst, which leaves their contents open.
@@ -18,7 +18,7 @@ _ERRORS, _PROGRAMS, _REPORTS, _PERIODS = range(1, MOST + 1)
 
 @dataclass
 class Verbose:
-    """What is said of one report after the other.
+    """The messages about successive reports.
 
     Attributes:
         level: 1 errors of groups; 2 programs that come and go too; 3 a line for each report;

@@ -20,9 +20,9 @@ _SYSTEM: Final = "red"
 _FIGURE: Final = "bold green"
 _CHOSEN: Final = "bold green on black"
 _LEAST_CELL: Final = 4
-"""A number of three digits and a space; the title has their unit."""
+"""Width of a cell with three digits and a space; the title has the unit."""
 _LEAST_BAR: Final = 8
-"""A cell that has room for a bar too."""
+"""Width of a cell that has room for a bar too."""
 _LABEL: Final = 5
 _TERA: Final = 1e12
 _STEP: Final = 1024
@@ -43,7 +43,7 @@ def bytes_text(count: float) -> str:
 
 
 def band(text: str, width: int) -> Text:
-    """The title of a section over the whole width."""
+    """The title of a section, across the full width."""
     return Text(text[:width].ljust(width), BAND)
 
 
@@ -72,7 +72,7 @@ def _cell_width(host: Instance, width: int, per_row: int) -> int:
 def cores(
     shown: Figures, host: Instance, width: int, most_rows: int, *, in_flops: bool
 ) -> list[Text]:
-    """The section of the cores: its title, the numbers of cores, a line a device or several."""
+    """The section of the cores: its title, the numbers of cores, and lines of devices."""
     count = host.devices * host.cores_per_device
     if in_flops:
         tera = sum(shown.flop_per_s.values()) / _TERA
@@ -175,7 +175,7 @@ def details_head(width: int) -> Text:
 
 
 def details(rows: Sequence[Row], cursor: int, width: int, height: int) -> list[Text]:
-    """The lines of the tree that are seen: those around the cursor, a height's worth."""
+    """The visible lines of the tree: `height` of them around the cursor."""
     first = min(max(cursor - height // 2, 0), max(len(rows) - height, 0))
     return [
         _detail(row, width, is_chosen=first + index == cursor)
@@ -196,7 +196,7 @@ def _detail(row: Row, width: int, *, is_chosen: bool) -> Text:
 
 
 def tab_bar(programs: Sequence[Tab], chosen: Tab, width: int) -> Text:
-    """The programs that can be chosen; the chosen one is seen however many there are."""
+    """The tabs; the chosen one is visible however many there are."""
     labels = [_tab(index, tab, is_chosen=tab == chosen) for index, tab in enumerate(programs, 1)]
     at = programs.index(chosen)
     first = at
@@ -218,7 +218,7 @@ def _tab(index: int, tab: Tab, *, is_chosen: bool) -> str:
 
 
 def keys(width: int) -> Text:
-    """What keys do, as much as there is room for."""
+    """The keys and their actions, as many as fit."""
     hints = (
         "q: quit", "a/d, 1-9: tab", "f: FLOPS", "arrows: move", "enter: open", "x: open all",
     )  # fmt: skip

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 PERIOD_S: Final = 2.0
-"""Between two looks. Programs write at most once a second, so each look finds something new."""
+"""Time between two reports. Programs write at most once a second, so each report can be new."""
 _TALL: Final = 32
 """Lines of a terminal from which sections have titles of their own and space between them."""
 _USUAL: Final = 24
@@ -49,7 +49,7 @@ _KEYS: Final = {
 
 
 class Page(Widget):
-    """The whole screen, drawn anew for the size that it has."""
+    """The widget of the whole screen, drawn anew for its size."""
 
     DEFAULT_CSS = "Page { width: 1fr; height: 1fr; overflow: hidden; }"
 
@@ -67,7 +67,7 @@ class Top(App[None]):
     """The screen.
 
     Args:
-        report: gives a report of neuron-monitor, now.
+        report: function that returns a report of neuron-monitor.
         version: trnsim's.
     """
 
@@ -88,11 +88,11 @@ class Top(App[None]):
         self.failure: BadInput | None = None
 
     def compose(self) -> ComposeResult:
-        """One page."""
+        """The page, as the only widget."""
         yield Page(self.lines)
 
     def on_mount(self) -> None:
-        """Look again and again; signals that end a program end it as the key q does."""
+        """Read reports periodically; signals that end a program act as the key q."""
         self.set_interval(PERIOD_S, self.look)
         loop = asyncio.get_running_loop()
         for name in _SIGNALS:
@@ -100,7 +100,7 @@ class Top(App[None]):
                 loop.add_signal_handler(getattr(signal, name), self.exit)
 
     def look(self) -> None:
-        """Show what programs do now; one that is gone is shown no more."""
+        """Read and show a report; a program that has ended is no longer shown."""
         try:
             self.last = self.report()
         except BadInput as error:  # the folder of the state was taken away
@@ -158,7 +158,7 @@ class Top(App[None]):
         return lines + [Text("")] * (height - len(lines))
 
     def nodes(self) -> Any:
-        """The tree of what is shown."""
+        """The tree of the memory of the chosen tab."""
         per_device = instance(self.last).cores_per_device
         return tree(figures(self.last, self.chosen), per_device)
 
@@ -168,35 +168,35 @@ class Top(App[None]):
         self.redraw()
 
     def action_next_tab(self, by: int) -> None:
-        """The tab so many to the right; behind the last comes the first."""
+        """Choose the tab `by` places to the right; the first follows the last."""
         programs = tabs(self.last)
         self.chosen = programs[(programs.index(self.chosen) + by) % len(programs)]
         self.redraw()
 
     def action_choose(self, number: int) -> None:
-        """The tab with this number, where there is one."""
+        """Choose the tab with this number, if there is one."""
         programs = tabs(self.last)
         if number <= len(programs):
             self.chosen = programs[number - 1]
         self.redraw()
 
     def action_move(self, lines: int) -> None:
-        """The cursor so many lines down the tree."""
+        """Move the cursor `lines` down the tree."""
         self.fold.move(self.nodes(), lines)
         self.redraw()
 
     def action_step_in(self) -> None:
-        """Open what is at the cursor, or go into it."""
+        """Open the node at the cursor, or move to its first child."""
         self.fold.step_in(self.nodes())
         self.redraw()
 
     def action_step_out(self) -> None:
-        """Close what is at the cursor, or go out of it."""
+        """Close the node at the cursor, or move to its parent."""
         self.fold.step_out(self.nodes())
         self.redraw()
 
     def action_fold(self) -> None:
-        """Open or close what is at the cursor."""
+        """Open or close the node at the cursor."""
         self.fold.toggle(self.nodes())
         self.redraw()
 
@@ -207,7 +207,7 @@ class Top(App[None]):
 
 
 def _shortened(lines: list[Text], most: int, width: int) -> list[Text]:
-    """At most so many lines; the last says how many devices' lines have no room."""
+    """At most `most` lines; the last tells how many lines of devices do not fit."""
     if len(lines) <= most:
         return lines
     left = len(lines) - most + 1

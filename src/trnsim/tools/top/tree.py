@@ -1,7 +1,7 @@
 """Memory as a tree: the host's by category, each device's by core and category.
 
-A tree is made anew from every report. What is open and where the cursor stands is kept by the path
-of names, so it stays where programs come and go.
+Each report gives a new tree. Open nodes and the cursor are kept by their path of names, so they
+stay while programs come and go.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Node:
-    """A line of the tree with what stands below it; its bytes are the sum of theirs."""
+    """A node of the tree; its bytes are the sum of its children's, if it has any."""
 
     name: str
     device_bytes: int = 0
@@ -44,11 +44,11 @@ class Node:
 
 @dataclass(frozen=True)
 class Row:
-    """A line that is shown.
+    """A visible line of the tree.
 
     Attributes:
-        path: its name behind those above it.
-        is_open: None where nothing stands below it.
+        path: the names of its ancestors, then its own.
+        is_open: None for a node without children.
     """
 
     path: Path
@@ -80,14 +80,14 @@ def _sum(name: str, children: Sequence[Node]) -> Node:
 
 @dataclass
 class Fold:
-    """What of a tree is open, and where its cursor stands."""
+    """The open nodes of a tree, and its cursor."""
 
     opened: set[Path] = field(default_factory=set[Path])
     cursor: Path = ()
     _last: int = 0
 
     def rows(self, nodes: Sequence[Node], above: Path = ()) -> list[Row]:
-        """The lines that are shown."""
+        """The visible lines."""
         lines: list[Row] = []
         for node in nodes:
             path = (*above, node.name)
@@ -98,7 +98,7 @@ class Fold:
         return lines
 
     def at(self, nodes: Sequence[Node]) -> int:
-        """The index of the cursor's line; where that is gone, of the line in its place."""
+        """The index of the cursor's line; if that is gone, of the line in its place."""
         rows = self.rows(nodes)
         paths = [row.path for row in rows]
         if self.cursor in paths:
@@ -109,7 +109,7 @@ class Fold:
         return self._last
 
     def move(self, nodes: Sequence[Node], lines: int) -> None:
-        """The cursor so many lines down, no further than the last."""
+        """Move the cursor `lines` down, no further than the last line."""
         rows = self.rows(nodes)
         self._last = min(max(self.at(nodes) + lines, 0), len(rows) - 1)
         self.cursor = rows[self._last].path
@@ -121,7 +121,7 @@ class Fold:
             self.opened ^= {row.path}
 
     def step_in(self, nodes: Sequence[Node]) -> None:
-        """Open the line at the cursor, or go to the first below it."""
+        """Open the line at the cursor, or go to its first child."""
         row = self.rows(nodes)[self.at(nodes)]
         if row.is_open:
             self.move(nodes, 1)
@@ -129,7 +129,7 @@ class Fold:
             self.opened.add(row.path)
 
     def step_out(self, nodes: Sequence[Node]) -> None:
-        """Close the line at the cursor, or go to the one above it."""
+        """Close the line at the cursor, or go to its parent."""
         row = self.rows(nodes)[self.at(nodes)]
         if row.is_open:
             self.opened.discard(row.path)

@@ -16,7 +16,7 @@ class Tab:
 
     Attributes:
         name: the tag of the program, or "all".
-        pid: None of all.
+        pid: None for all programs.
     """
 
     name: str
@@ -28,14 +28,14 @@ ALL: Final = Tab("all", None)
 
 @dataclass(frozen=True)
 class Instance:
-    """The instance that a report is of.
+    """The instance of a report.
 
     Attributes:
         name: its type.
         number: its number at EC2.
         core_version: "v3d".
-        devices: how many it has.
-        cores_per_device: logical cores.
+        devices: number of devices.
+        cores_per_device: logical cores of a device.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Vcpus:
-    """Per cent of the host's vCPUs; `error` says why they are not known."""
+    """Use of the host's vCPUs in per cent; `error` is the reason if it is unknown."""
 
     user: float = 0.0
     system: float = 0.0
@@ -56,13 +56,13 @@ class Vcpus:
 
 @dataclass(frozen=True)
 class Figures:
-    """What is shown under a tab.
+    """The figures of a tab.
 
     Attributes:
-        percent: utilisation of each core that is in use; of several programs the busiest one's.
+        percent: utilisation of each core in use; of several programs, the busiest one's.
         flop_per_s: operations a second of each core, likewise.
-        system: of the host.
-        runtime: of the programs.
+        system: vCPUs of the host.
+        runtime: vCPUs of the programs.
         host_total_bytes: memory of the host.
         host_bytes: the same by category.
         device_total_bytes: memory of the devices.
@@ -84,7 +84,7 @@ class Figures:
 
 
 def tabs(report: Mapping[str, Any]) -> list[Tab]:
-    """All programs, then each."""
+    """The tab of all programs, then one for each."""
     return [
         ALL,
         *(Tab(run["neuron_runtime_tag"], run["pid"]) for run in report["neuron_runtime_data"]),
@@ -104,7 +104,7 @@ def instance(report: Mapping[str, Any]) -> Instance:
 
 
 def figures(report: Mapping[str, Any], tab: Tab) -> Figures:
-    """What is shown under `tab`; nothing of a program that the report has not."""
+    """The figures of `tab`; empty if the report lacks its program."""
     programs = [
         run["report"] for run in report["neuron_runtime_data"] if tab.pid in (None, run["pid"])
     ]
@@ -147,7 +147,7 @@ def _system(group: Mapping[str, Any]) -> Vcpus:
 
 
 def _runtime(groups: Sequence[Mapping[str, Any]]) -> Vcpus:
-    """The sum of those that are known; a program that ended just now is not."""
+    """The sum over programs whose use is known; that of one that has just ended is not."""
     usages = [group["vcpu_usage"] for group in groups if not group["error"]]
     if groups and not usages:
         return Vcpus(error=groups[0]["error"])
