@@ -8,7 +8,7 @@ from trnsim.arch.catalogue import Accelerator, catalogue
 from trnsim.errors import BadInput
 from trnsim.estimate import choice, constants
 from trnsim.estimate.choice import bytes_per_s, graph_times, layer_times, pair_times, peak
-from trnsim.estimate.few import seen
+from trnsim.estimate.few import unmasked_scores
 from trnsim.estimate.measured import read
 from trnsim.facts import Evidence
 from trnsim.workload.operators import Pass, Phase
@@ -116,7 +116,7 @@ def test_prompts_of_later_chips_take_kernels_of_attention():
     first, later = (layer_times(one).of(block, given).parts_s["scores"] for one in (TRN1, TRN2))
     assert first == pytest.approx(32 * 2048 * 2048 * 164e-12)
     clock = TARGETS["trn2"].core.vector_clock_hz
-    assert later == pytest.approx(seen(block) * 2 / (2 * 128 * clock))
+    assert later == pytest.approx(unmasked_scores(block) * 2 / (2 * 128 * clock))
 
 
 def test_a_chip_with_published_halves_of_prompts_errs_less_than_one_without():

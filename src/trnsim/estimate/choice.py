@@ -70,15 +70,15 @@ class MeasuredFirst:
     modelled: LayerTimes
     measured: Measured | None = None
 
-    def of(self, summary: Summary, given: Pass) -> LayerTime:
+    def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
         """The forward time of one of its layers."""
-        found = self.measured.of(summary, given) if self.measured else None
-        return found or self.modelled.of(summary, given)
+        layer_time = self.measured.of(summary, model_pass) if self.measured else None
+        return layer_time or self.modelled.of(summary, model_pass)
 
-    def backward(self, summary: Summary, given: Pass) -> LayerTime:
+    def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one of its layers."""
-        found = self.measured.backward(summary, given) if self.measured else None
-        return found or self.modelled.backward(summary, given)
+        layer_time = self.measured.backward(summary, model_pass) if self.measured else None
+        return layer_time or self.modelled.backward(summary, model_pass)
 
 
 def layer_times(
@@ -120,20 +120,20 @@ class Scaled:
     by: constants.Factor
     source: str
 
-    def of(self, summary: Summary, given: Pass) -> LayerTime:
+    def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
         """The forward time of one of its layers."""
-        return self._times(self.modelled.of(summary, given))
+        return self._times(self.modelled.of(summary, model_pass))
 
-    def backward(self, summary: Summary, given: Pass) -> LayerTime:
+    def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one of its layers."""
-        return self._times(self.modelled.backward(summary, given))
+        return self._times(self.modelled.backward(summary, model_pass))
 
-    def _times(self, found: LayerTime) -> LayerTime:
+    def _times(self, layer_time: LayerTime) -> LayerTime:
         factor = float(self.by.factor)
-        parts = {name: factor * time_s for name, time_s in found.parts_s.items()}
+        parts = {name: factor * time_s for name, time_s in layer_time.parts_s.items()}
         return replace(
-            found,
-            time_s=factor * found.time_s,
+            layer_time,
+            time_s=factor * layer_time.time_s,
             parts_s=parts,
             source=self.source,
         )
@@ -145,14 +145,14 @@ def pair_times(machine: Ranks, dtype: str, measured: Measured | None = None) -> 
     Raises:
         BadInput: the chip has no published peak in the dtype.
     """
-    known = layer_times(machine, Phase.ENCODE, dtype, measured=measured)
+    general = layer_times(machine, Phase.ENCODE, dtype, measured=measured)
     if not machine.lnc:
-        return known
-    own = replace(
+        return general
+    fit = replace(
         constants.NEURON[Phase.ENCODE], spread=constants.PAIRS.spread, rows=constants.PAIRS.rows
     )
-    form = _neuron(machine, own, dtype, "pairs")
-    return MeasuredFirst(Scaled(form, constants.PAIRS, form.source), measured)
+    few = _neuron(machine, fit, dtype, "pairs")
+    return MeasuredFirst(Scaled(few, constants.PAIRS, few.source), measured)
 
 
 def graph_times(machine: Ranks, dtype: str, *, is_denoiser: bool) -> tuple[LayerTimes, float]:
@@ -176,20 +176,20 @@ def facts(machine: Ranks, phase: Phase) -> dict[str, Rate]:
             "part of the memory's bandwidth": constants.GPU_MEMORY,
             "launch of an operator s": gpu.LAUNCH_S,
         }
-    found, target = _constants(machine, phase), _target(machine.chip)
-    own = {
-        PRODUCTS: found.products,
-        "HBM bytes/s of a NeuronCore-v2": found.bytes_per_s,
-        HALF: found.half_s,
+    fit, target = _constants(machine, phase), _target(machine.chip)
+    rates = {
+        PRODUCTS: fit.products,
+        "HBM bytes/s of a NeuronCore-v2": fit.bytes_per_s,
+        HALF: fit.half_s,
     }
     if target is not None and target.is_fitted:
-        return own
-    why = "extrapolated from Trn1 and Inf2"
+        return rates
+    reason = "extrapolated from Trn1 and Inf2"
     carried = {
-        name: assumed(fact, f"{why}: {fact.provenance.source}") for name, fact in own.items()
+        name: assumed(fact, f"{reason}: {fact.provenance.source}") for name, fact in rates.items()
     }
-    is_of_halves = found is constants.KERNEL_PROMPTS and target is not None and target.validated
-    return {**carried, HALF: own[HALF]} if is_of_halves else carried
+    is_of_halves = fit is constants.KERNEL_PROMPTS and target is not None and target.validated
+    return {**carried, HALF: rates[HALF]} if is_of_halves else carried
 
 
 def shared_spread(chip: Accelerator, phase: str) -> float:
@@ -201,8 +201,8 @@ def shared_spread(chip: Accelerator, phase: str) -> float:
     """
     if not chip.is_neuron:
         return gpu.FITTED_SPREAD
-    known = _GRAPHS.get(phase) or constants.NEURON[Phase(phase)]
-    return known.spread
+    family = _GRAPHS.get(phase) or constants.NEURON[Phase(phase)]
+    return family.spread
 
 
 def bytes_per_s(machine: Ranks) -> float:
@@ -245,35 +245,35 @@ def _constants(machine: Ranks, phase: Phase) -> constants.Constants:
     return constants.NEURON[phase]
 
 
-def _neuron(machine: Ranks, found: constants.Constants, dtype: str, family: str) -> FewConstants:
+def _neuron(machine: Ranks, fit: constants.Constants, dtype: str, family: str) -> FewConstants:
     target = _target(machine.chip)
     is_inf2 = machine.chip.name == _INF2
-    has_own = found is constants.KERNEL_PROMPTS and target is not None and target.validated
+    has_own = fit is constants.KERNEL_PROMPTS and target is not None and target.validated
     is_fitted = has_own or (target is not None and target.is_fitted)
     more = 0.0 if is_fitted else float(constants.EXTRAPOLATED_SPREAD)
-    half_s = float(found.inf2_half_s if is_inf2 and found.inf2_half_s else found.half_s)
-    products = float(found.products) * (float(found.inf2_products) if is_inf2 else 1.0)
+    half_s = float(fit.inf2_half_s if is_inf2 and fit.inf2_half_s else fit.half_s)
+    products = float(fit.products) * (float(fit.inf2_products) if is_inf2 else 1.0)
     vector_hz = float(target.core.vector_clock_hz if target else constants.V1_VECTOR_HZ)
     once_s = 1 / (machine.lnc * _LANES * vector_hz)
-    told = "fitted to" if is_fitted else "extrapolated from"
+    verb = "fitted to" if is_fitted else "extrapolated from"
     return FewConstants(
         flop_per_s=products * peak(machine, dtype),
         bytes_per_s=bytes_per_s(machine),
-        cache_passes=float(found.cache_passes),
+        cache_passes=float(fit.cache_passes),
         fixed_s=2 * half_s,
-        spread=(found.spread**2 + more**2) ** 0.5,
-        source=f"few constants of {family}, {told} {found.rows}",
-        sequence_s=float(found.sequence_s),
-        score_s=float(found.score_s) * constants.V2_PEAK / peak(machine, "bf16"),
-        element_s=float(found.element_passes) * once_s,
-        softmax_weight=float(found.softmax_weight),
+        spread=(fit.spread**2 + more**2) ** 0.5,
+        source=f"few constants of {family}, {verb} {fit.rows}",
+        sequence_s=float(fit.sequence_s),
+        score_s=float(fit.score_s) * constants.V2_PEAK / peak(machine, "bf16"),
+        element_s=float(fit.element_passes) * once_s,
+        softmax_weight=float(fit.softmax_weight),
         kernel_softmax_s=float(constants.KERNEL_PASSES) * once_s,
-        host_bytes_per_s=float(found.host_bytes_per_s),
+        host_bytes_per_s=float(fit.host_bytes_per_s),
         repeats_keys=True,
-        kernel_score_s=float(found.kernel_passes) * once_s,
+        kernel_score_s=float(fit.kernel_passes) * once_s,
     )
 
 
 def _target(chip: Accelerator) -> Target | None:
     """The target whose chip this is; None for a GPU or an Inferentia1."""
-    return next((one for one in TARGETS.values() if one.chip == chip.name), None)
+    return next((target for target in TARGETS.values() if target.chip == chip.name), None)

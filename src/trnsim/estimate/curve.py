@@ -50,50 +50,51 @@ class Curve:
 
     def __post_init__(self) -> None:
         rows: dict[int, dict[int, float]] = {}
-        for one in self.points:
-            rows.setdefault(one.batch, {})[one.length] = one.time_s
-        made = {batch: _rising(found.items()) for batch, found in sorted(rows.items())}
-        object.__setattr__(self, "_rows", made)
+        for point in self.points:
+            rows.setdefault(point.batch, {})[point.length] = point.time_s
+        curves = {batch: _rising(times.items()) for batch, times in sorted(rows.items())}
+        object.__setattr__(self, "_rows", curves)
 
     def at(self, batch: float, length: float) -> float | None:
         """Seconds at a batch and a length; None beyond the points."""
-        reached = [(each, _between(row, length)) for each, row in self._rows.items()]
-        found = [(each, time_s) for each, time_s in reached if time_s is not None]
-        return _between(_rising(found), batch)
+        candidates = [(size, _between(row, length)) for size, row in self._rows.items()]
+        times_at_length = [(size, time_s) for size, time_s in candidates if time_s is not None]
+        return _between(_rising(times_at_length), batch)
 
 
-def _rising(found: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+def _rising(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     """(size, seconds) in the order of sizes; no larger size is faster."""
     rows: list[tuple[float, float]] = []
-    for size, time_s in sorted(found):
+    for size, time_s in sorted(times):
         rows.append((size, max(time_s, rows[-1][1] if rows else 0.0)))
     return rows
 
 
 def _between(rows: list[tuple[float, float]], size: float) -> float | None:
     """The seconds at a size on the straight lines between logarithms."""
-    for one, time_s in rows:
-        if one == size:
+    for known_size, time_s in rows:
+        if known_size == size:
             return time_s
     for (low, low_s), (high, high_s) in pairwise(rows):
         if low < size < high:
             share = math.log(size / low) / math.log(high / low)
-            found = math.exp((1 - share) * math.log(low_s) + share * math.log(high_s))
-            return min(max(found, low_s), high_s)  # against rounding
+            time_s = math.exp((1 - share) * math.log(low_s) + share * math.log(high_s))
+            return min(max(time_s, low_s), high_s)  # against rounding
     return None
 
 
-def signature(summary: Summary, given: Pass) -> str:
+def signature(summary: Summary, model_pass: Pass) -> str:
     """The sizes of a layer on a rank that do not depend on how much passes through it."""
     weighted = (product for product in summary.products if product.weight_bits)
     parts = [
-        f"{one.name} {one.k:g} x {one.n:g}" + (f" x {one.times:g}" if one.times != 1 else "")
-        for one in sorted(weighted, key=_place)
+        f"{product.name} {product.k:g} x {product.n:g}"
+        + (f" x {product.times:g}" if product.times != 1 else "")
+        for product in sorted(weighted, key=_place)
     ]
-    for one in summary.products:
-        if one.name == "scores":
-            heads = one.m * one.times / (given.batch * given.tokens)
-            parts.append(f"{heads:g} heads of {one.k:g}")
+    for product in summary.products:
+        if product.name == "scores":
+            heads = product.m * product.times / (model_pass.batch * model_pass.tokens)
+            parts.append(f"{heads:g} heads of {product.k:g}")
     return ", ".join(parts)
 
 
@@ -102,6 +103,6 @@ def _place(product: Product) -> int:
     return _ORDER.index(next((word for word in _ORDER[1:] if product.name.startswith(word)), ""))
 
 
-def length_of(given: Pass) -> int:
+def length_of(model_pass: Pass) -> int:
     """Tokens that a query meets."""
-    return given.tokens + given.past
+    return model_pass.tokens + model_pass.past

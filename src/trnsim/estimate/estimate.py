@@ -97,14 +97,14 @@ class Estimate:
         )
 
 
-def _sum(one: Mapping[str, float], two: Mapping[str, float]) -> dict[str, float]:
-    return {name: one.get(name, 0.0) + two.get(name, 0.0) for name in dict.fromkeys((*one, *two))}
+def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
+    return {name: a.get(name, 0.0) + b.get(name, 0.0) for name in dict.fromkeys((*a, *b))}
 
 
-def _joined(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, str]:
+def _joined(first: Mapping[str, str], later: Mapping[str, str]) -> dict[str, str]:
     """The sources of both, by what was asked."""
-    found = dict(one)
-    for name, source in two.items():
-        has = found.get(name, source)
-        found[name] = has if source in has else f"{has}; {source}"
-    return found
+    sources = dict(first)
+    for name, source in later.items():
+        earlier = sources.get(name, source)
+        sources[name] = earlier if source in earlier else f"{earlier}; {source}"
+    return sources

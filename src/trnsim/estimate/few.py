@@ -82,50 +82,52 @@ class FewConstants:
     is_beside: bool = False
     kernel_score_s: float = 0.0
 
-    def of(self, summary: Summary, given: Pass) -> LayerTime:
+    def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
         """The forward time of one of its layers."""
         cache = summary.cache.read_bytes * self.cache_passes
         if self.repeats_keys:
-            cache *= repeats(summary, given)
+            cache *= repeats(summary, model_pass)
         cache += summary.cache.written_bytes
-        found = self._time(summary, given, summary.flop, summary.weight_bytes, cache)
+        layer_time = self._time(summary, model_pass, summary.flop, summary.weight_bytes, cache)
         if not self.host_bytes_per_s or not returned(summary):
-            return found
+            return layer_time
         host_s = _RESULT_BYTES * returned(summary) / self.host_bytes_per_s
-        parts = {**found.parts_s, "host": host_s}
+        parts = {**layer_time.parts_s, "host": host_s}
         return LayerTime(sum(parts.values()), parts, self.spread, self.source, has_exchanges=True)
 
-    def backward(self, summary: Summary, given: Pass) -> LayerTime:
+    def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one of its layers."""
         weights = _WEIGHT_PASSES * summary.weight_bytes
-        return self._time(summary, given, _GRADIENTS * summary.flop, weights, 0.0, _GRADIENTS)
+        return self._time(summary, model_pass, _GRADIENTS * summary.flop, weights, 0.0, _GRADIENTS)
 
-    def _elements_s(self, summary: Summary, given: Pass) -> float:
+    def _elements_s(self, summary: Summary, model_pass: Pass) -> float:
         """Seconds of norms, residuals, softmax and activations."""
-        scored = sum(one.elements for one in summary.elementwise if one.name == _SOFTMAX)
+        scored = sum(op.elements for op in summary.elementwise if op.name == _SOFTMAX)
         if self.kernel_score_s:
             return (elements(summary) - scored) * self.element_s
-        each_s = self.softmax_weight * self.element_s
-        scored_s = scored * (self.kernel_softmax_s if given.is_one_kernel else each_s)
+        usual_s = self.softmax_weight * self.element_s
+        scored_s = scored * (self.kernel_softmax_s if model_pass.is_one_kernel else usual_s)
         return scored_s + (elements(summary) - scored) * self.element_s
 
     def _scores_s(self, summary: Summary) -> float:
-        return scores(summary) * self.score_s + seen(summary) * self.kernel_score_s
+        return scores(summary) * self.score_s + unmasked_scores(summary) * self.kernel_score_s
 
     def _time(
         self,
         summary: Summary,
-        given: Pass,
+        model_pass: Pass,
         flop: float,
         weights: float,
         cache: float,
         passes: int = 1,
     ) -> LayerTime:
-        half_s = self.fixed_s / _HALVES + given.batch * self.sequence_s
+        half_s = self.fixed_s / _HALVES + model_pass.batch * self.sequence_s
         if self.kernel_score_s:
-            flop -= passes * sum(one.flop for one in summary.products if one.name in _MET)
+            flop -= passes * sum(
+                product.flop for product in summary.products if product.name in _MET
+            )
         products_s, weights_s = flop / self.flop_per_s, weights / self.bytes_per_s
-        elements_s = passes * self._elements_s(summary, given)
+        elements_s = passes * self._elements_s(summary, model_pass)
         if self.is_beside:
             elements_s = max(elements_s - max(products_s, weights_s), 0.0)
         parts = {
@@ -149,24 +151,24 @@ class ByPhase:
 
     forms: Mapping[Phase, FewConstants]
 
-    def of(self, summary: Summary, given: Pass) -> LayerTime:
+    def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
         """The forward time of one of its layers."""
-        return self.forms[given.phase].of(summary, given)
+        return self.forms[model_pass.phase].of(summary, model_pass)
 
-    def backward(self, summary: Summary, given: Pass) -> LayerTime:
+    def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one of its layers."""
-        return self.forms[given.phase].backward(summary, given)
+        return self.forms[model_pass.phase].backward(summary, model_pass)
 
 
 def halves(summary: Summary) -> int:
     """Attentions and MLPs of a part."""
-    names = [one.name for one in summary.elementwise]
+    names = [op.name for op in summary.elementwise]
     return sum(name == _SOFTMAX or name.endswith("activation") for name in names)
 
 
 def elements(summary: Summary) -> float:
     """Elements of norms, residuals, softmax and activations."""
-    return sum(one.elements for one in summary.elementwise)
+    return sum(op.elements for op in summary.elementwise)
 
 
 def returned(summary: Summary) -> float:
@@ -183,27 +185,31 @@ def returned(summary: Summary) -> float:
 
 def scores(summary: Summary) -> float:
     """Scores of queries and keys, masked ones too."""
-    return sum(one.m * one.n * one.times for one in summary.products if one.name == "scores")
+    return sum(
+        product.m * product.n * product.times
+        for product in summary.products
+        if product.name == "scores"
+    )
 
 
-def seen(summary: Summary) -> float:
+def unmasked_scores(summary: Summary) -> float:
     """Scores of queries and keys that no mask discards."""
-    met = (one for one in summary.products if one.name == "scores")
-    return sum(one.m * one.n * one.times * one.causal for one in met)
+    products = (product for product in summary.products if product.name == "scores")
+    return sum(product.m * product.n * product.times * product.causal for product in products)
 
 
-def repeats(summary: Summary, given: Pass) -> float:
+def repeats(summary: Summary, model_pass: Pass) -> float:
     """Query heads of a KV head on the rank, for each of which keys and values are read.
 
     Latents are kept once for all heads, and are not repeated.
     """
-    if any(one.name == _ABSORBED for one in summary.products):
+    if any(product.name == _ABSORBED for product in summary.products):
         return 1.0
-    met = [one for one in summary.products if one.name in _MET]
-    once = sum(_computed(one) for one in met)
-    each = sum(_computed(one) * one.m / given.tokens for one in met)
-    return each / once if once else 1.0
+    products = [product for product in summary.products if product.name in _MET]
+    read_once = sum(_computed(product) for product in products)
+    read_per_head = sum(_computed(product) * product.m / model_pass.tokens for product in products)
+    return read_per_head / read_once if read_once else 1.0
 
 
-def _computed(one: Product) -> float:
-    return one.k * one.n * one.times
+def _computed(product: Product) -> float:
+    return product.k * product.n * product.times

@@ -24,10 +24,10 @@ _FOLDED: Final = ("native_batch_norm", "_native_batch_norm", "batch_norm", "cudn
 
 def fused(summary: Summary) -> Summary:
     """The part without elementwise operators that others do on their way."""
-    products = {one.name for one in summary.products}
+    products = {product.name for product in summary.products}
     kept = tuple(
-        one
-        for one in summary.elementwise
-        if one.name not in products and not one.name.startswith((*_FOLDED, CAST))
+        op
+        for op in summary.elementwise
+        if op.name not in products and not op.name.startswith((*_FOLDED, CAST))
     )
     return replace(summary, elementwise=kept)

@@ -140,56 +140,58 @@ class GpuTimes:
     source: str
     is_fused: bool = True
 
-    def of(self, summary: Summary, given: Pass) -> LayerTime:
+    def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
         """The forward time of one of its layers."""
         cache_bytes = summary.cache.read_bytes + summary.cache.written_bytes
-        return self._time(summary, cache_bytes, given.phase)
+        return self._time(summary, cache_bytes, model_pass.phase)
 
-    def backward(self, summary: Summary, given: Pass) -> LayerTime:
+    def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one of its layers."""
-        return self._time(backward(summary), 0.0, given.phase)
+        return self._time(backward(summary), 0.0, model_pass.phase)
 
-    def product_s(self, one: Product, *, has_cached: bool = False) -> tuple[float, float]:
+    def product_s(self, product: Product, *, has_cached: bool = False) -> tuple[float, float]:
         """Seconds of a product's multiplications, and of its bytes beyond these.
 
         Args:
-            one: the product.
+            product: the product.
             has_cached: whether keys and values are counted as the cache's.
         """
-        is_met = is_attention(one)
-        flop = one.useful_flop if is_met and self.is_fused else one.flop
-        rate = self.flop_per_s.get(int(one.bits), self.flop_per_s[_HALF])
-        part = part_of_peak(math.ceil(one.m), one.k, math.ceil(one.n), one.times, self.sms)
+        is_met = is_attention(product)
+        flop = product.useful_flop if is_met and self.is_fused else product.flop
+        rate = self.flop_per_s.get(int(product.bits), self.flop_per_s[_HALF])
+        part = part_of_peak(
+            math.ceil(product.m), product.k, math.ceil(product.n), product.times, self.sms
+        )
         compute_s = flop / (rate * self.base * part)
-        moved = bytes_of(self._elements(one, has_cached=has_cached and is_met), one.bits)
-        bytes_s = (moved + one.weight_bytes) / self.bytes_per_s
+        moved = bytes_of(self._elements(product, has_cached=has_cached and is_met), product.bits)
+        bytes_s = (moved + product.weight_bytes) / self.bytes_per_s
         return compute_s, max(bytes_s - compute_s, 0.0)
 
-    def _elements(self, one: Product, *, has_cached: bool) -> float:
+    def _elements(self, product: Product, *, has_cached: bool) -> float:
         """Elements that cross memory and are no weights; one kernel's scores do not."""
-        if not is_attention(one):
-            return one.activation_elements
-        computed = 0.0 if has_cached else one.k * one.n
-        rows = one.m * (one.k + one.n)
+        if not is_attention(product):
+            return product.activation_elements
+        computed = 0.0 if has_cached else product.k * product.n
+        rows = product.m * (product.k + product.n)
         if self.is_fused:  # of scores, their queries; of values, their results
-            rows = one.m * min(one.k, one.n)
-        return (rows + computed) * one.times
+            rows = product.m * min(product.k, product.n)
+        return (rows + computed) * product.times
 
     def _time(self, summary: Summary, cache_bytes: float, phase: Phase) -> LayerTime:
         has_cached, is_training = phase is Phase.DECODE, phase is Phase.TRAIN
-        made = [self.product_s(one, has_cached=has_cached) for one in summary.products]
+        times = [self.product_s(product, has_cached=has_cached) for product in summary.products]
         met_s = sum(
             compute_s
-            for one, (compute_s, _) in zip(summary.products, made, strict=True)
-            if has_cached and is_attention(one)
+            for product, (compute_s, _) in zip(summary.products, times, strict=True)
+            if has_cached and is_attention(product)
         )
         cache_s = max(cache_bytes / self.bytes_per_s - met_s, 0.0)  # read while it is multiplied
-        others = [one for one in summary.elementwise if self._is_kernel(one)]
-        nbytes = sum(bytes_of(one.elements, _HALF) + one.weight_bytes for one in others)
-        kernels = len(summary.products) + len(others)
+        operators = [op for op in summary.elementwise if self._is_kernel(op)]
+        nbytes = sum(bytes_of(op.elements, _HALF) + op.weight_bytes for op in operators)
+        kernels = len(summary.products) + len(operators)
         parts = {
-            "products": sum(compute_s for compute_s, _ in made),
-            "weights": sum(more_s for _, more_s in made),
+            "products": sum(compute_s for compute_s, _ in times),
+            "weights": sum(more_s for _, more_s in times),
             "KV": cache_s,
             "elements": nbytes / self.bytes_per_s,
             "fixed": kernels * (self.eager_s if is_training else self.launch_s),
@@ -198,13 +200,13 @@ class GpuTimes:
         source = f"few constants ({phase}): {self.source}"
         return LayerTime(sum(parts.values()), parts, spread, source)
 
-    def _is_kernel(self, one: Elementwise) -> bool:
-        return not (self.is_fused and one.name.startswith("softmax"))
+    def _is_kernel(self, op: Elementwise) -> bool:
+        return not (self.is_fused and op.name.startswith("softmax"))
 
 
-def is_attention(one: Product) -> bool:
+def is_attention(product: Product) -> bool:
     """Whether it multiplies queries with keys or scores with values, or is a gradient of such."""
-    return not one.weight_bits and one.name.startswith(("scores", "values"))
+    return not product.weight_bits and product.name.startswith(("scores", "values"))
 
 
 @lru_cache(1 << 16)
@@ -241,7 +243,7 @@ def gpu_times(chip: Accelerator, dtype: str = "bf16", *, is_fused: bool = True) 
         raise BadInput(f"{chip.name}: no times are known; legal GPUs: {', '.join(SMS)}")
     base = BASES[chip.name]
     is_fitted = base.provenance.kind is not Evidence.ASSUMED
-    told = f"{base.provenance.kind.value}: {base.provenance.source}"
+    evidence = f"{base.provenance.kind.value}: {base.provenance.source}"
     return GpuTimes(
         flop_per_s=_peaks(chip, dtype),
         base=float(base),
@@ -250,7 +252,7 @@ def gpu_times(chip: Accelerator, dtype: str = "bf16", *, is_fused: bool = True) 
         launch_s=float(LAUNCH_S),
         eager_s=float(EAGER_S),
         spread=FITTED_SPREAD if is_fitted else OTHER_SPREAD,
-        source=f"tiles on {SMS[chip.name]} SMs, {base:.0%} of the peak, {told}",
+        source=f"tiles on {SMS[chip.name]} SMs, {base:.0%} of the peak, {evidence}",
         is_fused=is_fused,
     )
 

@@ -64,9 +64,9 @@ def check(
     """
     rows = [row for row in table.rows if row.phase in phases]
     if not rows:
-        found = enumerated(list(dict.fromkeys(str(row.phase) for row in table.rows)), "and")
-        asked = enumerated([str(phase) for phase in phases], "or")
-        raise BadInput(f"{table.file} has rows of {found}; this plan has {asked} alone", fix=_FIX)
+        kinds = enumerated(list(dict.fromkeys(str(row.phase) for row in table.rows)), "and")
+        plan = enumerated([str(phase) for phase in phases], "or")
+        raise BadInput(f"{table.file} has rows of {kinds}; this plan has {plan} alone", fix=_FIX)
     cases = list(models)
     names = enumerated(list(dict.fromkeys(model.name for model, _ in cases)), "and")
     for row in rows:
@@ -84,12 +84,12 @@ def check_used(table: Measured, sources: Mapping[str, str], asked: str) -> None:
     Raises:
         BadInput: saying what was asked for and what the table has.
     """
-    if any(f"measured: {table.file}" in told for told in sources.values()):
+    if any(f"measured: {table.file}" in source for source in sources.values()):
         return
-    has = sorted(
+    shapes = sorted(
         {f"{row.phase} of {row.batch} x {row.tokens} + {row.past} tokens" for row in table.rows}
     )
-    shown = ", ".join(has[:_SHOWN]) + (", ..." if len(has) > _SHOWN else "")
+    shown = ", ".join(shapes[:_SHOWN]) + (", ..." if len(shapes) > _SHOWN else "")
     raise BadInput(
         f"no row of {table.file} is met: this plan asks for {asked}; the file has {shown}",
         fix="times lie between rows, never beyond: measure at least the smallest and the largest",
@@ -100,45 +100,45 @@ def _by_size(
     row: Row, models: Sequence[tuple[Architecture, Split]]
 ) -> dict[tuple[str, str], Summary]:
     """The parts that a row's part may be, by model and sizes."""
-    given = Pass(row.phase, row.batch, row.tokens, row.past)
+    model_pass = Pass(row.phase, row.batch, row.tokens, row.past)
     return {
-        (model.name, signature(summary, given)): summary
+        (model.name, signature(summary, model_pass)): summary
         for model, split in models
-        for summary in summaries(model, given, split)
+        for summary in summaries(model, model_pass, split)
         if summary.name == row.part
     }
 
 
 def _check_row(
-    file: str, row: Row, machine: Ranks, known: Mapping[tuple[str, str], Summary], names: str
+    file: str, row: Row, machine: Ranks, parts: Mapping[tuple[str, str], Summary], names: str
 ) -> None:
     where = f"{file}, line {row.line}"
-    found = {key: one for key, one in known.items() if row.layer in ("", key[1])}
-    sizes = list(dict.fromkeys(size for _, size in known))
-    if not found:
+    fits = {key: part for key, part in parts.items() if row.layer in ("", key[1])}
+    sizes = list(dict.fromkeys(size for _, size in parts))
+    if not fits:
         shown = " | ".join(sizes[:_SHOWN]) + (" | ..." if len(sizes) > _SHOWN else "")
         raise BadInput(
             f"{where}, column 'layer': {row.layer!r} is no {row.part} of {names}; legal: {shown}",
             fix="trnsim plan layer --json prints the sizes of a layer",
         )
-    if len(found) > 1 and not row.layer:
+    if len(fits) > 1 and not row.layer:
         raise BadInput(
-            f"{where}, column 'layer': empty, and this plan has {len(found)} kinds of {row.part}; "
+            f"{where}, column 'layer': empty, and this plan has {len(fits)} kinds of {row.part}; "
             f"legal: {' | '.join(sizes[:_SHOWN])}" + (" | ..." if len(sizes) > _SHOWN else ""),
             fix="name the sizes, or set the ranks of the layout",
         )
-    products_s = min(_products_s(one, machine) for one in found.values())
-    weights_s = min(_weights_s(one, machine) for one in found.values())
+    products_s = min(_products_s(part, machine) for part in fits.values())
+    weights_s = min(_weights_s(part, machine) for part in fits.values())
     _check_time(where, "time_us", row.forward_s, max(products_s, weights_s), machine)
     if row.backward_s is not None:
         _check_time(where, "backward_us", row.backward_s, _GRADIENTS * products_s, machine)
 
 
 def _check_time(where: str, column: str, time_s: float, least_s: float, machine: Ranks) -> None:
-    given, least = time_s * _MICROS, least_s * _MICROS
-    if given < least:
+    us, least_us = time_s * _MICROS, least_s * _MICROS
+    if us < least_us:
         raise BadInput(
-            f"{where}, column {column!r}: {amount(given)}; legal: from {amount(least)} us, which "
+            f"{where}, column {column!r}: {amount(us)}; legal: from {amount(least_us)} us, which "
             f"{machine.chip.name}'s published peak and HBM bandwidth allow",
             fix="give microseconds of one layer on one rank",
         )

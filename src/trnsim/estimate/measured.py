@@ -87,18 +87,18 @@ class Measured:
     rows: tuple[Row, ...]
     curves: Mapping[tuple[str, str, str, str], Curve] = field(hash=False, repr=False)
 
-    def of(self, summary: Summary, given: Pass) -> LayerTime | None:
+    def of(self, summary: Summary, model_pass: Pass) -> LayerTime | None:
         """The forward time of one of its layers; None where the file has none."""
-        return self._at("forward", summary, given)
+        return self._at("forward", summary, model_pass)
 
-    def backward(self, summary: Summary, given: Pass) -> LayerTime | None:
+    def backward(self, summary: Summary, model_pass: Pass) -> LayerTime | None:
         """The time of both gradients of one of its layers; None where there is none."""
-        return self._at("backward", summary, given)
+        return self._at("backward", summary, model_pass)
 
-    def _at(self, way: str, summary: Summary, given: Pass) -> LayerTime | None:
-        for layer in (signature(summary, given), ""):
-            curve = self.curves.get((way, str(given.phase), summary.name, layer))
-            time_s = curve.at(given.batch, length_of(given)) if curve else None
+    def _at(self, direction: str, summary: Summary, model_pass: Pass) -> LayerTime | None:
+        for layer in (signature(summary, model_pass), ""):
+            curve = self.curves.get((direction, str(model_pass.phase), summary.name, layer))
+            time_s = curve.at(model_pass.batch, length_of(model_pass)) if curve else None
             if time_s is not None:
                 spread = Evidence.MEASURED.spread
                 return LayerTime(time_s, {"measured": time_s}, spread, f"measured: {self.file}")
@@ -120,43 +120,45 @@ def read(path: str | Path) -> Measured:
         raise BadInput(f"{path} has no rows of times", fix=_FIX)
     points: dict[tuple[str, str, str, str], list[Point]] = {}
     for row in rows:
-        for way, time_s in (("forward", row.forward_s), ("backward", row.backward_s)):
+        for direction, time_s in (("forward", row.forward_s), ("backward", row.backward_s)):
             if time_s is not None:
                 point = Point(row.batch, row.tokens + row.past, time_s)
-                points.setdefault((way, row.phase, row.part, row.layer), []).append(point)
-    return Measured(str(path), rows, {key: Curve(tuple(found)) for key, found in points.items()})
+                points.setdefault((direction, row.phase, row.part, row.layer), []).append(point)
+    return Measured(
+        str(path), rows, {key: Curve(tuple(curve_points)) for key, curve_points in points.items()}
+    )
 
 
 def _rows(path: str, lines: Iterator[list[str]]) -> Iterator[Row]:
     names = [name.strip() for name in next(lines, [])]
     _check_names(path, names)
-    seen: dict[tuple[object, ...], int] = {}
+    first: dict[tuple[object, ...], int] = {}
     for number, cells in enumerate(lines, 2):
         if not any(cell.strip() for cell in cells):
             continue
         row = _Line(path, number, names, cells).row(number)
         key = (row.phase, row.part, row.layer, row.batch, row.tokens + row.past)
-        if key in seen:
+        if key in first:
             raise BadInput(
-                f"{path}, line {number}: phase, part, layer, batch and length of line {seen[key]}",
+                f"{path}, line {number}: phase, part, layer, batch and length of line {first[key]}",
                 fix="keep one of them, as the median of your runs",
             )
-        seen[key] = number
+        first[key] = number
         yield row
 
 
 def _check_names(path: str, names: list[str]) -> None:
     missing = [name for name in NEEDED if name not in names]
     if missing:
-        found = ", ".join(name for name in names if name) or "none"
+        columns = ", ".join(name for name in names if name) or "none"
         raise BadInput(
-            f"{path}, line 1: no column {missing[0]!r}; columns found: {found}", fix=_FIX
+            f"{path}, line 1: no column {missing[0]!r}; columns found: {columns}", fix=_FIX
         )
     for name in names:
         if name not in COLUMNS or names.count(name) > 1:
-            why = "twice" if name in COLUMNS else "unknown"
+            fault = "twice" if name in COLUMNS else "unknown"
             legal = ", ".join(COLUMNS)
-            raise BadInput(f"{path}, line 1: column {name!r} is {why}; legal: {legal}", fix=_FIX)
+            raise BadInput(f"{path}, line 1: column {name!r} is {fault}; legal: {legal}", fix=_FIX)
 
 
 class _Line:
@@ -175,9 +177,9 @@ class _Line:
             Phase(self.one_of("phase", tuple(Phase))),
             self.one_of("part", PARTS),
             self.text("layer"),
-            self.whole("batch", least=1),
-            self.whole("tokens", least=1),
-            self.whole("past", least=0),
+            self.whole_number("batch", least=1),
+            self.whole_number("tokens", least=1),
+            self.whole_number("past", least=0),
             self.positive("time_us") * _MICRO,
             self.positive("backward_us") * _MICRO if self.text("backward_us") else None,
         )
@@ -188,12 +190,12 @@ class _Line:
 
     def one_of(self, name: str, legal: tuple[str, ...]) -> str:
         """A name; the first legal one where a column that is not needed is empty."""
-        found = self.text(name) or ("" if name in NEEDED else legal[0])
-        if found not in legal:
+        choice = self.text(name) or ("" if name in NEEDED else legal[0])
+        if choice not in legal:
             raise self._refused(name, ", ".join(legal))
-        return found
+        return choice
 
-    def whole(self, name: str, *, least: int) -> int:
+    def whole_number(self, name: str, *, least: int) -> int:
         """A whole number; the least where a column that is not needed is empty."""
         text = self.text(name) or ("" if name in NEEDED else str(least))
         if not (text.isascii() and text.isdigit()) or int(text) < least:
@@ -203,12 +205,12 @@ class _Line:
     def positive(self, name: str) -> float:
         """A number above zero."""
         try:
-            found = float(self.text(name))
+            number = float(self.text(name))
         except ValueError:
-            found = math.nan
-        if not (math.isfinite(found) and found > 0):
+            number = math.nan
+        if not (math.isfinite(number) and number > 0):
             raise self._refused(name, "numbers above 0, in microseconds and without a unit")
-        return found
+        return number
 
     def _refused(self, name: str, legal: str) -> BadInput:
         return BadInput(

@@ -31,19 +31,20 @@ def of_program(target: Target, parts_s: Mapping[str, float]) -> Estimate:
         parts_s: seconds of its critical path by engine, of its launch, of exchanges outside it.
     """
     spread = float(PROGRAM_SPREAD)
-    told = "instructions of its program"
+    source = "instructions of its program"
     if not target.is_fitted:
         spread = math.hypot(spread, float(EXTRAPOLATED_SPREAD))
-        told += ", whose rows are of Trn1 and Inf2"
-    taken_s = sum(parts_s.values())
-    return Estimate(dict(parts_s), {told: spread * taken_s}, {PROGRAM: told})
+        source += ", whose rows are of Trn1 and Inf2"
+    total_s = sum(parts_s.values())
+    return Estimate(dict(parts_s), {source: spread * total_s}, {PROGRAM: source})
 
 
-def bounded(found: Estimate, least_s: float) -> Estimate:
+def bounded(estimate: Estimate, least_s: float) -> Estimate:
     """It, or what no program can be faster than, where that is longer."""
-    if found.time_s >= least_s:
-        return found
-    more_s = least_s - found.time_s
+    if estimate.time_s >= least_s:
+        return estimate
+    more_s = least_s - estimate.time_s
     return replace(
-        found.plus(_AT_LEAST, more_s), conditions=(*found.conditions, f"raised to {_AT_LEAST}")
+        estimate.plus(_AT_LEAST, more_s),
+        conditions=(*estimate.conditions, f"raised to {_AT_LEAST}"),
     )

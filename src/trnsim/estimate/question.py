@@ -37,7 +37,7 @@ class Question:
 
     Attributes:
         model: what it is.
-        given: what goes through it at once.
+        model_pass: what goes through it at once.
         machine: where it runs.
         split: ranks of a layer.
         dtype: of products.
@@ -45,7 +45,7 @@ class Question:
     """
 
     model: Workload
-    given: Pass
+    model_pass: Pass
     machine: Machine
     split: Split = WHOLE
     dtype: str = "bf16"
@@ -58,8 +58,8 @@ class Question:
         Raises:
             BadInput: the model cannot be built, or has no such pass.
         """
-        made = summaries_of(self.model, self.given, self.split)
-        return tuple(map(fused, made)) if self.is_captured else made
+        parts = summaries_of(self.model, self.model_pass, self.split)
+        return tuple(map(fused, parts)) if self.is_captured else parts
 
     @property
     def layered(self) -> list[tuple[Summary, Layer | None]]:
@@ -67,7 +67,7 @@ class Question:
         if isinstance(self.model, Captured):
             return [(summary, None) for summary in self.summaries]
         kinds: list[Layer | None] = []
-        for tower, _ in passes(self.model, self.given):
+        for tower, _ in passes(self.model, self.model_pass):
             kinds += [None, *tower.layers, None]
         return list(zip(self.summaries, kinds, strict=True))
 
@@ -80,9 +80,9 @@ class Question:
     def _layers(self) -> LayerTimes:
         """Times of layers; of a pair's towers its own."""
         is_pair = isinstance(self.model, Architecture) and self.model.is_pair
-        if self.given.phase is Phase.ENCODE and is_pair:
+        if self.model_pass.phase is Phase.ENCODE and is_pair:
             return pair_times(self.machine, self.dtype, self.measured)
-        return layer_times(self.machine, self.given.phase, self.dtype, measured=self.measured)
+        return layer_times(self.machine, self.model_pass.phase, self.dtype, measured=self.measured)
 
     @cached_property
     def rank(self) -> Rank:
@@ -94,9 +94,9 @@ class Question:
         if not self.is_captured:
             return Rank(self.machine, self._layers, self.split)
         is_denoiser = isinstance(self.model, Captured) and self.model.is_of_diffusers
-        known, call_s = graph_times(self.machine, self.dtype, is_denoiser=is_denoiser)
+        times, call_s = graph_times(self.machine, self.dtype, is_denoiser=is_denoiser)
         more = 0.0 if self.machine.lnc else float(CAPTURED_SPREAD)
-        return Rank(self.machine, known, self.split, call_s, more)
+        return Rank(self.machine, times, self.split, call_s, more)
 
 
 def answer(question: Question) -> Estimate:
@@ -105,10 +105,10 @@ def answer(question: Question) -> Estimate:
     Raises:
         BadInput: the model cannot be built, has no such pass, or the chip no such dtype.
     """
-    if question.given.phase is Phase.TRAIN:
-        found = question.rank.trained(question.layered, question.given)
+    if question.model_pass.phase is Phase.TRAIN:
+        estimate = question.rank.trained(question.layered, question.model_pass)
     else:
-        found = question.rank.of(question.summaries, question.given)
+        estimate = question.rank.of(question.summaries, question.model_pass)
     return replace(
-        found, extrapolations=beyond(question.model, question.given, question.machine.lnc)
+        estimate, extrapolations=beyond(question.model, question.model_pass, question.machine.lnc)
     )

@@ -49,39 +49,39 @@ class Rank:
     more_spread: float = 0.0
     seen: Sources = field(default_factory=Sources, compare=False, repr=False)
 
-    def of(self, made: Iterable[Summary], given: Pass) -> Estimate:
+    def of(self, parts: Iterable[Summary], model_pass: Pass) -> Estimate:
         """A pass through these parts, one after another."""
-        found = Sum(self, given)
-        for summary in made:
-            layer = self.layers.of(summary, given)
-            found.add(summary, layer, layer.time_s, summary.exchanges)
-        return found.estimate()
+        total = Sum(self, model_pass)
+        for summary in parts:
+            layer = self.layers.of(summary, model_pass)
+            total.add(summary, layer, layer.time_s, summary.exchanges)
+        return total.estimate()
 
-    def trained(self, made: Iterable[tuple[Summary, Layer | None]], given: Pass) -> Estimate:
+    def trained(self, parts: Iterable[tuple[Summary, Layer | None]], model_pass: Pass) -> Estimate:
         """A micro batch forward, and both gradients; scores of one kernel are computed again."""
-        found = Sum(self, given)
-        for summary, layer in made:
-            one = layer_passes(summary, layer, given, Recompute.NONE, self.layers)
-            found.add(summary, one.ahead, one.ahead.time_s, summary.exchanges)
-            found.add(summary, one.back, one.back.time_s, turned(summary.exchanges))
-            again = replace(one.ahead, time_s=one.again_s, parts_s={AGAIN: one.again_s})
-            found.add(summary, again, one.again_s, one.again.exchanges)
-        return found.estimate()
+        total = Sum(self, model_pass)
+        for summary, layer in parts:
+            passes = layer_passes(summary, layer, model_pass, Recompute.NONE, self.layers)
+            total.add(summary, passes.ahead, passes.ahead.time_s, summary.exchanges)
+            total.add(summary, passes.back, passes.back.time_s, turned(summary.exchanges))
+            again = replace(passes.ahead, time_s=passes.again_s, parts_s={AGAIN: passes.again_s})
+            total.add(summary, again, passes.again_s, passes.again.exchanges)
+        return total.estimate()
 
     def exchange_s(self, kind: str, nbytes: float, spread: Spread) -> float:
         """Seconds of an exchange of groups of ranks."""
         where = self.machine
         return exchange(where.instance.name, where.lnc, kind, nbytes, spread).time_s
 
-    def exchanges_s(self, made: Iterable[Exchange]) -> float:
+    def exchanges_s(self, exchanges: Iterable[Exchange]) -> float:
         """Seconds of a layer's exchanges."""
-        return sum(one.times * self._exchange_s(one) for one in made)
+        return sum(exchange.times * self._exchange_s(exchange) for exchange in exchanges)
 
-    def _exchange_s(self, one: Exchange) -> float:
+    def _exchange_s(self, exchange: Exchange) -> float:
         tensor = self.split.tensor
-        is_expert = one.axis is Axis.EXPERT
+        is_expert = exchange.axis is Axis.EXPERT
         spread = Spread(self.split.expert, tensor) if is_expert else Spread(tensor)
-        return self.exchange_s(one.kind, one.nbytes, spread)
+        return self.exchange_s(exchange.kind, exchange.nbytes, spread)
 
 
 class Sum:
@@ -89,12 +89,12 @@ class Sum:
 
     Attributes:
         rank: whose time it is.
-        given: what goes through them.
+        model_pass: what goes through them.
     """
 
-    def __init__(self, rank: Rank, given: Pass) -> None:
+    def __init__(self, rank: Rank, model_pass: Pass) -> None:
         self.rank = rank
-        self.given = given
+        self.model_pass = model_pass
         self._parts: dict[str, float] = {}
         self._errors: dict[str, float] = {}
         self._sources = Sources()
@@ -106,8 +106,8 @@ class Sum:
         if not time_s:
             return
         source = layer.source
-        for seen in (self._sources, self.rank.seen):
-            seen.add(self.given.phase, summary.name, source, self.given)
+        for sources in (self._sources, self.rank.seen):
+            sources.add(self.model_pass.phase, summary.name, source, self.model_pass)
         for name, part_s in layer.parts_s.items():
             self._parts[name] = self._parts.get(name, 0.0) + summary.times * part_s
         exchanged_s = summary.times * self.rank.exchanges_s(exchanges)
@@ -122,11 +122,12 @@ class Sum:
 
     def estimate(self) -> Estimate:
         """The whole, with a call, which errs as what it calls."""
-        whole = Estimate(self._parts, self._errors, self._sources.words())
+        layers = Estimate(self._parts, self._errors, self._sources.words())
         call_s = self.rank.call_s
         if not call_s:
-            return whole
+            return layers
         errors = {
-            name: error_s * (1 + call_s / whole.time_s) for name, error_s in whole.errors_s.items()
+            name: error_s * (1 + call_s / layers.time_s)
+            for name, error_s in layers.errors_s.items()
         }
-        return replace(whole, parts_s={CALL: call_s, **whole.parts_s}, errors_s=errors)
+        return replace(layers, parts_s={CALL: call_s, **layers.parts_s}, errors_s=errors)

@@ -41,24 +41,24 @@ PAIRS: Final = Reach((512, 768), (1, 64), (9, 9))
 """Of pairs of an image and texts."""
 
 
-def beyond(model: Workload, given: Pass, lnc: int) -> tuple[str, ...]:
+def beyond(model: Workload, model_pass: Pass, lnc: int) -> tuple[str, ...]:
     """In what a pass lies outside its family's rows, each in words.
 
     Args:
         model: of a family; one that is read from its graph is of none.
-        given: the pass.
+        model_pass: the pass.
         lnc: NeuronCores of a rank; 0 for a GPU, which has no rows by family.
     """
     if not isinstance(model, Architecture) or not lnc:
         return ()
-    is_pair = model.is_pair and given.phase is Phase.ENCODE
-    rows = PAIRS if is_pair else ROWS[given.phase]
-    asked = [(_HIDDEN, model.decoder.hidden, rows.hidden), (_BATCH, given.batch, rows.batch)]
+    is_pair = model.is_pair and model_pass.phase is Phase.ENCODE
+    rows = PAIRS if is_pair else ROWS[model_pass.phase]
+    sizes = [(_HIDDEN, model.decoder.hidden, rows.hidden), (_BATCH, model_pass.batch, rows.batch)]
     if not model.is_of_images:  # whose tokens are the model's own
-        asked.append((_LENGTH, given.tokens + given.past, rows.length))
+        sizes.append((_LENGTH, model_pass.tokens + model_pass.past, rows.length))
     return tuple(
         f"{name} {value:,}, where rows "
         + (f"go from {low:,} to {high:,}" if low < high else f"have {low:,}")
-        for name, value, (low, high) in asked
+        for name, value, (low, high) in sizes
         if not low <= value <= high
     )

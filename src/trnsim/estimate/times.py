@@ -37,11 +37,11 @@ class LayerTime:
 class LayerTimes(Protocol):
     """What knows the time of a layer."""
 
-    def of(self, summary: Summary, given: Pass) -> LayerTime:
+    def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
         """The forward time of one of its layers in a pass."""
         ...
 
-    def backward(self, summary: Summary, given: Pass) -> LayerTime:
+    def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one of its layers."""
         ...
 
@@ -66,17 +66,19 @@ class Sources:
 
     def words(self) -> dict[str, str]:
         """By phase, its sources; where there are several, the parts that come from each."""
-        return {phase: _words(found) for phase, found in self._shapes.items()}
+        return {phase: _words(shapes) for phase, shapes in self._shapes.items()}
 
 
-def _words(found: Mapping[str, Mapping[str, set[object]]]) -> str:
-    if len(found) == 1:
-        return next(iter(found))
+def _words(by_source: Mapping[str, Mapping[str, set[object]]]) -> str:
+    if len(by_source) == 1:
+        return next(iter(by_source))
     totals: dict[str, int] = {}
-    for parts in found.values():
+    for parts in by_source.values():
         for part, shapes in parts.items():
             totals[part] = totals.get(part, 0) + len(shapes)
-    return "; ".join(f"{source} ({_parts(found[source], totals)})" for source in sorted(found))
+    return "; ".join(
+        f"{source} ({_parts(by_source[source], totals)})" for source in sorted(by_source)
+    )
 
 
 def _parts(parts: Mapping[str, set[object]], totals: Mapping[str, int]) -> str:

@@ -37,22 +37,22 @@ class LayerPasses:
 
 
 def layer_passes(
-    summary: Summary, layer: Layer | None, given: Pass, how: Recompute, times: LayerTimes
+    summary: Summary, layer: Layer | None, model_pass: Pass, recompute: Recompute, times: LayerTimes
 ) -> LayerPasses:
     """The passes of one layer, or of what lies before or behind all layers.
 
     Args:
         summary: its forward pass.
         layer: what it is; None outside the layers.
-        given: a micro batch.
-        how: what backward computes again.
+        model_pass: a micro batch.
+        recompute: what backward computes again.
         times: of layers.
     """
-    given = replace(given, is_one_kernel=is_one_kernel(layer, how))
-    ahead, back = times.of(summary, given), times.backward(summary, given)
-    again = _again(summary, layer, how)
-    again_s = times.of(again, given).time_s if again.products else 0.0
-    if how is not Recompute.FULL:
+    model_pass = replace(model_pass, is_one_kernel=is_one_kernel(layer, recompute))
+    ahead, back = times.of(summary, model_pass), times.backward(summary, model_pass)
+    again = _again(summary, layer, recompute)
+    again_s = times.of(again, model_pass).time_s if again.products else 0.0
+    if recompute is not Recompute.FULL:
         again_s = max(again_s - ahead.parts_s.get(_FIXED, 0.0), 0.0)  # no launch of its own
     causes_s = dict(ahead.parts_s)
     for name, time_s in back.parts_s.items():
@@ -60,7 +60,7 @@ def layer_passes(
     return LayerPasses(ahead, back, again, again_s, {**causes_s, AGAIN: again_s})
 
 
-def is_one_kernel(layer: Layer | None, how: Recompute) -> bool:
+def is_one_kernel(layer: Layer | None, recompute: Recompute) -> bool:
     """Whether AWS's scripts train a layer with a kernel of attention, which keeps no scores.
 
     NeuronX Distributed does so by default for decoders of Llama's kind, and computes its scores
@@ -70,17 +70,17 @@ def is_one_kernel(layer: Layer | None, how: Recompute) -> bool:
     Source: aws-neuron-sdk, training_llama_tp_zero1.rst and training_llama_tp_pp.rst (flash
     attention, selective activation checkpointing); nxd-training/known_issues.rst.
     """
-    if layer is None or how is Recompute.FULL:
+    if layer is None or recompute is Recompute.FULL:
         return False
     return is_fused(layer) and not has_dropout(layer)
 
 
-def _again(summary: Summary, layer: Layer | None, how: Recompute) -> Summary:
+def _again(summary: Summary, layer: Layer | None, recompute: Recompute) -> Summary:
     """What backward computes again; one kernel of attention its scores, which it has not kept."""
     if layer is None:
         return Summary(summary.name, summary.times)
-    made = recomputed(summary, how)
-    if how is Recompute.NONE and is_fused(layer):
-        scores = tuple(one for one in summary.products if one.name == "scores")
-        return replace(made, products=scores)
-    return made
+    again = recomputed(summary, recompute)
+    if recompute is Recompute.NONE and is_fused(layer):
+        scores = tuple(product for product in summary.products if product.name == "scores")
+        return replace(again, products=scores)
+    return again
