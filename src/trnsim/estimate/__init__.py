@@ -1,1 +1,1 @@
-"""Layers: how long one rank takes for a block of a workload."""
+"""Times of layers: seconds that one rank takes for a block of a workload."""

@@ -1,7 +1,7 @@
-"""Which answer is taken for the time of a layer on a rank of a machine.
+"""The choice of the source of a layer's time on a rank of a machine.
 
-A user's measured table comes first, then the few constants, or a GPU's rooflines, which know every
-layer. The source of each `LayerTime` says which it was.
+A user's measured table comes first, then the few constants, or a GPU's rooflines, which have a time
+for every layer. `LayerTime.source` names the one that was taken.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ PRODUCTS: Final = "part of the peak that products reach"
 HALF: Final = "half a layer s"
 _EIGHT_BITS: Final = ("fp8", "fp8_e4", "mxfp8", "cfp8")
 _LANES: Final = 128
-"""Of the Vector Engine: one for each partition (trainium_inferentia2_arch.rst)."""
+"""Lanes of the Vector Engine: one for each partition (trainium_inferentia2_arch.rst)."""
 _INF2: Final = "inferentia2"
 
 
 NETWORK: Final = "networks"
 DENOISER: Final = "diffusion"
-"""Beside the phases: models whose graph is read."""
+"""Kinds of model beside the phases: those whose graph is read."""
 _GRAPHS: Final = {NETWORK: constants.NETWORKS, DENOISER: constants.DIFFUSION}
 
 
 class Ranks(Protocol):
-    """What is asked of a machine."""
+    """The properties of a machine that times of layers depend on."""
 
     @property
     def chip(self) -> Accelerator:
@@ -60,10 +60,10 @@ class Ranks(Protocol):
 
 @dataclass(frozen=True)
 class MeasuredFirst:
-    """A user's measured times where they know a layer, and modelled ones elsewhere.
+    """A user's measured times where the table has a layer, and modelled ones elsewhere.
 
     Attributes:
-        modelled: times that know every layer.
+        modelled: times of every layer.
         measured: the user's table, or None.
     """
 
@@ -71,12 +71,12 @@ class MeasuredFirst:
     measured: Measured | None = None
 
     def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
-        """The forward time of one of its layers."""
+        """The forward time of one layer of a summary."""
         layer_time = self.measured.of(summary, model_pass) if self.measured else None
         return layer_time or self.modelled.of(summary, model_pass)
 
     def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
-        """The time of both gradients of one of its layers."""
+        """The time of both gradients of one layer of a summary."""
         layer_time = self.measured.backward(summary, model_pass) if self.measured else None
         return layer_time or self.modelled.backward(summary, model_pass)
 
@@ -88,11 +88,11 @@ def layer_times(
     *,
     measured: Measured | None = None,
 ) -> LayerTimes:
-    """What knows the times of layers on a rank of a machine.
+    """Times of layers on a rank of a machine.
 
     Args:
-        machine: where they run.
-        family: a `Phase` where only its passes are asked for; "" for all phases.
+        machine: the machine.
+        family: a `Phase`, for its passes alone; "" for all phases.
         dtype: of products: "fp32", "bf16" or "fp8"; of T4, "fp16".
         measured: the user's table.
 
@@ -108,12 +108,12 @@ def layer_times(
 
 @dataclass(frozen=True)
 class Scaled:
-    """Few constants of one family, times a factor that another one's rows show.
+    """Times by the constants of one family, times a factor fitted to the rows of another.
 
     Attributes:
-        modelled: the constants.
+        modelled: times by the constants.
         by: the factor.
-        source: what it was fitted to.
+        source: the rows that it was fitted to.
     """
 
     modelled: LayerTimes
@@ -121,11 +121,11 @@ class Scaled:
     source: str
 
     def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
-        """The forward time of one of its layers."""
+        """The forward time of one layer of a summary."""
         return self._times(self.modelled.of(summary, model_pass))
 
     def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
-        """The time of both gradients of one of its layers."""
+        """The time of both gradients of one layer of a summary."""
         return self._times(self.modelled.backward(summary, model_pass))
 
     def _times(self, layer_time: LayerTime) -> LayerTime:
@@ -140,7 +140,7 @@ class Scaled:
 
 
 def pair_times(machine: Ranks, dtype: str, measured: Measured | None = None) -> LayerTimes:
-    """What knows the times of towers of a pair of an image and texts.
+    """Times of the towers of a model of image and text pairs, such as CLIP.
 
     Raises:
         BadInput: the chip has no published peak in the dtype.
@@ -156,7 +156,7 @@ def pair_times(machine: Ranks, dtype: str, measured: Measured | None = None) -> 
 
 
 def graph_times(machine: Ranks, dtype: str, *, is_denoiser: bool) -> tuple[LayerTimes, float]:
-    """What knows the times of a graph that was read, and seconds that a call takes besides.
+    """Times of the parts of a captured graph, and seconds that each call takes besides.
 
     Raises:
         BadInput: the chip has no published peak in the dtype.
@@ -169,7 +169,7 @@ def graph_times(machine: Ranks, dtype: str, *, is_denoiser: bool) -> tuple[Layer
 
 
 def facts(machine: Ranks, phase: Phase) -> dict[str, Rate]:
-    """The constants behind times of a phase's layers; assumed where another chip's are taken."""
+    """The constants behind the times of a phase; marked assumed where they are another chip's."""
     if not machine.lnc:
         return {
             PRODUCTS: gpu.BASES[machine.chip.name],
@@ -196,7 +196,7 @@ def shared_spread(chip: Accelerator, phase: str) -> float:
     """One sigma of the error that all of AWS's chips, or all GPUs, have in common in a phase.
 
     Args:
-        chip: of one of these.
+        chip: one of AWS's chips, or a GPU.
         phase: a `Phase`, `NETWORK` or `DENOISER`.
     """
     if not chip.is_neuron:
@@ -238,7 +238,7 @@ def peak(machine: Ranks, dtype: str) -> float:
 
 
 def _constants(machine: Ranks, phase: Phase) -> constants.Constants:
-    """A phase's constants: of prompts on later chips, those of their kernels."""
+    """A phase's constants; for prompts on chips with kernels for them, those of the kernels."""
     target = _target(machine.chip)
     if phase is Phase.PREFILL and target is not None and not target.is_fitted:
         return constants.KERNEL_PROMPTS

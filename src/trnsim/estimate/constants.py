@@ -3,8 +3,8 @@
 Fitted by ``make plans`` to published rows of Trn1 and Inf2 (NeuronCore-v2) alone; a spread is one
 sigma of the logarithm of the errors of rows whose architecture was left out of the fit
 (docs/accuracy-models.md). Later generations take the same shares of their own peak, clock and
-bandwidth, extrapolated and said, but for prompts, of which halves on Trn2 are published. The forms
-were chosen with all rows in sight.
+bandwidth, marked as extrapolated, except for prompts, of which halves on Trn2 are published. The
+forms were chosen with all rows in sight.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ class Constants:
     """The constants of a family of workloads.
 
     Attributes:
-        half_s: seconds of half a layer (an attention, or an MLP) that nothing else explains.
+        half_s: fixed seconds of half a layer (an attention, or an MLP).
         spread: one sigma of the logarithm of (true / estimate) of rows left out.
-        rows: what the spread is of.
+        rows: the rows behind the spread.
         products: part of the BF16 peak that products reach on a NeuronCore.
-        inf2_products: share of that on Inferentia2.
-        bytes_per_s: bytes per second of a NeuronCore-v2's HBM, reached.
+        inf2_products: share of `products` that is reached on Inferentia2.
+        bytes_per_s: bytes per second that are reached with a NeuronCore-v2's HBM.
         cache_passes: how often keys and values of a query head cross HBM in a step.
-        inf2_half_s: `half_s` on Inferentia2, where it is another.
-        sequence_s: seconds that a half takes besides for each sequence.
+        inf2_half_s: `half_s` on Inferentia2, if it differs.
+        sequence_s: further seconds of a half for each sequence.
         score_s: seconds of a score of a query and a key, on a NeuronCore-v2.
         element_passes: how often norms, residuals, softmax and activations pass the Vector Engine.
-        softmax_weight: times as long that an element of a softmax takes as others.
+        softmax_weight: time of an element of a softmax over that of any other element.
         host_bytes_per_s: bytes per second of results to the host; 0 where they stay.
-        call_s: seconds of a call of a program that nothing else explains.
-        kernel_passes: how often a score that no mask discards passes the Vector Engine in one
-            kernel of attention, whose products take no time besides; 0 where scores have none.
+        call_s: fixed seconds of a call of a program.
+        kernel_passes: how often an unmasked score passes the Vector Engine in one kernel of
+            attention, whose products take no further time; 0 without such a kernel.
     """
 
     half_s: Rate
@@ -112,7 +112,7 @@ NEURON: Final = {
         rows="28 training configurations of 8 architectures",
     ),
 }
-"""By what a pass is for, on NeuronCore-v2."""
+"""Constants on NeuronCore-v2 by phase."""
 _HALVES: Final = (
     "fitted to 79 halves of prompts: nki-library's MLP and attention on Trn2, limits of its "
     "regression tests (docs/accuracy-halves.md); NxD Inference takes these kernels for prompts"
@@ -123,7 +123,8 @@ KERNEL_PROMPTS: Final = Constants(
     spread=0.41,
     rows="57 TTFT rows of 4 architectures, and 79 halves of prompts on Trn2",
 )
-"""Of prompts on chips for which NxD Inference has kernels: their own halves, in squares with TTFT.
+"""Constants of prompts on chips for which NxD Inference has kernels, fitted to their halves; the
+spread adds that of TTFT in squares.
 
 Halves of a hidden x intermediate, or of queries x keys, left out in turn have a sigma of 0.17.
 """
@@ -135,7 +136,8 @@ NETWORKS: Final = Constants(
     spread=0.20,
     rows="12 rows of CNNs and Perceivers, 10 networks",
 )
-"""Of models of transformers whose graph is read, as no formula is known."""
+"""Constants of models of the transformers library that have no formula, so that their graph is
+read."""
 DIFFUSION: Final = Constants(
     half_s=_NONE,
     products=derived(0.218, f"fitted to 8 rows of diffusion {_ON_INF2}"),
@@ -144,12 +146,12 @@ DIFFUSION: Final = Constants(
     spread=0.28,
     rows="8 rows of diffusion, 6 networks",
 )
-"""Of denoisers and decoders of latents."""
+"""Constants of denoisers and decoders of latents."""
 
 
 @dataclass(frozen=True)
 class Factor:
-    """Times as long as the few constants of another family, with the spread of rows left out."""
+    """A factor on the times of another family's constants, with the spread of rows left out."""
 
     factor: Rate
     spread: float
@@ -161,7 +163,7 @@ PAIRS: Final = Factor(
     0.24,
     "4 rows of CLIP, 2 architectures",
 )
-"""A pair of an image and texts, over its two towers."""
+"""The time of a pair of an image and texts over that of its two towers."""
 
 PROGRAM_SPREAD: Final = derived(
     0.29, "156 rows of models and their compiled programs, nothing fitted (docs/accuracy-models.md)"

@@ -1,9 +1,9 @@
-"""Measured times of a layer, and what lies between them.
+"""Measured times of a layer, and the interpolation between them.
 
-A layer is known by the sizes of its products and heads on one rank, so that equal layers of two
-models, or of two splits, are one. Its points are batches and lengths; between two of them the
+A layer is identified by the sizes of its products and heads on one rank, so that equal layers of
+two models, or of two splits, are one. Its points are batches and lengths; between two of them the
 logarithm of the time is a straight line of the logarithms of batch and length, and never falls.
-Beyond the points there is no answer.
+Beyond the points there is no time.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from trnsim.workload.summary import Summary
 
 _ORDER: Final = ("", "expert ", "router", "shared ")
-"""First words of a layer's products in the order in which its sizes are told; "" for all others."""
+"""Prefixes of the names of products, in the order of a layer's sizes; "" for all others."""
 
 
 @dataclass(frozen=True, order=True)
 class Point:
-    """A shape that was measured.
+    """A measured shape and its time.
 
     Attributes:
         batch: sequences.
-        length: tokens that a query meets: new ones, and in a step those before.
+        length: tokens that a query attends to: the new ones, and in a step those before.
         time_s: seconds of one layer on one rank, without exchanges.
     """
 
@@ -84,7 +84,7 @@ def _between(rows: list[tuple[float, float]], size: float) -> float | None:
 
 
 def signature(summary: Summary, model_pass: Pass) -> str:
-    """The sizes of a layer on a rank that do not depend on how much passes through it."""
+    """The sizes of a layer on a rank that do not depend on batch and length."""
     weighted = (product for product in summary.products if product.weight_bits)
     parts = [
         f"{product.name} {product.k:g} x {product.n:g}"
@@ -99,10 +99,10 @@ def signature(summary: Summary, model_pass: Pass) -> str:
 
 
 def _place(product: Product) -> int:
-    """A router after its experts, and what all tokens take last: as tables of users have them."""
+    """The rank of a product: a router after experts, shared ones last, as in tables of users."""
     return _ORDER.index(next((word for word in _ORDER[1:] if product.name.startswith(word)), ""))
 
 
 def length_of(model_pass: Pass) -> int:
-    """Tokens that a query meets."""
+    """Tokens that a query attends to."""
     return model_pass.tokens + model_pass.past

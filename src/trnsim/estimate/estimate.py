@@ -1,7 +1,7 @@
-"""An answer of time: its median, its interval, its parts, and what it rests on.
+"""An estimated time: its median, its interval, its parts and its sources.
 
 P10 and P90 are those of a lognormal whose sigma is the errors' sum over the time. Errors of one
-source are the same wherever it answers, so they add up; those of several sources add up in squares.
+source are fully correlated, so they add up; those of several sources add up in squares.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ HOST: Final = "host"
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a person is told of a time.
+    """An estimated time.
 
     Attributes:
         parts_s: median seconds by cause, which add up to `time_s`.
-        errors_s: one sigma of the error in seconds, by the source that errs.
-        sources: what its parts rest on, by what was asked: a phase, or a model of a pipeline.
-        conditions: what was taken for granted.
-        extrapolations: in what the question lies outside the rows behind its source.
+        errors_s: one sigma of the error in seconds, by source.
+        sources: sources of its parts, by phase or by model of a pipeline.
+        conditions: assumptions that it depends on.
+        extrapolations: quantities of the question outside the rows behind its source.
     """
 
     parts_s: Mapping[str, float]
@@ -59,7 +59,7 @@ class Estimate:
         return self.time_s * math.exp(QUANTILES[quantile] * self.sigma)
 
     def times(self, count: float) -> Estimate:
-        """It, `count` times one after another."""
+        """`count` such times in succession."""
         return replace(
             self,
             parts_s={name: count * time_s for name, time_s in self.parts_s.items()},
@@ -67,7 +67,7 @@ class Estimate:
         )
 
     def plus(self, part: str, time_s: float, *, source: str = "", spread: float = 0.0) -> Estimate:
-        """It and a part that takes `time_s`, whose source errs by `spread` of that."""
+        """The sum with a part that takes `time_s`, with an error of `spread` of that."""
         errors_s = dict(self.errors_s)
         if spread:
             errors_s[source] = errors_s.get(source, 0.0) + spread * time_s
@@ -75,7 +75,7 @@ class Estimate:
         return replace(self, parts_s=parts_s, errors_s=errors_s)
 
     def as_dict(self) -> dict[str, object]:
-        """The same for a file: seconds at P10, P50 and P90, parts that are not 0, and the rest."""
+        """The estimate as JSON: seconds at P10, P50 and P90, parts that are not 0, and the rest."""
         return {
             "p10_s": self.at("p10"),
             "p50_s": self.time_s,
@@ -87,7 +87,7 @@ class Estimate:
         }
 
     def __add__(self, other: Estimate) -> Estimate:
-        """Both, one after the other."""
+        """The time of both in succession."""
         return Estimate(
             _sum(self.parts_s, other.parts_s),
             _sum(self.errors_s, other.errors_s),
@@ -102,7 +102,7 @@ def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
 
 
 def _joined(first: Mapping[str, str], later: Mapping[str, str]) -> dict[str, str]:
-    """The sources of both, by what was asked."""
+    """The sources of both, joined by phase or model."""
     sources = dict(first)
     for name, source in later.items():
         earlier = sources.get(name, source)

@@ -5,14 +5,14 @@ forward  = max(products at a part of the peak, weights at HBM's rate) + keys and
            softmax at another + scores x a time each + halves x (a fixed time + sequences x a time)
 backward = two such products, weights read once and their gradients written, all else twice
 
-Where attention of a prompt is one kernel, a score that no mask discards takes a time, and stands
-for the products and the softmax too.
+Where attention of a prompt is one kernel, each unmasked score takes a time, which includes the
+products and the softmax.
 
-Of a graph that is read operator by operator, weights and elements pass beside the products, and the
-longest of the three is taken.
+In a graph that is read operator by operator, weights and elements pass beside the products, and the
+longest of the three counts.
 
-A half is an attention or an MLP with what is around it; what lies before and behind the layers has
-none. What an encoder gives goes to the host. Exchanges are not in it.
+A half is an attention or an MLP with the operators around it; parts before and behind the layers
+have none. Results of an encoder go to the host. Exchanges are not included.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _ABSORBED: Final = "keys absorbed"
 _LAST: Final = "head"
 _POOLER: Final = "dense"
 _RESULT_BYTES: Final = 4
-"""Of an element of a result, which is float32."""
+"""Bytes of an element of a result, which is float32."""
 _WEIGHT_PASSES: Final = 2
-"""Of a backward pass: weights are read, their gradients written."""
+"""Passes of weights over HBM in a backward pass: they are read, their gradients written."""
 _GRADIENTS: Final = 2
 _SOFTMAX: Final = "softmax"
 
@@ -46,24 +46,24 @@ class FewConstants:
     """Constants of one family of workloads on one machine.
 
     Attributes:
-        flop_per_s: FLOP per second of a rank's products, reached.
-        bytes_per_s: bytes per second of a rank's HBM, reached.
+        flop_per_s: FLOP per second that a rank's products reach.
+        bytes_per_s: bytes per second that are reached with a rank's HBM.
         cache_passes: how often keys and values of each query head cross HBM in a step.
-        fixed_s: seconds of a layer of two halves that nothing else explains.
-        spread: one sigma of the logarithm of (true / estimate), exchanges among them.
-        source: where the constants come from.
+        fixed_s: fixed seconds of a layer of two halves.
+        spread: one sigma of the logarithm of (true / estimate), exchanges included.
+        source: source of the constants.
         sequence_s: seconds of half a layer for each sequence.
         score_s: seconds of a score of a query and a key.
         element_s: seconds of an element that passes the Vector Engine.
-        softmax_weight: times that an element of a softmax takes, where scores are written to
-            memory.
+        softmax_weight: time of an element of a softmax over that of any other, where scores are
+            written to memory.
         kernel_softmax_s: seconds of an element of a softmax in one kernel of attention.
         host_bytes_per_s: bytes per second of results to the host; 0 where they stay.
         repeats_keys: whether keys and values are read once for each query head, not once for the
             heads that share them.
-        is_beside: whether elements pass beside products.
-        kernel_score_s: seconds of a score that no mask discards, where attention of a prompt is one
-            kernel; 0 where it is none.
+        is_beside: whether elements pass at the same time as products.
+        kernel_score_s: seconds of an unmasked score, where attention of a prompt is one kernel; 0
+            where it is not.
     """
 
     flop_per_s: float
@@ -83,7 +83,7 @@ class FewConstants:
     kernel_score_s: float = 0.0
 
     def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
-        """The forward time of one of its layers."""
+        """The forward time of one layer of a summary."""
         cache = summary.cache.read_bytes * self.cache_passes
         if self.repeats_keys:
             cache *= repeats(summary, model_pass)
@@ -96,7 +96,7 @@ class FewConstants:
         return LayerTime(sum(parts.values()), parts, self.spread, self.source, has_exchanges=True)
 
     def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
-        """The time of both gradients of one of its layers."""
+        """The time of both gradients of one layer of a summary."""
         weights = _WEIGHT_PASSES * summary.weight_bytes
         return self._time(summary, model_pass, _GRADIENTS * summary.flop, weights, 0.0, _GRADIENTS)
 
@@ -146,17 +146,17 @@ class ByPhase:
     """Few constants of each phase.
 
     Attributes:
-        forms: by what a pass is for.
+        forms: constants by phase.
     """
 
     forms: Mapping[Phase, FewConstants]
 
     def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
-        """The forward time of one of its layers."""
+        """The forward time of one layer of a summary."""
         return self.forms[model_pass.phase].of(summary, model_pass)
 
     def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
-        """The time of both gradients of one of its layers."""
+        """The time of both gradients of one layer of a summary."""
         return self.forms[model_pass.phase].backward(summary, model_pass)
 
 
@@ -172,9 +172,9 @@ def elements(summary: Summary) -> float:
 
 
 def returned(summary: Summary) -> float:
-    """Elements that a pass gives back: the last product's results, or each token's hidden state.
+    """Elements that a pass returns: the last product's results, or each token's hidden state.
 
-    A dense product on the first token gives its results besides, which are few.
+    A dense product on the first token adds its results, which are few.
     """
     if summary.name != _LAST:
         return 0.0
@@ -193,15 +193,15 @@ def scores(summary: Summary) -> float:
 
 
 def unmasked_scores(summary: Summary) -> float:
-    """Scores of queries and keys that no mask discards."""
+    """Unmasked scores of queries and keys."""
     products = (product for product in summary.products if product.name == "scores")
     return sum(product.m * product.n * product.times * product.causal for product in products)
 
 
 def repeats(summary: Summary, model_pass: Pass) -> float:
-    """Query heads of a KV head on the rank, for each of which keys and values are read.
+    """Query heads of a KV head on the rank, each of which reads keys and values again.
 
-    Latents are kept once for all heads, and are not repeated.
+    Latents are kept once for all heads, and count once.
     """
     if any(product.name == _ABSORBED for product in summary.products):
         return 1.0

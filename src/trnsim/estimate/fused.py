@@ -1,8 +1,8 @@
 """A captured graph's parts as a compiler runs them at inference.
 
-A bias is added where its product is written, a batch norm, whose statistics are constants then, is
-a factor of the weights before it, and an engine reads and writes any type: none of them, and no
-cast, reads or writes by itself.
+A bias is added as its product is written; a batch norm, with constant statistics, is folded into
+the weights before it; an engine reads and writes any type, so that casts vanish. None of these
+reads or writes memory by itself.
 
 Source: cublasLtEpilogue_t (bias); torch.nn.utils.fusion.fuse_conv_bn_eval (batch norm);
 trainium_inferentia2_arch.rst (results of products pass an engine on their way out of PSUM; types
@@ -23,7 +23,7 @@ _FOLDED: Final = ("native_batch_norm", "_native_batch_norm", "batch_norm", "cudn
 
 
 def fused(summary: Summary) -> Summary:
-    """The part without elementwise operators that others do on their way."""
+    """The part without the elementwise operators that are fused into others."""
     products = {product.name for product in summary.products}
     kept = tuple(
         op

@@ -52,9 +52,9 @@ _TILES: Final = (
     (16, 64),
     (64, 16),
 )
-"""Rows and columns of cuBLAS's tiles, the most efficient first."""
+"""Rows and columns of cuBLAS's tiles, in descending order of efficiency."""
 _MOST_PARTS: Final = 16
-"""Parts of a sum that is cut."""
+"""Most parts that a sum is cut in."""
 _FLOAT: Final = 32
 _HALF: Final = 16
 _BYTE: Final = 8
@@ -107,11 +107,11 @@ EAGER_S: Final = derived(
 FITTED_SPREAD: Final = 0.08
 """One sigma of the logarithm of (true / estimate) of steps whose model was left out of the fit."""
 OTHER_SPREAD: Final = 0.30
-"""Of other GPUs and other passes."""
+"""The same for other GPUs and other passes."""
 _SHORT_FLOAT: Final = 2
-"""Products in FP32 as TF32 take as often as long (datasheets of A100 to B200)."""
+"""Time of a product in FP32, as TF32, over that in 16 bits (datasheets of A100 to B200)."""
 _TURING_FLOAT: Final = 8
-"""T4 has no TF32: 8.1 of 65 TFLOPS (its datasheet)."""
+"""The same on T4, which has no TF32: 8.1 of 65 TFLOPS (its datasheet)."""
 
 
 @dataclass(frozen=True)
@@ -119,14 +119,14 @@ class GpuTimes:
     """Times of parts on one GPU.
 
     Attributes:
-        flop_per_s: published dense FLOP per second, by bits of what is multiplied.
+        flop_per_s: published dense FLOP per second, by bits of the factors.
         base: part of it that a large product reaches.
-        bytes_per_s: bytes per second of memory, reached.
+        bytes_per_s: bytes per second that are reached with memory.
         sms: multiprocessors.
-        launch_s: seconds of an operator that neither explains.
+        launch_s: fixed seconds of an operator.
         eager_s: the same in training, whose operators a host launches one by one.
         spread: one sigma of the logarithm of (true / estimate) in training.
-        source: where the constants come from.
+        source: source of the constants.
         is_fused: whether attention is one kernel.
     """
 
@@ -141,20 +141,20 @@ class GpuTimes:
     is_fused: bool = True
 
     def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
-        """The forward time of one of its layers."""
+        """The forward time of one layer of a summary."""
         cache_bytes = summary.cache.read_bytes + summary.cache.written_bytes
         return self._time(summary, cache_bytes, model_pass.phase)
 
     def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
-        """The time of both gradients of one of its layers."""
+        """The time of both gradients of one layer of a summary."""
         return self._time(backward(summary), 0.0, model_pass.phase)
 
     def product_s(self, product: Product, *, has_cached: bool = False) -> tuple[float, float]:
-        """Seconds of a product's multiplications, and of its bytes beyond these.
+        """Seconds of a product's multiplications, and further seconds of its bytes.
 
         Args:
             product: the product.
-            has_cached: whether keys and values are counted as the cache's.
+            has_cached: whether keys and values count as traffic of the cache.
         """
         is_met = is_attention(product)
         flop = product.useful_flop if is_met and self.is_fused else product.flop
@@ -168,7 +168,7 @@ class GpuTimes:
         return compute_s, max(bytes_s - compute_s, 0.0)
 
     def _elements(self, product: Product, *, has_cached: bool) -> float:
-        """Elements that cross memory and are no weights; one kernel's scores do not."""
+        """Elements that cross memory, without weights; scores within one kernel do not cross it."""
         if not is_attention(product):
             return product.activation_elements
         computed = 0.0 if has_cached else product.k * product.n
@@ -205,7 +205,7 @@ class GpuTimes:
 
 
 def is_attention(product: Product) -> bool:
-    """Whether it multiplies queries with keys or scores with values, or is a gradient of such."""
+    """True for products of queries and keys or scores and values, and for their gradients."""
     return not product.weight_bits and product.name.startswith(("scores", "values"))
 
 
@@ -229,7 +229,7 @@ def _tiled(m: int, k: float, n: int, times: float, sms: int, tile: tuple[int, in
 
 
 def gpu_times(chip: Accelerator, dtype: str = "bf16", *, is_fused: bool = True) -> GpuTimes:
-    """What knows the times of parts on a GPU.
+    """Times of parts on a GPU.
 
     Args:
         chip: the GPU.
@@ -258,9 +258,9 @@ def gpu_times(chip: Accelerator, dtype: str = "bf16", *, is_fused: bool = True) 
 
 
 def _peaks(chip: Accelerator, dtype: str) -> dict[int, float]:
-    """Published dense FLOP per second by bits of what is multiplied.
+    """Published dense FLOP per second by bits of the factors.
 
-    Weights of fewer bits alone are made long first; what is multiplied has the bits of `dtype`.
+    If only the weights have fewer bits, they are widened first: factors have the bits of `dtype`.
     """
     peaks = dict(chip.peak_flop_per_s)
     if "bf16" in peaks:  # tensor cores that multiply BF16 multiply FP16 as fast

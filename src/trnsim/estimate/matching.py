@@ -1,8 +1,8 @@
-"""Whether a user's measured table is of a plan's model, machine and units.
+"""Checks of a user's measured table against a plan's model, machine and units.
 
-A row is of the model where a layer on one of its ranks has the sizes that the row names. A row that
-names none must leave no choice: one size of a rank. A time is in microseconds where it is not below
-what the chip's published peak and HBM bandwidth allow.
+A row belongs to the model if a layer on one of its ranks has the sizes that the row names. A row
+without sizes is legal only if ranks have a single size. A time counts as microseconds if it is not
+below the least time by the chip's published peak and HBM bandwidth.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIX: Final = "columns are told in docs/accuracy-models.md, Measured times"
 
 
 class Ranks(Protocol):
-    """What is asked of a machine."""
+    """The properties of a machine that the checks use."""
 
     @property
     def chip(self) -> Accelerator:
@@ -53,14 +53,14 @@ def check(
     """Refuse a table that cannot be of these models on this machine.
 
     Args:
-        table: the user's.
-        machine: whose ranks were measured.
-        phases: of the plan; rows of others are left alone.
+        table: the user's table.
+        machine: the machine of the plan.
+        phases: phases of the plan; rows of other phases are not checked.
         models: each with a split over ranks that the plan may take.
 
     Raises:
-        BadInput: no row is of these phases; or naming the line: sizes of no layer, a row that does
-            not say which of several sizes it is of, a time that the chip cannot reach.
+        BadInput: no row is of these phases; or, with the line: sizes of no layer, a row without
+            sizes where there are several, a time that the chip cannot reach.
     """
     rows = [row for row in table.rows if row.phase in phases]
     if not rows:
@@ -74,15 +74,15 @@ def check(
 
 
 def check_used(table: Measured, sources: Mapping[str, str], asked: str) -> None:
-    """Refuse a table of which nothing entered a plan.
+    """Refuse a table of which no row entered a plan.
 
     Args:
-        table: the user's.
-        sources: of the plan's times, by phase.
-        asked: what the plan asked for, in words.
+        table: the user's table.
+        sources: sources of the plan's times, by phase.
+        asked: the passes of the plan, in words.
 
     Raises:
-        BadInput: saying what was asked for and what the table has.
+        BadInput: with the passes of the plan and those of the table.
     """
     if any(f"measured: {table.file}" in source for source in sources.values()):
         return
@@ -99,7 +99,7 @@ def check_used(table: Measured, sources: Mapping[str, str], asked: str) -> None:
 def _by_size(
     row: Row, models: Sequence[tuple[Architecture, Split]]
 ) -> dict[tuple[str, str], Summary]:
-    """The parts that a row's part may be, by model and sizes."""
+    """The parts of the models that have the name of the row's part, by model and sizes."""
     model_pass = Pass(row.phase, row.batch, row.tokens, row.past)
     return {
         (model.name, signature(summary, model_pass)): summary

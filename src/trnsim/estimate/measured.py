@@ -9,11 +9,11 @@ Columns, in any order, in the first line:
 - ``time_us``: microseconds of one layer on one rank, without exchanges between ranks
 - ``backward_us``: of both its gradients; may be left out, or empty
 - ``part``: layer, embedding or head; may be left out, and is layer then
-- ``layer``: which layers, as `trnsim.estimate.curve.signature` writes their sizes on a rank;
+- ``layer``: sizes of the layers on a rank, as `trnsim.estimate.curve.signature` writes them;
   may be left out, or empty for every layer
 
 Times between rows are interpolated (`trnsim.estimate.curve`); beyond them the file has none.
-Whether a file is of a plan's model and units, `trnsim.estimate.matching` tells.
+`trnsim.estimate.matching` checks a file against a plan's model and units.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Measured:
     """Measured times.
 
     Attributes:
-        file: where they come from.
+        file: their file.
         rows: its lines.
         curves: by pass ("forward", "backward"), phase, part and layer.
     """
@@ -88,11 +88,11 @@ class Measured:
     curves: Mapping[tuple[str, str, str, str], Curve] = field(hash=False, repr=False)
 
     def of(self, summary: Summary, model_pass: Pass) -> LayerTime | None:
-        """The forward time of one of its layers; None where the file has none."""
+        """The forward time of one layer of a summary; None if the file has none."""
         return self._at("forward", summary, model_pass)
 
     def backward(self, summary: Summary, model_pass: Pass) -> LayerTime | None:
-        """The time of both gradients of one of its layers; None where there is none."""
+        """The time of both gradients of one layer of a summary; None if the file has none."""
         return self._at("backward", summary, model_pass)
 
     def _at(self, direction: str, summary: Summary, model_pass: Pass) -> LayerTime | None:
@@ -109,7 +109,7 @@ def read(path: str | Path) -> Measured:
     """The measured times in a CSV file.
 
     Raises:
-        BadInput: the file cannot be read, or a line of it, which is named, holds what cannot be.
+        BadInput: the file cannot be read, or has an illegal value, with its line.
     """
     lines = csv.reader(StringIO(files.read_text(path, fix=_FIX)))
     try:
@@ -171,7 +171,7 @@ class _Line:
         self.cells = {name: cell.strip() for name, cell in zip(names, cells, strict=True)}
 
     def row(self, number: int) -> Row:
-        """All of it."""
+        """The line as a row."""
         return Row(
             number,
             Phase(self.one_of("phase", tuple(Phase))),
@@ -189,14 +189,14 @@ class _Line:
         return self.cells.get(name, "")
 
     def one_of(self, name: str, legal: tuple[str, ...]) -> str:
-        """A name; the first legal one where a column that is not needed is empty."""
+        """One of the legal names; the first, where an optional column is empty."""
         choice = self.text(name) or ("" if name in NEEDED else legal[0])
         if choice not in legal:
             raise self._refused(name, ", ".join(legal))
         return choice
 
     def whole_number(self, name: str, *, least: int) -> int:
-        """A whole number; the least where a column that is not needed is empty."""
+        """A whole number; the least, where an optional column is empty."""
         text = self.text(name) or ("" if name in NEEDED else str(least))
         if not (text.isascii() and text.isdigit()) or int(text) < least:
             raise self._refused(name, f"whole numbers from {least}")

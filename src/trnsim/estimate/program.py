@@ -1,7 +1,7 @@
 """The time of a program whose instructions are known, as an `Estimate`.
 
-A model with a formula takes the time that its family's published rows decide, whatever its program
-takes; a program without one, such as an exported graph, takes its own.
+A model with a formula has the time by its family's published rows, not that of its program; a
+program without one, such as an exported graph, has its own time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trnsim.arch import Target
 
 PROGRAM: Final = "program"
-"""What sources of a time by instructions are told as."""
+"""Key of the source of a time by instructions in `Estimate.sources`."""
 _AT_LEAST: Final = "what no program can be faster than"
 
 
@@ -28,7 +28,7 @@ def of_program(target: Target, parts_s: Mapping[str, float]) -> Estimate:
 
     Args:
         target: the chip.
-        parts_s: seconds of its critical path by engine, of its launch, of exchanges outside it.
+        parts_s: seconds of its critical path by engine, of its launch, and of exchanges outside.
     """
     spread = float(PROGRAM_SPREAD)
     source = "instructions of its program"
@@ -40,7 +40,7 @@ def of_program(target: Target, parts_s: Mapping[str, float]) -> Estimate:
 
 
 def bounded(estimate: Estimate, least_s: float) -> Estimate:
-    """It, or what no program can be faster than, where that is longer."""
+    """The estimate, raised to `least_s`, below which no program can be."""
     if estimate.time_s >= least_s:
         return estimate
     more_s = least_s - estimate.time_s

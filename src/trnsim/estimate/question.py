@@ -1,4 +1,4 @@
-"""What is asked of this room, and its answer: a model's pass on one rank of a machine."""
+"""The question of an estimate, a model's pass on one rank of a machine, and its answer."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Question:
     """A pass of a model on one rank.
 
     Attributes:
-        model: what it is.
-        model_pass: what goes through it at once.
-        machine: where it runs.
+        model: the model.
+        model_pass: phase, batch and tokens of the pass.
+        machine: the machine.
         split: ranks of a layer.
         dtype: of products.
-        measured: a user's times of layers, which win.
+        measured: a user's times of layers, which take precedence.
     """
 
     model: Workload
@@ -53,7 +53,7 @@ class Question:
 
     @cached_property
     def summaries(self) -> tuple[Summary, ...]:
-        """What the rank computes.
+        """The parts that the rank computes.
 
         Raises:
             BadInput: the model cannot be built, or has no such pass.
@@ -63,7 +63,7 @@ class Question:
 
     @property
     def layered(self) -> list[tuple[Summary, Layer | None]]:
-        """The same, each with the layer that it is; None before, behind and without known ones."""
+        """The same, each with its layer; None before and behind the layers, and in a graph."""
         if isinstance(self.model, Captured):
             return [(summary, None) for summary in self.summaries]
         kinds: list[Layer | None] = []
@@ -73,12 +73,12 @@ class Question:
 
     @property
     def is_captured(self) -> bool:
-        """Whether its parts are read from a graph."""
+        """True if the parts are read from a graph."""
         return isinstance(self.model, Captured)
 
     @property
     def _layers(self) -> LayerTimes:
-        """Times of layers; of a pair's towers its own."""
+        """Times of layers; those of pairs for the towers of a model of pairs."""
         is_pair = isinstance(self.model, Architecture) and self.model.is_pair
         if self.model_pass.phase is Phase.ENCODE and is_pair:
             return pair_times(self.machine, self.dtype, self.measured)
@@ -86,7 +86,7 @@ class Question:
 
     @cached_property
     def rank(self) -> Rank:
-        """Who answers.
+        """The rank, with its times of layers.
 
         Raises:
             BadInput: the chip has no published peak in the dtype.

@@ -34,12 +34,12 @@ class Rank:
     """One of the ranks that share a model's layers.
 
     Attributes:
-        machine: where it runs.
+        machine: the machine.
         layers: times of layers.
         split: ranks of a layer.
-        call_s: seconds of a call of the program besides.
+        call_s: fixed seconds of a call of the program.
         more_spread: one sigma that is added to each layer's, in squares.
-        seen: where all its times until now come from.
+        seen: sources of all its times until now.
     """
 
     machine: Machine
@@ -50,7 +50,7 @@ class Rank:
     seen: Sources = field(default_factory=Sources, compare=False, repr=False)
 
     def of(self, parts: Iterable[Summary], model_pass: Pass) -> Estimate:
-        """A pass through these parts, one after another."""
+        """The time of a pass through these parts, one after another."""
         total = Sum(self, model_pass)
         for summary in parts:
             layer = self.layers.of(summary, model_pass)
@@ -58,7 +58,7 @@ class Rank:
         return total.estimate()
 
     def trained(self, parts: Iterable[tuple[Summary, Layer | None]], model_pass: Pass) -> Estimate:
-        """A micro batch forward, and both gradients; scores of one kernel are computed again."""
+        """The time of a micro batch, forward and both gradients; one kernel's scores run twice."""
         total = Sum(self, model_pass)
         for summary, layer in parts:
             passes = layer_passes(summary, layer, model_pass, Recompute.NONE, self.layers)
@@ -85,11 +85,11 @@ class Rank:
 
 
 class Sum:
-    """What parts take a rank, one after another.
+    """The time of parts on a rank, one after another.
 
     Attributes:
-        rank: whose time it is.
-        model_pass: what goes through them.
+        rank: the rank.
+        model_pass: the pass through the parts.
     """
 
     def __init__(self, rank: Rank, model_pass: Pass) -> None:
@@ -102,7 +102,7 @@ class Sum:
     def add(
         self, summary: Summary, layer: LayerTime, time_s: float, exchanges: Iterable[Exchange]
     ) -> None:
-        """All layers of a part, each of `time_s`, and their exchanges."""
+        """Add all layers of a part, each of `time_s`, and their exchanges."""
         if not time_s:
             return
         source = layer.source
@@ -112,7 +112,7 @@ class Sum:
             self._parts[name] = self._parts.get(name, 0.0) + summary.times * part_s
         exchanged_s = summary.times * self.rank.exchanges_s(exchanges)
         self._parts[EXCHANGES] = self._parts.get(EXCHANGES, 0.0) + exchanged_s
-        # Rows of whole passes had exchanges in them, which err with the layers then.
+        # Rows of whole passes include exchanges, whose errors are then those of the layers.
         erring_s = summary.times * time_s + (exchanged_s if layer.has_exchanges else 0.0)
         spread = math.hypot(layer.spread, self.rank.more_spread)
         self._errors[source] = self._errors.get(source, 0.0) + erring_s * spread
@@ -121,7 +121,7 @@ class Sum:
             self._errors[EXCHANGES] = self._errors.get(EXCHANGES, 0.0) + error_s
 
     def estimate(self) -> Estimate:
-        """The whole, with a call, which errs as what it calls."""
+        """The sum, with a call, whose relative error is that of the layers."""
         layers = Estimate(self._parts, self._errors, self._sources.words())
         call_s = self.rank.call_s
         if not call_s:

@@ -1,4 +1,4 @@
-"""How far a question lies from the published rows that a family's constants were fitted to."""
+"""The range of published rows that a family's constants were fitted to, and questions beyond."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _HIDDEN, _BATCH, _LENGTH = "hidden size", "batch", "tokens of a sequence"
 
 @dataclass(frozen=True)
 class Reach:
-    """What the rows of a family are of, from the least to the most.
+    """The range of a family's rows, from the least to the most.
 
     Attributes:
         hidden: sizes of a hidden state.
-        batch: sequences or images at once; of training, of a micro batch.
-        length: tokens that a query meets.
+        batch: sequences or images at once; in training, those of a micro batch.
+        length: tokens that a query attends to.
     """
 
     hidden: tuple[int, int]
@@ -36,16 +36,16 @@ ROWS: Final = {
     Phase.DECODE: Reach((4096, 8192), (1, 8), (256, 16384)),
     Phase.TRAIN: Reach((512, 8192), (1, 80), (77, 8192)),
 }
-"""By family; `make plans` compares them with the rows."""
+"""Ranges by family; `make plans` compares them with the rows."""
 PAIRS: Final = Reach((512, 768), (1, 64), (9, 9))
-"""Of pairs of an image and texts."""
+"""The range of pairs of an image and texts."""
 
 
 def beyond(model: Workload, model_pass: Pass, lnc: int) -> tuple[str, ...]:
-    """In what a pass lies outside its family's rows, each in words.
+    """The quantities of a pass that lie outside its family's rows, in words.
 
     Args:
-        model: of a family; one that is read from its graph is of none.
+        model: the model; one that is read from its graph has no family.
         model_pass: the pass.
         lnc: NeuronCores of a rank; 0 for a GPU, which has no rows by family.
     """

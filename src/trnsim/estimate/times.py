@@ -1,6 +1,6 @@
-"""The time of a layer on one rank, and where it comes from.
+"""The time of a layer on one rank, and its source.
 
-Two kinds of source answer: a user's measured table, and a form of few constants.
+There are two kinds of source: a user's measured table, and a form of few constants.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LayerTime:
-    """What a part takes one rank, without its exchanges.
+    """The time of a part on one rank, without its exchanges.
 
     Attributes:
         time_s: median seconds.
-        parts_s: seconds by cause, which add up to `time_s`: "products", "weights" (what their bytes
-            and those of what is multiplied take longer), "KV", "elements", "scores", "fixed".
+        parts_s: seconds by cause, which add up to `time_s`: "products", "weights" (time of the
+            bytes of all factors beyond "products"), "KV", "elements", "scores", "fixed".
         spread: one sigma of the logarithm of (true / `time_s`).
-        source: "measured" or "few constants", and of what.
-        has_exchanges: whether the spread is of sums of layers and their exchanges.
+        source: "measured" or "few constants", with file or rows.
+        has_exchanges: whether the spread is that of sums of layers and their exchanges.
     """
 
     time_s: float
@@ -35,19 +35,19 @@ class LayerTime:
 
 
 class LayerTimes(Protocol):
-    """What knows the time of a layer."""
+    """A source of times of layers."""
 
     def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
-        """The forward time of one of its layers in a pass."""
+        """The forward time of one layer of a summary in a pass."""
         ...
 
     def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
-        """The time of both gradients of one of its layers."""
+        """The time of both gradients of one layer of a summary."""
         ...
 
 
 class Sources:
-    """Which answers the times of a plan come from, by phase."""
+    """The sources of the times of a plan, by phase."""
 
     def __init__(self) -> None:
         self._shapes: dict[str, dict[str, dict[str, set[object]]]] = {}
@@ -65,7 +65,7 @@ class Sources:
         parts.setdefault(part, set()).add(shape)
 
     def words(self) -> dict[str, str]:
-        """By phase, its sources; where there are several, the parts that come from each."""
+        """The sources of each phase; if there are several, each with its parts."""
         return {phase: _words(shapes) for phase, shapes in self._shapes.items()}
 
 
@@ -82,7 +82,7 @@ def _words(by_source: Mapping[str, Mapping[str, set[object]]]) -> str:
 
 
 def _parts(parts: Mapping[str, set[object]], totals: Mapping[str, int]) -> str:
-    """``layer in 3 of 12 shapes, head``: a part that has another source elsewhere has a count."""
+    """``layer in 3 of 12 shapes, head``: a part with other sources too has a count of shapes."""
     return ", ".join(
         part if len(shapes) == totals[part] else f"{part} in {len(shapes)} of {totals[part]} shapes"
         for part, shapes in parts.items()

@@ -1,4 +1,4 @@
-"""The time of a layer's forward pass, of both its gradients, and of what is computed again."""
+"""The time of a layer's forward pass, of both its gradients, and of recomputation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _FIXED: Final = "fixed"
 
 @dataclass(frozen=True)
 class LayerPasses:
-    """What a layer takes in training, without exchanges.
+    """The times of a layer in training, without exchanges.
 
     Attributes:
         ahead: its forward pass.
         back: both gradients.
-        again: what backward computes again.
+        again: the part that backward recomputes.
         again_s: seconds of that.
-        causes_s: seconds of all of it, by cause.
+        causes_s: seconds of all three, by cause.
     """
 
     ahead: LayerTime
@@ -39,14 +39,14 @@ class LayerPasses:
 def layer_passes(
     summary: Summary, layer: Layer | None, model_pass: Pass, recompute: Recompute, times: LayerTimes
 ) -> LayerPasses:
-    """The passes of one layer, or of what lies before or behind all layers.
+    """The passes of one layer, or of a part before or behind all layers.
 
     Args:
         summary: its forward pass.
-        layer: what it is; None outside the layers.
+        layer: the layer; None outside the layers.
         model_pass: a micro batch.
-        recompute: what backward computes again.
-        times: of layers.
+        recompute: the extent of recomputation in backward.
+        times: times of layers.
     """
     model_pass = replace(model_pass, is_one_kernel=is_one_kernel(layer, recompute))
     ahead, back = times.of(summary, model_pass), times.backward(summary, model_pass)
@@ -61,11 +61,11 @@ def layer_passes(
 
 
 def is_one_kernel(layer: Layer | None, recompute: Recompute) -> bool:
-    """Whether AWS's scripts train a layer with a kernel of attention, which keeps no scores.
+    """True if AWS's scripts train a layer with one kernel of attention, which keeps no scores.
 
-    NeuronX Distributed does so by default for decoders of Llama's kind, and computes its scores
-    again or nothing. neuronx-nemo-megatron, which computes all of a layer again, has no such
-    kernel, nor is there one for GPTs.
+    NeuronX Distributed does so by default for decoders like Llama's, and recomputes its scores or
+    nothing. neuronx-nemo-megatron, which recomputes whole layers, has no such kernel, nor is there
+    one for GPTs.
 
     Source: aws-neuron-sdk, training_llama_tp_zero1.rst and training_llama_tp_pp.rst (flash
     attention, selective activation checkpointing); nxd-training/known_issues.rst.
@@ -76,7 +76,7 @@ def is_one_kernel(layer: Layer | None, recompute: Recompute) -> bool:
 
 
 def _again(summary: Summary, layer: Layer | None, recompute: Recompute) -> Summary:
-    """What backward computes again; one kernel of attention its scores, which it has not kept."""
+    """The part that backward recomputes; one kernel of attention, which keeps no scores, these."""
     if layer is None:
         return Summary(summary.name, summary.times)
     again = recomputed(summary, recompute)
