@@ -47,8 +47,8 @@ class Machine:
     @property
     def note(self) -> str:
         """A caveat that readers of a plan must know, or ""."""
-        found = _target(self.chip)
-        return found.plan_note if found else ""
+        target = _target(self.chip)
+        return target.plan_note if target else ""
 
     @property
     def ranks_per_chip(self) -> int:
@@ -93,11 +93,11 @@ class Machine:
         for name in _NAMES.get(dtype, ()):
             if name in peaks:
                 return peaks[name]
-        known = [one for one, names in _NAMES.items() if any(name in peaks for name in names)]
+        legal = [kind for kind, names in _NAMES.items() if any(name in peaks for name in names)]
         raise BadInput(
             f"--dtype {dtype}: {self.chip.name} has no published peak in it; legal: "
-            f"{', '.join(known)}",
-            fix=f"for example --dtype {known[-1]}" if known else "take another instance",
+            f"{', '.join(legal)}",
+            fix=f"for example --dtype {legal[-1]}" if legal else "take another instance",
         )
 
 
@@ -164,8 +164,8 @@ def _lnc(name: str, chip: Accelerator, asked: int | None) -> int:
                 f"lnc is {asked} on {name}; GPUs have no logical NeuronCores", fix="leave out --lnc"
             )
         return 0
-    found = _target(chip)
-    usual = int(found.core.logical_core_max) if found else 1
+    target = _target(chip)
+    usual = int(target.core.logical_core_max) if target else 1
     legal = sorted({1, usual})
     if asked is not None and asked not in legal:
         raise BadInput(
@@ -178,4 +178,4 @@ def _lnc(name: str, chip: Accelerator, asked: int | None) -> int:
 
 def _target(chip: Accelerator) -> Target | None:
     """The target whose chip this is; None for a GPU or an Inferentia1."""
-    return next((one for one in TARGETS.values() if one.chip == chip.name), None)
+    return next((target for target in TARGETS.values() if target.chip == chip.name), None)

@@ -153,12 +153,12 @@ def alone(instance: str, lnc: int, kind: str, nbytes: float, spread: Spread) -> 
     Raises:
         BadInput: as `exchange`.
     """
-    found = exchange(instance, lnc, kind, nbytes, spread)
-    if not lnc or not found.time_s:
-        return found
+    time = exchange(instance, lnc, kind, nbytes, spread)
+    if not lnc or not time.time_s:
+        return time
     if has_described_algorithms(catalogue().instance(instance).accelerator):
-        return replace(found, bandwidths=UNMEASURED)
-    return replace(found, fixed_s=max(found.fixed_s, ALONE_S - found.bytes_s))
+        return replace(time, bandwidths=UNMEASURED)
+    return replace(time, fixed_s=max(time.fixed_s, ALONE_S - time.bytes_s))
 
 
 @cache
@@ -175,18 +175,18 @@ def _lines(
     if lay.nodes == 1 and spread.size * spread.stride <= per_chip:
         level = "chip"
     if not lnc:
-        found = gpu.lines(instance, kind, lay)
+        lines = gpu.lines(instance, kind, lay)
     elif lay.nodes == 1:
-        found = neuron.inside(instance, lnc, kind, spread.size, spread.stride)
+        lines = neuron.inside(instance, lnc, kind, spread.size, spread.stride)
     elif kind in STAGED:
-        found = neuron.lines(instance, lnc, kind, lay)
+        lines = neuron.lines(instance, lnc, kind, lay)
     elif kind in DIRECT:
-        found = neuron.direct(instance, lnc, kind, lay)
+        lines = neuron.direct(instance, lnc, kind, lay)
     else:
-        found = ()
+        lines = ()
     if level == "building":
-        found = tuple(_farther(line, kind, lay, per_node, site) for line in found)
-    return found, level
+        lines = tuple(_farther(line, kind, lay, per_node, site) for line in lines)
+    return lines, level
 
 
 def _farther(line: Line, kind: str, lay: Lay, per_node: int, site: Site) -> Line:
@@ -201,18 +201,18 @@ def _farther(line: Line, kind: str, lay: Lay, per_node: int, site: Site) -> Line
 
 def ranks_of(instance: str, lnc: int) -> tuple[int, int]:
     """Ranks of an instance, and of one of its chips."""
-    found = catalogue().instance(instance)
+    instance_row = catalogue().instance(instance)
     if not lnc:
-        return found.count, 1
-    per_chip = catalogue().accelerator(found.accelerator).cores // lnc
-    return found.count * per_chip, per_chip
+        return instance_row.count, 1
+    per_chip = catalogue().accelerator(instance_row.accelerator).cores // lnc
+    return instance_row.count * per_chip, per_chip
 
 
 def lay_of(spread: Spread, per_node: int) -> Lay:
     """How a group lies on instances of `per_node` ranks."""
     size, stride = spread.size, spread.stride
-    each = max(1, min(size, per_node // stride))
-    return Lay(size, stride, each, -(-size // each))
+    per_instance = max(1, min(size, per_node // stride))
+    return Lay(size, stride, per_instance, -(-size // per_instance))
 
 
 def _require_efa(instance: str) -> None:
@@ -229,7 +229,7 @@ def _walked(
     """A collective that goes from one rank to all, or from all to one, on the fabric itself."""
     per_node, _ = ranks_of(instance, lnc)
     reach = spread.size * spread.stride
-    whole = fabric(instance, nodes=-(-reach // per_node), lnc=lnc)
+    instances = fabric(instance, nodes=-(-reach // per_node), lnc=lnc)
     group = [range(0, reach, spread.stride)]
-    empty, found = time_on(whole, kind, 0.0, group), time_on(whole, kind, nbytes, group)
-    return ExchangeTime(empty.time_s, found.time_s - empty.time_s, found.algorithm, level)
+    empty, full = time_on(instances, kind, 0.0, group), time_on(instances, kind, nbytes, group)
+    return ExchangeTime(empty.time_s, full.time_s - empty.time_s, full.algorithm, level)

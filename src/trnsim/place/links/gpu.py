@@ -65,9 +65,9 @@ TREE: Final = (
 def lines(instance: str, kind: str, lay: Lay) -> tuple[Line, ...]:
     """Every way of NCCL to do a collective."""
     row = catalogue().instance(instance)
-    rings = tuple(_ring(row, kind, lay, one) for one in RING)
+    rings = tuple(_ring(row, kind, lay, protocol) for protocol in RING)
     if kind == "all_reduce" and lay.nodes > 1:
-        return rings + tuple(_tree(row, lay, one) for one in TREE)
+        return rings + tuple(_tree(row, lay, protocol) for protocol in TREE)
     return rings
 
 

@@ -27,13 +27,13 @@ class Line:
         """``fixed_s + nbytes per_byte_s``."""
         return self.fixed_s + nbytes * self.per_byte_s
 
-    def then(self, other: Line, share: float = 1.0) -> Line:
-        """This, then `other` with a share of the bytes."""
-        names = dict.fromkeys((self.name, other.name))
+    def then(self, following: Line, share: float = 1.0) -> Line:
+        """This, then `following` with a share of the bytes."""
+        names = dict.fromkeys((self.name, following.name))
         return Line(
             ", then ".join(name for name in names if name),
-            self.fixed_s + other.fixed_s,
-            self.per_byte_s + share * other.per_byte_s,
+            self.fixed_s + following.fixed_s,
+            self.per_byte_s + share * following.per_byte_s,
         )
 
 
@@ -44,7 +44,7 @@ def fastest(lines: Iterable[Line], nbytes: float) -> Line:
 
 def combined(stages: Iterable[tuple[tuple[Line, ...], float]]) -> tuple[Line, ...]:
     """Every way to do stages one after another, each with its share of the bytes."""
-    found: tuple[Line, ...] = (Line("", 0.0, 0.0),)
+    ways: tuple[Line, ...] = (Line("", 0.0, 0.0),)
     for lines, share in stages:
-        found = tuple(before.then(line, share) for before in found for line in lines)
-    return found
+        ways = tuple(before.then(line, share) for before in ways for line in lines)
+    return ways

@@ -27,7 +27,7 @@ _AT_ONCE: Final = 64
 
 
 @cache
-def _one(instance: str, lnc: int) -> Fabric:
+def _one_instance(instance: str, lnc: int) -> Fabric:
     """One instance, which keeps what it finds out about its ways."""
     return fabric(instance, lnc=lnc)
 
@@ -35,16 +35,16 @@ def _one(instance: str, lnc: int) -> Fabric:
 @cache
 def inside(instance: str, lnc: int, kind: str, size: int, stride: int) -> tuple[Line, ...]:
     """The algorithms of equal groups on one instance, which all work at once."""
-    one = _one(instance, lnc)
+    node = _one_instance(instance, lnc)
     reach = size * stride
-    starts = range(0, one.ranks_per_node - reach + 1, reach)
+    starts = range(0, node.ranks_per_node - reach + 1, reach)
     groups = [
         tuple(range(start + first, start + reach, stride))
         for start in starts
         for first in range(stride)
     ]
-    chosen = [choose(one, kind, nbytes, groups) for nbytes in (0.0, _LARGE)]
-    fixed, large = ({each.algorithm: each.time_s, **each.others_s} for each in chosen)
+    choices = [choose(node, kind, nbytes, groups) for nbytes in (0.0, _LARGE)]
+    fixed, large = ({choice.algorithm: choice.time_s, **choice.others_s} for choice in choices)
     return tuple(Line(name, s, (large[name] - s) / _LARGE) for name, s in fixed.items())
 
 
@@ -53,9 +53,9 @@ def between(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
 
     Every rank of an instance takes part in some group, so each has an equal share of EFA.
     """
-    one, nodes = _one(instance, lnc), lay.nodes
-    share_s = one.ranks_per_node / _efa_bytes_per_s(one)
-    local_s, efa_s = float(hop_s(one.chip.name)), float(EFA_HOP_S)
+    node, nodes = _one_instance(instance, lnc), lay.nodes
+    share_s = node.ranks_per_node / _efa_bytes_per_s(node)
+    local_s, efa_s = float(hop_s(node.chip.name)), float(EFA_HOP_S)
     hops = {"ring": (nodes - 1) * efa_s}
     if nodes <= _AT_ONCE:
         hops["mesh"] = efa_s
@@ -63,35 +63,35 @@ def between(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
         hops["rdh"] = (nodes.bit_length() - 1) * efa_s
     part = (nodes - 1) / nodes
     passes = 2 if kind == "all_reduce" else 1
-    found = [
-        Line(name, one.start_s + passes * each_s, passes * part * share_s)
-        for name, each_s in hops.items()
+    lines = [
+        Line(name, node.start_s + passes * hop_time_s, passes * part * share_s)
+        for name, hop_time_s in hops.items()
     ]
     if nodes <= _AT_ONCE and kind == "all_reduce":
-        fixed_s = one.start_s + efa_s + local_s
-        found.append(Line("single-step mesh", fixed_s, (nodes - 1) * share_s))
+        fixed_s = node.start_s + efa_s + local_s
+        lines.append(Line("single-step mesh", fixed_s, (nodes - 1) * share_s))
     if kind == "all_gather":
-        return tuple(found)
+        return tuple(lines)
     return tuple(
         replace(line, fixed_s=line.fixed_s + local_s) if line.name == "mesh" else line
-        for line in found
+        for line in lines
     )
 
 
 def lines(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
     """Every way to do a collective of a group that lies over instances."""
-    each = lay.per_node
-    if each == 1:
+    members = lay.per_node
+    if members == 1:
         return between(instance, lnc, kind, lay)
-    local = {name: inside(instance, lnc, name, each, lay.stride) for name in _stages(kind)}
+    local = {name: inside(instance, lnc, name, members, lay.stride) for name in _stages(kind)}
     apart = between(instance, lnc, kind, lay)
-    start_s = _one(instance, lnc).start_s
+    start_s = _one_instance(instance, lnc).start_s
     if kind == "all_gather":
-        stages = [(apart, 1 / each), (local[kind], 1.0)]
+        stages = [(apart, 1 / members), (local[kind], 1.0)]
     elif kind == "reduce_scatter":
-        stages = [(local[kind], 1.0), (apart, 1 / each)]
+        stages = [(local[kind], 1.0), (apart, 1 / members)]
     else:
-        stages = [(local["reduce_scatter"], 1.0), (apart, 1 / each), (local["all_gather"], 1.0)]
+        stages = [(local["reduce_scatter"], 1.0), (apart, 1 / members), (local["all_gather"], 1.0)]
     again_s = (len(stages) - 1) * start_s  # a collective starts once
     return tuple(
         Line("hierarchical", line.fixed_s - again_s, line.per_byte_s) for line in combined(stages)
@@ -108,16 +108,16 @@ def direct(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
     Of a permute's ranks the last ones of an instance send to the next; those of a chip share its
     adapter.
     """
-    one = _one(instance, lnc)
-    efa, leaving = _efa_bytes_per_s(one), 1.0
+    node = _one_instance(instance, lnc)
+    efa, leaving = _efa_bytes_per_s(node), 1.0
     if kind == "all_to_all":
         leaving = 1 - lay.per_node / lay.size
-        share_s = one.ranks_per_node / efa
+        share_s = node.ranks_per_node / efa
     else:
-        adapters = one.instance.efa_devices or one.instance.count
-        share_s = min(lay.stride, one.ranks_per_node / adapters) * adapters / efa
-    return (Line("direct", one.start_s + float(EFA_HOP_S), leaving * share_s),)
+        adapters = node.instance.efa_devices or node.instance.count
+        share_s = min(lay.stride, node.ranks_per_node / adapters) * adapters / efa
+    return (Line("direct", node.start_s + float(EFA_HOP_S), leaving * share_s),)
 
 
-def _efa_bytes_per_s(one: Fabric) -> float:
-    return float(one.instance.efa_bytes_per_s or 0.0)
+def _efa_bytes_per_s(node: Fabric) -> float:
+    return float(node.instance.efa_bytes_per_s or 0.0)
