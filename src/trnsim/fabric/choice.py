@@ -64,22 +64,22 @@ def choose(fabric: Fabric, kind: str, nbytes: float, groups: Sequence[Sequence[i
     """
     if kind not in KINDS:
         raise BadInput(f"collective {kind!r}", fix=f"one of {', '.join(KINDS)}")
-    found = [Group(fabric, tuple(ranks)) for ranks in groups]
-    if found[0].size == 1 or kind == "barrier":
-        wait_s = 0.0 if found[0].size == 1 else fabric.start_s
+    members = [Group(fabric, tuple(ranks)) for ranks in groups]
+    if members[0].size == 1 or kind == "barrier":
+        wait_s = 0.0 if members[0].size == 1 else fabric.start_s
         return Chosen("", (), wait_s, {})
-    return best_of(kind, found, nbytes)
+    return best_of(kind, members, nbytes)
 
 
 def best_of(kind: str, groups: Sequence[Group], nbytes: float) -> Chosen:
     """The best algorithm of groups of more than one rank, which all work at once."""
     plans = {
-        one.name: side_by_side([one.plan(group, nbytes) for group in groups])
-        for one in KINDS[kind]
-        if all(one.is_possible(group) for group in groups)
+        algorithm.name: side_by_side([algorithm.plan(group, nbytes) for group in groups])
+        for algorithm in KINDS[kind]
+        if all(algorithm.is_possible(group) for group in groups)
     }
     times = {name: time_s(groups[0].fabric, plan) for name, plan in plans.items()}
-    name = min(times, key=lambda one: times[one])
+    name = min(times, key=lambda algorithm: times[algorithm])
     took_s = times.pop(name)
     return Chosen(name, plans[name], took_s, times)
 
@@ -138,8 +138,8 @@ _DESCRIBED: Final = (
 
 
 def _described(kind: str) -> tuple[Algorithm, ...]:
-    found = [Algorithm(name, getattr(file, kind), test) for name, file, test in _DESCRIBED]
-    return (*found, _hierarchical(getattr(hierarchical, kind)))
+    algorithms = [Algorithm(name, getattr(file, kind), test) for name, file, test in _DESCRIBED]
+    return (*algorithms, _hierarchical(getattr(hierarchical, kind)))
 
 
 KINDS: Final[dict[str, tuple[Algorithm, ...]]] = {

@@ -20,7 +20,7 @@ def time_s(fabric: Fabric, plan: Plan) -> float:
     """Seconds that a plan takes; 0 for one without phases."""
     if not plan:
         return 0.0
-    return fabric.start_s + sum(phase_s(fabric, one) * one.repeat for one in plan)
+    return fabric.start_s + sum(phase_s(fabric, phase) * phase.repeat for phase in plan)
 
 
 def phase_s(fabric: Fabric, phase: Phase) -> float:
@@ -43,6 +43,6 @@ def loads(fabric: Fabric, phase: Phase) -> npt.NDArray[np.float64]:
 def plan_loads(fabric: Fabric, plan: Plan) -> npt.NDArray[np.float64]:
     """Bytes that a plan passes through each resource."""
     total = np.zeros(len(fabric.capacity))
-    for one in plan:
-        total += loads(fabric, one) * one.repeat
+    for phase in plan:
+        total += loads(fabric, phase) * phase.repeat
     return total

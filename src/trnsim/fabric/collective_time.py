@@ -41,7 +41,9 @@ class CollectiveTime:
     def origin(self) -> str:
         """Algorithm, place and sources, as text."""
         how = f"{self.algorithm} on {self.placed_on}" if self.algorithm else self.placed_on
-        sources = dict.fromkeys(f"{one.kind.value}: {one.source}" for one in self.provenances)
+        sources = dict.fromkeys(
+            f"{provenance.kind.value}: {provenance.source}" for provenance in self.provenances
+        )
         return "; ".join([how, *sources])
 
 
@@ -128,14 +130,18 @@ def fabric_for(
 
 def _smallest(chip: str, ranks: int, per_chip: int, *, joins: bool = False) -> Instance:
     """The smallest instance that has the ranks; one with EFA where it `joins` others."""
-    known = [one for one in catalogue().instances.values() if one.accelerator == chip and one.shape]
-    enough = [
-        one for one in known if one.count * per_chip >= ranks and (one.efa_bytes_per_s or not joins)
+    candidates = [
+        row for row in catalogue().instances.values() if row.accelerator == chip and row.shape
     ]
-    if enough:
-        return min(enough, key=lambda one: one.count)
-    with_efa = [one for one in known if one.efa_bytes_per_s and not _is_ultraserver(one)]
-    return max(with_efa or known, key=lambda one: one.count)
+    fitting = [
+        row
+        for row in candidates
+        if row.count * per_chip >= ranks and (row.efa_bytes_per_s or not joins)
+    ]
+    if fitting:
+        return min(fitting, key=lambda row: row.count)
+    with_efa = [row for row in candidates if row.efa_bytes_per_s and not _is_ultraserver(row)]
+    return max(with_efa or candidates, key=lambda row: row.count)
 
 
 def _is_ultraserver(instance: Instance) -> bool:
@@ -162,22 +168,22 @@ def constants_of(fabric: Fabric, *, moves: bool = True) -> dict[str, Rate]:
     A link's bandwidth is that of both directions, as published.
     """
     chip = fabric.chip
-    found = {
+    constants = {
         "collective_start_s": start_s(chip.name),
         "collective_hop_s": hop_s(chip.name),
     }
     if moves:
-        found["collective_rank_bytes_per_s"] = rank_bytes_per_s(
+        constants["collective_rank_bytes_per_s"] = rank_bytes_per_s(
             chip.name, fabric.lnc, chip.memory_bytes_per_s
         )
-        found["collective_hbm_bytes_per_s"] = chip.memory_bytes_per_s
+        constants["collective_hbm_bytes_per_s"] = chip.memory_bytes_per_s
         link = fabric.instance.link_bytes_per_s or chip.server_link_bytes_per_s
         link = link or chip.link_bytes_per_s
         if link:
-            found["collective_link_bytes_per_s"] = link
+            constants["collective_link_bytes_per_s"] = link
     if fabric.nodes > 1:
-        found["collective_efa_hop_s"] = EFA_HOP_S
+        constants["collective_efa_hop_s"] = EFA_HOP_S
         efa = fabric.instance.efa_bytes_per_s
         if moves and efa:
-            found["collective_efa_bytes_per_s"] = efa
-    return found
+            constants["collective_efa_bytes_per_s"] = efa
+    return constants

@@ -43,8 +43,8 @@ def has_described_algorithms(chip: str) -> bool:
 
     Chips whose timing is fitted to published models are those before.
     """
-    found = _target(chip)
-    return found is not None and not found.is_fitted
+    target = _target(chip)
+    return target is not None and not target.is_fitted
 
 
 def hop_s(chip: str) -> Rate:
@@ -56,8 +56,8 @@ def start_s(chip: str) -> Rate:
     """Seconds before the first transfer of a collective."""
     if not has_described_algorithms(chip):
         return _START_FIRST_S
-    found = _target(chip)
-    return assumed(_START_S, "as on Trn2") if found and found.link_doubt else _START_S
+    target = _target(chip)
+    return assumed(_START_S, "as on Trn2") if target and target.link_doubt else _START_S
 
 
 def rank_bytes_per_s(chip: str, cores: int, fallback: Rate) -> Rate:
@@ -67,15 +67,15 @@ def rank_bytes_per_s(chip: str, cores: int, fallback: Rate) -> Rate:
     nothing large is published, and the engines' own rate stands. `fallback` is for chips without a
     model of their cores.
     """
-    found = _target(chip)
-    if found is None:
+    target = _target(chip)
+    if target is None:
         return Rate(fallback, Provenance(Evidence.ASSUMED, "as its memory"))
-    if found.is_fitted:
+    if target.is_fitted:
         return _PASSED_ON
-    alone, paired = found.core.dma_bytes_per_s, found.core.dma_paired_bytes_per_s
+    alone, paired = target.core.dma_bytes_per_s, target.core.dma_paired_bytes_per_s
     rate = paired if cores > 1 else alone
     return Rate(cores * rate, rate.provenance)
 
 
 def _target(chip: str) -> Target | None:
-    return next((one for one in TARGETS.values() if one.chip == chip), None)
+    return next((target for target in TARGETS.values() if target.chip == chip), None)

@@ -23,13 +23,13 @@ def all_to_all(group: Group, nbytes: float) -> Plan:
 def scatter(group: Group, nbytes: float) -> Plan:
     """The first rank writes each other its chunk."""
     root, *others = group.ranks
-    return (phase(Transfer(root, other, nbytes / group.size) for other in others),)
+    return (phase(Transfer(root, target, nbytes / group.size) for target in others),)
 
 
 def gather(group: Group, nbytes: float) -> Plan:
     """Each rank writes its chunk to the first one."""
     root, *others = group.ranks
-    return (phase(Transfer(other, root, nbytes / group.size) for other in others),)
+    return (phase(Transfer(source, root, nbytes / group.size) for source in others),)
 
 
 def permute(group: Group, nbytes: float) -> Plan:

@@ -48,7 +48,7 @@ class Exchange:
     @property
     def slowest(self) -> Chosen:
         """What decides the time."""
-        return max(self.chosen.values(), key=lambda one: one.time_s)
+        return max(self.chosen.values(), key=lambda choice: choice.time_s)
 
     def algorithm(self, fabric: Fabric, group: tuple[int, ...]) -> str:
         """The algorithm that a group takes; "" for a single rank."""
@@ -70,8 +70,8 @@ def layout(fabric: Fabric, group: tuple[int, ...]) -> Layout:
 @cache
 def alike(fabric: Fabric, groups: Groups, group: tuple[int, ...]) -> Groups:
     """The groups that lie as `group` does."""
-    wanted = layout(fabric, group)
-    return tuple(one for one in groups if layout(fabric, one) == wanted)
+    own_layout = layout(fabric, group)
+    return tuple(candidate for candidate in groups if layout(fabric, candidate) == own_layout)
 
 
 @cache
@@ -89,13 +89,13 @@ def exchange(fabric: Fabric, kind: str, nbytes: float, groups: Groups) -> Exchan
         how: choose(fabric, kind, nbytes, alike(fabric, groups, group))
         for how, group in firsts.items()
     }
-    return Exchange(max(one.time_s for one in chosen.values()), chosen)
+    return Exchange(max(choice.time_s for choice in chosen.values()), chosen)
 
 
 @cache
 def engine_bytes(fabric: Fabric, kind: str, nbytes: float, groups: Groups) -> float:
     """Bytes that the DMA engines of a rank pass on in an `exchange`, of the rank with most."""
-    plans = [one.plan for one in exchange(fabric, kind, nbytes, groups).chosen.values()]
+    plans = [choice.plan for choice in exchange(fabric, kind, nbytes, groups).chosen.values()]
     engines = fabric.engines(np.array([rank for group in groups for rank in group]))
     return max((float(plan_loads(fabric, plan)[engines].max()) for plan in plans), default=0.0)
 
@@ -111,13 +111,13 @@ def rings(fabric: Fabric, group: tuple[int, ...]) -> Groups:
     members = Group(fabric, group)
     if not members.is_local:
         return group, group[::-1]
-    found = members.cycles()
-    if len(found) == 1:
-        found = [found[0], found[0][::-1]]
+    cycles = members.cycles()
+    if len(cycles) == 1:
+        cycles = [cycles[0], cycles[0][::-1]]
     is_whole = len(members.chips) == fabric.instance.count and members.per_chip == (
         fabric.cores_per_chip
     )
-    return tuple(found[: _ALL_CHANNELS if is_whole else _FEW_CHANNELS])
+    return tuple(cycles[: _ALL_CHANNELS if is_whole else _FEW_CHANNELS])
 
 
 def check_ranks(fabric: Fabric, ranks: int) -> None:
@@ -144,10 +144,10 @@ def check_ranks(fabric: Fabric, ranks: int) -> None:
 
 def _of_group(plan: Plan, group: Sequence[int]) -> Plan:
     """The transfers of a plan that ranks of `group` send."""
-    found = []
+    phases = []
     for phase in plan:
         own = np.isin(phase.sources, np.array(group))
-        found.append(
+        phases.append(
             replace(
                 phase,
                 sources=phase.sources[own],
@@ -156,4 +156,4 @@ def _of_group(plan: Plan, group: Sequence[int]) -> Plan:
                 channels=phase.channels[own],
             )
         )
-    return tuple(found)
+    return tuple(phases)

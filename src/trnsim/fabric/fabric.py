@@ -154,11 +154,11 @@ class Fabric:
         engines = rank_bytes_per_s(chip.name, self.lnc, chip.memory_bytes_per_s)
         efa = self.instance.efa_bytes_per_s or 0.0
         adapters = self._adapters
-        one = [link.bytes_per_s for link in self.topology.links]
-        one += [float(chip.memory_bytes_per_s)] * count
-        one += [float(engines)] * (count * self.cores_per_chip)
-        one += [efa / max(adapters, 1)] * (DIRECTIONS * adapters)
-        return np.tile(np.array(one), self.nodes) * self._left
+        rates = [link.bytes_per_s for link in self.topology.links]
+        rates += [float(chip.memory_bytes_per_s)] * count
+        rates += [float(engines)] * (count * self.cores_per_chip)
+        rates += [efa / max(adapters, 1)] * (DIRECTIONS * adapters)
+        return np.tile(np.array(rates), self.nodes) * self._left
 
     def uses(self, phase: Phase) -> Uses:
         """What the transfers of a phase use.
@@ -192,23 +192,23 @@ class Fabric:
     def _chips(self, ranks: Ranks) -> Ranks:
         """The chip of each rank, counted over all instances."""
         nodes, local = np.divmod(ranks, self.ranks_per_node)
-        found: Ranks = nodes * self.instance.count + (self.first + local) // self.cores_per_chip
-        return found
+        chips: Ranks = nodes * self.instance.count + (self.first + local) // self.cores_per_chip
+        return chips
 
     def engines(self, ranks: Ranks) -> Ranks:
         """The resource that stands for the DMA engines of each rank."""
         nodes, local = np.divmod(ranks, self.ranks_per_node)
         before = len(self.topology.links) + self.instance.count
-        found: Ranks = nodes * len(self._of_a_node) + before + self.first + local
-        return found
+        resources: Ranks = nodes * len(self._of_a_node) + before + self.first + local
+        return resources
 
     def _check_efa(self, phase: Phase) -> None:
         per_node = self.ranks_per_node
         leaves = phase.sources // per_node != phase.targets // per_node
         if leaves.any() and not self._adapters:
-            one = int(leaves.argmax())
+            at = int(leaves.argmax())
             raise BadInput(
-                f"ranks {phase.sources[one]} and {phase.targets[one]} are on two instances, and "
+                f"ranks {phase.sources[at]} and {phase.targets[at]} are on two instances, and "
                 f"{self.instance.name} has no EFA",
                 fix="use one instance, or a type with EFA such as trn1.32xlarge or trn2.48xlarge",
             )
@@ -221,17 +221,17 @@ class Fabric:
     def between(self, source: int, target: int) -> tuple[int, ...]:
         """The links, or the adapters, that a transfer between two chips of the fabric passes."""
         size = len(self._of_a_node)
-        here, sends = divmod(source, self.instance.count)
-        there, receives = divmod(target, self.instance.count)
-        first, other = here * size, there * size
-        if here == there:
-            route = self._ways[here][sends, receives] if sends != receives else ()
-            return tuple(first + link for link in route)
+        source_node, sends = divmod(source, self.instance.count)
+        target_node, receives = divmod(target, self.instance.count)
+        source_first, target_first = source_node * size, target_node * size
+        if source_node == target_node:
+            route = self._ways[source_node][sends, receives] if sends != receives else ()
+            return tuple(source_first + link for link in route)
         adapters = self._adapters
         out = size - DIRECTIONS * adapters
-        sent = self._adapters_of_chips[here][0][sends]
-        received = self._adapters_of_chips[there][1][receives]
-        return first + out + sent, other + out + adapters + received
+        sent = self._adapters_of_chips[source_node][0][sends]
+        received = self._adapters_of_chips[target_node][1][receives]
+        return source_first + out + sent, target_first + out + adapters + received
 
     def check_ways(self) -> None:
         """Refuse faults that leave ranks without a way to each other.
@@ -249,23 +249,23 @@ class Fabric:
     @cached_property
     def _left(self) -> npt.NDArray[np.float64]:
         """What part of the bandwidth of each resource is left."""
-        found = np.ones(self.nodes * len(self._of_a_node))
+        parts = np.ones(self.nodes * len(self._of_a_node))
         for name in sorted(self.factors, key=_precision):
-            found[self._faulty[name]] = self.factors[name]
-        return found
+            parts[self._faulty[name]] = self.factors[name]
+        return parts
 
     @cached_property
     def _faulty(self) -> Mapping[str, list[int]]:
         """By the names that faults may have, the resources of each."""
-        found: dict[str, list[int]] = {}
+        resources: dict[str, list[int]] = {}
         names = self._of_a_node
         size, links = len(names), len(self.topology.links)
         places = (*range(links), *range(size - DIRECTIONS * self._adapters, size))
         for node, place in product(range(self.nodes), places):
-            both = [names[place]] if place < links else [names[place], names[place].split(",")[0]]
-            for name in (*both, *(f"instance {node}, {one}" for one in both)):
-                found.setdefault(name, []).append(node * size + place)
-        return found
+            local = [names[place]] if place < links else [names[place], names[place].split(",")[0]]
+            for name in (*local, *(f"instance {node}, {label}" for label in local)):
+                resources.setdefault(name, []).append(node * size + place)
+        return resources
 
     def _dead(self, node: int) -> frozenset[int]:
         """The resources of an instance of which nothing is left, counted from its first."""
@@ -277,13 +277,13 @@ class Fabric:
         """The ways inside each instance; those of instances with the same faults are one."""
         links = frozenset(range(len(self.topology.links)))
         dead = [self._dead(node) & links for node in range(self.nodes)]
-        known = {one: Ways(self.topology, one) for one in dead}
-        return tuple(known[one] for one in dead)
+        ways = {dead_links: Ways(self.topology, dead_links) for dead_links in dead}
+        return tuple(ways[dead_links] for dead_links in dead)
 
     @cached_property
     def _adapters_of_chips(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
         """For each instance the adapter of each chip, to send and to receive."""
-        found = []
+        adapters_by_node = []
         count, adapters = self.instance.count, self._adapters
         out = len(self._of_a_node) - DIRECTIONS * adapters
         for node in range(self.nodes):
@@ -294,8 +294,8 @@ class Fabric:
                 )
                 for way, first in (("out of", out), ("into", out + adapters))
             )
-            found.append((sends, receives))
-        return tuple(found)
+            adapters_by_node.append((sends, receives))
+        return tuple(adapters_by_node)
 
     @cached_property
     def _adapters(self) -> int:

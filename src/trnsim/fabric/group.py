@@ -35,18 +35,18 @@ class Group:
     @cached_property
     def by_chip(self) -> dict[tuple[int, int], tuple[int, ...]]:
         """(instance, chip) -> its ranks."""
-        found: dict[tuple[int, int], list[int]] = {}
+        ranks_of: dict[tuple[int, int], list[int]] = {}
         for rank, (node, chip, _) in self.places.items():
-            found.setdefault((node, chip), []).append(rank)
-        return {chip: tuple(ranks) for chip, ranks in found.items()}
+            ranks_of.setdefault((node, chip), []).append(rank)
+        return {chip: tuple(ranks) for chip, ranks in ranks_of.items()}
 
     @cached_property
     def by_node(self) -> dict[int, tuple[int, ...]]:
         """Instance -> its ranks."""
-        found: dict[int, list[int]] = {}
+        ranks_of: dict[int, list[int]] = {}
         for rank, place in self.places.items():
-            found.setdefault(place.node, []).append(rank)
-        return {node: tuple(ranks) for node, ranks in found.items()}
+            ranks_of.setdefault(place.node, []).append(rank)
+        return {node: tuple(ranks) for node, ranks in ranks_of.items()}
 
     @property
     def chips(self) -> tuple[int, ...]:
@@ -73,9 +73,9 @@ class Group:
 
         Ranks of a chip follow each other.
         """
-        found = []
+        rings = []
         for cycle in self.fabric.topology.cycles(self.chips):
-            found.append(tuple(rank for chip in cycle for rank in self.on(chip)))
+            rings.append(tuple(rank for chip in cycle for rank in self.on(chip)))
             if len(cycle) > 1:
-                found.append(tuple(rank for chip in reversed(cycle) for rank in self.on(chip)))
-        return found
+                rings.append(tuple(rank for chip in reversed(cycle) for rank in self.on(chip)))
+        return rings

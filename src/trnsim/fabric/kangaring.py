@@ -23,8 +23,8 @@ _READS_TO_REDUCE: Final = 3.0  # what came, the rank's own, and the secondary ra
 def is_possible(group: Group) -> bool:
     """Whether all ranks of each chip take part, in pairs."""
     count = group.per_chip
-    whole = count == group.fabric.cores_per_chip
-    return group.is_local and whole and count % _PAIR == 0 and len(group.chips) > 1
+    has_all_cores = count == group.fabric.cores_per_chip
+    return group.is_local and has_all_cores and count % _PAIR == 0 and len(group.chips) > 1
 
 
 def all_gather(group: Group, nbytes: float) -> Plan:
@@ -53,11 +53,11 @@ def all_reduce(group: Group, nbytes: float) -> Plan:
 
 def pairs(group: Group) -> list[list[tuple[int, int]]]:
     """For each ring its (primary, secondary) ranks in order."""
-    found = []
+    rings = []
     for channel, ring in enumerate(group.cycles()):
         pairs = [(ring[at], ring[at + 1]) for at in range(0, len(ring), _PAIR)]
-        found.append([pair if channel % _PAIR == 0 else pair[::-1] for pair in pairs])
-    return found
+        rings.append([pair if channel % _PAIR == 0 else pair[::-1] for pair in pairs])
+    return rings
 
 
 def _onwards(rings: list[list[tuple[int, int]]], nbytes: float) -> list[Transfer]:

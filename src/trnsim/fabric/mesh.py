@@ -60,15 +60,15 @@ def all_reduce(group: Group, nbytes: float) -> Plan:
 def all_reduce_at_once(group: Group, nbytes: float) -> Plan:
     """The single-step form: all to all, then each reduces everything."""
     ranks = np.array(group.ranks)
-    one, other = _pairs(group.size)
-    to_all = even_phase(ranks[one], ranks[other], nbytes, reads=1 / (group.size - 1))
+    first, second = _pairs(group.size)
+    to_all = even_phase(ranks[first], ranks[second], nbytes, reads=1 / (group.size - 1))
     return (to_all, even_phase(ranks, ranks, nbytes, reads=group.size))
 
 
 def inside(group: Group, nbytes: float) -> Phase:
     """Each rank of a chip writes what it has to the others there, with one read for all."""
-    chips, (one, other) = _chips(group), _pairs(group.per_chip)
-    sources, targets = chips[:, one].ravel(), chips[:, other].ravel()
+    chips, (first, second) = _chips(group), _pairs(group.per_chip)
+    sources, targets = chips[:, first].ravel(), chips[:, second].ravel()
     return even_phase(sources, targets, nbytes, reads=1 / (group.per_chip - 1))
 
 
@@ -79,5 +79,5 @@ def _chips(group: Group) -> Ranks:
 
 def _pairs(count: int) -> tuple[Ranks, Ranks]:
     """Both numbers of every ordered pair of different ones below `count`."""
-    one, other = np.nonzero(~np.eye(count, dtype=bool))
-    return one, other
+    first, second = np.nonzero(~np.eye(count, dtype=bool))
+    return first, second

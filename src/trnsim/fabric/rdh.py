@@ -35,7 +35,7 @@ def axes(group: Group) -> Axes:
     if group.is_local:
         node = chips[0][0]
         return [
-            {(node, one): (node, other) for one, other in axis.items()}
+            {(node, chip): (node, neighbour) for chip, neighbour in axis.items()}
             for axis in group.fabric.topology.axes(group.chips)
         ]
     if len(group.by_node) < len(chips) or len(chips) & (len(chips) - 1):
@@ -48,8 +48,8 @@ def axes(group: Group) -> Axes:
 
 def all_gather(group: Group, nbytes: float) -> Plan:
     """Doubling between chips, then one step inside them."""
-    chunk, found = nbytes / group.size, axes(group)
-    plan = tuple(_exchange(group, found, step, chunk * 2**step, 1.0) for step in range(len(found)))
+    chunk, cube = nbytes / group.size, axes(group)
+    plan = tuple(_exchange(group, cube, step, chunk * 2**step, 1.0) for step in range(len(cube)))
     if group.per_chip > 1:
         plan = (*plan, inside(group, len(group.by_chip) * chunk))
     return plan
@@ -57,15 +57,15 @@ def all_gather(group: Group, nbytes: float) -> Plan:
 
 def reduce_scatter(group: Group, nbytes: float) -> Plan:
     """One step inside chips, then halving between them."""
-    chunk, found = nbytes / group.size, axes(group)
+    chunk, cube = nbytes / group.size, axes(group)
     plan: Plan = ()
     if group.per_chip > 1:
         part = len(group.by_chip) * chunk
         own = (Transfer(rank, rank, part) for rank in group.ranks)
         plan = (phase(own, reads=group.per_chip),)
     return plan + tuple(
-        _exchange(group, found, step, chunk * 2**step, _READS_TO_REDUCE)
-        for step in reversed(range(len(found)))
+        _exchange(group, cube, step, chunk * 2**step, _READS_TO_REDUCE)
+        for step in reversed(range(len(cube)))
     )
 
 
@@ -74,11 +74,11 @@ def all_reduce(group: Group, nbytes: float) -> Plan:
     return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
 
 
-def _exchange(group: Group, found: Axes, step: int, nbytes: float, reads: float) -> Phase:
+def _exchange(group: Group, cube: Axes, step: int, nbytes: float, reads: float) -> Phase:
     """Each rank with the one at its place on the chip beside it."""
     return phase(
         (
-            Transfer(rank, group.by_chip[found[(step + place) % len(found)][chip]][place], nbytes)
+            Transfer(rank, group.by_chip[cube[(step + place) % len(cube)][chip]][place], nbytes)
             for chip, ranks in group.by_chip.items()
             for place, rank in enumerate(ranks)
         ),

@@ -108,7 +108,7 @@ def _hierarchical(group: Group, kind: str, nbytes: float) -> Order:
     chosen = best_of("reduce_scatter", inside, nbytes).algorithm
     part = nbytes / inside[0].size
     over = best_of("all_reduce" if kind == "all_reduce" else kind, between, part).algorithm
-    of_node = {one.ranks[0]: _order(chosen, one, "reduce_scatter", nbytes) for one in inside}
+    of_node = {node.ranks[0]: _order(chosen, node, "reduce_scatter", nbytes) for node in inside}
     return _with_leaves(_order(over, between[0], kind, part), of_node)
 
 

@@ -71,16 +71,16 @@ class Grid:
     @cached_property
     def links(self) -> Sequence[Link]:
         """Each chip's links, a direction of a dimension after the other; routes number them."""
-        found: list[Link] = []
+        links: list[Link] = []
         for axis, rate in enumerate(self.rates):
             for chip in range(self.chips):
                 for step in (1, -1):
-                    there = self._neighbour(chip, axis, step)
-                    if there is None or (chip, there) in self._numbers:
+                    neighbour = self._neighbour(chip, axis, step)
+                    if neighbour is None or (chip, neighbour) in self._numbers:
                         continue
-                    self._numbers[chip, there] = len(found)
-                    found.append(Link(f"chip {chip} to chip {there}", rate))
-        return tuple(found)
+                    self._numbers[chip, neighbour] = len(links)
+                    links.append(Link(f"chip {chip} to chip {neighbour}", rate))
+        return tuple(links)
 
     @property
     def chip_bytes_per_s(self) -> float:
@@ -119,7 +119,7 @@ class Grid:
         near = [
             self._neighbour(chip, axis, step) for step in steps for axis in range(len(self.sizes))
         ]
-        return tuple(dict.fromkeys(one for one in near if one is not None))
+        return tuple(dict.fromkeys(neighbour for neighbour in near if neighbour is not None))
 
     def cycles(self, chips: Sequence[int]) -> list[Cycle]:
         """Rings through `chips` that share no connection.
@@ -128,11 +128,11 @@ class Grid:
         """
         if len(chips) <= _PAIR:
             return [tuple(chips)]
-        whole = len(chips) == self.chips and self.is_closed
-        if whole and len(self.sizes) == _PAIR and len(set(self.sizes)) == 1:
+        is_full_torus = len(chips) == self.chips and self.is_closed
+        if is_full_torus and len(self.sizes) == _PAIR and len(set(self.sizes)) == 1:
             return _two_rings(self.sizes[0])
-        found = self._ring_of(tuple(chips))
-        return [found or tuple(chips)]
+        ring = self._ring_of(tuple(chips))
+        return [ring or tuple(chips)]
 
     def axes(self, chips: Sequence[int]) -> list[dict[int, int]]:
         """For each axis of a hypercube of `chips` the neighbour of each chip; [] where none is.
@@ -143,7 +143,7 @@ class Grid:
         values = [sorted({place[axis] for place in places}) for axis in range(len(self.sizes))]
         if prod(map(len, values)) != len(chips):
             return []  # no box
-        found: list[dict[int, int]] = []
+        partners: list[dict[int, int]] = []
         for axis, row in enumerate(values):
             if len(row) == 1:
                 continue
@@ -152,8 +152,8 @@ class Grid:
             if bits is None or not (adjacent or row[-1] - row[0] == 1):
                 return []
             count = len(row).bit_length() - 1
-            found += [self._flipped(places, axis, row, bits, bit) for bit in range(count)]
-        return found
+            partners += [self._flipped(places, axis, row, bits, bit) for bit in range(count)]
+        return partners
 
     def _flipped(
         self,
@@ -167,12 +167,12 @@ class Grid:
         partner = {
             at: row[bits.index(number ^ (1 << bit))] for at, number in zip(row, bits, strict=True)
         }
-        found = {}
+        flipped = {}
         for place in places:
-            there = list(place)
-            there[axis] = partner[place[axis]]
-            found[self._chip(place)] = self._chip(there)
-        return found
+            flipped_place = list(place)
+            flipped_place[axis] = partner[place[axis]]
+            flipped[self._chip(place)] = self._chip(flipped_place)
+        return flipped
 
     def _place(self, chip: int) -> tuple[int, ...]:
         place = []
@@ -210,16 +210,16 @@ class Grid:
         allowed = set(chips)
         near = {
             chip: [
-                other
+                neighbour
                 for axis, step in product(range(len(self.sizes)), (1, -1))
-                if (other := self._neighbour(chip, axis, step)) in allowed
+                if (neighbour := self._neighbour(chip, axis, step)) in allowed
             ]
             for chip in chips
         }
         path, tried, left = [chips[0]], [iter(near[chips[0]])], _SEARCHED
         while path and left:
             left -= 1
-            following = next((one for one in tried[-1] if one not in path), None)
+            following = next((chip for chip in tried[-1] if chip not in path), None)
             if following is None:
                 path.pop()
                 tried.pop()
@@ -279,29 +279,29 @@ class Racks:
     @cached_property
     def links(self) -> Sequence[Link]:
         """Four links a chip, to and from the two switches, then those between racks."""
-        found = []
+        links = []
         for chip in range(self.chips):
-            found += [
+            links += [
                 Link(f"chip {chip} to its server's switch", self.server_rate),
                 Link(f"server's switch to chip {chip}", self.server_rate),
                 Link(f"chip {chip} to its rack's switch", self.rack_rate),
                 Link(f"rack's switch to chip {chip}", self.rack_rate),
             ]
-        found += [
+        links += [
             Link(f"chip {source} to chip {target}", self.between_rate)
             for source, target in self._between
         ]
-        return tuple(found)
+        return tuple(links)
 
     @cached_property
     def _between(self) -> dict[tuple[int, int], int]:
         """The connections between racks, and their numbers."""
         size = self.servers * self.per_server
         pairs = [
-            (one * size + at, other * size + at)
-            for one, other in product(range(self.racks), repeat=2)
+            (rack * size + at, other_rack * size + at)
+            for rack, other_rack in product(range(self.racks), repeat=2)
             for at in range(size)
-            if one != other
+            if rack != other_rack
         ]
         return {pair: 4 * self.chips + place for place, pair in enumerate(pairs)}
 
@@ -329,7 +329,7 @@ class Racks:
     def neighbours(self, chip: int) -> tuple[int, ...]:
         """The other chips behind the switch of its server."""
         first = chip // self.per_server * self.per_server
-        return tuple(one for one in range(first, first + self.per_server) if one != chip)
+        return tuple(peer for peer in range(first, first + self.per_server) if peer != chip)
 
     def cycles(self, chips: Sequence[int]) -> list[Cycle]:
         """One ring in the order of the chips, which passes a server's switch where it can."""

@@ -94,8 +94,8 @@ def side_by_side(plans: Sequence[Plan]) -> Plan:
 def _joined(phases: Sequence[Phase]) -> Phase:
     return replace(
         phases[0],
-        sources=np.concatenate([one.sources for one in phases]),
-        targets=np.concatenate([one.targets for one in phases]),
-        nbytes=np.concatenate([one.nbytes for one in phases]),
-        channels=np.concatenate([one.channels for one in phases]),
+        sources=np.concatenate([phase.sources for phase in phases]),
+        targets=np.concatenate([phase.targets for phase in phases]),
+        nbytes=np.concatenate([phase.nbytes for phase in phases]),
+        channels=np.concatenate([phase.channels for phase in phases]),
     )

@@ -38,19 +38,19 @@ class Ways(dict[tuple[int, int], tuple[int, ...]]):
             BadInput: there is none.
         """
         chips = range(self._topology.chips)
-        known: dict[int, Route] = {source: ()}
+        routes: dict[int, Route] = {source: ()}
         front = [source]
         while front:
             following = []
-            for here in front:
-                for there in chips:
-                    step = self._topology.route(here, there)
-                    is_new = there not in known and step and not self._dead.intersection(step)
+            for near in front:
+                for far in chips:
+                    step = self._topology.route(near, far)
+                    is_new = far not in routes and step and not self._dead.intersection(step)
                     if is_new:
-                        known[there] = known[here] + step
-                        following.append(there)
-            if target in known:
-                return known[target]
+                        routes[far] = routes[near] + step
+                        following.append(far)
+            if target in routes:
+                return routes[target]
             front = following
         raise BadInput(
             f"no way is left from chip {source} to chip {target}: every link between them is dead",
@@ -66,11 +66,15 @@ def adapters_of_chips(chips: int, adapters: int, dead: Collection[int], which: s
     Raises:
         BadInput: all are dead.
     """
-    alive = [one for one in range(adapters) if one not in dead]
+    alive = [adapter for adapter in range(adapters) if adapter not in dead]
     if adapters and not alive:
         raise BadInput(
             f"no way is left {which}: all of its {adapters} EFA adapters are dead",
             fix="leave one of them, or a part of its bandwidth: factor=0.1",
         )
-    own = (chip * adapters // chips for chip in range(chips))
-    return tuple(min(alive, key=lambda one: (one - mine) % adapters) for mine in own if alive)
+    own_adapters = (chip * adapters // chips for chip in range(chips))
+    return tuple(
+        min(alive, key=lambda adapter: (adapter - own_adapter) % adapters)
+        for own_adapter in own_adapters
+        if alive
+    )
