@@ -1,1 +1,1 @@
-"""Where ranks lie: machines of equal instances, and exchanges between their ranks."""
+"""Places of ranks: machines of equal instances, and exchanges between their ranks."""

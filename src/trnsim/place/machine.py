@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trnsim.facts import Rate
 
 MOST_INSTANCES: Final = 1_000_000
-"""Far beyond any fleet."""
+"""Most instances of a machine, far beyond any fleet."""
 
 _GPUS: Final = {"p5": "p5.48xlarge", "p5en": "p5en.48xlarge"}
 _COMPARED_GPU: Final = "p5en"
@@ -26,10 +26,10 @@ class Machine:
     """Equal instances.
 
     Attributes:
-        name: as it was asked for: a short name, or the type's.
+        name: the name that it was requested by: a short name, or the type's.
         instance: their type.
         chip: the type's chip or GPU.
-        count: how many instances.
+        count: number of instances.
         lnc: NeuronCores of a rank; 0 for a GPU.
     """
 
@@ -41,7 +41,7 @@ class Machine:
 
     @property
     def is_neuron(self) -> bool:
-        """Whether its chips are AWS's."""
+        """True if its chips are AWS's."""
         return self.chip.is_neuron
 
     @property
@@ -72,7 +72,7 @@ class Machine:
 
     @property
     def rank_name(self) -> str:
-        """What a rank is."""
+        """The kind of a rank in words."""
         if not self.lnc:
             return "GPU"
         return "NeuronCore" if self.lnc == 1 else f"logical NeuronCore (LNC={self.lnc})"
@@ -107,7 +107,7 @@ _NAMES: Final = {
     "bf16": ("bf16",),
     "fp8": ("fp8", "fp8_e4", "mxfp8", "cfp8"),
 }
-"""By dtype, what its peak is called; what multiplies BF16 multiplies FP16 as fast."""
+"""Names of a dtype's peak in the catalogue; a chip multiplies FP16 as fast as BF16."""
 
 
 def trainiums() -> tuple[str, ...]:
@@ -133,13 +133,13 @@ def machine(
 
     Args:
         name: an instance type, or a short name of `platforms`.
-        count: how many instances.
+        count: number of instances.
         lnc: NeuronCores of a rank; the chip's default if None.
         rows: the catalogue; the built-in one by default.
 
     Raises:
-        BadInput: for a name that is not known, a number of instances that cannot be, or cores
-            that the chip cannot join.
+        BadInput: for an unknown name, an illegal number of instances, or a number of cores that
+            the chip cannot join.
     """
     rows = rows or catalogue()
     short = platforms()
@@ -157,7 +157,7 @@ def machine(
 
 
 def _lnc(name: str, chip: Accelerator, asked: int | None) -> int:
-    """NeuronCores of a rank: those that are asked for, or the chip's default; 0 on a GPU."""
+    """NeuronCores of a rank: the requested number, or the chip's default; 0 on a GPU."""
     if not chip.is_neuron:
         if asked is not None:
             raise BadInput(

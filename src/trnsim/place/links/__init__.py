@@ -1,4 +1,4 @@
-"""Links: how long an exchange between ranks of a plan takes, up to several buildings."""
+"""Links: the time of an exchange between ranks of a plan, up to several buildings."""
 
 from trnsim.place.links.exchange import ExchangeTime, Spread, alone, exchange
 from trnsim.place.links.site import CAMPUS, Site

@@ -1,7 +1,7 @@
 """The time of an exchange between ranks of a plan.
 
 A plan's ranks fill instances in order, and each of its axes is a stride: members of a group are
-``stride`` ranks apart. So a group's size and stride say on how many chips and instances it lies.
+``stride`` ranks apart. So a group's size and stride determine its chips and instances.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Lay:
-    """How a group lies on instances.
+    """The layout of a group on instances.
 
     Attributes:
         size: ranks of the group.
@@ -93,13 +93,13 @@ class Lay:
 
 @dataclass(frozen=True)
 class ExchangeTime:
-    """What an exchange takes.
+    """The time of an exchange.
 
     Attributes:
         fixed_s: seconds of its latencies.
         bytes_s: seconds of its bytes.
-        algorithm: how it is done.
-        level: the farthest that it goes: "chip", "instance", "EFA", "building".
+        algorithm: name of the algorithm.
+        level: the farthest link on its way: "chip", "instance", "EFA", "building".
         bandwidths: 1, with the spread of its bytes' time.
     """
 
@@ -132,8 +132,8 @@ def exchange(
         lnc: NeuronCores of a rank; 0 for a GPU.
         kind: one of `trnsim.fabric.choice.KINDS`.
         nbytes: bytes of the whole message: the larger of a rank's input and output.
-        spread: how a group's ranks lie.
-        site: what joins instances.
+        spread: size and stride of a group.
+        site: the links between instances.
 
     Raises:
         BadInput: for a type that is not known, or a group over instances without EFA.
@@ -165,7 +165,7 @@ def alone(instance: str, lnc: int, kind: str, nbytes: float, spread: Spread) -> 
 def _lines(
     instance: str, lnc: int, kind: str, spread: Spread, site: Site
 ) -> tuple[tuple[Line, ...], str]:
-    """Every way, and the level; no way for kinds that only the fabric knows."""
+    """Every algorithm's line, and the level; no line for kinds that only the fabric has."""
     per_node, per_chip = ranks_of(instance, lnc)
     lay = lay_of(spread, per_node)
     if lay.nodes > 1:
@@ -190,7 +190,7 @@ def _lines(
 
 
 def _farther(line: Line, kind: str, lay: Lay, per_node: int, site: Site) -> Line:
-    """A way whose last stage is between buildings: their links are shared as EFA is."""
+    """A line whose last stage is between buildings: their links are shared as EFA is."""
     buildings = -(-lay.nodes // site.instances_per_building)
     passes = 2 if kind == "all_reduce" else 1
     shared = per_node / lay.per_node / float(site.between_bytes_per_s)
@@ -209,7 +209,7 @@ def ranks_of(instance: str, lnc: int) -> tuple[int, int]:
 
 
 def lay_of(spread: Spread, per_node: int) -> Lay:
-    """How a group lies on instances of `per_node` ranks."""
+    """The layout of a group on instances of `per_node` ranks."""
     size, stride = spread.size, spread.stride
     per_instance = max(1, min(size, per_node // stride))
     return Lay(size, stride, per_instance, -(-size // per_instance))

@@ -1,7 +1,7 @@
 """Exchanges of GPUs: NVLink inside an instance, a network adapter each between instances.
 
-The form is that of NCCL's own choice: a base, a latency a step and a part of the bandwidth, for
-each protocol, of a ring, or of a tree for an all-reduce over instances.
+The form is that of NCCL's own tuning model: a base, a latency a step and a part of the bandwidth,
+for each protocol, of a ring, or of a tree for an all-reduce over instances.
 
 Source: NVIDIA/nccl, src/graph/tuning.cc (latencies and parts of the bandwidth); NVIDIA/nccl-tests,
 doc/PERFORMANCE.md (bytes that cross each link).
@@ -35,8 +35,8 @@ class Protocol:
     """One of NCCL's protocols.
 
     Attributes:
-        name: NCCL's.
-        base_s: seconds of any collective.
+        name: NCCL's name.
+        base_s: fixed seconds of a collective.
         nvlink_s: seconds of a step over NVLink.
         pcie_s: seconds of a step over PCIe.
         net_s: seconds of a step over the network.
@@ -63,7 +63,7 @@ TREE: Final = (
 
 
 def lines(instance: str, kind: str, lay: Lay) -> tuple[Line, ...]:
-    """Every way of NCCL to do a collective."""
+    """A line for each algorithm and protocol of NCCL."""
     row = catalogue().instance(instance)
     rings = tuple(_ring(row, kind, lay, protocol) for protocol in RING)
     if kind == "all_reduce" and lay.nodes > 1:
@@ -103,7 +103,7 @@ def _ring(row: Instance, kind: str, lay: Lay, protocol: Protocol) -> Line:
 
 
 def _tree(row: Instance, lay: Lay, protocol: Protocol) -> Line:
-    """Up and down: chains inside instances, a double binary tree between them."""
+    """Reduce and broadcast: chains inside instances, a double binary tree between them."""
     inner_s = protocol.nvlink_s if _has_nvlink(row) else protocol.pcie_s
     depth = (lay.nodes - 1).bit_length()
     fixed_s = protocol.base_s + 2 * ((lay.per_node - 1) * inner_s + depth * protocol.net_s)
@@ -119,7 +119,7 @@ def _ring_bytes_per_s(row: Instance, lay: Lay) -> float:
 
 
 def _all_to_all(row: Instance, lay: Lay, protocol: Protocol) -> Line:
-    """What stays and what leaves go at once."""
+    """Bytes inside the instance and bytes between instances pass at the same time."""
     near_s = (lay.per_node - 1) / lay.size / float(local_bytes_per_s(row))
     far_s = 0.0
     fixed_s = protocol.base_s + (protocol.nvlink_s if _has_nvlink(row) else protocol.pcie_s)

@@ -1,4 +1,4 @@
-"""Ways to do an exchange: each takes a fixed time and a time for each byte."""
+"""Algorithms of an exchange as straight lines: a fixed time and a time for each byte."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Line:
-    """One way to do an exchange.
+    """The time of one algorithm of an exchange as a function of bytes.
 
     Attributes:
-        name: its algorithm.
+        name: the algorithm.
         fixed_s: seconds of a message without bytes.
         per_byte_s: seconds of each byte of the whole message.
     """
@@ -38,12 +38,12 @@ class Line:
 
 
 def fastest(lines: Iterable[Line], nbytes: float) -> Line:
-    """The line with the least time."""
+    """The line with the least time for `nbytes`."""
     return min(lines, key=lambda line: line.time_s(nbytes))
 
 
 def combined(stages: Iterable[tuple[tuple[Line, ...], float]]) -> tuple[Line, ...]:
-    """Every way to do stages one after another, each with its share of the bytes."""
+    """Every combination of the stages' lines in succession, each with its share of the bytes."""
     ways: tuple[Line, ...] = (Line("", 0.0, 0.0),)
     for lines, share in stages:
         ways = tuple(before.then(line, share) for before in ways for line in lines)

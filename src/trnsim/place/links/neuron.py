@@ -1,7 +1,7 @@
 """Exchanges of NeuronCores: the fabric inside an instance, and stages between instances.
 
-Inside, the fabric's closed form says what each algorithm takes. Between instances each rank
-exchanges with those that have its place in the others, all at once, over its share of EFA: as the
+Inside, the fabric's closed form gives the time of each algorithm. Between instances each rank
+exchanges with the ranks at its place in the others, all at once, over its share of EFA: as the
 fabric's hierarchical algorithm does, in closed form for any number of instances.
 """
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _LARGE: Final = 2.0**40
 """Bytes at which a line's slope is read; lines are straight, so any will do."""
 _AT_ONCE: Final = 64
-"""Instances that a mesh between instances may have: each rank writes to every other at once."""
+"""Most instances of a mesh between instances: each rank writes to every other at once."""
 
 
 @cache
 def _one_instance(instance: str, lnc: int) -> Fabric:
-    """One instance, which keeps what it finds out about its ways."""
+    """The fabric of one instance, cached, as it caches its routes."""
     return fabric(instance, lnc=lnc)
 
 
@@ -49,9 +49,9 @@ def inside(instance: str, lnc: int, kind: str, size: int, stride: int) -> tuple[
 
 
 def between(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
-    """The ways of ranks that have one place each in ``lay.nodes`` instances.
+    """The algorithms of groups of one rank in each of ``lay.nodes`` instances.
 
-    Every rank of an instance takes part in some group, so each has an equal share of EFA.
+    Every rank of an instance is in some group, so each has an equal share of EFA.
     """
     node, nodes = _one_instance(instance, lnc), lay.nodes
     share_s = node.ranks_per_node / _efa_bytes_per_s(node)
@@ -79,7 +79,7 @@ def between(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
 
 
 def lines(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
-    """Every way to do a collective of a group that lies over instances."""
+    """The algorithms of a collective of a group over several instances."""
     members = lay.per_node
     if members == 1:
         return between(instance, lnc, kind, lay)
@@ -103,9 +103,9 @@ def _stages(kind: str) -> tuple[str, ...]:
 
 
 def direct(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
-    """An all-to-all, or a permute, of a group that lies over instances.
+    """The line of an all-to-all, or a permute, of a group over several instances.
 
-    Of a permute's ranks the last ones of an instance send to the next; those of a chip share its
+    In a permute the last ranks of an instance send to the next one; those of a chip share its
     adapter.
     """
     node = _one_instance(instance, lnc)

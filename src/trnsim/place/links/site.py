@@ -1,4 +1,4 @@
-"""What joins instances: one network inside a building, and links between buildings."""
+"""Networks between instances: one inside a building, and links between buildings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Site:
     """Buildings with equal instances.
 
     Attributes:
-        instances_per_building: how many lie in one.
+        instances_per_building: number of instances in each.
         between_bytes_per_s: bytes per second of one instance to other buildings, a direction.
         between_hop_s: seconds of a message to another building, besides EFA's.
     """
