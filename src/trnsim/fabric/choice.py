@@ -1,4 +1,4 @@
-"""Which algorithm a collective takes: the one with the shortest time in closed form."""
+"""The choice of a collective's algorithm: the one with the shortest time in closed form."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Planner = Callable[[Group, float], Plan]
 
 
 class Algorithm(NamedTuple):
-    """A way to do a collective.
+    """An algorithm of a collective.
 
     Attributes:
-        name: as AWS calls it.
-        plan: (group, bytes of the whole message) to its transfers.
-        is_possible: whether a group can take it.
+        name: AWS's name for it.
+        plan: function from (group, bytes of the whole message) to its transfers.
+        is_possible: whether a group can use it.
     """
 
     name: str
@@ -35,13 +35,13 @@ class Algorithm(NamedTuple):
 
 @dataclass(frozen=True)
 class Chosen:
-    """A collective with the algorithm that it takes.
+    """A collective with its chosen algorithm.
 
     Attributes:
         algorithm: its name; "" where there is nothing to do.
         plan: the transfers.
         time_s: seconds in closed form, the start included.
-        others_s: seconds of the algorithms that were not taken, by name.
+        others_s: seconds of the other algorithms, by name.
     """
 
     algorithm: str
@@ -54,13 +54,13 @@ def choose(fabric: Fabric, kind: str, nbytes: float, groups: Sequence[Sequence[i
     """The best algorithm for a collective of groups of ranks, which all work at once.
 
     Args:
-        fabric: where the ranks run.
+        fabric: the fabric of the ranks.
         kind: one of `KINDS`.
         nbytes: bytes of the whole message: the larger of a rank's input and output.
         groups: the ranks of each group, all of one size.
 
     Raises:
-        BadInput: for a kind that is not known.
+        BadInput: for an unknown kind.
     """
     if kind not in KINDS:
         raise BadInput(f"collective {kind!r}", fix=f"one of {', '.join(KINDS)}")
@@ -90,7 +90,7 @@ def _stage(kind: str, groups: Sequence[Group], nbytes: float) -> Plan:
 
 
 def _is_described(group: Group) -> bool:
-    """Whether AWS describes more than a ring for it: inside an instance, from Trn2 on."""
+    """True if AWS describes more than a ring for it: inside an instance, from Trn2 on."""
     if group.is_local:
         return has_described_algorithms(group.fabric.chip.name)
     return len(group.by_node) == group.size
@@ -134,7 +134,7 @@ _DESCRIBED: Final = (
     ("mesh", mesh, _can_mesh),
     ("rdh", rdh, _can_rdh),
 )
-"""The algorithms that AWS describes: each file has a function of each kind that it can do."""
+"""The algorithms that AWS describes, one file each, with a function for each kind of collective."""
 
 
 def _described(kind: str) -> tuple[Algorithm, ...]:
@@ -158,4 +158,4 @@ KINDS: Final[dict[str, tuple[Algorithm, ...]]] = {
     "reduce": _directly(_then(ring.reduce_scatter, direct.gather)),
     "barrier": (),
 }
-"""By kind, the algorithms that it may take."""
+"""The algorithms of each kind."""

@@ -1,4 +1,4 @@
-"""The time of a plan in closed form: a phase lasts as long as its busiest resource.
+"""The time of a plan in closed form: a phase takes the time of its busiest resource.
 
 ``start + sum over phases of repeat * (hop + largest of bytes / bandwidth)``. Exact where all ranks
 keep step: tests compare it with a simulation by events, which needs no such assumption.
@@ -26,7 +26,7 @@ def time_s(fabric: Fabric, plan: Plan) -> float:
 def phase_s(fabric: Fabric, phase: Phase) -> float:
     """Seconds of one repetition of a phase."""
     if not phase.nbytes.any() and not fabric.factors and fabric.nodes == 1:
-        return fabric.hop_s(phase)  # with no fault and no EFA that may be missing
+        return fabric.hop_s(phase)  # no fault or missing EFA can refuse it
     load = loads(fabric, phase)
     with np.errstate(divide="ignore", invalid="ignore"):
         busy_s = np.where(load > 0, load / fabric.capacity, 0.0)

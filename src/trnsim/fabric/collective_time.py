@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CollectiveTime:
-    """A collective's time and where it comes from.
+    """A collective's time and its sources.
 
     Attributes:
         time_s: seconds.
-        least_s: seconds of what must leave a chip over all its links at once.
-        algorithm: the algorithm that it takes; "" for a single rank or a barrier.
+        least_s: seconds of the bytes that must leave a chip, over all its links at once.
+        algorithm: its algorithm; "" for a single rank or a barrier.
         placed_on: the instances on which its ranks lie.
         provenances: sources of links, engines and latencies.
     """
@@ -60,7 +60,7 @@ def collective_time(
         lnc: NeuronCores of a rank; the chip's default where it is 0.
 
     Raises:
-        BadInput: for a kind, a chip, or an instance in TRNSIM_INSTANCE that is not known.
+        BadInput: for an unknown kind, chip, or instance in TRNSIM_INSTANCE.
     """
     if isinstance(groups, int):
         groups = [range(groups)]
@@ -104,10 +104,10 @@ def fabric_for(
     first: int = 0,
     factors: Mapping[str, float] | None = None,
 ) -> Fabric:
-    """The fabric of `ranks`: the instance called `named`, else the smallest that has them all.
+    """The fabric of `ranks`: the instance called `named`, else the smallest that holds them all.
 
-    Where none has, as many of the largest with EFA as are needed. With `ranks_per_node`, as many of
-    the smallest that has those as there are nodes.
+    If none does, as many of the largest with EFA as are needed. With `ranks_per_node`, one instance
+    for each node, of the smallest type that holds these.
 
     Raises:
         BadInput: for an instance of another chip, or one that is too small.
@@ -129,7 +129,7 @@ def fabric_for(
 
 
 def _smallest(chip: str, ranks: int, per_chip: int, *, joins: bool = False) -> Instance:
-    """The smallest instance that has the ranks; one with EFA where it `joins` others."""
+    """The smallest instance that holds the ranks; one with EFA where it `joins` others."""
     candidates = [
         row for row in catalogue().instances.values() if row.accelerator == chip and row.shape
     ]
@@ -149,7 +149,7 @@ def _is_ultraserver(instance: Instance) -> bool:
 
 
 def least_s(fabric: Fabric, kind: str, nbytes: float, group: Sequence[int]) -> float:
-    """Seconds of what must leave a chip over all its links and adapters at once; 0 on one chip."""
+    """Seconds of bytes that must leave a chip, over all links and adapters; 0 on one chip."""
     chips = len({fabric.place(rank)[:2] for rank in group})
     if chips == 1 or kind == "barrier":
         return 0.0
@@ -163,7 +163,7 @@ def least_s(fabric: Fabric, kind: str, nbytes: float, group: Sequence[int]) -> f
 
 
 def constants_of(fabric: Fabric, *, moves: bool = True) -> dict[str, Rate]:
-    """The constants that a time on a fabric rests on, by name; those of bytes only if any `moves`.
+    """The constants behind a time on a fabric, by name; bandwidths only if any byte `moves`.
 
     A link's bandwidth is that of both directions, as published.
     """

@@ -1,4 +1,4 @@
-"""What moves bytes besides links: latencies, and the rate at which one rank's engines pass them on.
+"""Constants of collectives besides links: latencies, and the rate of one rank's DMA engines.
 
 Source: aws-neuron-sdk, intranode-collective-comm.rst, internode-collective-comm.rst,
 nccom-test.rst.
@@ -39,16 +39,16 @@ _PASSED_ON: Final = measured(
 
 
 def has_described_algorithms(chip: str) -> bool:
-    """Whether AWS describes more than a ring for a chip: its pages are of Trn2.
+    """True if AWS describes more than a ring for a chip: its pages are about Trn2.
 
-    Chips whose timing is fitted to published models are those before.
+    Chips whose timing is fitted to published models are earlier ones.
     """
     target = _target(chip)
     return target is not None and not target.is_fitted
 
 
 def hop_s(chip: str) -> Rate:
-    """Seconds with which a transfer inside an instance begins."""
+    """Latency of a transfer inside an instance, in seconds."""
     return _HOP_S if has_described_algorithms(chip) else _NO_HOP_S
 
 
@@ -63,9 +63,9 @@ def start_s(chip: str) -> Rate:
 def rank_bytes_per_s(chip: str, cores: int, fallback: Rate) -> Rate:
     """Bytes per second that the DMA engines of a rank of `cores` cores pass on.
 
-    On the first generation this is measured, a fifth of what the engines copy. Of later ones
-    nothing large is published, and the engines' own rate stands. `fallback` is for chips without a
-    model of their cores.
+    On the first generation this is measured, a fifth of the engines' rate of copies. For later
+    ones no large message is published, so the engines' own rate is taken. `fallback` is for chips
+    without a model of their cores.
     """
     target = _target(chip)
     if target is None:

@@ -1,6 +1,6 @@
-"""Collectives that AWS describes no algorithm for: each transfer goes straight to its rank.
+"""Collectives for which AWS describes no algorithm: each transfer goes straight to its rank.
 
-Broadcast and reduce are composed of the described ones. All of these are assumptions.
+Broadcast and reduce are composed of the described collectives. All of these are assumptions.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def all_to_all(group: Group, nbytes: float) -> Plan:
-    """Each rank writes each other its chunk."""
+    """Each rank writes a chunk to every other rank."""
     pairs = permutations(group.ranks, 2)
     return (phase(Transfer(*pair, nbytes / group.size) for pair in pairs),)
 
 
 def scatter(group: Group, nbytes: float) -> Plan:
-    """The first rank writes each other its chunk."""
+    """The first rank writes each other rank its chunk."""
     root, *others = group.ranks
     return (phase(Transfer(root, target, nbytes / group.size) for target in others),)
 
@@ -33,11 +33,11 @@ def gather(group: Group, nbytes: float) -> Plan:
 
 
 def permute(group: Group, nbytes: float) -> Plan:
-    """Each rank sends all to the next of the group, the last to the first."""
+    """Each rank sends its whole message to the next of the group, the last to the first."""
     following = (*group.ranks[1:], group.ranks[0])
     return (phase(Transfer(*pair, nbytes) for pair in zip(group.ranks, following, strict=True)),)
 
 
 def send(group: Group, nbytes: float) -> Plan:
-    """The first rank sends all to the last."""
+    """The first rank sends the whole message to the last."""
     return (phase([Transfer(group.ranks[0], group.ranks[-1], nbytes)]),)

@@ -1,7 +1,7 @@
-"""What one collective of a kernel takes: time, algorithm and load of links, for all groups at once.
+"""One collective of a kernel for all groups at once: its time, algorithm and load of links.
 
-Groups that differ in size, or in how they lie on chips, take an algorithm each; the longest decides
-the time, and what they do to each other's links is left out.
+Groups that differ in size or in their layout on chips have an algorithm each; the slowest decides
+the time. Contention between such groups is not modelled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Groups = tuple[tuple[int, ...], ...]
 Layout = tuple[tuple[int, ...], int]
 
 RANKS_KNOWN = (1, 2, 4, 8, 16)
-"""The numbers of ranks that the runtime knows, besides multiples of `RANKS_STEP`."""
+"""The numbers of ranks that the runtime supports, besides multiples of `RANKS_STEP`."""
 RANKS_STEP = 32
 _FEW_CHANNELS = 2
 _ALL_CHANNELS = 4
@@ -47,11 +47,11 @@ class Exchange:
 
     @property
     def slowest(self) -> Chosen:
-        """What decides the time."""
+        """The choice of the slowest groups, which decides the time."""
         return max(self.chosen.values(), key=lambda choice: choice.time_s)
 
     def algorithm(self, fabric: Fabric, group: tuple[int, ...]) -> str:
-        """The algorithm that a group takes; "" for a single rank."""
+        """The algorithm of a group; "" for a single rank."""
         return self.chosen[layout(fabric, group)].algorithm
 
     def loads(self, fabric: Fabric, group: tuple[int, ...]) -> npt.NDArray[np.float64]:
@@ -61,7 +61,7 @@ class Exchange:
 
 @cache
 def layout(fabric: Fabric, group: tuple[int, ...]) -> Layout:
-    """How a group lies: its ranks on each chip, fewest first, and on how many instances."""
+    """A group's layout: its ranks on each chip, fewest first, and its number of instances."""
     members = Group(fabric, group)
     counts = sorted(len(ranks) for ranks in members.by_chip.values())
     return tuple(counts), len(members.by_node)
@@ -69,7 +69,7 @@ def layout(fabric: Fabric, group: tuple[int, ...]) -> Layout:
 
 @cache
 def alike(fabric: Fabric, groups: Groups, group: tuple[int, ...]) -> Groups:
-    """The groups that lie as `group` does."""
+    """The groups with the same layout as `group`."""
     own_layout = layout(fabric, group)
     return tuple(candidate for candidate in groups if layout(fabric, candidate) == own_layout)
 
@@ -79,7 +79,7 @@ def exchange(fabric: Fabric, kind: str, nbytes: float, groups: Groups) -> Exchan
     """A collective of groups that work at once.
 
     Args:
-        fabric: where the ranks run.
+        fabric: the fabric of the ranks.
         kind: one of `trnsim.fabric.choice.KINDS`.
         nbytes: bytes of the whole message: the larger of a rank's input and output.
         groups: the ranks of each; those of a permute are rings.
@@ -94,7 +94,7 @@ def exchange(fabric: Fabric, kind: str, nbytes: float, groups: Groups) -> Exchan
 
 @cache
 def engine_bytes(fabric: Fabric, kind: str, nbytes: float, groups: Groups) -> float:
-    """Bytes that the DMA engines of a rank pass on in an `exchange`, of the rank with most."""
+    """Bytes that the DMA engines of a rank pass on in an `exchange`, for the rank with most."""
     plans = [choice.plan for choice in exchange(fabric, kind, nbytes, groups).chosen.values()]
     engines = fabric.engines(np.array([rank for group in groups for rank in group]))
     return max((float(plan_loads(fabric, plan)[engines].max()) for plan in plans), default=0.0)
@@ -121,7 +121,7 @@ def rings(fabric: Fabric, group: tuple[int, ...]) -> Groups:
 
 
 def check_ranks(fabric: Fabric, ranks: int) -> None:
-    """Refuse a number of ranks that the runtime does not know, or that the instances have not.
+    """Refuse a number of ranks that the runtime does not support, or that the instances lack.
 
     Raises:
         BadInput: for such a number.
@@ -143,7 +143,7 @@ def check_ranks(fabric: Fabric, ranks: int) -> None:
 
 
 def _of_group(plan: Plan, group: Sequence[int]) -> Plan:
-    """The transfers of a plan that ranks of `group` send."""
+    """The part of a plan that ranks of `group` send."""
     phases = []
     for phase in plan:
         own = np.isin(phase.sources, np.array(group))

@@ -1,4 +1,4 @@
-"""A fabric: the instances on which ranks run, and what each transfer between two of them uses.
+"""A fabric: the instances on which ranks run, and the resources of each transfer between ranks.
 
 Four kinds of resource carry a transfer: the links on its way, the HBM of both chips, the DMA
 engines of the rank that sends, and the EFA adapters where it leaves its instance.
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _OWN: Final = 3
 """Resources of every transfer: both chips' HBM and the sender's DMA engines."""
 _NEAR: Final = 3
-"""Names that a refusal proposes."""
+"""Number of names that a refusal proposes."""
 
 
 class Uses(NamedTuple):
-    """What transfers use, as entries.
+    """The resources that transfers use, as a sparse matrix in coordinates.
 
     Entry k: ``transfer[k]`` passes ``weight[k]`` times its bytes through ``resource[k]``.
     """
@@ -44,7 +44,7 @@ class Uses(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a rank runs: its instance, the chip in it, and the logical core of the chip."""
+    """The place of a rank: its instance, the chip in it, and the logical core of the chip."""
 
     node: int
     chip: int
@@ -57,13 +57,13 @@ class Fabric:
 
     Attributes:
         instance: the instance type.
-        nodes: how many of it.
+        nodes: number of instances.
         lnc: NeuronCores of a rank.
         ranks_per_node: ranks on each instance; all its logical cores by default.
         first: the first logical core that ranks use.
-        factors: by the name of a link or an EFA adapter what part of its bandwidth is left; 0 for a
-            dead one. A name without its instance is that of every instance; one of an adapter
-            without a direction is that of both.
+        factors: remaining share of the bandwidth of a link or EFA adapter, by its name; 0 for a
+            dead one. A name without its instance stands for every instance, the name of an adapter
+            without a direction for both.
     """
 
     instance: Instance
@@ -110,17 +110,17 @@ class Fabric:
 
     @cached_property
     def topology(self) -> Topology:
-        """How the chips of one instance are joined."""
+        """The links between the chips of one instance."""
         return topology_of(self.instance, self.chip)
 
     def place(self, rank: int) -> Place:
-        """Where a rank runs."""
+        """The place of a rank."""
         node, local = divmod(rank, self.ranks_per_node)
         chip, core = divmod(self.first + local, self.cores_per_chip)
         return Place(node, chip, core)
 
     def is_direct(self, source: int, target: int) -> bool:
-        """Whether no other chip is on the way between two ranks."""
+        """True if no other chip is on the way between two ranks."""
         here, there = self.place(source), self.place(target)
         if here[:2] == there[:2] or here.node != there.node:
             return True
@@ -132,7 +132,7 @@ class Fabric:
         return float(start_s(self.chip.name))
 
     def hop_s(self, phase: Phase) -> float:
-        """The latency with which the transfers of a phase begin."""
+        """The latency of the transfers of a phase."""
         per_node = self.ranks_per_node
         leaves = (phase.sources // per_node != phase.targets // per_node).any()
         return float(EFA_HOP_S if leaves else hop_s(self.chip.name))
@@ -161,10 +161,10 @@ class Fabric:
         return np.tile(np.array(rates), self.nodes) * self._left
 
     def uses(self, phase: Phase) -> Uses:
-        """What the transfers of a phase use.
+        """The resources that the transfers of a phase use.
 
         Raises:
-            BadInput: for a transfer between instances that have no EFA.
+            BadInput: for a transfer between instances without EFA.
         """
         sends, receives = self._chips(phase.sources), self._chips(phase.targets)
         self._check_efa(phase)
@@ -215,7 +215,7 @@ class Fabric:
 
     @cached_property
     def _resources(self) -> Mapping[tuple[int, int], tuple[int, ...]]:
-        """By two chips the links or adapters between them, found when first asked for."""
+        """The links or adapters between two chips, by pair, computed at the first access."""
         return _Resources(self)
 
     def between(self, source: int, target: int) -> tuple[int, ...]:
@@ -248,7 +248,7 @@ class Fabric:
 
     @cached_property
     def _left(self) -> npt.NDArray[np.float64]:
-        """What part of the bandwidth of each resource is left."""
+        """The remaining share of the bandwidth of each resource."""
         parts = np.ones(self.nodes * len(self._of_a_node))
         for name in sorted(self.factors, key=_precision):
             parts[self._faulty[name]] = self.factors[name]
@@ -256,7 +256,7 @@ class Fabric:
 
     @cached_property
     def _faulty(self) -> Mapping[str, list[int]]:
-        """By the names that faults may have, the resources of each."""
+        """The resources of each name that a fault may have."""
         resources: dict[str, list[int]] = {}
         names = self._of_a_node
         size, links = len(names), len(self.topology.links)
@@ -268,13 +268,13 @@ class Fabric:
         return resources
 
     def _dead(self, node: int) -> frozenset[int]:
-        """The resources of an instance of which nothing is left, counted from its first."""
+        """The resources of an instance without any bandwidth left, counted from its first."""
         size = len(self._of_a_node)
         return frozenset(np.flatnonzero(self._left[node * size : (node + 1) * size] == 0).tolist())
 
     @cached_property
     def _ways(self) -> tuple[Ways, ...]:
-        """The ways inside each instance; those of instances with the same faults are one."""
+        """The routes inside each instance, shared by instances with the same faults."""
         links = frozenset(range(len(self.topology.links)))
         dead = [self._dead(node) & links for node in range(self.nodes)]
         ways = {dead_links: Ways(self.topology, dead_links) for dead_links in dead}
@@ -319,12 +319,12 @@ class Fabric:
 
 
 def _precision(name: str) -> tuple[bool, bool]:
-    """How much a name says: one of an instance, and of a direction, outweighs the others."""
+    """How specific a name is: one with an instance, or with a direction, outweighs the others."""
     return name.startswith("instance "), name.endswith((", out", ", in"))
 
 
 class _Resources(dict[tuple[int, int], tuple[int, ...]]):
-    """What transfers pass between two chips."""
+    """The links or adapters between two chips, computed at the first access."""
 
     def __init__(self, fabric: Fabric) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ class Group:
     """Ranks that take part in a collective, in their order.
 
     Attributes:
-        fabric: where they run.
+        fabric: their fabric.
         ranks: their numbers among all ranks of the fabric.
     """
 
@@ -29,7 +29,7 @@ class Group:
 
     @cached_property
     def places(self) -> dict[int, Place]:
-        """Where each rank runs."""
+        """The place of each rank."""
         return {rank: self.fabric.place(rank) for rank in self.ranks}
 
     @cached_property
@@ -61,7 +61,7 @@ class Group:
 
     @property
     def is_local(self) -> bool:
-        """Whether one instance has all ranks."""
+        """True if all ranks are on one instance."""
         return len(self.by_node) == 1
 
     def on(self, chip: int) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
-"""Hierarchical: inside instances, and between those ranks of all instances that have one place.
+"""Hierarchical: one stage inside instances, one between the ranks at one place of all instances.
 
-The way between instances is the narrower one, so the stage with less traffic takes it: it comes
-first in an all-gather and last in a reduce-scatter. Each stage takes the best algorithm for it.
+Links between instances are narrower, so the stage with less traffic takes them: it comes first in
+an all-gather and last in a reduce-scatter. Each stage has the best algorithm for it.
 
 Source: aws-neuron-sdk, internode-collective-comm.rst, Hierarchical Algorithm.
 """
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Best = Callable[[str, "Sequence[Group]", float], Plan]
-"""(kind, groups that work at once, bytes) to the plan of the best algorithm."""
+"""Function from (kind, groups that work at once, bytes) to the plan of the best algorithm."""
 
 
 def is_possible(group: Group) -> bool:
-    """Whether every instance has as many ranks at the same places, and more than one."""
+    """True if every instance has the same number of ranks, above one, at the same places."""
     nodes = list(group.by_node.values())
     places = {tuple(group.places[rank][1:] for rank in ranks) for ranks in nodes}
     return len(nodes) > 1 and len(nodes[0]) > 1 and len(places) == 1
@@ -57,7 +57,7 @@ def all_reduce(group: Group, nbytes: float, best: Best) -> Plan:
 
 
 def stages(group: Group) -> tuple[list[Group], list[Group]]:
-    """The groups inside instances, and those of one place in each."""
+    """The groups inside instances, and those of the ranks at one place of each."""
     nodes = list(group.by_node.values())
     inside = [Group(group.fabric, ranks) for ranks in nodes]
     between = [Group(group.fabric, ranks) for ranks in zip(*nodes, strict=True)]

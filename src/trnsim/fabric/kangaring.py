@@ -1,8 +1,8 @@
 """KangaRing: a ring of every second rank, which carries its neighbour's chunks too.
 
-Of two ranks on a chip one is primary: only these form the ring, so it has half the hops, and a
-chunk that comes is written to the secondary rank and onwards with one read. Rings take turns in who
-is primary. Only where all ranks of each chip are in the group, an even number.
+One of two ranks on a chip is primary. Only these form the ring, so it has half the hops, and a
+received chunk is written to the secondary rank and onwards with one read. The primary rank
+alternates between rings. All ranks of each chip must be in the group, an even number.
 
 Source: aws-neuron-sdk, intranode-collective-comm.rst, KangaRing Algorithm.
 """
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from trnsim.fabric.group import Group
 
 _PAIR: Final = 2
-_READS_TO_REDUCE: Final = 3.0  # what came, the rank's own, and the secondary rank's
+_READS_TO_REDUCE: Final = 3.0  # the received chunk, the rank's own, and the secondary rank's
 
 
 def is_possible(group: Group) -> bool:
-    """Whether all ranks of each chip take part, in pairs."""
+    """True if all ranks of each chip take part, in pairs."""
     count = group.per_chip
     has_all_cores = count == group.fabric.cores_per_chip
     return group.is_local and has_all_cores and count % _PAIR == 0 and len(group.chips) > 1

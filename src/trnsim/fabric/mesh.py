@@ -1,7 +1,7 @@
 """Mesh: every chip writes to every other at once, over links that several transfers share.
 
-One step between chips, one inside them. The single-step form of an all-reduce sends the whole
-message to everyone, who then reduces it.
+It has one step between chips and one inside them. In the single-step form of an all-reduce every
+rank gets the whole message of every other one and reduces them.
 
 Source: aws-neuron-sdk, intranode-collective-comm.rst, Mesh Algorithm; internode-collective-comm.rst
 for one rank on each instance.
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 def is_possible(group: Group) -> bool:
-    """Whether each chip has as many ranks as every other."""
+    """True if all chips have the same number of ranks."""
     return group.per_chip > 0
 
 
 def all_gather(group: Group, nbytes: float) -> Plan:
-    """To each other chip; then inside the chips."""
+    """Chunks to the same place on every other chip; then inside the chips."""
     chunk, per_chip = nbytes / group.size, group.per_chip
     chips = _chips(group)
     plan: Plan = ()
     if len(chips) > 1:
-        # AWS's ranks share the other chips; here each sends its part of what all others get, so
-        # that the bytes are evenly shared whatever the number of chips.
+        # AWS's ranks divide the other chips among them; here each sends to its place on every
+        # other chip, so that the bytes are evenly shared for any number of chips.
         here, there = _pairs(len(chips))
         plan = (even_phase(chips[here].ravel(), chips[there].ravel(), chunk),)
     if per_chip > 1:
@@ -40,7 +40,7 @@ def all_gather(group: Group, nbytes: float) -> Plan:
 
 
 def reduce_scatter(group: Group, nbytes: float) -> Plan:
-    """What each rank elsewhere wants, reduced over the chip; then each rank reduces what came."""
+    """Chunks for ranks elsewhere, reduced over the chip; then each rank reduces those received."""
     chunk, per_chip = nbytes / group.size, group.per_chip
     ranks, chips = np.array(group.ranks), _chips(group)
     if len(chips) == 1:
@@ -58,7 +58,7 @@ def all_reduce(group: Group, nbytes: float) -> Plan:
 
 
 def all_reduce_at_once(group: Group, nbytes: float) -> Plan:
-    """The single-step form: all to all, then each reduces everything."""
+    """The single-step form: whole messages to all, then each rank reduces them."""
     ranks = np.array(group.ranks)
     first, second = _pairs(group.size)
     to_all = even_phase(ranks[first], ranks[second], nbytes, reads=1 / (group.size - 1))
@@ -66,7 +66,7 @@ def all_reduce_at_once(group: Group, nbytes: float) -> Plan:
 
 
 def inside(group: Group, nbytes: float) -> Phase:
-    """Each rank of a chip writes what it has to the others there, with one read for all."""
+    """Each rank of a chip writes its chunk to the others there, with one read for all."""
     chips, (first, second) = _chips(group), _pairs(group.per_chip)
     sources, targets = chips[:, first].ravel(), chips[:, second].ravel()
     return even_phase(sources, targets, nbytes, reads=1 / (group.per_chip - 1))
@@ -78,6 +78,6 @@ def _chips(group: Group) -> Ranks:
 
 
 def _pairs(count: int) -> tuple[Ranks, Ranks]:
-    """Both numbers of every ordered pair of different ones below `count`."""
+    """First and second members of all ordered pairs of different numbers below `count`."""
     first, second = np.nonzero(~np.eye(count, dtype=bool))
     return first, second

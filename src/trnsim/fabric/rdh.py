@@ -1,7 +1,7 @@
 """Recursive doubling and halving: chips as a hypercube, one axis after the other.
 
-Between chips ranks of the same place form groups, each of which begins with an axis of its own, so
-that the four links of a chip carry something in every step; inside chips there is one step more.
+Between chips ranks at the same place form groups, each of which begins with an axis of its own, so
+that all four links of a chip are busy in every step; one further step is inside chips.
 
 Source: aws-neuron-sdk, intranode-collective-comm.rst, Recursive Doubling and Halving;
 internode-collective-comm.rst for one rank on each instance. That places begin with different axes
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from trnsim.fabric.group import Group
 
 Axes = list[dict[tuple[int, int], tuple[int, int]]]
-"""For each axis the (instance, chip) beside each."""
+"""For each axis the neighbour of each (instance, chip)."""
 
-_READS_TO_REDUCE = 2.0  # what came, and what is there
+_READS_TO_REDUCE = 2.0  # the received chunk and the rank's own
 
 
 def is_possible(group: Group) -> bool:
-    """Whether the chips of the group form a hypercube, each with as many ranks."""
+    """True if the chips of the group form a hypercube, all with the same number of ranks."""
     return group.per_chip > 0 and bool(axes(group))
 
 
@@ -75,7 +75,7 @@ def all_reduce(group: Group, nbytes: float) -> Plan:
 
 
 def _exchange(group: Group, cube: Axes, step: int, nbytes: float, reads: float) -> Phase:
-    """Each rank with the one at its place on the chip beside it."""
+    """An exchange of each rank with the one at its place on the neighbouring chip."""
     return phase(
         (
             Transfer(rank, group.by_chip[cube[(step + place) % len(cube)][chip]][place], nbytes)

@@ -1,9 +1,9 @@
-"""The order in which an algorithm adds the values of a group, and how often it rounds.
+"""The order in which an algorithm adds the values of a group, with its roundings.
 
-An order is a rank, or a tuple of orders: those are added from left to right in float32, and the sum
-is rounded to the dtype once, as it is written to memory. Parts of a message go different ways, each
-with an order of its own; here one order stands for all of them, so that a result repeats on every
-rank: that of the part which the first ring, the first chip and the first axes bring together.
+An order is a rank, or a tuple of orders: these are added from left to right in float32, and the sum
+is rounded to the dtype once, as it is written to memory. Parts of a message take different routes,
+each with an order of its own; here one order stands for all of them, so that results are equal on
+every rank: that of the part which the first ring, the first chip and the first axes reduce.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Order = Any
 def reduction_order(
     fabric: Fabric, kind: str, nbytes: float, groups: Sequence[Sequence[int]], group: Sequence[int]
 ) -> Order:
-    """The order of a reduction in the algorithm that it takes.
+    """The order of a reduction in its algorithm.
 
     Args:
-        fabric: where the ranks run.
+        fabric: the fabric of the ranks.
         kind: "all_reduce" or "reduce_scatter".
         nbytes: bytes of the whole message.
-        groups: the groups that work at once, all alike (`fabric.exchange.alike`).
-        group: the one that is asked for.
+        groups: the groups that work at once, of one layout (`fabric.exchange.alike`).
+        group: the group of the reduction.
     """
     name = choose(fabric, kind, nbytes, groups).algorithm
     return _order(name, Group(fabric, tuple(group)), kind, nbytes)
@@ -57,7 +57,7 @@ def _order(name: str, group: Group, kind: str, nbytes: float) -> Order:
 
 
 def _ring(group: Group) -> Order:
-    """One after the other, rounded at each rank."""
+    """One rank after the other, rounded at each."""
     first, *others = group.cycles()[0] if group.is_local else group.ranks
     order: Order = first
     for rank in others:
@@ -66,7 +66,7 @@ def _ring(group: Group) -> Order:
 
 
 def _kangaring(group: Group) -> Order:
-    """One pair after the other: what came, the primary's and the secondary's at once."""
+    """One pair after the other: the received sum, the primary's and the secondary's at once."""
     first, *others = kangaring.pairs(group)[0]
     order: Order = first
     for pair in others:
@@ -75,7 +75,7 @@ def _kangaring(group: Group) -> Order:
 
 
 def _mesh(group: Group) -> Order:
-    """Inside the chips, then over them."""
+    """Over the ranks of each chip, then over chips."""
     chips = list(group.by_chip.values())
     if len(chips) == 1:
         return chips[0]
@@ -83,7 +83,7 @@ def _mesh(group: Group) -> Order:
 
 
 def _of_a_chip(ranks: Sequence[int]) -> Order:
-    """Its ranks at once; a single one has nothing to add."""
+    """The ranks of a chip at once; a single one has nothing to add."""
     return tuple(ranks) if len(ranks) > 1 else ranks[0]
 
 
@@ -93,7 +93,7 @@ def _at_once(group: Group) -> Order:
 
 
 def _rdh(group: Group) -> Order:
-    """Inside the chips, then with the chip beside along one axis after the other, in halves."""
+    """Over the ranks of each chip, then with the neighbour along one axis after the other."""
     inside: dict[tuple[int, int], Order] = {
         chip: _of_a_chip(ranks) for chip, ranks in group.by_chip.items()
     }
@@ -103,7 +103,7 @@ def _rdh(group: Group) -> Order:
 
 
 def _hierarchical(group: Group, kind: str, nbytes: float) -> Order:
-    """Inside each instance, then over those of one place in each."""
+    """Over the ranks of each instance, then over those at one place of each."""
     inside, between = hierarchical.stages(group)
     chosen = best_of("reduce_scatter", inside, nbytes).algorithm
     part = nbytes / inside[0].size

@@ -1,4 +1,4 @@
-"""Ring: each rank passes on to the next what came from the one before, several rings at once.
+"""Ring: each rank passes the chunk from the one before on to the next, several rings at once.
 
 Source: aws-neuron-sdk, intranode-collective-comm.rst, Ring Algorithm.
 """
@@ -12,7 +12,7 @@ from trnsim.fabric.transfers import Phase, Plan, Transfer, phase
 if TYPE_CHECKING:
     from trnsim.fabric.group import Group
 
-_READS_TO_REDUCE = 2.0  # what came, and what is there
+_READS_TO_REDUCE = 2.0  # the received chunk and the rank's own
 
 
 def all_gather(group: Group, nbytes: float) -> Plan:
@@ -26,7 +26,7 @@ def reduce_scatter(group: Group, nbytes: float) -> Plan:
 
 
 def all_reduce(group: Group, nbytes: float) -> Plan:
-    """Reduce-scatter, then all-gather: the ring is gone round twice."""
+    """Reduce-scatter, then all-gather: two rounds of the ring."""
     return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
 
 

@@ -1,4 +1,4 @@
-"""How the chips of an instance are joined: links, routes, and the cycles that rings take.
+"""The topology of the chips of an instance: links, routes, and the cycles of rings.
 
 A link is one direction of a connection. AWS states the bandwidth of a chip over all its links; the
 two directions of each are taken to share it evenly.
@@ -27,7 +27,7 @@ Cycle = tuple[int, ...]
 """Chips in the order of a ring, which the last one closes."""
 
 DIRECTIONS: Final = 2
-"""A connection's published bandwidth counts both."""
+"""Directions of a connection, whose published bandwidth counts both."""
 _SEARCHED: Final = 20_000
 """Steps after which a search for a ring of neighbours gives up."""
 _PAIR: Final = 2
@@ -40,8 +40,8 @@ class Link:
     """One direction of a connection.
 
     Attributes:
-        name: where it leads from and to, such as "chip 0 to chip 1".
-        bytes_per_s: what it carries.
+        name: source and target, such as "chip 0 to chip 1".
+        bytes_per_s: its bandwidth.
     """
 
     name: str
@@ -50,10 +50,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Grid:
-    """Chips in a line, a ring, or a torus of any dimensions: each is joined to its neighbours.
+    """Chips in a line, a ring, or a torus of any dimensions, each linked to its neighbours.
 
     Attributes:
-        sizes: chips along each dimension; the last counts fastest.
+        sizes: chips along each dimension; the last varies fastest.
         rates: bytes per second of one direction of a link, for each dimension.
         is_closed: whether the last chip of a line is joined to the first.
     """
@@ -70,7 +70,7 @@ class Grid:
 
     @cached_property
     def links(self) -> Sequence[Link]:
-        """Each chip's links, a direction of a dimension after the other; routes number them."""
+        """Each chip's links by dimension and direction; routes refer to their indices."""
         links: list[Link] = []
         for axis, rate in enumerate(self.rates):
             for chip in range(self.chips):
@@ -89,9 +89,9 @@ class Grid:
         return sum(2 * rate for size, rate in pairs if size > 1)
 
     def route(self, source: int, target: int) -> Route:
-        """The shortest way, one dimension after the other.
+        """The shortest route, one dimension after the other.
 
-        Which of them comes first, and which way round where both are equal, depends on the chips,
+        The order of dimensions, and the direction where both are equally long, depend on the chips,
         so that an exchange of all with all loads every link alike.
         """
         numbers = self._numbers if self.links else {}
@@ -106,11 +106,11 @@ class Grid:
         return tuple(numbers[pair] for pair in pairwise(passed))
 
     def is_direct(self, source: int, target: int) -> bool:
-        """Whether the chips are neighbours."""
+        """True if the chips are neighbours."""
         return len(self.route(source, target)) == 1
 
     def neighbours(self, chip: int) -> tuple[int, ...]:
-        """Chips joined to `chip`: those before it along each dimension, then those behind it.
+        """Neighbours of `chip`: those before it along each dimension, then those behind it.
 
         In a line the one behind comes first, as neuron-ls lists inf1's (aws-neuron-sdk@93e9f5d8
         tools/neuron-sys-tools/neuron-ls.rst).
@@ -124,7 +124,7 @@ class Grid:
     def cycles(self, chips: Sequence[int]) -> list[Cycle]:
         """Rings through `chips` that share no connection.
 
-        Two of a square torus; else one, through neighbours if such a ring is found.
+        A square torus has two; else there is one, through neighbours if such a ring is found.
         """
         if len(chips) <= _PAIR:
             return [tuple(chips)]
@@ -135,7 +135,7 @@ class Grid:
         return [ring or tuple(chips)]
 
     def axes(self, chips: Sequence[int]) -> list[dict[int, int]]:
-        """For each axis of a hypercube of `chips` the neighbour of each chip; [] where none is.
+        """For each axis of a hypercube of `chips` the neighbour of each chip; [] for no hypercube.
 
         A line of two or four neighbours is one or two axes: its places, numbered in bits.
         """
@@ -163,7 +163,7 @@ class Grid:
         bits: tuple[int, ...],
         bit: int,
     ) -> dict[int, int]:
-        """Chip -> the chip whose number along `axis` differs in that bit."""
+        """For each chip the one whose number along `axis` differs in that bit."""
         partner = {
             at: row[bits.index(number ^ (1 << bit))] for at, number in zip(row, bits, strict=True)
         }
@@ -196,7 +196,7 @@ class Grid:
         return self._chip(place)
 
     def _step(self, here: Sequence[int], there: Sequence[int], axis: int) -> int:
-        """+1 or -1: the shorter way round."""
+        """+1 or -1: the direction of the shorter way round."""
         size = self.sizes[axis]
         ahead = (there[axis] - here[axis]) % size
         if not self.is_closed:
@@ -311,7 +311,7 @@ class Racks:
         return self.server_rate + self.rack_rate + self.between_rate * (self.racks - 1)
 
     def route(self, source: int, target: int) -> Route:
-        """Through the nearest switch that both have, or over the connection between racks."""
+        """Through the nearest common switch, or over the connection between racks."""
         if source == target:
             return ()
         size = self.servers * self.per_server
@@ -323,7 +323,7 @@ class Racks:
         return (4 * source + first, 4 * target + first + 1)
 
     def is_direct(self, source: int, target: int) -> bool:
-        """Whether one switch joins them, or a connection of two racks."""
+        """True if they have a common switch, or a connection between two racks."""
         return len(self.route(source, target)) <= _PAIR
 
     def neighbours(self, chip: int) -> tuple[int, ...]:
@@ -332,11 +332,11 @@ class Racks:
         return tuple(peer for peer in range(first, first + self.per_server) if peer != chip)
 
     def cycles(self, chips: Sequence[int]) -> list[Cycle]:
-        """One ring in the order of the chips, which passes a server's switch where it can."""
+        """One ring in the order of the chips, through a server's switch where possible."""
         return [tuple(chips)]
 
     def axes(self, chips: Sequence[int]) -> list[dict[int, int]]:
-        """The bits of a chip's place in the group, where it has a power of two."""
+        """An axis for each bit of a chip's place; [] for a group whose size is no power of two."""
         count = len(chips)
         if count & (count - 1):
             return []
@@ -351,7 +351,7 @@ Topology: TypeAlias = Grid | Racks
 
 
 def topology_of(instance: Instance, chip: Accelerator) -> Topology:
-    """How the chips of an instance are joined.
+    """The topology of the chips of an instance.
 
     Raises:
         BadInput: for an instance whose links the catalogue does not describe.

@@ -1,4 +1,4 @@
-"""What a collective moves: phases of transfers between ranks."""
+"""The transfers of a collective between ranks, in phases."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Transfer(NamedTuple):
 
 @dataclass(frozen=True)
 class Phase:
-    """Transfers that ranks start when they have what the phase before brought them.
+    """Transfers that ranks start when they have the bytes of the phase before.
 
     Attributes:
         sources: the rank that sends, of each transfer.
         targets: the rank that receives.
         nbytes: bytes of each.
-        channels: the ring or way that each belongs to; a rank's ways do not wait for each other.
-        reads: bytes read from the HBM of the sender's chip for each byte sent: 2 where what came is
-            reduced with what is there.
+        channels: the ring or route of each; a rank's channels do not wait for each other.
+        reads: bytes read from the HBM of the sender's chip for each byte sent: 2 where a received
+            chunk is reduced with the rank's own.
         copies: bytes written to the HBM of the sender's chip beside each byte sent.
-        repeat: how often the phase follows itself.
+        repeat: number of repetitions of the phase.
     """
 
     sources: Ranks

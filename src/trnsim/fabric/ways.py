@@ -1,7 +1,7 @@
-"""The ways inside an instance and out of it, around links and EFA adapters that are dead.
+"""Routes inside an instance and out of it, around dead links and EFA adapters.
 
-AWS describes no such way. A transfer between chips takes the first one over two or more others; one
-that leaves a chip whose adapter is dead takes the next adapter that is alive.
+AWS describes none. A transfer between chips takes the first route over two or more others; one that
+leaves a chip with a dead adapter takes the next live adapter.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Ways(dict[tuple[int, int], tuple[int, ...]]):
-    """The links between two chips of an instance, found when they are first asked for."""
+    """The links between two chips of an instance, computed at the first access."""
 
     def __init__(self, topology: Topology, dead: Collection[int]) -> None:
-        """`dead` has the numbers of links."""
+        """Take the numbers of the `dead` links."""
         super().__init__()
         self._topology = topology
         self._dead = frozenset(dead)
@@ -32,7 +32,7 @@ class Ways(dict[tuple[int, int], tuple[int, ...]]):
         return route
 
     def _around(self, source: int, target: int) -> Route:
-        """The first way over two or more other chips that no dead link is on.
+        """The first route without a dead link over two or more other chips.
 
         Raises:
             BadInput: there is none.
@@ -59,9 +59,9 @@ class Ways(dict[tuple[int, int], tuple[int, ...]]):
 
 
 def adapters_of_chips(chips: int, adapters: int, dead: Collection[int], which: str) -> Route:
-    """For each chip the adapter that its transfers pass, in one direction.
+    """For each chip the adapter of its transfers in one direction.
 
-    Adapters belong to chips in order. `which` says in words whose they are.
+    Adapters belong to chips in order. `which` names direction and instance in words.
 
     Raises:
         BadInput: all are dead.
