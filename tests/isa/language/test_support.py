@@ -28,6 +28,6 @@ def test_the_refusal_says_where_it_is_legal_and_what_to_do(core_v2):
 
 def test_what_was_given_and_another_source_are_told(core_v2):
     with pytest.raises(IllegalInstruction) as caught:
-        check_support(COPY, core_v2, third, "wait", given="x on it", source="a page")
+        check_support(COPY, core_v2, third, "wait", request="x on it", source="a page")
     assert caught.value.reason == "tensor_copy: x on it; legal from NeuronCore-v3 on"
     assert caught.value.source == "a page"

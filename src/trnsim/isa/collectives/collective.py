@@ -72,7 +72,7 @@ class Collective(Instruction, engines=()):
         """What each member of a group receives, as stored."""
         raise NotImplementedError
 
-    def known(self, group: tuple[int, ...], flags: Sent) -> Sent:
+    def received_flags(self, group: tuple[int, ...], flags: Sent) -> Sent:
         """Which elements of what each member receives are written: by default they move as values.
 
         Args:
@@ -107,11 +107,11 @@ class Collective(Instruction, engines=()):
 
     def at(self, group: Sequence[int]) -> str:
         """The collective and what it was given, in words; equal for all members."""
-        given = ", ".join(f"{t.dtype} {list(t.shape)}" for t in self.sources())
-        to = ", ".join(f"{list(t.shape)}" for t in self.targets())
+        offered = ", ".join(f"{t.dtype} {list(t.shape)}" for t in self.sources())
+        filled = ", ".join(f"{list(t.shape)}" for t in self.targets())
         details = self.details()
         return (
-            f"{self.opcode}{f'({details})' if details else ''} of {given} to {to} in "
+            f"{self.opcode}{f'({details})' if details else ''} of {offered} to {filled} in "
             f"{self._where()} in group [{in_words(group)}]"
         )
 
@@ -177,8 +177,8 @@ class Collective(Instruction, engines=()):
             arrays[count:] or [np.ones(array.shape, np.bool_) for array in arrays]
             for arrays in sent
         ]
-        known = self.known(group, flags)
-        return [[*arrays, *of_them] for arrays, of_them in zip(values, known, strict=True)]
+        written = self.received_flags(group, flags)
+        return [[*arrays, *marks] for arrays, marks in zip(values, written, strict=True)]
 
     def written_tiles(self) -> Iterable[Tile]:
         """None: which elements of the targets are written is known once all have offered."""
@@ -206,9 +206,9 @@ class Collective(Instruction, engines=()):
         The DMA engines are taken for as long as they copy what the busiest rank passes on.
         """
         del n
-        what = self.setting.fabric, self.kind, self.nbytes(), self.rings()
-        taken_s = exchange(*what).time_s
-        copied_s = engine_bytes(*what) / (core.dma_bytes_per_s * self.setting.cores)
+        arguments = self.setting.fabric, self.kind, self.nbytes(), self.rings()
+        taken_s = exchange(*arguments).time_s
+        copied_s = engine_bytes(*arguments) / (core.dma_bytes_per_s * self.setting.cores)
         own = [tile.nbytes for tile in (*self.all_sources(), *self.targets()) if tile.memory is HBM]
         sharing = self.setting.cores if self.setting.is_joint else 1
         return Cost(
@@ -232,25 +232,25 @@ class Collective(Instruction, engines=()):
         return "shared HBM" if self.setting.is_joint else "private HBM"
 
     def _check_groups(self) -> None:
-        given, ranks = self.groups(), self.setting.ranks
-        named = [rank for group in given for rank in group]
+        groups, ranks = self.groups(), self.setting.ranks
+        members = [rank for group in groups for rank in group]
         legal = f"each of the ranks 0 to {ranks - 1} in one group"
-        twice = sorted(rank for rank, times in Counter(named).items() if times > 1)
-        beyond = sorted({rank for rank in named if not 0 <= rank < ranks})
-        missing = sorted(set(range(ranks)) - set(named))
+        twice = sorted(rank for rank, times in Counter(members).items() if times > 1)
+        beyond = sorted({rank for rank in members if not 0 <= rank < ranks})
+        missing = sorted(set(range(ranks)) - set(members))
         if beyond:
-            what = f"name rank {in_words(beyond)}, of {ranks} ranks"
+            fault = f"name rank {in_words(beyond)}, of {ranks} ranks"
         elif twice:
-            what = f"overlap: rank {in_words(twice)} is in several places"
+            fault = f"overlap: rank {in_words(twice)} is in several places"
         elif missing:
-            what = f"leave out rank {in_words(missing)}"
-        elif not all(given):
-            what = "have one without ranks"
+            fault = f"leave out rank {in_words(missing)}"
+        elif not all(groups):
+            fault = "have one without ranks"
         else:
             return
-        shown = ", ".join(f"[{in_words(group)}]" for group in given if group)
+        shown = ", ".join(f"[{in_words(group)}]" for group in groups if group)
         self.refuse(
-            f"the groups {shown} {what}; legal: {legal}",
+            f"the groups {shown} {fault}; legal: {legal}",
             "give each rank one group; a rank with nobody to talk to has a group of its own",
             "nki.collectives.ReplicaGroup",
         )

@@ -29,9 +29,9 @@ def check_elements(instruction: Collective, filled: int, offered: int, dim: int 
     """
     for source, target in zip(instruction.sources(), instruction.targets(), strict=True):
         if source.memory is SBUF:
-            wanted = list(source.shape)
-            wanted[dim] = wanted[dim] * filled // offered
-            is_right = tuple(wanted) == target.shape and not source.shape[dim] * filled % offered
+            expected = list(source.shape)
+            expected[dim] = expected[dim] * filled // offered
+            is_right = tuple(expected) == target.shape and not source.shape[dim] * filled % offered
         else:
             is_right = source.pattern.elements * filled == target.pattern.elements * offered
         if not is_right:

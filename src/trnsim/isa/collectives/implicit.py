@@ -38,8 +38,8 @@ class ImplicitPermute(Collective, engines=()):
 
     def targets(self) -> tuple[Tile, ...]:
         """One tensor a channel."""
-        found: tuple[Tile, ...] = getattr(self, "dsts_by_channel", ())
-        return found
+        dsts: tuple[Tile, ...] = getattr(self, "dsts_by_channel", ())
+        return dsts
 
     def check(self, core: NeuronCore, n: Dims) -> None:
         """Channels count from 0 on; each has one tensor, src and dst as large.
@@ -78,12 +78,12 @@ class ImplicitPermute(Collective, engines=()):
 
     def passed_on(self, group: tuple[int, ...], arrays: Sent) -> Sent:
         """For each member and channel what the one before it in the channel's ring has."""
-        found: list[list[Array]] = [[] for _ in group]
+        received: list[list[Array]] = [[] for _ in group]
         for channel, ring in enumerate(rings(self.setting.fabric, group)[: len(self.targets())]):
             for place, rank in enumerate(group):
                 before = group.index(ring[ring.index(rank) - 1])
-                found[place].append(arrays[before][channel])
-        return found
+                received[place].append(arrays[before][channel])
+        return received
 
 
 class CollectivePermuteImplicit(
@@ -171,11 +171,14 @@ class CollectivePermuteImplicitReduce(
         ]
         return self.passed_on(group, reduced)
 
-    def known(self, group: tuple[int, ...], flags: Sent) -> Sent:
+    def received_flags(self, group: tuple[int, ...], flags: Sent) -> Sent:
         """The elements that are written in both operands."""
         channels = len(self.srcs0_by_channel)
         both = [
-            [np.logical_and(*of_one) for of_one in zip(one[:channels], one[channels:], strict=True)]
-            for one in flags
+            [
+                np.logical_and(*pair)
+                for pair in zip(member[:channels], member[channels:], strict=True)
+            ]
+            for member in flags
         ]
         return self.passed_on(group, both)

@@ -130,15 +130,15 @@ class CollectivePermute(
     def groups(self) -> Groups:
         """The rings that the pairs make, each from its lowest rank on."""
         following = {pair[0]: pair[1] for pair in self.source_target_pairs}
-        found: list[tuple[int, ...]] = []
+        rings: list[tuple[int, ...]] = []
         left = set(following)
         while left:
             ring = [min(left)]
-            while (there := following[ring[-1]]) != ring[0]:
-                ring.append(there)
-            found.append(tuple(ring))
+            while (target := following[ring[-1]]) != ring[0]:
+                ring.append(target)
+            rings.append(tuple(ring))
             left -= set(ring)
-        return tuple(found)
+        return tuple(rings)
 
     def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
         """What the one before has."""

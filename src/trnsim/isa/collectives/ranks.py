@@ -72,13 +72,13 @@ class CollectivePermuteImplicitCurrentProcessingRankId(
         """As many places back in the ring as steps were taken."""
         link = machine.world(self.opcode)
         rank = link.rank
-        if not link.is_among({one for group in self.replica_group for one in group}):
+        if not link.is_among({member for group in self.replica_group for member in group}):
             self.refuse(
                 f"no group has rank {rank}; legal: groups with every rank",
                 "name the groups of the implicit permute",
                 "nki.collectives.ReplicaGroup",
             )
-        group = next(one for one in self.replica_group if rank in one)
+        group = next(ranks for ranks in self.replica_group if rank in ranks)
         ring = rings(self.setting.fabric, group)[self.channel_id]
         came_from = ring[(ring.index(rank) - self.iteration_id) % len(ring)]
         self.dst.put(came_from, link.number_was_read)

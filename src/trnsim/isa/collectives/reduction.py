@@ -41,8 +41,8 @@ class Reduction(Collective, engines=()):
         """The reduction of tensor number `place` of all members, as stored."""
         dtype = self.sources()[place].dtype
         fabric = self.setting.fabric
-        others = alike(fabric, self.groups(), group)
-        order = reduction_order(fabric, self.kind, self.nbytes(), others, group)
+        alike_groups = alike(fabric, self.groups(), group)
+        order = reduction_order(fabric, self.kind, self.nbytes(), alike_groups, group)
         values = {rank: to_float32(arrays[place]) for rank, arrays in zip(group, sent, strict=True)}
         return round_to(ordered(order, values, ALU[self._operator()].apply, dtype), dtype)
 
@@ -55,9 +55,9 @@ class Reduction(Collective, engines=()):
         totals = [self.reduced(group, sent, place) for place in range(len(self.sources()))]
         return self.handed_out(totals, len(group))
 
-    def known(self, group: tuple[int, ...], flags: Sent) -> Sent:
+    def received_flags(self, group: tuple[int, ...], flags: Sent) -> Sent:
         """The elements that are written in the sources of all members."""
-        totals = [np.logical_and.reduce(of_one) for of_one in zip(*flags, strict=True)]
+        totals = [np.logical_and.reduce(member_flags) for member_flags in zip(*flags, strict=True)]
         return self.handed_out(totals, len(group))
 
     def details(self) -> str:

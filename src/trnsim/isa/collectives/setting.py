@@ -34,7 +34,7 @@ class Setting:
     def members(self, group: Sequence[int], core: int) -> list[int]:
         """The cores that meet core `core` of the ranks of `group`, all ranks' cores numbered."""
         own = range(self.cores) if self.is_joint else (core,)
-        return [rank * self.cores + one for rank in group for one in own]
+        return [rank * self.cores + number for rank in group for number in own]
 
 
 HIDDEN: Final = {"is_hidden": True}

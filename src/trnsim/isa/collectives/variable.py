@@ -56,11 +56,11 @@ class VariableCollective(Collective, engines=()):
         rows = _PLACES + 1 if self.has_rdispls else _PLACES
         for group in self.replica_group:
             legal = (rows, len(group))
-            wanted = legal if self.metadata_tensor.memory is HBM else (1, *legal)
-            if self.metadata_tensor.shape != wanted:
+            expected = legal if self.metadata_tensor.memory is HBM else (1, *legal)
+            if self.metadata_tensor.shape != expected:
                 self.refuse(
                     f"`metadata_tensor` is {self.metadata_tensor}; legal for {len(group)} ranks: "
-                    f"{list(wanted)}",
+                    f"{list(expected)}",
                     "give it a row for counts, displacements and received counts, and with "
                     "has_rdispls one for their places",
                 )
@@ -124,13 +124,13 @@ class VariableCollective(Collective, engines=()):
         received = self.meet(link.rank, machine)
         if received is None:
             return
-        counts, places, data, known = received
+        counts, places, data, chunk_flags = received
         target = self.dsts[0]
         bits, written = flat(target.bits()), flat(target.written_flags())
         at = 0
         for count, place in zip(counts.tolist(), places.tolist(), strict=True):
             bits[place : place + count] = data[at : at + count]
-            written[place : place + count] = known[at : at + count]
+            written[place : place + count] = chunk_flags[at : at + count]
             at += count
         target.put(bits)
         target.mark_written_where(written)
@@ -148,9 +148,9 @@ class VariableCollective(Collective, engines=()):
     def _received(self, group: Sequence[int], sent: Sent, place: int) -> list[Array]:
         slot = self.dsts[0].pattern.elements // len(group)
         counts, places, chunks, flags = [], [], [], []
-        for number, (source, metadata, known) in enumerate(sent):
+        for number, (source, metadata, source_flags) in enumerate(sent):
             count, displacement = self.chunk(metadata, place)
-            where = int(sent[place][1][_PLACES][number]) if self.has_rdispls else slot * number
+            offset = int(sent[place][1][_PLACES][number]) if self.has_rdispls else slot * number
             pair = group[number], group[place]
             if displacement + count > len(source):
                 self._refuse_counts(
@@ -158,17 +158,17 @@ class VariableCollective(Collective, engines=()):
                     f"elements {displacement} to {displacement + count}",
                     f"its source has {len(source)}",
                 )
-            room = self.dsts[0].pattern.elements - where if self.has_rdispls else slot
+            room = self.dsts[0].pattern.elements - offset if self.has_rdispls else slot
             if count > room:
                 self._refuse_counts(
                     *pair,
-                    f"{count} elements to place {where}",
+                    f"{count} elements to place {offset}",
                     f"the destination has room for {max(room, 0)} there",
                 )
             counts.append(count)
-            places.append(where)
+            places.append(offset)
             chunks.append(source[displacement : displacement + count])
-            flags.append(known[displacement : displacement + count])
+            flags.append(source_flags[displacement : displacement + count])
         self._check_apart(group, place, counts, places)
         return [np.array(counts), np.array(places), *map(np.concatenate, (chunks, flags))]
 
@@ -176,13 +176,15 @@ class VariableCollective(Collective, engines=()):
         self, group: Sequence[int], place: int, counts: Sequence[int], places: Sequence[int]
     ) -> None:
         """Refuse chunks that overlap in dst."""
-        spans = sorted((at, at + n, who) for at, n, who in zip(places, counts, group, strict=True))
+        spans = sorted(
+            (at, at + n, rank) for at, n, rank in zip(places, counts, group, strict=True)
+        )
         filled = [span for span in spans if span[0] < span[1]]
-        for (_, end, one), (start, _, other) in pairwise(filled):
+        for (_, end, first), (start, _, second) in pairwise(filled):
             if start < end:
                 raise UndefinedBehavior(
-                    f"{self.opcode}: what rank {group[place]} receives from ranks {one} and "
-                    f"{other} overlaps at element {start}; legal: chunks apart from each other",
+                    f"{self.opcode}: what rank {group[place]} receives from ranks {first} and "
+                    f"{second} overlaps at element {start}; legal: chunks apart from each other",
                     fix="let recv_displs leave room for recv_counts",
                     source=self.source,
                 )
@@ -204,9 +206,9 @@ class VariableCollective(Collective, engines=()):
                     source=self.source,
                 )
 
-    def _refuse_counts(self, sender: int, receiver: int, what: str, limit: str) -> NoReturn:
+    def _refuse_counts(self, sender: int, receiver: int, elements: str, limit: str) -> NoReturn:
         self.refuse(
-            f"rank {sender} sends {what} to rank {receiver}, and {limit}; legal: counts within "
+            f"rank {sender} sends {elements} to rank {receiver}, and {limit}; legal: counts within "
             "both buffers",
             "look at rows 0, 1 and 3 of metadata_tensor of both ranks",
         )

@@ -66,12 +66,12 @@ class VirtualRegister:
             UndefinedBehavior: if nothing has been put there.
             NotModelled: if a run without values loaded it from memory.
         """
-        state = self._known()
+        state = self._unreported_value()
         if self._tell is not None:
             self._tell()
         return state
 
-    def _known(self) -> int:
+    def _unreported_value(self) -> int:
         """The value, of which nobody is told."""
         if self._is_unknown:
             raise NotModelled(
@@ -109,7 +109,7 @@ class VirtualRegister:
 
     def copied(self) -> VirtualRegister:
         """A new register with the same value."""
-        copy = VirtualRegister(self._known())
+        copy = VirtualRegister(self._unreported_value())
         copy._tell = self._tell
         copy.origins = self.origins
         return copy
@@ -185,9 +185,9 @@ def refuse_endless(loop: str, condition: VirtualRegister) -> NoReturn:
     )
 
 
-def _refuse(what: str) -> NoReturn:
+def _refuse(use: str) -> NoReturn:
     raise UnsupportedOperator(
-        f"{what}; legal: + - * // % and == with integers, and the register itself as a condition",
+        f"{use}; legal: + - * // % and == with integers, and the register itself as a condition",
         fix="compare tiles, and load the result with nisa.register_load",
         source=_SOURCE,
     )

@@ -181,8 +181,8 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
 
     def _check_pairing(self) -> None:
         """One source is dst; of dst and the other source, one is indexed and one is in SBUF."""
-        others = [tile for tile in self.srcs if not _is_same(tile, self.dst)]
-        ends = [self.dst, *others]
+        other_sources = [tile for tile in self.srcs if not _is_same(tile, self.dst)]
+        ends = [self.dst, *other_sources]
         indexed = [tile for tile in ends if isinstance(tile.index, VectorIndex)]
         if len(ends) == _PAIR and len(indexed) == 1:
             plain = next(tile for tile in ends if tile is not indexed[0])

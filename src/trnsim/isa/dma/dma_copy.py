@@ -160,7 +160,7 @@ def check_hardware_dge(instruction: Instruction, core: NeuronCore) -> None:
         core,
         lambda core: core.features.hardware_dge,
         "leave dge_mode out",
-        given=f"dge_mode hwdge on {core.name}",
+        request=f"dge_mode hwdge on {core.name}",
     )
 
 
@@ -172,7 +172,7 @@ def check_priority(instruction: Instruction, core: NeuronCore, priority: int | N
             core,
             lambda core: core.features.dma_priority,
             "leave priority out",
-            given=f"priority on {core.name}",
+            request=f"priority on {core.name}",
         )
     if priority not in (None, *_PRIORITIES):
         instruction.refuse(f"priority {priority}; legal: 0 to 3", "0 is the highest priority")
@@ -215,7 +215,7 @@ def _check_software_dge(
         core,
         lambda core: core.features.indirect_dma,
         "copy row by row, or run with target='{target}'",
-        given=f"`{name}` has a vector_offset on {core.name}",
+        request=f"`{name}` has a vector_offset on {core.name}",
         source=_DGE,
     )
     if mode not in (DgeMode.unknown, DgeMode.swdge):

@@ -131,15 +131,15 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         """
         del n
         partitions, *middle, columns = self.dst.shape
-        whole = ceil(partitions / core.partitions) * core.partitions
-        whole *= ceil(columns / core.dma_engines) * core.dma_engines
+        padded = ceil(partitions / core.partitions) * core.partitions
+        padded *= ceil(columns / core.dma_engines) * core.dma_engines
         rows = self.src.pattern.elements // self.src.shape[-1]
         in_hbm = self.src.memory is HBM
         return transfer_cost(
             core,
             self.src,
             self.dst,
-            nbytes=whole * prod(middle) * self.dst.dtype.itemsize,
+            nbytes=padded * prod(middle) * self.dst.dtype.itemsize,
             runs=max(count_runs(self.src), rows),
             hbm_bytes=self.src.nbytes if in_hbm else 0,
             efficiency=core.dma_transpose_efficiency
@@ -164,10 +164,10 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
                 f"axes={self.axes} of src {self.src}; legal: {legal}",
                 "leave axes out, or permute the view of src first",
             )
-        wanted = tuple(shape[axis] for axis in legal)
-        if self.dst.shape != wanted:
+        transposed = tuple(shape[axis] for axis in legal)
+        if self.dst.shape != transposed:
             self.refuse(
-                f"dst is {self.dst}; legal: {list(wanted)}, the shape of src transposed",
+                f"dst is {self.dst}; legal: {list(transposed)}, the shape of src transposed",
                 "allocate dst with that shape, rank included",
                 "release notes of NKI 0.4, nisa.dma_transpose",
             )
@@ -196,7 +196,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         self._check_common("dge_mode hwdge", _DIRECT)
 
     def _check_gather(self, indices: Tile) -> None:
-        shape, given = self.src.shape, f"vector_offset {indices}"
+        shape, offsets = self.src.shape, f"vector_offset {indices}"
         if len(shape) == _FOUR_AXES:
             legal = "a vector_offset; legal: a second or third dimension of 1"
             self._require(1 in shape[1:3], legal, _GATHER)
@@ -207,26 +207,26 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         )
         self._check_common("a vector_offset", _GATHER)
         is_matrix = len(indices.shape) == _ONE_FREE_AXIS
-        self._require(is_matrix, f"{given}; legal: 2 dimensions", _GATHER)
-        self._require(indices.dtype == UINT32, f"{given}; legal: uint32", _GATHER)
+        self._require(is_matrix, f"{offsets}; legal: 2 dimensions", _GATHER)
+        self._require(indices.dtype == UINT32, f"{offsets}; legal: uint32", _GATHER)
         rows = indices.shape[0]
         self._require(
             _BLOCK_ROWS <= rows <= _LAST_AXIS_MAX and rows % _BLOCK_ROWS == 0,
-            f"{given}; legal: 16 to 128 partitions, a multiple of 16",
+            f"{offsets}; legal: 16 to 128 partitions, a multiple of 16",
             _GATHER,
         )
         self._require(
             indices.shape[1] == 1 or rows == _LAST_AXIS_MAX,
-            f"{given}; legal: 128 partitions where there are several columns",
+            f"{offsets}; legal: 128 partitions where there are several columns",
             _GATHER,
         )
 
-    def _check_common(self, what: str, source: str) -> None:
+    def _check_common(self, form: str, source: str) -> None:
         is_legal = self.src.shape[-1] <= _LAST_AXIS_MAX
-        self._require(is_legal, f"{what}; legal: a last dimension of at most 128", source)
+        self._require(is_legal, f"{form}; legal: a last dimension of at most 128", source)
         is_legal = self.src.dtype.itemsize == _HARDWARE_ITEMSIZE
-        self._require(is_legal, f"{what}; legal: dtypes of 2 bytes", source)
+        self._require(is_legal, f"{form}; legal: dtypes of 2 bytes", source)
 
-    def _require(self, condition: bool, what: str, source: str) -> None:
+    def _require(self, condition: bool, form: str, source: str) -> None:
         if not condition:
-            self.refuse(f"src is {self.src} with {what}", "tile or pad src to that", source)
+            self.refuse(f"src is {self.src} with {form}", "tile or pad src to that", source)

@@ -90,10 +90,10 @@ class LocalGather(Instruction, engines=(Engine.gpsimd,)):
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The gathered elements that are written; all indices in use must be written."""
         if tile is self.index:
-            known = np.full(self.dst.shape, self._in_use(flags).all())
+            written = np.full(self.dst.shape, self._in_use(flags).all())
         else:
-            known = self._gathered(flags)
-        return [(self.dst, known)] if known.any() else None
+            written = self._gathered(flags)
+        return [(self.dst, written)] if written.any() else None
 
     def _in_use(self, values: Array) -> Array:
         """A row per GpSimd core: the elements of its partitions of the index tile, by column."""
@@ -180,8 +180,8 @@ class NcNGather(Instruction, engines=(Engine.gpsimd,), opcode="nc_n_gather"):
         """The gathered elements that are written; all indices must be written."""
         if tile is self.indices:
             return None
-        known = self._gathered(flags)
-        return [(self.dst, known)] if known.any() else None
+        written = self._gathered(flags)
+        return [(self.dst, written)] if written.any() else None
 
     def _gathered(self, values: Array) -> Array:
         """`values` of data, gathered in the order of dst."""

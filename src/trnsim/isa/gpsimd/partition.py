@@ -52,10 +52,10 @@ class TensorPartitionReduce(Instruction, engines=(Engine.gpsimd,)):
             self.refuse(
                 f"op {self.op}; legal: {', '.join(PARTITION_REDUCTIONS)}", "use one of them"
             )
-        others = [tile for tile in (self.data, self.dst) if not tile.dtype.is_integer]
-        if self.op in _BITVEC and others:
+        non_integers = [tile for tile in (self.data, self.dst) if not tile.dtype.is_integer]
+        if self.op in _BITVEC and non_integers:
             self.refuse(
-                f"bitvec operator {self.op} with {others[0]}; legal: integer dtypes",
+                f"bitvec operator {self.op} with {non_integers[0]}; legal: integer dtypes",
                 "view the tile as an integer of the same size: tile.view(nl.int32)",
             )
 

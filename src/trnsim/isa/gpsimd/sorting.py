@@ -113,8 +113,8 @@ class Topk(Instruction, engines=(Engine.gpsimd,)):
                 fix="replace NaN before, for example with nisa.select_reduce",
                 source=self.source,
             )
-        wanted = self.val_dst.pattern.elements // self.val_dst.partitions
-        last = np.argsort(-values, axis=1, kind="stable")[:, :wanted]
+        k = self.val_dst.pattern.elements // self.val_dst.partitions
+        last = np.argsort(-values, axis=1, kind="stable")[:, :k]
         order = last[:, ::-1]
         largest = np.take_along_axis(values, order, axis=1)
         self.val_dst.store(np.repeat(largest, _CORE, axis=0))
@@ -149,7 +149,7 @@ class NonzeroWithCount(Instruction, engines=(Engine.gpsimd,)):
             core,
             lambda core: core.features.nonzero_with_count,
             "run it with target='{target}', or find the places on the host",
-            given=f"not on {core.name}",
+            request=f"not on {core.name}",
         )
         if n.N != n.T + 1:
             self.refuse(
@@ -179,12 +179,12 @@ class NonzeroWithCount(Instruction, engines=(Engine.gpsimd,)):
         del machine
         dst, src = _first_of_cores(self.dst), _first_of_cores(self.src)
         rows = src.bits().reshape(src.partitions, -1)
-        found = np.full((len(rows), rows.shape[1] + 1), int32(self.padding_val), np.int32)
-        for row, result in zip(rows, found, strict=True):
+        results = np.full((len(rows), rows.shape[1] + 1), int32(self.padding_val), np.int32)
+        for row, result in zip(rows, results, strict=True):
             places = np.flatnonzero(row).astype(np.int32)
             result[: len(places)] = places + int32(self.index_offset)
             result[-1] = len(places)
-        dst.put(found)
+        dst.put(results)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """150 + T GpSimd Engine cycles: assumed as iota; AWS publishes none."""

@@ -47,18 +47,18 @@ def reached(flags: Array, axes: tuple[str, ...], result: tuple[str, ...], spread
         result: the result's axis letters.
         spread: the instruction's declared `Spread`.
     """
-    known: Array = flags.reshape(len(flags), -1)
+    reached_flags: Array = flags.reshape(len(flags), -1)
     if spread == "prefixes":
-        known = np.logical_and.accumulate(known, axis=1)
+        reached_flags = np.logical_and.accumulate(reached_flags, axis=1)
     elif spread == "rows":
-        known = known & known.all(axis=1, keepdims=True)
+        reached_flags = reached_flags & reached_flags.all(axis=1, keepdims=True)
     for dim, axis in enumerate(axes):
         if axis not in result or axis == "1":
-            known = np.asarray(known.all(axis=dim, keepdims=True))
-    kept = [axis for axis in axes if axis in result and axis != "1"]
-    order = [axis for axis in result if axis in kept]
-    is_moved = any(result.index(axis) != axes.index(axis) for axis in kept)
-    return known.T if is_moved or kept != order else known
+            reached_flags = np.asarray(reached_flags.all(axis=dim, keepdims=True))
+    shared_axes = [axis for axis in axes if axis in result and axis != "1"]
+    order = [axis for axis in result if axis in shared_axes]
+    is_moved = any(result.index(axis) != axes.index(axis) for axis in shared_axes)
+    return reached_flags.T if is_moved or shared_axes != order else reached_flags
 
 
 def spread_over_results(
@@ -71,19 +71,19 @@ def spread_over_results(
         decides where a result lies.
     """
     operands = instruction.operands
-    held = {name: getattr(instruction, name) for name in operands}
-    axes = next((operand.axes for name, operand in operands.items() if held[name] is tile), ())
-    left: list[tuple[Tile, Array]] = []
+    values = {name: getattr(instruction, name) for name in operands}
+    axes = next((operand.axes for name, operand in operands.items() if values[name] is tile), ())
+    results: list[tuple[Tile, Array]] = []
     for name, operand in operands.items():
-        result = held[name]
+        result = values[name]
         if operand.access not in ("write", "update") or result is None:
             continue
         if not (instruction.spread and axes) or result.index is not None:
             return []
-        known = reached(flags, axes, operand.axes, instruction.spread)
-        flat = np.broadcast_to(known, (result.shape[0], prod(result.shape[1:])))
-        left.append((result, flat.reshape(result.shape)))
-    return left
+        result_flags = reached(flags, axes, operand.axes, instruction.spread)
+        flat = np.broadcast_to(result_flags, (result.shape[0], prod(result.shape[1:])))
+        results.append((result, flat.reshape(result.shape)))
+    return results
 
 
 def as_it_is(array: Array) -> Array:

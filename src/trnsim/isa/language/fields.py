@@ -46,14 +46,14 @@ def canonical(instruction: Instruction) -> dict[str, Any]:
     Rules and values then see only False and True where 0, 1 and numpy's booleans are legal too,
     and only plain integers where numpy's are.
     """
-    found: dict[str, Any] = {}
+    converted_fields: dict[str, Any] = {}
     for name, hint, plain in _hints(type(instruction)):
         value = getattr(instruction, name)
         if not plain.has(value) and _fits(value, hint):
             converted = _as_its_type(value, hint)
             if converted is not value:
-                found[name] = converted
-    return found
+                converted_fields[name] = converted
+    return converted_fields
 
 
 def are_tiles(*values: object) -> bool:
@@ -68,11 +68,11 @@ def is_whole(value: object) -> bool:
 
 def _hints(kind: type[Instruction]) -> tuple[_Hint, ...]:
     """Name, type and plain classes of each field that is no operand."""
-    if kind not in _known:
+    if kind not in _hints_of:
         hints = get_type_hints(kind)
         names = [f.name for f in fields(kind) if f.name not in kind.operands]
-        _known[kind] = tuple((name, hints[name], _plain(hints[name])) for name in names)
-    return _known[kind]
+        _hints_of[kind] = tuple((name, hints[name], _plain(hints[name])) for name in names)
+    return _hints_of[kind]
 
 
 class _Plain(NamedTuple):
@@ -95,7 +95,7 @@ class _Plain(NamedTuple):
 
 
 _Hint = tuple[str, Any, _Plain]
-_known: dict[type[Instruction], tuple[_Hint, ...]] = {}
+_hints_of: dict[type[Instruction], tuple[_Hint, ...]] = {}
 
 
 def _plain(hint: Any) -> _Plain:
@@ -131,11 +131,11 @@ def _as_its_type(value: Any, hint: Any) -> Any:
         return bool(value)
     if int in (hint, *options) and value.__class__ is not int and is_whole(value):
         return int(value)
-    each = next((h for h in (hint, *options) if get_origin(h) is tuple), None)
-    if each is None or not isinstance(value, tuple):
+    tuple_hint = next((h for h in (hint, *options) if get_origin(h) is tuple), None)
+    if tuple_hint is None or not isinstance(value, tuple):
         return value
-    items = tuple(_as_its_type(item, get_args(each)[0]) for item in value)
-    is_same = all(item is given for item, given in zip(items, value, strict=True))
+    items = tuple(_as_its_type(item, get_args(tuple_hint)[0]) for item in value)
+    is_same = all(item is original for item, original in zip(items, value, strict=True))
     return value if is_same else items
 
 

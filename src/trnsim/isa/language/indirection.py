@@ -48,7 +48,7 @@ def check_indirection(instruction: Instruction, core: NeuronCore, written: str, 
             core,
             lambda core: core.features.indirection,
             "run it on {target}, or gather with nisa.dma_copy and a vector_offset",
-            given=f"`{name}` is an indirect view on {core.name}",
+            request=f"`{name}` is an indirect view on {core.name}",
         )
         check_offsets(instruction, name, tile)
         _check_index_start(instruction, core, name, tile)
@@ -74,8 +74,8 @@ def check_offsets(instruction: Instruction, name: str, tile: Tile) -> None:
             "copy it to an integer tile in SBUF with nisa.tensor_copy",
             _INDIRECT,
         )
-    columns, rest = offsets.pattern.elements // offsets.partitions, offsets.partitions % group
-    legal = rest or group * columns
+    columns, remainder = offsets.pattern.elements // offsets.partitions, offsets.partitions % group
+    legal = remainder or group * columns
     if index.count > legal:
         instruction.refuse(
             f"`{name}` is {tile} by an index {offsets}; legal: up to {legal} elements, as groups "
@@ -128,12 +128,12 @@ def _check_partners(
 
 
 def _check_same_start(
-    instruction: Instruction, what: str, tile: Tile, other_name: str, other: Tile
+    instruction: Instruction, subject: str, tile: Tile, partner_name: str, partner: Tile
 ) -> None:
-    is_placed = tile.storage.is_placed and other.storage.is_placed
-    if is_placed and tile.start_partition != other.start_partition:
+    is_placed = tile.storage.is_placed and partner.storage.is_placed
+    if is_placed and tile.start_partition != partner.start_partition:
         instruction.refuse(
-            f"{what} starts at partition {tile.start_partition} and {other_name} at "
-            f"{other.start_partition}; legal: the same start partition",
+            f"{subject} starts at partition {tile.start_partition} and {partner_name} at "
+            f"{partner.start_partition}; legal: the same start partition",
             "place both at one start partition",
         )

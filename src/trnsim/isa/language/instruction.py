@@ -167,7 +167,9 @@ class Instruction:
             (name, operand.access in LOOKS, operand.access in CHANGES)
             for name, operand in cls.operands.items()
         )
-        cls.named = tuple(name for name, one in cls.operands.items() if one.access == "name")
+        cls.named = tuple(
+            name for name, operand in cls.operands.items() if operand.access == "name"
+        )
         cls.registers = {
             f.name: f.metadata["register"] for f in fields(cls) if "register" in f.metadata
         }
@@ -277,10 +279,10 @@ class Instruction:
         """
         movement = self.movement()
         if movement is not None and tile is movement.src:
-            left = [(movement.dst, movement.arrange(flags))]
+            results = [(movement.dst, movement.arrange(flags))]
         else:
-            left = spread_over_results(self, tile, flags)
-        return left if any(known.any() for _, known in left) else None
+            results = spread_over_results(self, tile, flags)
+        return results if any(written_flags.any() for _, written_flags in results) else None
 
     def private_state(self) -> tuple[State, ...]:
         """The state of its engine alone that it uses: what orders it among others of the engine."""
@@ -353,8 +355,8 @@ class Instruction:
         engine = self.chosen_engine(core)
         if engine not in self.engines:
             legal = ", ".join(f"nisa.engine.{e.name}" for e in self.engines)
-            given = getattr(engine, "label", repr(engine))
-            self.refuse(f"engine {given}; legal: {legal}", "name one of these engines")
+            label = getattr(engine, "label", repr(engine))
+            self.refuse(f"engine {label}; legal: {legal}", "name one of these engines")
         self.check(core, n)
         if self.indirect:
             check_indirection(self, core, *self.indirect)
@@ -365,16 +367,16 @@ class Instruction:
 
     def with_tiles(self, change: Callable[[Tile], Tile]) -> Self:
         """The instruction with `change` applied to each of its tiles."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
+        changed = object.__new__(type(self))
+        changed.__dict__.update(self.__dict__)
         for name in self.operands:
             value = getattr(self, name)
             if isinstance(value, Tile):
                 value = change(value)
             elif isinstance(value, tuple):
                 value = tuple(change(item) if isinstance(item, Tile) else item for item in value)
-            setattr(made, name, value)
-        return made
+            setattr(changed, name, value)
+        return changed
 
     def _verify_operand(self, core: NeuronCore, name: str, operand: Operand, n: Dims) -> None:
         value = getattr(self, name)

@@ -43,19 +43,19 @@ def operator_of(
     name = getattr(instruction, field)
     if name is None and may_bypass:
         return BYPASS
-    found = ALU.get(str(name))
-    if found is None or (found is BYPASS and not may_bypass):
+    operator = ALU.get(str(name))
+    if operator is None or (operator is BYPASS and not may_bypass):
         legal = ", ".join(row for row in ALU if row != BYPASS.name)
         instruction.refuse(f"`{field}` is {name}; legal: {legal}", "use an operator of nl", TABLE)
     check_support(
         instruction,
         core,
-        lambda core: found.name in core.features.alu_operators,
+        lambda core: operator.name in core.features.alu_operators,
         "compute it of other operators, or with nisa.activation",
-        given=f"`{field}` is {name} on {core.name}",
+        request=f"`{field}` is {name} on {core.name}",
         source="release notes of NKI 0.4.0, New Features",
     )
-    return found
+    return operator
 
 
 def arithmetic(

@@ -17,7 +17,7 @@ def check_support(
     has: Has,
     fix: str,
     *,
-    given: str = "",
+    request: str = "",
     source: str = "",
 ) -> None:
     """Refuse a feature that `core` lacks, naming the NeuronCores that have it.
@@ -27,10 +27,10 @@ def check_support(
         core: the core that would run it.
         has: predicate: whether a core has the feature.
         fix: what to do instead; ``{target}`` stands for the first target that has it.
-        given: what was asked for and on which core, if not the instruction as a whole.
+        request: what was asked for and on which core, if not the instruction as a whole.
         source: the document, if not the instruction's own.
     """
     if has(core):
         return
-    reason = f"{given or f'on {core.name}'}; legal {where(has)}"
+    reason = f"{request or f'on {core.name}'}; legal {where(has)}"
     instruction.refuse(reason, advised(fix, has), source)

@@ -54,9 +54,9 @@ def _erfc_of_magnitude(x: _Float64Array) -> _Float64Array:
     """erfc(abs(x)), to a relative error of 1e-11."""
     z = np.minimum(np.abs(x), _LIMIT)
     t = (z - _CENTRE) / (z + _CENTRE)
-    *rest, last = _scaled_erfc()
+    *lower, last = _scaled_erfc()
     scaled = np.full_like(t, last)
-    for coefficient in reversed(rest):
+    for coefficient in reversed(lower):
         scaled *= t
         scaled += coefficient
     np.exp(-z * z, out=t)

@@ -182,12 +182,12 @@ def examples(declared: type[Instruction]) -> Iterator[Instruction]:
     Not every instance is legal on every core: `verify` decides.
     """
     for case in _CASES.get(declared.opcode, ({},)):
-        made = _made(declared, case)
+        instance = _instance(declared, case)
         may_name = len(declared.engines) > 1 and any(f.name == "engine" for f in fields(declared))
         for engine in declared.engines if may_name else ():
-            yield on_engine(made, engine)
+            yield on_engine(instance, engine)
         if not may_name:
-            yield made
+            yield instance
 
 
 def on_engine(instance: Instruction, engine: Engine) -> Instruction:
@@ -202,20 +202,20 @@ def example(declared: type[Instruction], **changes: object) -> Instruction:
     A change is the length of an axis by its letter, a `Tensor` or a tile by its operand, or the
     value of a parameter.
     """
-    return _made(declared, {**_CASES.get(declared.opcode, ({},))[0], **changes})
+    return _instance(declared, {**_CASES.get(declared.opcode, ({},))[0], **changes})
 
 
-def _made(declared: type[Instruction], case: Mapping[str, object]) -> Instruction:
+def _instance(declared: type[Instruction], case: Mapping[str, object]) -> Instruction:
     """The instance that a case describes."""
     values: dict[str, object] = {}
     for field in fields(declared):
         operand = declared.operands.get(field.name)
-        given = case.get(field.name, _parameter(field, operand))
-        if given is not MISSING:
-            values[field.name] = _filled(operand, given, case) if operand else given
+        setting = case.get(field.name, _parameter(field, operand))
+        if setting is not MISSING:
+            values[field.name] = _filled(operand, setting, case) if operand else setting
     maker: Any = declared
-    made: Instruction = maker(**values)
-    return made
+    instance: Instruction = maker(**values)
+    return instance
 
 
 def _parameter(field: Field[Any], operand: Operand | None) -> object:
@@ -227,15 +227,15 @@ def _parameter(field: Field[Any], operand: Operand | None) -> object:
     return Tensor()
 
 
-def _filled(operand: Operand, given: object, case: Mapping[str, object]) -> object:
+def _filled(operand: Operand, setting: object, case: Mapping[str, object]) -> object:
     """A tile for a `Tensor`, tiles for a tuple; a number unchanged."""
-    if isinstance(given, tuple):
-        return tuple(_filled(operand, item, case) for item in given)
-    if not isinstance(given, Tensor):
-        return given
-    shape = given.shape or tuple(_length(axis, case) for axis in operand.axes)
-    dtype = given.dtype or _usual(operand.dtypes, operand.memories)
-    return tile(shape, dtype, given.memory or operand.memories[0])
+    if isinstance(setting, tuple):
+        return tuple(_filled(operand, item, case) for item in setting)
+    if not isinstance(setting, Tensor):
+        return setting
+    shape = setting.shape or tuple(_length(axis, case) for axis in operand.axes)
+    dtype = setting.dtype or _usual(operand.dtypes, operand.memories)
+    return tile(shape, dtype, setting.memory or operand.memories[0])
 
 
 def _length(axis: str, case: Mapping[str, object]) -> int:

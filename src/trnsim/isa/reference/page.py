@@ -68,7 +68,7 @@ def call(declared: type[Instruction]) -> str:
     if declared.source.startswith("nki.collectives"):
         room = "ncc"
     name = f"{room}.{declared.opcode}"
-    arguments = [_argument(one) for one in _given(declared)]
+    arguments = [_argument(field) for field in _call_fields(declared)]
     line = ", ".join(arguments)
     if len(f"{name}({line})") <= _LINE:
         return f"{name}({line})"
@@ -98,12 +98,12 @@ class _Docstring:
     def __init__(self, text: str) -> None:
         sections = re.split(rf"^({_NOTE}|{_SOURCE})", inspect.cleandoc(text), flags=re.MULTILINE)
         first, *named = sections
-        found = dict(zip(named[::2], map(inspect.cleandoc, named[1::2]), strict=True))
+        parts = dict(zip(named[::2], map(inspect.cleandoc, named[1::2]), strict=True))
         head, _, body = first.strip().partition("\n\n")
         self.summary = _plain(head)
         self.body = _plain(body)
-        self.note = _plain(found.get(_NOTE, ""))
-        self.source = _plain(found.get(_SOURCE, ""))
+        self.note = _plain(parts.get(_NOTE, ""))
+        self.source = _plain(parts.get(_SOURCE, ""))
 
 
 def _plain(text: str) -> str:
@@ -119,10 +119,10 @@ def _class_name(declared: type[Instruction]) -> str:
     return f"{declared.__module__}.{declared.__name__}"
 
 
-def _given(declared: type[Instruction]) -> list[Field[Any]]:
+def _call_fields(declared: type[Instruction]) -> list[Field[Any]]:
     """The fields that a kernel gives, those that are only given by name last."""
-    shown = [one for one in fields(declared) if not one.metadata.get("is_hidden")]
-    return sorted(shown, key=lambda one: one.kw_only is True)
+    visible = [field for field in fields(declared) if not field.metadata.get("is_hidden")]
+    return sorted(visible, key=lambda field: field.kw_only is True)
 
 
 def _argument(field: Field[Any]) -> str:
@@ -170,7 +170,7 @@ def _parameters(declared: type[Instruction]) -> str:
             "required" if field.default is MISSING else f"`{_value(field.default)}`",
             _legal_values(declared, field),
         )
-        for field in _given(declared)
+        for field in _call_fields(declared)
         if field.name not in declared.operands
     ]
     return markdown_table(("parameter", "default", "values"), rows) if rows else ""
@@ -217,13 +217,15 @@ def _engines(declared: type[Instruction], instances: Sequence[Instruction]) -> s
 def _support(
     declared: type[Instruction], instances: Iterable[Instruction]
 ) -> dict[Engine, list[NeuronCore]]:
-    found: dict[Engine, list[NeuronCore]] = {engine: [] for engine in declared.engines}
+    cores_of: dict[Engine, list[NeuronCore]] = {engine: [] for engine in declared.engines}
     for instance in instances:
         for core in cores():
-            having = found[instance.chosen_engine(core)]
-            if core not in having and priced(instance, core) is not None:
-                having.append(core)
-    return {engine: sorted(having, key=cores().index) for engine, having in found.items()}
+            supporting = cores_of[instance.chosen_engine(core)]
+            if core not in supporting and priced(instance, core) is not None:
+                supporting.append(core)
+    return {
+        engine: sorted(supporting, key=cores().index) for engine, supporting in cores_of.items()
+    }
 
 
 def priced(instance: Instruction, core: NeuronCore) -> Cost | None:
@@ -234,15 +236,15 @@ def priced(instance: Instruction, core: NeuronCore) -> Cost | None:
         return None
 
 
-def _of_the_family(declared: type[Instruction]) -> str:
+def _family_constraints(declared: type[Instruction]) -> str:
     """The constraints that collectives have in common."""
-    found = []
+    constraints = []
     for base in declared.__mro__[1:] if declared.meets_ranks else ():
         check = vars(base).get("check")
         if check is not None and base is not Instruction:
             text = _Docstring(check.__doc__ or "")
-            found.append(f"- {text.summary}\n{text.body}".strip())
-    return "\n".join(found)
+            constraints.append(f"- {text.summary}\n{text.body}".strip())
+    return "\n".join(constraints)
 
 
 def _constraints(declared: type[Instruction]) -> str:
@@ -256,7 +258,7 @@ def _constraints(declared: type[Instruction]) -> str:
     start = _START if on_chip and ON_PARTITIONS.intersection(declared.engines) else ""
     views = _views(declared) if on_chip else ""
     first = f"- {own.summary}\n{own.body}".strip() if is_own else ""
-    family = _of_the_family(declared)
+    family = _family_constraints(declared)
     return "\n".join(
         [*filter(None, [first, family]), *(f"- {s}" for s in (same, start, views) if s)]
     )
@@ -347,8 +349,8 @@ def _facts(instances: Iterable[Instruction]) -> str:
     used = sorted({name for i in instances for name in facts_read(i)})
     rows = [(f"`{name}`", *(_fact(core.facts()[name]) for core in cores())) for name in used]
     header = ("fact", *(core.name for core in cores()))
-    said = "The facts that it rests on; [how true they are](../how-true.md) has their sources:"
-    return f"{said}\n\n{markdown_table(header, rows)}" if rows else ""
+    heading = "The facts that it rests on; [how true they are](../how-true.md) has their sources:"
+    return f"{heading}\n\n{markdown_table(header, rows)}" if rows else ""
 
 
 def _fact(fact: Fact) -> str:

@@ -148,7 +148,7 @@ def _stage(
     """``values <op> operand``, reversed with `reverse`; `values` unchanged for bypass."""
     if op in (None, _BYPASS):
         return values
-    other = along_free_axis(operand, values)
+    side = along_free_axis(operand, values)
     apply = ALU[op].apply
-    result = apply(other, values) if reverse else apply(values, other)
+    result = apply(side, values) if reverse else apply(values, side)
     return np.asarray(result, np.float32)

@@ -134,12 +134,12 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
         - `reduce_op` is add.
         - `scale` is float32; `bias` is not tfloat32, and on v2 a tile.
         """
-        is_told = core.features.activation_reduce_add_alone
-        if self.reduce_op not in ("add", None) and not is_told:
-            told = [one.version for one in cores() if one.features.activation_reduce_add_alone]
+        is_documented = core.features.activation_reduce_add_alone
+        if self.reduce_op not in ("add", None) and not is_documented:
+            limited = [c.version for c in cores() if c.features.activation_reduce_add_alone]
             raise Unspecified(
                 f"activation_reduce: reduce_op {self.reduce_op} on {core.name}; AWS limits "
-                f"{', '.join(told)} to nl.add and does not say what later generations take",
+                f"{', '.join(limited)} to nl.add and does not say what later generations take",
                 fix="reduce with nl.add, or with nisa.tensor_reduce or nisa.activate2",
                 source="nki.isa.activation_reduce",
             )
@@ -175,10 +175,10 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
 
 def named_function(instruction: Instruction, op: str) -> ActivationFunction:
     """The activation function that `op` names."""
-    found = ACTIVATIONS.get(str(op))
-    if found is None:
+    function = ACTIVATIONS.get(str(op))
+    if function is None:
         instruction.refuse(f"op {op}; legal: {', '.join(ACTIVATIONS)}", "use one of these", _TABLE)
-    return found
+    return function
 
 
 def check_scaled(instruction: Activation | ActivationReduce, core: NeuronCore) -> None:

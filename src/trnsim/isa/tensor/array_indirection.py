@@ -59,7 +59,7 @@ def check_array_indirection(
             core,
             lambda core: core.features.matmul_indirection,
             "run it with target='{target}', or gather with nisa.dma_copy and a vector_offset",
-            given=f"`{name}` is indirect on {core.name}",
+            request=f"`{name}` is indirect on {core.name}",
             source=source,
         )
         if any(position or ()):

@@ -194,7 +194,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
             core,
             lambda core: core.fp8_double_row_contraction > core.pe_rows,
             "leave perf_mode out, or run with target='{target}'",
-            given=f"perf_mode double_row on {core.name}",
+            request=f"perf_mode double_row on {core.name}",
             source="nki.isa.nc_matmul, Performance mode",
         )
         for name in ("stationary", "moving"):

@@ -70,7 +70,7 @@ def check_formats(instruction: Instruction, core: NeuronCore, *dtypes: Dtype) ->
             core,
             has_dtype(dtype.name),
             "use another format, or run with target='{target}'",
-            given=f"{dtype} on {core.name}",
+            request=f"{dtype} on {core.name}",
             source=f"{instruction.source}, Data types",
         )
 
@@ -201,8 +201,8 @@ def array_cost(
     Source: nki.isa.nc_matmul, Tiling mode; trainium_inferentia2_arch.rst, Background and Fast
     LoadStationary.
     """
-    whole = core.pe_rows * core.pe_columns
-    share = prod(size) / whole if size else 1.0
+    array_elements = core.pe_rows * core.pe_columns
+    share = prod(size) / array_elements if size else 1.0
     drain_cycles = core.access_latency_cycles + core.pe_rows + cycles * (1 - share)
     return Cost(
         interval_s=cycles * share / core.tensor_clock_hz,
@@ -257,10 +257,10 @@ def _check_started(instruction: Instruction, core: NeuronCore, dst: Tile) -> Non
     takes_written = core.features.matmul_onto_written
     if is_written and takes_written:
         return
-    what = "was set by another instruction than a matmul" if is_written else "nothing wrote"
+    state = "was set by another instruction than a matmul" if is_written else "nothing wrote"
     legal = "was written" if takes_written else "a matmul with accumulate=False has started"
     raise UndefinedBehavior(
-        f"{instruction.opcode}: accumulate=True onto {dst}, which {what}; legal on {core.name}: "
+        f"{instruction.opcode}: accumulate=True onto {dst}, which {state}; legal on {core.name}: "
         f"PSUM that {legal}",
         fix="use accumulate=False for the first matmul, or leave accumulate out",
         source=f"{instruction.source}, Accumulation mode",

@@ -42,10 +42,10 @@ _EXACT_INTEGERS = (INT32, UINT32)
 
 def _check_bitvec(instruction: Instruction, operator: AluOperator, *tiles: Tile) -> None:
     """Refuse tiles other than integers for bitvec operators."""
-    others = [tile for tile in tiles if not tile.dtype.is_integer]
-    if operator.is_bitvec and others:
+    non_integers = [tile for tile in tiles if not tile.dtype.is_integer]
+    if operator.is_bitvec and non_integers:
         instruction.refuse(
-            f"bitvec operator {operator.name} with {others[0]}; legal: integer dtypes",
+            f"bitvec operator {operator.name} with {non_integers[0]}; legal: integer dtypes",
             "view the tile as an integer of the same size: tile.view(nl.int32)",
         )
 

@@ -55,7 +55,7 @@ def _check_engine(instruction: Instruction, core: NeuronCore, has: Has) -> None:
         core,
         has,
         "name another engine, or another target",
-        given=f"on the {engine.label} of {core.name}",
+        request=f"on the {engine.label} of {core.name}",
     )
     on_psum = [tile for _, tile in instruction.tiles() if tile.memory is PSUM]
     if on_psum and engine is Engine.gpsimd:

@@ -57,11 +57,11 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
                 "permute the tile so that the axes to reduce come last; transpose it to reduce "
                 "partitions",
             )
-        kept = prod(self.data.shape[1 : axes[0]])
-        given = (self.dst.shape[0], prod(self.dst.shape[1:]))
-        if given != (self.data.shape[0], kept):
+        remaining = prod(self.data.shape[1 : axes[0]])
+        dst_size = (self.dst.shape[0], prod(self.dst.shape[1:]))
+        if dst_size != (self.data.shape[0], remaining):
             self.refuse(
-                f"dst is {self.dst}; legal: {self.data.shape[0]} partitions x {kept} elements",
+                f"dst is {self.dst}; legal: {self.data.shape[0]} partitions x {remaining} elements",
                 "allocate dst with the axes that remain",
             )
 
@@ -77,8 +77,8 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The elements of dst of which all reduced elements are written."""
-        kept = np.asarray(flags.reshape(*tile.shape[: self._axes()[0]], -1).all(axis=-1))
-        return [(self.dst, kept)] if kept.any() else None
+        written = np.asarray(flags.reshape(*tile.shape[: self._axes()[0]], -1).all(axis=-1))
+        return [(self.dst, written)] if written.any() else None
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """F/2 for bfloat16 add or max, else F."""
@@ -95,10 +95,10 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
 
     def _check_bitvec(self) -> None:
         """Refuse bitvec operators on other dtypes than integers, and with negate."""
-        others = [tile for tile in (self.data, self.dst) if not tile.dtype.is_integer]
-        if ALU[self.op].is_bitvec and (others or self.negate):
-            what = others[0] if others else "negate=True"
+        non_integers = [tile for tile in (self.data, self.dst) if not tile.dtype.is_integer]
+        if ALU[self.op].is_bitvec and (non_integers or self.negate):
+            fault = non_integers[0] if non_integers else "negate=True"
             self.refuse(
-                f"bitvec operator {self.op} with {what}; legal: integer dtypes, negate=False",
+                f"bitvec operator {self.op} with {fault}; legal: integer dtypes, negate=False",
                 "view the tile as an integer of the same size: tile.view(nl.int32)",
             )

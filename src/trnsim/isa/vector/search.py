@@ -101,9 +101,9 @@ class NcFindIndex8(Instruction, engines=(Engine.vector,)):
     def execute(self, machine: Machine) -> None:
         """A value found is replaced by NaN, which equals nothing, before the next search."""
         del machine
-        found = _find(_rows(self.data).copy(), _rows(self.vals), range(_EIGHT), np.nan)
+        places = _find(_rows(self.data).copy(), _rows(self.vals), range(_EIGHT), np.nan)
         stored = self.dst.dtype.dtype
-        self.dst.put(np.where(found == _NOT_FOUND, np.iinfo(stored).max, found).astype(stored))
+        self.dst.put(np.where(places == _NOT_FOUND, np.iinfo(stored).max, places).astype(stored))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """F, and at least MIN_II."""
@@ -147,17 +147,17 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
         del machine
         values = _rows(self.data)
         # NaN marks the places found, so that they are not found again even if imm is in vals.
-        found = _find(values.copy(), _rows(self.vals), range(_EIGHT - 1, -1, -1), np.nan)
-        if self.dst_idx is not None and (found == _NOT_FOUND).any():
-            lane, slot = (int(i[0]) for i in np.nonzero(found == _NOT_FOUND))
+        indices = _find(values.copy(), _rows(self.vals), range(_EIGHT - 1, -1, -1), np.nan)
+        if self.dst_idx is not None and (indices == _NOT_FOUND).any():
+            lane, slot = (int(i[0]) for i in np.nonzero(indices == _NOT_FOUND))
             raise UndefinedBehavior(
                 f"nc_match_replace8: vals[{lane}, {slot}] is not in data, or not often enough; its "
                 "index in dst_idx is undefined",
                 fix="take vals from data, for example with nisa.max8, or leave out dst_idx",
                 source=_OLDER,
             )
-        lanes, slots = np.nonzero(found != _NOT_FOUND)
-        places = lanes, found[lanes, slots]
+        lanes, slots = np.nonzero(indices != _NOT_FOUND)
+        places = lanes, indices[lanes, slots]
         if self.dst.dtype == self.data.dtype:
             bits = self.data.bits().reshape(values.shape).copy()
             bits[places] = round_to(np.asarray([self.imm], np.float64), self.dst.dtype)[0]
@@ -167,7 +167,7 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
             replaced[places] = self.imm
             self.dst.store(replaced)
         if self.dst_idx is not None:
-            self.dst_idx.store(found)
+            self.dst_idx.store(indices)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F)."""
@@ -181,15 +181,15 @@ def _rows(tile: Tile) -> Float32Array:
 
 def _find(data: Float32Array, values: Float32Array, order: Iterable[int], mark: float) -> Array:
     """Index of the first occurrence of each value, or -1; found places of `data` become `mark`."""
-    found = np.full(values.shape, _NOT_FOUND)
+    places = np.full(values.shape, _NOT_FOUND)
     lanes = np.arange(len(data))
     for slot in order:
         matches = data == values[:, slot : slot + 1]
         place = matches.argmax(axis=1)
         hits = matches[lanes, place]
-        found[hits, slot] = place[hits]
+        places[hits, slot] = place[hits]
         data[lanes[hits], place[hits]] = mark
-    return found
+    return places
 
 
 def _check_length(

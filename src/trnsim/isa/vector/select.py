@@ -53,12 +53,12 @@ def _chosen(predicate: Tile, *, reverse: bool) -> Array:
     return np.equal(bits, 0) if reverse else np.not_equal(bits, 0)
 
 
-def _choose(chosen: Array, these: Array, those: Array) -> Array:
+def _choose(chosen: Array, on_true: Array, on_false: Array) -> Array:
     """np.where for arrays of one dtype, by bit masks: faster on irregular patterns."""
-    integer = np.dtype(f"i{these.dtype.itemsize}")
-    ones, twos = these.view(integer), those.view(integer)
-    picked: Array = twos ^ ((twos ^ ones) & -chosen.astype(integer))
-    return picked.view(these.dtype)
+    integer = np.dtype(f"i{on_true.dtype.itemsize}")
+    true_bits, false_bits = on_true.view(integer), on_false.view(integer)
+    picked: Array = false_bits ^ ((false_bits ^ true_bits) & -chosen.astype(integer))
+    return picked.view(on_true.dtype)
 
 
 def _selection_cost(core: NeuronCore, inputs: Iterable[object], F: int, extra: float = 0.0) -> Cost:
@@ -123,12 +123,12 @@ class TensorCopyPredicated(Instruction, engines=(Engine.vector,)):
         if dst.index is not None:
             return None
         chosen = _chosen(self.predicate, reverse=self.reverse_pred)
-        known, before = _rows(dst, flags), _rows(dst, dst.written_flags())
+        written, before = _rows(dst, flags), _rows(dst, dst.written_flags())
         if tile is self.predicate:
-            left = known & (chosen | before)
+            written_after = written & (chosen | before)
         else:
-            left = np.where(chosen, known, before)
-        return [(dst, left)] if known.any() else None
+            written_after = np.where(chosen, written, before)
+        return [(dst, written_after)] if written.any() else None
 
     def written_tiles(self) -> Iterable[Tile]:
         """A scattered dst; in any other dst, `execute` marks the copied elements itself."""

@@ -101,10 +101,10 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
         written = self.accesses()[1]
         if route is None or self.src.index is not None or self.dst.index is not None:
             return None
-        known = np.zeros((self.dst.partitions, *self.src.shape[1:]), np.bool_)
-        known[route.rows] = self.src.written_flags()[route.origins]
-        runs = [known[first:end] for first, end in route.written]
-        return list(zip(written, runs, strict=True)) if known.any() else None
+        moved_flags = np.zeros((self.dst.partitions, *self.src.shape[1:]), np.bool_)
+        moved_flags[route.rows] = self.src.written_flags()[route.origins]
+        runs = [moved_flags[first:end] for first, end in route.written]
+        return list(zip(written, runs, strict=True)) if moved_flags.any() else None
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F)."""
@@ -140,9 +140,9 @@ def _is_mask(mask: object) -> bool:
 def _route(mask: tuple[int, ...], to: int, of: int) -> _Route | None:
     """The route of `mask` to `to` partitions from `of`; None if it reads beyond these."""
     partition = np.arange(to)
-    wanted = np.asarray(mask)[partition % _QUADRANT]
-    rows = wanted != _KEEP
-    origins = (partition // _QUADRANT * _QUADRANT + wanted)[rows]
+    sources = np.asarray(mask)[partition % _QUADRANT]
+    rows = sources != _KEEP
+    origins = (partition // _QUADRANT * _QUADRANT + sources)[rows]
     if rows.any() and origins.max() >= of:
         return None
     return _Route(rows, origins, _runs(np.flatnonzero(rows)), _runs(np.unique(origins)))
