@@ -1,4 +1,4 @@
-"""The channels of implicit permutes: how many a group has."""
+"""The number of channels of implicit permutes in a group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def check_channels(
     instruction: Instruction, setting: Setting, group: Sequence[int], channels: Sequence[int]
 ) -> None:
-    """Refuse channels that the rings of a group have not."""
+    """Refuse channels that the rings of a group lack."""
     has = len(rings(setting.fabric, tuple(group)))
     if any(not 0 <= channel < has for channel in channels):
         named = ", ".join(map(str, channels))

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _MATRIX = 2
 Sent = Sequence[Sequence["Array"]]
-"""By member of a group, in its order, the arrays that it offers."""
+"""The arrays that each member of a group offers, in the group's order."""
 
 
 class Collective(Instruction, engines=()):
@@ -69,20 +69,20 @@ class Collective(Instruction, engines=()):
         return getattr(self, "replica_group", ())
 
     def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
-        """What each member of a group receives, as stored."""
+        """The arrays that each member of a group receives, as stored."""
         raise NotImplementedError
 
     def received_flags(self, group: tuple[int, ...], flags: Sent) -> Sent:
-        """Which elements of what each member receives are written: by default they move as values.
+        """Flags of the written elements that each member receives; by default they move as values.
 
         Args:
-            group: its ranks.
+            group: the ranks of the group.
             flags: by member, for each array that it offers, a boolean per element.
         """
         return self.exchanged(group, flags)
 
     def details(self) -> str:
-        """What members must agree on beside shapes, dtypes and group, in words."""
+        """The parameters besides shapes, dtypes and group on which members must agree, in words."""
         return ""
 
     # What is common
@@ -106,7 +106,7 @@ class Collective(Instruction, engines=()):
         return next(group for group in self.groups() if rank in group)
 
     def at(self, group: Sequence[int]) -> str:
-        """The collective and what it was given, in words; equal for all members."""
+        """The collective and its operands in words; equal for all members."""
         offered = ", ".join(f"{t.dtype} {list(t.shape)}" for t in self.sources())
         filled = ", ".join(f"{list(t.shape)}" for t in self.targets())
         details = self.details()
@@ -143,7 +143,7 @@ class Collective(Instruction, engines=()):
                 tile.mark_written_where(received[len(targets) + place])
 
     def meet(self, rank: int, machine: Machine) -> Sequence[Array] | None:
-        """What this core receives once its group is complete; without values it only waits."""
+        """The arrays that this core receives once its group is complete; None without values."""
         group = self.group_of(rank)
         has_values = all(tile.storage.data is not None for tile in self.all_sources())
         link = machine.world(self.opcode)
@@ -160,7 +160,7 @@ class Collective(Instruction, engines=()):
         return received if has_values else None
 
     def offered(self) -> list[Array]:
-        """What it offers, as stored; then which elements are written, unless all are."""
+        """The arrays that it offers, as stored, then flags of written elements unless all are."""
         sources = self.all_sources()
         arrays = [tile.bits() for tile in sources]
         if all(tile.is_written() for tile in sources):
@@ -168,7 +168,7 @@ class Collective(Instruction, engines=()):
         return arrays + [tile.written_flags() for tile in sources]
 
     def results(self, group: tuple[int, ...], sent: Sent) -> Sent:
-        """What each member receives; then which elements are written, unless all are."""
+        """The arrays that each member receives, then flags of written elements unless all are."""
         count = len(self.all_sources())
         values = self.exchanged(group, [arrays[:count] for arrays in sent])
         if all(len(arrays) == count for arrays in sent):
@@ -181,7 +181,7 @@ class Collective(Instruction, engines=()):
         return [[*arrays, *marks] for arrays, marks in zip(values, written, strict=True)]
 
     def written_tiles(self) -> Iterable[Tile]:
-        """None: which elements of the targets are written is known once all have offered."""
+        """None: the written elements of the targets are known once all have offered."""
         return ()
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:

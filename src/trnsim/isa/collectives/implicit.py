@@ -77,7 +77,7 @@ class ImplicitPermute(Collective, engines=()):
         return super().nbytes() / max(len(self.targets()), 1)
 
     def passed_on(self, group: tuple[int, ...], arrays: Sent) -> Sent:
-        """For each member and channel what the one before it in the channel's ring has."""
+        """For each member and channel the array of the previous rank in the channel's ring."""
         received: list[list[Array]] = [[] for _ in group]
         for channel, ring in enumerate(rings(self.setting.fabric, group)[: len(self.targets())]):
             for place, rank in enumerate(group):

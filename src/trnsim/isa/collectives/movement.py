@@ -141,7 +141,7 @@ class CollectivePermute(
         return tuple(rings)
 
     def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
-        """What the one before has."""
+        """The arrays of the previous rank in the ring."""
         return [[flat(sent[place - 1][0])] for place in range(len(group))]
 
     def _check_groups(self) -> None:

@@ -47,7 +47,7 @@ class Reduction(Collective, engines=()):
         return round_to(ordered(order, values, ALU[self._operator()].apply, dtype), dtype)
 
     def handed_out(self, totals: Sequence[Array], count: int) -> Sent:
-        """What each of `count` members receives of the reductions."""
+        """The part of the reductions that each of `count` members receives."""
         raise NotImplementedError
 
     def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:

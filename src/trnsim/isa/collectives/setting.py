@@ -13,11 +13,11 @@ Groups = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Setting:
-    """Where a collective runs, and who of a rank takes part.
+    """The fabric of a collective, and the cores of a rank that take part.
 
     Attributes:
         fabric: the instances on which the ranks run.
-        ranks: how many ranks there are.
+        ranks: number of ranks.
         is_joint: whether both cores of a rank issue it for one tensor that they share; else each
             exchanges with the cores of its own number.
     """
@@ -42,7 +42,7 @@ HIDDEN: Final = {"is_hidden": True}
 
 
 def in_words(ranks: Sequence[int]) -> str:
-    """Ranks with runs of neighbours drawn together: ``0-3, 7``."""
+    """Ranks in words, with runs of consecutive ones abbreviated: ``0-3, 7``."""
     return ", ".join(
         str(first) if first == last else f"{first}-{last}" for first, last in _runs(ranks)
     )

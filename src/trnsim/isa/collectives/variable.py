@@ -1,8 +1,8 @@
 """Collectives of chunks whose sizes are data: all_to_all_v and all_gather_v.
 
 Tensors are flat buffers of elements. A metadata tensor of 3 or 4 rows with a column for each rank
-of the group says how many elements go where: send_counts, send_displs, recv_counts, recv_displs.
-Nobody knows the counts before the run, so the time is that of full buffers.
+of the group has the sizes and places of chunks: send_counts, send_displs, recv_counts, recv_displs.
+The counts are unknown before the run, so the time is that of full buffers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COUNTS, _DISPLACEMENTS, _RECEIVED, _PLACES = range(4)
 
 
 class VariableCollective(Collective, engines=()):
-    """Common base of the two: metadata, bounds, and what is written."""
+    """Common base of both: metadata, bounds, and flags of written elements."""
 
     srcs: tuple[Tile, ...] = reads_many("", HBM)
     dsts: tuple[Tile, ...] = writes_many("", HBM)
@@ -79,11 +79,11 @@ class VariableCollective(Collective, engines=()):
         return read, [*self.dsts, *self.written_tiles()]
 
     def written_tiles(self) -> list[Tile]:
-        """The received counts; which elements of dst are written the counts decide."""
+        """The received counts; the written elements of dst depend on their values."""
         return [] if self.recv_counts_known else [self._rows(_RECEIVED, _PLACES)]
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """The elements that are sent are looked at when the counts are known."""
+        """Nothing yet: the elements that are sent are checked when the counts are known."""
         del flags
         return [] if any(tile is source for source in self.srcs) else None
 
@@ -92,7 +92,7 @@ class VariableCollective(Collective, engines=()):
         return f"recv_counts_known={self.recv_counts_known}, has_rdispls={self.has_rdispls}"
 
     def offered(self) -> list[Array]:
-        """The source, the metadata as integers, and which elements of the source are written."""
+        """The source, the metadata as integers, and flags of the source's written elements."""
         read, _ = self.accesses()
         for rows in read[1:]:
             if not rows.is_written():  # in shared HBM only the end of the run would tell
@@ -110,7 +110,7 @@ class VariableCollective(Collective, engines=()):
         return [flat(source.bits()), metadata, flat(source.written_flags())]
 
     def results(self, group: tuple[int, ...], sent: Sent) -> Sent:
-        """What each member receives, with the flags of the elements."""
+        """The arrays that each member receives, with the flags of their elements."""
         return self.exchanged(group, sent)
 
     def execute(self, machine: Machine) -> None:
@@ -142,7 +142,7 @@ class VariableCollective(Collective, engines=()):
         return [self._received(group, sent, place) for place in range(len(group))]
 
     def chunk(self, metadata: Array, place: int) -> tuple[int, int]:
-        """Count and displacement of what a rank sends to member number `place`."""
+        """Count and displacement of the chunk that a rank sends to member number `place`."""
         return int(metadata[_COUNTS][place]), int(metadata[_DISPLACEMENTS][place])
 
     def _received(self, group: Sequence[int], sent: Sent, place: int) -> list[Array]:
@@ -190,7 +190,7 @@ class VariableCollective(Collective, engines=()):
                 )
 
     def _check_written(self, metadata: Array, rank: int) -> None:
-        """Refuse to send a chunk of which nothing was written; of others flags move as values."""
+        """Refuse to send a chunk without a written element; flags of others move as values."""
         source = self.srcs[0]
         if source.is_written():
             return

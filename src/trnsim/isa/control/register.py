@@ -32,7 +32,7 @@ _ONE = 1
 _SMALLEST = int(np.iinfo(np.int32).min)
 _LARGEST = int(np.iinfo(np.uint32).max)
 LONGEST_LOOP = 100_000
-"""Turns of a device loop that are emulated, which takes seconds; an endless one takes for ever."""
+"""Most turns of a device loop that are emulated, which take seconds; more count as endless."""
 
 
 class UnsupportedOperator(IllegalInstruction, TypeError):
@@ -51,7 +51,7 @@ class VirtualRegister:
         self._frozen = frozen
         self._is_unknown = False
         self._tell: Callable[[], None] | None = None
-        self._turns = 0  # how often running it was true as a condition
+        self._turns = 0  # times in succession that it was true as a condition
         self.origins: tuple[tuple[int, int], ...] = ()
 
     def __deepcopy__(self, memo: object) -> VirtualRegister:
@@ -63,7 +63,7 @@ class VirtualRegister:
         """The value that it holds.
 
         Raises:
-            UndefinedBehavior: if nothing has been put there.
+            UndefinedBehavior: if it was never set.
             NotModelled: if a run without values loaded it from memory.
         """
         state = self._unreported_value()
@@ -72,7 +72,7 @@ class VirtualRegister:
         return state
 
     def _unreported_value(self) -> int:
-        """The value, of which nobody is told."""
+        """The value, without a call of the function that is told of reads."""
         if self._is_unknown:
             raise NotModelled(
                 "a register was loaded from memory in a shape-only run, which has no values",

@@ -107,7 +107,7 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         return (*super().signature(), *self._lie_at_dst())
 
     def _lie_at_dst(self) -> list[bool]:
-        """For each source whether it has the memory, the dtype and the place of `dst`."""
+        """For each source, True if it has the memory, the dtype and the place of `dst`."""
         places = [_place(tile) for _, tile in self.tiles()]
         return [place == places[0] for place in places[1:]]
 
@@ -212,12 +212,12 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
 
 
 def _place(tile: Tile) -> tuple[object, ...]:
-    """What two tiles have in common that lie at the same place of storages of one kind."""
+    """The tile's place in its storage: equal for tiles at one place of storages of one kind."""
     return tile.memory, tile.dtype, tile.storage.start_partition, tile.pattern, type(tile.index)
 
 
 def _is_same(tile: Tile, other: Tile) -> bool:
-    """Whether both are the same elements, addressed by the same indices."""
+    """True if both have the same elements, addressed by the same indices."""
     if tile.storage is not other.storage or tile.pattern != other.pattern:
         return False
     index, other_index = tile.index, other.index

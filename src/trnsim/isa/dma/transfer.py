@@ -1,4 +1,4 @@
-"""The cost of a DMA transfer: its turn in a queue, its share of the engines, its way to the reader.
+"""The cost of a DMA transfer: issue by a queue, interval on the engines, latency to the reader.
 
 A transfer is handed to one queue, which hands packets of it to the 16 DMA engines. A packet is
 contiguous, in HBM or within a partition. Queues issue side by side, and all transfers share the
@@ -55,7 +55,7 @@ def transfer_cost(
 
 
 def issue_s(core: NeuronCore, mode: DgeMode) -> float:
-    """The time in its queue: of a trigger where descriptors wait in HBM, else of making them.
+    """The time in its queue: a trigger where descriptors wait in HBM, else their generation.
 
     Before v3 all descriptors are made by the host, but for dynamic addresses.
 
@@ -72,7 +72,7 @@ def engines_used(core: NeuronCore, tiles: tuple[Tile, ...], packets: int) -> int
 
 
 def round_trip_s(core: NeuronCore, used: int) -> float:
-    """From the trigger to the first byte and from the last one to the reader, idle time alone.
+    """Idle time from the trigger to the first byte, and from the last byte to the reader.
 
     The engines start one after the other.
     """

@@ -69,7 +69,7 @@ def _as_pattern(pattern: Any) -> Any:
 
 
 def _is_pattern(pattern: object) -> bool:
-    """Whether it is one to four pairs of whole numbers, with positive lengths."""
+    """True for one to four pairs of whole numbers, with positive lengths."""
     if not isinstance(pattern, tuple) or not 1 <= len(pattern) <= _MAX_DIMENSIONS:
         return False
     return all(

@@ -1,4 +1,4 @@
-"""Declarations of what an instruction reads and writes: tiles, registers, hidden state.
+"""Declarations of an instruction's accesses: tiles, registers, hidden state.
 
 dst: Tile = writes("P F", SBUF, PSUM)
 scale: Tile | float = vector_or_number("P 1", SBUF, PSUM, default=1.0)
@@ -40,9 +40,9 @@ class Operand:
 
 
 class State(Enum):
-    """Hidden state: what instructions leave for later ones besides tiles and registers.
+    """Hidden state: values beside tiles and registers that instructions leave for later ones.
 
-    The first two are private to an engine: what uses one of them keeps its order on that engine.
+    The first two are private to an engine: instructions that use one keep their order on it.
     The third is kept with each tensor in PSUM and ordered with it.
     """
 

@@ -1,4 +1,4 @@
-"""Which elements of a result are written when an operand is written only in part."""
+"""The written elements of a result of an operand that is written only in part."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Movement:
 
 
 Spread = Literal["", "elements", "prefixes", "rows"]
-"""The elements of an operand on which a result element depends: the one at its own place, that and
-all before it in the row, or the whole row. "": the operand must be written as a whole."""
+"""The elements of an operand on which a result element depends: the element at its own place, that
+and all before it in the row, or the whole row. "": the operand must be written as a whole."""
 
 
 def reached(flags: Array, axes: tuple[str, ...], result: tuple[str, ...], spread: Spread) -> Array:

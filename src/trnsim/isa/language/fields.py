@@ -41,7 +41,7 @@ def wrong_field(instruction: Instruction) -> tuple[str, str, str] | None:
 
 
 def canonical(instruction: Instruction) -> dict[str, Any]:
-    """Field -> value in the declared type, for fields given as another legal type.
+    """Values converted to the declared type, by field, for values of another legal type.
 
     Rules and values then see only False and True where 0, 1 and numpy's booleans are legal too,
     and only plain integers where numpy's are.
@@ -57,12 +57,12 @@ def canonical(instruction: Instruction) -> dict[str, Any]:
 
 
 def are_tiles(*values: object) -> bool:
-    """Whether each value is a tile: for code that runs before `verify` has checked operands."""
+    """True if each value is a tile: for code that runs before `verify` has checked operands."""
     return all(isinstance(value, Tile) for value in values)
 
 
 def is_whole(value: object) -> bool:
-    """Whether it is a compile-time integer."""
+    """True for a compile-time integer."""
     return isinstance(value, int | np.bool_ | np.integer)
 
 
@@ -76,7 +76,7 @@ def _hints(kind: type[Instruction]) -> tuple[_Hint, ...]:
 
 
 class _Plain(NamedTuple):
-    """Values that fit a hint and have its very type, so that nothing is left to ask of them.
+    """Values that fit a hint and have exactly its type, so that no further check is needed.
 
     Attributes:
         classes: their classes.
@@ -87,7 +87,7 @@ class _Plain(NamedTuple):
     items: frozenset[type]
 
     def has(self, value: object) -> bool:
-        """Whether `value` is one of them; False may only mean that it takes longer to tell."""
+        """True if `value` is one of them; False may only mean that a slower check is needed."""
         if value.__class__ in self.classes:
             return True
         is_tuple = value.__class__ is tuple and bool(self.items)
@@ -99,7 +99,7 @@ _hints_of: dict[type[Instruction], tuple[_Hint, ...]] = {}
 
 
 def _plain(hint: Any) -> _Plain:
-    """The plain values of a hint; no numbers where it is of truth values and numbers."""
+    """The plain values of a hint; without numbers if the hint has both booleans and numbers."""
     options = (hint,) if get_origin(hint) is tuple else (hint, *get_args(hint))
     classes = {option for option in options if isinstance(option, type)}
     tuples = [option for option in options if get_origin(option) is tuple]

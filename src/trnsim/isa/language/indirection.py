@@ -110,7 +110,7 @@ def _check_index_start(instruction: Instruction, core: NeuronCore, name: str, ti
 def _check_partners(
     instruction: Instruction, views: dict[str, Tile], written: str, read: str
 ) -> None:
-    """A gathered tile starts with its index; the index of a scatter starts with what is read."""
+    """A gathered tile starts with its index; the index of a scatter starts with the read tile."""
     source: Tile = getattr(instruction, read)
     gathered, scattered = views.get(read), views.get(written)
     if gathered is not None:

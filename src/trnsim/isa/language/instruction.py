@@ -84,7 +84,7 @@ class Cost:
         hbm_bytes: bytes that cross the HBM interface.
         ports: memories whose shared port it blocks for another engine while it runs.
         table: the table of functions that its engine must hold; "" for none.
-        table_load_s: time that the engine is busy before, if it holds another table.
+        table_load_s: time to load that table before, if the engine holds another one.
         issue_s: a transfer's time in its DMA queue; the interval is its share of the DMA engines.
         engine_share: the part of the DMA engines that it takes from transfers while it runs.
     """
@@ -135,7 +135,7 @@ class Instruction:
     named: ClassVar[tuple[str, ...]]
     registers: ClassVar[dict[str, str]]  # register field -> "read" or "write"
     runs_without_values: ClassVar[bool]  # it steers control flow
-    # Whether it meets the cores of other ranks; `meeting` then numbers the cores of all of them.
+    # True if it meets the cores of other ranks; `meeting` then numbers the cores of all ranks.
     meets_ranks: ClassVar[bool] = False
     registry: ClassVar[dict[str, type[Instruction]]] = {}
 
@@ -264,7 +264,7 @@ class Instruction:
         return self.accesses()[1]
 
     def movement(self) -> Movement | None:
-        """The bits that it only moves, so that unwritten elements are allowed, if it is a move."""
+        """The movement, if it only moves bits, so that unwritten elements are legal; else None."""
         return None
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
@@ -285,7 +285,7 @@ class Instruction:
         return results if any(written_flags.any() for _, written_flags in results) else None
 
     def private_state(self) -> tuple[State, ...]:
-        """The state of its engine alone that it uses: what orders it among others of the engine."""
+        """The state private to its engine that it uses, which orders it on that engine."""
         is_idle = getattr(self, "reduce_cmd", None) is ReduceCmd.idle
         return tuple(
             use.state

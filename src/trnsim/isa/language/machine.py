@@ -97,9 +97,9 @@ class RankLink(Protocol):
 
     Attributes:
         rank: the number of its rank.
-        ranks: how many there are.
+        ranks: number of ranks.
         core: this core's number in its rank.
-        fabric: where the ranks run.
+        fabric: the fabric of the ranks.
     """
 
     rank: int
@@ -108,19 +108,19 @@ class RankLink(Protocol):
     fabric: Fabric
 
     def exchange(self, exchange: Exchange) -> Sequence[Array]:
-        """Wait until the group is complete; returns what this core receives.
+        """Wait until the group is complete; returns the arrays that this core receives.
 
-        All cores of a rank receive the same where they offer the same tensors; each goes on no
-        further than to put it before the others have put theirs.
+        All cores of a rank receive the same where they offer the same tensors; none goes on after
+        it has written them until all others have written theirs.
         """
         ...
 
     def is_among(self, ranks: Container[int]) -> bool:
-        """Whether this rank is one of `ranks`."""
+        """True if this rank is one of `ranks`."""
         ...
 
     def number_was_read(self) -> None:
-        """Called when the kernel reads what depends on the number of the rank."""
+        """Called when the kernel reads a value that depends on the number of the rank."""
         ...
 
 

@@ -40,12 +40,14 @@ class Exchange(NamedTuple):
     """One core's side of a collective of ranks.
 
     Attributes:
-        at: the collective and what it was given, for error messages; equal for the whole group.
+        at: the collective and its operands, for error messages; equal for the whole group.
         ranks: the ranks of the group, in its order.
         is_joint: whether all cores of a rank take part with the same tensors; else each exchanges
             with the cores of its own number.
-        sent: gives the arrays that this core offers, as stored, once its group is complete.
-        results: what each member receives, from what all of them offer, both in the group's order.
+        sent: function that returns the arrays that this core offers, as stored; called once its
+            group is complete.
+        results: function from the arrays that all members offer to those that each receives, both
+            in the group's order.
         groups: all groups that exchange at once.
     """
 
@@ -64,15 +66,15 @@ def meeting_of(cores: Sequence[int], rank: int, at: str) -> Meeting:
 
 
 def group_of(rank: int, waiting: Mapping[int, Meeting]) -> tuple[list[int], int | None]:
-    """The members of a waiting core's group that have come, and the next one missing.
+    """The members of a waiting core's group that have arrived, and the next missing one.
 
     Args:
         rank: the core.
         waiting: core -> its meeting, for all cores that wait.
 
     Returns:
-        The cores from `rank` on around the ring, and the first one that has not come; None if the
-        ring is complete.
+        The cores from `rank` on around the ring, and the first one that has not arrived; None if
+        the ring is complete.
     """
     group = [rank]
     while True:

@@ -94,7 +94,7 @@ class NcVersion(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> NcVersion | None:
-        """The generation of a target that was added to the table later."""
+        """The generation of a target that extends the table of targets."""
         generations = {core.generation for core in cores()}
         if not isinstance(value, int) or value not in generations:
             return None

@@ -29,7 +29,7 @@ BYPASS: Final = ALU["bypass"]
 
 
 def is_bypass(name: str | None) -> bool:
-    """Whether `name` names no operator."""
+    """True if `name` names no operator."""
     return name is None or name == BYPASS.name
 
 
@@ -108,7 +108,7 @@ def check_operand(instruction: Instruction, field: str, operator: AluOperator) -
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a plain Python number."""
+    """True for a plain Python number."""
     return isinstance(value, int | float)
 
 

@@ -1,7 +1,7 @@
-"""Results that lie over an operand, element by element but shifted.
+"""Results that overlap an operand, shifted against it.
 
 In place is well defined: each element is read before it is written. Where dst covers other elements
-of src, the values depend on how far an engine has read when it writes, which AWS does not say.
+of src, values depend on how far an engine has read when it writes, which AWS does not document.
 
 Source: trainium_inferentia2_arch.rst, Vector Engine and Scalar Engine: lanes "stream data from a
 SBUF/PSUM partition, perform mathematical operations, and write data back to each SBUF/PSUM
@@ -25,12 +25,12 @@ _KEPT = 1 << 12
 
 
 def is_streaming(instruction: Instruction) -> bool:
-    """Whether it reads and writes element by element, so that it matters where a result lies."""
+    """True if it reads and writes element by element, so that the place of a result matters."""
     return instruction.spread in {"elements", "prefixes"} or instruction.movement() is not None
 
 
 def keeps_order(instruction: Instruction) -> bool:
-    """Whether each element goes to its own place: everything but a transpose."""
+    """True if each element goes to its own place: for all instructions but transposes."""
     movement = instruction.movement()
     return movement is None or movement.arrange is as_it_is
 
@@ -66,7 +66,7 @@ def refuse_overlap(instruction: Instruction, dst: Tile, src: Tile) -> None:
 def share_bytes(
     nbytes: int, first: tuple[AccessPattern, int], second: tuple[AccessPattern, int]
 ) -> bool:
-    """Whether two patterns of a storage of `nbytes`, with the bytes of their runs, meet."""
+    """True if two patterns of a storage of `nbytes`, with the bytes of their runs, overlap."""
     mask = ByteMask(nbytes)
     mask.add(*first)
     return not mask.is_disjoint(*second)

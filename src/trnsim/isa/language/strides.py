@@ -1,4 +1,4 @@
-"""Strides of the innermost free dimension, and what they cost.
+"""Strides of the innermost free dimension, and their cost.
 
 Source: trainium_inferentia2_arch.rst, Data Movement, Performance Consideration: Access pattern.
 """
@@ -32,7 +32,7 @@ def step_bytes(tile: Tile) -> int | None:
 
 
 def is_far_apart(engine: Engine, operands: Mapping[str, object]) -> bool:
-    """Whether elements of an instruction's tiles lie so far apart that it slows down.
+    """True if elements of an instruction's tiles lie so far apart that it slows down.
 
     Transfers do not. On the Tensor Engine the moving tile streams. The stationary one is loaded
     during an earlier instruction, and dtypes that take several passes are read at less than half
@@ -46,5 +46,5 @@ def is_far_apart(engine: Engine, operands: Mapping[str, object]) -> bool:
 
 
 def _streams(name: str, tile: Tile) -> bool:
-    """Whether a tile streams through the array in one pass."""
+    """True if a tile streams through the array in one pass."""
     return name == "moving" and tile.dtype.itemsize <= _ONE_PASS_BYTES

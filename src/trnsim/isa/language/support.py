@@ -26,8 +26,8 @@ def check_support(
         instruction: the instruction that needs the feature.
         core: the core that would run it.
         has: predicate: whether a core has the feature.
-        fix: what to do instead; ``{target}`` stands for the first target that has it.
-        request: what was asked for and on which core, if not the instruction as a whole.
+        fix: the advice; ``{target}`` stands for the first target that has the feature.
+        request: the feature and the core, if it is not the instruction as a whole.
         source: the document, if not the instruction's own.
     """
     if has(core):

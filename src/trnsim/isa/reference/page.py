@@ -1,8 +1,8 @@
 """The reference page of an instruction, derived from its class: fields, docstrings, `cost`.
 
 Every page has the same parts in the same order: summary, call, operands, parameters, state,
-engines, constraints, values, cost, open points, source. All its text comes from the class: what
-reads poorly on the page must be improved there.
+engines, constraints, values, cost, open points, source. All its text comes from the class: a
+sentence that reads poorly must be improved there.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _class_name(declared: type[Instruction]) -> str:
 
 
 def _call_fields(declared: type[Instruction]) -> list[Field[Any]]:
-    """The fields that a kernel gives, those that are only given by name last."""
+    """The fields that a kernel sets, keyword-only ones last."""
     visible = [field for field in fields(declared) if not field.metadata.get("is_hidden")]
     return sorted(visible, key=lambda field: field.kw_only is True)
 
@@ -200,7 +200,7 @@ def _legal_values(declared: type[Instruction], field: Field[Any]) -> str:
 
 
 def _may_name(declared: type[Instruction], engine: Engine) -> bool:
-    """Whether some case on some core is legal with that engine named."""
+    """True if some case on some core is legal with that engine named."""
     instances = [on_engine(instance, engine) for instance in examples(declared)]
     is_named = engine is not Engine.unknown
     return is_named and any(priced(i, core) for i in instances for core in cores())
@@ -265,7 +265,7 @@ def _constraints(declared: type[Instruction]) -> str:
 
 
 def _views(declared: type[Instruction]) -> str:
-    """Which operands `.indirect()` may gather or scatter."""
+    """The operands that `.indirect()` may gather or scatter, in words."""
     if not declared.indirect:
         return ""
     written, read = declared.indirect
@@ -334,7 +334,7 @@ def _tiles(value: Any) -> str:
 
 
 def _is_telling(field: Field[Any], value: object) -> bool:
-    """Whether a parameter is worth showing: set, not the default, and not an engine."""
+    """True if a parameter is worth showing: set, not the default, and not an engine."""
     return value is not None and value != field.default and not isinstance(value, Engine)
 
 

@@ -221,12 +221,12 @@ def _places(dst: Tile, index: SnakeIndex) -> tuple[Array, Array]:
 
 
 def _is_fresh(dst: Tile) -> bool:
-    """Whether no element of `dst` has been written by a matmul."""
+    """True if no element of `dst` has been written by a matmul."""
     return dst.storage.accumulating.is_disjoint(*_own_runs(dst))
 
 
 def _is_started(dst: Tile) -> bool:
-    """Whether a matmul has written every element of `dst`."""
+    """True if a matmul has written every element of `dst`."""
     if isinstance(dst.index, SnakeIndex):
         return bool(_started(dst).all())
     return dst.storage.accumulating.covers(*_own_runs(dst))

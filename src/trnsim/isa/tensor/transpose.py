@@ -153,7 +153,7 @@ def put_transposed(dst: Tile, bits: Array) -> None:
 
 
 def _is_spaced(dst: Tile) -> bool:
-    """Whether `dst` has one-byte elements two bytes apart, the first at an even byte."""
+    """True if `dst` has one-byte elements two bytes apart, the first at an even byte."""
     pattern = dst.pattern
     axes = zip(pattern.strides_bytes, pattern.shape, strict=True)
     places = [pattern.offset_bytes, pattern.strides_bytes[-1]]

@@ -130,7 +130,7 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
 
 
 def _is_mask(mask: object) -> bool:
-    """Whether it is 32 integers, each a partition of a quadrant or 255."""
+    """True for 32 integers, each a partition of a quadrant or 255."""
     if not isinstance(mask, tuple) or len(mask) != _QUADRANT:
         return False
     return all(isinstance(i, int) and (0 <= i < _QUADRANT or i == _KEEP) for i in mask)
