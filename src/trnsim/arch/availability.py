@@ -38,21 +38,21 @@ def where(has: Has) -> str:
 
     "from NeuronCore-v3 on" if that one and all later ones do, else a list of names.
     """
-    known = cores()
-    found = [core for core in known if has(core)]
-    if not found:
+    generations = cores()
+    supporting = [core for core in generations if has(core)]
+    if not supporting:
         return "on no NeuronCore"
-    if found == list(known[-len(found) :]):
-        return f"from {found[0].name} on"
-    return f"on {enumerated([core.name for core in found], 'and')}"
+    if supporting == list(generations[-len(supporting) :]):
+        return f"from {supporting[0].name} on"
+    return f"on {enumerated([core.name for core in supporting], 'and')}"
 
 
 def advised(fix: str, has: Has) -> str:
     """`fix` with ``{target}`` and ``{core}`` filled in: the first target that satisfies `has`."""
-    found = having(has)
-    if not found:
+    targets = having(has)
+    if not targets:
         return "no target has it" if "{" in fix else fix
-    return fix.replace("{target}", found[0].name).replace("{core}", found[0].core.name)
+    return fix.replace("{target}", targets[0].name).replace("{core}", targets[0].core.name)
 
 
 def has_dtype(name: str) -> Has:
@@ -67,11 +67,11 @@ def paired(chip: Target) -> NeuronCore:
         BadInput: for a chip whose cores cannot be paired.
     """
     if chip.core.logical_core_max < _PAIR:
-        others = enumerated([one.name for one in having(makes_pairs)], "or")
+        alternatives = enumerated([target.name for target in having(makes_pairs)], "or")
         raise BadInput(
             f"a kernel launched as kernel[2] on {chip.core.name}; legal: kernel[1], as its cores "
             "cannot be paired",
-            fix=f"launch the kernel without [2], or run it for {others}",
+            fix=f"launch the kernel without [2], or run it for {alternatives}",
             source=chip.core.logical_core_max.provenance.source,
         )
     return chip.core.paired()

@@ -16,7 +16,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from trnsim.arch.prices import Credit, Price, Terms, read_price, read_terms, seen
+from trnsim.arch.prices import Credit, Price, Terms, covered_days, read_price, read_terms
 from trnsim.errors import BadInput
 from trnsim.facts import Evidence, Provenance, Rate
 
@@ -31,9 +31,9 @@ __all__ = [
     "Resolution",
     "Terms",
     "catalogue",
+    "covered_days",
     "parse",
     "read_rows",
-    "seen",
 ]
 
 Row = Mapping[str, Any]
@@ -233,10 +233,10 @@ class Catalogue:
         Raises:
             BadInput: no such row.
         """
-        found = self.chips.get(name) or self.gpus.get(name)
-        if found is None:
+        row = self.chips.get(name) or self.gpus.get(name)
+        if row is None:
             raise _unknown("accelerator", name, [*self.chips, *self.gpus])
-        return found
+        return row
 
     def instance(self, name: str) -> Instance:
         """The instance type or UltraServer called `name`.
@@ -244,16 +244,16 @@ class Catalogue:
         Raises:
             BadInput: no such row.
         """
-        found = self.instances.get(name)
-        if found is None:
+        row = self.instances.get(name)
+        if row is None:
             raise _unknown("instance", name, list(self.instances))
-        return found
+        return row
 
 
-def _unknown(what: str, name: str, legal: list[str]) -> BadInput:
+def _unknown(kind: str, name: str, legal: list[str]) -> BadInput:
     near = get_close_matches(name, legal, _NEAR)
     return BadInput(
-        f"{what} {name!r} is not in the catalogue; legal: {', '.join(legal)}",
+        f"{kind} {name!r} is not in the catalogue; legal: {', '.join(legal)}",
         fix=f"perhaps {' or '.join(map(repr, near))}" if near else "",
     )
 
@@ -293,7 +293,7 @@ def parse(rows: Row) -> Catalogue:
                 row["status"],
                 table(row["multiples"]),
                 table(row["derived"]),
-                tuple((one["text"], sourced(one["source"], "")) for one in row["hybrids"]),
+                tuple((hybrid["text"], sourced(hybrid["source"], "")) for hybrid in row["hybrids"]),
             )
             for name, row in rows["announced"].items()
         },
@@ -333,7 +333,7 @@ def _optional(leaf: Row | None, sources: Row) -> Rate | None:
 
 def _chip(name: str, row: Row, sources: Row) -> Accelerator:
     link = row["neuronlink"]
-    others: Row = row.get("peak_alt", {})
+    other_peaks: Row = row.get("peak_alt", {})
     return Accelerator(
         name=name,
         cores=int(row["cores"]["value"]),
@@ -353,12 +353,12 @@ def _chip(name: str, row: Row, sources: Row) -> Accelerator:
         year=_fact(row["year"], sources),
         clock_peak_flop_per_s={
             key.removesuffix(_FROM_CLOCK).rstrip("_") or "bf16": _fact(leaf, sources)
-            for key, leaf in others.items()
+            for key, leaf in other_peaks.items()
             if key.endswith(_FROM_CLOCK)
         },
         other_peak_flop_per_s={
             key: _fact(leaf, sources)
-            for key, leaf in others.items()
+            for key, leaf in other_peaks.items()
             if not key.endswith(_FROM_CLOCK)
         },
         memory_kind=row["memory"]["kind"],

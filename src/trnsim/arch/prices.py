@@ -106,7 +106,7 @@ def read_terms(row: Row, sourced: Sourced) -> Terms:
 
 def read_price(row: Row, terms: Mapping[str, Terms], sourced: Sourced) -> Price:
     """The price that a stored row describes; a row's own terms come before those of its kind."""
-    first_seen, last_seen = seen(row["as_of"])
+    first_seen, last_seen = covered_days(row["as_of"])
     provenance = sourced(row["source"], row.get("note") or "")
     usd_per_hour = row["usd_per_hour"]
     own = row.get("terms")
@@ -124,7 +124,7 @@ def read_price(row: Row, terms: Mapping[str, Terms], sourced: Sourced) -> Price:
     )
 
 
-def seen(as_of: str) -> tuple[date, date]:
+def covered_days(as_of: str) -> tuple[date, date]:
     """First and last day covered by a date as a source writes it.
 
     A month counts from its first day and a year from January, so that age is never understated.

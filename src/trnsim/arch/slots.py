@@ -67,8 +67,8 @@ def _rows() -> list[dict[str, Any]]:
 def _assumed(devices: int, vcpus: int) -> Slots:
     numbers = range(devices)
     many = tuple(
-        f"0000:{one // _SLOTS_PER_BUS:02x}:{_FIRST_SLOT + one % _SLOTS_PER_BUS:02x}.0"
-        for one in numbers
+        f"0000:{device // _SLOTS_PER_BUS:02x}:{_FIRST_SLOT + device % _SLOTS_PER_BUS:02x}.0"
+        for device in numbers
     )
     return Slots(
         (_ONE_DEVICE,) if devices == 1 else many,

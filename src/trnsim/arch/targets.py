@@ -397,18 +397,18 @@ def target(name: str) -> Target:
 
     Source: nki.jit, NEURON_PLATFORM_TARGET_OVERRIDE.
     """
-    generations = {one.generation_name: one for one in TARGETS.values() if one.generation_name}
-    known = TARGETS | generations
-    if name not in known:
+    generations = {chip.generation_name: chip for chip in TARGETS.values() if chip.generation_name}
+    by_name = TARGETS | generations
+    if name not in by_name:
         raise BadInput(
-            f"target {name!r} is not known; legal: {', '.join(known)}",
+            f"target {name!r} is not known; legal: {', '.join(by_name)}",
             fix="name one of them, for example target='trn2'",
             source="nki.jit, NEURON_PLATFORM_TARGET_OVERRIDE",
         )
-    return known[name]
+    return by_name[name]
 
 
 def cores() -> tuple[NeuronCore, ...]:
     """The NeuronCores of all targets, each once, the oldest generation first."""
-    found = {chip.core.name: chip.core for chip in TARGETS.values()}
-    return tuple(sorted(found.values(), key=lambda core: core.generation))
+    by_core_name = {chip.core.name: chip.core for chip in TARGETS.values()}
+    return tuple(sorted(by_core_name.values(), key=lambda core: core.generation))
