@@ -241,11 +241,11 @@ class AccessPattern(NamedTuple):
 
     def runs(self, itemsize: int) -> tuple[AccessPattern, int]:
         """The pattern's maximal contiguous runs as elements, and the bytes of one run."""
-        kept = len(self.shape)
-        while kept and (self.shape[kept - 1] == 1 or self.strides_bytes[kept - 1] == itemsize):
-            kept -= 1
-            itemsize *= self.shape[kept]
-        runs = AccessPattern(self.shape[:kept], self.strides_bytes[:kept], self.offset_bytes)
+        outer = len(self.shape)
+        while outer and (self.shape[outer - 1] == 1 or self.strides_bytes[outer - 1] == itemsize):
+            outer -= 1
+            itemsize *= self.shape[outer]
+        runs = AccessPattern(self.shape[:outer], self.strides_bytes[:outer], self.offset_bytes)
         return runs, itemsize
 
     @property
@@ -275,9 +275,9 @@ class AccessPattern(NamedTuple):
 
 
 def _infer(lengths: tuple[int, ...], total: int) -> tuple[int, ...]:
-    known = prod(length for length in lengths if length != -1)
-    if lengths.count(-1) == 1 and known and total % known == 0:
-        lengths = tuple(total // known if length == -1 else length for length in lengths)
+    fixed = prod(length for length in lengths if length != -1)
+    if lengths.count(-1) == 1 and fixed and total % fixed == 0:
+        lengths = tuple(total // fixed if length == -1 else length for length in lengths)
     if prod(lengths) != total or any(length < 1 for length in lengths):
         _refuse(
             f"size mismatch: shape {lengths} for {total} elements; legal: lengths whose product "

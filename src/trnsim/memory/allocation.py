@@ -136,7 +136,7 @@ class CoreMemory:
         data = np.empty(nbytes, np.uint8) if self._has_values else None
         line = user_line(above=len(("allocate", "ndarray")))
         storage = Storage(memory, nbytes, pitch, name=name, line=line, data=data)
-        storage.whole = dtype, layout.pattern
+        storage.allocated_as = dtype, layout.pattern
         return storage, layout
 
     def _size(
@@ -159,10 +159,10 @@ class CoreMemory:
         """A tensor in HBM shared by all cores of the launch; on one core an ordinary tensor."""
 
         def make() -> tuple[Storage, Layout]:
-            made = self.allocate(shape, dtype, Memory.HBM, name=name)
-            self.hbm.scratchpad -= made[0].nbytes
-            self.hbm.tensors += made[0].nbytes
-            return made
+            tensor = self.allocate(shape, dtype, Memory.HBM, name=name)
+            self.hbm.scratchpad -= tensor[0].nbytes
+            self.hbm.tensors += tensor[0].nbytes
+            return tensor
 
         if self._shared is None:
             return make()
@@ -195,7 +195,7 @@ class CoreMemory:
         storage.is_argument = True
         storage.is_shared = self._shared is not None
         pattern = AccessPattern.dense(shape, array.itemsize)
-        storage.whole = dtype, pattern
+        storage.allocated_as = dtype, pattern
         return storage, pattern
 
     def _place(
@@ -240,7 +240,7 @@ class CoreMemory:
             name=name,
             line=user_line(),
         )
-        storage.whole = dtype, pattern
+        storage.allocated_as = dtype, pattern
         return storage, Tile(storage, dtype, pattern).layout
 
     def _root(self, memory: Memory, capacity: int) -> Storage:

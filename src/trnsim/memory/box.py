@@ -54,13 +54,13 @@ class Box(NamedTuple):
             return [self]
         first_row, last_row, first_byte, last_byte = self
         top, bottom = max(first_row, other.first_row), min(last_row, other.last_row)
-        rest = [
+        parts = [
             Box(first_row, top - 1, first_byte, last_byte),
             Box(bottom + 1, last_row, first_byte, last_byte),
             Box(top, bottom, first_byte, other.first_byte - 1),
             Box(top, bottom, other.last_byte + 1, last_byte),
         ]
-        return [b for b in rest if b.first_row <= b.last_row and b.first_byte <= b.last_byte]
+        return [b for b in parts if b.first_row <= b.last_row and b.first_byte <= b.last_byte]
 
     def without_all(self, others: Iterable[Box]) -> list[Box]:
         """The difference ``self - others``; `others` lie in it and are disjoint.
@@ -70,28 +70,30 @@ class Box(NamedTuple):
         waiting = sorted(others, reverse=True)
         begins = {self.first_row, *(box.first_row for box in waiting)}
         edges = sorted(begins | {self.last_row + 1, *(box.last_row + 1 for box in waiting)})
-        rest: list[Box] = []
-        here: list[Box] = []
+        parts: list[Box] = []
+        boxes_here: list[Box] = []
         open_at: dict[tuple[int, int], int] = {}
         for top, below in pairwise(edges):
-            here = [box for box in here if box.last_row >= top]
+            boxes_here = [box for box in boxes_here if box.last_row >= top]
             while waiting and waiting[-1].first_row == top:
-                here.append(waiting.pop())
-            gaps = self._gaps(here)
-            rest += [Box(start, top - 1, *gap) for gap, start in open_at.items() if gap not in gaps]
+                boxes_here.append(waiting.pop())
+            gaps = self._gaps(boxes_here)
+            parts += [
+                Box(start, top - 1, *gap) for gap, start in open_at.items() if gap not in gaps
+            ]
             open_at = {gap: open_at.get(gap, top) for gap in gaps}
             if below > self.last_row:
-                rest += [Box(start, below - 1, *gap) for gap, start in open_at.items()]
-        return rest
+                parts += [Box(start, below - 1, *gap) for gap, start in open_at.items()]
+        return parts
 
     def _gaps(self, others: list[Box]) -> list[tuple[int, int]]:
         """[start, end) of each byte range of a row that `others` leave free."""
-        found: list[tuple[int, int]] = []
+        gaps: list[tuple[int, int]] = []
         first_byte = self.first_byte
         for other in sorted(others, key=lambda box: box.first_byte):
             if other.first_byte > first_byte:
-                found.append((first_byte, other.first_byte - 1))
+                gaps.append((first_byte, other.first_byte - 1))
             first_byte = other.last_byte + 1
         if first_byte <= self.last_byte:
-            found.append((first_byte, self.last_byte))
-        return found
+            gaps.append((first_byte, self.last_byte))
+        return gaps

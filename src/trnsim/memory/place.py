@@ -56,13 +56,13 @@ class Place:
 
     def overwritten_by(self, reader: Storage, since: int, box: Box) -> Storage | None:
         """The other tensor that wrote into `box` after `since` and after `reader` did, if any."""
-        rest = [box]
+        remaining = [box]
         for write in reversed(self._writes):
-            if write.moment < since or not rest:
+            if write.moment < since or not remaining:
                 return None
             if write.writer is reader:
-                rest = [part for old in rest for part in old.without(write.box)]
-            elif any(part.overlaps(write.box) for part in rest):
+                remaining = [part for old in remaining for part in old.without(write.box)]
+            elif any(part.overlaps(write.box) for part in remaining):
                 return write.writer
         return None
 
@@ -78,9 +78,9 @@ class Places:
         place = self._by_box.get(box)
         if place is None:
             place = Place(box)
-            for other in self._by_box.values():
-                if other.box.overlaps(box):
-                    other.neighbours.append(place)
-                    place.neighbours.append(other)
+            for neighbour in self._by_box.values():
+                if neighbour.box.overlaps(box):
+                    neighbour.neighbours.append(place)
+                    place.neighbours.append(neighbour)
             self._by_box[box] = place
         return place, next(_clock)

@@ -66,7 +66,7 @@ class Storage:
         serial: unique number, in order of allocation.
         root_serial: serial number of the storage whose bytes it shares; here its own.
         origin_bytes: its offset within that storage.
-        whole: format and pattern of the tensor that it was allocated for.
+        allocated_as: format and pattern of the tensor that it was allocated for.
         accesses: data of access trackers about its parts, kept here to live as long as it.
     """
 
@@ -75,6 +75,7 @@ class Storage:
         "_accumulating",
         "_set_since",
         "accesses",
+        "allocated_as",
         "changed",
         "data",
         "has_sentinels",
@@ -89,7 +90,6 @@ class Storage:
         "root_serial",
         "serial",
         "start_partition",
-        "whole",
         "written",
     )
 
@@ -119,7 +119,7 @@ class Storage:
         self.start_partition = start_partition
         self.written = ByteMask(nbytes, full=is_written)
         self.changed: ByteMask | None = None
-        self.whole: tuple[Dtype, AccessPattern] | None = None
+        self.allocated_as: tuple[Dtype, AccessPattern] | None = None
         self.serial = self.root_serial = next(_serial)
         self.accesses: dict[tuple[object, int], Any] = {}
         self._accumulating: ByteMask | None = None

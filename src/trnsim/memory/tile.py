@@ -156,8 +156,8 @@ class Tile:
         array = self.array
         if inputs and inputs[0].shape != array.shape:
             return None
-        for other in inputs[1:]:
-            if np.may_share_memory(array, other):
+        for later_input in inputs[1:]:
+            if np.may_share_memory(array, later_input):
                 return None
         return array
 
@@ -274,18 +274,18 @@ class Tile:
         if index is None:
             return rows
         if isinstance(index, VectorIndex):
-            wanted = index.rows(self.shape[0])
-            wanted = wanted if rows is None else wanted[rows]
+            indices = index.rows(self.shape[0])
+            indices = indices if rows is None else indices[rows]
         elif isinstance(index, SnakeIndex):
-            wanted = index.columns(self.shape[0])
+            indices = index.columns(self.shape[0])
         else:
             raise InternalError(f"{self} was used before its index was resolved")
-        outside = wanted[~legal(wanted, index.limit)]
+        outside = indices[~legal(indices, index.limit)]
         if outside.size:
             self._refuse_index(int(outside[0]), index.limit)
         if isinstance(index, SnakeIndex):
-            return np.arange(self.shape[0])[:, None], wanted
-        return wanted
+            return np.arange(self.shape[0])[:, None], indices
+        return indices
 
     def _refuse_index(self, value: int, limit: int) -> NoReturn:
         raise IllegalInstruction(
@@ -342,10 +342,10 @@ class Tile:
             dtype.dtype,
         )
         if isinstance(self.index, ScalarIndex):
-            found = layout_of(*place, self.pattern, is_moved=True)
+            layout = layout_of(*place, self.pattern, is_moved=True)
         else:
-            found = layout_of(*place, self.footprint)
-        return found or self._refuse_bounds()
+            layout = layout_of(*place, self.footprint)
+        return layout or self._refuse_bounds()
 
     @property
     def box(self) -> Box:
@@ -374,9 +374,9 @@ class Tile:
             storage.pitch_bytes,
             start_partition=storage.start_partition,
         )
-        made = Tile(bare, self.dtype, self.pattern)
-        made.layout = self.layout
-        return made
+        twin = Tile(bare, self.dtype, self.pattern)
+        twin.layout = self.layout
+        return twin
 
     @property
     def signature(self) -> object:

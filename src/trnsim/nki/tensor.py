@@ -76,7 +76,7 @@ class NkiTensor(TensorViews):
     @property
     def base_tensor(self) -> NkiTensor:
         """The allocated tensor of which this is a view; a tensor that is no view itself."""
-        base = self.storage.whole
+        base = self.storage.allocated_as
         if base is None or (self.index is None and (self.dtype, self.pattern) == base):
             return self
         return NkiTensor(self.storage, *base, self.buffer)
