@@ -106,23 +106,23 @@ class Cfp8:
 
 def cfp8_encode(values: Array, form: Cfp8) -> UInt8Array:
     """The codes in `form` of float32 `values`, rounded to nearest even."""
-    given = to_float32(values)
+    floats = to_float32(values)
     if form.unit_exponent > _FLOAT32_MIN_NORMAL_EXPONENT:
-        return _encode_table(form).take(round_to_odd(given), mode="wrap").reshape(given.shape)
-    return _encode(given, form)  # 16 bits do not suffice for subnormal float32
+        return _encode_table(form).take(round_to_odd(floats), mode="wrap").reshape(floats.shape)
+    return _encode(floats, form)  # 16 bits do not suffice for subnormal float32
 
 
-def _encode(given: Float32Array, form: Cfp8) -> UInt8Array:
-    is_nan = np.isnan(given)
-    magnitude = np.abs(np.where(is_nan | np.isinf(given), 0, given)).astype(np.float64)
+def _encode(floats: Float32Array, form: Cfp8) -> UInt8Array:
+    is_nan = np.isnan(floats)
+    magnitude = np.abs(np.where(is_nan | np.isinf(floats), 0, floats)).astype(np.float64)
     exponent = np.where(magnitude > 0, np.frexp(magnitude)[1] - 1, form.min_exponent)
     exponent = np.maximum(exponent, form.min_exponent)
     units = np.rint(np.ldexp(magnitude, form.mantissa_bits - exponent)).astype(np.int64)
     # The implicit bit of `units` adds one to the exponent field, and so does a carry.
     code = ((exponent - form.min_exponent).astype(np.int64) << form.mantissa_bits) + units
-    code = np.where(np.isinf(given), form.overflow_code, np.minimum(code, form.overflow_code))
+    code = np.where(np.isinf(floats), form.overflow_code, np.minimum(code, form.overflow_code))
     code = np.where(is_nan, form.nan_code, code)
-    return (code | np.where(np.signbit(given), _SIGN, 0)).astype(np.uint8)
+    return (code | np.where(np.signbit(floats), _SIGN, 0)).astype(np.uint8)
 
 
 def cfp8_decode(codes: UInt8Array, form: Cfp8) -> Float32Array:

@@ -108,8 +108,8 @@ class Dtype:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Dtype):
             return self.name == other.name
-        found = _BY_NUMPY.get(other) if isinstance(other, np.dtype | type) else None
-        return found is not None and found.name == self.name
+        dtype = _BY_NUMPY.get(other) if isinstance(other, np.dtype | type) else None
+        return dtype is not None and dtype.name == self.name
 
     def __hash__(self) -> int:
         return hash(self.dtype)
@@ -199,22 +199,22 @@ def float_range(dtype: Dtype) -> FloatRange:
     return FloatRange(float(narrow.smallest_normal), float(narrow.max))
 
 
-def as_dtype(given: object) -> Dtype:
-    """The `Dtype` that `given` names: a Dtype, a name, or a numpy, ml_dtypes or torch dtype.
+def as_dtype(identifier: object) -> Dtype:
+    """The `Dtype` that `identifier` names: a Dtype, a name, or a numpy, ml_dtypes or torch dtype.
 
     Raises:
         IllegalInstruction: if NeuronCores have no such format.
     """
-    if isinstance(given, Dtype):
-        return given
-    found = _BY_NUMPY.get(given) if isinstance(given, np.dtype | type) else None
-    if found is None:
-        name = str(given).removeprefix("torch.").removeprefix("dtype('").removesuffix("')")
-        found = _BY_ANY_NAME.get(name)
-    if found is None:
+    if isinstance(identifier, Dtype):
+        return identifier
+    dtype = _BY_NUMPY.get(identifier) if isinstance(identifier, np.dtype | type) else None
+    if dtype is None:
+        name = str(identifier).removeprefix("torch.").removeprefix("dtype('").removesuffix("')")
+        dtype = _BY_ANY_NAME.get(name)
+    if dtype is None:
         raise IllegalInstruction(
-            f"dtype {given} is not one that a NeuronCore has; legal: {', '.join(BY_NAME)}",
+            f"dtype {identifier} is not one that a NeuronCore has; legal: {', '.join(BY_NAME)}",
             fix="cast the array first, for example array.astype('float32')",
             source="nki.api.shared.rst, Supported Data Types by NKI",
         )
-    return found
+    return dtype

@@ -74,9 +74,9 @@ def mx_quantize(values: Array, element: Dtype, rule: ScaleRule = "aws") -> MxBlo
         Unspecified: where a value is infinite or NaN.
     """
     _check(values, element)
-    given = to_float32(values)
+    floats = to_float32(values)
     with np.errstate(invalid="ignore"):
-        largest = np.abs(given).max(axis=-1)
+        largest = np.abs(floats).max(axis=-1)
     if not np.isfinite(largest).all():
         raise Unspecified(
             "MX quantization of an infinity or a NaN; AWS documents finite values only",
@@ -89,7 +89,7 @@ def mx_quantize(values: Array, element: Dtype, rule: ScaleRule = "aws") -> MxBlo
     exponent = np.clip(exponent, -_SCALE_BIAS, _SCALE_BIAS)
     inverse = np.ldexp(np.float32(1), -exponent)  # exact, as is the product with it
     limit = np.float32(float_range(element).largest)
-    scaled = np.clip(given * inverse[..., np.newaxis], -limit, limit)
+    scaled = np.clip(floats * inverse[..., np.newaxis], -limit, limit)
     scales = (exponent + _SCALE_BIAS).astype(np.uint8).view(FLOAT8_E8M0FNU.dtype)
     return MxBlocks(round_to(scaled, element), scales)
 

@@ -60,11 +60,11 @@ def unpack_x4(stored: Array, dtype: Dtype) -> Array:
     return raw.view(dtype.element.dtype)
 
 
-def _check_multiple(values: Array, step: int, what: str) -> None:
+def _check_multiple(values: Array, step: int, unit: str) -> None:
     length = values.shape[-1] if values.ndim else 1
     if length % step:
         raise BadInput(
-            f"the last axis has {length} {what}; legal: a multiple of {step}",
+            f"the last axis has {length} {unit}; legal: a multiple of {step}",
             fix="pad the last axis with zeros",
             source=_SOURCE,
         )

@@ -100,11 +100,11 @@ def _saturate(values: Array, dtype: Dtype) -> Array:
     if dtype.itemsize == _FLOAT32_BYTES:
         wide = wide.astype(np.float64)  # float32 has no 2**31 - 1
     with np.errstate(invalid="ignore"):
-        whole = np.rint(wide)
-    is_nan = np.isnan(whole)
+        rounded = np.rint(wide)
+    is_nan = np.isnan(rounded)
     if is_nan.any():
-        whole = np.where(is_nan, 0, whole)
-    return np.asarray(np.clip(whole, limits.min, limits.max), dtype.dtype)
+        rounded = np.where(is_nan, 0, rounded)
+    return np.asarray(np.clip(rounded, limits.min, limits.max), dtype.dtype)
 
 
 def _round_mantissa(values: Float32Array, dropped_bits: int) -> Float32Array:

@@ -118,21 +118,21 @@ def expand(kept: Array, tags: npt.NDArray[np.integer], pattern: str) -> Float32A
 
 
 def _pattern(name: str) -> SparsityPattern:
-    found = SPARSITY_PATTERNS.get(name)
-    if found is None:
+    pattern = SPARSITY_PATTERNS.get(name)
+    if pattern is None:
         raise IllegalInstruction(
             f"sparsity pattern {name!r}; legal: {', '.join(SPARSITY_PATTERNS)} (kept:block)",
             source="neuron-core-v3.rst, Tensor Engine",
         )
-    return found
+    return pattern
 
 
-def _blocks(values: Array, length: int, what: str) -> Array:
+def _blocks(values: Array, length: int, unit: str) -> Array:
     """``[..., K]`` as ``[..., K / length, length]``."""
     size = values.shape[-1] if values.ndim else 1
     if values.ndim == 0 or size % length:
         raise IllegalInstruction(
-            f"the last axis has {size} {what}; legal: a multiple of {length}",
+            f"the last axis has {size} {unit}; legal: a multiple of {length}",
             fix="pad the axis with zeros",
             source="trainium2_arch.rst, M:N Structured Sparsity",
         )

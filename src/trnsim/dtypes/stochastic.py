@@ -36,12 +36,12 @@ def round_stochastically(values: Array, dtype: Dtype, generator: np.random.Gener
             fix="round to nearest, or round to a float",
             source="rounding-modes.rst, Stochastic Rounding (SR)",
         )
-    given = to_float32(values)
+    floats = to_float32(values)
     if dtype is FLOAT32:
-        return given
+        return floats
     smallest_normal, largest = map(np.float32, float_range(dtype))
     units_in_power = np.float32(2**dtype.mantissa_bits)
-    flat = np.ascontiguousarray(given).reshape(-1)
+    flat = np.ascontiguousarray(floats).reshape(-1)
     magnitude = np.abs(flat)
     beyond = ~(magnitude <= largest)
     power = (magnitude.view(np.uint32) & _FLOAT32_EXPONENT).view(np.float32)
@@ -56,4 +56,4 @@ def round_stochastically(values: Array, dtype: Dtype, generator: np.random.Gener
         result *= power
     np.copysign(result, flat, out=result)
     np.copyto(result, flat, where=beyond)
-    return round_to(result.reshape(given.shape), dtype)
+    return round_to(result.reshape(floats.shape), dtype)
