@@ -1,4 +1,4 @@
-"""Which targets have a feature, and the wording of errors about it."""
+"""The targets that have a feature, and the wording of errors about it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _PAIR = 2
 CORES_VARIABLE = "NEURON_LOGICAL_NC_CONFIG"
 """AWS's variable for the physical cores in a logical one."""
 _OLDER = "NEURON_RT_VIRTUAL_CORE_SIZE"
-"""Its name in aws-neuron-sdk libraries/nxd-inference/tutorials/trn2-*.rst."""
+"""The name of that variable in aws-neuron-sdk libraries/nxd-inference/tutorials/trn2-*.rst."""
 INSTANCE_VARIABLE = "TRNSIM_INSTANCE"
 """The variable that names the emulated instance."""
 
 
 def configured_cores() -> tuple[str, str] | None:
-    """The variable that says how many physical cores are in a logical one, and its value."""
+    """The name and value of the variable that sets the physical cores in a logical one, if any."""
     names = (CORES_VARIABLE, _OLDER)
     return next(((name, os.environ[name]) for name in names if os.environ.get(name)), None)
 
@@ -78,5 +78,5 @@ def paired(chip: Target) -> NeuronCore:
 
 
 def makes_pairs(core: NeuronCore) -> bool:
-    """Whether two such cores can form a logical core (logical-neuroncore-config.rst)."""
+    """True if two such cores can form a logical core (logical-neuroncore-config.rst)."""
     return core.logical_core_max >= _PAIR

@@ -39,7 +39,7 @@ __all__ = [
 Row = Mapping[str, Any]
 
 _NEAR: Final = 3
-"""Names that a refusal proposes."""
+"""Number of names that a refusal proposes."""
 
 _SI: Final[Mapping[str, float]] = {
     "": 1.0,
@@ -69,7 +69,7 @@ _SPELLINGS: Final[Mapping[str, str]] = {
     "GiB/s/chip": "GiB/s",
 }
 _FROM_CLOCK: Final = "from_clock"
-"""Ends the key of a peak that is array times clock; alone it is that of bf16."""
+"""End of the key of a peak that is array times clock; the whole key of bf16's."""
 _BEST_FIRST: Final = (Evidence.MEASURED, Evidence.DOCUMENTED, Evidence.DERIVED, Evidence.ASSUMED)
 
 
@@ -85,17 +85,17 @@ class Accelerator:
         peak_flop_per_s: published dense peak of each dtype.
         peak_sparse_flop_per_s: published peak of each dtype with structured sparsity.
         link_bytes_per_s: chip-to-chip bandwidth as published, all links together.
-        server_link_bytes_per_s: the part of it that stays inside a server, where stated.
-        between_servers_bytes_per_s: the part that joins the servers of an UltraServer.
-        between_racks_bytes_per_s: the part that joins the racks of an UltraServer.
+        server_link_bytes_per_s: the part of it inside a server, where stated.
+        between_servers_bytes_per_s: the part between the servers of an UltraServer.
+        between_racks_bytes_per_s: the part between the racks of an UltraServer.
         power_w: watts, where a figure is public.
         kind: "neuron", "gpu" or "tpu".
         aliases: other names ("Trn2").
         year: of its first instances, where a source states one.
         clock_peak_flop_per_s: dense peak of a dtype as array times clock, where the clock is known.
-        other_peak_flop_per_s: what other pages publish, by dtype and page.
-        memory_kind: of its memory, in words.
-        note: what the source says besides.
+        other_peak_flop_per_s: peaks that other pages publish, by dtype and page.
+        memory_kind: kind of its memory, in words.
+        note: further remarks of the source.
     """
 
     name: str
@@ -119,7 +119,7 @@ class Accelerator:
 
     @property
     def is_neuron(self) -> bool:
-        """Whether it is an AWS chip (Trainium or Inferentia)."""
+        """True for an AWS chip (Trainium or Inferentia)."""
         return self.cores > 0
 
 
@@ -128,11 +128,11 @@ class Announced:
     """An announced chip: figures derived as multiples of another chip's. Nothing runs on it.
 
     Attributes:
-        of: the chip whose multiples they are.
-        status: what is known of it.
-        multiples: as announced, by quantity.
-        derived: the same as figures.
-        hybrids: systems that join it with other makers' chips, as announced: text and source.
+        of: the chip that it is compared with.
+        status: its state of announcement or availability, in words.
+        multiples: multiples of that chip's figures, as announced, by quantity.
+        derived: figures that follow from the multiples.
+        hybrids: announced systems with it and other makers' chips: text and source.
     """
 
     name: str
@@ -145,11 +145,11 @@ class Announced:
 
 @dataclass(frozen=True)
 class Resolution:
-    """Which reading of a contradiction is used here.
+    """The resolution of a contradiction between sources.
 
     Attributes:
-        of: the chips and instances that it is about.
-        used: the reading, and why.
+        of: the chips and instances that it concerns.
+        used: the reading that is used here, with the reason.
     """
 
     of: tuple[str, ...]
@@ -164,10 +164,10 @@ class Instance:
         accelerator: key of its chip.
         count: chips in it.
         memory_bytes: accelerator memory of the whole instance.
-        link_bytes_per_s: chip-to-chip bandwidth, where it is not the chip's usual one.
+        link_bytes_per_s: chip-to-chip bandwidth, where it differs from the chip's usual one.
         efa_bytes_per_s: EFA bandwidth of the whole instance, or None where not stated or absent.
         efa_devices: EFA adapters; 0 where none is stated.
-        topology: how its chips are joined, in words.
+        topology: topology of its chips, in words.
         shape: the same as "single", "chain 4", "torus 4x4" or "racks 2x18x4" (racks, servers in a
             rack, chips in a server); "" for GPUs.
         vcpus: processors of the host, as EC2 counts them.
@@ -199,17 +199,17 @@ class Release:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All rows of the catalogue; `chips` are AWS's, `gpus` everybody else's.
+    """All rows of the catalogue; `chips` are AWS's, `gpus` other makers'.
 
     Attributes:
         generated: day on which the rows were collected.
-        terms: how each kind of purchase is sold.
-        credits: what AWS deducts from this user's bill; none but from a file of the user's.
+        terms: terms of each kind of purchase.
+        credits: deductions from this user's bill by AWS, only from a file of the user.
         systems: published figures of whole GPU racks, by quantity.
         rainier: published figures of Project Rainier.
-        measurements: published ratios between two instances, by what was measured.
+        measurements: published ratios between two instances, by measurement.
         contradictions: topics on which primary sources disagree, with both readings.
-        resolutions: by topic, which reading is used here.
+        resolutions: the reading that is used here, by topic.
     """
 
     generated: date
@@ -272,7 +272,7 @@ def read_rows() -> dict[str, Any]:
 
 
 def parse(rows: Row) -> Catalogue:
-    """The catalogue that stored `rows` describe."""
+    """The catalogue of stored `rows`."""
     sources: Row = rows["sources"]
 
     def table(leaves: Row) -> dict[str, Rate]:
@@ -313,7 +313,7 @@ def parse(rows: Row) -> Catalogue:
 
 
 def _provenance(keys: list[str], sources: Row, note: str = "") -> Provenance:
-    """The best kind among the sources that agree on a value, and all their names."""
+    """The best kind of evidence among the sources of a value, and all their names."""
     kinds = {Evidence(sources[key]["kind"]) for key in keys}
     best = next(kind for kind in _BEST_FIRST if kind in kinds)
     text = "; ".join(str(sources[key]["text"]) for key in keys)

@@ -43,7 +43,7 @@ def drawn(core: NeuronCore, draws: int) -> NeuronCore:
 
 
 def together(cores: Sequence[NeuronCore]) -> NeuronCore:
-    """Cores that differ in rates alone as one, whose rates are arrays of theirs."""
+    """Cores that differ in rates alone as one core, whose rates are arrays."""
     names = [name for name, fact in cores[0].facts().items() if isinstance(fact, Rate)]
     arrays: dict[str, Any] = {n: np.array([getattr(c, n) for c in cores]) for n in names}
     return replace(cores[0], **arrays)

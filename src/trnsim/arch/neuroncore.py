@@ -116,7 +116,7 @@ class NeuronCore:
         return {name: value for name, value in values.items() if isinstance(value, Count | Rate)}
 
     def varying(self) -> dict[str, Rate]:
-        """The rates that draws differ in: all but speedups and slowdowns of 1, which say none."""
+        """The rates that draws vary: all but speedups and slowdowns of 1, which mean none."""
         rates = {name: fact for name, fact in self.facts().items() if isinstance(fact, Rate)}
         return {
             name: rate

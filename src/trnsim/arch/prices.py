@@ -1,6 +1,6 @@
 """Dated prices, and the terms on which each kind of purchase is sold: frozen rows of the catalogue.
 
-Nothing is chosen here: ``trnsim.price`` picks the price of a day, and says what can be bought.
+Nothing is chosen here: ``trnsim.price`` picks the price of a day and lists the offers.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from trnsim.facts import Provenance, Rate
 
 Row = Mapping[str, Any]
 Sourced = Callable[[list[str], str], Provenance]
-"""The provenance of source keys and a note."""
+"""Function from source keys and a note to their provenance."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """How a kind of purchase is sold: durations, sizes, notice.
+    """The terms of a kind of purchase: durations, sizes, notice.
 
     Attributes:
-        text: what the buyer gets, in words.
-        shortest_days: the shortest time that is paid for; 0 for the second, minute or hour.
+        text: the offer in words.
+        shortest_days: the shortest time that is charged; 0 for the second, minute or hour.
         longest_days: the longest time sold, or None: no end.
         daily_up_to_days: durations up to this one come in whole days; 0 where they are not stepped.
         step_days: longer durations are multiples of this; 0 where they are not stepped.
-        sizes: instances that one order may have; none: any number.
+        sizes: legal numbers of instances in one order; empty: any number.
         most_instances: instances that one account may hold over all orders, or None: a quota.
-        start_within_days: how far ahead an order may start, or None: at once.
+        start_within_days: longest time until an order starts, or None: it starts at once.
         is_interruptible: whether AWS may take the instance back while it is paid for.
     """
 
@@ -55,8 +55,8 @@ class Price:
         first_seen: earliest day on which the price is known to hold.
         last_seen: latest such day.
         as_of: the date as the source gives it.
-        terms: how it is sold, or None where nothing is known.
-        is_own: whether it is a user's own price, which wins over a list price.
+        terms: its terms, or None where they are unknown.
+        is_own: whether it is a user's own price, which precedes a list price.
         until: last day on which the user's own price holds, or None.
     """
 
@@ -79,7 +79,7 @@ class Credit:
     """An amount that AWS deducts from the user's bill until a day.
 
     Attributes:
-        usd: what is left of it.
+        usd: the remaining amount.
         until: last day on which it is deducted, or None: until it is spent.
     """
 
@@ -89,7 +89,7 @@ class Credit:
 
 
 def read_terms(row: Row, sourced: Sourced) -> Terms:
-    """The terms that a stored row describes."""
+    """The terms in a stored row."""
     return Terms(
         text=row["text"],
         shortest_days=row["shortest_days"],
@@ -105,7 +105,7 @@ def read_terms(row: Row, sourced: Sourced) -> Terms:
 
 
 def read_price(row: Row, terms: Mapping[str, Terms], sourced: Sourced) -> Price:
-    """The price that a stored row describes; a row's own terms come before those of its kind."""
+    """The price in a stored row; a row's own terms precede those of its kind."""
     first_seen, last_seen = covered_days(row["as_of"])
     provenance = sourced(row["source"], row.get("note") or "")
     usd_per_hour = row["usd_per_hour"]

@@ -1,7 +1,7 @@
-"""Where an instance's devices sit in their host: PCI addresses, NUMA nodes, processors of a node.
+"""The places of an instance's devices in their host: PCI addresses, NUMA nodes and their CPUs.
 
-AWS's pages list three instances device by device. Every other instance gets addresses of the form
-that those pages show, and one NUMA node; they are assumed, and say so.
+AWS's pages list three instances device by device. Every other instance gets addresses of the same
+form and one NUMA node; their provenance marks them as assumed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Slots:
         bdf: PCI address of each device, with its domain.
         numa_node: NUMA node of each device; -1 where the host has one node.
         node_cpus: processors of each NUMA node.
-        provenance: the page that lists them, or what they are assumed from.
+        provenance: the page that lists them, or the basis of the assumption.
     """
 
     bdf: tuple[str, ...]
