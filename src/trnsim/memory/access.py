@@ -47,7 +47,7 @@ class AccessPattern(NamedTuple):
 
     @property
     def free_dimensions(self) -> int:
-        """Number of loops behind dimension 0, once dimensions that follow each other are merged."""
+        """Number of loops after dimension 0, with contiguous dimensions merged."""
         return len(_merge(self.shape[1:], self.strides_bytes[1:]))
 
     def axis(self, dim: int) -> int:
@@ -250,11 +250,11 @@ class AccessPattern(NamedTuple):
 
     @property
     def order(self) -> tuple[int, tuple[tuple[int, int], ...]]:
-        """The start and the merged dimensions: equal where the same elements follow each other."""
+        """The start and the merged dimensions: equal for the same elements in the same order."""
         return self.offset_bytes, tuple(_merge(self.shape, self.strides_bytes))
 
     def is_packed(self, itemsize: int) -> bool:
-        """Whether its elements are dense and disjoint in some order of dimensions."""
+        """True if its elements are dense and disjoint in some order of dimensions."""
         step = itemsize
         for stride, length in sorted(zip(self.strides_bytes, self.shape, strict=True)):
             if length != 1 and stride != step:
@@ -263,7 +263,7 @@ class AccessPattern(NamedTuple):
         return True
 
     def is_contiguous(self, itemsize: int, first_dim: int = 0) -> bool:
-        """Whether the dimensions from `first_dim` on are row-major without gaps."""
+        """True if the dimensions from `first_dim` on are row-major without gaps."""
         step = itemsize
         for length, stride in zip(
             reversed(self.shape[first_dim:]), reversed(self.strides_bytes[first_dim:]), strict=True

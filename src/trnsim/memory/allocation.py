@@ -28,12 +28,12 @@ _NDARRAY = "nki.language.ndarray"
 
 @dataclass(slots=True)
 class HbmBytes:
-    """What a kernel holds in HBM.
+    """Bytes that a kernel holds in HBM.
 
     Attributes:
         tensors: its arguments, and tensors in shared HBM.
         constants: arrays that are part of the program.
-        scratchpad: tensors in private HBM, each at a place of its own.
+        scratchpad: tensors in private HBM, each at an address of its own.
     """
 
     tensors: int = 0
@@ -54,10 +54,10 @@ class SharedTensors:
         dtype: Dtype,
         make: Callable[[], tuple[Storage, Layout]],
     ) -> tuple[Storage, Layout]:
-        """Tensor `number`, made by the first core that asks for it.
+        """Tensor `number`, allocated by the first core that requests it.
 
         Raises:
-            IllegalInstruction: if the cores ask for different shapes or dtypes.
+            IllegalInstruction: if the cores request different shapes or dtypes.
         """
         if number == len(self._made):
             storage, layout = make()
@@ -82,7 +82,7 @@ class CoreMemory:
     memory, so that tensors at overlapping addresses share bytes.
 
     Attributes:
-        hbm: what was allocated in HBM so far.
+        hbm: bytes allocated in HBM so far.
     """
 
     def __init__(

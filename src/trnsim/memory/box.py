@@ -22,7 +22,7 @@ class Box(NamedTuple):
         return rows * (self.last_byte - self.first_byte + 1)
 
     def overlaps(self, other: Box) -> bool:
-        """Whether the two rectangles share a byte."""
+        """True if the two rectangles share a byte."""
         return (
             self.first_row <= other.last_row
             and other.first_row <= self.last_row
@@ -31,7 +31,7 @@ class Box(NamedTuple):
         )
 
     def contains(self, other: Box) -> bool:
-        """Whether `other` lies within it."""
+        """True if `other` lies within it."""
         return (
             self.first_row <= other.first_row
             and other.last_row <= self.last_row

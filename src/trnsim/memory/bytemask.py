@@ -70,7 +70,7 @@ class ByteMask:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the set is empty."""
+        """True if the set is empty."""
         return not self.is_full and self._map is None
 
     def clear(self) -> None:
@@ -95,7 +95,7 @@ class ByteMask:
         self.is_full, self._map = True, None
 
     def _recount(self) -> None:
-        """Find whether the set is full, once enough bytes were added (some maybe twice)."""
+        """Update `is_full`, once enough bytes were added (some maybe twice)."""
         flags = self._map.values if self._map is not None else None
         if flags is not None:
             self._added_bytes = int(np.count_nonzero(flags)) * (self.nbytes // flags.size)
@@ -118,7 +118,7 @@ class ByteMask:
         view[places] = False
 
     def covers(self, pattern: AccessPattern, itemsize: int) -> bool:
-        """Whether every byte of `pattern` is in the set."""
+        """True if every byte of `pattern` is in the set."""
         if self.is_full:
             return True
         if self._map is None:
@@ -126,7 +126,7 @@ class ByteMask:
         return bool(self._view(pattern, itemsize).all())
 
     def is_disjoint(self, pattern: AccessPattern, itemsize: int) -> bool:
-        """Whether no byte of `pattern` is in the set."""
+        """True if no byte of `pattern` is in the set."""
         if self.is_full or self._map is None:
             return not self.is_full
         return not self._view(pattern, itemsize).any()

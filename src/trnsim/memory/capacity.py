@@ -1,4 +1,4 @@
-"""How many bytes a memory holds, and where that is written."""
+"""The capacity of a memory in bytes, and its source."""
 
 from __future__ import annotations
 

@@ -113,10 +113,10 @@ def _buckets(box: Box, pitch_bytes: int) -> tuple[tuple[int, Box], ...]:
 
 
 def _start(memory: Memory, offset_bytes: int, pitch_bytes: int, box: Box) -> tuple[int, ...]:
-    """What rules may ask of a tile's place: nothing in HBM.
+    """The properties of a tile's place that rules may use: none in HBM.
 
-    On chip the partition, the alignment, and in PSUM whether it lies within a bank: for banks of
-    any power of two, that is in the highest bit by which its first and last byte differ.
+    On chip they are the partition, the alignment, and in PSUM whether it lies within a bank: for
+    banks of any power of two, the highest bit by which its first and last byte differ decides.
     """
     if not memory.is_on_chip:
         return ()

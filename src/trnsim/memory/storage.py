@@ -60,7 +60,7 @@ class Storage:
         is_argument: whether it is an argument of the kernel.
         is_exchanged: whether a collective reads or writes it.
         is_shared: whether several cores see it.
-        has_sentinels: whether what nothing has written may be read, as on AWS's simulator.
+        has_sentinels: whether unwritten bytes may be read, as on AWS's simulator.
         written: the bytes that have been written.
         changed: in a copy of the user's data that is written back, the bytes to write back.
         serial: unique number, in order of allocation.
@@ -160,12 +160,12 @@ class Storage:
 
     @property
     def is_accumulated(self) -> bool:
-        """Whether a matmul may have written any byte of it (PSUM)."""
+        """True if a matmul may have written any byte of it (PSUM)."""
         return self._accumulating is not None
 
     @property
     def is_set_since(self) -> bool:
-        """Whether another instruction may have overwritten any byte that a matmul wrote."""
+        """True if another instruction may have overwritten any byte that a matmul wrote."""
         return self._set_since is not None and not self._set_since.is_empty
 
     @property

@@ -105,7 +105,7 @@ class Tile:
         """The elements as stored: a view, or with an index or `rows` a copy.
 
         Args:
-            rows: a boolean per row: which ones; None for all.
+            rows: a boolean per row, True for the rows to return; None for all.
 
         Raises:
             IllegalInstruction: if an index is out of bounds.
@@ -169,7 +169,7 @@ class Tile:
         return (source,) if isinstance(source, Tile) else ()
 
     def is_written(self) -> bool:
-        """Whether every element has been written; rows skipped by an index do not count."""
+        """True if every element has been written; rows skipped by an index do not count."""
         written, itemsize = self.storage.written, self.dtype.itemsize
         if self.index is None:
             return written.covers(*self.layout.runs)
@@ -188,7 +188,7 @@ class Tile:
             self._add_to(storage.changed)
 
     def _add_to(self, mask: ByteMask) -> None:
-        """Add its bytes to `mask`; without values, those behind an index are unknown: left out."""
+        """Add its bytes to `mask`; without values, bytes behind an index are unknown: left out."""
         layout = self.layout
         if self.index is not None:
             if self.storage.data is not None:
@@ -219,7 +219,7 @@ class Tile:
         return self.storage.written.of(self.pattern, self.dtype.itemsize)
 
     def mark_written_where(self, flags: Array) -> None:
-        """Record a write that copied unwritten elements too: `flags` are the written ones."""
+        """Record a write that also copied unwritten elements: `flags` marks the written ones."""
         written, itemsize = self.storage.written, self.dtype.itemsize
         self.storage.note_write(self.box)
         written.discard(self.pattern, itemsize)
