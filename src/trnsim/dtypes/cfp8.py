@@ -7,7 +7,7 @@ NeuronCore-v2 has the formats e5m2, e4m3 and e3m4; from NeuronCore-v3 the bias c
 (neuron-core-v3.rst, Tensor Engine: "adjustable exponent biasing for the cFP8 data type").  AWS does
 not document the default biases, nor which codes are special under a bias that is set; the
 IEEE bias ``2**(exponent_bits - 1) - 1`` and IEEE codes give ml_dtypes' float8_e5m2, float8_e4m3 and
-float8_e3m4, which is what NKI's names mean.  No NKI instruction takes a bias.
+float8_e3m4, the meaning of NKI's names.  No NKI instruction takes a bias.
 
 Source: data-types.rst, Trn1 / Inf2 (NeuronCore v2); neuron-core-v3.rst.
 """

@@ -65,8 +65,8 @@ def encode_byte(values: Float32Array, stored: np.dtype[Any]) -> Array:
 def round_to_odd(values: Float32Array) -> npt.NDArray[np.uint32]:
     """The upper 16 bits of each float32, the last of them set if any lower bit is set.
 
-    That is a float32 with 6 bits of mantissa and a sticky bit that tells ties from what lies
-    beside them.
+    That is a float32 with 6 bits of mantissa and a sticky bit that tells ties from values beside
+    them.
     """
     bits = np.ascontiguousarray(values).view(np.uint32)
     odd = bits & _LOW_HALF

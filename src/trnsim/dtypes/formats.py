@@ -82,17 +82,17 @@ class Dtype:
 
     @property
     def is_float(self) -> bool:
-        """Whether arithmetic on it is floating point."""
+        """True if arithmetic on it is floating point."""
         return self.family == "float"
 
     @property
     def is_integer(self) -> bool:
-        """Whether bitvec operators accept it: integers and booleans."""
+        """True if bitvec operators accept it: integers and booleans."""
         return self.family in {"signed", "unsigned", "bool"}
 
     @property
     def is_packed(self) -> bool:
-        """Whether one element packs four numbers; such a format has no arithmetic."""
+        """True if one element packs four numbers; such a format has no arithmetic."""
         return self.element is not None
 
     @property
@@ -200,7 +200,7 @@ def float_range(dtype: Dtype) -> FloatRange:
 
 
 def as_dtype(identifier: object) -> Dtype:
-    """The `Dtype` that `identifier` names: a Dtype, a name, or a numpy, ml_dtypes or torch dtype.
+    """The `Dtype` of an identifier: a Dtype, a name, or a numpy, ml_dtypes or torch dtype.
 
     Raises:
         IllegalInstruction: if NeuronCores have no such format.
