@@ -59,8 +59,8 @@ def local_processes(chip: Target, lnc: int) -> int:
     Raises:
         BadInput: as `visible_cores`.
     """
-    told = os.environ.get(LOCAL_PROCESSES, "")
-    number = int(told) if _is_number(told) else 0
+    count_text = os.environ.get(LOCAL_PROCESSES, "")
+    number = int(count_text) if _is_number(count_text) else 0
     return number or len(_visible(chip, lnc, "0"))
 
 
@@ -68,9 +68,9 @@ def _visible(chip: Target, lnc: int, uncounted: str) -> tuple[int, ...]:
     """The cores of `visible_cores`; NEURON_RT_NUM_CORES is `uncounted` where it is not set."""
     value = os.environ.get(VISIBLE)
     if value is not None:
-        found = parse_cores(value)
-        _check(f"{VISIBLE}={value!r}", found[-1] + 1, chip, lnc)
-        return found
+        cores = parse_cores(value)
+        _check(f"{VISIBLE}={value!r}", cores[-1] + 1, chip, lnc)
+        return cores
     shares = process_cores()
     if shares and COUNT not in os.environ:
         index = process_index()
@@ -108,9 +108,9 @@ def parse_cores(text: str) -> tuple[int, ...]:
     return tuple(cores)
 
 
-def _unreadable(text: str, why: str = "", source: str = SOURCE) -> BadInput:
+def _unreadable(text: str, reason: str = "", source: str = SOURCE) -> BadInput:
     return BadInput(
-        f"{VISIBLE}={text!r} does not name cores" + (f": {why}" if why else ""),
+        f"{VISIBLE}={text!r} does not name cores" + (f": {reason}" if reason else ""),
         fix=f"write a core, a list or a range, each core once: {VISIBLE}=0-3",
         source=source,
     )

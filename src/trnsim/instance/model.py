@@ -143,9 +143,9 @@ def instance_model(
     Raises:
         BadInput: no such instance, or its chip lacks that LNC.
     """
-    asked = name or os.environ.get(INSTANCE_VARIABLE)
-    if asked:
-        row = named(asked)
+    instance_name = name or os.environ.get(INSTANCE_VARIABLE)
+    if instance_name:
+        row = named(instance_name)
         return _model(row.name, logical_config(row.accelerator, lnc))
     # Only now: a tool that is told its instance starts in half the time without NKI.
     from trnsim.nki.environment import chosen_target  # noqa: PLC0415
@@ -162,14 +162,18 @@ def named(name: str) -> Instance:
         BadInput: there is none with Neuron devices.
     """
     rows = catalogue()
-    legal = [one.name for one in rows.instances.values() if one.accelerator in rows.chips]
-    found = rows.instances.get(name)
-    if found is not None and found.accelerator in rows.chips:
-        return found
+    legal = [
+        known_row.name
+        for known_row in rows.instances.values()
+        if known_row.accelerator in rows.chips
+    ]
+    row = rows.instances.get(name)
+    if row is not None and row.accelerator in rows.chips:
+        return row
     near = get_close_matches(name.strip().lower(), legal, _NEAR)
-    what = "is not known" if found is None else f"has {found.accelerator}, no Neuron devices"
+    fault = "is not known" if row is None else f"has {row.accelerator}, no Neuron devices"
     raise BadInput(
-        f"instance {name!r} {what}; legal: {', '.join(legal)}",
+        f"instance {name!r} {fault}; legal: {', '.join(legal)}",
         fix=f"perhaps {' or '.join(map(repr, near))}" if near else "",
     )
 
@@ -180,15 +184,15 @@ def smallest(chip: str, cores: int, lnc: int) -> Instance:
     UltraServers come last: a process sees one machine.
     """
     rows = catalogue()
-    known = [one for one in rows.instances.values() if one.accelerator == chip]
-    single = [one for one in known if "UltraServer" not in one.name] or known
+    of_chip = [row for row in rows.instances.values() if row.accelerator == chip]
+    single_machines = [row for row in of_chip if "UltraServer" not in row.name] or of_chip
     per_chip = rows.chips[chip].cores // lnc
-    enough = [one for one in single if one.count * per_chip >= cores]
-    return min(enough, key=_count) if enough else max(single, key=_count)
+    fitting = [row for row in single_machines if row.count * per_chip >= cores]
+    return min(fitting, key=_count) if fitting else max(single_machines, key=_count)
 
 
-def _count(one: Instance) -> int:
-    return one.count
+def _count(row: Instance) -> int:
+    return row.count
 
 
 def logical_config(chip: str, lnc: int | None = None) -> int:
@@ -205,9 +209,9 @@ def logical_config(chip: str, lnc: int | None = None) -> int:
     name, value = ("LNC", str(lnc)) if lnc is not None else configured_cores() or own
     if value == "1" or (value == "2" and has_pairs):
         return int(value)
-    said = f"LNC {lnc}" if lnc is not None else f"{name}={value!r}"
+    setting = f"LNC {lnc}" if lnc is not None else f"{name}={value!r}"
     raise BadInput(
-        f"{said} on {runs.name if runs else chip}; legal: {'1 or 2' if has_pairs else '1'}",
+        f"{setting} on {runs.name if runs else chip}; legal: {'1 or 2' if has_pairs else '1'}",
         fix="LNC 1" if lnc is not None else f"{name}=1",
         source=_LOGICAL,
     )
@@ -220,7 +224,7 @@ def _has_pairs(chip: str) -> bool:
 
 def runs_on(chip: str) -> Target | None:
     """The target that emulates a chip; None for a chip of the catalogue alone (Inferentia1)."""
-    return next((one for one in TARGETS.values() if one.chip == chip), None)
+    return next((target for target in TARGETS.values() if target.chip == chip), None)
 
 
 @cache

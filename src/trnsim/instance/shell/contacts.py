@@ -96,9 +96,9 @@ def _add_driver(cover: Cover, model: InstanceModel) -> None:
     """The driver's line in /proc/devices."""
     del model
     text = Path(_DEVICES).read_text(encoding="utf-8")
-    kept = re.sub(r"(?m)^ *\d+ neuron\n", "", text)
-    head, found, rest = kept.partition(_CHARACTER)
-    cover.put_over(_DEVICES, f"{head}{found or _CHARACTER}{_MAJOR:3d} neuron\n{rest}")
+    without_neuron = re.sub(r"(?m)^ *\d+ neuron\n", "", text)
+    head, separator, tail = without_neuron.partition(_CHARACTER)
+    cover.put_over(_DEVICES, f"{head}{separator or _CHARACTER}{_MAJOR:3d} neuron\n{tail}")
 
 
 def _add_sysfs(cover: Cover, model: InstanceModel) -> None:
@@ -127,8 +127,8 @@ def _add_product(cover: Cover, model: InstanceModel) -> None:
     folder = cover.reach(_VIRTUAL, "dmi/id", without=_DMI)
     cover.write(folder, {name: f"{text or model.name}\n" for name, text in _DMI.items()}, 0o444)
     if not os.path.lexists("/sys/class/dmi"):
-        known = cover.reach("/sys/class", "dmi")
-        os.symlink("../../devices/virtual/dmi/id", f"{known}/id")
+        classes = cover.reach("/sys/class", "dmi")
+        os.symlink("../../devices/virtual/dmi/id", f"{classes}/id")
 
 
 def _add_tools(cover: Cover, model: InstanceModel) -> None:

@@ -51,12 +51,12 @@ class Cover:
     @staticmethod
     def write(folder: str, files: Mapping[str, str], mode: int = 0o644) -> None:
         """Write `files`, by their paths below `folder`, with the folders on their way."""
-        made = {""}
+        folders_made = {""}
         for path, text in files.items():
-            parents = [parent for parent in _parents(path) if parent not in made]
+            parents = [parent for parent in _parents(path) if parent not in folders_made]
             for parent in reversed(parents):
                 os.mkdir(f"{folder}/{parent}", _FOLDER_MODE)  # ten thousand: no objects
-                made.add(parent)
+                folders_made.add(parent)
             _write(f"{folder}/{path}", text, mode)
 
     @staticmethod

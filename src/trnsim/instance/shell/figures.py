@@ -36,20 +36,22 @@ _US: Final = 1e6
 
 def counts_of(record: Record, model: InstanceModel) -> Counter[str]:
     """What a process has done since it began, by counter; one that ends has done it still."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     if not record.cores:
-        return found
+        return counts
     first = _folder(record.cores[0], record.lnc, model)
     for table, names in ((record.executions, _STATUS), (record.errors, _ERRORS)):
         for status, name in names.items():
-            found[f"{first}/stats/status/{name}"] += int(table.get(status, 0))
-    found[f"{first}/stats/other_info/inference_count"] += int(record.executions.get("completed", 0))
+            counts[f"{first}/stats/status/{name}"] += int(table.get(status, 0))
+    counts[f"{first}/stats/other_info/inference_count"] += int(
+        record.executions.get("completed", 0)
+    )
     for core, flop in record.flop.items():
-        found[f"{_folder(core, record.lnc, model)}/stats/other_info/flop_count"] += int(flop)
+        counts[f"{_folder(core, record.lnc, model)}/stats/other_info/flop_count"] += int(flop)
     for core, number in record.loads.items():
         loads = f"{_folder(core, record.lnc, model)}/stats/other_info/model_load_count"
-        found[loads] += int(number)
-    return +found
+        counts[loads] += int(number)
+    return +counts
 
 
 def errors_of(faults: Iterable[Injected], model: InstanceModel) -> Counter[str]:
@@ -66,22 +68,22 @@ def errors_of(faults: Iterable[Injected], model: InstanceModel) -> Counter[str]:
 
 def levels_of(records: Iterable[Record], model: InstanceModel) -> Counter[str]:
     """What processes have now, by counter: bytes, and the median device time of executions."""
-    found: Counter[str] = Counter()
+    levels: Counter[str] = Counter()
     for record in records:
         for core, table in record.memory_bytes.items():
             memory = f"{_folder(core, record.lnc, model)}/stats/memory_usage/device_mem"
             for category, size in table.items():
-                found[f"{memory}/{category}"] += int(size)
-                found[memory] += int(size)
+                levels[f"{memory}/{category}"] += int(size)
+                levels[memory] += int(size)
         if record.cores:
             first = _folder(record.cores[0], record.lnc, model)
             device = first.partition("/")[0]
             for category, size in record.host_bytes.items():
-                found[f"{device}/stats/memory_usage/host_mem/{category}"] += int(size)
-                found[f"{first}/stats/memory_usage/host_mem"] += int(size)
+                levels[f"{device}/stats/memory_usage/host_mem/{category}"] += int(size)
+                levels[f"{first}/stats/memory_usage/host_mem"] += int(size)
             time_us = int(record.device_latency_s.get("p50", 0.0) * _US)
-            found[f"{first}/stats/other_info/nc_time_in_use"] += time_us
-    return +found
+            levels[f"{first}/stats/other_info/nc_time_in_use"] += time_us
+    return +levels
 
 
 def _folder(core: int, lnc: int, model: InstanceModel) -> str:
@@ -116,14 +118,14 @@ class Counters:
 
     def update(self, records: Iterable[Record], faults: Iterable[Injected] = ()) -> set[str]:
         """Take in the state of now, and the faults so far; the counters that changed."""
-        own = [one for one in records if one.instance == self._model.name]
-        counts = {(one.pid, one.start_time): counts_of(one, self._model) for one in own}
+        own = [record for record in records if record.instance == self._model.name]
+        counts = {(record.pid, record.start_time): counts_of(record, self._model) for record in own}
         for process in self._counts.keys() - counts.keys():
             self._ended += self._counts[process]
         self._counts = counts
         now = self._ended + levels_of(own, self._model) + errors_of(faults, self._model)
-        for one in counts.values():
-            now += one
+        for process_counts in counts.values():
+            now += process_counts
         changed = {name for name in now | self._before if now[name] != self._before[name]}
         for name in changed:
             self._shown.setdefault(name, _Shown()).change(now[name] - self._before[name])

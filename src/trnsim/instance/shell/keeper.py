@@ -42,14 +42,14 @@ _LOOK_S: Final = 0.01
 def main(pid: int, name: str, lnc: int) -> None:
     """Keep the instance until the program `pid` has ended."""
     ended = _End(pid)
-    kept = Keeper(instance_model(name, lnc))
-    if kept.files.descriptor >= 0:
-        ended.poll.register(kept.files.descriptor, select.POLLIN)
+    keeper = Keeper(instance_model(name, lnc))
+    if keeper.files.descriptor >= 0:
+        ended.poll.register(keeper.files.descriptor, select.POLLIN)
     next_s = time.monotonic()
     while not ended.within(max(next_s - time.monotonic(), 0.0)):
-        kept.clear()
+        keeper.clear()
         if time.monotonic() >= next_s:
-            kept.refresh()
+            keeper.refresh()
             next_s = time.monotonic() + _PERIOD_S
     end_others()
 
@@ -69,8 +69,8 @@ class Keeper:
         with suppress(BadInput, OSError):  # it is not usable, as every process that runs says too
             if not state.folder().is_dir():  # nothing has run yet
                 return
-            found = state.opened()
-            for counter in self._counters.update(read_all(found), hardware.injected(found)):
+            folder = state.opened()
+            for counter in self._counters.update(read_all(folder), hardware.injected(folder)):
                 self._show(counter)
 
     def clear(self) -> None:

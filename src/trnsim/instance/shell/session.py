@@ -72,24 +72,24 @@ def enter(instance: str | None, lnc: int | None) -> Session:
     model = instance_model(instance, lnc)
     if refused:
         return Session(model, dict.fromkeys(contacts.CONTACTS, refused))
-    made = Session(model, contacts.make(model))
+    session = Session(model, contacts.make(model))
     with suppress(OSError):
         os.chdir(os.getcwd())  # by its path again: the folder may be covered
-    return made
+    return session
 
 
 def variables(session: Session, lnc: int | None) -> dict[str, str]:
     """The environment of a program in the instance."""
-    found = dict(os.environ)
-    found["TRNSIM_INSTANCE"] = session.model.name
+    environment = dict(os.environ)
+    environment["TRNSIM_INSTANCE"] = session.model.name
     if lnc is not None:
-        found["NEURON_LOGICAL_NC_CONFIG"] = str(lnc)
+        environment["NEURON_LOGICAL_NC_CONFIG"] = str(lnc)
     folder = tools.FOLDER
     if folder in session.missing:
         folder = str(PACKAGED)
-        found["TRNSIM_PYTHON"] = sys.executable
-    found["PATH"] = os.pathsep.join((folder, found.get("PATH", os.defpath)))
-    return found
+        environment["TRNSIM_PYTHON"] = sys.executable
+    environment["PATH"] = os.pathsep.join((folder, environment.get("PATH", os.defpath)))
+    return environment
 
 
 def become(
@@ -102,9 +102,9 @@ def become(
 
     Returns only on Windows, and where the program cannot be started: the exit status.
     """
-    given = list(command) or [_shell(environment)]
+    program = list(command) or [_shell(environment)]
     if sys.platform == "win32":
-        return _call(given, environment, say)
+        return _call(program, environment, say)
     if sysfs.ROOT not in session.missing:
         _start_keeper(session.model, environment)
     for stream in (sys.stdout, sys.stderr):
@@ -113,15 +113,15 @@ def become(
     for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores them, and programs inherit that
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     try:
-        os.execvpe(given[0], given, environment)  # noqa: S606  the program that was asked for
+        os.execvpe(program[0], program, environment)  # noqa: S606  the program that was asked for
     except FileNotFoundError as error:
-        say(f"cannot run {given[0]}: {error.strerror}")
+        say(f"cannot run {program[0]}: {error.strerror}")
         return _NOT_FOUND
     except OSError as error:
-        say(f"cannot run {given[0]}: {error.strerror}")
+        say(f"cannot run {program[0]}: {error.strerror}")
         return _NOT_RUN
     except ValueError:  # what C's execvp says of it, as shells do
-        say(f"cannot run {given[0]!r}: {os.strerror(errno.ENOENT)}")
+        say(f"cannot run {program[0]!r}: {os.strerror(errno.ENOENT)}")
         return _NOT_FOUND
 
 
@@ -133,13 +133,13 @@ def _shell(environment: Mapping[str, str]) -> str:
 
 def _call(command: list[str], environment: dict[str, str], say: Callable[[str], None]) -> int:
     """Run the program as a child, and leave Ctrl-C to it."""
-    found = shutil.which(command[0], path=environment["PATH"])
-    if found is None:
+    executable = shutil.which(command[0], path=environment["PATH"])
+    if executable is None:
         say(f"cannot run {command[0]}: there is no such program")
         return _NOT_FOUND
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        return subprocess.run([found, *command[1:]], env=environment, check=False).returncode  # noqa: S603
+        return subprocess.run([executable, *command[1:]], env=environment, check=False).returncode  # noqa: S603
     finally:
         signal.signal(signal.SIGINT, before)
 

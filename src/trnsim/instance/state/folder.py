@@ -52,8 +52,8 @@ def _of_user() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "trnsim" / "state"
     named = Path(os.environ.get("XDG_STATE_HOME", ""))
-    known = named if named.is_absolute() else Path.home() / ".local" / "state"
-    return known.absolute() / "trnsim"
+    state_home = named if named.is_absolute() else Path.home() / ".local" / "state"
+    return state_home.absolute() / "trnsim"
 
 
 def _unusable(path: Path | str, error: OSError) -> BadInput:
@@ -72,15 +72,15 @@ def opened() -> Path:
         with suppress(FileExistsError):  # perhaps of another process that began just now
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=_OWN)
-        found = path.lstat()
+        status = path.lstat()
     except OSError as error:
         raise _unusable(path, error) from error
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         raise BadInput(f"the state folder {path} is a link", fix=_FIX)
-    if stat.S_ISDIR(found.st_mode) and sys.platform != "win32":
-        if found.st_uid != os.getuid():
+    if stat.S_ISDIR(status.st_mode) and sys.platform != "win32":
+        if status.st_uid != os.getuid():
             raise BadInput(f"the state folder {path} belongs to another user", fix=_FIX)
-        if stat.S_IMODE(found.st_mode) & _OTHERS:
+        if stat.S_IMODE(status.st_mode) & _OTHERS:
             raise BadInput(f"others may look into the state folder {path}", fix=f"chmod 700 {path}")
     check_folder(path)
     return path
@@ -93,7 +93,7 @@ def listen(path: Path, for_s: float) -> None:
         BadInput: the folder cannot be written to.
     """
     file, until = path / _LISTENING, time.time() + min(for_s, LONGEST_S)
-    if _wanted_until(path) < until:
+    if _listening_until(path) < until:
         if not file.exists():
             write(file, "")
         with suppress(FileNotFoundError):
@@ -102,10 +102,10 @@ def listen(path: Path, for_s: float) -> None:
 
 def is_listening(path: Path) -> bool:
     """Whether a reader wants to be told now."""
-    return _wanted_until(path) > time.time()
+    return _listening_until(path) > time.time()
 
 
-def _wanted_until(path: Path) -> float:
+def _listening_until(path: Path) -> float:
     """When the last wish ends; 0 where there is none."""
     try:
         until = (path / _LISTENING).stat().st_mtime

@@ -33,12 +33,14 @@ def free_cores(
         number: cores that are needed.
         model: the instance.
     """
-    here = (one for one in records if (one.instance, one.lnc) == (model.name, model.lnc))
-    taken = {core for one in here for core in one.cores}
+    records_here = (
+        record for record in records if (record.instance, record.lnc) == (model.name, model.lnc)
+    )
+    used_cores = {core for record in records_here for core in record.cores}
     for first in range(model.cores - number + 1):
-        found = range(first, first + number)
-        if taken.isdisjoint(found):
-            return tuple(found)
+        candidates = range(first, first + number)
+        if used_cores.isdisjoint(candidates):
+            return tuple(candidates)
     return None
 
 

@@ -129,15 +129,15 @@ def inject(folder: Path, fault: Injected) -> Injected:
     Raises:
         BadInput: the folder cannot be written to.
     """
-    made = replace(fault, name=f"{time.time_ns()}-{secrets.token_hex(4)}.json")
-    path = folder / FOLDER / made.name
-    write(path, json.dumps(asdict(made)) + "\n", parents=True)
+    stored = replace(fault, name=f"{time.time_ns()}-{secrets.token_hex(4)}.json")
+    path = folder / FOLDER / stored.name
+    write(path, json.dumps(asdict(stored)) + "\n", parents=True)
     try:
-        append(folder / LOG, log_line(made))
+        append(folder / LOG, log_line(stored))
     except BadInput:
         path.unlink(missing_ok=True)  # what is refused strikes nobody
         raise
-    return made
+    return stored
 
 
 def log_line(fault: Injected) -> str:
@@ -153,22 +153,24 @@ def log_line(fault: Injected) -> str:
 
 def injected(folder: Path) -> list[Injected]:
     """All faults so far, in order; what is no fault is skipped."""
-    found = []
+    faults = []
     for path in sorted((folder / FOLDER).glob("*.json")):
         with suppress(OSError, ValueError, TypeError, RecursionError):
             row = json.loads(path.read_bytes())
-            if _is_one(row):
-                found.append(Injected(**(row | {"name": path.name})))
-    return found
+            if _is_fault(row):
+                faults.append(Injected(**(row | {"name": path.name})))
+    return faults
 
 
-def _is_one(row: Any) -> bool:
+def _is_fault(row: Any) -> bool:
     """Whether what a file holds is a fault."""
     if not isinstance(row, dict) or row.get("kind") not in KINDS:
         return False
-    whole: list[Any] = [row.get("device"), row.get("core") or 0]
+    numbers: list[Any] = [row.get("device"), row.get("core") or 0]
     seconds: list[Any] = [row.get("at"), row.get("for_s") or 0.0]
-    return all(type(one) is int and one >= 0 for one in whole) and all(map(isfinite, seconds))
+    return all(type(number) is int and number >= 0 for number in numbers) and all(
+        map(isfinite, seconds)
+    )
 
 
 def clear(folder: Path, device: int | None = None) -> int:
@@ -177,9 +179,9 @@ def clear(folder: Path, device: int | None = None) -> int:
     Raises:
         BadInput: the folder cannot be written to.
     """
-    ended = [one for one in injected(folder) if one.is_active() and device in (None, one.device)]
-    for one in ended:
-        write(folder / FOLDER / one.name, json.dumps(asdict(replace(one, is_cleared=True))) + "\n")
+    ended = [row for row in injected(folder) if row.is_active() and device in (None, row.device)]
+    for row in ended:
+        write(folder / FOLDER / row.name, json.dumps(asdict(replace(row, is_cleared=True))) + "\n")
     return len(ended)
 
 
@@ -189,7 +191,7 @@ def reset(folder: Path) -> int:
     Raises:
         BadInput: the folder cannot be written to.
     """
-    known = len(injected(folder))
+    count = len(injected(folder))
     for path in (folder / FOLDER).glob("*.json"):
         try:
             path.unlink(missing_ok=True)
@@ -197,17 +199,17 @@ def reset(folder: Path) -> int:
             raise BadInput(f"cannot remove {path}: {error.strerror}") from error
     if (folder / LOG).exists():
         write(folder / LOG, "")
-    return known
+    return count
 
 
 def counters(faults: Iterable[Injected], devices: int) -> list[dict[str, int]]:
     """By device, neuron-monitor's counters of ECC events."""
-    found: list[dict[str, int]] = [dict.fromkeys(COUNTERS, 0) for _ in range(devices)]
-    for one in faults:
-        counter = KINDS[one.kind].counter
-        if counter and 0 <= one.device < devices:
-            found[one.device][counter] += 1
-    return found
+    counts: list[dict[str, int]] = [dict.fromkeys(COUNTERS, 0) for _ in range(devices)]
+    for fault in faults:
+        counter = KINDS[fault.kind].counter
+        if counter and 0 <= fault.device < devices:
+            counts[fault.device][counter] += 1
+    return counts
 
 
 def changed_ns(folder: Path) -> int:

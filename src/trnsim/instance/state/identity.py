@@ -65,10 +65,10 @@ def _of_ps(pid: int) -> str:  # pragma: no cover  of systems without /proc
     ps = shutil.which("ps")
     if ps is None:
         return ""
-    done = subprocess.run(  # noqa: S603  the system's own ps, with a number
+    listing = subprocess.run(  # noqa: S603  the system's own ps, with a number
         [ps, "-o", "lstart=,state=", "-p", str(pid)], capture_output=True, text=True, check=False
     )
-    words = done.stdout.split()
+    words = listing.stdout.split()
     return "" if not words or words[-1].startswith("Z") else re.sub(r"\W", "", "".join(words[:-1]))
 
 
@@ -79,7 +79,7 @@ def _windows(pid: int) -> str:  # pragma: no cover  of Windows
         return ""
     times = [ctypes.c_ulonglong() for _ in range(4)]  # creation, exit, kernel, user
     try:
-        is_known = kernel.GetProcessTimes(handle, *(ctypes.byref(one) for one in times))
+        is_available = kernel.GetProcessTimes(handle, *(ctypes.byref(time) for time in times))
     finally:
         kernel.CloseHandle(handle)
-    return str(times[0].value) if is_known and not times[1].value else ""
+    return str(times[0].value) if is_available and not times[1].value else ""

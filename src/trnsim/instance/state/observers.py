@@ -53,14 +53,14 @@ def _remove(path: Path) -> None:
 
 def observers(folder: Path) -> list[Observer]:
     """The tools that run, by pid."""
-    found = []
+    running = []
     for path in (folder / FOLDER).glob("*.txt"):
         name = _NAME.fullmatch(path.name)
         if name is None:
             continue
         with suppress(OSError, ValueError):  # it has just ended, or holds no text
             if is_alive(int(name[1]), name[2]):
-                found.append(Observer(int(name[1]), path.read_text(encoding="utf-8").strip()))
+                running.append(Observer(int(name[1]), path.read_text(encoding="utf-8").strip()))
             else:
                 path.unlink(missing_ok=True)
-    return sorted(found)
+    return sorted(running)

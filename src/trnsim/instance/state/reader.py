@@ -39,7 +39,7 @@ def read_all(folder: Path, listen_s: float = LISTEN_S) -> list[Record]:
     if listen_s > 0:
         listen(folder, listen_s)
     _sweep(folder)
-    found = []
+    records = []
     for path in folder.glob("*.json"):
         name = _NAME.fullmatch(path.name)
         if name is None:
@@ -51,8 +51,8 @@ def read_all(folder: Path, listen_s: float = LISTEN_S) -> list[Record]:
             continue
         record = _read(path)
         if record is not None and (record.pid, record.start_time) == (pid, started):
-            found.append(record)
-    return sorted(found, key=lambda one: one.pid)
+            records.append(record)
+    return sorted(records, key=lambda record: record.pid)
 
 
 def _sweep(folder: Path) -> None:
@@ -79,11 +79,11 @@ def instance_of(records: list[Record]) -> InstanceModel:
     Raises:
         BadInput: TRNSIM_INSTANCE or NEURON_LOGICAL_NC_CONFIG is not legal.
     """
-    asked = instance_model()
+    default = instance_model()
     if os.environ.get(INSTANCE_VARIABLE):
-        return asked
-    models = [asked]
-    for one in records:
+        return default
+    models = [default]
+    for record in records:
         with suppress(BadInput):  # of a version with another catalogue
-            models.append(instance_model(one.instance, one.lnc))
+            models.append(instance_model(record.instance, record.lnc))
     return max(models, key=lambda model: model.cores)
