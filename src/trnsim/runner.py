@@ -92,15 +92,15 @@ def run(
     if has_current_core():
         current_core().refuse_capture("it runs another kernel by trnsim.run")
     chip = arch.target(target)
-    said = {"numerics": numerics, "races": races, "capacity": capacity, "order": order}
+    options = {"numerics": numerics, "races": races, "capacity": capacity, "order": order}
     if ranks is None:
-        given = {**kwargs, **(kernel_kwargs or {})}
-        found = begun(kernel, args, given, chip, **said)
-        warn_of_overfull(found)
-        return found
-    of_the_world = {name: kwargs.pop(name) for name in _OF_A_WORLD if name in kwargs}
-    given = {**kwargs, **(kernel_kwargs or {})}
-    return _on_ranks(kernel, args, given, chip, ranks=ranks, **said, **of_the_world)
+        arguments = {**kwargs, **(kernel_kwargs or {})}
+        result = begun(kernel, args, arguments, chip, **options)
+        warn_of_overfull(result)
+        return result
+    world_options = {name: kwargs.pop(name) for name in _OF_A_WORLD if name in kwargs}
+    arguments = {**kwargs, **(kernel_kwargs or {})}
+    return _on_ranks(kernel, args, arguments, chip, ranks=ranks, **options, **world_options)
 
 
 def begun(
@@ -113,11 +113,11 @@ def begun(
     """As `launch`; the observers are told of the run, and it is collected."""
     OBSERVERS.begins()
     try:
-        found = collected(launch(kernel, args, kwargs, chip, **how, told=OBSERVERS.issues))
-        OBSERVERS.ended(found)
+        result = collected(launch(kernel, args, kwargs, chip, **how, on_start=OBSERVERS.issues))
+        OBSERVERS.ended(result)
     finally:
         OBSERVERS.left()
-    return found
+    return result
 
 
 _OF_A_WORLD: Final = ("inputs", "lnc", "instance")
@@ -128,13 +128,13 @@ def _on_ranks(kernel: Launchable, *args: Any, **how: Any) -> World:
     """The run of a kernel on ranks, told to the surrounding blocks."""
     from trnsim.worlds import run_world  # noqa: PLC0415  few kernels run on ranks
 
-    found = run_world(kernel, *args, **how)
-    collected(found.runs[0])
-    warn_of_overfull(found.runs[0])
+    world = run_world(kernel, *args, **how)
+    collected(world.runs[0])
+    warn_of_overfull(world.runs[0])
     worlds = _worlds.get()
     if worlds is not None:
-        worlds.append(found)
-    return found
+        worlds.append(world)
+    return world
 
 
 _ranks: ContextVar[tuple[int, str | None] | None] = ContextVar("trnsim_ranks", default=None)
@@ -155,11 +155,11 @@ def on_ranks(ranks: int | None, instance: str | None) -> Generator[None]:
 
 def called(kernel: Launchable, args: Sequence[Any], **how: Any) -> Run:
     """The run of a kernel that is called: that of rank 0 in an `on_ranks` block."""
-    asked = _ranks.get()
-    if asked is None:
-        alone: Run = run(kernel, *args, **how)
-        return alone
-    ranks, instance = asked
+    setting = _ranks.get()
+    if setting is None:
+        single: Run = run(kernel, *args, **how)
+        return single
+    ranks, instance = setting
     world: World = run(kernel, *args, ranks=ranks, instance=instance, **how)
     return world.runs[0]
 

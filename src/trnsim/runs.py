@@ -154,33 +154,33 @@ class RunObservers:
         if self._is_expecting:
             self._is_expecting = False
             self.present += [make() for make in observers.of_runs]
-        for one in tuple(self.present):
-            one.begins(fabric, ranks)
+        for observer in tuple(self.present):
+            observer.begins(fabric, ranks)
 
     def issues(self, team: Team, title: str, rank: int = 0) -> None:
         """As `RunObserver.issues`."""
-        for one in self.present:
-            one.issues(team, title, rank)
+        for observer in self.present:
+            observer.issues(team, title, rank)
 
     def ended(self, run: Run, rank: int = 0) -> None:
         """As `RunObserver.ended`."""
-        for one in self.present:
-            one.ended(run, rank)
+        for observer in self.present:
+            observer.ended(run, rank)
 
     def left(self) -> None:
         """As `RunObserver.left`."""
-        for one in self.present:
-            one.left()
+        for observer in self.present:
+            observer.left()
 
     @contextmanager
     def untold(self) -> Generator[None]:
         """Inside, nobody is told of a run: the caller tells of what the run is part of."""
-        kept = self.present, self._is_expecting
+        state_before = self.present, self._is_expecting
         self.present, self._is_expecting = [], False
         try:
             yield
         finally:
-            self.present, self._is_expecting = kept
+            self.present, self._is_expecting = state_before
 
 
 OBSERVERS: Final = RunObservers()
@@ -203,11 +203,11 @@ def launch(
     capture: Capture | None = None,
     order: str | None = None,
     is_mirrored: bool = False,
-    told: Callable[[Team, str], None] = lambda _team, _title: None,
+    on_start: Callable[[Team, str], None] = lambda _team, _title: None,
 ) -> Run:
     """As `trnsim.run`, on a `Target`; a `capture` keeps the instructions, which can run again.
 
-    `told` is called with the cores and the kernel's title before anything is issued.
+    `on_start` is called with the cores and the kernel's title before anything is issued.
 
     A kernel of one core that `is_mirrored` runs on both cores of a logical core, which do the same
     at the same time. It has no values: what the other core sends is not computed.
@@ -233,19 +233,19 @@ def launch(
     )
     team.contexts[0].capture = capture
     team.contexts[0].tell = _progress(f"{kernel.title} on {chip.name}")
-    told(team, kernel.title)
+    on_start(team, kernel.title)
     with seldom_collected():
         outputs = kernel.launch(team, args, kwargs)
         carried = carried_of(loops)
         if call is not None and isinstance(call.outcome, Run):
             return replace(call.outcome, outputs=outputs, carried=carried)
         programs = [context.program for context in team.contexts]
-        made, exceeded = fitted(programs, capacity)
+        fitted_programs, exceeded = fitted(programs, capacity)
         overfull = tuple(map(str, exceeded))
-        timed = timelines(made, policy)
-        found = tuple(map(str, detector.races)) if detector is not None else ()
+        timed = timelines(fitted_programs, policy)
+        race_texts = tuple(map(str, detector.races)) if detector is not None else ()
         doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
-        result = Run(kernel.title, chip, outputs, timed, found, overfull, carried, doubtful)
+        result = Run(kernel.title, chip, outputs, timed, race_texts, overfull, carried, doubtful)
         if call is not None:
             call.conclude(replace(result, outputs=None))
         return result
@@ -258,7 +258,7 @@ def policy_named(order: str | None) -> Policy:
 
 def carried_of(loops: Sequence[LoopWatcher]) -> tuple[str, ...]:
     """The loop-carried dependences that were found, each once: cores run the same lines."""
-    return tuple(dict.fromkeys(text for watcher in loops for text in watcher.found))
+    return tuple(dict.fromkeys(text for watcher in loops for text in watcher.dependences))
 
 
 @contextmanager
@@ -273,9 +273,9 @@ def seldom_collected() -> Generator[None]:
         gc.set_threshold(youngest, *older)
 
 
-def check_words(**given: object) -> None:
+def check_words(**arguments: object) -> None:
     """Raise `BadInput` unless each argument is one of its legal words."""
-    for name, word in given.items():
+    for name, word in arguments.items():
         legal = _LEGAL_WORDS[name]
         if word not in legal:
             raise BadInput(

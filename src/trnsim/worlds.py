@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from trnsim.timing.compiler_policy import Policy
 
     _Fit = tuple[tuple[Program, ...], tuple[OutOfMemory, ...]]
-    _Given = tuple[tuple[Any, ...], dict[str, Any]]
+    _RankArgs = tuple[tuple[Any, ...], dict[str, Any]]
 
 Arguments = Sequence[Any] | Mapping[str, Any]
 """Those of one rank: positional ones as a tuple, or all of them by name."""
@@ -119,7 +119,7 @@ class World:
             busy_s = np.where(load > 0, load / capacity, 0.0)
         rows = zip(self.fabric.names, load.tolist(), busy_s.tolist(), strict=True)
         used = [LinkUse(*row) for row in rows if row[1]]
-        return tuple(sorted(used, key=lambda one: (-one.busy_s, one.name)))
+        return tuple(sorted(used, key=lambda link: (-link.busy_s, link.name)))
 
     @cached_property
     def summary(self) -> WorldSummary:
@@ -147,8 +147,8 @@ class World:
         from trnsim.profile.measures.links import link_rates  # noqa: PLC0415
 
         ranks = self._timelines
-        made = perfetto_world(ranks, link_rates(ranks), self.title)
-        return write(Path(path), made, parents=True)
+        content = perfetto_world(ranks, link_rates(ranks), self.title)
+        return write(Path(path), content, parents=True)
 
     @property
     def _timelines(self) -> list[tuple[Timeline, ...]]:
@@ -157,15 +157,15 @@ class World:
     def _collectives(self) -> list[tuple[Collective, tuple[int, ...], int]]:
         """Each distinct collective with one of its groups, and how often that group did it."""
         counts: Counter[tuple[tuple[object, ...], tuple[int, ...]]] = Counter()
-        found: dict[tuple[object, ...], Collective] = {}
+        distinct: dict[tuple[object, ...], Collective] = {}
         for rank, run in enumerate(self.runs):
             for instruction, times in _collectives_of(run.timelines[0]):
                 key = instruction.signature()
-                found[key] = instruction
+                distinct[key] = instruction
                 for group in instruction.groups():
                     if group[0] == rank:
                         counts[key, group] += times
-        return [(found[key], group, count) for (key, group), count in counts.items()]
+        return [(distinct[key], group, count) for (key, group), count in counts.items()]
 
 
 def run_world(
@@ -208,33 +208,33 @@ def run_world(
     check_words(races=races, capacity=capacity)
     policy = policy_named(order)
     fabric = _fabric(kernel, chip, ranks, lnc, instance)
-    given = _inputs(args, kwargs, inputs, ranks)
+    args_of = _inputs(args, kwargs, inputs, ranks)
     OBSERVERS.begins(fabric, ranks)
-    what = _What(kernel, chip, fabric, numerics=numerics, races=races)
+    setup = _Setup(kernel, chip, fabric, numerics=numerics, races=races)
     try:
         with seldom_collected():
-            found = _world(what, given, capacity, policy)
-        for rank, run in enumerate(found.runs):
+            result = _world(setup, args_of, capacity, policy)
+        for rank, run in enumerate(result.runs):
             OBSERVERS.ended(run, rank)
     finally:
         OBSERVERS.left()
-    return found
+    return result
 
 
-def _world(what: _What, given: Sequence[_Given], capacity: str, policy: Policy) -> World:
+def _world(setup: _Setup, args_of: Sequence[_RankArgs], capacity: str, policy: Policy) -> World:
     """The runs of all ranks."""
-    launches = (None if what.numerics else _alike(what, given)) or _each(what, given)
+    launches = (None if setup.numerics else _alike(setup, args_of)) or _each(setup, args_of)
     fits = _fitted(launches, capacity)
-    timed = _timed([made for made, _ in fits], policy, what.kernel.cores)
+    timed = _timed([programs for programs, _ in fits], policy, setup.kernel.cores)
     runs: dict[_Launch, Run] = {}
-    for one, own, (_, exceeded) in zip(launches, timed, fits, strict=True):
-        if one not in runs:
-            runs[one] = one.result(own, tuple(map(str, exceeded)))
-    return World(tuple(one.own(runs[one]) for one in launches), what.fabric)
+    for launch, own, (_, exceeded) in zip(launches, timed, fits, strict=True):
+        if launch not in runs:
+            runs[launch] = launch.result(own, tuple(map(str, exceeded)))
+    return World(tuple(launch.own(runs[launch]) for launch in launches), setup.fabric)
 
 
 @dataclass(frozen=True)
-class _What:
+class _Setup:
     """What all ranks have in common."""
 
     kernel: Launchable
@@ -254,15 +254,15 @@ class _Launch:
     """
 
     def __init__(
-        self, what: _What, world: Ranks, rank: int, records: dict[Hashable, Record] | None
+        self, setup: _Setup, world: Ranks, rank: int, records: dict[Hashable, Record] | None
     ) -> None:
-        kernel, chip = what.kernel, what.chip
+        kernel, chip = setup.kernel, setup.chip
         count = kernel.cores
         core = arch.paired(chip) if count > 1 else chip.core
-        races, numerics = what.races, what.numerics
+        races, numerics = setup.races, setup.numerics
         self.outputs: object = None
         self.call = RankCall(records) if count == 1 and records is not None else None
-        self._what = what
+        self._setup = setup
         self._detector = RaceDetector(count, is_strict=races == "raise") if count > 1 else None
         self._loops = [LoopWatcher() for _ in range(count)]
         self.team = Team(
@@ -277,7 +277,7 @@ class _Launch:
 
     def body(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], object]:
         """The function that runs the kernel on the rank."""
-        return lambda: self._what.kernel.launch(self.team, args, kwargs)
+        return lambda: self._setup.kernel.launch(self.team, args, kwargs)
 
     def programs(self) -> tuple[Program, ...]:
         """The instructions of each core."""
@@ -289,71 +289,73 @@ class _Launch:
         races = tuple(map(str, detector.races)) if detector is not None else ()
         doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
         carried = carried_of(self._loops)
-        title, chip = self._what.kernel.title, self._what.chip
+        title, chip = self._setup.kernel.title, self._setup.chip
         return Run(title, chip, self.outputs, timed, races, overfull, carried, doubtful)
 
     def own(self, run: Run) -> Run:
         """The result for one of the ranks that it ran for, whose outputs are apart."""
-        if self._what.numerics or self.outputs is None:
+        if self._setup.numerics or self.outputs is None:
             return run
         return replace(run, outputs=deepcopy(self.outputs))
 
 
-def _each(what: _What, given: Sequence[_Given]) -> list[_Launch]:
+def _each(setup: _Setup, args_of: Sequence[_RankArgs]) -> list[_Launch]:
     """The launch of each rank."""
-    apart = [[rank] for rank in range(len(given))]
-    return _launched(what, given, Ranks(what.fabric, len(given)), apart)
+    apart = [[rank] for rank in range(len(args_of))]
+    return _launched(setup, args_of, Ranks(setup.fabric, len(args_of)), apart)
 
 
-def _alike(what: _What, given: Sequence[_Given]) -> list[_Launch] | None:
+def _alike(setup: _Setup, args_of: Sequence[_RankArgs]) -> list[_Launch] | None:
     """For each rank the launch of one that does the same; None where none does, or may not.
 
     Nor is there a result where a launch fails: the ranks on their own show what and where.
     """
-    classes = rank_classes(given)
-    if len(classes) == len(given):
+    classes = rank_classes(args_of)
+    if len(classes) == len(args_of):
         return None
-    world = Ranks(what.fabric, len(given), classes)
+    world = Ranks(setup.fabric, len(args_of), classes)
     try:
-        launches = _launched(what, given, world, classes)
+        launches = _launched(setup, args_of, world, classes)
     except Exception:  # noqa: BLE001  raised again by the ranks on their own
         return None
-    if world.differs or not all(is_plain(one.outputs) for one in launches):
+    if world.differs or not all(is_plain(launch.outputs) for launch in launches):
         return None
-    of_rank = {rank: one for ranks, one in zip(classes, launches, strict=True) for rank in ranks}
-    return [of_rank[rank] for rank in range(len(given))]
+    of_rank = {
+        rank: launch for ranks, launch in zip(classes, launches, strict=True) for rank in ranks
+    }
+    return [of_rank[rank] for rank in range(len(args_of))]
 
 
 def _launched(
-    what: _What, given: Sequence[_Given], world: Ranks, classes: Sequence[Sequence[int]]
+    setup: _Setup, args_of: Sequence[_RankArgs], world: Ranks, classes: Sequence[Sequence[int]]
 ) -> list[_Launch]:
     """For each class of ranks the launch of its first, which has run."""
-    ranks = [one[0] for one in classes]
+    ranks = [members[0] for members in classes]
     records: dict[Hashable, Record] | None = {} if len(ranks) > 1 else None
-    launches = [_Launch(what, world, rank, records) for rank in ranks]
-    for one, like in zip(launches, classes, strict=True):
-        for rank in like:
-            OBSERVERS.issues(one.team, what.kernel.title, rank)
-    bodies = [one.body(*given[rank]) for rank, one in zip(ranks, launches, strict=True)]
-    for one, outputs in zip(launches, world.run(bodies), strict=True):
-        one.outputs = outputs
-        if one.call is not None:
-            one.call.conclude()
+    launches = [_Launch(setup, world, rank, records) for rank in ranks]
+    for launch, alike_ranks in zip(launches, classes, strict=True):
+        for rank in alike_ranks:
+            OBSERVERS.issues(launch.team, setup.kernel.title, rank)
+    bodies = [launch.body(*args_of[rank]) for rank, launch in zip(ranks, launches, strict=True)]
+    for launch, outputs in zip(launches, world.run(bodies), strict=True):
+        launch.outputs = outputs
+        if launch.call is not None:
+            launch.call.conclude()
     return launches
 
 
 def _fitted(launches: Sequence[_Launch], capacity: str) -> list[_Fit]:
     """For each rank its programs with spills, and what exceeded; one object for one program."""
-    found: dict[tuple[int, ...], _Fit] = {}
+    by_programs: dict[tuple[int, ...], _Fit] = {}
     fits: dict[_Launch, _Fit] = {}
-    for one in dict.fromkeys(launches):
-        programs = one.programs()
+    for launch in dict.fromkeys(launches):
+        programs = launch.programs()
         key = tuple(map(id, programs))
-        if key not in found:
-            made, exceeded = fitted(programs, capacity)
-            found[key] = tuple(made), exceeded
-        fits[one] = found[key]
-    return [fits[one] for one in launches]
+        if key not in by_programs:
+            spilled, exceeded = fitted(programs, capacity)
+            by_programs[key] = tuple(spilled), exceeded
+        fits[launch] = by_programs[key]
+    return [fits[launch] for launch in launches]
 
 
 def _timed(
@@ -363,15 +365,15 @@ def _timed(
     classes = timing_classes(programs)
     firsts = [ranks[0] for ranks in classes]
     timed = timelines([p for rank in firsts for p in programs[rank]], policy, cores, firsts)
-    found: dict[int, tuple[Timeline, ...]] = {}
+    timelines_of: dict[int, tuple[Timeline, ...]] = {}
     for place, ranks in enumerate(classes):
         own = timed[place * cores : (place + 1) * cores]
         for rank in ranks:
-            found[rank] = own
+            timelines_of[rank] = own
             if programs[rank] is not programs[ranks[0]]:
                 pairs = zip(own, programs[rank], strict=True)
-                found[rank] = tuple(timeline.of(program) for timeline, program in pairs)
-    return [found[rank] for rank in range(len(programs))]
+                timelines_of[rank] = tuple(timeline.of(program) for timeline, program in pairs)
+    return [timelines_of[rank] for rank in range(len(programs))]
 
 
 def _fabric(
@@ -418,13 +420,15 @@ def _inputs(
             "positional arguments and inputs= together",
             fix="let inputs give all positional arguments, and pass common ones by keyword",
         )
-    found = [inputs(rank) for rank in range(ranks)] if callable(inputs) else list(inputs)
-    if len(found) != ranks:
+    entries = [inputs(rank) for rank in range(ranks)] if callable(inputs) else list(inputs)
+    if len(entries) != ranks:
         raise BadInput(
-            f"inputs for {len(found)} ranks; legal: a tuple for each of {ranks}",
+            f"inputs for {len(entries)} ranks; legal: a tuple for each of {ranks}",
             fix="give a tuple of arguments for each rank, or a function of the rank",
         )
-    wrong = next((one for one in found if not isinstance(one, tuple | list | Mapping)), None)
+    wrong = next(
+        (entry for entry in entries if not isinstance(entry, tuple | list | Mapping)), None
+    )
     if wrong is not None:
         raise BadInput(
             f"inputs has a {type(wrong).__name__} for a rank; legal: a tuple of its arguments, "
@@ -432,8 +436,8 @@ def _inputs(
             fix="return (array,) for a kernel with one argument",
         )
     return [
-        ((), {**kwargs, **one}) if isinstance(one, Mapping) else (tuple(one), dict(kwargs))
-        for one in found
+        ((), {**kwargs, **entry}) if isinstance(entry, Mapping) else (tuple(entry), dict(kwargs))
+        for entry in entries
     ]
 
 
@@ -442,9 +446,9 @@ def _collectives_of(timeline: Timeline) -> list[tuple[Collective, int]]:
     program = timeline.program
     counts = Counter(program.which)
     return [
-        (one, counts[number])
+        (collective, counts[number])
         for number, checked in enumerate(program.checked)
-        if (one := _collective(checked.instruction)) is not None
+        if (collective := _collective(checked.instruction)) is not None
     ]
 
 

@@ -56,11 +56,11 @@ class LoopWatcher:
     """Watches the accesses of one core while it runs loops whose iterations should be independent.
 
     Attributes:
-        found: a message for each pair of lines that depend on each other.
+        dependences: a message for each pair of lines that depend on each other.
     """
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.dependences: list[str] = []
         self._loops: list[_Loop] = []
         self._count = 0
         self._key = self, 0
@@ -120,9 +120,9 @@ class LoopWatcher:
         if not any(self._is_carried(write) for write in candidates):
             return
         # The bounding boxes overlap; now compare the bytes, which is slower.
-        found = _last_writes(tile, reversed(candidates))
+        current_writes = _last_writes(tile, reversed(candidates))
         for write in candidates:
-            if write.number in found and self._is_carried(write):
+            if write.number in current_writes and self._is_carried(write):
                 self._report(tile, line, write)
 
     def _may_be_carried(self, writes: list[_LoopWrite]) -> bool:
@@ -139,7 +139,7 @@ class LoopWatcher:
         if (line, write.line) in self._reported:
             return
         self._reported.add((line, write.line))
-        self.found.append(
+        self.dependences.append(
             f"an iteration of nl.affine_range reads {tile} at {line}, which an earlier iteration "
             f"wrote at {write.line}: affine_range says that iterations do not depend on each other"
             "\n  fix: use range or nl.sequential_range for this loop"
@@ -151,9 +151,9 @@ def _is_reduction(tile: Tile, writes: Iterable[Tile]) -> bool:
     """Whether the instruction that reads `tile` also writes it: an accumulation."""
     place = tile.storage.root_serial, tile.layout.box
     return any(
-        place == (other.storage.root_serial, other.layout.box)
-        for other in writes
-        if other.index is None
+        place == (written_tile.storage.root_serial, written_tile.layout.box)
+        for written_tile in writes
+        if written_tile.index is None
     )
 
 

@@ -102,32 +102,32 @@ def _bytes_of(tile: Tile, buffer: Array) -> Array:
     )
 
 
-def _distinct(ticks: Array, known: int) -> list[int]:
-    """The different ticks after `known`; most tensors are written by a few instructions."""
-    found: list[int] = []
+def _distinct(ticks: Array, after: int) -> list[int]:
+    """The different ticks after `after`; most tensors are written by a few instructions."""
+    distinct: list[int] = []
     last = int(ticks.max(initial=0))
-    while last > known:
-        found.append(last)
-        if len(found) > _FEW:
-            return [int(tick) for tick in np.unique(ticks) if tick > known]
+    while last > after:
+        distinct.append(last)
+        if len(distinct) > _FEW:
+            return [int(tick) for tick in np.unique(ticks) if tick > after]
         last = int(ticks.max(initial=0, where=ticks < last))
-    return found
+    return distinct
 
 
 def _is_among(ticks: Array, chosen: Sequence[int]) -> Array:
     """One boolean per tick: whether it is one of `chosen`."""
     if len(chosen) > _FEW:
         return np.isin(ticks, chosen)
-    found = ticks == chosen[0]
-    for one in chosen[1:]:
-        found |= ticks == one
-    return np.asarray(found)
+    is_among = ticks == chosen[0]
+    for tick in chosen[1:]:
+        is_among |= ticks == tick
+    return np.asarray(is_among)
 
 
-def _alike(shadow: _Shadow, core: int, other: int, tile: Tile) -> Array:
+def _alike(shadow: _Shadow, core: int, peer: int, tile: Tile) -> Array:
     """One boolean per byte of `tile`: whether both cores wrote it alike, so that each has it."""
     own = shadow.writes[core].view(tile.footprint, tile.dtype.itemsize)[tile.touched()] > 0
-    return np.asarray(own & ~shadow.differs(other, tile)[..., None])
+    return np.asarray(own & ~shadow.differs(peer, tile)[..., None])
 
 
 class RaceDetector:
@@ -168,8 +168,8 @@ class RaceDetector:
         """
         places = self._meet(group)
         for serial in {tile.storage.serial for tile in data}:
-            known = (self._known(serial, core) for core in group)
-            joined = [max(ticks) for ticks in zip(*known, strict=True)]
+            known_ticks = (self._ordered_ticks(serial, core) for core in group)
+            joined = [max(ticks) for ticks in zip(*known_ticks, strict=True)]
             for core, tick in places:
                 joined[core] = tick
             for core in group:
@@ -187,13 +187,13 @@ class RaceDetector:
         """Note that the next instructions of `group` start together; returns their places."""
         places = [(core, len(self._waits[core])) for core in group]
         self._group_at.update(dict.fromkeys(places, places))
-        for one, other in permutations(places, 2):
-            own, met = self._met.setdefault((one[0], other[0]), ([], []))
-            own.append(one[1])
-            met.append(other[1])
+        for first, second in permutations(places, 2):
+            own, met = self._met.setdefault((first[0], second[0]), ([], []))
+            own.append(first[1])
+            met.append(second[1])
         return places
 
-    def _known(self, serial: int, core: int) -> list[int]:
+    def _ordered_ticks(self, serial: int, core: int) -> list[int]:
         """The last tick of each core whose accesses to a tensor barriers order before `core`."""
         return self._guarded.get((serial, core), [0] * self._cores)
 
@@ -240,83 +240,83 @@ class RaceDetector:
                 return
             shadow.begin_writes()
         pattern, itemsize, touched = tile.footprint, tile.dtype.itemsize, tile.touched()
-        known = self._known(tile.storage.serial, core)
+        known_ticks = self._ordered_ticks(tile.storage.serial, core)
         verb = "writes" if writes else "reads"
-        for other in range(self._cores):
-            if other == core:
+        for peer in range(self._cores):
+            if peer == core:
                 continue
             kinds = [(shadow.writes, "writes")] + ([(shadow.reads, "reads")] if writes else [])
-            for maps, did in kinds:
-                ticks = maps[other].view(pattern, itemsize)[touched]
-                if ticks.max(initial=0) <= known[other]:
+            for maps, peer_verb in kinds:
+                ticks = maps[peer].view(pattern, itemsize)[touched]
+                if ticks.max(initial=0) <= known_ticks[peer]:
                     continue
                 if (core, tick - 1) in self._joint:
-                    ticks = ticks * (ticks != self._same(core, other))
+                    ticks = ticks * (ticks != self._same(core, peer))
                     if not writes:
-                        ticks = ticks * ~_alike(shadow, core, other, tile)
-                unordered = self._unordered(core, other, ticks, known[other])
+                        ticks = ticks * ~_alike(shadow, core, peer, tile)
+                unordered = self._unordered(core, peer, ticks, known_ticks[peer])
                 if not unordered:
                     continue
                 ticks = ticks * _is_among(ticks, unordered)
-                if writes and did == "writes":
-                    ticks = self._judge_writes(shadow, core, other, tile, line, ticks)
-                self._report(core, tile, line, verb, other, int(ticks.max(initial=0)), did)
+                if writes and peer_verb == "writes":
+                    ticks = self._judge_writes(shadow, core, peer, tile, line, ticks)
+                self._report(core, tile, line, verb, peer, int(ticks.max(initial=0)), peer_verb)
         note = shadow.note_write if writes else shadow.note_read
         note(core, tile, tick)
 
-    def _unordered(self, core: int, other: int, ticks: Array, known: int) -> list[int]:
-        """The instructions of the other core after `known` that are not ordered before this one.
+    def _unordered(self, core: int, peer: int, ticks: Array, after: int) -> list[int]:
+        """The instructions of the other core after `after` that are not ordered before this one.
 
         A backward search from the current instruction over all that must come before it, no further
         back than where the cores met last before the wanted ones.
         """
-        wanted = {tick - 1 for tick in _distinct(ticks, known)}
-        if not wanted:
+        unordered = {tick - 1 for tick in _distinct(ticks, after)}
+        if not unordered:
             return []
-        least = min(wanted)
-        own, met = self._met.get((core, other), ([], []))
+        least = min(unordered)
+        own, met = self._met.get((core, peer), ([], []))
         since = bisect_left(met, least)
         if since == len(met):  # they have not met since
-            return [number + 1 for number in wanted]
-        floor = {core: own[since], other: least}
-        seen: set[tuple[int, int]] = set()
-        here = (core, len(self._waits[core]) - 1)
-        waiting = [here]
-        while waiting and wanted:
+            return [number + 1 for number in unordered]
+        floor = {core: own[since], peer: least}
+        visited: set[tuple[int, int]] = set()
+        start = (core, len(self._waits[core]) - 1)
+        waiting = [start]
+        while waiting and unordered:
             place = waiting.pop()
-            if place in seen or place[1] < floor.get(place[0], 0):
+            if place in visited or place[1] < floor.get(place[0], 0):
                 continue
-            seen.add(place)
+            visited.add(place)
             at, number = place
-            if at == other:
-                wanted.discard(number)
+            if at == peer:
+                unordered.discard(number)
             if number < len(self._waits[at]):
                 waiting += [(at, before) for before in self._waits[at][number]]
-            if place != here or place not in self._joint:
+            if place != start or place not in self._joint:
                 waiting += self._group_at.get(place, ())
-        return [number + 1 for number in wanted]
+        return [number + 1 for number in unordered]
 
-    def _same(self, core: int, other: int) -> int:
+    def _same(self, core: int, peer: int) -> int:
         """The tick of another core's side of the collective that `core` issues."""
         group = self._group_at[core, len(self._waits[core]) - 1]
-        return next(number + 1 for at, number in group if at == other)
+        return next(number + 1 for at, number in group if at == peer)
 
     def _judge_writes(
         self,
         shadow: _Shadow,
         core: int,
-        other: int,
+        peer: int,
         tile: Tile,
         line: SourceLine | None,
         ticks: Array,
     ) -> Array:
         """The ticks of writes that wrote different bytes; equal ones are noted as doubtful."""
-        is_known = tile.storage.data is not None
-        differs = shadow.differs(other, tile)[..., None] if is_known else np.zeros(1, np.bool_)
+        has_values = tile.storage.data is not None
+        differs = shadow.differs(peer, tile)[..., None] if has_values else np.zeros(1, np.bool_)
         doubted = int((ticks * ~differs).max(initial=0))
         if doubted:
-            why = _EQUAL if is_known else _NOT_JUDGED
-            self._note(self.doubtful, (core, other), tile, line, "writes", doubted, "writes", why)
+            reason = _EQUAL if has_values else _NOT_JUDGED
+            self._note(self.doubtful, (core, peer), tile, line, "writes", doubted, "writes", reason)
         return ticks * differs
 
     def _report(
@@ -325,37 +325,37 @@ class RaceDetector:
         tile: Tile,
         line: SourceLine | None,
         verb: str,
-        other: int,
+        peer: int,
         tick: int,
-        did: str,
+        peer_verb: str,
     ) -> None:
         """Raise or keep the race with the other core's instruction at `tick`, unless it is 0."""
         if tick:
-            self._note(self.races, (core, other), tile, line, verb, tick, did)
+            self._note(self.races, (core, peer), tile, line, verb, tick, peer_verb)
             if self._is_strict:
                 raise self.races[-1]
 
     def _note(
         self,
-        found: list[DataRace],
+        races: list[DataRace],
         pair: tuple[int, int],
         tile: Tile,
         line: SourceLine | None,
         verb: str,
         tick: int,
-        did: str,
-        why: str = "",
+        peer_verb: str,
+        reason: str = "",
     ) -> None:
-        """Add an unordered pair of accesses to `found`, once for each pair of lines."""
+        """Add an unordered pair of accesses to `races`, once for each pair of lines."""
         before = self._lines[pair[1]][tick - 1]
-        place = (line, before, found is self.races)
+        place = (line, before, races is self.races)
         if place in self._reported:
             return
         self._reported.add(place)
-        found.append(
+        races.append(
             DataRace(
-                f"one core {verb} {tile} at {line} while the other {did} the same bytes at "
-                f"{before}: nothing orders the two{why}",
+                f"one core {verb} {tile} at {line} while the other {peer_verb} the same bytes at "
+                f"{before}: nothing orders the two{reason}",
                 fix=f"put nisa.core_barrier(data, {tuple(sorted(pair))}) between them, with "
                 "this tensor as data",
                 source="nki.isa.core_barrier",
