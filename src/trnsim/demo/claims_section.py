@@ -14,5 +14,5 @@ def claims_lines(rows: Catalogue | None = None) -> list[str]:
     """One line of the demo: the number of claims with each verdict."""
     judged = claims(rows)
     (best, reproduced), *others = counts(judged).items()
-    rest = ", ".join(f"{number} {verdict.value}" for verdict, number in others)
-    return [f"5 Claims    {reproduced} of {len(judged)} {best.value}; {rest}"]
+    other_counts = ", ".join(f"{number} {verdict.value}" for verdict, number in others)
+    return [f"5 Claims    {reproduced} of {len(judged)} {best.value}; {other_counts}"]

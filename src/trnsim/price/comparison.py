@@ -29,20 +29,20 @@ def caveats(quotes: Sequence[Quote], *, is_mixed_on_purpose: bool = False) -> tu
         BadInput: the kinds differ, and `is_mixed_on_purpose` is False.
     """
     kinds = list(dict.fromkeys(quote.kind for quote in quotes))
-    said: list[str] = []
+    notes: list[str] = []
     if len(kinds) > 1:
         if not is_mixed_on_purpose:
-            named = " against ".join(f"{quote.instance} {quote.kind}" for quote in quotes)
+            described = " against ".join(f"{quote.instance} {quote.kind}" for quote in quotes)
             raise BadInput(
-                f"{named}: different purchase kinds do not compare",
+                f"{described}: different purchase kinds do not compare",
                 fix="compare one kind, or pass is_mixed_on_purpose=True (--mixed-prices), and say "
                 "so beside the figure",
             )
-        said.append(f"mixed prices: {', '.join(kinds)}")
+        notes.append(f"mixed prices: {', '.join(kinds)}")
     rows = [quote.row for quote in quotes if quote.row is not None]
     if rows:
-        said += _apart(min(rows, key=_held_until), max(rows, key=lambda row: row.first_seen))
-    return tuple(said)
+        notes += _apart(min(rows, key=_held_until), max(rows, key=lambda row: row.first_seen))
+    return tuple(notes)
 
 
 def _held_until(row: Price) -> date:
@@ -53,5 +53,5 @@ def _apart(old: Price, new: Price) -> list[str]:
     days = (new.first_seen - old.last_seen).days
     if days <= APART.days:
         return []
-    both = f"{old.last_seen} ({old.instance}) and {new.first_seen} ({new.instance})"
-    return [f"prices of {both}, {days} days apart"]
+    dates = f"{old.last_seen} ({old.instance}) and {new.first_seen} ({new.instance})"
+    return [f"prices of {dates}, {days} days apart"]

@@ -36,8 +36,8 @@ def equivalent_usd_per_hour(
         BadInput: a peak is not positive.
     """
     if peak_flop_per_s <= 0 or reference_peak_flop_per_s <= 0:
-        given = f"{peak_flop_per_s} and {reference_peak_flop_per_s}"
-        raise BadInput(f"peak FLOP per second must be positive, not {given}")
+        peaks = f"{peak_flop_per_s} and {reference_peak_flop_per_s}"
+        raise BadInput(f"peak FLOP per second must be positive, not {peaks}")
     return usd_per_hour * reference_peak_flop_per_s / peak_flop_per_s
 
 

@@ -59,12 +59,12 @@ class Found:
     note: str
 
 
-def as_table(found: Sequence[Found]) -> str:
+def as_table(prices: Sequence[Found]) -> str:
     """The rows as CSV, with a line of fields first."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([field.name for field in fields(Found)])
-    writer.writerows(table_row(astuple(row)) for row in found)
+    writer.writerows(table_row(astuple(row)) for row in prices)
     return text.getvalue()
 
 
@@ -153,11 +153,11 @@ def _refused(error: Exception) -> BadInput:
     return BadInput(f"no prices from AWS: {error}")
 
 
-def _pages(call: Callable[..., Mapping[str, Any]], **asked: Any) -> Iterator[Mapping[str, Any]]:
+def _pages(call: Callable[..., Mapping[str, Any]], **request: Any) -> Iterator[Mapping[str, Any]]:
     """All pages of an answer; an answer that never ends is cut off."""
     token = ""
     for _ in range(_PAGES):
-        page = call(**asked, **({"NextToken": token} if token else {}))
+        page = call(**request, **({"NextToken": token} if token else {}))
         yield page
         token = str(page.get("NextToken") or "")
         if not token:
@@ -166,7 +166,7 @@ def _pages(call: Callable[..., Mapping[str, Any]], **asked: Any) -> Iterator[Map
 
 def _on_demand(client: Any, name: str, region: str, now: datetime) -> Iterator[Found]:
     """Linux, shared tenancy, nothing installed; the Price List's answer is JSON within JSON."""
-    wanted = {
+    criteria = {
         "instanceType": name,
         "regionCode": region,
         "operatingSystem": "Linux",
@@ -175,7 +175,7 @@ def _on_demand(client: Any, name: str, region: str, now: datetime) -> Iterator[F
         "capacitystatus": "Used",
     }
     filters = [
-        {"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()
+        {"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in criteria.items()
     ]
     for page in _pages(client.get_products, ServiceCode="AmazonEC2", Filters=filters):
         for listed in page["PriceList"]:
@@ -197,19 +197,21 @@ def _hourly_usd(product: Mapping[str, Any]) -> Iterator[float]:
 def _spot(client: Any, names: Sequence[str], region: str, now: datetime) -> Iterator[Found]:
     """The lowest zone's price of each instance; the others are in the note."""
     zones: dict[str, dict[str, tuple[datetime, float]]] = {}
-    asked = {
+    request = {
         "InstanceTypes": list(names),
         "ProductDescriptions": [_LINUX],
         "StartTime": now,
         "EndTime": now,
     }
-    for page in _pages(client.describe_spot_price_history, **asked):
+    for page in _pages(client.describe_spot_price_history, **request):
         for row in page["SpotPriceHistory"]:
-            seen = zones.setdefault(row["InstanceType"], {})
+            prices_by_zone = zones.setdefault(row["InstanceType"], {})
             stated = (row["Timestamp"], float(row["SpotPrice"]))
-            seen[row["AvailabilityZone"]] = max(stated, seen.get(row["AvailabilityZone"], stated))
-    for name, seen in zones.items():
-        usd = {zone: price for zone, (_, price) in sorted(seen.items())}
+            prices_by_zone[row["AvailabilityZone"]] = max(
+                stated, prices_by_zone.get(row["AvailabilityZone"], stated)
+            )
+    for name, prices_by_zone in zones.items():
+        usd = {zone: price for zone, (_, price) in sorted(prices_by_zone.items())}
         note = "lowest of " + " ".join(f"{zone} {price:g}" for zone, price in usd.items())
         source = "AWS ec2.DescribeSpotPriceHistory"
         yield Found(name, "spot", min(usd.values()), region, now.date(), source, note)
@@ -217,9 +219,9 @@ def _spot(client: Any, names: Sequence[str], region: str, now: datetime) -> Iter
 
 def _block(client: Any, name: str, region: str, now: datetime) -> Iterator[Found]:
     """The cheapest block of one instance for a day that is offered."""
-    asked = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": BLOCK_HOURS}
+    request = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": BLOCK_HOURS}
     offers: list[tuple[float, str]] = []
-    for page in _pages(client.describe_capacity_block_offerings, **asked):
+    for page in _pages(client.describe_capacity_block_offerings, **request):
         for offer in page["CapacityBlockOfferings"]:
             hours = offer["CapacityBlockDurationHours"]
             hours += offer.get("CapacityBlockDurationMinutes", 0) / 60

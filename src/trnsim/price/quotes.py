@@ -74,8 +74,8 @@ class Quote:
         if self.row is None or self.usd_per_hour is None:
             place = f" in {self.region}" if self.region else ""
             if self.first_known is not None:
-                known = f"the first known is of {self.first_known}"
-                return f"no price known on {self.as_of} ({self.kind}){place}; {known}{ended}"
+                first = f"the first known is of {self.first_known}"
+                return f"no price known on {self.as_of} ({self.kind}){place}; {first}{ended}"
             return f"no public price ({self.kind}){place}{ended}"
         stated = f"{self.usd_per_hour:.2f} USD/h {self.kind} {self.row.region} {self.row.as_of}"
         if self.is_stale and self.age is not None:
@@ -97,12 +97,12 @@ def history(instance: str, kind: str, *, rows: Catalogue | None = None) -> list[
     """
     rows = rows or catalogue()
     _check(instance, kind, rows)
-    found = [
+    prices = [
         price
         for price in rows.prices
         if price.instance == instance and price.kind == kind and price.usd_per_hour is not None
     ]
-    return sorted(found, key=lambda price: price.last_seen, reverse=True)
+    return sorted(prices, key=lambda price: price.last_seen, reverse=True)
 
 
 def quote(
@@ -130,8 +130,8 @@ def quote(
         row for row in history(instance, kind, rows=rows) if region is None or covers(row, region)
     ]
     ended = [row.until for row in sold if row.until is not None and row.until < as_of]
-    known = [row for row in sold if row.first_seen <= as_of <= (row.until or as_of)]
-    best = max(known, key=partial(_rank, region), default=None)
+    current = [row for row in sold if row.first_seen <= as_of <= (row.until or as_of)]
+    best = max(current, key=partial(_rank, region), default=None)
     later = min((row.first_seen for row in sold if row.first_seen > as_of), default=None)
     return Quote(
         instance,
