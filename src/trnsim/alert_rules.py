@@ -36,18 +36,18 @@ class Alert:
 
 def rule_file(groups: Sequence[tuple[str, Sequence[Alert]]], label: str = "") -> str:
     """A rule file with `groups` of a name; their alerts have it as `label`, unless that is ""."""
-    found = [
-        {"name": name, "rules": [_rule(one, {label: literal(name)} if label else {})
-                                 for one in alerts]}
+    rule_groups = [
+        {"name": name, "rules": [_rule(alert, {label: literal(name)} if label else {})
+                                 for alert in alerts]}
         for name, alerts in groups
     ]  # fmt: skip
-    return yaml.safe_dump({"groups": found}, sort_keys=False, width=1000)
+    return yaml.safe_dump({"groups": rule_groups}, sort_keys=False, width=1000)
 
 
 def where(alert: Alert) -> str:
     """What stands behind the summary of an alert, as Prometheus's template of its labels."""
-    named = ", ".join(f"{one} {{{{ $labels.{one} }}}}" for one in alert.by)
-    return f" ({named})" if named else ""
+    labels = ", ".join(f"{label} {{{{ $labels.{label} }}}}" for label in alert.by)
+    return f" ({labels})" if labels else ""
 
 
 def _rule(alert: Alert, labels: Mapping[str, str]) -> dict[str, Any]:

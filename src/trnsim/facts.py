@@ -101,9 +101,9 @@ class Names(frozenset[str]):
 
     def __new__(cls, names: Iterable[str], provenance: Provenance) -> Self:
         """The set of `names` with its provenance."""
-        made = super().__new__(cls, names)
-        made.provenance = provenance
-        return made
+        instance = super().__new__(cls, names)
+        instance.provenance = provenance
+        return instance
 
     def __reduce__(self) -> tuple[type[Self], tuple[tuple[str, ...], Provenance]]:
         """Constructor and arguments for `copy` and `pickle`, which then keep the provenance."""

@@ -64,12 +64,12 @@ def terminal_text(text: str) -> str:
     return _UNUSUAL.sub(_shown, text)
 
 
-def _shown(found: re.Match[str]) -> str:
+def _shown(match: re.Match[str]) -> str:
     """A character as it is, or, where it commands a terminal, its escape.
 
     Above ASCII's own controls the escape is that of JSON, which stays JSON.
     """
-    character = found[0]
+    character = match[0]
     if unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp"):
         return character
     if character < " ":

@@ -65,29 +65,29 @@ def page(
     top = 0
     for name, charts in rows:
         row = {"type": "row", "title": name, "gridPos": {"x": 0, "y": top, "w": 24, "h": 1}}
-        panels += [row, *(_panel(one, index, top + 1) for index, one in enumerate(charts))]
+        panels += [row, *(_panel(chart, index, top + 1) for index, chart in enumerate(charts))]
         top += 1 + -(-len(charts) // 2) * _HEIGHT
     source = {"name": "source", "type": "datasource", "query": "prometheus"}
-    found = {
+    board = {
         "title": title,
         "uid": uid,
         "schemaVersion": _SCHEMA,
         "refresh": refresh,
         "time": {"from": begins, "to": "now"},
         "templating": {"list": [source, *map(_variable, choices)]},
-        "panels": [{"id": number} | each for number, each in enumerate(panels, 1)],
+        "panels": [{"id": number} | panel for number, panel in enumerate(panels, 1)],
     }
-    return json.dumps(found, indent=1) + "\n"
+    return json.dumps(board, indent=1) + "\n"
 
 
 def expressions(text: str) -> list[str]:
     """Every PromQL expression of a page, with all values of its variables chosen."""
-    found = json.loads(text)
-    asked = [target["expr"] for panel in found["panels"] for target in panel.get("targets", ())]
-    for one in found["templating"]["list"]:
-        if "allValue" in one:
-            asked = [each.replace(f"${one['name']}", one["allValue"]) for each in asked]
-    return asked
+    board = json.loads(text)
+    queries = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+    for choice in board["templating"]["list"]:
+        if "allValue" in choice:
+            queries = [query.replace(f"${choice['name']}", choice["allValue"]) for query in queries]
+    return queries
 
 
 def _panel(chart: Chart, index: int, top: int) -> dict[str, Any]:
@@ -96,8 +96,8 @@ def _panel(chart: Chart, index: int, top: int) -> dict[str, Any]:
     if chart.is_stacked:
         defaults["custom"] = {"stacking": {"mode": "normal"}, "fillOpacity": 20}
     targets = [
-        {"refId": chr(ord("A") + number), "expr": each, "legendFormat": name, "datasource": _SOURCE}
-        for number, (name, each) in enumerate(chart.lines.items())
+        {"refId": chr(ord("A") + number), "expr": expr, "legendFormat": name, "datasource": _SOURCE}
+        for number, (name, expr) in enumerate(chart.lines.items())
     ]
     return {
         "type": "timeseries",

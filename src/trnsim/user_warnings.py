@@ -29,11 +29,11 @@ def warn(message: str, category: type[Warning], line: SourceLine | None = None) 
     warnings.warn_explicit(message, category, file, number, registry=_shown)
 
 
-def warn_of_all(found: Sequence[str], category: type[Warning]) -> None:
+def warn_of_all(texts: Sequence[str], category: type[Warning]) -> None:
     """Show the first of several texts and how many more there are; nothing where there are none."""
-    if found:
-        more = f"\n  and {len(found) - 1} more" if len(found) > 1 else ""
-        warn(found[0] + more, category)
+    if texts:
+        more = f"\n  and {len(texts) - 1} more" if len(texts) > 1 else ""
+        warn(texts[0] + more, category)
 
 
 def warn_of_spills(overfull: Sequence[str]) -> None:
