@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
 COUNT: Final = "NEURON_RT_NUM_CORES"
 PROCESS_CORES: Final = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
-"""The number of cores of each process, between commas."""
+"""The variable for the number of cores of each process, separated by commas."""
 PROCESS_INDEX: Final = "NEURON_PJRT_PROCESS_INDEX"
 LOCAL_RANK: Final = "LOCAL_RANK"
-"""Set by torchrun and accelerate launch, of which each process has a core of its own."""
+"""Set by torchrun and accelerate launch, each of whose processes has a core of its own."""
 LOCAL_PROCESSES: Final = "LOCAL_WORLD_SIZE"
 """Set by torchrun: the number of processes that it started on this machine."""
 SOURCE: Final = "aws-neuron-sdk neuron-runtime/guides/configuration-guide.rst"
 PROCESS_SOURCE: Final = "aws-neuron-sdk frameworks/jax/api-reference-guide/neuron-envvars.rst"
 _CONTIGUOUS: Final = "aws-neuron-sdk neuron-runtime/guides/nrt-developer-guide.rst"
 _MOST: Final = 1 << 20
-"""Beyond any instance: a range as long as this is refused before it is written out."""
+"""More cores than any instance has: a longer range is refused before it is expanded."""
 
 
 def visible_cores(chip: Target, lnc: int) -> tuple[int, ...]:
@@ -44,17 +44,17 @@ def visible_cores(chip: Target, lnc: int) -> tuple[int, ...]:
     of the chip that has them.
 
     Raises:
-        BadInput: for a value that is none of these, or cores that the instance lacks.
+        BadInput: for any other value, or cores that the instance lacks.
     """
     return _visible(chip, lnc, "1" if LOCAL_RANK in os.environ else "0")
 
 
 def local_processes(chip: Target, lnc: int) -> int:
-    """The processes of this program on its machine, where each has a core of its own.
+    """The number of processes of this program on its machine, each with a core of its own.
 
-    torchrun says how many. Launchers inside a program, as Lightning's, start one for each core of
-    the first process, and tell the others only their rank: so a rank counts that one's cores, not
-    its own.
+    torchrun sets it. Launchers inside a program, such as Lightning's, start one for each core of
+    the first process, and pass only the rank to the others: so a rank counts the first process's
+    cores, not its own.
 
     Raises:
         BadInput: as `visible_cores`.
@@ -117,15 +117,15 @@ def _unreadable(text: str, reason: str = "", source: str = SOURCE) -> BadInput:
 
 
 def is_chosen() -> bool:
-    """Whether the environment says which cores, or how many, this process uses."""
+    """True if the environment sets the cores of this process, or their number."""
     return any(name in os.environ for name in (VISIBLE, COUNT, PROCESS_CORES, LOCAL_RANK))
 
 
 def process_cores() -> tuple[int, ...]:
-    """The number of cores of each process; none where NEURON_PJRT_PROCESSES_NUM_DEVICES is not set.
+    """The number of cores of each process; () if NEURON_PJRT_PROCESSES_NUM_DEVICES is not set.
 
     Raises:
-        BadInput: for what are no numbers, and for a NEURON_PJRT_PROCESS_INDEX beyond them.
+        BadInput: for values that are no numbers, and a NEURON_PJRT_PROCESS_INDEX beyond them.
     """
     value = os.environ.get(PROCESS_CORES, "")
     parts = [part.strip() for part in value.split(",")] if value else []
@@ -148,7 +148,7 @@ def process_index() -> int:
     """The number of this process by NEURON_PJRT_PROCESS_INDEX; 0 where it is not set.
 
     Raises:
-        BadInput: for what is no number.
+        BadInput: for a value that is no number.
     """
     value = os.environ.get(PROCESS_INDEX, "0")
     if not _is_number(value):
@@ -172,7 +172,7 @@ def process_instance(chip: Target, lnc: int, cores: int = 1) -> InstanceModel:
 
 
 def _is_number(text: str) -> bool:
-    """Whether it is digits alone; int() takes those of all scripts, signs and underscores too."""
+    """True for ASCII digits alone; int() also takes signs, underscores and digits of any script."""
     return text.isascii() and text.isdecimal()
 
 
@@ -180,7 +180,7 @@ def _check(setting: str, needed: int, chip: Target, lnc: int) -> None:
     """Refuse cores beyond those of the instance.
 
     Raises:
-        BadInput: naming the instance and how many it has.
+        BadInput: with the instance and its number of cores.
     """
     has = process_instance(chip, lnc, needed)
     if needed > has.cores:

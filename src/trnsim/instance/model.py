@@ -1,7 +1,7 @@
 """An instance as its tools see it: devices, logical cores, memory, links, places in the host.
 
-Numbers are those of the catalogue. What AWS lists for other instances alone is carried over, and
-named in `is_assumed`.
+Numbers are those of the catalogue. Fields that AWS lists for other instances only are carried over,
+and named in `is_assumed`.
 
 Sources: aws-neuron-sdk tools/neuron-sys-tools/neuron-ls.rst (fields and their order),
 neuron-runtime/explore/runtime-performance-tips.rst (three instances, device by device).
@@ -47,7 +47,7 @@ class Device:
         bdf: its PCI address, with its domain.
         numa_node: its NUMA node; -1 where the host has one.
         cpu_affinity: the processors of that node, as ranges.
-        connected: devices joined to it, in neuron-ls's order.
+        connected: devices linked to it, in neuron-ls's order.
         first_core: the number of its first logical core on the instance.
         serial_number: 16 hexadecimal digits, the same on every instance of its type.
     """
@@ -101,7 +101,7 @@ class InstanceModel:
 
     @property
     def has_pairs(self) -> bool:
-        """Whether its chip has logical cores of two."""
+        """True if its chip has logical cores of two."""
         return _has_pairs(self.chip)
 
     @property
@@ -147,7 +147,7 @@ def instance_model(
     if instance_name:
         row = named(instance_name)
         return _model(row.name, logical_config(row.accelerator, lnc))
-    # Only now: a tool that is told its instance starts in half the time without NKI.
+    # Only now: a tool with a named instance starts in half the time without NKI.
     from trnsim.nki.environment import chosen_target  # noqa: PLC0415
 
     key = (chip or target(chosen_target()[0])).chip

@@ -2,6 +2,6 @@
 
 On Linux the program gets a mount namespace of its own, in which the files that Neuron's clients
 look for exist. Nothing is written outside of it, so nothing is left when it ends. `kernel` has the
-two system calls, `namespace` enters, `cover` adds files to folders, `contacts` says which files,
-`sysfs` and `figures` what they hold, `keeper` refreshes them, `session` runs the program.
+two system calls, `namespace` enters, `cover` adds files to folders, `contacts` lists the files,
+`sysfs` and `figures` give their content, `keeper` refreshes them, `session` runs the program.
 """

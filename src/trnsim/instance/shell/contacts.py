@@ -1,6 +1,6 @@
-"""The places where Neuron's clients look for devices, made in this mount namespace one by one.
+"""The files by which Neuron's clients find devices, made in this mount namespace one by one.
 
-One that cannot be made is left as it was, and named.
+A file that cannot be made is left as it was, and named.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _add_class(cover: Cover, model: InstanceModel) -> None:
 
 
 def _add_product(cover: Cover, model: InstanceModel) -> None:
-    """What DMI says that the machine is."""
+    """DMI's product and vendor of the machine."""
     folder = cover.reach(_VIRTUAL, "dmi/id", without=_DMI)
     cover.write(folder, {name: f"{text or model.name}\n" for name, text in _DMI.items()}, 0o444)
     if not os.path.lexists("/sys/class/dmi"):
@@ -149,4 +149,4 @@ CONTACTS: Final[dict[str, Callable[[Cover, InstanceModel], None]]] = {
     f"{_VIRTUAL}/dmi/id/product_name": _add_product,
     tools.FOLDER: _add_tools,
 }
-"""What makes each contact point."""
+"""Functions that make each contact point."""

@@ -1,7 +1,7 @@
-"""Files of counters: written here, and set back by programs that write to them.
+"""Files of counters: written here, and reset by programs that write to them.
 
-A file is written in place, so that a program that holds it open reads the new value. To programs,
-sysfs is the same, but for poll(2), which wakes nobody.
+A file is written in place, so that a program that holds it open reads the new value. Programs see
+no difference from sysfs, except that poll(2) wakes nobody.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class CounterFiles:
         with suppress(FileNotFoundError):
             descriptor = os.open(f"{self._root}/{path}", os.O_WRONLY)
             try:
-                # Filled up to the old length: who reads between the two calls finds a number too.
+                # Padded to the old length, so that a read between the two calls gives a number.
                 os.pwrite(descriptor, text.ljust(os.fstat(descriptor).st_size, b"\n"), 0)
                 os.ftruncate(descriptor, len(text))
                 self._changed_ns[path] = os.fstat(descriptor).st_mtime_ns

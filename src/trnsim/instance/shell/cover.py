@@ -19,11 +19,11 @@ from trnsim.instance.shell.namespace import SOURCE
 __all__ = ["Cover"]
 
 _FOLDER_MODE: Final = 0o755
-"""Of folders that are made, as in sysfs: nobody but their owner adds to them."""
+"""Mode of new folders, as in sysfs: only their owner adds to them."""
 
 
 class Cover:
-    """The folders that were covered or made, and what is put into them.
+    """The folders that were covered or made, to which files can be added.
 
     Every method raises OSError where the kernel refuses.
     """

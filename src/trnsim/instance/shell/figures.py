@@ -1,7 +1,7 @@
-"""What the counters in sysfs show, from the state of the processes that run on the instance.
+"""The values of the counters in sysfs, from the state of the processes on the instance.
 
-What a process does not tell by core stands at its first core, and what a logical core does at the
-first of its physical ones, so that sums over cores and devices are those of the state.
+Values that a process does not give by core count for its first core, and those of a logical core
+for the first of its physical ones, so that sums over cores and devices are those of the state.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _STATUS: Final = {
     "incorrect_input": "exec_bad_input",
     "failed_to_queue": "infer_failed_to_queue",
 }
-"""neuron-monitor's names of executions by status, as sysfs names them."""
+"""sysfs's names of statuses of executions, by neuron-monitor's."""
 _ERRORS: Final = {"generic": "generic_error", "hardware": "hw_error"}
 _US: Final = 1e6
 
 
 def counts_of(record: Record, model: InstanceModel) -> Counter[str]:
-    """What a process has done since it began, by counter; one that ends has done it still."""
+    """Counts of a process since it began, by counter; they stay when the process ends."""
     counts: Counter[str] = Counter()
     if not record.cores:
         return counts
@@ -55,7 +55,7 @@ def counts_of(record: Record, model: InstanceModel) -> Counter[str]:
 
 
 def errors_of(faults: Iterable[Injected], model: InstanceModel) -> Counter[str]:
-    """Errors of the devices' memories, by counter: those that were injected."""
+    """Injected errors of the devices' memories, by counter."""
     return Counter(
         {
             f"{device_folder(device)}/stats/hardware/{name}": count
@@ -67,7 +67,7 @@ def errors_of(faults: Iterable[Injected], model: InstanceModel) -> Counter[str]:
 
 
 def levels_of(records: Iterable[Record], model: InstanceModel) -> Counter[str]:
-    """What processes have now, by counter: bytes, and the median device time of executions."""
+    """Current levels of processes, by counter: bytes, and median device times of executions."""
     levels: Counter[str] = Counter()
     for record in records:
         for core, table in record.memory_bytes.items():
@@ -94,7 +94,7 @@ def _folder(core: int, lnc: int, model: InstanceModel) -> str:
 
 @dataclass
 class _Shown:
-    """A counter as its files show it; each can be set to 0 by itself."""
+    """A counter's files, each of which can be set to 0 by itself."""
 
     total: int = 0
     present: int = 0
@@ -107,7 +107,7 @@ class _Shown:
 
 
 class Counters:
-    """The counters of an instance, from one look at its state to the next."""
+    """The counters of an instance, updated from successive states of it."""
 
     def __init__(self, model: InstanceModel) -> None:
         self._model = model
@@ -117,7 +117,7 @@ class Counters:
         self._shown: dict[str, _Shown] = {}
 
     def update(self, records: Iterable[Record], faults: Iterable[Injected] = ()) -> set[str]:
-        """Take in the state of now, and the faults so far; the counters that changed."""
+        """Update from the current state and all faults so far; the counters that changed."""
         own = [record for record in records if record.instance == self._model.name]
         counts = {(record.pid, record.start_time): counts_of(record, self._model) for record in own}
         for process in self._counts.keys() - counts.keys():
@@ -133,7 +133,7 @@ class Counters:
         return changed
 
     def values(self, counter: str) -> Mapping[str, int]:
-        """What a counter's files show, by name; a plain file shows the total."""
+        """The values of a counter's files, by name; a plain file has the total."""
         shown = self._shown.get(counter, _Shown())
         return {"total": shown.total, "present": shown.present, "peak": shown.peak}
 

@@ -1,4 +1,4 @@
-"""The process that lives as long as an emulated instance: it refreshes sysfs, and tidies up.
+"""The process that lives as long as an emulated instance: it refreshes sysfs, and cleans up.
 
 `python -m trnsim.instance.shell.keeper PID INSTANCE LNC`, started in the instance's mount
 namespace. When the program PID has ended, however it ended, the processes that it left in the
@@ -32,7 +32,7 @@ __all__ = ["Keeper", "end_others", "main"]
 _PERIOD_S: Final = 1.0
 """Processes write their state at most once a second."""
 _CLEARED: Final = ("total", "present", "peak")
-"""Files that a program sets to 0 by writing to them, whatever it writes."""
+"""Files that a program sets to 0 by writing anything to them."""
 _PLAIN: Final = ("/other_info", "/hardware")
 """Folders whose counters are one file each."""
 _GRACE_S: Final = 0.5
@@ -65,8 +65,8 @@ class Keeper:
             self.files.watch(counter_folders(device_files(model, device)))
 
     def refresh(self) -> None:
-        """Show what the processes of this user have done, and have."""
-        with suppress(BadInput, OSError):  # it is not usable, as every process that runs says too
+        """Write the counts and levels of the processes of this user."""
+        with suppress(BadInput, OSError):  # an unusable folder, which every process reports too
             if not state.folder().is_dir():  # nothing has run yet
                 return
             folder = state.opened()
@@ -74,7 +74,7 @@ class Keeper:
                 self._show(counter)
 
     def clear(self) -> None:
-        """Set the files to 0 that programs have written to, and count requests to reset."""
+        """Set files to 0 that programs have written to, and count requests to reset."""
         for path in self.files.written():
             counter, _, file = path.rpartition("/")
             if file == "reset":
@@ -106,7 +106,7 @@ class _End:
             self.poll.register(self._descriptor, select.POLLIN)
 
     def within(self, seconds: float) -> bool:
-        """Whether the process ended before so many seconds, or an earlier event, passed."""
+        """True if the process has ended; waits up to `seconds`, or until any other event."""
         ready = self.poll.poll(math.ceil(seconds * 1000))
         if self._descriptor >= 0:
             return any(descriptor == self._descriptor for descriptor, _ in ready)

@@ -51,7 +51,7 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = 
 
 
 def unmount(target: str) -> None:
-    """Take away what is mounted on `target`; what has it open keeps it.
+    """Detach the mount on `target`; programs that have it open keep it.
 
     Raises:
         OSError: nothing is mounted there.

@@ -13,7 +13,7 @@ from trnsim.instance.shell import kernel
 __all__ = ["SOURCE", "Refused", "enter", "is_inside"]
 
 SOURCE: Final = "trnsim"
-"""What /proc/self/mountinfo calls the file systems of an emulated instance."""
+"""Source of an emulated instance's file systems in /proc/self/mountinfo."""
 _TRIED_ON: Final = "/dev"
 
 
@@ -22,7 +22,7 @@ class Refused(Exception):
 
 
 def is_inside() -> bool:
-    """Whether this process is in an emulated instance already."""
+    """True if this process is in an emulated instance already."""
     try:
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

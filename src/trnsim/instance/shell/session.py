@@ -1,7 +1,7 @@
 """`trnsim shell`: this process enters the instance, and becomes the program.
 
-There is no process between the caller and the program, so that its exit status, signals and the
-terminal are the program's own. What still runs in the instance when the program ends, ends too.
+There is no process between the caller and the program, so that exit status, signals and terminal
+are the program's own. Other processes in the instance end with the program.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def become(
     environment: dict[str, str],
     say: Callable[[str], None],
 ) -> int:
-    """Run `command` in the instance, as this very process where the system has that.
+    """Run `command` in the instance, in place of this process where the system supports that.
 
     Returns only on Windows, and where the program cannot be started: the exit status.
     """
@@ -120,7 +120,7 @@ def become(
     except OSError as error:
         say(f"cannot run {program[0]}: {error.strerror}")
         return _NOT_RUN
-    except ValueError:  # what C's execvp says of it, as shells do
+    except ValueError:  # the error of C's execvp, which shells report
         say(f"cannot run {program[0]!r}: {os.strerror(errno.ENOENT)}")
         return _NOT_FOUND
 
@@ -145,7 +145,7 @@ def _call(command: list[str], environment: dict[str, str], say: Callable[[str], 
 
 
 def _start_keeper(model: InstanceModel, environment: dict[str, str]) -> None:
-    """Start the process that refreshes sysfs and ends what the program leaves running.
+    """Start the process that refreshes sysfs and ends processes that the program leaves running.
 
     It is nobody's child: a program that waits for all its children never waits for it.
     """

@@ -1,7 +1,7 @@
-"""The files of an instance's Neuron devices in sysfs, as they are when nothing has run.
+"""The files of an instance's Neuron devices in sysfs, before any program has run.
 
 Names and levels follow aws-neuron-sdk tools/neuron-sys-tools/neuron-sysfs-user-guide.rst to the
-letter. What that page leaves open follows the public driver (github aws-neuron/aws-neuron-driver
+letter. Details that it omits follow the public driver (github aws-neuron/aws-neuron-driver
 neuron_sysfs_metrics.c, neuron_cdev.c, v*/neuron_dhal_v*.c; facts only): a directory for each
 physical core at every LNC, ECC counts as plain files, modes, and the names of architectures.
 """
@@ -52,14 +52,14 @@ ECC: Final = (
     *("mem_ecc_uncorrected", "mem_ecc_repairable_uncorrected", "sram_ecc_uncorrected"),
     *("mem_ecc_corrected", "sram_ecc_corrected"),
 )
-"""The page's, and two that release-notes/components/runtime.rst adds (Neuron Driver 2.30.2)."""
+"""Those of the page, and two of release-notes/components/runtime.rst (Neuron Driver 2.30.2)."""
 MODES: Final = {
     "connected_devices": 0o444,
     "core_count": 0o444,
     "info/notify_delay": 0o444,
     "reset": 0o600,
 }
-"""Of the files of a device that are not 0644. Notifications stay off, so nobody turns them on."""
+"""Modes of the files of a device that are not 0644. Notifications stay off, hence read-only."""
 
 _ZERO: Final = "0\n"
 _COUNTER: Final = ("total", "present")
@@ -74,9 +74,9 @@ _POWER: Final = {
     "runtime_suspended_time": "0",
     "runtime_usage": "0",
 }
-"""Of the kernel's own power management: Documentation/ABI/testing/sysfs-devices-power."""
+"""Files of the kernel's power management: Documentation/ABI/testing/sysfs-devices-power."""
 _NO_POWER: Final = "POWER_STATUS_NO_DATA,0,0.00,0.00,0.00\n"
-"""Power is not estimated, which is what the page's status for no samples says."""
+"""Power is not estimated: the page's status for no samples."""
 _NAMES: Final = {
     "inferentia1": ("v1", "Inf1", "Inferentia"),
     "inferentia2": ("v3", "Inf2", "Inferentia2"),
@@ -84,7 +84,7 @@ _NAMES: Final = {
     "trainium2": ("v3", "Trn2", "Trainium2"),
     "trainium3": ("v4", "Trn3", "Trainium3"),
 }
-"""Of each chip: the suffix of its device's arch_type, its instance_type, its device_name."""
+"""Suffix of arch_type, instance_type and device_name of each chip's devices."""
 
 
 def device_folder(device: int) -> str:

@@ -10,11 +10,11 @@ __all__ = ["FOLDER", "TOOLS", "scripts"]
 
 FOLDER: Final = "/opt/aws/neuron/bin"
 TOOLS: Final = ("neuron-ls", "neuron-top", "neuron-monitor", "neuron-monitor-prometheus.py")
-"""Each is the command of trnsim of the same name, without its suffix."""
+"""Tools that are commands of trnsim of the same name, without the suffix."""
 
 
 def scripts(python: str = sys.executable) -> dict[str, str]:
-    """The scripts by name; each runs the command with the interpreter that `python` is."""
+    """The scripts by name; each runs the command with the interpreter `python`."""
     return {name: _script(name, python) for name in TOOLS}
 
 

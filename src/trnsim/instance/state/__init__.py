@@ -1,1 +1,1 @@
-"""What runs on the emulated instance: one small file a process, in a folder of the user's."""
+"""The state of processes on the emulated instance: one small file each, in a folder of the user."""

@@ -1,7 +1,7 @@
-"""The folder of the state: one of the user's own, which no other user can look into.
+"""The folder of the state, which only its user can read.
 
-`$TRNSIM_STATE`, else the user's state folder. A reader says in the file `listening` until when it
-wants to be told; its time of change is that moment, so asking costs one `stat`.
+`$TRNSIM_STATE`, else the user's state folder. A reader sets the modification time of the file
+`listening` to the time until which it wants the state, so that a check costs one `stat`.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from trnsim.files import check_folder, write
 
 STATE_VARIABLE: Final = "TRNSIM_STATE"
 OFF: Final = "off"
-"""Its value where no state is to be kept."""
+"""The value of that variable for no state."""
 _FIX: Final = f"name a folder of your own: {STATE_VARIABLE}=DIR"
 _LISTENING: Final = "listening"
 _OTHERS: Final = 0o077
 _OWN: Final = 0o700
 LONGEST_S: Final = 3600.0
-"""Longest time for which a reader may ask. What lies further ahead is of a clock that went back."""
+"""Longest time that a reader may request; a later one comes from a clock that was set back."""
 
 
 def folder() -> Path:
-    """Where the state lies: TRNSIM_STATE, else the user's state folder; it need not exist.
+    """The folder of the state: TRNSIM_STATE, else the user's state folder; it need not exist.
 
     Raises:
-        BadInput: there is no state, as TRNSIM_STATE says, or as the user has no home.
+        BadInput: TRNSIM_STATE is "off", or the user has no home.
     """
     named = os.environ.get(STATE_VARIABLE)
     if named == OFF:
@@ -87,7 +87,7 @@ def opened() -> Path:
 
 
 def listen(path: Path, for_s: float) -> None:
-    """Ask all processes to write their state for so many seconds; a longer wish of others stays.
+    """Request all processes to write their state for `for_s`; a longer request of others stays.
 
     Raises:
         BadInput: the folder cannot be written to.
@@ -101,12 +101,12 @@ def listen(path: Path, for_s: float) -> None:
 
 
 def is_listening(path: Path) -> bool:
-    """Whether a reader wants to be told now."""
+    """True if a reader wants the state now."""
     return _listening_until(path) > time.time()
 
 
 def _listening_until(path: Path) -> float:
-    """When the last wish ends; 0 where there is none."""
+    """Time when the longest request ends; 0 where there is none."""
     try:
         until = (path / _LISTENING).stat().st_mtime
     except OSError:

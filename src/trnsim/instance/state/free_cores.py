@@ -1,4 +1,4 @@
-"""Cores that no process uses, for one that asks for a number of them.
+"""Cores that no process uses, for a process that needs a number of them.
 
 AWS's runtime selects free cores where NEURON_RT_NUM_CORES counts them; source: aws-neuron-sdk
 neuron-runtime/guides/configuration-guide.rst, Using NEURON_RT_NUM_CORES.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trnsim.instance.state.record import Record
 
 _LONGEST_S: Final = 2.0
-"""After which a process chooses beside another that is stopped while it chooses."""
+"""Time after which a process no longer waits for another one that is choosing."""
 _AGAIN_S: Final = 0.01
 
 
@@ -29,8 +29,8 @@ def free_cores(
     """The first `number` cores in a row that no process uses; None where there are none.
 
     Args:
-        records: of the processes that run, on any instance.
-        number: cores that are needed.
+        records: records of the running processes, on any instance.
+        number: number of cores that are needed.
         model: the instance.
     """
     records_here = (
@@ -46,7 +46,7 @@ def free_cores(
 
 @contextmanager
 def choosing(folder: Path) -> Generator[None]:
-    """While one process chooses its cores, others that want to wait, for 2 s at most.
+    """A context in which one process chooses its cores; others wait, for 2 s at most.
 
     Systems without flock(2), such as Windows, do without.
     """

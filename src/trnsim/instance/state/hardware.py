@@ -1,8 +1,8 @@
-"""Hardware faults of the emulated instance: what was injected, what it counts, what it logs.
+"""Hardware faults of the emulated instance: injected faults, their counters and their log.
 
-A fault is a file in the folder `faults` of the state, written once. Counters are those files: an
+A fault is a file in the folder `faults` of the state, written once. Counters count those files: an
 error of the hardware stays counted after the program that met it has ended, until `reset`. The file
-`neuron.log` has a line for each as the driver's log has it; the line says that it is emulated.
+`neuron.log` has a line for each in the form of the driver's log, marked as emulated.
 
 Source: aws-neuron-sdk neuron-runtime/nrt-troubleshoot.rst, Hardware Errors; the names of
 NEURON_HW_ERR are those of src/k8/neuron-problem-detector.
@@ -35,12 +35,12 @@ class Kind:
 
     Attributes:
         status: the runtime's status with its number, or "" where programs go on.
-        said: the runtime's own message.
+        said: the runtime's message.
         logged: the name behind NEURON_HW_ERR.
         is_documented: whether AWS's pages name it so.
         counter: the counter of neuron-monitor's hardware group that it adds to, or "".
-        execution: the status under which an execution that it ends is counted.
-        error: the kind under which its error is counted.
+        execution: the status of an execution that it ends, in the counts.
+        error: the kind of its error, in the counts.
     """
 
     status: str
@@ -79,7 +79,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "thermal": Kind("", "the device is throttled", "THERMAL", "", "", "transient", False),
 }
-"""By the name that `trnsim fault` and `trnsim launch --fault` take."""
+"""Kinds of faults by their name in `trnsim fault` and `trnsim launch --fault`."""
 COUNTERS: Final[tuple[str, ...]] = (
     "mem_ecc_corrected",
     "mem_ecc_uncorrected",
@@ -96,11 +96,11 @@ class Injected:
         kind: one of `KINDS`.
         device: the device's number.
         core: the logical core within the device; None for all of them.
-        at: when, in seconds since 1970.
-        for_s: how long it lasts; None until it is cleared, 0 where it struck once.
-        is_cleared: whether it was ended by hand.
-        name: of its file.
-        serial_number: the device's, as sysfs has it.
+        at: its time, in seconds since 1970.
+        for_s: its duration in seconds; None until it is cleared, 0 for a single event.
+        is_cleared: whether it was cleared by the user.
+        name: name of its file.
+        serial_number: serial number of the device, as in sysfs.
     """
 
     kind: str
@@ -113,18 +113,18 @@ class Injected:
     serial_number: str = ""
 
     def is_active(self) -> bool:
-        """Whether it strikes now; one with an end is over once the clock went back before it."""
+        """True if it is active now; one with an end is over if the clock was set back before it."""
         if self.is_cleared:
             return False
         return self.for_s is None or 0 <= time.time() - self.at < self.for_s
 
     def strikes(self, core_in_device: int, device: int) -> bool:
-        """Whether it strikes a core."""
+        """True if it affects a core."""
         return device == self.device and self.core in (None, core_in_device)
 
 
 def inject(folder: Path, fault: Injected) -> Injected:
-    """Write a fault into the state folder, and its line into the log; as it is stored.
+    """Write a fault into the state folder, and its line into the log; the fault as stored.
 
     Raises:
         BadInput: the folder cannot be written to.
@@ -135,13 +135,13 @@ def inject(folder: Path, fault: Injected) -> Injected:
     try:
         append(folder / LOG, log_line(stored))
     except BadInput:
-        path.unlink(missing_ok=True)  # what is refused strikes nobody
+        path.unlink(missing_ok=True)  # a fault that is refused has no effect
         raise
     return stored
 
 
 def log_line(fault: Injected) -> str:
-    """The driver's line, as a node's problem detector finds it."""
+    """The driver's line in the log, as a node's problem detector looks for it."""
     kind = KINDS[fault.kind]
     core = "" if fault.core is None else f" nc-id={fault.core}"
     action = " action=TERMINATE_INSTANCE" if kind.counter else ""
@@ -152,7 +152,7 @@ def log_line(fault: Injected) -> str:
 
 
 def injected(folder: Path) -> list[Injected]:
-    """All faults so far, in order; what is no fault is skipped."""
+    """All faults so far, in order; other files are skipped."""
     faults = []
     for path in sorted((folder / FOLDER).glob("*.json")):
         with suppress(OSError, ValueError, TypeError, RecursionError):
@@ -163,7 +163,7 @@ def injected(folder: Path) -> list[Injected]:
 
 
 def _is_fault(row: Any) -> bool:
-    """Whether what a file holds is a fault."""
+    """True if the content of a file is a fault."""
     if not isinstance(row, dict) or row.get("kind") not in KINDS:
         return False
     numbers: list[Any] = [row.get("device"), row.get("core") or 0]
@@ -174,7 +174,7 @@ def _is_fault(row: Any) -> bool:
 
 
 def clear(folder: Path, device: int | None = None) -> int:
-    """End the faults of a device, or of all; how many were active. What they counted stays.
+    """End the faults of a device, or of all; the number of active ones. Their counts stay.
 
     Raises:
         BadInput: the folder cannot be written to.
@@ -186,7 +186,7 @@ def clear(folder: Path, device: int | None = None) -> int:
 
 
 def reset(folder: Path) -> int:
-    """Forget all faults and empty the log, as if the driver were loaded anew; how many there were.
+    """Remove all faults and empty the log, as a reload of the driver does; their number.
 
     Raises:
         BadInput: the folder cannot be written to.
@@ -203,7 +203,7 @@ def reset(folder: Path) -> int:
 
 
 def counters(faults: Iterable[Injected], devices: int) -> list[dict[str, int]]:
-    """By device, neuron-monitor's counters of ECC events."""
+    """neuron-monitor's counters of ECC events of each device."""
     counts: list[dict[str, int]] = [dict.fromkeys(COUNTERS, 0) for _ in range(devices)]
     for fault in faults:
         counter = KINDS[fault.kind].counter
@@ -213,7 +213,7 @@ def counters(faults: Iterable[Injected], devices: int) -> list[dict[str, int]]:
 
 
 def changed_ns(folder: Path) -> int:
-    """A number that another fault changes; it costs one `stat`."""
+    """A number that changes with every fault; it costs one `stat`."""
     try:
         return os.stat(folder / FOLDER).st_mtime_ns  # noqa: PTH116  once a second, in each process
     except OSError:
@@ -221,10 +221,10 @@ def changed_ns(folder: Path) -> int:
 
 
 def kind_named(name: str) -> str:
-    """`name`, which is a kind of fault.
+    """`name`, if it is a kind of fault.
 
     Raises:
-        BadInput: it is none.
+        BadInput: it is not.
     """
     if name not in KINDS:
         raise BadInput(f"fault {name!r} is not known; legal: {', '.join(KINDS)}")

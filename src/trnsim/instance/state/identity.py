@@ -1,8 +1,8 @@
-"""Who a process is: its number and when it started, which no later process has too.
+"""The identity of a process: its number and start time, which no later process shares.
 
-Start times are what the system says, as text: ticks since boot on Linux, the words of `ps` on other
-Unixes, 100 ns since 1601 on Windows. They are compared for equality alone, so a clock that is set
-back changes nothing.
+Start times are the system's, as text: ticks since boot on Linux, the words of `ps` on other Unixes,
+100 ns since 1601 on Windows. They are compared for equality alone, so a clock that is set back
+changes nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _ENDED: Final = ("Z", "X", "x")
 """States of a process that has ended and that its parent has not collected yet; proc(5)."""
 _QUERY: Final = 0x1000  # PROCESS_QUERY_LIMITED_INFORMATION
 _START_FIELD: Final = 19
-"""Of /proc/PID/stat, counted behind the state; proc(5): starttime is field 22, the state 3."""
+"""Field of /proc/PID/stat, counted from the state; proc(5): starttime is field 22, the state 3."""
 
 
 def start_time(pid: int) -> str:
-    """When the process numbered `pid` started; "" where there is none, or it has ended."""
+    """Start time of the process numbered `pid`; "" where there is none, or it has ended."""
     if pid <= 0:
         return ""
     if sys.platform == "linux":
@@ -39,13 +39,13 @@ def _own_start(pid: int) -> str:
 
 
 def own() -> tuple[int, str]:
-    """This process's number and start time; those of a fork are its own."""
+    """This process's number and start time; a fork has its own."""
     pid = os.getpid()
     return pid, _own_start(pid) or "0"
 
 
 def is_alive(pid: int, started: str) -> bool:
-    """Whether a process runs that has this number and this start time."""
+    """True if a process with this number and start time runs."""
     return bool(started) and start_time(pid) == started
 
 

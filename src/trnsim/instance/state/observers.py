@@ -1,7 +1,7 @@
-"""Tools that look at the instance now, as ``neuron-ls --show-all-procs`` lists them.
+"""Tools that observe the instance now, as ``neuron-ls --show-all-procs`` lists them.
 
-Each has a file in the folder `observers` of the state, named by its number and its start; what it
-holds is the tool's command. The file of one that was killed is removed by whoever reads next.
+Each has a file in the folder `observers` of the state, named by its number and start time, with
+the tool's command. The next reader removes the file of a tool that was killed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Observer(NamedTuple):
 
 
 def own_command() -> str:
-    """The command of this process in AWS's words: "neuron-ls -a" of `trnsim neuron-ls -a`."""
+    """The command of this process in AWS's form: "neuron-ls -a" for `trnsim neuron-ls -a`."""
     return shlex.join(sys.argv[1:])
 
 
 def announce(folder: Path) -> None:
-    """Let this process be listed until it ends.
+    """List this process as a tool until it ends.
 
     Raises:
         BadInput: the folder of the state cannot be written to.
@@ -52,7 +52,7 @@ def _remove(path: Path) -> None:
 
 
 def observers(folder: Path) -> list[Observer]:
-    """The tools that run, by pid."""
+    """The running tools, by pid."""
     running = []
     for path in (folder / FOLDER).glob("*.txt"):
         name = _NAME.fullmatch(path.name)

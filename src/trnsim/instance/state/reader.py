@@ -1,4 +1,4 @@
-"""What runs on the instance, from the files of all processes of this user.
+"""The processes on the instance, from the state files of this user.
 
 A process that was killed leaves its file: no process has its number and start time, so the reader
 leaves it out and removes it. A file that is no record (cut in half, of another version) is skipped.
@@ -23,15 +23,15 @@ from trnsim.instance.state.record import Record, from_json
 _NAME: Final = re.compile(r"(\d+)-(\w+)\.json")
 _LEFT_S: Final = 60.0
 LISTEN_S: Final = 10.0
-"""How long processes go on writing after a reader has looked, unless it asks for longer."""
+"""Time for which processes go on writing after a read, unless the reader requests more."""
 
 
 def read_all(folder: Path, listen_s: float = LISTEN_S) -> list[Record]:
-    """The records of all processes that live, by pid; they are asked to go on writing.
+    """The records of all live processes, by pid; they are requested to go on writing.
 
     Args:
-        folder: the folder of the state, as `folder.opened` gives it.
-        listen_s: how long they are to write; 0 asks for nothing.
+        folder: the folder of the state, from `folder.opened`.
+        listen_s: time for which they are to write; 0 for no request.
 
     Raises:
         BadInput: the folder cannot be written to.
@@ -56,7 +56,7 @@ def read_all(folder: Path, listen_s: float = LISTEN_S) -> list[Record]:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what writers that were killed in the middle of a write have left."""
+    """Remove files of writers that were killed in the middle of a write."""
     for path in folder.glob(".trnsim-*.tmp"):
         with suppress(OSError):
             if abs(time.time() - path.stat().st_mtime) > _LEFT_S:
@@ -65,7 +65,7 @@ def _sweep(folder: Path) -> None:
 
 def _read(path: Path) -> Record | None:
     try:
-        # A pipe by this name would be waited for.
+        # Opening a pipe of this name would block.
         return from_json(path.read_bytes()) if path.is_file() else None
     except (OSError, ValueError, RecursionError):  # what JSON and UTF-8 raise are ValueErrors
         return None
@@ -74,7 +74,7 @@ def _read(path: Path) -> Record | None:
 def instance_of(records: list[Record]) -> InstanceModel:
     """The instance that tools show: TRNSIM_INSTANCE, else the largest that a process runs on.
 
-    Where none runs, the smallest of the target chip.
+    If none runs, it is the smallest of the target chip.
 
     Raises:
         BadInput: TRNSIM_INSTANCE or NEURON_LOGICAL_NC_CONFIG is not legal.

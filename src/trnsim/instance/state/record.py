@@ -1,4 +1,4 @@
-"""What one process says of itself: cores, memory, busy time, executions, errors.
+"""The record of a process: cores, memory, busy time, executions, errors.
 
 Counts and times add up from the start of the process; a reader takes differences. Times of the
 device are estimates: busy time by engine, and elapsed time on the device's own clock.
@@ -65,9 +65,9 @@ class Record:
 
     Attributes:
         pid: its number.
-        start_time: when it started, as `identity.start_time` says.
+        start_time: its start time (`identity.start_time`).
         command: its command line.
-        tool: what runs in it, one of `TOOLS`.
+        tool: the kind of program, one of `TOOLS`.
         tag: NEURON_PROCESS_TAG, else the pid.
         instance: the instance type.
         lnc: physical cores in a logical one.
@@ -82,10 +82,10 @@ class Record:
         errors: errors by kind.
         total_latency_s: percentiles of recent executions, launch included; {} where none ran.
         device_latency_s: the same on the device alone.
-        latencies: of all executions, those of each length: seconds with the launch, on the device
-            alone, and how many; seconds to three digits.
+        latencies: a histogram of all executions: seconds with the launch, seconds on the device
+            alone, and their number; seconds to three digits.
         models: the programs that are loaded now.
-        loads: by core, how many were loaded so far.
+        loads: by core, number of programs loaded so far.
     """
 
     pid: int
@@ -129,7 +129,7 @@ class Record:
 
 
 def percentiles(counts: Mapping[float, int]) -> dict[str, float]:
-    """neuron-monitor's percentiles of values and how often each came (nearest rank); {} of none."""
+    """neuron-monitor's percentiles (nearest rank) of values with their counts; {} for none."""
     ordered = sorted(counts)
     ends = list(accumulate(counts[value] for value in ordered))
     last = ends[-1] - 1 if ends else -1
@@ -201,7 +201,7 @@ def from_json(text: str | bytes) -> Record:
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
-        # What was no UTF-8 in a command line or a tag, no exporter could send.
+        # No exporter could send bytes of a command line or a tag that are no UTF-8.
         return value.encode("utf-8", "replace").decode("utf-8")
     raise ValueError(f"{value!r} is no text")
 

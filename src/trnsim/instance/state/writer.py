@@ -1,7 +1,7 @@
 """The thread that keeps a process's file of the state.
 
 The file is written once when the process begins to use a device, so that it is found, and then
-again at most once a second while a reader listens. It goes when the process ends in order.
+again at most once a second while a reader listens. It is removed at the process's normal end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Writer:
 
     Attributes:
         path: the file.
-        problem: why nothing can be written now, or "".
+        problem: the reason why nothing can be written now, or "".
     """
 
     def __init__(
@@ -45,9 +45,9 @@ class Writer:
         each_period: Callable[[Path], None] = lambda _: None,
         period_s: float = PERIOD_S,
     ) -> None:
-        """`observe` gives the record of now; `on_listening` is told when readers come and go.
+        """Write the records of `observe`; `on_listening` is called when readers come and go.
 
-        `each_period` is called with the folder once a second, whether one listens or not.
+        `each_period` is called with the folder once a second, with and without a reader.
 
         Raises:
             BadInput: the folder of the state cannot be used.
@@ -74,18 +74,18 @@ class Writer:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and remove the file; of a fork's parent nothing is touched."""
+        """End the thread and remove the file; a fork leaves its parent's file alone."""
         if os.getpid() == self._pid:
             self._ended.set()
             with suppress(OSError):
                 self.path.unlink(missing_ok=True)
 
     def write(self) -> None:
-        """Replace the file by the record of now; the first time that it fails, say so."""
+        """Replace the file by the current record; the first failure is reported."""
         try:
             write(self.path, to_json(self._observe()))
         except BadInput as error:
-            # A program must not fail because nobody can be told how it does.
+            # A program must not fail because its state cannot be written.
             self.problem = error.reason
             if not self._is_said:
                 self._is_said = True
