@@ -1,4 +1,4 @@
-"""5 Claims: how many published claims the catalogue's rows reproduce."""
+"""5 Claims: the number of published claims that the catalogue's rows reproduce."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from trnsim.runner import run
 
 
 def mistake_lines(target: str = "trn2", kernel: Any = None) -> list[str]:
-    """One line of the demo: where, what was given, what is legal, and the source of the rule."""
+    """One line of the demo: the line, the fault, the legal values, and the source of the rule."""
     launched = examples.module("mistake").mistake if kernel is None else kernel
     a, b = np.ones((128, 128), np.float32), np.ones((128, 512), np.float32)
     try:

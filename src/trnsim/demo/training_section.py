@@ -12,7 +12,7 @@ _HOW = "pip install 'trnsim[torch]'"
 def training_lines(seed: int = 0, steps: int = 20, target: str = "trn2") -> list[str]:
     """One line of the demo: the losses, and the time of the compiled graphs on a chip.
 
-    Without torch, it says how to install it.
+    Without torch, the line gives the command to install it.
     """
     if find_spec("torch") is None:
         return [f"3 PyTorch   torch is not installed; to enable this: {_HOW}"]

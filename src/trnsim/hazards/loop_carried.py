@@ -36,7 +36,7 @@ class _LoopWrite(NamedTuple):
 
     @property
     def is_dense(self) -> bool:
-        """Whether it fills its whole bounding box."""
+        """True if it fills its whole bounding box."""
         first_row, last_row, first_byte, last_byte = self.layout.box
         return self.layout.nbytes == (last_row - first_row + 1) * (last_byte - first_byte + 1)
 
@@ -81,7 +81,7 @@ class LoopWatcher:
         loop.iteration_first = self._count
 
     def accessed(self, reads: list[Tile], writes: list[Tile], line: SourceLine | None) -> None:
-        """Record the accesses of an instruction at `line`, and check what it reads."""
+        """Record the accesses of an instruction at `line`, and check its reads."""
         if not self._loops:
             return
         # The addresses in an index tensor are not followed.
@@ -126,7 +126,7 @@ class LoopWatcher:
                 self._report(tile, line, write)
 
     def _may_be_carried(self, writes: list[_LoopWrite]) -> bool:
-        """Whether any of the writes, oldest first, may be from an earlier iteration of a loop."""
+        """True if any of the writes, oldest first, may be from an earlier iteration of a loop."""
         first, last = writes[0].number, writes[-1].number
         if first >= self._loops[-1].iteration_first:  # outer iterations began earlier
             return False
@@ -148,7 +148,7 @@ class LoopWatcher:
 
 
 def _is_reduction(tile: Tile, writes: Iterable[Tile]) -> bool:
-    """Whether the instruction that reads `tile` also writes it: an accumulation."""
+    """True if the instruction that reads `tile` also writes it: an accumulation."""
     place = tile.storage.root_serial, tile.layout.box
     return any(
         place == (written_tile.storage.root_serial, written_tile.layout.box)

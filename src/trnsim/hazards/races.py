@@ -103,7 +103,7 @@ def _bytes_of(tile: Tile, buffer: Array) -> Array:
 
 
 def _distinct(ticks: Array, after: int) -> list[int]:
-    """The different ticks after `after`; most tensors are written by a few instructions."""
+    """The distinct ticks later than `after`; most tensors are written by a few instructions."""
     distinct: list[int] = []
     last = int(ticks.max(initial=0))
     while last > after:
@@ -125,7 +125,7 @@ def _is_among(ticks: Array, chosen: Sequence[int]) -> Array:
 
 
 def _alike(shadow: _Shadow, core: int, peer: int, tile: Tile) -> Array:
-    """One boolean per byte of `tile`: whether both cores wrote it alike, so that each has it."""
+    """One boolean per byte of `tile`: whether both cores wrote the same value to it."""
     own = shadow.writes[core].view(tile.footprint, tile.dtype.itemsize)[tile.touched()] > 0
     return np.asarray(own & ~shadow.differs(peer, tile)[..., None])
 
@@ -139,7 +139,7 @@ class RaceDetector:
     across barriers and exchanges, to the earlier instruction of the other core.
 
     Attributes:
-        races: the races found, if `is_strict` is False.
+        races: the races so far, if `is_strict` is False.
         doubtful: unordered writes of two cores that wrote equal bytes, or unknown ones.
     """
 
@@ -178,7 +178,7 @@ class RaceDetector:
     def joins(self) -> None:
         """Record that the next instructions of all cores are one collective of their rank.
 
-        What comes after it on one core comes after it on all. It orders no accesses before it: the
+        Instructions after it on one core come after it on all. It orders no accesses before it: the
         tensors that it reads and writes need a barrier, as for any instruction.
         """
         self._joint.update(self._meet(range(self._cores)))
@@ -265,10 +265,10 @@ class RaceDetector:
         note(core, tile, tick)
 
     def _unordered(self, core: int, peer: int, ticks: Array, after: int) -> list[int]:
-        """The instructions of the other core after `after` that are not ordered before this one.
+        """The instructions of the other core after tick `after` not ordered before this one.
 
         A backward search from the current instruction over all that must come before it, no further
-        back than where the cores met last before the wanted ones.
+        back than where the cores met last before the instructions in question.
         """
         unordered = {tick - 1 for tick in _distinct(ticks, after)}
         if not unordered:

@@ -1,4 +1,4 @@
-"""Whether prices may stand side by side: one kind of purchase, and days that are not far apart."""
+"""Comparability of prices: one kind of purchase, and days that are not far apart."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from trnsim.price.quotes import Quote
 
 APART: Final = STALE_AFTER
-"""Prices of days further apart are compared only with both days beside the figure."""
+"""Longest time between two prices that are compared without a note of both days."""
 
 
 def caveats(quotes: Sequence[Quote], *, is_mixed_on_purpose: bool = False) -> tuple[str, ...]:
-    """What must be said beside every figure that compares `quotes`; nothing of equal, near ones.
+    """The notes that a figure comparing `quotes` needs; none for one kind and near days.
 
     Args:
-        quotes: prices; those without a public price are no matter.
-        is_mixed_on_purpose: allow different purchase kinds, which is then a caveat.
+        quotes: prices; those without a public price are ignored.
+        is_mixed_on_purpose: allow different purchase kinds, which then is a caveat.
 
     Raises:
         BadInput: the kinds differ, and `is_mixed_on_purpose` is False.

@@ -47,7 +47,7 @@ def payback_months(migration_usd: float, usd_per_month: float, saving: float) ->
     Args:
         migration_usd: one-time cost of the migration.
         usd_per_month: cost of the workload today.
-        saving: fraction of that cost which is saved.
+        saving: saved fraction of that cost.
     """
     monthly_usd = usd_per_month * saving
     return migration_usd / monthly_usd if monthly_usd > 0 else float("inf")
@@ -62,8 +62,8 @@ def relative_cost(
         ours: our price.
         theirs: the price that it is compared with.
         work_ratio: our work per hour over theirs.
-        is_mixed_on_purpose: allow different purchase kinds; the caller must say so in its output,
-            as it must say `trnsim.price.caveats` of the two.
+        is_mixed_on_purpose: allow different purchase kinds; the caller's output must then say so,
+            as it must have the `trnsim.price.caveats` of both.
 
     Raises:
         BadInput: the kinds differ, and `is_mixed_on_purpose` is False.

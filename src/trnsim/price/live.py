@@ -1,8 +1,8 @@
 """Today's prices from AWS's own interfaces, through boto3 and with the user's credentials.
 
-On demand from the Price List, spot from its history, capacity blocks from what is offered. Nothing
-is stored: the rows make a table that `with_own_prices` reads. Nothing is bought, and no interface
-that changes anything is called.
+On demand prices are from the Price List, spot prices from its history, capacity blocks from current
+offers. Nothing is stored: the rows make a table that `with_own_prices` reads. Nothing is bought,
+and no interface that changes anything is called.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from trnsim.errors import BadInput
 from trnsim.foreign_text import table_row
 
 Connect = Callable[[str, str | None], Any]
-"""A client of a service ("ec2", "pricing") in a region, as ``boto3.client`` makes it."""
+"""Function from a service ("ec2", "pricing") and a region to its client, as ``boto3.client``."""
 
 PRICING_REGION: Final = "us-east-1"
-"""Where the Price List answers. Source: AWS Billing user guide, price-changes: query API."""
+"""Region of the Price List's endpoint. Source: AWS Billing user guide, price-changes: query API."""
 BLOCK_HOURS: Final = 24
 _LINUX: Final = "Linux/UNIX"
 _PAGES: Final = 100
@@ -48,7 +48,7 @@ _RIGHTS: Final = (
 
 @dataclass(frozen=True)
 class Found:
-    """A price that AWS gave today; its fields are columns that `with_own_prices` reads."""
+    """A price of today from AWS; its fields are columns that `with_own_prices` reads."""
 
     instance: str
     kind: str
@@ -84,11 +84,11 @@ def refresh(
     """Prices of `instances` in `region` now; an instance that is not sold there has no row.
 
     Args:
-        region: the code of a region; None: the one of the user's AWS configuration.
+        region: the code of a region; None for the one of the user's AWS configuration.
         instances: EC2 instance types.
-        connect: makes clients; by default boto3 does.
-        now: the time that is asked about; by default the present.
-        rows: the catalogue, which says what is sold in capacity blocks.
+        connect: function that makes clients; by default boto3's.
+        now: the time of the prices; by default the present.
+        rows: the catalogue, which lists the types that are sold in capacity blocks.
 
     Raises:
         BadInput: boto3 is missing, there are no credentials or no region, or AWS refuses.
@@ -154,7 +154,7 @@ def _refused(error: Exception) -> BadInput:
 
 
 def _pages(call: Callable[..., Mapping[str, Any]], **request: Any) -> Iterator[Mapping[str, Any]]:
-    """All pages of an answer; an answer that never ends is cut off."""
+    """All pages of a response, at most `_PAGES` of them."""
     token = ""
     for _ in range(_PAGES):
         page = call(**request, **({"NextToken": token} if token else {}))
@@ -165,7 +165,7 @@ def _pages(call: Callable[..., Mapping[str, Any]], **request: Any) -> Iterator[M
 
 
 def _on_demand(client: Any, name: str, region: str, now: datetime) -> Iterator[Found]:
-    """Linux, shared tenancy, nothing installed; the Price List's answer is JSON within JSON."""
+    """Linux, shared tenancy, nothing installed; the Price List's response is JSON within JSON."""
     criteria = {
         "instanceType": name,
         "regionCode": region,
@@ -186,7 +186,7 @@ def _on_demand(client: Any, name: str, region: str, now: datetime) -> Iterator[F
 
 
 def _hourly_usd(product: Mapping[str, Any]) -> Iterator[float]:
-    """USD per hour of each on-demand term; a term of zero is that of a reserved capacity."""
+    """USD per hour of each on-demand term; a term of zero is for reserved capacity."""
     for term in product.get("terms", {}).get("OnDemand", {}).values():
         for dimension in term["priceDimensions"].values():
             usd = float(dimension["pricePerUnit"].get("USD", 0))
@@ -195,7 +195,7 @@ def _hourly_usd(product: Mapping[str, Any]) -> Iterator[float]:
 
 
 def _spot(client: Any, names: Sequence[str], region: str, now: datetime) -> Iterator[Found]:
-    """The lowest zone's price of each instance; the others are in the note."""
+    """The lowest price of each instance over zones; the note has all zones."""
     zones: dict[str, dict[str, tuple[datetime, float]]] = {}
     request = {
         "InstanceTypes": list(names),
@@ -218,7 +218,7 @@ def _spot(client: Any, names: Sequence[str], region: str, now: datetime) -> Iter
 
 
 def _block(client: Any, name: str, region: str, now: datetime) -> Iterator[Found]:
-    """The cheapest block of one instance for a day that is offered."""
+    """The cheapest offer of a block of one instance for a day."""
     request = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": BLOCK_HOURS}
     offers: list[tuple[float, str]] = []
     for page in _pages(client.describe_capacity_block_offerings, **request):

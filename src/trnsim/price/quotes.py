@@ -28,8 +28,8 @@ KINDS: Final = (
     "private",
     "sagemaker_hosting",
 )
-"""Kinds of purchase. ``_paid`` is a price that somebody was charged, ``private`` one that the user
-agreed on with AWS, all others are AWS's list prices; ``ri_effective`` is a reserved instance whose
+"""Kinds of purchase. ``_paid`` is a price that a customer was charged, ``private`` a user's own
+agreement with AWS, all others are AWS's list prices; ``ri_effective`` is a reserved instance whose
 term the source does not state."""
 
 STALE_AFTER: Final = timedelta(days=90)
@@ -41,7 +41,7 @@ class Quote:
 
     Attributes:
         row: the catalogue's row with the price, or None.
-        region: the region asked for, or None: any.
+        region: the requested region, or None for any.
         first_known: where there is no price on that day, the first day after it with one, or None.
         own_ended: last day of a price of the user's own that no longer holds, or None.
     """
@@ -61,12 +61,12 @@ class Quote:
 
     @property
     def age(self) -> timedelta | None:
-        """Time since the price was last confirmed; none of a price that is confirmed later too."""
+        """Time since the price was last confirmed; 0 if it is confirmed later too."""
         return None if self.row is None else max(self.as_of - self.row.last_seen, timedelta())
 
     @property
     def is_stale(self) -> bool:
-        """Whether the price is older than `STALE_AFTER`."""
+        """True if the price is older than `STALE_AFTER`."""
         return self.usd_per_hour is not None and self.age is not None and self.age > STALE_AFTER
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ def today(rows: Catalogue | None = None) -> date:
 
 
 def history(instance: str, kind: str, *, rows: Catalogue | None = None) -> list[Price]:
-    """All prices of `instance` bought as `kind`, newest first, without rows that have no figure.
+    """All prices of `instance` bought as `kind`, newest first, without rows that lack a figure.
 
     Raises:
         BadInput: no such instance, or no such kind.
@@ -145,16 +145,16 @@ def quote(
 
 
 def _rank(region: str | None, row: Price) -> tuple[bool, bool, date, bool]:
-    """Own prices first, of these one that names the region; then the newest."""
+    """Sort key: own prices first, of these one that names the region; then the newest."""
     is_named = region is not None and region in codes(row)
     return row.is_own, row.is_own and is_named, row.last_seen, is_named
 
 
 def check_day(day: date, rows: Catalogue | None = None) -> date:
-    """`day`, which is not in the future.
+    """`day`, if it is not in the future.
 
     Raises:
-        BadInput: it is.
+        BadInput: it is in the future.
     """
     latest = today(rows)
     if day > latest:

@@ -1,8 +1,8 @@
-"""AWS regions as codes, and which of them a price's stated region covers.
+"""AWS regions as codes, and the codes that a price's stated region covers.
 
 Sources write regions in several ways: ``us-east-1, us-east-2``, ``us-east-2 az3``, ``US``,
 ``outside US``, ``Melbourne``, ``most``, ``not stated``. A price whose source names no single region
-is taken to hold in any, and is shown with its own words.
+counts in every region, and is shown with the source's words.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _NAMES: Final = {"Melbourne": ("ap-southeast-4",), "Dallas Local Zone": ("us-eas
 
 
 def is_region(text: str) -> bool:
-    """Whether `text` has the form of a region's code."""
+    """True if `text` has the form of a region's code."""
     return _CODE.fullmatch(text) is not None
 
 
 def check_region(text: str) -> str:
-    """`text`, which has the form of a region's code.
+    """`text`, if it has the form of a region's code.
 
     Raises:
         BadInput: it has not.
@@ -44,7 +44,7 @@ def codes(price: Price) -> tuple[str, ...]:
 
 
 def covers(price: Price, region: str) -> bool:
-    """Whether `price` holds in `region`, as far as its source says."""
+    """True if `price` holds in `region`, as far as its source says."""
     is_us = region.startswith("us-")
     stated = codes(price)
     if price.region.startswith("US"):

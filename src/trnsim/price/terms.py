@@ -1,4 +1,4 @@
-"""What can be bought: durations, sizes and what is paid for, from the terms of a price's kind."""
+"""Purchases: their durations, sizes and cost, by the terms of a price's kind."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ DAYS_PER_YEAR: Final = 365
 
 @dataclass(frozen=True)
 class Purchase:
-    """What is paid for to use `instances` for `days`.
+    """The least purchase for the use of some instances for some days.
 
     Attributes:
-        days: days paid for, at least the days asked.
-        instances: instances paid for, at least those asked.
+        days: days paid for, at least those of the use.
+        instances: instances paid for, at least those of the use.
         usd: days x 24 x instances x USD per hour.
     """
 
@@ -34,10 +34,10 @@ class Purchase:
 def why_not(
     quote: Quote, *, days: float | None, instances: int, is_together: bool = True
 ) -> str | None:
-    """Why `quote` cannot be bought for that use, or None: it can.
+    """The reason why `quote` cannot be bought for a use, or None if it can.
 
     A use is covered by the shortest time and the smallest size that are sold and not below it:
-    15 days by a block of 21, 3 instances by a block of 4. `purchase` says what is then paid for.
+    15 days by a block of 21, 3 instances by a block of 4. `purchase` has the cost.
 
     Args:
         quote: a price.
@@ -79,7 +79,7 @@ def _why_not_so_many(kind: str, terms: Terms, instances: int, *, is_together: bo
 
 
 def purchase(quote: Quote, *, days: float, instances: int, is_together: bool = True) -> Purchase:
-    """The least that is paid for to use `instances` for `days` at `quote`.
+    """The least purchase for the use of `instances` for `days` at `quote`.
 
     Raises:
         BadInput: it cannot be bought (`why_not`), or days or instances are not positive.
