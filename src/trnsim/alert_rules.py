@@ -18,11 +18,11 @@ class Alert:
     Attributes:
         name: in CamelCase, as Prometheus's are.
         expression: PromQL that is true while something is wrong.
-        for_minutes: how long before it fires.
+        for_minutes: minutes for which it must be true before the alert fires.
         severity: "page", "ticket" or "info".
-        summary: what happened and the figure it is held against.
-        action: what to do.
-        by: labels that say where.
+        summary: the event and the threshold.
+        action: the advice to the operator.
+        by: labels that locate the event.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Alert:
 
 
 def rule_file(groups: Sequence[tuple[str, Sequence[Alert]]], label: str = "") -> str:
-    """A rule file with `groups` of a name; their alerts have it as `label`, unless that is ""."""
+    """A rule file of named `groups`; alerts have the group's name as `label`, unless that is ""."""
     rule_groups = [
         {"name": name, "rules": [_rule(alert, {label: literal(name)} if label else {})
                                  for alert in alerts]}
@@ -45,7 +45,7 @@ def rule_file(groups: Sequence[tuple[str, Sequence[Alert]]], label: str = "") ->
 
 
 def where(alert: Alert) -> str:
-    """What stands behind the summary of an alert, as Prometheus's template of its labels."""
+    """The end of an alert's summary: its labels `by`, as Prometheus's template."""
     labels = ", ".join(f"{label} {{{{ $labels.{label} }}}}" for label in alert.by)
     return f" ({labels})" if labels else ""
 
@@ -64,5 +64,5 @@ def _rule(alert: Alert, labels: Mapping[str, str]) -> dict[str, Any]:
 
 
 def literal(text: str) -> str:
-    """`text` as Prometheus's templates print it: braces of a user's name begin no template."""
+    """`text` escaped for Prometheus's templates, so that braces of a user's name begin none."""
     return text.replace("{{", "{{`{{`}}")

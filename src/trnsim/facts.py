@@ -1,8 +1,8 @@
 """Facts: numbers, flags and sets of names that carry their source.
 
 A fact behaves as the ``int``, ``float``, ``bool`` or ``frozenset`` that it wraps, and arithmetic on
-a number gives plain numbers again. What it adds is its provenance, so that a report can say how
-much of an estimate rests on documents and how much on assumptions.
+a number gives plain numbers again. It adds its provenance, so that a report can say how much of an
+estimate rests on documents and how much on assumptions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Self
 
 
 class Evidence(Enum):
-    """Where a number comes from, and the relative spread (one sigma) that we give it.
+    """The kind of source of a number, and the relative spread (one sigma) that we give it.
 
     The spreads are assumptions of ours: a documented rate is off by the few per cent by which AWS's
     own pages disagree (2.9 against 3.0 TB/s for Trn2's HBM), a published measurement by its noise.
@@ -44,8 +44,8 @@ class Provenance:
     """Evidence and source of a fact.
 
     Attributes:
-        kind: where it comes from.
-        source: the document, or how it was found.
+        kind: kind of evidence.
+        source: the document, or the method.
         own_spread: relative standard deviation, where the source shows another than the kind's.
     """
 
@@ -160,15 +160,15 @@ def documented(value: float, source: str) -> Rate:
 
 
 def measured(value: float, source: str) -> Rate:
-    """A rate that somebody measured on hardware and published."""
+    """A rate that was measured on hardware and published."""
     return Rate(value, Provenance(Evidence.MEASURED, source))
 
 
 def derived(value: float, source: str, spread: float | None = None) -> Rate:
-    """A rate computed from documented or measured ones; `source` says how, and its spread."""
+    """A rate computed from documented or measured ones, by the method that `source` gives."""
     return Rate(value, Provenance(Evidence.DERIVED, source, spread))
 
 
 def assumed(value: float, why: str) -> Rate:
-    """A rate that nobody published; `why` says why this value."""
+    """A rate without a published value; `why` is the reason for this value."""
     return Rate(value, Provenance(Evidence.ASSUMED, why))

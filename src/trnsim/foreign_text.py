@@ -1,4 +1,4 @@
-"""Text that others wrote, as part of a file's name, of a page, as a cell, as lines on a terminal.
+"""Text from others made safe: in names of files, on pages, in cells of tables, on terminals.
 
 Names of kernels and models, and cells of a user's table, may hold separators of folders, formulas
 of spreadsheets and sequences that command a terminal.
@@ -14,7 +14,7 @@ from typing import Final
 __all__ = ["file_name", "markdown_text", "table_cell", "table_row", "terminal_text"]
 
 _NAME_LENGTH_MAX: Final = 120
-"""Characters; file systems allow 255 bytes, and suffixes follow."""
+"""Most characters of a name; file systems allow 255 bytes, and suffixes follow."""
 _NOT_IN_NAMES: Final = re.compile(r"[^\w.+=@,()\[\]{}#~ -]")
 _DEVICES: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 """Names that Windows keeps for devices, with any suffix."""
@@ -35,7 +35,7 @@ def file_name(text: str) -> str:
 
 
 def table_cell(text: str) -> str:
-    """A cell of a CSV file, of which no spreadsheet makes a formula; numbers stay numbers."""
+    """A cell of a CSV file that no spreadsheet takes for a formula; numbers stay numbers."""
     if not text.startswith(_FORMULA_STARTS):
         return text
     try:
@@ -46,12 +46,12 @@ def table_cell(text: str) -> str:
 
 
 def table_row(row: Sequence[object]) -> list[object]:
-    """A row of a CSV file, of which no spreadsheet makes a formula."""
+    """A row of a CSV file that no spreadsheet takes for formulas."""
     return [table_cell(cell) if isinstance(cell, str) else cell for cell in row]
 
 
 def markdown_text(text: str) -> str:
-    r"""Text on one line of Markdown, of which no HTML, link, cell or heading is made."""
+    r"""Text on one line of Markdown that gives no HTML, link, cell or heading."""
     return _MARKED.sub(r"\\\g<0>", " ".join(text.split()))
 
 
@@ -59,13 +59,13 @@ def terminal_text(text: str) -> str:
     r"""Lines for a terminal: control characters are spelled as Python spells them, as in ``\x1b``.
 
     Line ends and tabs stay. So do joiners within words of other scripts; characters that reorder
-    what stands beside them do not.
+    their neighbours do not.
     """
     return _UNUSUAL.sub(_shown, text)
 
 
 def _shown(match: re.Match[str]) -> str:
-    """A character as it is, or, where it commands a terminal, its escape.
+    """A character unchanged, or its escape if it commands a terminal.
 
     Above ASCII's own controls the escape is that of JSON, which stays JSON.
     """

@@ -25,7 +25,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def clipped(text: str, width: int) -> str:
-    """`text` in at most `width` characters, the last a mark where it is longer."""
+    """`text` cut to at most `width` characters, the last of which then is a mark."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
@@ -69,8 +69,7 @@ def parse_wholes(text: str) -> tuple[int, ...]:
     """Whole numbers separated by commas: 8, or 8,16,32.
 
     Raises:
-        ValueError: for anything else, a number that is there twice, and for 8,128, which some read
-            as thousands.
+        ValueError: for anything else, a repeated number, and 8,128, which some read as thousands.
     """
     if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+", text.strip()):
         parts = " and ".join(text.strip().split(","))

@@ -1,7 +1,7 @@
 """Pages of Grafana: panels of PromQL, two in a line, under rows with a title.
 
-A page asks for its source of data, so it is imported as it is. Where it lets its reader choose by a
-label, the expressions have a variable: `expressions` gives them with everything chosen.
+A page has its source of data as a variable, so it can be imported unchanged. For labels that the
+reader can choose, expressions have variables: `expressions` gives them with all values chosen.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Chart:
 
     Attributes:
         lines: PromQL by the name of its line, which may have labels: "{{instance}}".
-        unit: in Grafana's words: "percentunit", "bytes", "s", "short".
+        unit: Grafana's name of the unit: "percentunit", "bytes", "s", "short".
         is_stacked: whether the lines add up.
     """
 
@@ -42,7 +42,7 @@ class Choice:
     """Values of a label that the reader chooses among, several or all.
 
     Attributes:
-        label: of the series; expressions have ``{label=~"$label"}``.
+        label: the label; expressions have ``{label=~"$label"}``.
         series: PromQL of series that have it.
     """
 

@@ -1,7 +1,7 @@
-"""Makers of observers, which the package hands in to rooms below theirs.
+"""Factories of observers, by which the package passes observers to rooms below theirs.
 
-`trnsim` fills the list when it is imported, and loads this module and no room for it. A room asks a
-maker when there is something to observe: the observer's own room is loaded then.
+`trnsim` fills the list when it is imported, and loads only this module for it. A room calls a
+factory when there is something to observe: the observer's own room is loaded then.
 """
 
 from __future__ import annotations
@@ -12,4 +12,4 @@ if TYPE_CHECKING:
     from typing import Any
 
 of_runs: list[Callable[[], Any]] = []
-"""Of runs of kernels: each makes a `trnsim.runs.RunObserver`."""
+"""Factories for runs of kernels: each makes a `trnsim.runs.RunObserver`."""

@@ -63,17 +63,17 @@ def run(
     Args:
         kernel: an `@nki.jit` kernel.
         *args: its arguments; numpy and torch arrays become tensors in HBM.
-        ranks: how many ranks run it, which exchange tensors by `nki.collectives`; the result is
+        ranks: number of ranks that run it and exchange tensors by `nki.collectives`; the result is
             then a `World`. Three more keywords go with it: `inputs`, a tuple of positional
-            arguments for each rank or a function of its number that gives it, in the place of
-            `*args`; `lnc`, the NeuronCores of a rank, which the kernel's grid has to agree with;
-            and `instance`, the instance type on which they lie, such as "trn2.48xlarge".
+            arguments for each rank or a function of its number that returns it, in place of
+            `*args`; `lnc`, the NeuronCores of a rank, which must agree with the kernel's grid;
+            and `instance`, the instance type of the ranks, such as "trn2.48xlarge".
         target: the chip, a name of `arch.TARGETS`: "trn2".
         numerics: False to get instructions and times without computing values.
         races: "raise" an error on a data race between two cores, or "warn" and go on.
-        capacity: where live tensors exceed SBUF or PSUM, "spill" to the next memory what has no
-            room, as AWS's compiler does (memory-hierarchy-overview.rst; its choice is not public),
-            and warn; "raise" an error; or "warn" and go on as if spills took no time.
+        capacity: where live tensors exceed SBUF or PSUM, "spill" tensors to the next memory, as
+            AWS's compiler does (memory-hierarchy-overview.rst; its choice is not public), and
+            warn; "raise" an error; or "warn" and go on as if spills took no time.
         order: "compiler" (the default) to time an engine's instructions in an order that AWS's
             compiler might give them, "issued" in the order of the kernel; values are the same.
         kernel_kwargs: keyword arguments of the kernel whose names clash with those of `run`.
@@ -121,11 +121,11 @@ def begun(
 
 
 _OF_A_WORLD: Final = ("inputs", "lnc", "instance")
-"""Keywords that are the run's with `ranks`, and the kernel's without."""
+"""Keywords of `run` if it has `ranks`; otherwise of the kernel."""
 
 
 def _on_ranks(kernel: Launchable, *args: Any, **how: Any) -> World:
-    """The run of a kernel on ranks, told to the surrounding blocks."""
+    """The run of a kernel on ranks, reported to the surrounding blocks."""
     from trnsim.worlds import run_world  # noqa: PLC0415  few kernels run on ranks
 
     world = run_world(kernel, *args, **how)
@@ -142,9 +142,9 @@ _ranks: ContextVar[tuple[int, str | None] | None] = ContextVar("trnsim_ranks", d
 
 @contextmanager
 def on_ranks(ranks: int | None, instance: str | None) -> Generator[None]:
-    """In this block, kernels that are called run on so many ranks, each with the same arguments.
+    """In this block, kernels that are called run on `ranks` ranks, each with the same arguments.
 
-    A call returns what rank 0 returns. Without `ranks` nothing changes.
+    A call returns the outputs of rank 0. Without `ranks` nothing changes.
     """
     token = _ranks.set(None if ranks is None else (ranks, instance))
     try:

@@ -1,4 +1,4 @@
-"""Runs: a kernel on one rank, its outputs, instructions and times, and who is told of them."""
+"""Runs: a kernel on one rank, its outputs, instructions and times, and the observers of runs."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class Run:
         title: the kernel's name.
         target: the chip that was emulated.
         outputs: the kernel's return values, as the kind of array that was passed in.
-        timelines: one per core: which instruction ran when.
+        timelines: one per core: the times of its instructions.
         races: data races between two cores, with `races="warn"`.
         doubtful: unordered writes of two cores to the same bytes that wrote equal values for these
             inputs, or that a run without values cannot judge.
-        overfull: where SBUF or PSUM was exceeded, and what was spilled.
+        overfull: texts on exceeded SBUF or PSUM, with the spilled tensors.
         carried: loop-carried dependences in loops that promise to have none (`nl.affine_range`).
     """
 
@@ -115,7 +115,7 @@ class Run:
 
 
 class RunObserver(Protocol):
-    """Interface to who is told of runs: what keeps the state of this process."""
+    """Interface to observers of runs, such as the one that keeps the state of this process."""
 
     def begins(self, fabric: Fabric | None = None, ranks: int = 1) -> None:
         """A run is about to begin, on `ranks` of a fabric; an error raised here is the run's."""
@@ -135,10 +135,10 @@ class RunObserver(Protocol):
 
 
 class RunObservers:
-    """Those who are told of the runs of this process.
+    """The observers of the runs of this process.
 
     Attributes:
-        present: they, in the order in which they are told.
+        present: the observers, in the order of their calls.
     """
 
     def __init__(self) -> None:
@@ -146,11 +146,11 @@ class RunObservers:
         self._is_expecting = False
 
     def expect(self) -> None:
-        """The user is about to run a kernel: those that are handed in are told from then on."""
+        """The user is about to run a kernel: the observers passed in are called from then on."""
         self._is_expecting = not self.present
 
     def begins(self, fabric: Fabric | None = None, ranks: int = 1) -> None:
-        """As `RunObserver.begins`; those that are handed in are made now, if a run is expected."""
+        """As `RunObserver.begins`; the observers passed in are made now, if a run is expected."""
         if self._is_expecting:
             self._is_expecting = False
             self.present += [make() for make in observers.of_runs]
@@ -174,7 +174,7 @@ class RunObservers:
 
     @contextmanager
     def untold(self) -> Generator[None]:
-        """Inside, nobody is told of a run: the caller tells of what the run is part of."""
+        """In this block no observer is called: the caller reports the larger run around it."""
         state_before = self.present, self._is_expecting
         self.present, self._is_expecting = [], False
         try:
@@ -187,7 +187,7 @@ OBSERVERS: Final = RunObservers()
 
 
 def warn_of_overfull(run: Run) -> None:
-    """Warn of what a run spilled, unless a surrounding `collecting` block tells of it."""
+    """Warn of the spills of a run, unless a surrounding `collecting` block reports them."""
     if _collector.get() is None:
         warn_of_spills(run.overfull)
 
@@ -210,7 +210,7 @@ def launch(
     `on_start` is called with the cores and the kernel's title before anything is issued.
 
     A kernel of one core that `is_mirrored` runs on both cores of a logical core, which do the same
-    at the same time. It has no values: what the other core sends is not computed.
+    at the same time. It has no values: data from the other core is not computed.
     """
     check_words(races=races, capacity=capacity)
     policy = policy_named(order)
@@ -257,13 +257,13 @@ def policy_named(order: str | None) -> Policy:
 
 
 def carried_of(loops: Sequence[LoopWatcher]) -> tuple[str, ...]:
-    """The loop-carried dependences that were found, each once: cores run the same lines."""
+    """The loop-carried dependences of all cores, each once: cores run the same lines."""
     return tuple(dict.fromkeys(text for watcher in loops for text in watcher.dependences))
 
 
 @contextmanager
 def seldom_collected() -> Generator[None]:
-    """In this block, cycles are looked for seldom: of what a run makes, almost all stays."""
+    """In this block the garbage collector runs seldom: almost all objects of a run stay."""
     youngest, *older = gc.get_threshold()
     if youngest:  # 0 is the user's: never
         gc.set_threshold(max(youngest, _COLLECTED), *older)
@@ -285,7 +285,7 @@ def check_words(**arguments: object) -> None:
 
 
 _COLLECTED: Final = 100_000
-"""New objects after which cycles are looked for during a run; a program has millions."""
+"""New objects after which the garbage collector runs during a run; a program has millions."""
 _QUOTED: Final = '"{}"'.format
 _LEGAL_WORDS = {"races": ("raise", "warn"), "capacity": ("spill", "raise", "warn")}
 _watch: ContextVar[Callable[[str], None] | None] = ContextVar("trnsim_watch", default=None)

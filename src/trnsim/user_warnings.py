@@ -1,6 +1,6 @@
 """Warnings of Python at the user's line, each shown once.
 
-Errors of `trnsim.errors` stop a program; these tell of what a program may do and may not mean.
+Errors of `trnsim.errors` stop a program; warnings are about legal but perhaps unintended uses.
 """
 
 from __future__ import annotations

@@ -48,16 +48,16 @@ if TYPE_CHECKING:
     _RankArgs = tuple[tuple[Any, ...], dict[str, Any]]
 
 Arguments = Sequence[Any] | Mapping[str, Any]
-"""Those of one rank: positional ones as a tuple, or all of them by name."""
+"""Arguments of one rank: positional ones as a tuple, or all of them by name."""
 Inputs = Sequence[Arguments] | Callable[[int], Arguments] | None
 
 
 @dataclass(frozen=True)
 class LinkUse:
-    """What passed a link, an HBM, the DMA engines of a rank or an EFA adapter in collectives.
+    """Traffic of a link, an HBM, the DMA engines of a rank or an EFA adapter in collectives.
 
     Attributes:
-        name: which one.
+        name: name of the resource.
         nbytes: bytes that passed.
         busy_s: seconds that they take at its bandwidth.
     """
@@ -73,7 +73,7 @@ class World:
 
     Attributes:
         runs: one per rank, in the order of ranks.
-        fabric: where they ran.
+        fabric: the instances on which they ran.
     """
 
     runs: tuple[Run, ...]
@@ -105,12 +105,12 @@ class World:
 
     @cached_property
     def skew_s(self) -> tuple[float, ...]:
-        """By rank, how long it waited for others in collectives."""
+        """Seconds that each rank waited for others in collectives."""
         return tuple(map(_skew_s, self.runs))
 
     @cached_property
     def links(self) -> tuple[LinkUse, ...]:
-        """What passed each resource of the fabric that carried anything, the busiest first."""
+        """The traffic of each resource of the fabric that had any, the busiest first."""
         capacity = self.fabric.capacity
         load = np.zeros(len(capacity))
         for instruction, group, count in self._collectives():
@@ -123,7 +123,7 @@ class World:
 
     @cached_property
     def summary(self) -> WorldSummary:
-        """Who waited, what collectives took, what of it was hidden; `.text()`, `.as_dict()`."""
+        """Waiting, collectives, and the hidden part of these; `.text()`, `.as_dict()`."""
         from trnsim.profile.analysis.world import summarize_world  # noqa: PLC0415  a run needs none
 
         return summarize_world(self.title, self._timelines, self.skew_s, self.links)
@@ -131,8 +131,8 @@ class World:
     def report(self, path: str | Path) -> Path:
         """Write the HTML report of all ranks to `path`, which is returned.
 
-        It has a track a rank, what each waited and how much of its collectives was hidden, and what
-        passed each link; `runs[i].report` has the instructions of one rank.
+        It has a track a rank, waiting times, hidden time of collectives and the traffic of links;
+        `runs[i].report` has the instructions of one rank.
         """
         from trnsim.profile.page.world import world_page  # noqa: PLC0415  a run needs none
 
@@ -155,7 +155,7 @@ class World:
         return [run.timelines for run in self.runs]
 
     def _collectives(self) -> list[tuple[Collective, tuple[int, ...], int]]:
-        """Each distinct collective with one of its groups, and how often that group did it."""
+        """Each distinct collective with one of its groups, and the group's number of calls."""
         counts: Counter[tuple[tuple[object, ...], tuple[int, ...]]] = Counter()
         distinct: dict[tuple[object, ...], Collective] = {}
         for rank, run in enumerate(self.runs):
@@ -190,9 +190,9 @@ def run_world(
         args: positional arguments of all ranks.
         kwargs: keyword arguments of all ranks.
         chip: the chip.
-        ranks: how many.
+        ranks: number of ranks.
         inputs: for each rank a tuple of positional arguments, or a dictionary by name; or a
-            function of its number that gives it.
+            function of its number that returns it.
         lnc: NeuronCores of a rank; those of the kernel's grid by default.
         instance: the instance type; by default the smallest that has the ranks.
         numerics: as in `trnsim.run`.
@@ -201,8 +201,8 @@ def run_world(
         order: as in `trnsim.run`.
 
     Raises:
-        BadInput: for a number of ranks that the runtime or the instance has not, for an `lnc` that
-            is not the kernel's, and for inputs that do not fit.
+        BadInput: for a number of ranks that the runtime or the instance does not support, for an
+            `lnc` that is not the kernel's, and for inputs that do not fit.
         Deadlock: if the ranks wait for each other for ever.
     """
     check_words(races=races, capacity=capacity)
@@ -235,7 +235,7 @@ def _world(setup: _Setup, args_of: Sequence[_RankArgs], capacity: str, policy: P
 
 @dataclass(frozen=True)
 class _Setup:
-    """What all ranks have in common."""
+    """The parts of a launch that all ranks have in common."""
 
     kernel: Launchable
     chip: arch.Target
@@ -249,8 +249,8 @@ class _Launch:
 
     Attributes:
         outputs: the rank's return values, once it has run.
-        call: compares its instructions with those of others; None with two cores, as which of their
-            accesses race depends on values.
+        call: comparison of its instructions with those of others; None with two cores, as races of
+            their accesses depend on values.
     """
 
     def __init__(
@@ -293,7 +293,7 @@ class _Launch:
         return Run(title, chip, self.outputs, timed, races, overfull, carried, doubtful)
 
     def own(self, run: Run) -> Run:
-        """The result for one of the ranks that it ran for, whose outputs are apart."""
+        """The result for one of the ranks that it ran for, with outputs of its own."""
         if self._setup.numerics or self.outputs is None:
             return run
         return replace(run, outputs=deepcopy(self.outputs))
@@ -306,9 +306,9 @@ def _each(setup: _Setup, args_of: Sequence[_RankArgs]) -> list[_Launch]:
 
 
 def _alike(setup: _Setup, args_of: Sequence[_RankArgs]) -> list[_Launch] | None:
-    """For each rank the launch of one that does the same; None where none does, or may not.
+    """For each rank the launch of one with the same instructions; None if there is none.
 
-    Nor is there a result where a launch fails: the ranks on their own show what and where.
+    Nor is there a result if a launch fails: separate launches then raise the error at its line.
     """
     classes = rank_classes(args_of)
     if len(classes) == len(args_of):
@@ -329,7 +329,7 @@ def _alike(setup: _Setup, args_of: Sequence[_RankArgs]) -> list[_Launch] | None:
 def _launched(
     setup: _Setup, args_of: Sequence[_RankArgs], world: Ranks, classes: Sequence[Sequence[int]]
 ) -> list[_Launch]:
-    """For each class of ranks the launch of its first, which has run."""
+    """For each class of ranks the completed launch of its first rank."""
     ranks = [members[0] for members in classes]
     records: dict[Hashable, Record] | None = {} if len(ranks) > 1 else None
     launches = [_Launch(setup, world, rank, records) for rank in ranks]
@@ -345,7 +345,7 @@ def _launched(
 
 
 def _fitted(launches: Sequence[_Launch], capacity: str) -> list[_Fit]:
-    """For each rank its programs with spills, and what exceeded; one object for one program."""
+    """For each rank its programs with spills, and the errors; one object for each program."""
     by_programs: dict[tuple[int, ...], _Fit] = {}
     fits: dict[_Launch, _Fit] = {}
     for launch in dict.fromkeys(launches):
@@ -379,7 +379,7 @@ def _timed(
 def _fabric(
     kernel: Launchable, chip: arch.Target, ranks: int, lnc: int | None, instance: str | None
 ) -> Fabric:
-    """Where the ranks run.
+    """The fabric of the ranks.
 
     Raises:
         BadInput: for an `lnc` that is not the kernel's grid, and ranks that do not fit.
