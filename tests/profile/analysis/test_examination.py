@@ -25,7 +25,7 @@ def test_instructions_that_differ_in_offsets_alone_are_alike(kernel):
         kernel.copy(Tile(tile.storage, tile.dtype, part))
     kernel.copy(tile)
     examined = Examination(kernel.timeline())
-    issued = sorted(examined.issued(kinds).tolist() for kinds in examined.alike)
+    issued = sorted(examined.issued_indices(kinds).tolist() for kinds in examined.same_shape_groups)
     assert issued == [[0], [1, 2, 3], [4]]
 
 

@@ -7,7 +7,7 @@ from made_world import world
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as published
 
 from trnsim.profile.formats.perfetto_world import perfetto_world
-from trnsim.profile.measures.collectives import exchanged
+from trnsim.profile.measures.collectives import timed_collectives
 from trnsim.profile.measures.links import link_rates
 
 EVENT = published.TrackEvent
@@ -96,7 +96,7 @@ def test_a_collective_says_its_algorithm_bytes_and_who_was_late(ran, trace):
             words = texts[note.string_value_iid].str.decode() if note.string_value_iid else None
             told[names[note.name_iid].name] = words or note.int_value
         rank = int(process[-1])
-        ((one,),) = exchanged(ran.runs[rank].timelines)
+        ((one,),) = timed_collectives(ran.runs[rank].timelines)
         assert packet.timestamp == round(one.start_s * 1e9)
         assert told["groups"] == "[[0, 1], [2, 3]]"
         assert told["bytes"] == 128 * 512 * 4

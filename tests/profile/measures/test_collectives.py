@@ -10,7 +10,7 @@ from made_world import X, world
 
 import trnsim
 from trnsim.isa import Engine
-from trnsim.profile.measures.collectives import exchanged, meetings, times_of, without
+from trnsim.profile.measures.collectives import meetings, timed_collectives, times_of, without
 from trnsim.profile.measures.intervals import Intervals, union
 
 
@@ -64,14 +64,14 @@ def test_the_other_core_of_a_rank_hides_a_collective_too():
     assert alone.hidden_s == 0
     assert both.hidden_s > 1e-7
     assert both.exposed_s == pytest.approx(by_steps(run.timelines), abs=5e-9)
-    (first,), (second,) = exchanged(run.timelines)
+    (first,), (second,) = timed_collectives(run.timelines)
     assert first.exposed_s == pytest.approx(second.exposed_s) == pytest.approx(both.exposed_s)
 
 
 def test_each_collective_has_its_own_part():
     ran = world(ranks=4, groups=[[0, 1], [2, 3]], late=(3,), computes=4)
     for rank, run in enumerate(ran.runs):
-        ((one,),) = exchanged(run.timelines)
+        ((one,),) = timed_collectives(run.timelines)
         times = times_of(run.timelines)
         assert (one.hidden_s, one.exposed_s) == pytest.approx((times.hidden_s, times.exposed_s))
         assert (one.waited_s > 1e-6) == (rank == 2)

@@ -106,12 +106,12 @@ def advise(timeline: Timeline) -> list[Advice]:
 def _small_transfers(examined: Examination, threshold_bytes: float) -> Repair | None:
     changed: dict[int, Placement] = {}
     smallest = int(threshold_bytes)
-    for kinds in examined.alike:
+    for kinds in examined.same_shape_groups:
         checked = examined.program.checked[kinds[0]]
         row_bytes = _row_bytes(checked.instruction) if checked.engine is Engine.dma else 0
         if not 0 < row_bytes < threshold_bytes:
             continue
-        issued = examined.issued(kinds).tolist()
+        issued = examined.issued_indices(kinds).tolist()
         factor = min(-(-_DMA_TARGET_BYTES // row_bytes), len(issued))
         placement = what_if.merged(checked.instruction, examined.core, factor, None)
         if factor > 1 and placement is not None:
@@ -180,7 +180,7 @@ def _costs_change(
     """The repair that changes costs of distinct instructions; None where `changed` is empty."""
     if not changed:
         return None
-    affected = examined.issued(list(changed))
+    affected = examined.issued_indices(list(changed))
     opcodes = sorted({examined.program.checked[which].opcode for which in changed})
     figures |= {"n": len(affected), "opcodes": ", ".join(opcodes)}
     return Repair(affected, examined.time_after_s(changed), figures)

@@ -186,7 +186,7 @@ def _memories(timeline: Timeline) -> list[Data]:
     rows: list[Data] = []
     for memory in (Memory.SBUF, Memory.PSUM):
         used = occupancy(timeline, memory)
-        time_s, level_bytes = _thinned(used.time_s, used.level_bytes)
+        time_s, level_bytes = _downsampled(used.time_s, used.level_bytes)
         rows.append(
             {
                 "name": memory.value,
@@ -198,7 +198,7 @@ def _memories(timeline: Timeline) -> list[Data]:
     return rows
 
 
-def _thinned(time_s: Seconds, level_bytes: Integers) -> tuple[Seconds, Integers]:
+def _downsampled(time_s: Seconds, level_bytes: Integers) -> tuple[Seconds, Integers]:
     """At most `_MAX_STEPS` steps, each the maximum of its stretch."""
     if len(time_s) <= _MAX_STEPS:
         return time_s, level_bytes
@@ -209,7 +209,7 @@ def _thinned(time_s: Seconds, level_bytes: Integers) -> tuple[Seconds, Integers]
 def _hbm(timeline: Timeline) -> Data:
     """Bytes a second into and out of HBM, in steps."""
     hbm = Core(timeline, 0).hbm
-    time_s, level = _thinned(hbm.time_s, np.round(hbm.bytes_per_s).astype(np.int64))
+    time_s, level = _downsampled(hbm.time_s, np.round(hbm.bytes_per_s).astype(np.int64))
     return {"time": _column_ns(time_s), "bytes_per_s": level.tolist()}
 
 

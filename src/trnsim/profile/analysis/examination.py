@@ -59,14 +59,14 @@ class Examination:
         return np.bincount(self.spans.which, minlength=len(self.program.checked))
 
     @cached_property
-    def alike(self) -> list[list[int]]:
+    def same_shape_groups(self) -> list[list[int]]:
         """The distinct instructions, those together that differ in the offsets of tiles alone."""
         groups: defaultdict[object, list[int]] = defaultdict(list)
         for which, checked in enumerate(self.program.checked):
             groups[_shapes(checked.instruction)].append(which)
         return list(groups.values())
 
-    def issued(self, whiches: list[int]) -> Integers:
+    def issued_indices(self, whiches: list[int]) -> Integers:
         """Indices of the issued instructions whose distinct instruction is in `whiches`."""
         return np.flatnonzero(np.isin(self.spans.which, whiches))
 

@@ -29,11 +29,11 @@ def one_engine_alone(examined: Examination, threshold_share: float) -> Repair | 
     repairs: list[Repair] = []
     for helper in _HELPERS:
         if examined.busy_s.get(helper, 0.0) <= threshold_share * examined.busy_s[busiest]:
-            repairs += _shared(examined, busiest, helper)
+            repairs += _sharing_repairs(examined, busiest, helper)
     return min(repairs, key=lambda repair: repair.device_time_s, default=None)
 
 
-def _shared(examined: Examination, busiest: Engine, helper: Engine) -> list[Repair]:
+def _sharing_repairs(examined: Examination, busiest: Engine, helper: Engine) -> list[Repair]:
     """Instructions of `busiest` given to `helper`: one by one, and chains as a whole."""
     helper_placements = {
         which: placement
@@ -41,13 +41,13 @@ def _shared(examined: Examination, busiest: Engine, helper: Engine) -> list[Repa
         if checked.engine is busiest
         and (placement := what_if.moved(checked.instruction, examined.core, helper)) is not None
     }
-    movable = examined.issued(list(helper_placements)).tolist()
+    movable = examined.issued_indices(list(helper_placements)).tolist()
     if not movable:
         return []
     ways = {"": [[index] for index in movable], ", chains as a whole": _chains(examined, movable)}
     divisions: dict[tuple[int, ...], str] = {}
     for how, groups in ways.items():
-        moved = _divided(examined, groups, helper_placements, (busiest, helper))
+        moved = _helper_instructions(examined, groups, helper_placements, (busiest, helper))
         if moved:
             divisions.setdefault(tuple(moved), how)
     return [
@@ -67,7 +67,7 @@ def _chains(examined: Examination, movable: list[int]) -> list[list[int]]:
     return list({id(group): group for group in group_of.values()}.values())
 
 
-def _divided(
+def _helper_instructions(
     examined: Examination,
     groups: list[list[int]],
     helper_placements: dict[int, Placement],
@@ -109,7 +109,7 @@ def _repair(
     """The repair that gives the instructions `moved` to the second of `engines`."""
     program, busy_s = examined.program, examined.busy_s
     busiest, helper = engines
-    affected = examined.issued(list(helper_placements))
+    affected = examined.issued_indices(list(helper_placements))
     figures = {
         "busiest": busiest.label,
         "share": percent_text(busy_s[busiest] / examined.device_time_s),

@@ -77,7 +77,7 @@ def short_streams(examined: Examination, threshold_elements: float) -> Repair | 
             if placement is not None:
                 mergers[which] = Merger(placement, factor, (Growth(), wider), wider)
                 shortest = min(shortest, N)
-    return _merged(examined, mergers, shortest=shortest)
+    return _merger_repair(examined, mergers, shortest=shortest)
 
 
 def part_of_array(examined: Examination, threshold_share: float) -> Repair | None:
@@ -101,7 +101,7 @@ def part_of_array(examined: Examination, threshold_share: float) -> Repair | Non
             )
         if share < emptiest:
             emptiest, at = share, f"K={K}, M={M}"
-    return _merged(examined, mergers, at=at, share=percent_text(emptiest))
+    return _merger_repair(examined, mergers, at=at, share=percent_text(emptiest))
 
 
 def _matmuls(examined: Examination) -> dict[tuple[int, int, int], set[int]]:
@@ -120,19 +120,19 @@ def _reuse(examined: Examination, kinds: set[int]) -> Reuse:
     Those that wait for each other's results are never merged.
     """
     program = examined.program.issued
-    issued = examined.issued(list(kinds)).tolist()
+    issued = examined.issued_indices(list(kinds)).tolist()
     inputs = [] if examined.program.is_spilled else [_inputs(program, index) for index in issued]
     if not inputs or not all(inputs):
         return Reuse(1, 1, 1)
-    products = sum(not _adds(program, index, kinds) for index in issued)
-    turns = _turns(program, kinds)
+    products = sum(not _continues_product(program, index, kinds) for index in issued)
+    turns = _longest_chain(program, kinds)
     stationary, moving = (
         len(issued) // (len(set(tiles)) * turns) for tiles in zip(*inputs, strict=True)
     )
     return Reuse(len(issued) // products, max(stationary, 1), max(moving, 1))
 
 
-def _turns(program: Program, kinds: set[int]) -> int:
+def _longest_chain(program: Program, kinds: set[int]) -> int:
     """The most instructions of `kinds` that wait for each other's results, one after the other."""
     turn = array("l", [0]) * len(program)
     for index, which in enumerate(program.which):
@@ -141,7 +141,7 @@ def _turns(program: Program, kinds: set[int]) -> int:
     return max(turn)
 
 
-def _adds(program: Program, index: int, kinds: set[int]) -> bool:
+def _continues_product(program: Program, index: int, kinds: set[int]) -> bool:
     """Whether a matmul goes on with the product of one before it, which nothing has read."""
     before = [*program.waits_for(index), *program.follows(index)]
     matmuls = [i for i in before if program.which[i] in kinds]
@@ -151,11 +151,11 @@ def _adds(program: Program, index: int, kinds: set[int]) -> bool:
 
 def _inputs(program: Program, index: int) -> tuple[_Place, ...]:
     """A matmul's stationary and moving tile; () where they are not known."""
-    read = [place for place, _, is_written in _touched(program, index) if not is_written]
+    read = [place for place, _, is_written in _sbuf_tiles(program, index) if not is_written]
     return tuple(read) if len(read) == len(Merger.INPUTS) else ()
 
 
-def _touched(program: Program, index: int) -> list[tuple[_Place, tuple[int, ...], bool]]:
+def _sbuf_tiles(program: Program, index: int) -> list[tuple[_Place, tuple[int, ...], bool]]:
     """(place, shape, whether it is written) of each tile in SBUF."""
     return [
         ((serial, layout.box), layout.pattern.shape, is_written)
@@ -171,15 +171,17 @@ def _reads_psum(instruction: Instruction) -> bool:
 # Growth spreads from the matmuls to the instructions that feed them or read their products
 
 
-def _merged(examined: Examination, mergers: dict[int, Merger], **figures: Any) -> Repair | None:
+def _merger_repair(
+    examined: Examination, mergers: dict[int, Merger], **figures: Any
+) -> Repair | None:
     """The repair that merges matmuls with their surroundings; None where there are none."""
     if not mergers:
         return None
     program = examined.program.issued
-    placements = _placed(examined, mergers)
-    around = _grown(examined, _feeders(program, mergers), first=True)
-    around |= _grown(examined, _readers(program, mergers), first=False)
-    affected = examined.issued(list(mergers))
+    placements = _merged_placements(examined, mergers)
+    around = _grown_placements(examined, _feeders(program, mergers), first=True)
+    around |= _grown_placements(examined, _readers(program, mergers), first=False)
+    affected = examined.issued_indices(list(mergers))
     figures |= {
         "n": len(affected),
         "opcodes": ", ".join(sorted({program.checked[which].opcode for which in mergers})),
@@ -189,10 +191,10 @@ def _merged(examined: Examination, mergers: dict[int, Merger], **figures: Any) -
     return Repair(affected, after_s, figures)
 
 
-def _placed(examined: Examination, mergers: dict[int, Merger]) -> dict[int, Placement]:
+def _merged_placements(examined: Examination, mergers: dict[int, Merger]) -> dict[int, Placement]:
     """The matmuls, each merged with others that share the input that does not grow."""
     groups: defaultdict[tuple[Merger, tuple[_Place, ...]], list[int]] = defaultdict(list)
-    for index in examined.issued(list(mergers)).tolist():
+    for index in examined.issued_indices(list(mergers)).tolist():
         merger = mergers[examined.program.which[index]]
         inputs = zip(merger.inputs, _inputs(examined.program, index), strict=True)
         groups[merger, tuple(place for growth, place in inputs if growth.is_none)].append(index)
@@ -203,11 +205,11 @@ def _placed(examined: Examination, mergers: dict[int, Merger]) -> dict[int, Plac
     return placements
 
 
-def _grown(
+def _grown_placements(
     examined: Examination, growth: dict[int, Growth], *, first: bool
 ) -> dict[int, Placement]:
     """The instructions around the matmuls on grown tiles, where that is legal."""
-    kind_of = {which: n for n, kinds in enumerate(examined.alike) for which in kinds}
+    kind_of = {which: n for n, kinds in enumerate(examined.same_shape_groups) for which in kinds}
     alike: defaultdict[tuple[int, Growth], list[int]] = defaultdict(list)
     for index in sorted(growth):
         alike[kind_of[examined.program.which[index]], growth[index]].append(index)
@@ -239,20 +241,20 @@ class _Marks:
         """Let the tile at `place` grow."""
         self._exact[place] = growth
         if growth.taller > 1:
-            self._rows[_rows(place)] = Growth(growth.rows, growth.taller)
+            self._rows[_row_key(place)] = Growth(growth.rows, growth.taller)
 
     def find(self, place: _Place, shape: tuple[int, ...]) -> Growth | None:
         """The growth of a tile, if it has any."""
-        growth = self._exact.get(place) or self._rows.get(_rows(place))
+        growth = self._exact.get(place) or self._rows.get(_row_key(place))
         return growth if growth is not None and growth.concerns(shape) else None
 
     def forget(self, place: _Place) -> None:
         """Something else is written to `place`."""
         self._exact.pop(place, None)
-        self._rows.pop(_rows(place), None)
+        self._rows.pop(_row_key(place), None)
 
 
-def _rows(place: _Place) -> tuple[int, int, int]:
+def _row_key(place: _Place) -> tuple[int, int, int]:
     serial, box = place
     return serial, box.first_row, box.last_row
 
@@ -267,7 +269,7 @@ def _feeders(program: Program, mergers: dict[int, Merger]) -> dict[int, Growth]:
             for place, growth in zip(_inputs(program, index), merger.inputs, strict=False):
                 growing_tiles.mark(place, growth)
             continue
-        touched = _touched(program, index)
+        touched = _sbuf_tiles(program, index)
         for place, shape, is_written in touched:
             growing = growing_tiles.find(place, shape) if is_written else None
             if growing is not None:
@@ -285,7 +287,7 @@ def _readers(program: Program, mergers: dict[int, Merger]) -> dict[int, Growth]:
     for index in range(len(program)):
         if program.instruction(index).engine is Engine.tensor:
             continue
-        touched = _touched(program, index)
+        touched = _sbuf_tiles(program, index)
         growths = [
             growing_tiles.find(place, shape) for place, shape, written in touched if not written
         ]

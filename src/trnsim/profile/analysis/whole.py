@@ -254,7 +254,7 @@ def label(name: str) -> str:
 
 
 def _engines(shares: Iterable[Share]) -> list[Data]:
-    total = _summed(shares)
+    total = _total(shares)
     names = dict.fromkeys([*total.critical_s, *total.busy_s])
     rows: list[dict[str, Any]] = [
         {
@@ -268,12 +268,12 @@ def _engines(shares: Iterable[Share]) -> list[Data]:
 
 
 def _traffic(shares: Iterable[Share]) -> list[Data]:
-    bytes_by_reason = _summed(shares).hbm_bytes
+    bytes_by_reason = _total(shares).hbm_bytes
     rows = sorted(bytes_by_reason.items(), key=lambda row: -row[1])
     return [{"reason": reason, "bytes": round(nbytes)} for reason, nbytes in rows]
 
 
-def _summed(shares: Iterable[Share]) -> Part:
+def _total(shares: Iterable[Share]) -> Part:
     return _by_key(shares, lambda _: "").get("", Part())
 
 

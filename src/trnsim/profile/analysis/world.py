@@ -9,7 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from trnsim.profile.measures.collectives import Exchanged, algorithm_of, exchanged, times_of
+from trnsim.profile.measures.collectives import (
+    TimedCollective,
+    algorithm_of,
+    timed_collectives,
+    times_of,
+)
 from trnsim.profile.units import bytes_text, time_text
 
 if TYPE_CHECKING:
@@ -97,7 +102,7 @@ class CollectiveTimes:
         return self.exposed_s.index(max(self.exposed_s))
 
     @property
-    def what(self) -> str:
+    def description(self) -> str:
         """In words: "all_reduce of 2 MiB (mesh)"."""
         how = f" ({self.algorithm})" if self.algorithm else ""
         return f"{self.opcode} of {bytes_text(round(self.nbytes))}{how}"
@@ -160,8 +165,8 @@ class WorldSummary:
         for row in self.collectives[:_SHOWN]:
             rank = row.most_exposed
             lines.append(
-                f"    {row.count[rank]} x {row.what}: {time_text(row.exposed_s[rank])} exposed, "
-                f"{time_text(row.hidden_s[rank])} hidden on rank {rank}"
+                f"    {row.count[rank]} x {row.description}: {time_text(row.exposed_s[rank])} "
+                f"exposed, {time_text(row.hidden_s[rank])} hidden on rank {rank}"
                 f"{f' ({row.line})' if row.line is not None else ''}"
             )
         lines += [
@@ -202,7 +207,8 @@ def _collectives(ranks: Sequence[Sequence[Timeline]]) -> tuple[CollectiveTimes, 
     rows_by_key: dict[_Key, CollectiveTimes] = {}
     for rank, cores in enumerate(ranks):
         per_core = [
-            _by_line(timeline, rows) for timeline, rows in zip(cores, exchanged(cores), strict=True)
+            _by_line(timeline, rows)
+            for timeline, rows in zip(cores, timed_collectives(cores), strict=True)
         ]
         for key in dict.fromkeys(key for rows_of in per_core for key in rows_of):
             exchanges = max((rows_of.get(key, []) for rows_of in per_core), key=_duration_s)
@@ -214,20 +220,22 @@ def _collectives(ranks: Sequence[Sequence[Timeline]]) -> tuple[CollectiveTimes, 
     return tuple(sorted(rows_by_key.values(), key=lambda row: -max(row.exposed_s)))
 
 
-def _by_line(timeline: Timeline, rows: Sequence[Exchanged]) -> Mapping[_Key, list[Exchanged]]:
+def _by_line(
+    timeline: Timeline, rows: Sequence[TimedCollective]
+) -> Mapping[_Key, list[TimedCollective]]:
     """Equal collectives of a core that one line issued."""
-    exchanges: dict[_Key, list[Exchanged]] = {}
+    exchanges: dict[_Key, list[TimedCollective]] = {}
     for exchange in rows:
         key = exchange.instruction.signature(), timeline.program.line(exchange.index)
         exchanges.setdefault(key, []).append(exchange)
     return exchanges
 
 
-def _duration_s(rows: Sequence[Exchanged]) -> float:
+def _duration_s(rows: Sequence[TimedCollective]) -> float:
     return sum(exchange.end_s - exchange.start_s for exchange in rows)
 
 
-def _row(exchange: Exchanged, line: SourceLine | None, ranks: int) -> CollectiveTimes:
+def _row(exchange: TimedCollective, line: SourceLine | None, ranks: int) -> CollectiveTimes:
     collective: Collective = exchange.instruction
     tile = (*collective.all_sources(), *collective.targets())[0]
     return CollectiveTimes(

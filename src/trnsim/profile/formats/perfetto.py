@@ -129,7 +129,7 @@ class Trace:
     ) -> Iterator[bytes]:
         """Begin and end of an instruction."""
         on_track = number(_TRACK_UUID, place.uuid)
-        name = number(_NAME_IID, self._named(_EVENT_NAMES, piece.opcode))
+        name = number(_NAME_IID, self._interned(_EVENT_NAMES, piece.opcode))
         # An instruction's flow starts in its slice and ends in those that waited for it.
         flows = [fixed64(_FLOWS, place.first + piece.instruction + 1)]
         flows += [fixed64(_FLOWS, _BETWEEN_CORES + flow) for flow in more.flows]
@@ -160,7 +160,7 @@ class Trace:
         numbers = {"instruction": piece.instruction, "readable at ns": piece.readable_ns}
         numbers |= more.numbers
         annotations = [
-            self._annotation(name, number(_A_TEXT_IID, self._named(_TEXTS, value)))
+            self._annotation(name, number(_A_TEXT_IID, self._interned(_TEXTS, value)))
             for name, value in words.items()
         ]
         annotations += [self._annotation(n, number(_A_INT, value)) for n, value in numbers.items()]
@@ -170,10 +170,10 @@ class Trace:
         return annotations
 
     def _annotation(self, name: str, value: bytes) -> bytes:
-        named = number(_A_NAME_IID, self._named(_ANNOTATION_NAMES, name))
+        named = number(_A_NAME_IID, self._interned(_ANNOTATION_NAMES, name))
         return block(_ANNOTATION, named, value)
 
-    def _named(self, kind: int, value: str) -> int:
+    def _interned(self, kind: int, value: str) -> int:
         """The number of an interned string; its first use also writes the string."""
         interned = self._numbers.get((kind, value))
         if interned is not None:

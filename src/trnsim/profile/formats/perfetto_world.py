@@ -15,11 +15,11 @@ from trnsim.isa import Engine
 from trnsim.profile.formats.perfetto import More, Place, Trace
 from trnsim.profile.formats.tracks import CoreTracks, Counter, Track, TrackSlice
 from trnsim.profile.measures.collectives import (
-    Exchanged,
     Member,
+    TimedCollective,
     algorithm_of,
-    exchanged,
     meetings,
+    timed_collectives,
 )
 from trnsim.profile.measures.core import ns
 from trnsim.profile.measures.links import LinkRate
@@ -86,7 +86,7 @@ class _World:
 
     def _meetings(self) -> Iterator[bytes]:
         exchanges = [
-            [{exchange.index: exchange for exchange in rows} for rows in exchanged(cores)]
+            [{exchange.index: exchange for exchange in rows} for rows in timed_collectives(cores)]
             for cores in self.ranks
         ]
         flow = 0
@@ -99,7 +99,7 @@ class _World:
             }
             for member, arrows in flows.items():
                 drawn = self.waiting[member]
-                more = _more(exchanges[member.rank][member.core][member.at], last, arrows)
+                more = _annotations(exchanges[member.rank][member.core][member.at], last, arrows)
                 yield from self.trace.slice(*drawn, more)
 
 
@@ -107,7 +107,7 @@ def _is_of_collectives(timeline: Timeline, track: Track) -> bool:
     return timeline.program.instruction(track.indices[0]).engine is Engine.collective
 
 
-def _more(exchange: Exchanged, last: Member, flows: Sequence[int]) -> More:
+def _annotations(exchange: TimedCollective, last: Member, flows: Sequence[int]) -> More:
     """The notes of a collective."""
     instruction = exchange.instruction
     words = {

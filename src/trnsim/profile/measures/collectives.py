@@ -56,7 +56,7 @@ class Times(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Exchanged:
+class TimedCollective:
     """One collective of a core.
 
     Attributes:
@@ -90,10 +90,10 @@ def times_of(timelines: Sequence[Timeline]) -> Times:
     )
 
 
-def exchanged(timelines: Sequence[Timeline]) -> list[list[Exchanged]]:
+def timed_collectives(timelines: Sequence[Timeline]) -> list[list[TimedCollective]]:
     """For each core of one rank its collectives, in the order in which they start."""
     working = _union(timelines, COMPUTE)
-    return [list(_of_core(timeline, working)) for timeline in timelines]
+    return [list(_timed_of_core(timeline, working)) for timeline in timelines]
 
 
 class Member(NamedTuple):
@@ -158,7 +158,7 @@ def _collectives(timeline: Timeline) -> Iterator[tuple[int, Collective]]:
             yield index, instruction
 
 
-def _of_core(timeline: Timeline, working: Intervals) -> Iterator[Exchanged]:
+def _timed_of_core(timeline: Timeline, working: Intervals) -> Iterator[TimedCollective]:
     spans = columns(timeline)
     for index, instruction in sorted(
         _collectives(timeline), key=lambda row: (spans.start_s[row[0]], row[0])
@@ -167,7 +167,7 @@ def _of_core(timeline: Timeline, working: Intervals) -> Iterator[Exchanged]:
         span = union(np.array([start_s]), np.array([end_s]))
         exposed_s = min(without(span, working).total_s, end_s - start_s)
         waited_s = timeline.met_s(index)
-        yield Exchanged(index, instruction, start_s, end_s, waited_s, exposed_s)
+        yield TimedCollective(index, instruction, start_s, end_s, waited_s, exposed_s)
 
 
 def _union(timelines: Sequence[Timeline], engines: Sequence[Engine]) -> Intervals:

@@ -77,7 +77,7 @@ def _collectives(summary: WorldSummary) -> str:
         line = collective.line
         rows.append(
             [
-                collective.what,
+                collective.description,
                 "" if line is None else f"{Path(line.file).name}:{line.line}",
                 str(collective.count[rank]),
                 time_text(collective.time_s),
@@ -89,7 +89,9 @@ def _collectives(summary: WorldSummary) -> str:
         )
     header = ["collective", "line", "times", "one takes", "most exposed on rank", "hidden there"]
     header += ["exposed there", "longest wait of a rank"]
-    return table(header, rows) + _more(len(summary.collectives) - len(rows), "less exposed")
+    return table(header, rows) + _remainder_text(
+        len(summary.collectives) - len(rows), "less exposed"
+    )
 
 
 def _links(links: Sequence[Link], lasts_s: float) -> str:
@@ -103,10 +105,10 @@ def _links(links: Sequence[Link], lasts_s: float) -> str:
         for link in links[:_ROWS]
     ]
     header = ["resource", "bytes", "busy", "% of the device time"]
-    return table(header, rows) + _more(len(links) - len(rows), "less busy")
+    return table(header, rows) + _remainder_text(len(links) - len(rows), "less busy")
 
 
-def _more(left: int, how: str) -> str:
+def _remainder_text(left: int, how: str) -> str:
     return f"<p>{left} more, {how}.</p>" if left else ""
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trnsim.profile.measures.collectives import algorithm_of, exchanged
+from trnsim.profile.measures.collectives import algorithm_of, timed_collectives
 from trnsim.profile.measures.core import Core, ns
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ Source: aws-neuron-sdk nccom-test.rst, Bus Bandwidth Calculation.
 
 def operations(core: Core) -> Table:
     """One row per collective, with what it moved and how long it waited for other ranks."""
-    (exchanges,) = exchanged([core.timeline])
+    (exchanges,) = timed_collectives([core.timeline])
     rows = [
         exchange
         for exchange in exchanges
