@@ -76,22 +76,22 @@ def head(model: InstanceModel) -> str:
 
 def overview(model: InstanceModel) -> str:
     """Devices with the numbers of their cores and their places in the host."""
-    return _of_devices(model, DEVICES_ALONE)
+    return _device_table(model, DEVICES_ALONE)
 
 
 def wide(model: InstanceModel, procs: Sequence[Process]) -> str:
     """Devices with their processes, with long commands."""
-    return _with_processes(model, procs, WIDE)
+    return _process_table(model, procs, WIDE)
 
 
 def all_processes(model: InstanceModel, procs: Sequence[Process]) -> str:
     """Devices with all processes, tools among them, and a line between devices."""
-    return _with_processes(model, procs, SHORT, is_ruled=True)
+    return _process_table(model, procs, SHORT, is_ruled=True)
 
 
 def topology(model: InstanceModel) -> str:
     """Devices with their links, as a table and drawn."""
-    table = _of_devices(model, WITH_PROCESSES)
+    table = _device_table(model, WITH_PROCESSES)
     drawn = drawing(model)
     return f"{table}\n\n\n{drawn}" if drawn else table
 
@@ -125,14 +125,14 @@ def _plain(device: Device, model: InstanceModel, procs: Sequence[Process]) -> di
     }
 
 
-def _of_devices(model: InstanceModel, chosen: tuple[Column, ...]) -> str:
+def _device_table(model: InstanceModel, chosen: tuple[Column, ...]) -> str:
     columns = of(model, chosen)
     return box(
         [column.title for column in columns], [[_row(device, columns) for device in model.devices]]
     )
 
 
-def _with_processes(
+def _process_table(
     model: InstanceModel, procs: Sequence[Process], width: int, *, is_ruled: bool = False
 ) -> str:
     columns = of(model, WITH_PROCESSES)

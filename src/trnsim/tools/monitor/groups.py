@@ -63,11 +63,11 @@ def _flop_per_s(core: int, record: Record, before: Record | None) -> int:
 
 def execution_stats(record: Record, before: Record | None) -> Any:
     """Executions and errors of the period, and latencies of the executions in it."""
-    executed = _grown(record.executions, before.executions if before else {}, STATUSES)
+    executed = _increases(record.executions, before.executions if before else {}, STATUSES)
     has_run = any(executed.values())
     total, device = latency_percentiles(record, before)
     return {
-        "error_summary": _grown(record.errors, before.errors if before else {}, ERRORS),
+        "error_summary": _increases(record.errors, before.errors if before else {}, ERRORS),
         "execution_summary": executed,
         "latency_stats": {
             "total_latency": total or dict(record.total_latency_s) or None if has_run else None,
@@ -76,7 +76,9 @@ def execution_stats(record: Record, before: Record | None) -> Any:
     }
 
 
-def _grown(now: Mapping[str, float], before: Mapping[str, float], names: tuple[str, ...]) -> Any:
+def _increases(
+    now: Mapping[str, float], before: Mapping[str, float], names: tuple[str, ...]
+) -> Any:
     """Increase of each count since `before`; a count that is now smaller began anew."""
     increases = {}
     for name in names:
@@ -98,11 +100,11 @@ def memory_used(record: Record, model: InstanceModel) -> Any:
         "neuron_device": sum(sum(categories.values()) for categories in cores.values()),
         "usage_breakdown": {"host": host, "neuroncore_memory_usage": cores},
     }
-    loaded = [_loaded(loaded_model, record, model) for loaded_model in record.models]
+    loaded = [_loaded_program(loaded_model, record, model) for loaded_model in record.models]
     return {"neuron_runtime_used_bytes": used, "loaded_models": loaded}
 
 
-def _loaded(loaded_model: LoadedModel, record: Record, model: InstanceModel) -> Any:
+def _loaded_program(loaded_model: LoadedModel, record: Record, model: InstanceModel) -> Any:
     """A loaded program; of its memory only the constants are known, none of it on the host.
 
     The page's example has core 0 on device 12, so that cores are numbered within their device.

@@ -51,12 +51,12 @@ def export(
     for metric in METRICS.values():
         kind = "counter" if metric.kind == "counter" else "gauge"
         make = getattr(meter, f"create_observable_{kind}")
-        make(metric.name, [_observed(metric, collected)], metric.unit, metric.help)
+        make(metric.name, [_observation_callback(metric, collected)], metric.unit, metric.help)
     end: Callable[[], None] = provider.shutdown
     return end
 
 
-def _observed(metric: Metric, collected: Collected) -> Callable[[Any], list[Any]]:
+def _observation_callback(metric: Metric, collected: Collected) -> Callable[[Any], list[Any]]:
     """The callback by which OpenTelemetry asks for the values of a metric."""
     observation = _load("opentelemetry.metrics").Observation
 

@@ -29,7 +29,7 @@ Ecc = Callable[[int], "Sequence[Mapping[str, int]]"]
 
 
 @dataclass
-class _Kept:
+class _Sample:
     """The last measurement of one group.
 
     Attributes:
@@ -61,9 +61,9 @@ class Monitor:
     model: Callable[[list[Record]], InstanceModel]
     ecc: Ecc
     clock: Callable[[], float] = time.monotonic
-    _system: dict[str, _Kept] = field(default_factory=dict[str, _Kept])
-    _programs: dict[tuple[int, str], dict[str, _Kept]] = field(
-        default_factory=dict[tuple[int, str], dict[str, _Kept]]
+    _system: dict[str, _Sample] = field(default_factory=dict[str, _Sample])
+    _programs: dict[tuple[int, str], dict[str, _Sample]] = field(
+        default_factory=dict[tuple[int, str], dict[str, _Sample]]
     )
     _began_s: float | None = None
     _looked_s: float | None = None
@@ -77,7 +77,7 @@ class Monitor:
         self._began_s = now_s if self._began_s is None else self._began_s
         model = self.model(records)
         alive = {(record.pid, record.start_time): record for record in records}
-        self._programs = {key: kept for key, kept in self._programs.items() if key in alive}
+        self._programs = {key: sample for key, sample in self._programs.items() if key in alive}
         programs = [self._program(record, model, now_s) for record in records]
         system = self._system_data(model, now_s)
         self._looked_s = now_s
@@ -107,54 +107,56 @@ class Monitor:
     def _forget_times(self) -> None:
         """Make all groups due, and count periods from the next report."""
         self._began_s = None
-        for kept in self._kept():
-            kept.due_s = -math.inf
+        for sample in self._samples():
+            sample.due_s = -math.inf
 
-    def _kept(self) -> Iterator[_Kept]:
+    def _samples(self) -> Iterator[_Sample]:
         for table in (self._system, *self._programs.values()):
             yield from table.values()
 
     def _next_s(self) -> float:
         """Time when a group is due; new programs are looked for once in the shortest period."""
         looked_s = self.clock() if self._looked_s is None else self._looked_s
-        due_s = [kept.due_s for kept in self._kept()]
+        due_s = [sample.due_s for sample in self._samples()]
         return min([*due_s, self._due_s(looked_s, self.config.shortest_s)])
 
     def _due_s(self, now_s: float, period_s: float) -> float:
         return end_s(now_s, now_s if self._began_s is None else self._began_s, period_s)
 
     def _program(self, record: Record, model: InstanceModel, now_s: float) -> dict[str, Any] | None:
-        groups = self.config.of(record.tag)
-        if not groups:
+        own_groups = self.config.of(record.tag)
+        if not own_groups:
             return None
-        kept = self._programs.setdefault((record.pid, record.start_time), {})
-        for group in _due(groups, kept, now_s):
-            kept[group.name] = self._measured(record, model, kept.get(group.name), group, now_s)
+        samples = self._programs.setdefault((record.pid, record.start_time), {})
+        for group in _due(own_groups, samples, now_s):
+            samples[group.name] = self._measure(
+                record, model, samples.get(group.name), group, now_s
+            )
         return {
             "pid": record.pid,
             "address": "",
             "neuron_runtime_tag": record.tag,
             "error": "",
-            "report": {group.name: kept[group.name].fields for group in groups},
+            "report": {group.name: samples[group.name].fields for group in own_groups},
         }
 
-    def _measured(
+    def _measure(
         self,
         record: Record,
         model: InstanceModel,
-        before: _Kept | None,
+        before: _Sample | None,
         group: Group,
         now_s: float,
-    ) -> _Kept:
+    ) -> _Sample:
         period_s = self._period_s(before, group, now_s)
         try:
             source, fields = _PROGRAM[group.name](record, before, model, period_s)
         except host.Unknown as error:
             source, fields = before.source if before else None, {"error": str(error)}
         due_s = self._due_s(now_s, group.period_s)
-        return _Kept(now_s, due_s, source, _framed(period_s, fields))
+        return _Sample(now_s, due_s, source, _group_fields(period_s, fields))
 
-    def _period_s(self, before: _Kept | None, group: Group, now_s: float) -> float:
+    def _period_s(self, before: _Sample | None, group: Group, now_s: float) -> float:
         """Time since the group was measured, else since the last look without its program."""
         since_s = before.at_s if before else self._looked_s
         return group.period_s if since_s is None else now_s - since_s
@@ -163,13 +165,13 @@ class Monitor:
         for group in _due(self.config.system, self._system, now_s):
             before = self._system.get(group.name)
             source, fields = self._system_group(group.name, model, before)
-            framed = _framed(self._period_s(before, group, now_s), fields)
+            framed = _group_fields(self._period_s(before, group, now_s), fields)
             due_s = self._due_s(now_s, group.period_s)
-            self._system[group.name] = _Kept(now_s, due_s, source, framed)
+            self._system[group.name] = _Sample(now_s, due_s, source, framed)
         return {group.name: self._system[group.name].fields for group in self.config.system}
 
     def _system_group(
-        self, name: str, model: InstanceModel, before: _Kept | None
+        self, name: str, model: InstanceModel, before: _Sample | None
     ) -> tuple[Any, dict[str, Any]]:
         """The counts that a group is computed from, and its fields."""
         try:
@@ -185,45 +187,47 @@ class Monitor:
         return None, {"neuron_devices": devices}
 
 
-def _due(groups: Sequence[Group], kept: dict[str, _Kept], now_s: float) -> list[Group]:
+def _due(candidates: Sequence[Group], samples: dict[str, _Sample], now_s: float) -> list[Group]:
     """The groups whose period has passed, or that were never measured."""
     return [
         group
-        for group in groups
-        if group.name not in kept or now_s >= kept[group.name].due_s - early_s(group.period_s)
+        for group in candidates
+        if group.name not in samples or now_s >= samples[group.name].due_s - early_s(group.period_s)
     ]
 
 
-def _framed(period_s: float, fields: dict[str, Any]) -> dict[str, Any]:
+def _group_fields(period_s: float, fields: dict[str, Any]) -> dict[str, Any]:
     """A group as a report has it: its period first, its error last."""
     return {"period": round(period_s, 9), **fields, "error": fields.get("error", "")}
 
 
 def _counters(
-    record: Record, before: _Kept | None, model: InstanceModel, _: float
+    record: Record, before: _Sample | None, model: InstanceModel, _: float
 ) -> tuple[Any, dict[str, Any]]:
     return record, groups.neuroncore_counters(record, before.source if before else None, model)
 
 
 def _memory(
-    record: Record, _: _Kept | None, model: InstanceModel, __: float
+    record: Record, _: _Sample | None, model: InstanceModel, __: float
 ) -> tuple[Any, dict[str, Any]]:
     return record, groups.memory_used(record, model)
 
 
-def _executions(record: Record, before: _Kept | None, *_: object) -> tuple[Any, dict[str, Any]]:
+def _executions(record: Record, before: _Sample | None, *_: object) -> tuple[Any, dict[str, Any]]:
     return record, groups.execution_stats(record, before.source if before else None)
 
 
 def _vcpu(
-    record: Record, before: _Kept | None, _: InstanceModel, period_s: float
+    record: Record, before: _Sample | None, _: InstanceModel, period_s: float
 ) -> tuple[Any, dict[str, Any]]:
     now = host.process_seconds(record.pid)
     earlier = before.source if before and before.source else now
     return now, host.process_percent(now, earlier, period_s)
 
 
-_Measure = Callable[["Record", "_Kept | None", "InstanceModel", float], tuple[Any, dict[str, Any]]]
+_Measure = Callable[
+    ["Record", "_Sample | None", "InstanceModel", float], tuple[Any, dict[str, Any]]
+]
 _PROGRAM: Final[dict[str, _Measure]] = {
     "neuroncore_counters": _counters,
     "memory_used": _memory,

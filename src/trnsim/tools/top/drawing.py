@@ -222,10 +222,10 @@ def keys(width: int) -> Text:
     hints = (
         "q: quit", "a/d, 1-9: tab", "f: FLOPS", "arrows: move", "enter: open", "x: open all",
     )  # fmt: skip
-    return band(_joined(hints, width), width)
+    return band(_fitting_text(hints, width), width)
 
 
-def _joined(parts: Iterable[str], width: int) -> str:
+def _fitting_text(parts: Iterable[str], width: int) -> str:
     line = ""
     for part in parts:
         longer = f"{line}  {part}" if line else part

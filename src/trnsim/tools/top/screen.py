@@ -139,7 +139,7 @@ class Top(App[None]):
         left = max(room - min(len(cores), most + _HEADS), 0)
         return [
             *top,
-            *_shortened(cores, most + _HEADS, width),
+            *_first_lines(cores, most + _HEADS, width),
             *below,
             *self._details(width, left),
             *end,
@@ -206,7 +206,7 @@ class Top(App[None]):
         self.redraw()
 
 
-def _shortened(lines: list[Text], most: int, width: int) -> list[Text]:
+def _first_lines(lines: list[Text], most: int, width: int) -> list[Text]:
     """At most `most` lines; the last tells how many lines of devices do not fit."""
     if len(lines) <= most:
         return lines
