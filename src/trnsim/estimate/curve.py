@@ -52,17 +52,17 @@ class Curve:
         rows: dict[int, dict[int, float]] = {}
         for point in self.points:
             rows.setdefault(point.batch, {})[point.length] = point.time_s
-        curves = {batch: _rising(times.items()) for batch, times in sorted(rows.items())}
+        curves = {batch: _monotonic(times.items()) for batch, times in sorted(rows.items())}
         object.__setattr__(self, "_rows", curves)
 
     def at(self, batch: float, length: float) -> float | None:
         """Seconds at a batch and a length; None beyond the points."""
-        candidates = [(size, _between(row, length)) for size, row in self._rows.items()]
+        candidates = [(size, _interpolated(row, length)) for size, row in self._rows.items()]
         times_at_length = [(size, time_s) for size, time_s in candidates if time_s is not None]
-        return _between(_rising(times_at_length), batch)
+        return _interpolated(_monotonic(times_at_length), batch)
 
 
-def _rising(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+def _monotonic(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     """(size, seconds) in the order of sizes; no larger size is faster."""
     rows: list[tuple[float, float]] = []
     for size, time_s in sorted(times):
@@ -70,7 +70,7 @@ def _rising(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     return rows
 
 
-def _between(rows: list[tuple[float, float]], size: float) -> float | None:
+def _interpolated(rows: list[tuple[float, float]], size: float) -> float | None:
     """The seconds at a size on the straight lines between logarithms."""
     for known_size, time_s in rows:
         if known_size == size:
@@ -89,7 +89,7 @@ def signature(summary: Summary, model_pass: Pass) -> str:
     parts = [
         f"{product.name} {product.k:g} x {product.n:g}"
         + (f" x {product.times:g}" if product.times != 1 else "")
-        for product in sorted(weighted, key=_place)
+        for product in sorted(weighted, key=_order_key)
     ]
     for product in summary.products:
         if product.name == "scores":
@@ -98,7 +98,7 @@ def signature(summary: Summary, model_pass: Pass) -> str:
     return ", ".join(parts)
 
 
-def _place(product: Product) -> int:
+def _order_key(product: Product) -> int:
     """The rank of a product: a router after experts, shared ones last, as in tables of users."""
     return _ORDER.index(next((word for word in _ORDER[1:] if product.name.startswith(word)), ""))
 

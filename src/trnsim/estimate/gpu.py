@@ -212,10 +212,12 @@ def is_attention(product: Product) -> bool:
 @lru_cache(1 << 16)
 def part_of_peak(m: int, k: float, n: int, times: float, sms: int) -> float:
     """The part of the peak that the best tile of (m, n) leaves on `sms` multiprocessors."""
-    return max(_tiled(m, k, n, times, sms, tile) for tile in _TILES)
+    return max(_tile_efficiency(m, k, n, times, sms, tile) for tile in _TILES)
 
 
-def _tiled(m: int, k: float, n: int, times: float, sms: int, tile: tuple[int, int]) -> float:
+def _tile_efficiency(
+    m: int, k: float, n: int, times: float, sms: int, tile: tuple[int, int]
+) -> float:
     rows, columns = tile
     tiles = math.ceil(times * math.ceil(m / rows) * math.ceil(n / columns))
     # A part of k shorter than a tile's side takes as long as one of that side, so that a longer k

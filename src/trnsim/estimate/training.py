@@ -50,7 +50,7 @@ def layer_passes(
     """
     model_pass = replace(model_pass, is_one_kernel=is_one_kernel(layer, recompute))
     ahead, back = times.of(summary, model_pass), times.backward(summary, model_pass)
-    again = _again(summary, layer, recompute)
+    again = _recomputed_part(summary, layer, recompute)
     again_s = times.of(again, model_pass).time_s if again.products else 0.0
     if recompute is not Recompute.FULL:
         again_s = max(again_s - ahead.parts_s.get(_FIXED, 0.0), 0.0)  # no launch of its own
@@ -75,7 +75,7 @@ def is_one_kernel(layer: Layer | None, recompute: Recompute) -> bool:
     return is_fused(layer) and not has_dropout(layer)
 
 
-def _again(summary: Summary, layer: Layer | None, recompute: Recompute) -> Summary:
+def _recomputed_part(summary: Summary, layer: Layer | None, recompute: Recompute) -> Summary:
     """The part that backward recomputes; one kernel of attention, which keeps no scores, these."""
     if layer is None:
         return Summary(summary.name, summary.times)

@@ -142,7 +142,7 @@ def exchange(
         return ExchangeTime(0.0, 0.0, "", "chip")
     lines, level = _lines(instance, lnc, kind, spread, site)
     if not lines:
-        return _walked(instance, lnc, kind, nbytes, spread, level)
+        return _fabric_time(instance, lnc, kind, nbytes, spread, level)
     best = fastest(lines, nbytes)
     return ExchangeTime(best.fixed_s, nbytes * best.per_byte_s, best.name, level)
 
@@ -185,11 +185,11 @@ def _lines(
     else:
         lines = ()
     if level == "building":
-        lines = tuple(_farther(line, kind, lay, per_node, site) for line in lines)
+        lines = tuple(_between_buildings(line, kind, lay, per_node, site) for line in lines)
     return lines, level
 
 
-def _farther(line: Line, kind: str, lay: Lay, per_node: int, site: Site) -> Line:
+def _between_buildings(line: Line, kind: str, lay: Lay, per_node: int, site: Site) -> Line:
     """A line whose last stage is between buildings: their links are shared as EFA is."""
     buildings = -(-lay.nodes // site.instances_per_building)
     passes = 2 if kind == "all_reduce" else 1
@@ -223,7 +223,7 @@ def _require_efa(instance: str) -> None:
         )
 
 
-def _walked(
+def _fabric_time(
     instance: str, lnc: int, kind: str, nbytes: float, spread: Spread, level: str
 ) -> ExchangeTime:
     """A collective that goes from one rank to all, or from all to one, on the fabric itself."""
