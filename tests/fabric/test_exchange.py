@@ -6,7 +6,7 @@ import pytest
 from trnsim.errors import BadInput
 from trnsim.fabric.choice import choose
 from trnsim.fabric.closed_form import plan_loads
-from trnsim.fabric.exchange import alike, check_ranks, engine_bytes, exchange, layout, rings
+from trnsim.fabric.exchange import check_ranks, engine_bytes, exchange, groups_like, layout, rings
 from trnsim.fabric.fabric import fabric
 
 NODE = fabric("trn2.48xlarge", lnc=2)
@@ -35,7 +35,7 @@ def test_groups_of_one_size_that_lie_differently_take_an_algorithm_each():
         both = exchange(NODE, kind, 2.0**16, groups)
         parts = [exchange(NODE, kind, 2.0**16, some) for some in (groups[::3], groups[1:3])]
         assert both.time_s == max(one.time_s for one in parts)
-    assert alike(NODE, groups, (3, 5)) == ((2, 4), (3, 5))
+    assert groups_like(NODE, groups, (3, 5)) == ((2, 4), (3, 5))
 
 
 def test_the_loads_of_groups_add_up_to_that_of_all():

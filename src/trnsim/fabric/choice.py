@@ -137,16 +137,16 @@ _DESCRIBED: Final = (
 """The algorithms that AWS describes, one file each, with a function for each kind of collective."""
 
 
-def _described(kind: str) -> tuple[Algorithm, ...]:
+def _described_algorithms(kind: str) -> tuple[Algorithm, ...]:
     algorithms = [Algorithm(name, getattr(file, kind), test) for name, file, test in _DESCRIBED]
     return (*algorithms, _hierarchical(getattr(hierarchical, kind)))
 
 
 KINDS: Final[dict[str, tuple[Algorithm, ...]]] = {
-    "all_gather": _described("all_gather"),
-    "reduce_scatter": _described("reduce_scatter"),
+    "all_gather": _described_algorithms("all_gather"),
+    "reduce_scatter": _described_algorithms("reduce_scatter"),
     "all_reduce": (
-        *_described("all_reduce"),
+        *_described_algorithms("all_reduce"),
         Algorithm("single-step mesh", mesh.all_reduce_at_once, _can_mesh),
     ),
     "all_to_all": _directly(direct.all_to_all),

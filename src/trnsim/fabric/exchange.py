@@ -56,7 +56,7 @@ class Exchange:
 
     def loads(self, fabric: Fabric, group: tuple[int, ...]) -> npt.NDArray[np.float64]:
         """Bytes that one group passes through each resource of the fabric."""
-        return plan_loads(fabric, _of_group(self.chosen[layout(fabric, group)].plan, group))
+        return plan_loads(fabric, _sent_by_group(self.chosen[layout(fabric, group)].plan, group))
 
 
 @cache
@@ -68,7 +68,7 @@ def layout(fabric: Fabric, group: tuple[int, ...]) -> Layout:
 
 
 @cache
-def alike(fabric: Fabric, groups: Groups, group: tuple[int, ...]) -> Groups:
+def groups_like(fabric: Fabric, groups: Groups, group: tuple[int, ...]) -> Groups:
     """The groups with the same layout as `group`."""
     own_layout = layout(fabric, group)
     return tuple(candidate for candidate in groups if layout(fabric, candidate) == own_layout)
@@ -86,7 +86,7 @@ def exchange(fabric: Fabric, kind: str, nbytes: float, groups: Groups) -> Exchan
     """
     firsts = {layout(fabric, group): group for group in groups}
     chosen = {
-        how: choose(fabric, kind, nbytes, alike(fabric, groups, group))
+        how: choose(fabric, kind, nbytes, groups_like(fabric, groups, group))
         for how, group in firsts.items()
     }
     return Exchange(max(choice.time_s for choice in chosen.values()), chosen)
@@ -142,7 +142,7 @@ def check_ranks(fabric: Fabric, ranks: int) -> None:
         )
 
 
-def _of_group(plan: Plan, group: Sequence[int]) -> Plan:
+def _sent_by_group(plan: Plan, group: Sequence[int]) -> Plan:
     """The part of a plan that ranks of `group` send."""
     phases = []
     for phase in plan:

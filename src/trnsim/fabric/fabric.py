@@ -83,9 +83,9 @@ class Fabric:
                 f"{cores} logical cores with LNC={self.lnc}",
                 fix="ask for fewer ranks, more instances, or a larger one",
             )
-        unknown = [name for name in self.factors if name not in self._faulty]
+        unknown = [name for name in self.factors if name not in self._by_name]
         if unknown:
-            near = get_close_matches(unknown[0], self._faulty, _NEAR) or list(self._faulty)[:1]
+            near = get_close_matches(unknown[0], self._by_name, _NEAR) or list(self._by_name)[:1]
             links, adapters = len(self.topology.links), self._adapters
             raise BadInput(
                 f"{self.instance.name} has no link {unknown[0]!r}; it has {links}"
@@ -144,7 +144,7 @@ class Fabric:
         return tuple(
             name if single else f"instance {node}, {name}"
             for node in range(self.nodes)
-            for name in self._of_a_node
+            for name in self._node_resources
         )
 
     @cached_property
@@ -158,7 +158,7 @@ class Fabric:
         rates += [float(chip.memory_bytes_per_s)] * count
         rates += [float(engines)] * (count * self.cores_per_chip)
         rates += [efa / max(adapters, 1)] * (DIRECTIONS * adapters)
-        return np.tile(np.array(rates), self.nodes) * self._left
+        return np.tile(np.array(rates), self.nodes) * self._shares_left
 
     def uses(self, phase: Phase) -> Uses:
         """The resources that the transfers of a phase use.
@@ -168,7 +168,7 @@ class Fabric:
         """
         sends, receives = self._chips(phase.sources), self._chips(phase.targets)
         self._check_efa(phase)
-        count, size = self.instance.count, len(self._of_a_node)
+        count, size = self.instance.count, len(self._node_resources)
         pairs, which = np.unique(sends * count * self.nodes + receives, return_inverse=True)
         ways = [self._resources[divmod(pair, count * self.nodes)] for pair in pairs.tolist()]
         flat = np.fromiter(chain.from_iterable(ways), np.int64)
@@ -199,7 +199,7 @@ class Fabric:
         """The resource that stands for the DMA engines of each rank."""
         nodes, local = np.divmod(ranks, self.ranks_per_node)
         before = len(self.topology.links) + self.instance.count
-        resources: Ranks = nodes * len(self._of_a_node) + before + self.first + local
+        resources: Ranks = nodes * len(self._node_resources) + before + self.first + local
         return resources
 
     def _check_efa(self, phase: Phase) -> None:
@@ -220,12 +220,12 @@ class Fabric:
 
     def between(self, source: int, target: int) -> tuple[int, ...]:
         """The links, or the adapters, that a transfer between two chips of the fabric passes."""
-        size = len(self._of_a_node)
+        size = len(self._node_resources)
         source_node, sends = divmod(source, self.instance.count)
         target_node, receives = divmod(target, self.instance.count)
         source_first, target_first = source_node * size, target_node * size
         if source_node == target_node:
-            route = self._ways[source_node][sends, receives] if sends != receives else ()
+            route = self._routes[source_node][sends, receives] if sends != receives else ()
             return tuple(source_first + link for link in route)
         adapters = self._adapters
         out = size - DIRECTIONS * adapters
@@ -240,25 +240,25 @@ class Fabric:
             BadInput: for the first two chips, or the instance, that have none.
         """
         used = sorted({self.place(rank).chip for rank in range(self.ranks_per_node)})
-        for ways in self._ways:
+        for ways in self._routes:
             for pair in permutations(used, 2):
                 ways[pair]
         if self.nodes > 1:
             self._adapters_of_chips  # noqa: B018  it refuses
 
     @cached_property
-    def _left(self) -> npt.NDArray[np.float64]:
+    def _shares_left(self) -> npt.NDArray[np.float64]:
         """The remaining share of the bandwidth of each resource."""
-        parts = np.ones(self.nodes * len(self._of_a_node))
+        parts = np.ones(self.nodes * len(self._node_resources))
         for name in sorted(self.factors, key=_precision):
-            parts[self._faulty[name]] = self.factors[name]
+            parts[self._by_name[name]] = self.factors[name]
         return parts
 
     @cached_property
-    def _faulty(self) -> Mapping[str, list[int]]:
+    def _by_name(self) -> Mapping[str, list[int]]:
         """The resources of each name that a fault may have."""
         resources: dict[str, list[int]] = {}
-        names = self._of_a_node
+        names = self._node_resources
         size, links = len(names), len(self.topology.links)
         places = (*range(links), *range(size - DIRECTIONS * self._adapters, size))
         for node, place in product(range(self.nodes), places):
@@ -269,11 +269,13 @@ class Fabric:
 
     def _dead(self, node: int) -> frozenset[int]:
         """The resources of an instance without any bandwidth left, counted from its first."""
-        size = len(self._of_a_node)
-        return frozenset(np.flatnonzero(self._left[node * size : (node + 1) * size] == 0).tolist())
+        size = len(self._node_resources)
+        return frozenset(
+            np.flatnonzero(self._shares_left[node * size : (node + 1) * size] == 0).tolist()
+        )
 
     @cached_property
-    def _ways(self) -> tuple[Ways, ...]:
+    def _routes(self) -> tuple[Ways, ...]:
         """The routes inside each instance, shared by instances with the same faults."""
         links = frozenset(range(len(self.topology.links)))
         dead = [self._dead(node) & links for node in range(self.nodes)]
@@ -285,7 +287,7 @@ class Fabric:
         """For each instance the adapter of each chip, to send and to receive."""
         adapters_by_node = []
         count, adapters = self.instance.count, self._adapters
-        out = len(self._of_a_node) - DIRECTIONS * adapters
+        out = len(self._node_resources) - DIRECTIONS * adapters
         for node in range(self.nodes):
             dead = self._dead(node)
             sends, receives = (
@@ -305,7 +307,7 @@ class Fabric:
         return self.instance.efa_devices or self.instance.count
 
     @cached_property
-    def _of_a_node(self) -> tuple[str, ...]:
+    def _node_resources(self) -> tuple[str, ...]:
         chips = range(self.instance.count)
         cores = range(self.cores_per_chip)
         adapters = range(self._adapters)

@@ -34,7 +34,7 @@ def reduction_order(
         fabric: the fabric of the ranks.
         kind: "all_reduce" or "reduce_scatter".
         nbytes: bytes of the whole message.
-        groups: the groups that work at once, of one layout (`fabric.exchange.alike`).
+        groups: the groups that work at once, of one layout (`fabric.exchange.groups_like`).
         group: the group of the reduction.
     """
     name = choose(fabric, kind, nbytes, groups).algorithm
@@ -79,10 +79,10 @@ def _mesh(group: Group) -> Order:
     chips = list(group.by_chip.values())
     if len(chips) == 1:
         return chips[0]
-    return tuple(map(_of_a_chip, chips))
+    return tuple(map(_chip_order, chips))
 
 
-def _of_a_chip(ranks: Sequence[int]) -> Order:
+def _chip_order(ranks: Sequence[int]) -> Order:
     """The ranks of a chip at once; a single one has nothing to add."""
     return tuple(ranks) if len(ranks) > 1 else ranks[0]
 
@@ -95,7 +95,7 @@ def _at_once(group: Group) -> Order:
 def _rdh(group: Group) -> Order:
     """Over the ranks of each chip, then with the neighbour along one axis after the other."""
     inside: dict[tuple[int, int], Order] = {
-        chip: _of_a_chip(ranks) for chip, ranks in group.by_chip.items()
+        chip: _chip_order(ranks) for chip, ranks in group.by_chip.items()
     }
     for axis in reversed(rdh.axes(group)):
         inside = {chip: (inside[chip], inside[axis[chip]]) for chip in inside}

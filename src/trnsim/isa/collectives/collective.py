@@ -68,7 +68,7 @@ class Collective(Instruction, engines=()):
         """The groups of ranks, which work on their own."""
         return getattr(self, "replica_group", ())
 
-    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
         """The arrays that each member of a group receives, as stored."""
         raise NotImplementedError
 
@@ -79,7 +79,7 @@ class Collective(Instruction, engines=()):
             group: the ranks of the group.
             flags: by member, for each array that it offers, a boolean per element.
         """
-        return self.exchanged(group, flags)
+        return self.received_arrays(group, flags)
 
     def details(self) -> str:
         """The parameters besides shapes, dtypes and group on which members must agree, in words."""
@@ -112,7 +112,7 @@ class Collective(Instruction, engines=()):
         details = self.details()
         return (
             f"{self.opcode}{f'({details})' if details else ''} of {offered} to {filled} in "
-            f"{self._where()} in group [{in_words(group)}]"
+            f"{self._memory_text()} in group [{in_words(group)}]"
         )
 
     def meeting(self, rank: int) -> Meeting:
@@ -153,7 +153,7 @@ class Collective(Instruction, engines=()):
                 group,
                 self.setting.is_joint,
                 self.offered if has_values else list,
-                partial(self.results, group) if has_values else _nothing,
+                partial(self.results, group) if has_values else _no_results,
                 self.groups(),
             )
         )
@@ -170,7 +170,7 @@ class Collective(Instruction, engines=()):
     def results(self, group: tuple[int, ...], sent: Sent) -> Sent:
         """The arrays that each member receives, then flags of written elements unless all are."""
         count = len(self.all_sources())
-        values = self.exchanged(group, [arrays[:count] for arrays in sent])
+        values = self.received_arrays(group, [arrays[:count] for arrays in sent])
         if all(len(arrays) == count for arrays in sent):
             return values
         flags = [
@@ -222,7 +222,7 @@ class Collective(Instruction, engines=()):
         """The groups in the order in which the fabric sees them."""
         return self.groups()
 
-    def _where(self) -> str:
+    def _memory_text(self) -> str:
         """The memory of its tensors, and whether the cores of a rank share them."""
         tiles = (*self.all_sources(), *self.targets())
         if any(tile.memory is SBUF for tile in tiles):
@@ -302,7 +302,7 @@ class Collective(Instruction, engines=()):
             )
 
 
-def _nothing(sent: Sent) -> Sent:
+def _no_results(sent: Sent) -> Sent:
     """The results of a run without values."""
     return [() for _ in sent]
 

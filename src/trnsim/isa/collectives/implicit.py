@@ -108,7 +108,7 @@ class CollectivePermuteImplicit(
         """One tensor a channel."""
         return self.srcs_by_channel
 
-    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
         """Bit for bit."""
         return self.passed_on(group, [[flat(array) for array in arrays] for arrays in sent])
 
@@ -155,7 +155,7 @@ class CollectivePermuteImplicitReduce(
         """The operator."""
         return f"op={self.op}"
 
-    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
         """Reduced in float32 before it is sent, rounded once."""
         channels = len(self.srcs0_by_channel)
         apply = ALU[self.op].apply

@@ -48,7 +48,7 @@ class AllGather(
         """The dimension."""
         return f"collective_dim={self.collective_dim}"
 
-    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
         """All of them, for everyone."""
         if self.collective_dim == 1:
             joined = [np.concatenate([arrays[0] for arrays in sent], axis=1)]
@@ -88,7 +88,7 @@ class AllToAll(
                         "pad dimension 0 to a multiple of the ranks",
                     )
 
-    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
         """The parts that all the others have for it, to each its own."""
         count = len(group)
         parts = [[np.split(flat(array), count) for array in arrays] for arrays in sent]
@@ -140,7 +140,7 @@ class CollectivePermute(
             left -= set(ring)
         return tuple(rings)
 
-    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
         """The arrays of the previous rank in the ring."""
         return [[flat(sent[place - 1][0])] for place in range(len(group))]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trnsim.dtypes import round_to, to_float32
-from trnsim.fabric.exchange import alike
+from trnsim.fabric.exchange import groups_like
 from trnsim.fabric.reduction import Order, reduction_order
 from trnsim.isa.collectives.collective import Collective, Sent
 from trnsim.isa.collectives.dimensions import check_dimension, check_elements
@@ -41,24 +41,24 @@ class Reduction(Collective, engines=()):
         """The reduction of tensor number `place` of all members, as stored."""
         dtype = self.sources()[place].dtype
         fabric = self.setting.fabric
-        alike_groups = alike(fabric, self.groups(), group)
+        alike_groups = groups_like(fabric, self.groups(), group)
         order = reduction_order(fabric, self.kind, self.nbytes(), alike_groups, group)
         values = {rank: to_float32(arrays[place]) for rank, arrays in zip(group, sent, strict=True)}
         return round_to(ordered(order, values, ALU[self._operator()].apply, dtype), dtype)
 
-    def handed_out(self, totals: Sequence[Array], count: int) -> Sent:
+    def parts_of_totals(self, totals: Sequence[Array], count: int) -> Sent:
         """The part of the reductions that each of `count` members receives."""
         raise NotImplementedError
 
-    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
         """The reductions, handed out."""
         totals = [self.reduced(group, sent, place) for place in range(len(self.sources()))]
-        return self.handed_out(totals, len(group))
+        return self.parts_of_totals(totals, len(group))
 
     def received_flags(self, group: tuple[int, ...], flags: Sent) -> Sent:
         """The elements that are written in the sources of all members."""
         totals = [np.logical_and.reduce(member_flags) for member_flags in zip(*flags, strict=True)]
-        return self.handed_out(totals, len(group))
+        return self.parts_of_totals(totals, len(group))
 
     def details(self) -> str:
         """The operator."""
@@ -91,7 +91,7 @@ class AllReduce(
         self._check_operator()
         check_elements(self, 1, 1)
 
-    def handed_out(self, totals: Sequence[Array], count: int) -> Sent:
+    def parts_of_totals(self, totals: Sequence[Array], count: int) -> Sent:
         """All of them, to everyone."""
         return [totals] * count
 
@@ -122,7 +122,7 @@ class ReduceScatter(
         for group in self.replica_group:
             check_elements(self, 1, len(group))
 
-    def handed_out(self, totals: Sequence[Array], count: int) -> Sent:
+    def parts_of_totals(self, totals: Sequence[Array], count: int) -> Sent:
         """Their parts, to each its own."""
         parts = [np.split(total.reshape(-1), count) for total in totals]
         return [[of_one[place] for of_one in parts] for place in range(count)]

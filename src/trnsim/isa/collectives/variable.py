@@ -111,7 +111,7 @@ class VariableCollective(Collective, engines=()):
 
     def results(self, group: tuple[int, ...], sent: Sent) -> Sent:
         """The arrays that each member receives, with the flags of their elements."""
-        return self.exchanged(group, sent)
+        return self.received_arrays(group, sent)
 
     def execute(self, machine: Machine) -> None:
         """Chunks as the counts say; elements of dst that no chunk covers stay as they were."""
@@ -137,7 +137,7 @@ class VariableCollective(Collective, engines=()):
         for row in self.written_tiles():
             row.put(counts.astype(np.uint32))
 
-    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
         """For each member the counts, their places in dst, the chunks joined, and their flags."""
         return [self._received(group, sent, place) for place in range(len(group))]
 
@@ -169,10 +169,10 @@ class VariableCollective(Collective, engines=()):
             places.append(offset)
             chunks.append(source[displacement : displacement + count])
             flags.append(source_flags[displacement : displacement + count])
-        self._check_apart(group, place, counts, places)
+        self._check_disjoint(group, place, counts, places)
         return [np.array(counts), np.array(places), *map(np.concatenate, (chunks, flags))]
 
-    def _check_apart(
+    def _check_disjoint(
         self, group: Sequence[int], place: int, counts: Sequence[int], places: Sequence[int]
     ) -> None:
         """Refuse chunks that overlap in dst."""
