@@ -223,9 +223,11 @@ def run_world(
 
 def _world(setup: _Setup, args_of: Sequence[_RankArgs], capacity: str, policy: Policy) -> World:
     """The runs of all ranks."""
-    launches = (None if setup.numerics else _alike(setup, args_of)) or _each(setup, args_of)
-    fits = _fitted(launches, capacity)
-    timed = _timed([programs for programs, _ in fits], policy, setup.kernel.cores)
+    launches = (None if setup.numerics else _shared_launches(setup, args_of)) or _separate_launches(
+        setup, args_of
+    )
+    fits = _programs_with_spills(launches, capacity)
+    timed = _timelines_by_rank([programs for programs, _ in fits], policy, setup.kernel.cores)
     runs: dict[_Launch, Run] = {}
     for launch, own, (_, exceeded) in zip(launches, timed, fits, strict=True):
         if launch not in runs:
@@ -299,13 +301,13 @@ class _Launch:
         return replace(run, outputs=deepcopy(self.outputs))
 
 
-def _each(setup: _Setup, args_of: Sequence[_RankArgs]) -> list[_Launch]:
+def _separate_launches(setup: _Setup, args_of: Sequence[_RankArgs]) -> list[_Launch]:
     """The launch of each rank."""
     apart = [[rank] for rank in range(len(args_of))]
-    return _launched(setup, args_of, Ranks(setup.fabric, len(args_of)), apart)
+    return _completed_launches(setup, args_of, Ranks(setup.fabric, len(args_of)), apart)
 
 
-def _alike(setup: _Setup, args_of: Sequence[_RankArgs]) -> list[_Launch] | None:
+def _shared_launches(setup: _Setup, args_of: Sequence[_RankArgs]) -> list[_Launch] | None:
     """For each rank the launch of one with the same instructions; None if there is none.
 
     Nor is there a result if a launch fails: separate launches then raise the error at its line.
@@ -315,7 +317,7 @@ def _alike(setup: _Setup, args_of: Sequence[_RankArgs]) -> list[_Launch] | None:
         return None
     world = Ranks(setup.fabric, len(args_of), classes)
     try:
-        launches = _launched(setup, args_of, world, classes)
+        launches = _completed_launches(setup, args_of, world, classes)
     except Exception:  # noqa: BLE001  raised again by the ranks on their own
         return None
     if world.differs or not all(is_plain(launch.outputs) for launch in launches):
@@ -326,7 +328,7 @@ def _alike(setup: _Setup, args_of: Sequence[_RankArgs]) -> list[_Launch] | None:
     return [of_rank[rank] for rank in range(len(args_of))]
 
 
-def _launched(
+def _completed_launches(
     setup: _Setup, args_of: Sequence[_RankArgs], world: Ranks, classes: Sequence[Sequence[int]]
 ) -> list[_Launch]:
     """For each class of ranks the completed launch of its first rank."""
@@ -344,7 +346,7 @@ def _launched(
     return launches
 
 
-def _fitted(launches: Sequence[_Launch], capacity: str) -> list[_Fit]:
+def _programs_with_spills(launches: Sequence[_Launch], capacity: str) -> list[_Fit]:
     """For each rank its programs with spills, and the errors; one object for each program."""
     by_programs: dict[tuple[int, ...], _Fit] = {}
     fits: dict[_Launch, _Fit] = {}
@@ -358,7 +360,7 @@ def _fitted(launches: Sequence[_Launch], capacity: str) -> list[_Fit]:
     return [fits[launch] for launch in launches]
 
 
-def _timed(
+def _timelines_by_rank(
     programs: Sequence[tuple[Program, ...]], policy: Policy, cores: int
 ) -> list[tuple[Timeline, ...]]:
     """The timelines of each rank's cores; ranks that keep step have the same ones."""
