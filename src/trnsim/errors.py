@@ -12,8 +12,8 @@
                      Unspecified          AWS documents nothing, and we refuse to guess
                      InternalError        a bug here; please report it
 
-A message says what was given, what is legal and on which core, the source of the rule, and what to
-do. Raised from inside a kernel it ends with the line of the kernel that asked for it.
+A message has the given value, the legal ones with their core, the source of the rule, and the fix.
+Raised from inside a kernel it ends with the line of the kernel that caused it.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ class EmulatorError(Exception):
     """Base of every error that trnsim raises on purpose.
 
     Attributes:
-        reason: what was given and what is legal.
+        reason: the given value, and the legal ones.
         source: the document that states the rule, or "".
-        fix: what to do about it, or "".
+        fix: the advice, or "".
         line: the line of the user's program, where there is one.
     """
 
@@ -124,7 +124,7 @@ class UndefinedBehavior(EmulatorError):
 
 
 class UninitializedRead(EmulatorError):
-    """Reads bytes that nothing wrote."""
+    """A read of bytes that nothing wrote."""
 
 
 class DataRace(EmulatorError):

@@ -110,7 +110,7 @@ def begun(
     chip: arch.Target,
     **how: Any,
 ) -> Run:
-    """As `launch`; the observers are told of the run, and it is collected."""
+    """As `launch`; the observers are called, and the run is collected."""
     OBSERVERS.begins()
     try:
         result = collected(launch(kernel, args, kwargs, chip, **how, on_start=OBSERVERS.issues))

@@ -56,7 +56,7 @@ class Features:
     matmul_indirection: Flag
     mx: Flag
     sparse_matmul: Flag
-    # Vector Engine, and what it shares with the others
+    # Vector Engine, and features that it shares with the others
     indirection: Flag
     alu_operators: Names
     range_select: Flag

@@ -1,1 +1,1 @@
-"""Links between chips and instances, and the time of what ranks exchange over them."""
+"""Links between chips and instances, and the time of exchanges between ranks over them."""

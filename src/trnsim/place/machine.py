@@ -46,7 +46,7 @@ class Machine:
 
     @property
     def note(self) -> str:
-        """A caveat that readers of a plan must know, or ""."""
+        """A caveat for readers of a plan, or ""."""
         target = _target(self.chip)
         return target.plan_note if target else ""
 

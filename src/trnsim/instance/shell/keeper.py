@@ -95,7 +95,7 @@ class Keeper:
 
 
 class _End:
-    """The end of a process, awaited."""
+    """A wait for the end of a process."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

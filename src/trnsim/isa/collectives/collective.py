@@ -1,8 +1,8 @@
 """The common base of collectives: groups, operands, the meeting of ranks, and the time.
 
 A collective runs on CC-Cores, processors beside the engines that start the transfers of each step,
-so it overlaps with whatever does not depend on it. All members of a group start together when the
-last one is ready, and take the time of the fabric: the best algorithm for all groups at once.
+so it overlaps with instructions that do not depend on it. All members of a group start together
+when the last one is ready, and take the time of the fabric: the best algorithm for all groups.
 
 An element that nothing has written arrives unwritten, and a reduction with one is unwritten.
 
@@ -46,11 +46,11 @@ class Collective(Instruction, engines=()):
     """Common base of the collectives."""
 
     meets_ranks = True
-    kind: ClassVar[str] = ""  # the fabric's name for what moves
+    kind: ClassVar[str] = ""  # the fabric's name of the collective
     priority: int | None = field(default=None, kw_only=True)
     setting: Setting = field(kw_only=True, metadata=HIDDEN)
 
-    # What a collective declares
+    # Declared by each collective
 
     def sources(self) -> tuple[Tile, ...]:
         """The tensors that it offers."""
@@ -85,7 +85,7 @@ class Collective(Instruction, engines=()):
         """The parameters besides shapes, dtypes and group on which members must agree, in words."""
         return ""
 
-    # What is common
+    # Common to all collectives
 
     def check(self, core: NeuronCore, n: Dims) -> None:
         """Groups of ranks of the world, none twice and none left out.
@@ -194,7 +194,7 @@ class Collective(Instruction, engines=()):
         return len(self.sources())
 
     def nbytes(self) -> float:
-        """Bytes of the whole message of a rank: the larger of what it offers and what it fills."""
+        """Bytes of the whole message of a rank: the larger of its sources and its targets."""
         offered, filled = (
             sum(tile.nbytes for tile in tiles) for tiles in (self.sources(), self.targets())
         )

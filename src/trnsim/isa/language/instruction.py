@@ -178,7 +178,7 @@ class Instruction:
         if engines:
             Instruction.registry[cls.opcode] = cls
 
-    # What a family overrides
+    # Overridden by a family
 
     def check(self, core: NeuronCore, n: Dims) -> None:
         """Constraints beyond the declared memories, dtypes and axes."""

@@ -91,7 +91,7 @@ def copy_speedup(core: NeuronCore, engine: Engine, *tiles: Tile) -> float:
 
 
 def is_16bit_float(tile: Tile) -> bool:
-    """Whether its dtype is bfloat16 or float16."""
+    """True if its dtype is bfloat16 or float16."""
     return tile.dtype.is_float and tile.dtype.itemsize == _HALF_BYTES
 
 
@@ -113,12 +113,12 @@ def tensor_tensor_speedup(core: NeuronCore, *tiles: Tile) -> float:
 
 
 def _is_short_float(tile: Tile) -> bool:
-    """Whether its dtype has performance modes: floats of 16 bits, and of 8 as the core has it."""
+    """True if its dtype has performance modes: floats of 16 bits, and of 8 as the core has it."""
     return tile.dtype.is_float and tile.dtype.itemsize <= _HALF_BYTES
 
 
 def _is_dense_innermost(tile: Tile) -> bool:
-    """Whether the innermost free dimension longer than 1 is contiguous."""
+    """True if the innermost free dimension longer than 1 is contiguous."""
     return step_bytes(tile) in (None, tile.dtype.itemsize)
 
 

@@ -1,6 +1,6 @@
 """The machine state outside operands: engine registers, generators, and links to other cores.
 
-Each instruction declares what it accesses of it: `declaration.State`, `Instruction.meeting`.
+Each instruction declares its accesses to it: `declaration.State`, `Instruction.meeting`.
 
 The Scalar and the Vector Engine each have one float32 accumulator register per lane. It keeps its
 value between instructions, so that a reduction can span several tiles.

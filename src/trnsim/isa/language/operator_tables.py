@@ -216,11 +216,11 @@ class ActivationFunction:
 
     @property
     def is_total(self) -> bool:
-        """Whether every input is legal."""
+        """True if every input is legal."""
         return self.low == -np.inf and self.high == np.inf
 
     def is_legal(self, values: Array) -> bool:
-        """Whether the results for all `values` are documented."""
+        """True if the results for all `values` are documented."""
         if self.extrapolates or (self.low == -np.inf and self.high == np.inf):
             return True
         inputs = np.abs(values) if self.uses_magnitude else values

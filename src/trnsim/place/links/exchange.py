@@ -57,7 +57,7 @@ ALONE_S: Final = measured(
 )
 """Seconds that a collective alone takes at least on the first generation.
 
-Within a model's step it takes less: its start waits behind what is computed before.
+Within a model's step it takes less: its start overlaps the computation before it.
 """
 
 

@@ -28,7 +28,7 @@ class Line:
         return self.fixed_s + nbytes * self.per_byte_s
 
     def then(self, following: Line, share: float = 1.0) -> Line:
-        """This, then `following` with a share of the bytes."""
+        """The line of this stage, then of `following` with a share of the bytes."""
         names = dict.fromkeys((self.name, following.name))
         return Line(
             ", then ".join(name for name in names if name),

@@ -1,9 +1,9 @@
 """Advice by rules: changes that would shorten a program, by how much, and on which line.
 
 Each rule finds instructions with a known flaw, changes them, and schedules the whole program again,
-in an order that is chosen anew; its gain is the difference of the two device times. A rule without
-a gain says nothing, so advice never asks for what the program already does. Gains are estimates,
-and do not add up.
+in a new order; its gain is the difference of the two device times. A rule without a gain gives no
+advice, so advice never recommends what the program already does. Gains are estimates, and do not
+add up.
 """
 
 from __future__ import annotations

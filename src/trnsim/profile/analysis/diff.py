@@ -53,7 +53,7 @@ class Change:
 
     @property
     def is_same(self) -> bool:
-        """Whether both values are there, and equal up to rounding in the file."""
+        """True if both values are there, and equal up to rounding in the file."""
         if self.before is None or self.after is None:
             return False
         return abs(self.difference) <= _SAME * abs(self.before)
@@ -81,8 +81,8 @@ class Diff:
         after: title of the second.
         whole: quantities of the whole program, its time first.
         bound_by: the bottleneck of each.
-        tables: times and bytes by what takes them, largest change first; the last by the place in
-            the user's program.
+        tables: times and bytes by engine, opcode and so on, largest change first; the last is by
+            place in the user's program.
     """
 
     before: str
@@ -97,7 +97,7 @@ class Diff:
         return list(self.tables.values())[-1]
 
     def text(self) -> str:
-        """The changes as aligned tables; but for the first, they leave out what did not change."""
+        """The changes as aligned tables; all but the first leave out rows without a change."""
         whole = [_row(change) for change in self.whole]
         whole.append(["bound by", *self.bound_by, "=" if len(set(self.bound_by)) == 1 else ""])
         parts = [
@@ -216,7 +216,7 @@ _NAMED: Final = {
 
 
 def _critical_times(model: Mapping[str, Any], table: str) -> dict[str, tuple[float, str]]:
-    """Times by name, with what took most of each; of what takes none, none."""
+    """(seconds, largest contributor) by name, for the rows that take time."""
     name, time_column = _NAMED[table]
     return {
         row[name]: (row[time_column] / _NS_PER_S, row.get("bound_by", ""))

@@ -1,4 +1,4 @@
-"""Examinations: a timeline with what the rules of advice ask of it, and the repairs they find."""
+"""Examinations: a timeline with quantities for the rules of advice, and the rules' repairs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Faster engines: the core with one engine twice as fast, and what that saves in the kept order.
+"""Faster engines: the core with one engine twice as fast, and the time saved in the same order.
 
-An engine is as fast as its clock, and what its instructions cost beside cycles stays. The DMA
-engines have bandwidths, and times that their queues take to issue.
+An engine's speed is its clock; costs of its instructions besides cycles stay. The DMA engines have
+bandwidths, and issue times of their queues.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def _longest_chain(program: Program, kinds: set[int]) -> int:
 
 
 def _continues_product(program: Program, index: int, kinds: set[int]) -> bool:
-    """Whether a matmul goes on with the product of one before it, which nothing has read."""
+    """True if a matmul goes on with the product of one before it, which nothing has read."""
     before = [*program.waits_for(index), *program.follows(index)]
     matmuls = [i for i in before if program.which[i] in kinds]
     readers = [i for i in before if _reads_psum(program.instruction(i).instruction)]

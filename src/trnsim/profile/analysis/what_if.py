@@ -38,11 +38,11 @@ class Growth(NamedTuple):
 
     @property
     def is_none(self) -> bool:
-        """Whether every tile stays as it is."""
+        """True if every tile stays as it is."""
         return self.taller == self.wider == 1
 
     def concerns(self, shape: tuple[int, ...]) -> bool:
-        """Whether a tile of this shape grows."""
+        """True if a tile of this shape grows."""
         is_tall = self.taller > 1 and shape[0] == self.rows
         return is_tall or (self.wider > 1 and len(shape) > 1 and shape[-1] == self.columns)
 

@@ -2,9 +2,9 @@
 
 A collective lasts from the moment when the last member of its group is ready until its engine, the
 CC-Core, is free. It is *exposed* while none of the rank's compute engines (Tensor, Vector, Scalar,
-GpSimd) is busy, on none of its cores, and *hidden* while one is: what is exposed is what a faster
-link would save, if nothing else held the engines up. DMA hides nothing: a load beside a collective
-is no computation. The wait for members that are late comes before the collective, and is neither.
+GpSimd) is busy, on none of its cores, and *hidden* while one is: a faster link would save exposed
+time, if nothing else held the engines up. DMA hides nothing: a load beside a collective is no
+computation. The wait for members that are late comes before the collective, and is neither.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _union(timelines: Sequence[Timeline], engines: Sequence[Engine]) -> Interval
 
 
 def _covers(intervals: Intervals, times_s: Seconds) -> npt.NDArray[np.bool_]:
-    """Whether each time lies in an interval, its start included and its end not."""
+    """For each time, True if it lies in an interval, its start included and its end not."""
     place = np.searchsorted(intervals.start_s, times_s, side="right") - 1
     ends_s = np.append(intervals.end_s, -np.inf)  # a place of -1 is before the first
     return np.asarray(times_s < ends_s[place])

@@ -96,7 +96,7 @@ class Dot:
     """A point of a scatter chart.
 
     Attributes:
-        kind: "ours", "other", "here", or "out" for what cannot be chosen.
+        kind: "ours", "other", "here", or "out" for a point that cannot be chosen.
         is_named: whether its name is written beside it.
     """
 

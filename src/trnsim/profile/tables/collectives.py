@@ -36,7 +36,7 @@ Source: aws-neuron-sdk nccom-test.rst, Bus Bandwidth Calculation.
 
 
 def operations(core: Core) -> Table:
-    """One row per collective, with what it moved and how long it waited for other ranks."""
+    """One row per collective, with its bytes and its wait for other ranks."""
     (exchanges,) = timed_collectives([core.timeline])
     rows = [
         exchange

@@ -23,7 +23,7 @@ EXTRA = "pip install 'trnsim[parquet]'"
 
 
 def is_available() -> bool:
-    """Whether the library that writes Parquet is installed."""
+    """True if the library that writes Parquet is installed."""
     return find_spec("pyarrow") is not None
 
 
