@@ -34,7 +34,7 @@ def one_engine_alone(examined: Examination, threshold_share: float) -> Repair | 
 
 
 def _sharing_repairs(examined: Examination, busiest: Engine, helper: Engine) -> list[Repair]:
-    """Instructions of `busiest` given to `helper`: one by one, and chains as a whole."""
+    """Repairs that move instructions of `busiest` to `helper`: one by one, or chains as a whole."""
     helper_placements = {
         which: placement
         for which, checked in enumerate(examined.program.checked)
@@ -46,13 +46,13 @@ def _sharing_repairs(examined: Examination, busiest: Engine, helper: Engine) -> 
         return []
     ways = {"": [[index] for index in movable], ", chains as a whole": _chains(examined, movable)}
     divisions: dict[tuple[int, ...], str] = {}
-    for how, groups in ways.items():
+    for grouping, groups in ways.items():
         moved = _helper_instructions(examined, groups, helper_placements, (busiest, helper))
         if moved:
-            divisions.setdefault(tuple(moved), how)
+            divisions.setdefault(tuple(moved), grouping)
     return [
-        _repair(examined, moved, helper_placements, (busiest, helper), how)
-        for moved, how in divisions.items()
+        _repair(examined, moved, helper_placements, (busiest, helper), grouping)
+        for moved, grouping in divisions.items()
     ]
 
 
@@ -104,7 +104,7 @@ def _repair(
     moved: tuple[int, ...],
     helper_placements: dict[int, Placement],
     engines: tuple[Engine, Engine],
-    how: str,
+    grouping: str,
 ) -> Repair:
     """The repair that gives the instructions `moved` to the second of `engines`."""
     program, busy_s = examined.program, examined.busy_s
@@ -119,7 +119,7 @@ def _repair(
         "movable": len(affected),
         "opcodes": ", ".join(sorted({program.instruction(index).opcode for index in moved})),
         "name": f"nisa.engine.{helper.name}",
-        "how": how,
+        "how": grouping,
     }
     time_s = examined.time_after_s({}, {i: helper_placements[program.which[i]] for i in moved})
     return Repair(affected, time_s, figures)
