@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from trnsim.grafana import Chart, Choice, expressions, page
+from trnsim.grafana import Chart, LabelChoice, expressions, page
 
 
 def charts(count):
@@ -59,7 +59,7 @@ def test_lines_of_a_chart_have_their_names_and_letters():
 
 
 def test_expressions_have_all_values_of_a_choice():
-    choice = Choice("instance", "Instance", "up")
+    choice = LabelChoice("instance", "Instance", "up")
     chart = Chart("A", {"one": 'up{instance=~"$instance"}'}, "short")
     text = page("A", "a", [("row", [chart])], choices=[choice])
     assert expressions(text) == ['up{instance=~".*"}']

@@ -38,7 +38,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Choice:
+class LabelChoice:
     """Values of a label that the reader chooses among, several or all.
 
     Attributes:
@@ -56,7 +56,7 @@ def page(
     uid: str,
     rows: Sequence[tuple[str, Sequence[Chart]]],
     *,
-    choices: Sequence[Choice] = (),
+    choices: Sequence[LabelChoice] = (),
     refresh: str = "1m",
     begins: str = "now-24h",
 ) -> str:
@@ -109,7 +109,7 @@ def _panel(chart: Chart, index: int, top: int) -> dict[str, Any]:
     }
 
 
-def _variable(choice: Choice) -> dict[str, Any]:
+def _variable(choice: LabelChoice) -> dict[str, Any]:
     return {
         "name": choice.label,
         "label": choice.title,

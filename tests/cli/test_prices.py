@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from trnsim.arch.catalogue import catalogue
 from trnsim.cli import app, prices
 from trnsim.errors import BadInput
-from trnsim.price.live import Found, refresh
+from trnsim.price.live import CurrentPrice, refresh
 
 DAY = ("--as-of", "2026-11-20")
 
@@ -182,7 +182,7 @@ def aws(monkeypatch):
     def answer(region, names):
         asked.append((region, names))
         day = catalogue().generated
-        return [Found(names[0], "spot", 1.25, region or "us-east-1", day, "AWS", "")]
+        return [CurrentPrice(names[0], "spot", 1.25, region or "us-east-1", day, "AWS", "")]
 
     assert callable(refresh)
     monkeypatch.setattr(prices, "read_from_aws", answer)

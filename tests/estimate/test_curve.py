@@ -1,13 +1,20 @@
 import pytest
 from layer_sizes import LLAMA, layer
 
-from trnsim.estimate.curve import Curve, Point, signature
+from trnsim.estimate.curve import MeasuredPoint, TimeCurve, signature
 from trnsim.workload.architecture import Architecture, Attention, Experts, Layer, Mlp, Tower
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.passes import summaries
 
 GIVEN = Pass(Phase.PREFILL, 1, 512)
-CURVE = Curve((Point(1, 128, 1e-4), Point(1, 512, 4e-4), Point(4, 128, 2e-4), Point(4, 512, 16e-4)))
+CURVE = TimeCurve(
+    (
+        MeasuredPoint(1, 128, 1e-4),
+        MeasuredPoint(1, 512, 4e-4),
+        MeasuredPoint(4, 128, 2e-4),
+        MeasuredPoint(4, 512, 16e-4),
+    )
+)
 
 
 def test_points_are_met():
@@ -27,7 +34,9 @@ def test_beyond_points_there_is_no_answer(batch, length):
 
 
 def test_more_is_never_faster():
-    falling = Curve((Point(1, 128, 3e-4), Point(1, 256, 2e-4), Point(1, 512, 4e-4)))
+    falling = TimeCurve(
+        (MeasuredPoint(1, 128, 3e-4), MeasuredPoint(1, 256, 2e-4), MeasuredPoint(1, 512, 4e-4))
+    )
     found = [falling.at(1, length) for length in (128, 150, 256, 300, 512)]
     assert found == sorted(found)
     assert found[2] == 3e-4

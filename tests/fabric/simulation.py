@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from trnsim.fabric.fabric import Fabric, Uses
-    from trnsim.fabric.transfers import Phase, Plan
+    from trnsim.fabric.transfers import Plan, TransferPhase
 
 Indices = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -309,7 +309,7 @@ class _Waits:
         return np.concatenate(spans) if spans else np.empty(0, np.int64)
 
 
-def _waits(before: Phase, after: Phase, waiting: Indices | None = None) -> _Waits:
+def _waits(before: TransferPhase, after: TransferPhase, waiting: Indices | None = None) -> _Waits:
     """Which of `after` (of its transfers `waiting`) wait for which of `before`."""
     same = set(before.channels.tolist()) == set(after.channels.tolist())
     at: dict[tuple[int, int], list[int]] = defaultdict(list)

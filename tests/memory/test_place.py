@@ -3,14 +3,14 @@
 import pytest
 
 from trnsim.memory import Box, Memory, Storage
-from trnsim.memory.place import Places
+from trnsim.memory.place import MemoryPlaces
 from trnsim.memory.storage import PlacedStorage
 
 
 @pytest.fixture
 def placed():
     """Makes storages at boxes of one memory."""
-    places, whole = Places(), Storage(Memory.SBUF, 64, 16)
+    places, whole = MemoryPlaces(), Storage(Memory.SBUF, 64, 16)
 
     def make(box):
         return PlacedStorage(whole, 16, 0, *places.take(box))

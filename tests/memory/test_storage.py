@@ -6,7 +6,7 @@ import weakref
 import pytest
 
 from trnsim.memory import AccessPattern, Box, Memory, Storage
-from trnsim.memory.place import Place
+from trnsim.memory.place import MemoryPlace
 from trnsim.memory.storage import PlacedStorage
 
 
@@ -45,7 +45,7 @@ def test_a_storage_ends_with_its_last_reference():
 
 def test_a_storage_within_another_shares_its_bytes_and_what_was_written():
     whole = Storage(Memory.SBUF, 32, 16, is_written=True)
-    part = PlacedStorage(whole, 8, 4, Place(Box(0, 1, 4, 11)), 0)
+    part = PlacedStorage(whole, 8, 4, MemoryPlace(Box(0, 1, 4, 11)), 0)
     assert part.root_serial == whole.serial
     assert part.written is whole.written
     assert whole.root_serial == whole.serial

@@ -39,7 +39,7 @@ DENOISER: Final = "diffusion"
 _GRAPHS: Final = {NETWORK: constants.NETWORKS, DENOISER: constants.DIFFUSION}
 
 
-class Ranks(Protocol):
+class TimedMachine(Protocol):
     """The properties of a machine that times of layers depend on."""
 
     @property
@@ -82,7 +82,7 @@ class MeasuredFirst:
 
 
 def layer_times(
-    machine: Ranks,
+    machine: TimedMachine,
     family: str = "",
     dtype: str = "bf16",
     *,
@@ -107,7 +107,7 @@ def layer_times(
 
 
 @dataclass(frozen=True)
-class Scaled:
+class ScaledTimes:
     """Times by the constants of one family, times a factor fitted to the rows of another.
 
     Attributes:
@@ -117,7 +117,7 @@ class Scaled:
     """
 
     modelled: LayerTimes
-    by: constants.Factor
+    by: constants.FamilyFactor
     source: str
 
     def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
@@ -139,7 +139,7 @@ class Scaled:
         )
 
 
-def pair_times(machine: Ranks, dtype: str, measured: Measured | None = None) -> LayerTimes:
+def pair_times(machine: TimedMachine, dtype: str, measured: Measured | None = None) -> LayerTimes:
     """Times of the towers of a model of image and text pairs, such as CLIP.
 
     Raises:
@@ -152,10 +152,12 @@ def pair_times(machine: Ranks, dtype: str, measured: Measured | None = None) -> 
         constants.NEURON[Phase.ENCODE], spread=constants.PAIRS.spread, rows=constants.PAIRS.rows
     )
     few = _neuron(machine, fit, dtype, "pairs")
-    return MeasuredFirst(Scaled(few, constants.PAIRS, few.source), measured)
+    return MeasuredFirst(ScaledTimes(few, constants.PAIRS, few.source), measured)
 
 
-def graph_times(machine: Ranks, dtype: str, *, is_denoiser: bool) -> tuple[LayerTimes, float]:
+def graph_times(
+    machine: TimedMachine, dtype: str, *, is_denoiser: bool
+) -> tuple[LayerTimes, float]:
     """Times of the parts of a captured graph, and seconds that each call takes besides.
 
     Raises:
@@ -168,7 +170,7 @@ def graph_times(machine: Ranks, dtype: str, *, is_denoiser: bool) -> tuple[Layer
     return replace(form, is_beside=True, repeats_keys=False), float(_GRAPHS[name].call_s)
 
 
-def facts(machine: Ranks, phase: Phase) -> dict[str, Rate]:
+def facts(machine: TimedMachine, phase: Phase) -> dict[str, Rate]:
     """The constants behind the times of a phase; marked assumed where they are another chip's."""
     if not machine.lnc:
         return {
@@ -205,7 +207,7 @@ def shared_spread(chip: Accelerator, phase: str) -> float:
     return family.spread
 
 
-def bytes_per_s(machine: Ranks) -> float:
+def bytes_per_s(machine: TimedMachine) -> float:
     """Bytes per second of HBM that one rank of a machine reaches."""
     if not machine.lnc:
         return float(constants.GPU_MEMORY * machine.chip.memory_bytes_per_s)
@@ -220,7 +222,7 @@ def bytes_per_s(machine: Ranks) -> float:
     return machine.lnc * min(float(reached), share)
 
 
-def peak(machine: Ranks, dtype: str) -> float:
+def peak(machine: TimedMachine, dtype: str) -> float:
     """Published dense FLOP per second of one rank.
 
     Raises:
@@ -237,7 +239,7 @@ def peak(machine: Ranks, dtype: str) -> float:
     )
 
 
-def _constants(machine: Ranks, phase: Phase) -> constants.Constants:
+def _constants(machine: TimedMachine, phase: Phase) -> constants.FamilyConstants:
     """A phase's constants; for prompts on chips with kernels for them, those of the kernels."""
     target = _target(machine.chip)
     if phase is Phase.PREFILL and target is not None and not target.is_fitted:
@@ -245,7 +247,9 @@ def _constants(machine: Ranks, phase: Phase) -> constants.Constants:
     return constants.NEURON[phase]
 
 
-def _neuron(machine: Ranks, fit: constants.Constants, dtype: str, family: str) -> FewConstants:
+def _neuron(
+    machine: TimedMachine, fit: constants.FamilyConstants, dtype: str, family: str
+) -> FewConstants:
     target = _target(machine.chip)
     is_inf2 = machine.chip.name == _INF2
     has_own = fit is constants.KERNEL_PROMPTS and target is not None and target.validated

@@ -44,7 +44,7 @@ KERNEL_PASSES: Final = assumed(
 
 
 @dataclass(frozen=True)
-class Constants:
+class FamilyConstants:
     """The constants of a family of workloads.
 
     Attributes:
@@ -84,13 +84,13 @@ class Constants:
 
 
 NEURON: Final = {
-    Phase.DECODE: Constants(
+    Phase.DECODE: FamilyConstants(
         half_s=derived(33.3e-6, _STEPS),
         cache_passes=derived(1.17, _STEPS),
         spread=0.07,
         rows="57 TPOT rows of 4 architectures",
     ),
-    Phase.PREFILL: Constants(
+    Phase.PREFILL: FamilyConstants(
         half_s=derived(50.8e-6, _PROMPTS),
         inf2_half_s=derived(168e-6, _PROMPTS),
         sequence_s=derived(44e-6, _PROMPTS),
@@ -98,13 +98,13 @@ NEURON: Final = {
         spread=0.37,
         rows="57 TTFT rows of 4 architectures",
     ),
-    Phase.ENCODE: Constants(
+    Phase.ENCODE: FamilyConstants(
         half_s=derived(5.8e-6, _ENCODERS),
         host_bytes_per_s=HOST_BYTES_PER_S,
         spread=0.07,
         rows="25 rows of encoders and ViT, 3 architectures",
     ),
-    Phase.TRAIN: Constants(
+    Phase.TRAIN: FamilyConstants(
         half_s=derived(5.8e-6, _ENCODERS),
         element_passes=derived(3.96, _TRAINING),
         softmax_weight=_LONGER,
@@ -117,7 +117,7 @@ _HALVES: Final = (
     "fitted to 79 halves of prompts: nki-library's MLP and attention on Trn2, limits of its "
     "regression tests (docs/accuracy-halves.md); NxD Inference takes these kernels for prompts"
 )
-KERNEL_PROMPTS: Final = Constants(
+KERNEL_PROMPTS: Final = FamilyConstants(
     half_s=derived(58.2e-6, _HALVES),
     kernel_passes=assumed(2.0, "a softmax's exponential and what it scales, as elements count"),
     spread=0.41,
@@ -128,7 +128,7 @@ spread adds that of TTFT in squares.
 
 Halves of a hidden x intermediate, or of queries x keys, left out in turn have a sigma of 0.17.
 """
-NETWORKS: Final = Constants(
+NETWORKS: Final = FamilyConstants(
     half_s=_NONE,
     products=derived(0.359, f"fitted to 12 rows of CNNs and Perceivers {_ON_INF2}"),
     inf2_products=assumed(1.0, "all rows are of Inferentia2"),
@@ -138,7 +138,7 @@ NETWORKS: Final = Constants(
 )
 """Constants of models of the transformers library that have no formula, so that their graph is
 read."""
-DIFFUSION: Final = Constants(
+DIFFUSION: Final = FamilyConstants(
     half_s=_NONE,
     products=derived(0.218, f"fitted to 8 rows of diffusion {_ON_INF2}"),
     inf2_products=assumed(1.0, "all rows are of Inferentia2"),
@@ -150,7 +150,7 @@ DIFFUSION: Final = Constants(
 
 
 @dataclass(frozen=True)
-class Factor:
+class FamilyFactor:
     """A factor on the times of another family's constants, with the spread of rows left out."""
 
     factor: Rate
@@ -158,7 +158,7 @@ class Factor:
     rows: str
 
 
-PAIRS: Final = Factor(
+PAIRS: Final = FamilyFactor(
     derived(1.52, f"fitted to 4 rows of CLIP, two architectures {_ON_INF2}"),
     0.24,
     "4 rows of CLIP, 2 architectures",

@@ -23,7 +23,7 @@ _ORDER: Final = ("", "expert ", "router", "shared ")
 
 
 @dataclass(frozen=True, order=True)
-class Point:
+class MeasuredPoint:
     """A measured shape and its time.
 
     Attributes:
@@ -38,14 +38,14 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Curve:
+class TimeCurve:
     """The points of one layer in one phase on one kind of rank.
 
     Attributes:
         points: in any order.
     """
 
-    points: tuple[Point, ...]
+    points: tuple[MeasuredPoint, ...]
     _rows: dict[int, list[tuple[float, float]]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

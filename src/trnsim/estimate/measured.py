@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim import files
 from trnsim.errors import BadInput
-from trnsim.estimate.curve import Curve, Point, length_of, signature
+from trnsim.estimate.curve import MeasuredPoint, TimeCurve, length_of, signature
 from trnsim.estimate.times import LayerTime
 from trnsim.facts import Evidence
 from trnsim.workload.operators import Phase
@@ -85,7 +85,7 @@ class Measured:
 
     file: str
     rows: tuple[Row, ...]
-    curves: Mapping[tuple[str, str, str, str], Curve] = field(hash=False, repr=False)
+    curves: Mapping[tuple[str, str, str, str], TimeCurve] = field(hash=False, repr=False)
 
     def of(self, summary: Summary, model_pass: Pass) -> LayerTime | None:
         """The forward time of one layer of a summary; None if the file has none."""
@@ -118,14 +118,16 @@ def read(path: str | Path) -> Measured:
         raise BadInput(f"{path}, line {lines.line_num}: no CSV: {error}", fix=_FIX) from error
     if not rows:
         raise BadInput(f"{path} has no rows of times", fix=_FIX)
-    points: dict[tuple[str, str, str, str], list[Point]] = {}
+    points: dict[tuple[str, str, str, str], list[MeasuredPoint]] = {}
     for row in rows:
         for direction, time_s in (("forward", row.forward_s), ("backward", row.backward_s)):
             if time_s is not None:
-                point = Point(row.batch, row.tokens + row.past, time_s)
+                point = MeasuredPoint(row.batch, row.tokens + row.past, time_s)
                 points.setdefault((direction, row.phase, row.part, row.layer), []).append(point)
     return Measured(
-        str(path), rows, {key: Curve(tuple(curve_points)) for key, curve_points in points.items()}
+        str(path),
+        rows,
+        {key: TimeCurve(tuple(curve_points)) for key, curve_points in points.items()},
     )
 
 

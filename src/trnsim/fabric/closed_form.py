@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from trnsim.fabric.fabric import Fabric
-    from trnsim.fabric.transfers import Phase, Plan
+    from trnsim.fabric.transfers import Plan, TransferPhase
 
 
 def time_s(fabric: Fabric, plan: Plan) -> float:
@@ -23,7 +23,7 @@ def time_s(fabric: Fabric, plan: Plan) -> float:
     return fabric.start_s + sum(phase_s(fabric, phase) * phase.repeat for phase in plan)
 
 
-def phase_s(fabric: Fabric, phase: Phase) -> float:
+def phase_s(fabric: Fabric, phase: TransferPhase) -> float:
     """Seconds of one repetition of a phase."""
     if not phase.nbytes.any() and not fabric.factors and fabric.nodes == 1:
         return fabric.hop_s(phase)  # no fault or missing EFA can refuse it
@@ -33,7 +33,7 @@ def phase_s(fabric: Fabric, phase: Phase) -> float:
     return fabric.hop_s(phase) + float(busy_s.max(initial=0.0))
 
 
-def loads(fabric: Fabric, phase: Phase) -> npt.NDArray[np.float64]:
+def loads(fabric: Fabric, phase: TransferPhase) -> npt.NDArray[np.float64]:
     """Bytes that one repetition of a phase passes through each resource."""
     uses = fabric.uses(phase)
     passed = phase.nbytes[uses.transfer] * uses.weight

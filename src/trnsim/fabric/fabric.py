@@ -24,7 +24,7 @@ from trnsim.fabric.ways import Ways, adapters_of_chips
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trnsim.fabric.transfers import Phase, Ranks
+    from trnsim.fabric.transfers import Ranks, TransferPhase
 
 _OWN: Final = 3
 """Resources of every transfer: both chips' HBM and the sender's DMA engines."""
@@ -131,7 +131,7 @@ class Fabric:
         """Seconds before the first transfer of a collective."""
         return float(start_s(self.chip.name))
 
-    def hop_s(self, phase: Phase) -> float:
+    def hop_s(self, phase: TransferPhase) -> float:
         """The latency of the transfers of a phase."""
         per_node = self.ranks_per_node
         leaves = (phase.sources // per_node != phase.targets // per_node).any()
@@ -160,7 +160,7 @@ class Fabric:
         rates += [efa / max(adapters, 1)] * (DIRECTIONS * adapters)
         return np.tile(np.array(rates), self.nodes) * self._shares_left
 
-    def uses(self, phase: Phase) -> Uses:
+    def uses(self, phase: TransferPhase) -> Uses:
         """The resources that the transfers of a phase use.
 
         Raises:
@@ -202,7 +202,7 @@ class Fabric:
         resources: Ranks = nodes * len(self._node_resources) + before + self.first + local
         return resources
 
-    def _check_efa(self, phase: Phase) -> None:
+    def _check_efa(self, phase: TransferPhase) -> None:
         per_node = self.ranks_per_node
         leaves = phase.sources // per_node != phase.targets // per_node
         if leaves.any() and not self._adapters:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trnsim.fabric.transfers import Phase, Plan, Ranks, even_phase
+from trnsim.fabric.transfers import Plan, Ranks, TransferPhase, even_phase
 
 if TYPE_CHECKING:
     from trnsim.fabric.group import Group
@@ -65,7 +65,7 @@ def all_reduce_at_once(group: Group, nbytes: float) -> Plan:
     return (to_all, even_phase(ranks, ranks, nbytes, reads=group.size))
 
 
-def inside(group: Group, nbytes: float) -> Phase:
+def inside(group: Group, nbytes: float) -> TransferPhase:
     """Each rank of a chip writes its chunk to the others there, with one read for all."""
     chips, (first, second) = _chips(group), _pairs(group.per_chip)
     sources, targets = chips[:, first].ravel(), chips[:, second].ravel()

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trnsim.fabric.mesh import inside
-from trnsim.fabric.transfers import Phase, Plan, Transfer, phase
+from trnsim.fabric.transfers import Plan, Transfer, TransferPhase, phase
 
 if TYPE_CHECKING:
     from trnsim.fabric.group import Group
@@ -74,7 +74,7 @@ def all_reduce(group: Group, nbytes: float) -> Plan:
     return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
 
 
-def _exchange(group: Group, cube: Axes, step: int, nbytes: float, reads: float) -> Phase:
+def _exchange(group: Group, cube: Axes, step: int, nbytes: float, reads: float) -> TransferPhase:
     """An exchange of each rank with the one at its place on the neighbouring chip."""
     return phase(
         (

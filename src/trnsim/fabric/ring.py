@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trnsim.fabric.transfers import Phase, Plan, Transfer, phase
+from trnsim.fabric.transfers import Plan, Transfer, TransferPhase, phase
 
 if TYPE_CHECKING:
     from trnsim.fabric.group import Group
@@ -30,7 +30,7 @@ def all_reduce(group: Group, nbytes: float) -> Plan:
     return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
 
 
-def _steps(group: Group, nbytes: float, reads: float) -> Phase:
+def _steps(group: Group, nbytes: float, reads: float) -> TransferPhase:
     rings = group.cycles() if group.is_local else [group.ranks]
     chunk = nbytes / group.size / len(rings)
     return phase(

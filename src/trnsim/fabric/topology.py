@@ -36,7 +36,7 @@ _RING_OF_BITS: Final = {2: (0, 1), 4: (0b00, 0b01, 0b11, 0b10)}
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChipLink:
     """One direction of a connection.
 
     Attributes:
@@ -69,9 +69,9 @@ class Grid:
         return prod(self.sizes)
 
     @cached_property
-    def links(self) -> Sequence[Link]:
+    def links(self) -> Sequence[ChipLink]:
         """Each chip's links by dimension and direction; routes refer to their indices."""
-        links: list[Link] = []
+        links: list[ChipLink] = []
         for axis, rate in enumerate(self.rates):
             for chip in range(self.chips):
                 for step in (1, -1):
@@ -79,7 +79,7 @@ class Grid:
                     if neighbour is None or (chip, neighbour) in self._numbers:
                         continue
                     self._numbers[chip, neighbour] = len(links)
-                    links.append(Link(f"chip {chip} to chip {neighbour}", rate))
+                    links.append(ChipLink(f"chip {chip} to chip {neighbour}", rate))
         return tuple(links)
 
     @property
@@ -277,18 +277,18 @@ class Racks:
         return self.racks * self.servers * self.per_server
 
     @cached_property
-    def links(self) -> Sequence[Link]:
+    def links(self) -> Sequence[ChipLink]:
         """Four links a chip, to and from the two switches, then those between racks."""
         links = []
         for chip in range(self.chips):
             links += [
-                Link(f"chip {chip} to its server's switch", self.server_rate),
-                Link(f"server's switch to chip {chip}", self.server_rate),
-                Link(f"chip {chip} to its rack's switch", self.rack_rate),
-                Link(f"rack's switch to chip {chip}", self.rack_rate),
+                ChipLink(f"chip {chip} to its server's switch", self.server_rate),
+                ChipLink(f"server's switch to chip {chip}", self.server_rate),
+                ChipLink(f"chip {chip} to its rack's switch", self.rack_rate),
+                ChipLink(f"rack's switch to chip {chip}", self.rack_rate),
             ]
         links += [
-            Link(f"chip {source} to chip {target}", self.between_rate)
+            ChipLink(f"chip {source} to chip {target}", self.between_rate)
             for source, target in self._between
         ]
         return tuple(links)

@@ -23,7 +23,7 @@ class Transfer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Phase:
+class TransferPhase:
     """Transfers that ranks start when they have the bytes of the phase before.
 
     Attributes:
@@ -51,7 +51,7 @@ class Phase:
         return float(self.nbytes[self.sources != self.targets].sum() * self.repeat)
 
 
-Plan = tuple[Phase, ...]
+Plan = tuple[TransferPhase, ...]
 """The phases of a collective in order."""
 
 
@@ -61,10 +61,10 @@ def phase(
     reads: float = 1.0,
     copies: float = 0.0,
     repeat: int = 1,
-) -> Phase:
+) -> TransferPhase:
     """A phase of `transfers`."""
     rows = list(transfers)
-    return Phase(
+    return TransferPhase(
         np.array([row.source for row in rows], np.int64),
         np.array([row.target for row in rows], np.int64),
         np.array([row.nbytes for row in rows], np.float64),
@@ -77,11 +77,11 @@ def phase(
 
 def even_phase(
     sources: Ranks, targets: Ranks, nbytes: float, *, reads: float = 1.0, repeat: int = 1
-) -> Phase:
+) -> TransferPhase:
     """A phase of transfers of `nbytes` each, from ``sources[i]`` to ``targets[i]``."""
     count = len(sources)
     channels = np.zeros(count, np.int64)
-    return Phase(sources, targets, np.full(count, nbytes), channels, reads, repeat=repeat)
+    return TransferPhase(sources, targets, np.full(count, nbytes), channels, reads, repeat=repeat)
 
 
 def side_by_side(plans: Sequence[Plan]) -> Plan:
@@ -91,7 +91,7 @@ def side_by_side(plans: Sequence[Plan]) -> Plan:
     return tuple(_joined(phases) for phases in zip(*plans, strict=True))
 
 
-def _joined(phases: Sequence[Phase]) -> Phase:
+def _joined(phases: Sequence[TransferPhase]) -> TransferPhase:
     return replace(
         phases[0],
         sources=np.concatenate([phase.sources for phase in phases]),

@@ -15,7 +15,7 @@ from trnsim.memory.access import AccessPattern
 from trnsim.memory.box import Box
 from trnsim.memory.capacity import capacity_bytes, capacity_source
 from trnsim.memory.layout import Layout, layout_of
-from trnsim.memory.place import Places
+from trnsim.memory.place import MemoryPlaces
 from trnsim.memory.storage import Memory, PlacedStorage, Storage
 from trnsim.memory.tile import Tile
 
@@ -93,7 +93,7 @@ class CoreMemory:
         self._core = core
         self._has_values = has_values
         self._roots: dict[Memory, Storage] = {}
-        self._places = {memory: Places() for memory in Memory}
+        self._places = {memory: MemoryPlaces() for memory in Memory}
         self._sizes: dict[tuple[object, ...], tuple[int, int, Layout]] = {}
         self.hbm = HbmBytes()
 

@@ -24,7 +24,7 @@ class _Write(NamedTuple):
     moment: int
 
 
-class Place:
+class MemoryPlace:
     """A box occupied by one or several tensors.
 
     Attributes:
@@ -36,7 +36,7 @@ class Place:
 
     def __init__(self, box: Box) -> None:
         self.box = box
-        self.neighbours: list[Place] = [self]
+        self.neighbours: list[MemoryPlace] = [self]
         self._writes: list[_Write] = []
 
     def note_write(self, writer: Storage, box: Box) -> None:
@@ -67,17 +67,17 @@ class Place:
         return None
 
 
-class Places:
+class MemoryPlaces:
     """The places of one memory."""
 
     def __init__(self) -> None:
-        self._by_box: dict[Box, Place] = {}
+        self._by_box: dict[Box, MemoryPlace] = {}
 
-    def take(self, box: Box) -> tuple[Place, int]:
+    def take(self, box: Box) -> tuple[MemoryPlace, int]:
         """The place of `box`, and the write number from which its new tensor's life starts."""
         place = self._by_box.get(box)
         if place is None:
-            place = Place(box)
+            place = MemoryPlace(box)
             for neighbour in self._by_box.values():
                 if neighbour.box.overlaps(box):
                     neighbour.neighbours.append(place)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from trnsim.memory.access import AccessPattern
 from trnsim.memory.bytemask import ByteMask
-from trnsim.memory.place import Place
+from trnsim.memory.place import MemoryPlace
 
 if TYPE_CHECKING:
     from trnsim.dtypes import Array, Dtype
@@ -213,7 +213,7 @@ class PlacedStorage(Storage):
         root: Storage,
         row_bytes: int,
         origin_bytes: int,
-        place: Place,
+        place: MemoryPlace,
         since: int,
         *,
         name: str = "",
@@ -235,7 +235,7 @@ class PlacedStorage(Storage):
 
     def restart(self) -> None:
         """Forget all accumulation, and all writes by other tensors."""
-        self._place = Place(self._place.box)
+        self._place = MemoryPlace(self._place.box)
         self._set_since = None
         if self._accumulating is not None:
             self._accumulating.clear()

@@ -47,7 +47,7 @@ _RIGHTS: Final = (
 
 
 @dataclass(frozen=True)
-class Found:
+class CurrentPrice:
     """A price of today from AWS; its fields are columns that `with_own_prices` reads."""
 
     instance: str
@@ -59,11 +59,11 @@ class Found:
     note: str
 
 
-def as_table(prices: Sequence[Found]) -> str:
+def as_table(prices: Sequence[CurrentPrice]) -> str:
     """The rows as CSV, with a line of fields first."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([field.name for field in fields(Found)])
+    writer.writerow([field.name for field in fields(CurrentPrice)])
     writer.writerows(table_row(astuple(row)) for row in prices)
     return text.getvalue()
 
@@ -80,7 +80,7 @@ def refresh(
     connect: Connect | None = None,
     now: datetime | None = None,
     rows: Catalogue | None = None,
-) -> list[Found]:
+) -> list[CurrentPrice]:
     """Prices of `instances` in `region` now; an instance that is not sold there has no row.
 
     Args:
@@ -111,7 +111,7 @@ def _ask(
     instances: Sequence[str],
     now: datetime,
     rows: Catalogue,
-) -> Iterator[Found]:
+) -> Iterator[CurrentPrice]:
     ec2 = connect("ec2", region)
     pricing = connect("pricing", PRICING_REGION)
     place = str(ec2.meta.region_name)
@@ -164,7 +164,7 @@ def _pages(call: Callable[..., Mapping[str, Any]], **request: Any) -> Iterator[M
             return
 
 
-def _on_demand(client: Any, name: str, region: str, now: datetime) -> Iterator[Found]:
+def _on_demand(client: Any, name: str, region: str, now: datetime) -> Iterator[CurrentPrice]:
     """Linux, shared tenancy, nothing installed; the Price List's response is JSON within JSON."""
     criteria = {
         "instanceType": name,
@@ -180,7 +180,7 @@ def _on_demand(client: Any, name: str, region: str, now: datetime) -> Iterator[F
     for page in _pages(client.get_products, ServiceCode="AmazonEC2", Filters=filters):
         for listed in page["PriceList"]:
             for usd in _hourly_usd(json.loads(listed)):
-                yield Found(
+                yield CurrentPrice(
                     name, "on_demand", usd, region, now.date(), "AWS pricing.GetProducts", ""
                 )
 
@@ -194,7 +194,7 @@ def _hourly_usd(product: Mapping[str, Any]) -> Iterator[float]:
                 yield usd
 
 
-def _spot(client: Any, names: Sequence[str], region: str, now: datetime) -> Iterator[Found]:
+def _spot(client: Any, names: Sequence[str], region: str, now: datetime) -> Iterator[CurrentPrice]:
     """The lowest price of each instance over zones; the note has all zones."""
     zones: dict[str, dict[str, tuple[datetime, float]]] = {}
     request = {
@@ -214,10 +214,10 @@ def _spot(client: Any, names: Sequence[str], region: str, now: datetime) -> Iter
         usd = {zone: price for zone, (_, price) in sorted(prices_by_zone.items())}
         note = "lowest of " + " ".join(f"{zone} {price:g}" for zone, price in usd.items())
         source = "AWS ec2.DescribeSpotPriceHistory"
-        yield Found(name, "spot", min(usd.values()), region, now.date(), source, note)
+        yield CurrentPrice(name, "spot", min(usd.values()), region, now.date(), source, note)
 
 
-def _block(client: Any, name: str, region: str, now: datetime) -> Iterator[Found]:
+def _block(client: Any, name: str, region: str, now: datetime) -> Iterator[CurrentPrice]:
     """The cheapest offer of a block of one instance for a day."""
     request = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": BLOCK_HOURS}
     offers: list[tuple[float, str]] = []
@@ -230,4 +230,4 @@ def _block(client: Any, name: str, region: str, now: datetime) -> Iterator[Found
     if offers:
         usd, note = min(offers)
         source = "AWS ec2.DescribeCapacityBlockOfferings"
-        yield Found(name, "capacity_block", usd, region, now.date(), source, note)
+        yield CurrentPrice(name, "capacity_block", usd, region, now.date(), source, note)

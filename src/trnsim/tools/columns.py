@@ -13,7 +13,7 @@ _GIB: Final = 1 << 30
 
 
 @dataclass(frozen=True)
-class Column:
+class DeviceColumn:
     """A column.
 
     Attributes:
@@ -36,17 +36,17 @@ def _ids(device: Device) -> str:
     return f"{ids[0]}-{ids[-1]}" if len(ids) > 1 else str(ids[0])
 
 
-_DEVICE: Final = Column("NEURON\nDEVICE", lambda device: str(device.index))
-_CORES: Final = Column("NEURON\nCORES", lambda device: str(device.cores))
-_IDS: Final = Column("NEURON\nCORE IDS", _ids)
-_MEMORY: Final = Column("NEURON\nMEMORY", lambda device: f"{device.memory_bytes // _GIB} GB")
-_CONNECTED: Final = Column(
+_DEVICE: Final = DeviceColumn("NEURON\nDEVICE", lambda device: str(device.index))
+_CORES: Final = DeviceColumn("NEURON\nCORES", lambda device: str(device.cores))
+_IDS: Final = DeviceColumn("NEURON\nCORE IDS", _ids)
+_MEMORY: Final = DeviceColumn("NEURON\nMEMORY", lambda device: f"{device.memory_bytes // _GIB} GB")
+_CONNECTED: Final = DeviceColumn(
     "CONNECTED\nDEVICES", lambda device: ", ".join(map(str, device.connected))
 )
-_BDF: Final = Column("PCI\nBDF", lambda device: device.bdf)
-_SHORT_BDF: Final = Column("PCI\nBDF", lambda device: short(device.bdf))
-_AFFINITY: Final = Column("CPU\nAFFINITY", lambda device: device.cpu_affinity)
-_NUMA_NODE: Final = Column("NUMA\nNODE", lambda device: str(device.numa_node))
+_BDF: Final = DeviceColumn("PCI\nBDF", lambda device: device.bdf)
+_SHORT_BDF: Final = DeviceColumn("PCI\nBDF", lambda device: short(device.bdf))
+_AFFINITY: Final = DeviceColumn("CPU\nAFFINITY", lambda device: device.cpu_affinity)
+_NUMA_NODE: Final = DeviceColumn("NUMA\nNODE", lambda device: str(device.numa_node))
 
 DEVICES_ALONE: Final = (_DEVICE, _CORES, _IDS, _MEMORY, _CONNECTED, _BDF, _AFFINITY, _NUMA_NODE)
 """Columns of the table of devices alone."""
@@ -54,7 +54,7 @@ WITH_PROCESSES: Final = (_DEVICE, _CORES, _MEMORY, _CONNECTED, _SHORT_BDF)
 """Columns of tables that have processes or links too."""
 
 
-def of(model: InstanceModel, columns: tuple[Column, ...]) -> list[Column]:
+def of(model: InstanceModel, columns: tuple[DeviceColumn, ...]) -> list[DeviceColumn]:
     """`columns` for an instance: without connections where none of its devices has one.
 
     Source: aws-neuron-sdk setup/multiframework-dlami.rst, a table of one device.

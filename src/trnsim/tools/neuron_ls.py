@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.instance import INSTANCE_ID
 from trnsim.tools.box import Row, box
-from trnsim.tools.columns import DEVICES_ALONE, WITH_PROCESSES, Column, of, short
+from trnsim.tools.columns import DEVICES_ALONE, WITH_PROCESSES, DeviceColumn, of, short
 from trnsim.tools.drawing import drawing
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _plain(device: Device, model: InstanceModel, procs: Sequence[Process]) -> di
     }
 
 
-def _device_table(model: InstanceModel, chosen: tuple[Column, ...]) -> str:
+def _device_table(model: InstanceModel, chosen: tuple[DeviceColumn, ...]) -> str:
     columns = of(model, chosen)
     return box(
         [column.title for column in columns], [[_row(device, columns) for device in model.devices]]
@@ -141,7 +141,7 @@ def _process_table(
 
 
 def _process_rows(
-    device: Device, columns: Sequence[Column], procs: Sequence[Process], width: int
+    device: Device, columns: Sequence[DeviceColumn], procs: Sequence[Process], width: int
 ) -> list[Row]:
     """A row a process, the device in the first of them; "NA" where it has no process.
 
@@ -157,7 +157,7 @@ def _process_rows(
     return [(*_row(device, columns), *first), *((*blank, *row) for row in further)]
 
 
-def _row(device: Device, columns: Sequence[Column]) -> Row:
+def _row(device: Device, columns: Sequence[DeviceColumn]) -> Row:
     return tuple(column.text(device) for column in columns)
 
 

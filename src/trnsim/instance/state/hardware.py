@@ -30,7 +30,7 @@ LOG: Final = "neuron.log"
 
 
 @dataclass(frozen=True)
-class Kind:
+class FaultKind:
     """A kind of hardware fault.
 
     Attributes:
@@ -52,8 +52,8 @@ class Kind:
     is_documented: bool = True
 
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "hbm-ecc": Kind(
+KINDS: Final[Mapping[str, FaultKind]] = {
+    "hbm-ecc": FaultKind(
         "NRT_EXEC_HW_ERR_HBM_UE (1201)",
         "Uncorrectable HBM memory error is detected. Execution results may be invalid.",
         "HBM_UNCORRECTABLE_ERROR",
@@ -61,7 +61,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "completed_with_err",
         "hardware",
     ),
-    "hang": Kind(
+    "hang": FaultKind(
         "NRT_TIMEOUT (5)",
         "execution timeout (30000 ms), waiting for execution completion notification",
         "HANG_ON_COLLECTIVES",
@@ -69,7 +69,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "timed_out",
         "hardware",
     ),
-    "dma": Kind(
+    "dma": FaultKind(
         "NRT_EXEC_HW_ERR_DMA_ABORT (1203)",
         "DMA TX engine 0 is in an abort state",
         "DMA_ERROR",
@@ -77,7 +77,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "completed_with_err",
         "hardware",
     ),
-    "thermal": Kind("", "the device is throttled", "THERMAL", "", "", "transient", False),
+    "thermal": FaultKind("", "the device is throttled", "THERMAL", "", "", "transient", False),
 }
 """Kinds of faults by their name in `trnsim fault` and `trnsim launch --fault`."""
 COUNTERS: Final[tuple[str, ...]] = (

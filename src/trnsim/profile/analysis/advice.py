@@ -63,7 +63,7 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AdviceRule:
     """A known flaw, and the change that repairs it.
 
     Attributes:
@@ -187,7 +187,7 @@ def _costs_change(
 
 
 RULES: Final = (
-    Rule(
+    AdviceRule(
         "small DMA transfers",
         2048,
         "aws-neuron-sdk nki-dma-bandwidth-guide.rst: payloads of 4 KiB and more saturate HBM; "
@@ -197,7 +197,7 @@ RULES: Final = (
         "move 4 KiB or more a partition at once",
         _small_transfers,
     ),
-    Rule(
+    AdviceRule(
         "float32 matmul",
         4,
         f"{_TRN2}: FP32 runs at a quarter of the BF16 rate",
@@ -206,7 +206,7 @@ RULES: Final = (
         "use bfloat16 operands in SBUF, to which dma_copy casts; PSUM still accumulates in float32",
         _wide_on(Engine.tensor),
     ),
-    Rule(
+    AdviceRule(
         "float32 on the Vector Engine",
         4,
         f"{_TRN2}: Vector Engine performance mode",
@@ -215,7 +215,7 @@ RULES: Final = (
         "use bfloat16 tiles in SBUF, to which dma_copy casts, where accuracy allows it",
         _wide_on(Engine.vector),
     ),
-    Rule(
+    AdviceRule(
         "short matmuls",
         512,
         f"{_GUIDE}: Opt #5a, use sufficiently large input tiles in free dimension",
@@ -223,7 +223,7 @@ RULES: Final = (
         "stream 512 (one PSUM bank) through each stationary tile{around}",
         short_streams,
     ),
-    Rule(
+    AdviceRule(
         "part of the array",
         0.5,
         f"{_GUIDE}: Opt #5b, use sufficiently large input tiles in partition dimension; "
@@ -233,7 +233,7 @@ RULES: Final = (
         "pack up to 128 rows of K and 128 columns of M into each{around}",
         part_of_array,
     ),
-    Rule(
+    AdviceRule(
         "one engine alone",
         0.5,
         f"{_GUIDE}: Opt #3, overlap execution across compute engines",
@@ -241,7 +241,7 @@ RULES: Final = (
         "give {n:,} of {movable:,} instructions ({opcodes}) engine={name}{how}",
         one_engine_alone,
     ),
-    Rule(
+    AdviceRule(
         "serial chain",
         0.5,
         f"{_GUIDE}: Opt #3 and #4, avoid engine idle gaps",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 3
 
 
-class Link(Protocol):
+class LinkTraffic(Protocol):
     """The traffic of a link or of another resource of the fabric."""
 
     @property
@@ -122,7 +122,7 @@ class WorldSummary:
     title: str
     ranks: tuple[RankTimes, ...]
     collectives: tuple[CollectiveTimes, ...]
-    links: tuple[Link, ...]
+    links: tuple[LinkTraffic, ...]
 
     @property
     def total_s(self) -> float:
@@ -180,7 +180,7 @@ def summarize_world(
     title: str,
     ranks: Sequence[Sequence[Timeline]],
     waited_s: Sequence[float],
-    links: Sequence[Link],
+    links: Sequence[LinkTraffic],
 ) -> WorldSummary:
     """The summary of ranks, each with the timelines of its cores.
 

@@ -55,7 +55,7 @@ def perfetto(timelines: Sequence[Timeline], title: str) -> bytes:
     return b"".join(packets())
 
 
-class Place(NamedTuple):
+class TrackPlace(NamedTuple):
     """A track that slices are drawn on.
 
     Attributes:
@@ -69,7 +69,7 @@ class Place(NamedTuple):
     descriptor: bytes
 
 
-class More(NamedTuple):
+class SliceNotes(NamedTuple):
     """Flows and annotations of a slice beside those of its instruction.
 
     Attributes:
@@ -83,7 +83,7 @@ class More(NamedTuple):
     numbers: Mapping[str, int] = {}
 
 
-_NOTHING: Final = More()
+_NOTHING: Final = SliceNotes()
 
 
 class Trace:
@@ -105,14 +105,14 @@ class Trace:
 
     def tracks(
         self, core: CoreTracks, process: int, number_of_core: int, prefix: str = ""
-    ) -> Iterator[tuple[Track, Place]]:
+    ) -> Iterator[tuple[Track, TrackPlace]]:
         """The engines and queues of a core, as tracks of a process.
 
         `number_of_core` is its number among all cores of the trace.
         """
         for track in core.tracks:
             uuid, descriptor = self._child(process, text(_NAME, prefix + track.name))
-            yield track, Place(uuid, number_of_core * _INSTRUCTIONS_A_CORE, descriptor)
+            yield track, TrackPlace(uuid, number_of_core * _INSTRUCTIONS_A_CORE, descriptor)
 
     def counters(
         self, counters: Iterable[Counter], process: int, prefix: str = ""
@@ -125,7 +125,7 @@ class Trace:
             yield from _values(counter, uuid)
 
     def slice(
-        self, core: CoreTracks, piece: TrackSlice, place: Place, more: More = _NOTHING
+        self, core: CoreTracks, piece: TrackSlice, place: TrackPlace, more: SliceNotes = _NOTHING
     ) -> Iterator[bytes]:
         """Begin and end of an instruction."""
         on_track = number(_TRACK_UUID, place.uuid)
@@ -151,7 +151,7 @@ class Trace:
         uuid = base + used
         return uuid, _track(number(_UUID, uuid), number(_PARENT, base), *fields)
 
-    def _annotations(self, core: CoreTracks, piece: TrackSlice, more: More) -> list[bytes]:
+    def _annotations(self, core: CoreTracks, piece: TrackSlice, more: SliceNotes) -> list[bytes]:
         words = {"operands": piece.operands, **more.words}
         if piece.line is not None:
             words |= {"line": str(piece.line), "source": piece.source}

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trnsim.isa import Engine
-from trnsim.profile.formats.perfetto import More, Place, Trace
+from trnsim.profile.formats.perfetto import SliceNotes, Trace, TrackPlace
 from trnsim.profile.formats.tracks import CoreTracks, Counter, Track, TrackSlice
 from trnsim.profile.measures.collectives import (
-    Member,
+    MeetingMember,
     TimedCollective,
     algorithm_of,
     meetings,
@@ -45,7 +45,7 @@ class _Drawn(NamedTuple):
 
     core: CoreTracks
     piece: TrackSlice
-    place: Place
+    place: TrackPlace
 
 
 @dataclass
@@ -56,7 +56,7 @@ class _World:
     links: Sequence[LinkRate]
     title: str
     trace: Trace = field(default_factory=Trace)
-    waiting: dict[Member, _Drawn] = field(default_factory=dict[Member, _Drawn])
+    waiting: dict[MeetingMember, _Drawn] = field(default_factory=dict[MeetingMember, _Drawn])
 
     def packets(self) -> Iterator[bytes]:
         """Every packet; collectives come last, each with its arrows in their direction."""
@@ -79,7 +79,7 @@ class _World:
             for piece in core.slices(track):
                 if is_exchange:
                     drawn = _Drawn(core, piece, place)
-                    self.waiting[Member(rank, number, piece.instruction)] = drawn
+                    self.waiting[MeetingMember(rank, number, piece.instruction)] = drawn
                 else:
                     yield from self.trace.slice(core, piece, place)
         yield from self.trace.counters(core.counters, rank, prefix)
@@ -93,7 +93,7 @@ class _World:
         for last, *others in meetings(self.ranks):
             numbers = range(flow, flow + len(others))
             flow += len(others)
-            flows: Mapping[Member, Sequence[int]] = {
+            flows: Mapping[MeetingMember, Sequence[int]] = {
                 last: numbers,
                 **{member: [number] for member, number in zip(others, numbers, strict=True)},
             }
@@ -107,7 +107,9 @@ def _is_of_collectives(timeline: Timeline, track: Track) -> bool:
     return timeline.program.instruction(track.indices[0]).engine is Engine.collective
 
 
-def _annotations(exchange: TimedCollective, last: Member, flows: Sequence[int]) -> More:
+def _annotations(
+    exchange: TimedCollective, last: MeetingMember, flows: Sequence[int]
+) -> SliceNotes:
     """The notes of a collective."""
     instruction = exchange.instruction
     words = {
@@ -121,7 +123,7 @@ def _annotations(exchange: TimedCollective, last: Member, flows: Sequence[int]) 
         "hidden ns": round(exchange.hidden_s * _NS_PER_S),
         "exposed ns": round(exchange.exposed_s * _NS_PER_S),
     }
-    return More(flows, words, numbers)
+    return SliceNotes(flows, words, numbers)
 
 
 def _counter(link: LinkRate) -> Counter:

@@ -96,7 +96,7 @@ def timed_collectives(timelines: Sequence[Timeline]) -> list[list[TimedCollectiv
     return [list(_timed_of_core(timeline, working)) for timeline in timelines]
 
 
-class Member(NamedTuple):
+class MeetingMember(NamedTuple):
     """A core's part in a meeting of ranks: its rank, its number there, the instruction's place."""
 
     rank: int
@@ -104,12 +104,12 @@ class Member(NamedTuple):
     at: int
 
 
-def meetings(ranks: Sequence[Sequence[Timeline]]) -> list[list[Member]]:
+def meetings(ranks: Sequence[Sequence[Timeline]]) -> list[list[MeetingMember]]:
     """The collectives of ranks, each with its members, in the order in which they start.
 
     The member that came last, for which the others waited, is the first.
     """
-    members_of: dict[tuple[tuple[int, ...], int], list[Member]] = {}
+    members_of: dict[tuple[tuple[int, ...], int], list[MeetingMember]] = {}
     for rank, cores in enumerate(ranks):
         for number, timeline in enumerate(cores):
             times: Counter[tuple[int, ...]] = Counter()
@@ -117,11 +117,11 @@ def meetings(ranks: Sequence[Sequence[Timeline]]) -> list[list[Member]]:
                 group = instruction.group_of(rank)
                 group_members = tuple(instruction.setting.members(group, number))
                 members_of.setdefault((group_members, times[group_members]), []).append(
-                    Member(rank, number, index)
+                    MeetingMember(rank, number, index)
                 )
                 times[group_members] += 1
 
-    def timeline_of(member: Member) -> Timeline:
+    def timeline_of(member: MeetingMember) -> Timeline:
         return ranks[member.rank][member.core]
 
     for members in members_of.values():

@@ -21,7 +21,7 @@ from trnsim.profile.units import bytes_text, time_text
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from trnsim.profile.analysis.world import Link, WorldSummary
+    from trnsim.profile.analysis.world import LinkTraffic, WorldSummary
     from trnsim.timing import Timeline
 
 _WIDTH: Final = 1160
@@ -94,7 +94,7 @@ def _collectives(summary: WorldSummary) -> str:
     )
 
 
-def _links(links: Sequence[Link], lasts_s: float) -> str:
+def _links(links: Sequence[LinkTraffic], lasts_s: float) -> str:
     rows = [
         [
             link.name,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from trnsim.grafana import Chart, Choice, page
+from trnsim.grafana import Chart, LabelChoice, page
 
 CHOICES: Final = (
-    Choice("instance", "Instance", "instance_info"),
-    Choice("runtime_tag", "Program", 'execution_status_total{instance=~"$instance"}'),
+    LabelChoice("instance", "Instance", "instance_info"),
+    LabelChoice("runtime_tag", "Program", 'execution_status_total{instance=~"$instance"}'),
 )
 _HOST: Final = 'instance=~"$instance"'
 _PROGRAM: Final = f'{_HOST},runtime_tag=~"$runtime_tag"'

@@ -11,8 +11,8 @@ from trnsim.tools.top.tree import DEVICE_NAMES, HOST_NAMES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from trnsim.tools.top.tree import Row
-    from trnsim.tools.top.view import Figures, Instance, Tab, Vcpus
+    from trnsim.tools.top.tree import TreeRow
+    from trnsim.tools.top.view import ReportInstance, Tab, TabFigures, Vcpus
 
 BAND: Final = "black on cyan"
 _BUSY: Final = "green"
@@ -47,7 +47,7 @@ def band(text: str, width: int) -> Text:
     return Text(text[:width].ljust(width), BAND)
 
 
-def title(version: str, host: Instance, width: int) -> Text:
+def title(version: str, host: ReportInstance, width: int) -> Text:
     """The line at the top."""
     text = f"neuron-top {version} running on {host.number} ({host.name}), emulated"
     if len(text) > width:
@@ -55,7 +55,7 @@ def title(version: str, host: Instance, width: int) -> Text:
     return Text(text[:width].center(width), BAND)
 
 
-def devices_per_row(host: Instance, width: int, most_rows: int) -> int:
+def devices_per_row(host: ReportInstance, width: int, most_rows: int) -> int:
     """The fewest devices side by side that need no more than `most_rows`, where they fit."""
     fitting = [
         count for count in range(1, host.devices + 1)
@@ -65,12 +65,12 @@ def devices_per_row(host: Instance, width: int, most_rows: int) -> int:
     return suitable[0] if suitable else max(fitting, default=1)
 
 
-def _cell_width(host: Instance, width: int, per_row: int) -> int:
+def _cell_width(host: ReportInstance, width: int, per_row: int) -> int:
     return (width // per_row - _LABEL) // host.cores_per_device
 
 
 def cores(
-    shown: Figures, host: Instance, width: int, most_rows: int, *, in_flops: bool
+    shown: TabFigures, host: ReportInstance, width: int, most_rows: int, *, in_flops: bool
 ) -> list[Text]:
     """The section of the cores: its title, the numbers of cores, and lines of devices."""
     count = host.devices * host.cores_per_device
@@ -123,7 +123,7 @@ def _bar(parts: Sequence[tuple[float, str]], figure: str, inner: int) -> Text:
     return line.append(" " * (room - used) + figure + "]")
 
 
-def vcpus(shown: Figures, width: int) -> list[Text]:
+def vcpus(shown: TabFigures, width: int) -> list[Text]:
     """The lines of the vCPUs: user's and system's part."""
     name_width = max(map(len, _VCPU_NAMES)) + 1
     lines: list[Text] = []
@@ -140,7 +140,7 @@ def _vcpu(usage: Vcpus, width: int) -> Text:
     return _bar(parts, f" {usage.user:5.2f}%, {usage.system:5.2f}%", width - 2)
 
 
-def memory(shown: Figures, width: int, *, is_whole: bool = True) -> list[Text]:
+def memory(shown: TabFigures, width: int, *, is_whole: bool = True) -> list[Text]:
     """The summary of the host's and the devices' memory: all its lines, or the first of each."""
     host = {"Total": shown.host_total_bytes} | {
         label: shown.host_bytes.get(name, 0) for name, label in HOST_NAMES.items()
@@ -174,7 +174,7 @@ def details_head(width: int) -> Text:
     return band("Memory Usage Details"[:room].ljust(room) + columns, width)
 
 
-def details(rows: Sequence[Row], cursor: int, width: int, height: int) -> list[Text]:
+def details(rows: Sequence[TreeRow], cursor: int, width: int, height: int) -> list[Text]:
     """The visible lines of the tree: `height` of them around the cursor."""
     first = min(max(cursor - height // 2, 0), max(len(rows) - height, 0))
     return [
@@ -183,7 +183,7 @@ def details(rows: Sequence[Row], cursor: int, width: int, height: int) -> list[T
     ]
 
 
-def _detail(row: Row, width: int, *, is_chosen: bool) -> Text:
+def _detail(row: TreeRow, width: int, *, is_chosen: bool) -> Text:
     mark = {None: "   ", True: "[-]", False: "[+]"}[row.is_open]
     name = " " * _INDENT * (len(row.path) - 1) + f"{mark} {row.node.name}"
     columns = "".join(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trnsim.tools.top.view import Figures
+    from trnsim.tools.top.view import TabFigures
 
 HOST_NAMES: Final = {
     "tensors": "Tensors",
@@ -33,17 +33,17 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Node:
+class TreeNode:
     """A node of the tree; its bytes are the sum of its children's, if it has any."""
 
     name: str
     device_bytes: int = 0
     host_bytes: int = 0
-    children: tuple[Node, ...] = ()
+    children: tuple[TreeNode, ...] = ()
 
 
 @dataclass(frozen=True)
-class Row:
+class TreeRow:
     """A visible line of the tree.
 
     Attributes:
@@ -52,25 +52,26 @@ class Row:
     """
 
     path: Path
-    node: Node
+    node: TreeNode
     is_open: bool | None
 
 
-def tree(shown: Figures, cores_per_device: int) -> tuple[Node, ...]:
+def tree(shown: TabFigures, cores_per_device: int) -> tuple[TreeNode, ...]:
     """The host, then each device that has a core in use."""
     host = tuple(
-        Node(label, host_bytes=shown.host_bytes.get(name, 0)) for name, label in HOST_NAMES.items()
+        TreeNode(label, host_bytes=shown.host_bytes.get(name, 0))
+        for name, label in HOST_NAMES.items()
     )
-    devices: dict[int, list[Node]] = {}
+    devices: dict[int, list[TreeNode]] = {}
     for core, parts in shown.core_bytes.items():
         device, place = divmod(core, cores_per_device)
-        leaves = tuple(Node(label, parts.get(name, 0)) for name, label in DEVICE_NAMES.items())
+        leaves = tuple(TreeNode(label, parts.get(name, 0)) for name, label in DEVICE_NAMES.items())
         devices.setdefault(device, []).append(_sum(f"NC {place}", leaves))
     return (_sum("Host", host), *(_sum(f"ND {device}", nodes) for device, nodes in devices.items()))
 
 
-def _sum(name: str, children: Sequence[Node]) -> Node:
-    return Node(
+def _sum(name: str, children: Sequence[TreeNode]) -> TreeNode:
+    return TreeNode(
         name,
         sum(child.device_bytes for child in children),
         sum(child.host_bytes for child in children),
@@ -86,18 +87,18 @@ class Fold:
     cursor: Path = ()
     _last: int = 0
 
-    def rows(self, nodes: Sequence[Node], above: Path = ()) -> list[Row]:
+    def rows(self, nodes: Sequence[TreeNode], above: Path = ()) -> list[TreeRow]:
         """The visible lines."""
-        lines: list[Row] = []
+        lines: list[TreeRow] = []
         for node in nodes:
             path = (*above, node.name)
             is_open = path in self.opened if node.children else None
-            lines.append(Row(path, node, is_open))
+            lines.append(TreeRow(path, node, is_open))
             if is_open:
                 lines += self.rows(node.children, path)
         return lines
 
-    def at(self, nodes: Sequence[Node]) -> int:
+    def at(self, nodes: Sequence[TreeNode]) -> int:
         """The index of the cursor's line; if that is gone, of the line in its place."""
         rows = self.rows(nodes)
         paths = [row.path for row in rows]
@@ -108,19 +109,19 @@ class Fold:
             self.cursor = paths[self._last]
         return self._last
 
-    def move(self, nodes: Sequence[Node], lines: int) -> None:
+    def move(self, nodes: Sequence[TreeNode], lines: int) -> None:
         """Move the cursor `lines` down, no further than the last line."""
         rows = self.rows(nodes)
         self._last = min(max(self.at(nodes) + lines, 0), len(rows) - 1)
         self.cursor = rows[self._last].path
 
-    def toggle(self, nodes: Sequence[Node]) -> None:
+    def toggle(self, nodes: Sequence[TreeNode]) -> None:
         """Open or close the line at the cursor."""
         row = self.rows(nodes)[self.at(nodes)]
         if row.is_open is not None:
             self.opened ^= {row.path}
 
-    def step_in(self, nodes: Sequence[Node]) -> None:
+    def step_in(self, nodes: Sequence[TreeNode]) -> None:
         """Open the line at the cursor, or go to its first child."""
         row = self.rows(nodes)[self.at(nodes)]
         if row.is_open:
@@ -128,7 +129,7 @@ class Fold:
         elif row.is_open is False:
             self.opened.add(row.path)
 
-    def step_out(self, nodes: Sequence[Node]) -> None:
+    def step_out(self, nodes: Sequence[TreeNode]) -> None:
         """Close the line at the cursor, or go to its parent."""
         row = self.rows(nodes)[self.at(nodes)]
         if row.is_open:
@@ -136,7 +137,7 @@ class Fold:
         elif len(row.path) > 1:
             self.cursor = row.path[:-1]
 
-    def toggle_all(self, nodes: Sequence[Node]) -> None:
+    def toggle_all(self, nodes: Sequence[TreeNode]) -> None:
         """Close the whole tree; where nothing is open, open it."""
         top = self.cursor[:1]
         if any(row.is_open for row in self.rows(nodes)):

@@ -27,7 +27,7 @@ ALL: Final = Tab("all", None)
 
 
 @dataclass(frozen=True)
-class Instance:
+class ReportInstance:
     """The instance of a report.
 
     Attributes:
@@ -55,7 +55,7 @@ class Vcpus:
 
 
 @dataclass(frozen=True)
-class Figures:
+class TabFigures:
     """The figures of a tab.
 
     Attributes:
@@ -91,10 +91,10 @@ def tabs(report: Mapping[str, Any]) -> list[Tab]:
     ]
 
 
-def instance(report: Mapping[str, Any]) -> Instance:
+def instance(report: Mapping[str, Any]) -> ReportInstance:
     """The instance of a report."""
     info, hardware = report["instance_info"], report["neuron_hardware_info"]
-    return Instance(
+    return ReportInstance(
         info["instance_type"],
         info["instance_id"],
         hardware["neuroncore_version"],
@@ -103,7 +103,7 @@ def instance(report: Mapping[str, Any]) -> Instance:
     )
 
 
-def figures(report: Mapping[str, Any], tab: Tab) -> Figures:
+def figures(report: Mapping[str, Any], tab: Tab) -> TabFigures:
     """The figures of `tab`; empty if the report lacks its program."""
     programs = [
         run["report"] for run in report["neuron_runtime_data"] if tab.pid in (None, run["pid"])
@@ -123,7 +123,7 @@ def figures(report: Mapping[str, Any], tab: Tab) -> Figures:
     host_bytes: dict[str, int] = {}
     for usage in memory:
         _add(host_bytes, usage["usage_breakdown"]["host"])
-    return Figures(
+    return TabFigures(
         percent,
         flop_per_s,
         _system(report["system_data"]["vcpu_usage"]),
