@@ -187,11 +187,11 @@ def facts(machine: TimedMachine, phase: Phase) -> dict[str, Rate]:
     if target is not None and target.is_fitted:
         return rates
     reason = "extrapolated from Trn1 and Inf2"
-    carried = {
+    extrapolated = {
         name: assumed(fact, f"{reason}: {fact.provenance.source}") for name, fact in rates.items()
     }
     is_of_halves = fit is constants.KERNEL_PROMPTS and target is not None and target.validated
-    return {**carried, HALF: rates[HALF]} if is_of_halves else carried
+    return {**extrapolated, HALF: rates[HALF]} if is_of_halves else extrapolated
 
 
 def shared_spread(chip: Accelerator, phase: str) -> float:
@@ -254,7 +254,7 @@ def _neuron(
     is_inf2 = machine.chip.name == _INF2
     has_own = fit is constants.KERNEL_PROMPTS and target is not None and target.validated
     is_fitted = has_own or (target is not None and target.is_fitted)
-    more = 0.0 if is_fitted else float(constants.EXTRAPOLATED_SPREAD)
+    extrapolation_spread = 0.0 if is_fitted else float(constants.EXTRAPOLATED_SPREAD)
     half_s = float(fit.inf2_half_s if is_inf2 and fit.inf2_half_s else fit.half_s)
     products = float(fit.products) * (float(fit.inf2_products) if is_inf2 else 1.0)
     vector_hz = float(target.core.vector_clock_hz if target else constants.V1_VECTOR_HZ)
@@ -265,7 +265,7 @@ def _neuron(
         bytes_per_s=bytes_per_s(machine),
         cache_passes=float(fit.cache_passes),
         fixed_s=2 * half_s,
-        spread=(fit.spread**2 + more**2) ** 0.5,
+        spread=(fit.spread**2 + extrapolation_spread**2) ** 0.5,
         source=f"few constants of {family}, {verb} {fit.rows}",
         sequence_s=float(fit.sequence_s),
         score_s=float(fit.score_s) * constants.V2_PEAK / peak(machine, "bf16"),

@@ -163,8 +163,8 @@ class GpuTimes:
             math.ceil(product.m), product.k, math.ceil(product.n), product.times, self.sms
         )
         compute_s = flop / (rate * self.base * part)
-        moved = bytes_of(self._elements(product, has_cached=has_cached and is_met), product.bits)
-        bytes_s = (moved + product.weight_bytes) / self.bytes_per_s
+        nbytes = bytes_of(self._elements(product, has_cached=has_cached and is_met), product.bits)
+        bytes_s = (nbytes + product.weight_bytes) / self.bytes_per_s
         return compute_s, max(bytes_s - compute_s, 0.0)
 
     def _elements(self, product: Product, *, has_cached: bool) -> float:

@@ -95,8 +95,8 @@ class Question:
             return Rank(self.machine, self._layers, self.split)
         is_denoiser = isinstance(self.model, Captured) and self.model.is_of_diffusers
         times, call_s = graph_times(self.machine, self.dtype, is_denoiser=is_denoiser)
-        more = 0.0 if self.machine.lnc else float(CAPTURED_SPREAD)
-        return Rank(self.machine, times, self.split, call_s, more)
+        more_spread = 0.0 if self.machine.lnc else float(CAPTURED_SPREAD)
+        return Rank(self.machine, times, self.split, call_s, more_spread)
 
 
 def answer(question: Question) -> Estimate:

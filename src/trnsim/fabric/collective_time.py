@@ -40,11 +40,11 @@ class CollectiveTime:
     @property
     def origin(self) -> str:
         """Algorithm, place and sources, as text."""
-        how = f"{self.algorithm} on {self.placed_on}" if self.algorithm else self.placed_on
+        place_text = f"{self.algorithm} on {self.placed_on}" if self.algorithm else self.placed_on
         sources = dict.fromkeys(
             f"{provenance.kind.value}: {provenance.source}" for provenance in self.provenances
         )
-        return "; ".join([how, *sources])
+        return "; ".join([place_text, *sources])
 
 
 def collective_time(

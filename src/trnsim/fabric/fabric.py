@@ -170,9 +170,9 @@ class Fabric:
         self._check_efa(phase)
         count, size = self.instance.count, len(self._node_resources)
         pairs, which = np.unique(sends * count * self.nodes + receives, return_inverse=True)
-        ways = [self._resources[divmod(pair, count * self.nodes)] for pair in pairs.tolist()]
-        flat = np.fromiter(chain.from_iterable(ways), np.int64)
-        lengths = np.array([len(way) for way in ways], np.int64)
+        routes = [self._resources[divmod(pair, count * self.nodes)] for pair in pairs.tolist()]
+        flat = np.fromiter(chain.from_iterable(routes), np.int64)
+        lengths = np.array([len(route) for route in routes], np.int64)
         beyond = lengths[which]
         counts = _OWN + beyond
         begins = np.cumsum(counts) - counts
@@ -183,8 +183,8 @@ class Fabric:
         resources[begins + 2] = self.engines(phase.sources)
         place = np.arange(int(beyond.sum())) - np.repeat(np.cumsum(beyond) - beyond, beyond)
         first = np.cumsum(lengths) - lengths
-        taken = flat[np.repeat(first[which], beyond) + place]
-        resources[np.repeat(begins + _OWN, beyond) + place] = taken
+        on_route = flat[np.repeat(first[which], beyond) + place]
+        resources[np.repeat(begins + _OWN, beyond) + place] = on_route
         weights = np.ones(len(resources))
         weights[begins] = phase.reads + phase.copies
         return Uses(np.repeat(np.arange(len(counts)), counts), resources, weights)

@@ -216,17 +216,17 @@ class Grid:
             ]
             for chip in chips
         }
-        path, tried, left = [chips[0]], [iter(near[chips[0]])], _SEARCHED
-        while path and left:
-            left -= 1
-            following = next((chip for chip in tried[-1] if chip not in path), None)
-            if following is None:
+        path, branches, steps_left = [chips[0]], [iter(near[chips[0]])], _SEARCHED
+        while path and steps_left:
+            steps_left -= 1
+            next_chip = next((chip for chip in branches[-1] if chip not in path), None)
+            if next_chip is None:
                 path.pop()
-                tried.pop()
+                branches.pop()
                 continue
-            path.append(following)
-            tried.append(iter(near[following]))
-            if len(path) == len(chips) and chips[0] in near[following]:
+            path.append(next_chip)
+            branches.append(iter(near[next_chip]))
+            if len(path) == len(chips) and chips[0] in near[next_chip]:
                 return tuple(path)
         return None
 

@@ -90,10 +90,11 @@ def layout_of(
     start = _start(memory, pattern.offset_bytes, pitch_bytes, box)
     shape, strides = pattern.shape, pattern.strides_bytes
     signature = _signature(memory, name, shape, strides, start, start_partition)
-    own = pattern.elements * dtype.itemsize
-    is_whole = own == nbytes and pattern.is_packed(dtype.itemsize)
+    own_bytes = pattern.elements * dtype.itemsize
+    is_whole = own_bytes == nbytes and pattern.is_packed(dtype.itemsize)
     runs = pattern.runs(dtype.itemsize)
-    return Layout(pattern, box, runs, signature, own, is_whole, _buckets(box, pitch_bytes), {})
+    buckets = _buckets(box, pitch_bytes)
+    return Layout(pattern, box, runs, signature, own_bytes, is_whole, buckets, {})
 
 
 def _buckets(box: Box, pitch_bytes: int) -> tuple[tuple[int, Box], ...]:

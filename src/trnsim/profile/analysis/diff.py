@@ -129,10 +129,10 @@ class Diff:
         same_way = [c for c in self.places if (c.difference < 0) == is_faster and c.difference]
         if not same_way:
             return words
-        most = max(same_way, key=lambda change: abs(change.difference))
-        sign = "-" if most.difference < 0 else "+"
-        difference = most.format(abs(most.difference))
-        return f"{words}; most at {most.name}: {sign}{difference} {most.note}".rstrip()
+        largest = max(same_way, key=lambda change: abs(change.difference))
+        sign = "-" if largest.difference < 0 else "+"
+        difference = largest.format(abs(largest.difference))
+        return f"{words}; most at {largest.name}: {sign}{difference} {largest.note}".rstrip()
 
 
 def _plain(change: Change) -> dict[str, Any]:

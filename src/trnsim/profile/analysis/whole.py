@@ -169,14 +169,16 @@ def model_text(model: Data) -> str:
             for row in rows[:_SHOWN]
         ],
     )
-    few = f", with {model['compiled']} of {model['layers']} equal layers" if model["layers"] else ""
+    layers_note = (
+        f", with {model['compiled']} of {model['layers']} equal layers" if model["layers"] else ""
+    )
     return "\n".join(
         [
             f"model           {time_text(model['time_ns'] / _NS_PER_S)}",
             f"physical bound  {time_text(bound_ns / _NS_PER_S)} of {model['binds']}{times}",
             f"use             MFU {percent_text(model['mfu'])}, MBU {percent_text(model['mbu'])}",
             table,
-            f"its program{few}:",
+            f"its program{layers_note}:",
         ]
     )
 

@@ -104,8 +104,8 @@ class CollectiveTimes:
     @property
     def description(self) -> str:
         """In words: "all_reduce of 2 MiB (mesh)"."""
-        how = f" ({self.algorithm})" if self.algorithm else ""
-        return f"{self.opcode} of {bytes_text(round(self.nbytes))}{how}"
+        algorithm = f" ({self.algorithm})" if self.algorithm else ""
+        return f"{self.opcode} of {bytes_text(round(self.nbytes))}{algorithm}"
 
 
 @dataclass(frozen=True, slots=True)

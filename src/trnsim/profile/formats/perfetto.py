@@ -125,17 +125,17 @@ class Trace:
             yield from _values(counter, uuid)
 
     def slice(
-        self, core: CoreTracks, piece: TrackSlice, place: TrackPlace, more: SliceNotes = _NOTHING
+        self, core: CoreTracks, piece: TrackSlice, place: TrackPlace, notes: SliceNotes = _NOTHING
     ) -> Iterator[bytes]:
         """Begin and end of an instruction."""
         on_track = number(_TRACK_UUID, place.uuid)
         name = number(_NAME_IID, self._interned(_EVENT_NAMES, piece.opcode))
         # An instruction's flow starts in its slice and ends in those that waited for it.
         flows = [fixed64(_FLOWS, place.first + piece.instruction + 1)]
-        flows += [fixed64(_FLOWS, _BETWEEN_CORES + flow) for flow in more.flows]
+        flows += [fixed64(_FLOWS, _BETWEEN_CORES + flow) for flow in notes.flows]
         if piece.cause >= 0:
             flows.append(fixed64(_ENDING_FLOWS, place.first + piece.cause + 1))
-        annotations = self._annotations(core, piece, more)
+        annotations = self._annotations(core, piece, notes)
         event = block(_EVENT, number(_TYPE, _BEGIN), on_track, name, *annotations, *flows)
         new = block(_INTERNED, *self._new) if self._new else b""
         self._new.clear()
@@ -151,14 +151,14 @@ class Trace:
         uuid = base + used
         return uuid, _track(number(_UUID, uuid), number(_PARENT, base), *fields)
 
-    def _annotations(self, core: CoreTracks, piece: TrackSlice, more: SliceNotes) -> list[bytes]:
-        words = {"operands": piece.operands, **more.words}
+    def _annotations(self, core: CoreTracks, piece: TrackSlice, notes: SliceNotes) -> list[bytes]:
+        words = {"operands": piece.operands, **notes.words}
         if piece.line is not None:
             words |= {"line": str(piece.line), "source": piece.source}
         if piece.cause >= 0:
             words["waited for"] = core.describe(piece.cause)
         numbers = {"instruction": piece.instruction, "readable at ns": piece.readable_ns}
-        numbers |= more.numbers
+        numbers |= notes.numbers
         annotations = [
             self._annotation(name, number(_A_TEXT_IID, self._interned(_TEXTS, value)))
             for name, value in words.items()

@@ -99,8 +99,8 @@ class _World:
             }
             for member, arrows in flows.items():
                 drawn = self.waiting[member]
-                more = _annotations(exchanges[member.rank][member.core][member.at], last, arrows)
-                yield from self.trace.slice(*drawn, more)
+                notes = _annotations(exchanges[member.rank][member.core][member.at], last, arrows)
+                yield from self.trace.slice(*drawn, notes)
 
 
 def _is_of_collectives(timeline: Timeline, track: Track) -> bool:

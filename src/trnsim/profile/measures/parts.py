@@ -82,9 +82,9 @@ class Part:
         )
 
 
-def _plus(mine: Mapping[str, float], added: Mapping[str, float]) -> Amounts:
-    names = dict.fromkeys([*mine, *added])
-    return {name: mine.get(name, 0.0) + added.get(name, 0.0) for name in names}
+def _plus(first: Mapping[str, float], second: Mapping[str, float]) -> Amounts:
+    names = dict.fromkeys([*first, *second])
+    return {name: first.get(name, 0.0) + second.get(name, 0.0) for name in names}
 
 
 def parts(

@@ -117,8 +117,8 @@ def _queue_name(checked: Checked, queue_type: str) -> str:
 
 
 def _bytes(instruction: Instruction) -> tuple[int, int]:
-    looked, changed = instruction.accesses()
-    return sum(tile.nbytes for tile in looked), sum(tile.nbytes for tile in changed)
+    sources, targets = instruction.accesses()
+    return sum(tile.nbytes for tile in sources), sum(tile.nbytes for tile in targets)
 
 
 def _packets(instruction: Instruction, core: NeuronCore) -> int:

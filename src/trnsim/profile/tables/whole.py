@@ -55,7 +55,7 @@ def metadata(timelines: Sequence[Timeline], title: str) -> Table:
 def warnings(tables: Mapping[str, Table], summary: Summary, hazards: Sequence[str]) -> Table:
     """One row for each table with columns that are null throughout, and for each hazard."""
     rows = [(message, "Hazard") for message in hazards]
-    rows += [(f"Summary.{name}: {why}", _MISSING) for name, why in summary.missing.items()]
+    rows += [(f"Summary.{name}: {reason}", _MISSING) for name, reason in summary.missing.items()]
     for name, table in tables.items():
         unknown = [column for column, values in table.items() if _is_null(values)]
         if unknown and name != "Summary":

@@ -70,15 +70,15 @@ def _cell_width(host: ReportInstance, width: int, per_row: int) -> int:
 
 
 def cores(
-    shown: TabFigures, host: ReportInstance, width: int, most_rows: int, *, in_flops: bool
+    figures: TabFigures, host: ReportInstance, width: int, most_rows: int, *, in_flops: bool
 ) -> list[Text]:
     """The section of the cores: its title, the numbers of cores, and lines of devices."""
     count = host.devices * host.cores_per_device
     if in_flops:
-        tera = sum(shown.flop_per_s.values()) / _TERA
+        tera = sum(figures.flop_per_s.values()) / _TERA
         text = f"NeuronCore {host.core_version} (Sum: {tera:.2f} TFLOPS)"
     else:
-        mean = sum(shown.percent.values()) / count
+        mean = sum(figures.percent.values()) / count
         text = f"NeuronCore {host.core_version} Utilization (Avg: {mean:.2f}%)"
     per_row = devices_per_row(host, width, most_rows)
     cell_width = _cell_width(host, width, per_row)
@@ -90,8 +90,8 @@ def cores(
             line.append(f"ND{device}".ljust(_LABEL))
             for place in range(host.cores_per_device):
                 core = device * host.cores_per_device + place
-                value = shown.flop_per_s.get(core, 0.0) if in_flops else None
-                line.append_text(_cell(shown.percent.get(core, 0.0), value, cell_width))
+                value = figures.flop_per_s.get(core, 0.0) if in_flops else None
+                line.append_text(_cell(figures.percent.get(core, 0.0), value, cell_width))
         lines.append(line)
     return lines
 
@@ -123,11 +123,11 @@ def _bar(parts: Sequence[tuple[float, str]], figure: str, inner: int) -> Text:
     return line.append(" " * (room - used) + figure + "]")
 
 
-def vcpus(shown: TabFigures, width: int) -> list[Text]:
+def vcpus(figures: TabFigures, width: int) -> list[Text]:
     """The lines of the vCPUs: user's and system's part."""
     name_width = max(map(len, _VCPU_NAMES)) + 1
     lines: list[Text] = []
-    for name, usage in zip(_VCPU_NAMES, (shown.system, shown.runtime), strict=True):
+    for name, usage in zip(_VCPU_NAMES, (figures.system, figures.runtime), strict=True):
         line = Text(name.ljust(name_width))
         lines.append(line.append_text(_vcpu(usage, width - name_width)))
     return lines
@@ -140,13 +140,13 @@ def _vcpu(usage: Vcpus, width: int) -> Text:
     return _bar(parts, f" {usage.user:5.2f}%, {usage.system:5.2f}%", width - 2)
 
 
-def memory(shown: TabFigures, width: int, *, is_whole: bool = True) -> list[Text]:
+def memory(figures: TabFigures, width: int, *, is_whole: bool = True) -> list[Text]:
     """The summary of the host's and the devices' memory: all its lines, or the first of each."""
-    host = {"Total": shown.host_total_bytes} | {
-        label: shown.host_bytes.get(name, 0) for name, label in HOST_NAMES.items()
+    host = {"Total": figures.host_total_bytes} | {
+        label: figures.host_bytes.get(name, 0) for name, label in HOST_NAMES.items()
     }
-    device = {"Total": shown.device_total_bytes} | {
-        label: shown.device_bytes(name) for name, label in DEVICE_NAMES.items()
+    device = {"Total": figures.device_total_bytes} | {
+        label: figures.device_bytes(name) for name, label in DEVICE_NAMES.items()
     }
     most = None if is_whole else 1
     return [

@@ -117,11 +117,11 @@ class Top(App[None]):
 
     def lines(self, width: int, height: int) -> list[Text]:
         """The page for a terminal of this size."""
-        host, shown = instance(self.last), figures(self.last, self.chosen)
+        host, tab_figures = instance(self.last), figures(self.last, self.chosen)
         is_tall = height >= _TALL
         space = [Text("")] if is_tall else []
-        vcpus = drawing.vcpus(shown, width)
-        memory = drawing.memory(shown, width, is_whole=height >= _USUAL)
+        vcpus = drawing.vcpus(tab_figures, width)
+        memory = drawing.memory(tab_figures, width, is_whole=height >= _USUAL)
         below: list[Text] = [
             *space,
             *([drawing.band("vCPU Utilization", width)] if is_tall else []),
@@ -135,7 +135,7 @@ class Top(App[None]):
         top = [drawing.title(self.version, host, width), *space]
         room = max(height - len(top) - len(below) - len(end), 0)
         most = max(room - _HEADS - _LEAST_TREE, 1)
-        cores = drawing.cores(shown, host, width, most, in_flops=self.in_flops)
+        cores = drawing.cores(tab_figures, host, width, most, in_flops=self.in_flops)
         left = max(room - min(len(cores), most + _HEADS), 0)
         return [
             *top,

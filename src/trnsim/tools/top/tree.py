@@ -56,14 +56,14 @@ class TreeRow:
     is_open: bool | None
 
 
-def tree(shown: TabFigures, cores_per_device: int) -> tuple[TreeNode, ...]:
+def tree(figures: TabFigures, cores_per_device: int) -> tuple[TreeNode, ...]:
     """The host, then each device that has a core in use."""
     host = tuple(
-        TreeNode(label, host_bytes=shown.host_bytes.get(name, 0))
+        TreeNode(label, host_bytes=figures.host_bytes.get(name, 0))
         for name, label in HOST_NAMES.items()
     )
     devices: dict[int, list[TreeNode]] = {}
-    for core, parts in shown.core_bytes.items():
+    for core, parts in figures.core_bytes.items():
         device, place = divmod(core, cores_per_device)
         leaves = tuple(TreeNode(label, parts.get(name, 0)) for name, label in DEVICE_NAMES.items())
         devices.setdefault(device, []).append(_sum(f"NC {place}", leaves))
