@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from trnsim.cli.claim_text import assumed_of, kind_of, numbers_of
-from trnsim.profile.page.builder import page, panel, table
+from trnsim.document.builder import page, panel, table
 from trnsim.system.claims import counts
 from trnsim.system.claims.verdict import TOLERANCE, Verdict, text
 

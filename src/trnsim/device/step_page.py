@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim import arch
 from trnsim.device.device_core import device_core
 from trnsim.device.step_time import ROWS
-from trnsim.profile.page.builder import page, panel, table
+from trnsim.document.builder import page, panel, table
 from trnsim.profile.units import bytes_text, time_text
 
 if TYPE_CHECKING:

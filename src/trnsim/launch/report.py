@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+from trnsim.document.builder import page, panel, table
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import Fabric
 from trnsim.files import read_json, write_together
@@ -14,7 +15,6 @@ from trnsim.formatting import text_table
 from trnsim.launch.job import Job
 from trnsim.launch.launcher import Ended
 from trnsim.launch.world import Exchanged, World, world
-from trnsim.profile.page.builder import page, panel, table
 from trnsim.profile.units import bytes_text, time_text
 
 _LINKS: Final = 12

@@ -7,7 +7,7 @@ from shown_pages import Shown, at
 
 from trnsim.decide.page.figures import figures
 from trnsim.decide.page.workload_charts import compared, workload_charts
-from trnsim.profile.page.figure import Figures
+from trnsim.document.figure import Figures
 
 
 def drawn(found, number=0):

@@ -5,7 +5,7 @@ from shown_pages import Shown
 
 from trnsim.decide.page.figures import figures
 from trnsim.decide.page.workload_panel import Sources, verdict_mark, workload_panel
-from trnsim.profile.page.figure import Figures
+from trnsim.document.figure import Figures
 
 
 def made(found, number=0):

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from made_world import world
 
+from trnsim.document.builder import resource
 from trnsim.isa import Engine
-from trnsim.profile.page.builder import resource
 from trnsim.profile.page.world import world_page
 
 
@@ -37,4 +37,7 @@ def test_a_page_has_a_row_for_each_collective():
 def test_every_engine_has_a_colour_by_day_and_by_night_and_a_place(engine):
     name = engine.label.split(" ")[0]
     assert len(re.findall(rf"--{name.lower()}: #[0-9a-f]{{6}};", resource("page.css"))) == 2
-    assert f'"{name}"' in resource("page.js").split("const ENGINES = ")[1].split("\n")[0]
+    assert (
+        f'"{name}"'
+        in resource("page.js", "trnsim.profile.page").split("const ENGINES = ")[1].split("\n")[0]
+    )

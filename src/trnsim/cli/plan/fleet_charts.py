@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.formatting import amount
-from trnsim.profile.page.drawing import (
+from trnsim.document.drawing import (
     Bar,
     Column,
     Part,
@@ -15,7 +14,8 @@ from trnsim.profile.page.drawing import (
     columns,
     legend,
 )
-from trnsim.profile.page.figure import pointer
+from trnsim.document.figure import pointer
+from trnsim.formatting import amount
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

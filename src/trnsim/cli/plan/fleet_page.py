@@ -10,11 +10,11 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.cli.plan.fleet_charts import day, dollars, misses, names, worth
+from trnsim.document.builder import page, panel
+from trnsim.document.drawing import STYLE, charts, legend
+from trnsim.document.figure import Figures
 from trnsim.facts import Interval
 from trnsim.formatting import amount, amounts, enumerated, seconds
-from trnsim.profile.page.builder import page, panel
-from trnsim.profile.page.drawing import STYLE, charts, legend
-from trnsim.profile.page.figure import Figures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.decide.page.figures import chosen, figures
 from trnsim.decide.page.workload_panel import Sources, verdict_mark, workload_panel
+from trnsim.document.builder import page, panel
+from trnsim.document.drawing import STYLE
+from trnsim.document.figure import Figures
 from trnsim.formatting import amount
 from trnsim.price.payback import PAYBACK_LIMIT_MONTHS
-from trnsim.profile.page.builder import page, panel
-from trnsim.profile.page.drawing import STYLE
-from trnsim.profile.page.figure import Figures
 
 if TYPE_CHECKING:
     from trnsim.decide.decision import Decision, WorkloadDecision

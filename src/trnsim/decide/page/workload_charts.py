@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trnsim.decide.page.figures import chosen, staying
-from trnsim.formatting import amount
-from trnsim.profile.page.drawing import (
+from trnsim.document.drawing import (
     Bar,
     Dot,
     Part,
@@ -19,11 +18,12 @@ from trnsim.profile.page.drawing import (
     legend,
     spans,
 )
-from trnsim.profile.page.figure import percent, pointer
+from trnsim.document.figure import percent, pointer
+from trnsim.formatting import amount
 
 if TYPE_CHECKING:
     from trnsim.decide.decision import Candidate, WorkloadDecision
-    from trnsim.profile.page.figure import Figures
+    from trnsim.document.figure import Figures
 
 _ROWS: Final = 8
 """Candidates of the chart of months."""

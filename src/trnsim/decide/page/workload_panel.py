@@ -6,16 +6,16 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from trnsim.decide.page.workload_charts import workload_charts
+from trnsim.document.builder import panel
+from trnsim.document.figure import percent, usd_per_hour
 from trnsim.formatting import amount
-from trnsim.profile.page.builder import panel
-from trnsim.profile.page.figure import percent, usd_per_hour
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.decide.decision import Candidate, Finding, Rule, WorkloadDecision
+    from trnsim.document.figure import Figures
     from trnsim.facts import Interval
-    from trnsim.profile.page.figure import Figures
 
 _MARKS: Final = {True: "yes", False: "no", None: "?"}
 _HEADER: Final = (

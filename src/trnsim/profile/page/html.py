@@ -10,7 +10,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from trnsim.profile.page.builder import as_json, filled, page, resource
+from trnsim.document.builder import as_json, filled, page, resource
 
 if TYPE_CHECKING:
     from trnsim.profile.analysis.data import Data
@@ -23,7 +23,7 @@ def html(report: Data) -> str:
     parts = {
         "title": escape(report["title"]),
         "data": as_json(report),
-        "script": "".join(resource(name) for name in _SCRIPTS),
+        "script": "".join(resource(name, __package__) for name in _SCRIPTS),
     }
-    body = filled(resource("kernel.html"), parts)
-    return page(report["title"], body, resource("kernel.css"))
+    body = filled(resource("kernel.html", __package__), parts)
+    return page(report["title"], body, resource("kernel.css", __package__))

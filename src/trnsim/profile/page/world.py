@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from trnsim.document.builder import page, panel, table
 from trnsim.profile.measures.collectives import Times, times_of
-from trnsim.profile.page.builder import page, panel, table
 from trnsim.profile.units import bytes_text, time_text
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.profile.page.scale import Scale, spanning
+from trnsim.document.scale import Scale, spanning
 
 NUMBERS = st.floats(1e-3, 1e9)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.profile.page.drawing import (
+from trnsim.document.drawing import (
     WIDTH,
     Bar,
     Column,

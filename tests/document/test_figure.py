@@ -1,6 +1,6 @@
 import pytest
 
-from trnsim.profile.page.figure import Figures, percent, pointer, usd_per_hour, value_at
+from trnsim.document.figure import Figures, percent, pointer, usd_per_hour, value_at
 
 VALUES = {"a": [{"b/c": 1234.5, "~": None}], "x": {"p10": 1.0, "p50": 20.0, "p90": 3000.0}}
 

@@ -3,7 +3,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from trnsim.profile.page.builder import as_json, filled, page, panel, table
+from trnsim.document.builder import as_json, filled, page, panel, table
 
 HOSTILE = "</script><script>alert(1)</script><!-- \u2028 {{data}} &amp; <b>"
 

@@ -52,6 +52,6 @@ def as_json(value: Any) -> str:
     return text.translate(_ESCAPES)
 
 
-def resource(name: str) -> str:
-    """A file of this folder: a template, a style or a script."""
-    return (resources.files("trnsim.profile.page") / name).read_text(encoding="utf-8")
+def resource(name: str, package: str = "trnsim.document") -> str:
+    """A file of a package, by default of this one: a template, a style or a script."""
+    return (resources.files(package) / name).read_text(encoding="utf-8")

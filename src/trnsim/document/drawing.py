@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+from trnsim.document.scale import Scale, spanning
 from trnsim.formatting import amount, clipped
-from trnsim.profile.page.scale import Scale, spanning
 
 Form = Callable[[float], str]
 
