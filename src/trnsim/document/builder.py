@@ -24,9 +24,11 @@ def page(title: str, body: str, style: str = "") -> str:
     return filled(resource("shell.html"), parts)
 
 
-def panel(heading: str, content: str) -> str:
-    """A panel of a page: `heading` is text, `content` is markup."""
-    return f'<section class="panel"><h2>{escape(heading)}</h2>{content}</section>\n'
+def panel(heading: str, content: str, anchor: str = "") -> str:
+    """A panel of a page: `heading` is text, `content` is markup, `anchor` a name to link to."""
+    head = f"<h2>{escape(heading)}</h2>" if heading else ""
+    name = f' id="{escape(anchor)}"' if anchor else ""
+    return f'<section class="panel"{name}>{head}{content}</section>\n'
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,0 +1,226 @@
+"""A document: what a command answers, as one object from which all of its files are made.
+
+    Document   title, subtitle, values, sections, rows
+    Section    heading, blocks
+    block      Note, Items, Table, Drawing, Fold, Preformatted
+    Words      a text, or a sequence of texts, figures, marks and links
+
+`values` is the answer as JSON. Blocks are its arrangement for people; a figure of theirs names the
+place in `values` that it was read from. A block or column may be of the text alone, or of the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+__all__ = [
+    "Block",
+    "Cell",
+    "Column",
+    "Document",
+    "Drawing",
+    "Figure",
+    "Fold",
+    "Items",
+    "Link",
+    "Mark",
+    "Note",
+    "Place",
+    "Preformatted",
+    "Section",
+    "Table",
+    "Words",
+    "columns",
+]
+
+Place: TypeAlias = Literal["everywhere", "text", "page"]
+"""Where a block stands: in the text and on the page, or in one of them."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A value in words.
+
+    Attributes:
+        value: the value, in the unit of its place; None where it is not known.
+        words: the value as people read it, with its unit unless a header names that.
+        of: the JSON pointer of the value in the document's `values`; "" for a value of no place.
+    """
+
+    value: float | int | str | None
+    words: str
+    of: str = ""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Words that the page sets apart: "soft", "code", "verdict go"; below the others, on demand."""
+
+    words: Words
+    kind: str = "soft"
+    is_below: bool = False
+
+
+@dataclass(frozen=True)
+class Link:
+    """Words that lead to the section called `anchor`."""
+
+    words: str
+    anchor: str
+
+
+Word: TypeAlias = str | Figure | Mark | Link
+Words: TypeAlias = Word | Sequence[Word]
+Cell: TypeAlias = Words
+"""A cell of a table."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """A paragraph.
+
+    Attributes:
+        words: what it says.
+        indent: columns of the text before its first line.
+        hanging: further columns before the others.
+        kind: a class of the page.
+    """
+
+    words: Words
+    indent: int = 0
+    hanging: int = 4
+    kind: str = ""
+    place: Place = "everywhere"
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list: a line of the text each; numbered where `is_numbered`."""
+
+    items: Sequence[Words]
+    indent: int = 0
+    is_numbered: bool = False
+    kind: str = ""
+    place: Place = "everywhere"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: its header.
+        is_number: whether its cells are numbers, which the page aligns to the right.
+        help: a sentence that the page shows above the header.
+        is_right: whether the text aligns its cells to the right as well.
+    """
+
+    name: str
+    is_number: bool = False
+    help: str = ""
+    place: Place = "everywhere"
+    is_right: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows of cells, a cell for each column.
+
+    Attributes:
+        indent: columns of the text before each line.
+        kind: a class of the page.
+        marked: the classes of rows on the page, by number.
+        below: notes below a row in the text, by number.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    indent: int = 0
+    kind: str = ""
+    marked: dict[int, str] = field(default_factory=dict[int, str])
+    below: dict[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
+    place: Place = "everywhere"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A chart of `document.drawing`: markup, for the page alone."""
+
+    markup: str
+    is_wide: bool = False
+    place: Place = "page"
+
+
+@dataclass(frozen=True)
+class Preformatted:
+    """Lines as they are, in letters of one width."""
+
+    lines: str
+    place: Place = "everywhere"
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Blocks that the page shows once its `summary` is opened."""
+
+    summary: str
+    blocks: Sequence[Block]
+    place: Place = "everywhere"
+
+
+Block: TypeAlias = Note | Items | Table | Drawing | Preformatted | Fold
+
+
+@dataclass(frozen=True)
+class Section:
+    """Blocks below each other; in the text a blank line stands between two sections.
+
+    Attributes:
+        heading: its title; "" for none.
+        blocks: its content.
+        anchor: the name by which links lead to it.
+        is_column: whether it stands beside its neighbours on a wide page.
+        place: where it stands.
+        heading_place: where its heading does.
+    """
+
+    heading: str
+    blocks: Sequence[Block]
+    anchor: str = ""
+    is_column: bool = False
+    place: Place = "everywhere"
+    heading_place: Place = "everywhere"
+
+
+@dataclass(frozen=True)
+class Document:
+    """An answer.
+
+    Attributes:
+        title: its heading on the page; the text begins with the first section.
+        values: the answer as plain values, by `document.values.plain`.
+        sections: its arrangement for people.
+        subtitle: beside the title.
+        rows: the table for spreadsheets; None for the first table of the sections.
+    """
+
+    title: str
+    values: Any
+    sections: Sequence[Section]
+    subtitle: str = ""
+    rows: Table | None = None
+
+
+_BAR: Final = "|"
+
+
+def columns(names: str, *, numbers_from: int = 1) -> tuple[Column, ...]:
+    """Columns by their names, divided by "|"; those from the number `numbers_from` on hold figures.
+
+    >>> [column.name for column in columns("platform | copies | USD")]
+    ['platform', 'copies', 'USD']
+    """
+    found = [name.strip() for name in names.split(_BAR)]
+    return tuple(Column(name, is_number=at >= numbers_from) for at, name in enumerate(found))

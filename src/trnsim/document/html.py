@@ -1,0 +1,130 @@
+"""The writer of pages: a document as one HTML file, which needs no network and no script.
+
+Sections are panels, tables scroll by themselves where they are wider than the page, drawings stand
+side by side, and a figure that knows its place in the document's JSON says it:
+
+    <data value="160000.0" data-of="/workloads/0/today/usd_per_month">160,000</data>
+"""
+
+from __future__ import annotations
+
+from html import escape
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from trnsim.document.answer import (
+    Block,
+    Column,
+    Document,
+    Drawing,
+    Figure,
+    Fold,
+    Items,
+    Link,
+    Mark,
+    Note,
+    Preformatted,
+    Section,
+    Table,
+    Words,
+)
+from trnsim.document.builder import page, panel
+from trnsim.document.drawing import STYLE, charts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["html", "words_html"]
+
+
+def html(document: Document) -> str:
+    """The page of a document."""
+    said = f'<span class="soft">{escape(document.subtitle)}</span>' if document.subtitle else ""
+    shown = [one for one in document.sections if one.place != "text"]
+    body = [f"<header><h1>{escape(document.title)}</h1>{said}</header>\n"]
+    for is_column, group in groupby(shown, lambda one: one.is_column):
+        panels = "".join(map(_section, group))
+        body.append(f'<div class="columns">{panels}</div>\n' if is_column else panels)
+    return page(document.title, "".join(body), STYLE)
+
+
+def words_html(words: Words) -> str:
+    """Words as markup."""
+    if isinstance(words, str):
+        return escape(words)
+    if isinstance(words, Figure):
+        if not words.of:
+            return escape(words.words)
+        place = f'value="{escape(repr(words.value))}" data-of="{escape(words.of)}"'
+        return f"<data {place}>{escape(words.words)}</data>"
+    if isinstance(words, Mark):
+        tag = "div" if words.is_below else "span"
+        return f'<{tag} class="{words.kind}">{words_html(words.words)}</{tag}>'
+    if isinstance(words, Link):
+        return f'<a href="#{escape(words.anchor)}">{escape(words.words)}</a>'
+    return "".join(map(words_html, words))
+
+
+def _section(section: Section) -> str:
+    heading = "" if section.heading_place == "text" else section.heading
+    return panel(heading, _blocks(section.blocks), section.anchor)
+
+
+def _blocks(blocks: Sequence[Block]) -> str:
+    """Blocks below each other; drawings that follow each other stand side by side."""
+    shown = (one for one in blocks if one.place != "text")
+    made: list[str] = []
+    for is_chart, group in groupby(shown, lambda one: isinstance(one, Drawing) and not one.is_wide):
+        parts = [_block(one) for one in group]
+        made.append(charts(*parts) if is_chart else "".join(parts))
+    return "".join(made)
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Note():
+            return f"<p{_class(block.kind)}>{words_html(block.words)}</p>"
+        case Items():
+            tag = "ol" if block.is_numbered else "ul"
+            lines = "".join(f"<li>{words_html(one)}</li>" for one in block.items)
+            return f"<{tag}{_class(block.kind)}>{lines}</{tag}>"
+        case Table():
+            return _table(block)
+        case Drawing():
+            return block.markup
+        case Preformatted():
+            return f"<pre>{escape(block.lines)}</pre>"
+        case Fold():
+            content = _blocks(block.blocks)
+            return f"<details><summary>{escape(block.summary)}</summary>{content}</details>"
+
+
+def _class(kind: str) -> str:
+    return f' class="{kind}"' if kind else ""
+
+
+def _table(block: Table) -> str:
+    shown = [at for at, column in enumerate(block.columns) if column.place != "text"]
+    known = [block.columns[at] for at in shown]
+    lines = [
+        f"<tr{_class(block.marked.get(number, ''))}>"
+        f"{_cells('td', known, [words_html(row[at]) for at in shown])}</tr>"
+        for number, row in enumerate(block.rows)
+    ]
+    head = ""
+    if any(column.name for column in known):
+        head = f"<tr>{_cells('th', known, [escape(column.name) for column in known])}</tr>"
+    table = f"<table{_class(block.kind)}>{head}{''.join(lines)}</table>"
+    return f'<div class="wide">{table}</div>'
+
+
+def _cells(tag: str, known: Sequence[Column], cells: Iterable[str]) -> str:
+    return "".join(
+        f'<{tag} class="{"number" if column.is_number else "text"}"'
+        f"{_title(column) if tag == 'th' else ''}>{cell}</{tag}>"
+        for column, cell in zip(known, cells, strict=True)
+    )
+
+
+def _title(column: Column) -> str:
+    return f' title="{escape(column.help)}"' if column.help else ""

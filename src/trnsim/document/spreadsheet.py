@@ -1,0 +1,47 @@
+"""The writer of CSV: a table of a document, a line for each row, values and not their words."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from trnsim.document.answer import Cell, Document, Figure, Fold, Link, Mark, Table
+from trnsim.document.text import words_text
+from trnsim.foreign_text import table_row
+
+__all__ = ["spreadsheet"]
+
+
+def spreadsheet(document: Document) -> str:
+    """The document's rows, else those of its first table, below a line of column names.
+
+    A figure is its value; what is not known is an empty cell. No cell is a formula.
+    """
+    table = document.rows or _first(document)
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    if table is not None:
+        writer.writerow(table_row([column.name for column in table.columns]))
+        writer.writerows(table_row([cell_value(cell) for cell in row]) for row in table.rows)
+    return lines.getvalue()
+
+
+def cell_value(cell: Cell) -> str | int | float:
+    """What a cell of a spreadsheet holds."""
+    if isinstance(cell, Figure):
+        return "" if cell.value is None else cell.value
+    if isinstance(cell, Sequence) and not isinstance(cell, str) and len(cell) == 1:
+        return cell_value(cell[0])
+    if isinstance(cell, Mark | Link):
+        return cell_value(cell.words)
+    return words_text(cell)
+
+
+def _first(document: Document) -> Table | None:
+    for section in document.sections:
+        for block in section.blocks:
+            for one in block.blocks if isinstance(block, Fold) else (block,):
+                if isinstance(one, Table):
+                    return one
+    return None

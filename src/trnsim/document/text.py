@@ -1,0 +1,205 @@
+"""The writer of text: a document in any width, wrapped at words.
+
+A table that is wider than the text wraps the cells of its widest columns; where that does not help,
+each row becomes a list of its cells. Text that others wrote cannot command the terminal
+(`foreign_text.terminal_text`). Widths count columns: a wide character of Unicode takes two.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Final
+
+from trnsim.document.answer import (
+    Block,
+    Document,
+    Drawing,
+    Figure,
+    Fold,
+    Items,
+    Link,
+    Mark,
+    Note,
+    Preformatted,
+    Table,
+    Words,
+)
+from trnsim.foreign_text import terminal_text
+
+__all__ = ["WIDTH", "section_text", "text", "words_text", "wrapped"]
+
+WIDTH: Final = 100
+"""Columns of a text that no terminal shows."""
+_GAP: Final = 2
+_LEAST: Final = 12
+"""Columns below which no cell is narrowed, unless its words are shorter."""
+_NARROWEST: Final = 8
+"""Columns of text beside an indent; a narrower terminal breaks the lines."""
+
+
+def text(document: Document, width: int = WIDTH) -> str:
+    """The document in lines of at most `width` columns, without a line end."""
+    shown = (one for one in document.sections if one.place != "page")
+    parts = (
+        section_text("" if one.heading_place == "page" else one.heading, one.blocks, width)
+        for one in shown
+    )
+    return "\n\n".join(part for part in parts if part)
+
+
+def section_text(heading: str, blocks: Sequence[Block], width: int = WIDTH) -> str:
+    """Blocks below each other, below their heading."""
+    lines = wrapped(words_text(heading), width) if heading else []
+    for block in blocks:
+        lines += _lines(block, width)
+    return "\n".join(lines)
+
+
+def words_text(words: Words) -> str:
+    """Words as one line of text."""
+    if isinstance(words, str | Figure | Link):
+        said = terminal_text(words if isinstance(words, str) else words.words)
+        return " ".join(said.split()) if "\n" in said else said
+    if isinstance(words, Mark):
+        return f"{' ' * words.is_below}{words_text(words.words)}"
+    return "".join(map(words_text, words))
+
+
+def _lines(block: Block, width: int) -> list[str]:
+    lines: list[str] = []
+    if block.place == "page":
+        return lines
+    match block:
+        case Note():
+            lines = wrapped(words_text(block.words), width, block.indent, block.hanging)
+        case Items():
+            lines = _items(block, width)
+        case Table():
+            lines = _table(block, width)
+        case Fold():
+            lines = [line for one in block.blocks for line in _lines(one, width)]
+        case Preformatted():
+            lines = [terminal_text(line) for line in block.lines.splitlines()]
+        case Drawing():
+            pass
+    return lines
+
+
+def _items(block: Items, width: int) -> list[str]:
+    lines: list[str] = []
+    for number, item in enumerate(block.items, 1):
+        mark = f"{number}. " if block.is_numbered else ""
+        lines += wrapped(mark + words_text(item), width, block.indent, len(mark) or 4)
+    return lines
+
+
+def _columns(line: str) -> int:
+    """Columns of a terminal that a line takes."""
+    if line.isascii():
+        return len(line)
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in line)
+    return len(line) + wide - sum(unicodedata.combining(character) > 0 for character in line)
+
+
+def _padded(cell: str, width: int, *, is_right: bool) -> str:
+    space = " " * (width - _columns(cell))
+    return space + cell if is_right else cell + space
+
+
+def wrapped(line: str, width: int = WIDTH, indent: int = 0, hanging: int = 0) -> list[str]:
+    """A line as lines of at most `width` columns, the first behind `indent`.
+
+    Spaces within the line stay, but where it is broken; a word that is longer than a line is broken
+    as well.
+    """
+    room = max(width - indent, _NARROWEST)
+    if _columns(line) <= room:
+        return [f"{' ' * indent}{line}".rstrip()]
+    rest = max(room - hanging, _NARROWEST)
+    first, *others = _broken(line, room, rest)
+    return [" " * indent + first, *(f"{' ' * (indent + hanging)}{one}" for one in others)]
+
+
+def _broken(line: str, first: int, rest: int) -> list[str]:
+    """Pieces of a line: the first of at most `first` columns, the others of `rest`."""
+    pieces = [""]
+    for word in re.findall(" *[^ ]+", line):
+        if pieces[-1].strip() and _columns(pieces[-1] + word) > (rest if pieces[1:] else first):
+            pieces.append("")
+        pieces[-1] += word if pieces[-1] or not pieces[1:] else word.lstrip()
+        while _columns(pieces[-1]) > (room := rest if pieces[1:] else first):
+            cut = _cut(pieces[-1], room)
+            pieces[-1:] = [pieces[-1][:cut], pieces[-1][cut:]]
+    return pieces
+
+
+def _cut(line: str, room: int) -> int:
+    """Characters of a line that fit, at least one."""
+    at = 1
+    while at < len(line) and _columns(line[: at + 1]) <= room:
+        at += 1
+    return at
+
+
+def _table(block: Table, width: int) -> list[str]:
+    shown = [at for at, column in enumerate(block.columns) if column.place != "page"]
+    header = [block.columns[at].name for at in shown]
+    rows = [[words_text(row[at]) for at in shown] for row in block.rows]
+    right = [block.columns[at].is_right for at in shown]
+    room = width - block.indent
+    widths = _widths([header, *rows], room)
+    lines: list[str] = []
+    if widths is None:
+        for number, row in enumerate(rows):
+            lines += _card(header, row, room)
+            lines += _below(block, number, room)
+    else:
+        lines += _row(header, widths, right) if any(header) else []
+        for number, row in enumerate(rows):
+            lines += _row(row, widths, right)
+            lines += _below(block, number, room)
+    return [f"{' ' * block.indent}{line}".rstrip() for line in lines]
+
+
+def _below(block: Table, number: int, room: int) -> list[str]:
+    return [line for said in block.below.get(number, ()) for line in wrapped(said, room, 4)]
+
+
+def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int] | None:
+    """The width of each column; None where no wrapping makes them fit."""
+    cells = list(zip(*lines, strict=True))
+    widths = [max(map(_columns, column)) for column in cells]
+    least = [
+        max([min(_LEAST, width), *(_columns(word) for cell in column for word in cell.split(" "))])
+        for column, width in zip(cells, widths, strict=True)
+    ]
+    for _ in range(sum(widths) + _GAP * (len(widths) - 1) - room):
+        at = max(range(len(widths)), key=lambda one: (widths[one] > least[one], widths[one]))
+        if widths[at] == least[at]:
+            return None
+        widths[at] -= 1
+    return widths
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
+    """A row of a table, whose cells may have several lines."""
+    parts = [wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    gap = " " * _GAP
+    return [
+        gap.join(
+            _padded(part[at] if at < len(part) else "", width, is_right=is_right)
+            for part, width, is_right in zip(parts, widths, right, strict=True)
+        ).rstrip()
+        for at in range(max(map(len, parts), default=0))
+    ]
+
+
+def _card(header: Sequence[str], row: Sequence[str], room: int) -> list[str]:
+    """A row as a list: its first cell, then the others, each behind its header."""
+    lines = wrapped(row[0], room)
+    for name, cell in zip(header[1:], row[1:], strict=True):
+        if cell:
+            lines += wrapped(f"{name}: {cell}" if name else cell, room, 2, 2)
+    return lines

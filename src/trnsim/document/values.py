@@ -1,0 +1,75 @@
+"""The writer of JSON: any value of the house as plain values, and these as text."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from datetime import date
+from enum import Enum
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["json_line", "json_text", "picked", "plain"]
+
+
+def plain(value: Any) -> Any:
+    """`value` as dicts, lists, strings, numbers, true, false and null.
+
+    A dataclass becomes its fields, in their order; an enumeration its value; a day and a path their
+    text; a fact its number; a number that is not finite null, as JSON has none.
+
+    Raises:
+        TypeError: for an object of another kind.
+    """
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return _several(value)
+
+
+def _several(value: Any) -> Any:
+    """A value of several parts, or a text."""
+    if isinstance(value, Mapping):
+        return {str(plain(key)): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(each) for each in value]
+    if isinstance(value, AbstractSet):
+        return sorted(plain(each) for each in value)
+    if isinstance(value, date | Path):
+        return str(value)
+    if is_dataclass(value):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    raise TypeError(f"{type(value).__name__} is no part of an answer")
+
+
+def picked(value: object, names: str, **others: Any) -> dict[str, Any]:
+    """Attributes of `value` by their names, divided by spaces, then `others`.
+
+    ``key=a.b`` names the attribute ``b`` of the attribute ``a``.
+    """
+    found: dict[str, Any] = {}
+    for name in names.split():
+        key, _, path = name.partition("=")
+        found[key] = attrgetter(path or key)(value)
+    return {**found, **others}
+
+
+def json_text(value: Any) -> str:
+    """`value`, made plain, as JSON of several lines, without a line end."""
+    return json.dumps(plain(value), indent=1, allow_nan=False)
+
+
+def json_line(value: Any) -> str:
+    """`value`, made plain, as JSON of one line."""
+    return json.dumps(plain(value), allow_nan=False, separators=(",", ":"))

@@ -1,0 +1,105 @@
+"""Pages: text is text, a figure says its place, and every block has its markup."""
+
+from trnsim.document.answer import (
+    Column,
+    Document,
+    Drawing,
+    Figure,
+    Fold,
+    Items,
+    Link,
+    Mark,
+    Note,
+    Preformatted,
+    Section,
+    Table,
+    columns,
+)
+from trnsim.document.html import html, words_html
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def body(*blocks, **changes):
+    page = html(Document("title", None, [Section("", blocks, **changes)]))
+    return page[page.index("</header>") + len("</header>\n") : page.index("</body>")].strip()
+
+
+def panel(markup):
+    return f'<section class="panel">{markup}</section>'
+
+
+def test_title_and_headings():
+    page = html(Document("a & b", None, [Section("c & d", (), "e")], subtitle="f & g"))
+    assert "<title>a &amp; b</title>" in page
+    assert '<h1>a &amp; b</h1><span class="soft">f &amp; g</span>' in page
+    assert '<section class="panel" id="e"><h2>c &amp; d</h2></section>' in page
+    assert "<script" not in page
+
+
+def test_words():
+    assert (
+        words_html(Figure(1.5, "1.5 ms", "/a/0"))
+        == '<data value="1.5" data-of="/a/0">1.5 ms</data>'
+    )
+    assert words_html(Figure(1.5, "<1.5>")) == "&lt;1.5&gt;"
+    assert (
+        words_html(["a<", Mark("b<", "verdict go")]) == 'a&lt;<span class="verdict go">b&lt;</span>'
+    )
+    assert words_html(Mark("b", is_below=True)) == '<div class="soft">b</div>'
+    assert words_html(Link("here<", "x")) == '<a href="#x">here&lt;</a>'
+
+
+def test_blocks():
+    assert body(Note("a", kind="soft")) == panel('<p class="soft">a</p>')
+    assert body(Items(["a", "b"])) == panel("<ul><li>a</li><li>b</li></ul>")
+    assert body(Items(["a"], is_numbered=True)) == panel("<ol><li>a</li></ol>")
+    assert body(Preformatted("a\n<b>")) == panel("<pre>a\n&lt;b&gt;</pre>")
+    assert body(Fold("more", [Note("a")])) == panel(
+        "<details><summary>more</summary><p>a</p></details>"
+    )
+
+
+def test_drawings_that_follow_each_other_stand_side_by_side():
+    drawn = body(Drawing("A"), Drawing("B"), Note("c"), Drawing("D", is_wide=True))
+    assert drawn == panel('<div class="charts">AB</div>\n<p>c</p>D')
+
+
+def test_a_table_has_names_figures_and_marked_rows():
+    block = Table(
+        (Column("chip"), Column("ms", is_number=True, help="a < b"), Column("x", place="text")),
+        [["trn2<", Figure(1.5, "1.5"), "y"]],
+        kind="small",
+        marked={0: "best"},
+    )
+    assert body(block) == panel(
+        '<div class="wide"><table class="small"><tr><th class="text">chip</th>'
+        '<th class="number" title="a &lt; b">ms</th></tr><tr class="best">'
+        '<td class="text">trn2&lt;</td><td class="number">1.5</td></tr></table></div>'
+    )
+
+
+def test_an_empty_table_has_its_header_and_one_without_names_has_none():
+    assert body(Table(columns("a"), [])).count("<tr>") == 1
+    assert "<th" not in body(Table(columns(" | "), [["a", "b"]]))
+
+
+def test_what_is_of_the_text_is_left_out():
+    assert body(Note("a", place="text")) == panel("")
+    assert body(Note("a"), place="text") == ""
+
+
+def test_columns_stand_side_by_side():
+    assert body(Note("a"), is_column=True).startswith('<div class="columns"><section')
+
+
+def test_text_is_text():
+    blocks = [
+        Note(HOSTILE),
+        Items([HOSTILE]),
+        Table(columns(HOSTILE), [[HOSTILE], [Figure(HOSTILE, HOSTILE, HOSTILE)], [Mark(HOSTILE)]]),
+        Fold(HOSTILE, [Preformatted(HOSTILE)]),
+    ]
+    page = html(Document(HOSTILE, None, [Section(HOSTILE, blocks, HOSTILE)], HOSTILE))
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") == 15
