@@ -19,6 +19,8 @@ from trnsim.timing import timelines
 os.environ["TRNSIM_CACHE"] = "off"
 # Tests are no programs of the user's: those of the state name a folder of their own.
 os.environ["TRNSIM_STATE"] = "off"
+# Texts are as wide as a terminal; tests have none.
+os.environ["COLUMNS"] = "100"
 
 sys.path.append(str(Path(__file__).parent / "processes"))  # forked.py is a module by its name
 sys.path.append(str(Path(__file__).parent / "suite"))  # likewise the plugins

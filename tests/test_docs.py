@@ -1,6 +1,7 @@
 """What README and docs print is what the program prints."""
 
 import io
+import os
 import re
 import runpy
 import shlex
@@ -170,6 +171,7 @@ def rewrite():
 
 
 if __name__ == "__main__":
+    os.environ["COLUMNS"] = "100"
     rewrite()
     rewrite_tutorial(TUTORIAL)
     rewrite_tutorial(MODEL)

@@ -30,7 +30,7 @@ def run(*arguments):
 def test_a_decision_is_told_in_100_columns():
     output = run(PARCELS, *ON)
     assert output.startswith("addresses: GO. inf2.xlarge saves 61% at P50")
-    assert "yes 10,000 USD a month: 60,000 USD a month" in output
+    assert "yes  10,000 USD a month: 60,000 USD a month" in output
     assert "prices of 2026-11-21, seed 0, 4000 draws" in output
     assert max(map(len, output.splitlines())) <= 100
 

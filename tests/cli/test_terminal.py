@@ -49,8 +49,10 @@ def test_a_kernels_name_stays_in_the_reports_folder(name, tmp_path, monkeypatch)
 
 def test_a_cell_of_a_report_is_no_formula(tmp_path):
     from trnsim.cli import report_files  # noqa: PLC0415
+    from trnsim.document.answer import Document, Table, columns  # noqa: PLC0415
 
-    report_files.write(tmp_path, "", {}, [["workload", "usd"], ["=cmd|'/C calc'!A0", "-1.5"]])
+    rows = Table(columns("workload | usd"), [["=cmd|'/C calc'!A0", "-1.5"]])
+    report_files.write(tmp_path, Document("", {}, (), rows=rows))
     with (tmp_path / "table.csv").open() as stream:
         assert list(csv.reader(stream))[1] == ["'=cmd|'/C calc'!A0", "-1.5"]
 

@@ -1,6 +1,8 @@
 import pytest
 
+from trnsim.document.answer import Figure
 from trnsim.document.figure import Figures, percent, pointer, usd_per_hour, value_at
+from trnsim.document.text import words_text
 
 VALUES = {"a": [{"b/c": 1234.5, "~": None}], "x": {"p10": 1.0, "p50": 20.0, "p90": 3000.0}}
 
@@ -13,18 +15,12 @@ def test_a_pointer_finds_what_it_was_made_for():
         value_at(VALUES, "/b")
 
 
-def test_dollars_are_markup_with_their_value_and_place():
+def test_dollars_have_their_value_and_place():
     found = Figures(VALUES)
-    assert found.usd("a", 0, "b/c") == (
-        '<data class="usd" value="1234.5" data-of="/a/0/b~1c">1,234</data>'
-    )
-    assert found.usd("a", 0, "~") == found.usd_range("a", 0, "~") == "-"
-    assert found.usd_range("x").count("<data") == 3
-    assert ">20</data>" in found.usd_range("x")
-
-
-def test_a_name_in_a_place_is_escaped():
-    assert 'data-of="/&lt;i&gt;&quot;"' in Figures({'<i>"': 1.0}).usd('<i>"')
+    assert found.usd("a", 0, "b/c") == Figure(1234.5, "1,234", "/a/0/b~1c")
+    assert found.usd("a", 0, "~") == Figure(None, "-", "/a/0/~0")
+    assert found.usd_range("a", 0, "~") == "-"
+    assert words_text(found.usd_range("x")) == "20 (1 to 3,000)"
 
 
 def test_prices_have_cents_and_small_ones_three_digits():

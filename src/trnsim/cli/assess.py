@@ -11,17 +11,17 @@ import typer
 from trnsim import files
 from trnsim.cli import report_files
 from trnsim.cli.asked import AskedOptions, check_seed
-from trnsim.cli.assess_text import text
 from trnsim.cli.options import AsJson, as_number, command, own_rows, parser
 from trnsim.cli.progress import progress
 from trnsim.cli.report_files import Report
-from trnsim.cli.terminal import echo
+from trnsim.cli.terminal import echo, width
 from trnsim.decide.assess import assess as assess_inventory
+from trnsim.decide.document.decision_document import decision_document
 from trnsim.decide.inventory.template import template as inventory_template
-from trnsim.decide.page.decision_page import decision_page
-from trnsim.decide.page.figures import figures, rows_of
 from trnsim.decide.programs import scanned
 from trnsim.decide.times import Predictor
+from trnsim.document.text import text
+from trnsim.document.values import json_text
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_whole
 
@@ -77,12 +77,13 @@ def assess(given: AssessOptions) -> None:
         found = assess_inventory(
             given.inventory, asked, rows=rows, predictor=Predictor(rows, tell), scan=scanned
         )
-    echo(found.text() if given.as_json else text(found), ends_line=not given.as_json)
+    document = decision_document(found)
+    echo(json_text(found) if given.as_json else text(document, width()))
     if given.out is not None:
         found.write(given.out)
         if not given.as_json:
             echo(f"wrote {given.out}")
     if given.report is not None:
-        report_files.write(given.report, decision_page(found), figures(found), rows_of(found))
+        report_files.write(given.report, document)
         if not given.as_json:
             echo(f"wrote {given.report / report_files.PAGE}")

@@ -1,20 +1,21 @@
-"""The three files of a report for people: page.html, figures.json, table.csv."""
+"""Documents printed, and as the three files of a report: page.html, figures.json, table.csv."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from trnsim import files
-from trnsim.foreign_text import table_row
+from trnsim.cli.terminal import echo, width
+from trnsim.document.html import html
+from trnsim.document.spreadsheet import spreadsheet
+from trnsim.document.text import text
+from trnsim.document.values import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from trnsim.document.answer import Document
 
 PAGE: Final = "page.html"
 FIGURES: Final = "figures.json"
@@ -40,17 +41,24 @@ def check(folder: Path) -> None:
             files.check_writable(folder / name)
 
 
-def write(folder: Path, page: str, figures: Any, rows: Sequence[Sequence[str]]) -> list[Path]:
+def write(folder: Path, document: Document) -> list[Path]:
     """Write a report, all of its files or none.
 
     Raises:
         BadInput: one cannot be written.
     """
-    table = io.StringIO()
-    csv.writer(table, lineterminator="\n").writerows(map(table_row, rows))
     contents = {
-        PAGE: page,
-        FIGURES: json.dumps(figures, indent=1, allow_nan=False) + "\n",
-        TABLE: table.getvalue(),
+        PAGE: html(document),
+        FIGURES: json_text(document.values) + "\n",
+        TABLE: spreadsheet(document),
     }
     return files.write_together(folder, contents)
+
+
+def answer(document: Document, report: Path | None = None, *, as_json: bool = False) -> None:
+    """Print a document as text or JSON, and write its report where there is to be one."""
+    echo(json_text(document.values) if as_json else text(document, width()))
+    if report is not None:
+        write(report, document)
+        if not as_json:
+            echo(f"wrote {report / PAGE}")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+
 import typer
 
 from trnsim.cli.options import leave_output
+from trnsim.document.text import WIDTH
 from trnsim.foreign_text import terminal_text
 
 
@@ -20,3 +23,8 @@ def echo(text: str = "", *, is_error: bool = False, ends_line: bool = True) -> N
         if is_error:
             raise
         leave_output()
+
+
+def width() -> int:
+    """Columns of a text: those that COLUMNS says, else of the terminal; 100 where there is none."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns

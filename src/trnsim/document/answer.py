@@ -71,8 +71,7 @@ class Link:
     anchor: str
 
 
-Word: TypeAlias = str | Figure | Mark | Link
-Words: TypeAlias = Word | Sequence[Word]
+Words: TypeAlias = "str | Figure | Mark | Link | Sequence[Words]"
 Cell: TypeAlias = Words
 """A cell of a table."""
 
@@ -133,6 +132,7 @@ class Table:
         kind: a class of the page.
         marked: the classes of rows on the page, by number.
         below: notes below a row in the text, by number.
+        most: rows that the text has; 0 for all.
     """
 
     columns: Sequence[Column]
@@ -141,6 +141,7 @@ class Table:
     kind: str = ""
     marked: dict[int, str] = field(default_factory=dict[int, str])
     below: dict[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
+    most: int = 0
     place: Place = "everywhere"
 
 

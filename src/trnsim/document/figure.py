@@ -1,6 +1,4 @@
-"""Figures in a page, each with the place in the page's JSON file that it was read from.
-
-    <data value="160000.0" data-of="/workloads/0/today/usd_per_month">160,000</data>
+"""Figures of a document that are read from its values, by their place there.
 
 A place is a JSON pointer (RFC 6901), so what a page shows can be compared with its file.
 """
@@ -9,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
+from trnsim.document.answer import Figure, Mark, Words
 from trnsim.formatting import amount
 
 Form = Callable[[float], str]
@@ -47,7 +45,7 @@ def percent(value: float) -> str:
 
 @dataclass(frozen=True)
 class Figures:
-    """The values of a page's JSON file, and markup of single ones."""
+    """The values of a document, and single ones as figures."""
 
     values: dict[str, Any]
 
@@ -55,17 +53,14 @@ class Figures:
         """The value at a path of keys and indices."""
         return value_at(self.values, pointer(*steps))
 
-    def usd(self, *steps: str | int, form: Form = amount) -> str:
-        """Dollars as markup; a dash for null."""
+    def usd(self, *steps: str | int, form: Form = amount) -> Figure:
+        """Dollars; a dash for null."""
         value = self.at(*steps)
-        if value is None:
-            return "-"
-        place = escape(pointer(*steps))
-        return f'<data class="usd" value="{value!r}" data-of="{place}">{form(value)}</data>'
+        return Figure(value, "-" if value is None else form(value), pointer(*steps))
 
-    def usd_range(self, *steps: str | int) -> str:
+    def usd_range(self, *steps: str | int) -> Words:
         """P50 of dollars, with P10 and P90 behind it."""
         if self.at(*steps) is None:
             return "-"
         p10, p50, p90 = (self.usd(*steps, name) for name in ("p10", "p50", "p90"))
-        return f'{p50} <span class="soft">({p10} to {p90})</span>'
+        return (p50, Mark((" (", p10, " to ", p90, ")")))

@@ -53,7 +53,7 @@ def words_html(words: Words) -> str:
     if isinstance(words, str):
         return escape(words)
     if isinstance(words, Figure):
-        if not words.of:
+        if not words.of or words.value is None:
             return escape(words.words)
         place = f'value="{escape(repr(words.value))}" data-of="{escape(words.of)}"'
         return f"<data {place}>{escape(words.words)}</data>"

@@ -146,7 +146,7 @@ def _cut(line: str, room: int) -> int:
 def _table(block: Table, width: int) -> list[str]:
     shown = [at for at, column in enumerate(block.columns) if column.place != "page"]
     header = [block.columns[at].name for at in shown]
-    rows = [[words_text(row[at]) for at in shown] for row in block.rows]
+    rows = [[words_text(row[at]) for at in shown] for row in block.rows[: block.most or None]]
     right = [block.columns[at].is_right for at in shown]
     room = width - block.indent
     widths = _widths([header, *rows], room)

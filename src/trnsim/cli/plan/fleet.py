@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -11,11 +10,10 @@ import typer
 from trnsim import files
 from trnsim.cli import report_files
 from trnsim.cli.options import AsJson, as_number
-from trnsim.cli.plan.fleet_page import fleet_page, table_of
-from trnsim.cli.plan.fleet_text import text
+from trnsim.cli.plan.fleet_document import fleet_document
 from trnsim.cli.progress import progress
 from trnsim.cli.report_files import Report
-from trnsim.cli.terminal import echo
+from trnsim.document.values import json_text
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_whole
 from trnsim.system.fleet.comparison import DRAWS, POLICIES, compare
@@ -62,12 +60,8 @@ def fleet(
         results = compare(found, policies, draws=draws, seed=seed, tell=tell)
     made = plain(found, results, seed)
     if out is not None:
-        files.write(out, json.dumps(made, indent=1) + "\n")
-    echo(json.dumps(made, indent=1) if as_json else text(found, made))
-    if report is not None:
-        report_files.write(report, fleet_page(made), made, table_of(made))
-        if not as_json:
-            echo(f"wrote {report / report_files.PAGE}")
+        files.write(out, json_text(made) + "\n")
+    report_files.answer(fleet_document(made), report, as_json=as_json)
 
 
 def _policies(policy: str, draws: int, seed: int) -> tuple[str, ...]:

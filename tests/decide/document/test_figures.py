@@ -1,3 +1,4 @@
+import csv
 import json
 from dataclasses import replace
 
@@ -5,7 +6,14 @@ import pytest
 from decision_cases import decision
 from page_cases import dollars
 
-from trnsim.decide.page.figures import chosen, figures, rows_of, staying
+from trnsim.decide.document.figures import chosen, figures, rows_of, staying
+from trnsim.document.answer import Document
+from trnsim.document.spreadsheet import spreadsheet
+
+
+def table(found):
+    text = spreadsheet(Document("", None, (), rows=rows_of(found)))
+    return list(csv.reader(text.splitlines()))
 
 
 def test_figures_are_those_of_the_decision_and_what_follows_from_them(assessed):
@@ -46,7 +54,7 @@ def test_time_is_hours_of_a_months_training_and_ms_of_a_token_or_an_item(assesse
 
 
 def test_a_row_for_each_candidate_has_the_decisions_figures(assessed):
-    header, *rows = rows_of(assessed)
+    header, *rows = table(assessed)
     candidates = [(one, each) for one in assessed.workloads for each in one.candidates]
     assert len(rows) == len(candidates)
     for row, (one, each) in zip(rows, candidates, strict=True):
@@ -59,11 +67,11 @@ def test_a_row_for_each_candidate_has_the_decisions_figures(assessed):
 
 
 def test_without_workloads_or_candidates_there_is_a_header_and_a_row(assessed):
-    header, *rows = rows_of(replace(assessed, workloads=()))
+    header, *rows = table(replace(assessed, workloads=()))
     assert not rows
     assert figures(replace(assessed, workloads=()))["totals"]["today_usd_per_month"] == 0.0
     bare = replace(decision().workloads[0], candidates=())
-    _, row = rows_of(replace(assessed, workloads=(bare,)))
+    _, row = table(replace(assessed, workloads=(bare,)))
     assert row[:5] == ["chat", "pilot", "yes", "p5.48xlarge", "80000.0"]
     assert row[5:] == [""] * (len(header) - 5)
     assert chosen(bare) is staying(bare) is None

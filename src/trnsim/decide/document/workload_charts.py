@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trnsim.decide.page.figures import chosen, staying
+from trnsim.decide.document.figures import chosen, staying
+from trnsim.document.answer import Drawing
 from trnsim.document.drawing import (
     Bar,
     Dot,
@@ -12,7 +13,6 @@ from trnsim.document.drawing import (
     Span,
     bars,
     chart,
-    charts,
     colour,
     dots,
     legend,
@@ -38,16 +38,19 @@ _FAR: Final = 2.5
 _MS: Final = {"train": "ms a step", "serve": "ms a token", "infer": "ms an item"}
 
 
-def workload_charts(one: WorkloadDecision, found: Figures, at: int, limit: float) -> str:
+def workload_charts(
+    one: WorkloadDecision, found: Figures, at: int, limit: float
+) -> tuple[Drawing, ...]:
     """All charts of the workload number `at`; of those without figures, why."""
     places = {each.instance: n for n, each in enumerate(one.candidates)}
-    return charts(
+    drawn = (
         _front(one, found, at),
         _causes(one, at, places, "usd"),
         _causes(one, at, places, "ms"),
         _tornado(one, at),
         _months(one, at, limit),
     )
+    return tuple(map(Drawing, drawn))
 
 
 def _none(caption: str, why: str) -> str:

@@ -1,15 +1,18 @@
 """A decision's text: close calls, missed promises and quotes are said, within 100 columns."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
-
-from trnsim.cli.assess_text import SHOWN, WIDTH, text
-from trnsim.facts import Interval
-
-sys.path.append(str(Path(__file__).parents[1] / "decide"))
 
 from decision_cases import decision
+
+from trnsim.decide.document.decision_document import decision_document
+from trnsim.decide.document.workload_section import SHOWN
+from trnsim.document.text import WIDTH
+from trnsim.document.text import text as text_of
+from trnsim.facts import Interval
+
+
+def text(found):
+    return text_of(decision_document(found))
 
 
 def changed(**changes):
@@ -39,7 +42,7 @@ def test_a_missed_promise_and_a_missing_price_are_said():
 
 
 def test_rules_are_marked_below_the_head_of_their_group():
-    assert "  ideal for Trainium\n    yes transformer: 32 layers of attention" in changed()
+    assert "  ideal for Trainium\n    yes  transformer: 32 layers of attention" in changed()
 
 
 def test_the_instance_of_the_verdict_is_in_the_table_however_many_save_more():
@@ -90,4 +93,4 @@ def test_the_widest_row_fits_the_page():
 
 
 def test_assumptions_end_the_text():
-    assert "  USD per engineer-week: 5,000 USD" in changed()
+    assert "  USD per engineer-week:  5,000 USD" in changed()

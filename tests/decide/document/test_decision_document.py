@@ -9,10 +9,15 @@ from decision_cases import decision
 from page_cases import dollars, is_input, repeated
 from shown_pages import CHROMIUM, Shown, at, is_rounded, looked_at
 
-from trnsim.decide.page.decision_page import decision_page
-from trnsim.decide.page.figures import figures
+from trnsim.decide.document.decision_document import decision_document
+from trnsim.decide.document.figures import figures
+from trnsim.document.html import html
 
 HOSTILE = "<script>alert(1)</script>"
+
+
+def decision_page(found):
+    return html(decision_document(found))
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,9 @@ def test_dollars_in_sentences_are_bills_savings_or_sums_of_a_rule(shown, values)
     """Reasons and evidence are sentences: each "1,234 USD" of them is one of these."""
     known = [10_000.0, 100_000.0]
     for one in values["workloads"]:
-        bill = one["today"]["usd_per_month"]
+        bill, today = one["today"]["usd_per_month"], one["today"]
+        if today["price"] is not None and today["paid_hours"] is not None:
+            known.append(today["paid_hours"] * today["price"]["usd_per_hour"])
         known += [bill, one["migration"]["usd"], one["migration"]["usd_per_week"]]
         for each in one["candidates"]:
             known.append(each["break_even_usd_per_hour"] or 0.0)

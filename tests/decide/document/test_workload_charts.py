@@ -5,13 +5,14 @@ from decision_cases import decision
 from page_cases import COMPANIES  # noqa: F401  the folder is on the path
 from shown_pages import Shown, at
 
-from trnsim.decide.page.figures import figures
-from trnsim.decide.page.workload_charts import compared, workload_charts
+from trnsim.decide.document.figures import figures
+from trnsim.decide.document.workload_charts import compared, workload_charts
 from trnsim.document.figure import Figures
 
 
 def drawn(found, number=0):
-    return workload_charts(found.workloads[number], Figures(figures(found)), number, 12.0)
+    made = workload_charts(found.workloads[number], Figures(figures(found)), number, 12.0)
+    return "".join(one.markup for one in made)
 
 
 def test_every_shape_has_the_number_of_its_place(assessed):

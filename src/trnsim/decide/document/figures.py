@@ -11,11 +11,12 @@ The structure is that of `Decision`, with what follows from it:
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.decide.assess import migration
 from trnsim.decide.decision import Candidate, Verdict
+from trnsim.document.answer import Column, Figure, Table
+from trnsim.document.values import plain
 
 if TYPE_CHECKING:
     from trnsim.decide.decision import Decision, Months, WorkloadDecision
@@ -31,13 +32,13 @@ _QUANTILES: Final = ("p10", "p50", "p90")
 
 def figures(decision: Decision) -> dict[str, Any]:
     """The structure."""
-    plain = asdict(decision)
-    del plain["format"]
-    for one, values in zip(decision.workloads, plain["workloads"], strict=True):
-        for each, found in zip(one.candidates, values["candidates"], strict=True):
+    values: dict[str, Any] = plain(decision)
+    del values["format"]
+    for one, workload in zip(decision.workloads, values["workloads"], strict=True):
+        for each, found in zip(one.candidates, workload["candidates"], strict=True):
             found["migration_usd"] = _migration_usd(one, each)
             found["time"] = _time(one, each)
-    return {"page": FORMAT, **plain, "totals": _totals(decision)}
+    return {"page": FORMAT, **values, "totals": _totals(decision)}
 
 
 def chosen(one: WorkloadDecision) -> Candidate | None:
@@ -84,33 +85,33 @@ def _time(one: WorkloadDecision, there: Candidate) -> dict[str, Any] | None:
     return {"value": value, "unit": _UNITS[one.kind]} if value else None
 
 
-def rows_of(decision: Decision) -> list[list[str]]:
-    """A header, then a row for each workload and candidate; cells without a figure are empty."""
+def rows_of(decision: Decision) -> Table:
+    """A row for each workload and candidate; cells without a figure are empty."""
     blank = dict.fromkeys(_candidate(Candidate("", is_neuron=False)))
-    header = ["workload", "verdict", "close_call", "today_instance", "today_usd_per_month"]
-    header += ["best", "migration_usd", *blank]
-    made = [header]
+    names = ["workload", "verdict", "close_call", "today_instance", "today_usd_per_month"]
+    names += ["best", "migration_usd", *blank]
+    rows: list[list[Figure]] = []
     for one in decision.workloads:
         today = one.today
         first: list[Any] = [one.name, one.verdict.value, one.is_close_call, today.instance]
         first.append(today.usd_per_month)
-        made += [
+        rows += [
             [*map(_cell, (*first, *_move(one, each), *_candidate(each).values()))]
             for each in one.candidates
         ]
         if not one.candidates:
-            made.append([*map(_cell, first), *[""] * (len(header) - len(first))])
-    return made
+            rows.append([*map(_cell, first), *[_cell(None)] * (len(names) - len(first))])
+    return Table([Column(name) for name in names], rows)
 
 
 def _move(one: WorkloadDecision, each: Candidate) -> tuple[bool, float]:
     return each.instance == one.best, _migration_usd(one, each)
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return ("no", "yes")[value] if isinstance(value, bool) else str(value)
+def _cell(value: Any) -> Figure:
+    if isinstance(value, bool):
+        value = ("no", "yes")[value]
+    return Figure(value, "" if value is None else str(value))
 
 
 def _candidate(there: Candidate) -> dict[str, Any]:

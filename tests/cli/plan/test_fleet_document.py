@@ -1,5 +1,7 @@
-"""A fleet's page: every dollar again from its own inputs; Chromium draws it; text is text."""
+"""A fleet: every dollar again from its own inputs; Chromium draws it; text is text."""
 
+import csv
+import io
 import json
 import re
 from statistics import quantiles
@@ -8,7 +10,19 @@ import pytest
 from fleet_cases import made_of
 from shown_pages import CHROMIUM, Shown, at, is_rounded, looked_at
 
-from trnsim.cli.plan.fleet_page import fleet_page, table_of
+from trnsim.cli.plan.fleet_document import fleet_document
+from trnsim.document.html import html
+from trnsim.document.spreadsheet import spreadsheet
+from trnsim.document.text import text as text_of
+
+
+def fleet_page(made):
+    return html(fleet_document(made))
+
+
+def table_of(made):
+    return list(csv.reader(io.StringIO(spreadsheet(fleet_document(made)))))
+
 
 HOSTILE = "<script>alert(1)</script>"
 INPUTS = ("/usd_per_chip_hour", "/usd_per_kwh")
@@ -145,3 +159,33 @@ def test_a_browser_draws_the_day_as_figures_json_says(made, tmp_path):
         assert float(bar["value"]) == value
         part = value / at(made, tallest["of"])
         assert bar["height"] / tallest["height"] == pytest.approx(part, abs=2e-3)
+
+
+def test_the_text_has_the_figures_of_the_json(made):
+    printed = text_of(fleet_document(made))
+    one = made["policies"]["threshold"]
+    assert f"{100 * one['utilisation']['p50']:.0f} (" in printed
+    assert f"{made['chips']:,} chips in 2 buildings, 256 of them spare" in printed
+    assert f"{one['energy_kwh_per_day'] / 1e3:.1f}" in printed
+    assert "of perfect sharing" in printed
+    assert "research: 256, 512, ... or 2304 chips, given; 6 min to change" in printed
+    assert max(map(len, printed.splitlines())) <= 100
+
+
+def test_all_chips_of_an_hour_are_shown(made):
+    printed = text_of(fleet_document(made))
+    row = next(line for line in printed.splitlines() if line.startswith("Mon 12:00"))
+    shown = [int(cell.replace(",", "")) for cell in row.split()[2:]]
+    assert sum(shown) == made["usable_chips"]
+
+
+def test_without_watts_there_is_no_energy(made):
+    policies = {"separate": made["policies"]["threshold"] | {"energy_kwh_per_day": None}}
+    assert "MWh" not in text_of(fleet_document(made | {"policies": policies}))
+    assert "MWh/day" in text_of(fleet_document(made))
+
+
+def test_a_plan_that_is_not_the_solvers_own_says_so(made):
+    policies = {"solver": made["policies"]["threshold"] | {"own_plan": False}}
+    said = "The solver found nothing better than the threshold policy's plan."
+    assert said in text_of(fleet_document(made | {"policies": policies}))

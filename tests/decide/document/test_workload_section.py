@@ -3,15 +3,23 @@ from dataclasses import replace
 from decision_cases import decision
 from shown_pages import Shown
 
-from trnsim.decide.page.figures import figures
-from trnsim.decide.page.workload_panel import Sources, verdict_mark, workload_panel
+from trnsim.decide.document.figures import figures
+from trnsim.decide.document.workload_section import (
+    Sources,
+    sources_items,
+    verdict_mark,
+    workload_section,
+)
+from trnsim.document.answer import Document, Items, Mark, Note
 from trnsim.document.figure import Figures
+from trnsim.document.html import html
 
 
 def made(found, number=0):
     sources = Sources()
     values = Figures(figures(found))
-    return workload_panel(found.workloads[number], values, number, 12.0, sources), sources
+    section = workload_section(found.workloads[number], values, number, 12.0, sources)
+    return html(Document("", None, [section])), sources
 
 
 def test_rules_findings_and_assumptions_are_there():
@@ -26,8 +34,8 @@ def test_prices_name_their_sources_by_number():
     markup, sources = made(decision())
     assert list(sources.known) == ["a table"]
     assert "on_demand, us-east-1, 2026-07-20 [1]" in Shown(markup).text
-    assert sources.listed() == '<ol class="sources"><li>a table</li></ol>'
-    assert Sources().listed() == "<p>No price was found.</p>"
+    assert sources_items(sources) == Items(["a table"], is_numbered=True, kind="small")
+    assert sources_items(Sources()) == Note("No price was found.")
 
 
 def test_what_has_no_price_says_why():
@@ -46,7 +54,7 @@ def test_a_stale_price_and_a_refusal_of_today_are_said():
     today = replace(one.today, price=None, hours=None, paid_hours=None, refused="no <way>")
     text, _ = made(replace(found, workloads=(replace(one, candidates=(old,), today=today),)))
     assert "more than 90 days old" in text
-    assert "not predicted: no &lt;way&gt;" in text
+    assert "Today is not predicted: no &lt;way&gt;." in text
 
 
 def test_a_workload_that_nothing_can_run_says_so():
@@ -59,4 +67,4 @@ def test_a_workload_that_nothing_can_run_says_so():
 
 def test_a_verdict_is_a_mark():
     (one,) = decision().workloads
-    assert verdict_mark(one) == '<span class="verdict pilot">pilot, close call</span>'
+    assert verdict_mark(one) == Mark("pilot, close call", "verdict pilot")

@@ -1,0 +1,121 @@
+"""A decision as a document: all workloads, each by itself, sources, assumptions.
+
+All dollars are read from the figures of `decide.document.figures`, and say from where there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trnsim.decide.document.figures import chosen, figures, rows_of
+from trnsim.decide.document.workload_section import (
+    Sources,
+    sources_items,
+    verdict_mark,
+    workload_section,
+)
+from trnsim.document.answer import (
+    Column,
+    Document,
+    Items,
+    Link,
+    Note,
+    Section,
+    Table,
+    columns,
+)
+from trnsim.document.figure import Figures
+from trnsim.formatting import amount
+from trnsim.price.payback import PAYBACK_LIMIT_MONTHS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.decide.decision import Decision, WorkloadDecision
+    from trnsim.document.answer import Block, Cell
+
+_TITLE: Final = "Workloads on AWS's chips: what to do"
+_SUMMARY: Final = columns(
+    "workload | verdict | USD a month today | best | USD a month there | months | why",
+    numbers_from=7,
+)
+_READING: Final = """\
+Times are estimates, not measurements. The last column of candidates says how far plans of that \
+family are from published times.
+USD a month = today's bill x (paid hours x USD/h there) / (paid hours x USD/h here): an error that \
+the model makes on both sides cancels, and staying saves nothing.
+P50 is the figure at the medians of all inputs; P10 and P90 are quantiles of the draws.
+figures.json beside this page has all its numbers, table.csv a row for each candidate."""
+
+
+def decision_document(decision: Decision) -> Document:
+    """The document, whose values are those of `figures`."""
+    values = figures(decision)
+    found = Figures(values)
+    sources = Sources()
+    limit = float(PAYBACK_LIMIT_MONTHS)
+    workloads = [
+        workload_section(one, found, at, limit, sources)
+        for at, one in enumerate(decision.workloads)
+    ]
+    drawn = f"{decision.draws} draws"
+    said = (
+        f"{decision.inventory}; prices of {decision.as_of}; {drawn}, seed {decision.seed}; "
+        f"trnsim {decision.version}"
+    )
+    assumed: list[Block] = [
+        Note("assumed:", place="text"),
+        _assumed(decision),
+        Note(f"prices of {decision.as_of}, seed {decision.seed}, {drawn}", place="text"),
+        Items(decision.caveats),
+    ]
+    sections = [
+        Section("Decisions", [_summary(decision, found)], place="page"),
+        *workloads,
+        Section("Sources of prices", [sources_items(sources)], place="page"),
+        Section("Assumed", assumed, heading_place="page"),
+        Section("How to read it", [Items(_READING.splitlines())], place="page"),
+    ]
+    return Document(_TITLE, values, sections, said, rows_of(decision))
+
+
+def _summary(decision: Decision, found: Figures) -> Block:
+    if not decision.workloads:
+        return Note("The inventory has no workloads.")
+    rows: list[Sequence[Cell]] = [
+        _line(one, found, at) for at, one in enumerate(decision.workloads)
+    ]
+    today, after, once = (
+        found.usd("totals", name)
+        for name in ("today_usd_per_month", "after_usd_per_month", "migration_usd")
+    )
+    moved = "once all that is go has moved"
+    rows.append(("all", "", today, moved, after, "", (once, " USD once, to move it")))
+    return Table(_SUMMARY, rows, marked={len(rows) - 1: "total"})
+
+
+def _line(one: WorkloadDecision, found: Figures, at: int) -> Sequence[Cell]:
+    best = chosen(one)
+    usd: Cell = "-"
+    months = "-"
+    if best is not None:
+        place = ("workloads", at, "candidates", one.candidates.index(best))
+        usd = found.usd_range(*place, "usd_per_month")
+        if best.pays_back_months is not None and best.pays_back_months.p50 is not None:
+            months = amount(best.pays_back_months.p50)
+    today = found.usd("workloads", at, "today", "usd_per_month")
+    name = Link(one.name, f"workload-{at}")
+    return (name, verdict_mark(one), today, one.best or "-", usd, months, one.reason)
+
+
+def _assumed(decision: Decision) -> Table:
+    rows = [
+        (
+            f"{one.name}:",
+            f"{'-' if one.value is None else amount(one.value)} {one.unit}",
+            one.source,
+        )
+        for one in decision.assumptions
+    ]
+    known = (Column(""), Column(""), Column("", place="page"))
+    return Table(known, rows, indent=2)
