@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from trnsim.cli import app
-from trnsim.cli.hardware_text import WIDTH
+from trnsim.document.text import WIDTH
 from trnsim.errors import BadInput
 
 
@@ -51,7 +51,7 @@ def test_json_has_every_basis_with_kind_day_source_and_rows():
 def test_a_page_is_written(tmp_path):
     path = tmp_path / "claims.html"
     assert run("--html", str(path)) == f"wrote {path}\n"
-    assert path.read_text(encoding="utf-8").count('<tr class="') == 70
+    assert path.read_text(encoding="utf-8").count('<section class="panel" id="C') == 70
 
 
 def test_a_claim_that_does_not_exist_is_refused():

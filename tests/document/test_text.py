@@ -77,6 +77,16 @@ def test_notes_of_a_row_stand_below_it():
     assert table(block) == ["  a  b", "  1  2", "      mixed prices", "  3  4"]
 
 
+def test_a_cell_has_a_line_for_what_stands_below():
+    block = Table(columns("a | b"), [["x", ("one", Mark("and below", is_below=True))], ["y", "z"]])
+    assert table(block) == ["a  b", "x  one", "   and below", "y  z"]
+
+
+def test_a_path_is_broken_rather_than_the_table():
+    block = Table(columns("a | source"), [["x", "a/very/long/path/of/some/document.rst"]])
+    assert table(block, 30) == ["a  source", "x  a/very/long/path/of/some/do", "   cument.rst"]
+
+
 def test_numbers_may_stand_at_the_right():
     block = Table((Column("term"), Column("ms", is_right=True)), [["sum", "12.5"], ["x", "0.5"]])
     assert table(block) == ["term    ms", "sum   12.5", "x      0.5"]
@@ -122,13 +132,15 @@ def test_a_heading_may_be_of_the_page_alone_and_sections_are_apart():
 
 
 def test_lists_may_be_numbered_and_notes_indented():
-    assert section_text("", [Items(["one", "two"], is_numbered=True)]) == "1. one\n2. two"
+    assert section_text("", [Items(["one", "two"], is_numbered=True)]) == "[1] one\n[2] two"
     said = Note("a sentence of some length", indent=2, hanging=2)
     assert section_text("", [said], 16).splitlines() == ["  a sentence of", "    some length"]
 
 
 def test_words_are_one_line():
-    assert words_text(["a ", Figure(1.0, "1.0"), [" b", Mark(" c", is_below=True)]]) == "a 1.0 b  c"
+    assert words_text(["a ", Figure(1.0, "1.0"), [" b", Mark("c", is_below=True)]]) == "a 1.0 b\nc"
+    assert words_text(["a", Mark("", is_below=True)]) == "a"
+    assert section_text("", [Note(["a", Mark("b", is_below=True)])]) == "a b"
     assert words_text("a\nb") == "a b"
 
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from trnsim import files
-from trnsim.cli.claim_page import claim_page
-from trnsim.cli.claim_text import lines_of, table_of
+from trnsim.cli import report_files
+from trnsim.cli.claim_document import claim_document, claims_document
 from trnsim.cli.options import parser
 from trnsim.cli.terminal import echo
+from trnsim.document.html import html as page
 from trnsim.errors import BadInput
 from trnsim.system.claims import claims as all_claims
-from trnsim.system.claims import counts
-from trnsim.system.claims.verdict import TOLERANCE
 
 if TYPE_CHECKING:
-    from trnsim.system.claims import Basis, Claim, Part
+    from trnsim.system.claims import Claim
 
 _NEAR: Final = 3
 
@@ -48,20 +46,11 @@ def claims(
     Example: trnsim claims C07
     """
     judged = _chosen(id_)
+    document = claim_document(judged[0]) if id_ else claims_document(judged)
     if html is not None:
-        echo(f"wrote {files.write(html, claim_page(judged))}")
-    elif as_json:
-        plain = [_plain(claim) for claim in judged]
-        echo(json.dumps(plain[0] if id_ else plain, indent=1, ensure_ascii=False))
-    elif id_:
-        echo("\n".join(lines_of(judged[0])))
+        echo(f"wrote {files.write(html, page(document))}")
     else:
-        echo("\n".join(table_of(judged)))
-        summary = ", ".join(f"{count} {verdict.value}" for verdict, count in counts(judged).items())
-        echo(f"\n{len(judged)} claims: {summary}.")
-        echo(f"A figure agrees within {TOLERANCE:.0%} of a number, and inside a range.")
-        echo("~ stands in for what was claimed; ? has an assumed input, or two kinds of purchase.")
-        echo("trnsim claims C07 shows what one rests on.")
+        report_files.answer(document, as_json=as_json)
 
 
 def _chosen(id_: str) -> list[Claim]:
@@ -82,41 +71,3 @@ def _chosen(id_: str) -> list[Claim]:
             fix=f"perhaps {near}; trnsim claims lists all",
         )
     return found
-
-
-def _plain(claim: Claim) -> dict[str, Any]:
-    return {
-        "id": claim.id,
-        "documents": list(claim.documents),
-        "quote": claim.quote,
-        "says": claim.says,
-        "verdict": claim.verdict.value,
-        "parts": [_plain_part(part) for part in claim.parts],
-        "besides": [_plain_basis(basis) for basis in claim.besides],
-        "notes": list(claim.notes),
-        "rows": list(claim.rows),
-    }
-
-
-def _plain_part(part: Part) -> dict[str, Any]:
-    return {
-        "quantity": part.quantity,
-        "claimed": part.claimed,
-        "verdict": part.verdict.value,
-        "bases": [_plain_basis(b) | {"matches": part.matches(b)} for b in part.bases],
-        "not_known": list(part.missing),
-    }
-
-
-def _plain_basis(basis: Basis) -> dict[str, Any]:
-    return {
-        "basis": basis.text,
-        "value": basis.value,
-        "kind": basis.kind.value,
-        "days": list(basis.days),
-        "sources": list(basis.sources),
-        "rows": list(basis.rows),
-        "is_stand_in": basis.is_stand_in,
-        "doubts": list(basis.doubts),
-        "caveats": list(basis.caveats),
-    }

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.cli.claim_text import lines_of
+from trnsim.cli.claim_document import claim_section
 from trnsim.cli.hardware_text import WIDTH, announced_card, chip_card, instance_card
 from trnsim.cli.options import parser
 from trnsim.cli.price_text import in_words, quotes_of, story
-from trnsim.cli.terminal import echo
+from trnsim.cli.terminal import echo, width
+from trnsim.document.text import section_text
 from trnsim.errors import BadInput
 from trnsim.formatting import text_table
 from trnsim.isa import Instruction
@@ -101,7 +102,8 @@ def _lines(name: str) -> list[str]:
         return found
     judged = {claim.id: claim for claim in claims(rows)}
     if name.upper() in judged:
-        return lines_of(judged[name.upper()])
+        section = claim_section(judged[name.upper()])
+        return section_text("", section.blocks, width()).splitlines()
     legal = [*Instruction.registry, *judged, *_names(rows), *PRICE]
     wanted = {one.lower(): one for one in legal}
     near = get_close_matches(name.rpartition(".")[2].lower(), wanted, _NEAR, cutoff=0.4)

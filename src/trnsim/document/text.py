@@ -35,6 +35,8 @@ WIDTH: Final = 100
 _GAP: Final = 2
 _LEAST: Final = 12
 """Columns below which no cell is narrowed, unless its words are shorter."""
+_WORD: Final = 24
+"""Columns from which a word of a cell is broken, rather than the table: a path, a document."""
 _NARROWEST: Final = 8
 """Columns of text beside an indent; a narrower terminal breaks the lines."""
 
@@ -58,12 +60,13 @@ def section_text(heading: str, blocks: Sequence[Block], width: int = WIDTH) -> s
 
 
 def words_text(words: Words) -> str:
-    """Words as one line of text."""
+    """Words as one line of text, and a further line for each mark that stands below."""
     if isinstance(words, str | Figure | Link):
         said = terminal_text(words if isinstance(words, str) else words.words)
         return " ".join(said.split()) if "\n" in said else said
     if isinstance(words, Mark):
-        return f"{' ' * words.is_below}{words_text(words.words)}"
+        below = words_text(words.words)
+        return f"\n{below}" if words.is_below and below else below
     return "".join(map(words_text, words))
 
 
@@ -73,7 +76,8 @@ def _lines(block: Block, width: int) -> list[str]:
         return lines
     match block:
         case Note():
-            lines = wrapped(words_text(block.words), width, block.indent, block.hanging)
+            said = words_text(block.words).replace("\n", " ")
+            lines = wrapped(said, width, block.indent, block.hanging)
         case Items():
             lines = _items(block, width)
         case Table():
@@ -90,8 +94,9 @@ def _lines(block: Block, width: int) -> list[str]:
 def _items(block: Items, width: int) -> list[str]:
     lines: list[str] = []
     for number, item in enumerate(block.items, 1):
-        mark = f"{number}. " if block.is_numbered else ""
-        lines += wrapped(mark + words_text(item), width, block.indent, len(mark) or 4)
+        mark = f"[{number}] " if block.is_numbered else ""
+        said = words_text(item).replace("\n", " ")
+        lines += wrapped(mark + said, width, block.indent, 4)
     return lines
 
 
@@ -169,11 +174,12 @@ def _below(block: Table, number: int, room: int) -> list[str]:
 
 def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int] | None:
     """The width of each column; None where no wrapping makes them fit."""
-    cells = list(zip(*lines, strict=True))
+    columns = zip(*lines, strict=True)
+    cells = [[one for cell in column for one in cell.split("\n")] for column in columns]
     widths = [max(map(_columns, column)) for column in cells]
+    words = [max(_columns(word) for one in column for word in one.split(" ")) for column in cells]
     least = [
-        max([min(_LEAST, width), *(_columns(word) for cell in column for word in cell.split(" "))])
-        for column, width in zip(cells, widths, strict=True)
+        max(min(_LEAST, width), min(word, _WORD)) for width, word in zip(widths, words, strict=True)
     ]
     for _ in range(sum(widths) + _GAP * (len(widths) - 1) - room):
         at = max(range(len(widths)), key=lambda one: (widths[one] > least[one], widths[one]))
@@ -185,7 +191,10 @@ def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int] | None:
 
 def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
     """A row of a table, whose cells may have several lines."""
-    parts = [wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    parts = [
+        [line for one in cell.split("\n") for line in wrapped(one, width)]
+        for cell, width in zip(cells, widths, strict=True)
+    ]
     gap = " " * _GAP
     return [
         gap.join(
@@ -198,8 +207,9 @@ def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> 
 
 def _card(header: Sequence[str], row: Sequence[str], room: int) -> list[str]:
     """A row as a list: its first cell, then the others, each behind its header."""
-    lines = wrapped(row[0], room)
+    lines = wrapped(row[0].replace("\n", "; "), room)
     for name, cell in zip(header[1:], row[1:], strict=True):
         if cell:
-            lines += wrapped(f"{name}: {cell}" if name else cell, room, 2, 2)
+            said = cell.replace("\n", "; ")
+            lines += wrapped(f"{name}: {said}" if name else said, room, 2, 2)
     return lines

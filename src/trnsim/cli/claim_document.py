@@ -1,0 +1,188 @@
+"""Claims as a document: a line each, and each with all that it rests on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.document.answer import (
+    Column,
+    Document,
+    Figure,
+    Fold,
+    Items,
+    Link,
+    Mark,
+    Note,
+    Section,
+    Table,
+    columns,
+)
+from trnsim.document.values import picked
+from trnsim.system.claims import counts
+from trnsim.system.claims.amounts import Kind
+from trnsim.system.claims.verdict import TOLERANCE, Verdict, figures_of, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from trnsim.document.answer import Block, Cell
+    from trnsim.system.claims import Basis, Claim, Part
+
+_TITLE: Final = "What is claimed of Trainium and Inferentia"
+_SHOWN: Final = 4
+"""Bases of a part that the page shows at once; the others open."""
+_DOUBTED: Final = "in doubt"
+_LIST: Final = columns("id | verdict | claimed | ours | what is claimed", numbers_from=5)
+_BASES: Final = (Column(""), Column("", is_number=True, is_right=True), Column(""))
+_INDENT: Final = 5
+_LEGEND: Final = (
+    f"A figure within {TOLERANCE:.0%} of a claimed number, or inside a claimed range, agrees and "
+    "is green. ~ stands in for what was claimed: it supports and does not refute. ? has an assumed "
+    "input, or compares two kinds of purchase: it illustrates, and neither supports nor refutes. "
+    "Documents: 000, 002 and 003 are one note in three languages; 001 is a guide of 2025-12-11."
+)
+
+
+def claims_document(claims: Sequence[Claim]) -> Document:
+    """All claims: a table in the text; on the page also what each rests on."""
+    summary = ", ".join(f"{count} {verdict.value}" for verdict, count in counts(claims).items())
+    ends = [
+        Note(f"{len(claims)} claims: {summary}."),
+        Note(f"A figure agrees within {TOLERANCE:.0%} of a number, and inside a range.",
+             place="text"),
+        Note("~ stands in for what was claimed; ? has an assumed input, or two kinds of purchase.",
+             place="text"),
+        Note("trnsim claims C07 shows what one rests on.", place="text"),
+        Note(_LEGEND, kind="soft", place="page"),
+    ]  # fmt: skip
+    sections = [
+        Section(f"{len(claims)} claims of four documents", [_list(claims)], heading_place="page"),
+        Section("Verdicts", ends, heading_place="page"),
+        *(claim_section(claim, place="page") for claim in claims),
+    ]
+    return Document(_TITLE, [claim_values(claim) for claim in claims], sections)
+
+
+def claim_document(claim: Claim) -> Document:
+    """One claim, with all that it rests on."""
+    return Document(_TITLE, claim_values(claim), [claim_section(claim)])
+
+
+def claim_values(claim: Claim) -> dict[str, Any]:
+    """A claim as JSON."""
+    return picked(
+        claim,
+        "id documents quote says verdict",
+        parts=[
+            picked(
+                part,
+                "quantity claimed verdict",
+                bases=[_basis_values(one) | {"matches": part.matches(one)} for one in part.bases],
+                not_known=part.missing,
+            )
+            for part in claim.parts
+        ],
+        besides=[_basis_values(one) for one in claim.besides],
+        **picked(claim, "notes rows"),
+    )
+
+
+def _basis_values(basis: Basis) -> dict[str, Any]:
+    return picked(basis, "basis=text value kind days sources rows is_stand_in doubts caveats")
+
+
+def _list(claims: Iterable[Claim]) -> Table:
+    """A line for each claim, and for each part where it has several."""
+    rows: list[Sequence[Cell]] = []
+    for claim in claims:
+        name = Link(claim.id, claim.id)
+        verdict = _verdict(claim.verdict)
+        first, *more = claim.parts
+        if more:
+            rows.append((name, verdict, "", "", claim.says))
+            rows += [
+                ("", _verdict(part.verdict), part.claimed, ours(part), part.quantity)
+                for part in claim.parts
+            ]
+        else:
+            rows.append((name, verdict, first.claimed, ours(first), claim.says))
+    return Table(_LIST, rows)
+
+
+def _verdict(verdict: Verdict) -> Mark:
+    return Mark(verdict.value, f"strong {verdict.value.replace(' ', '-')}")
+
+
+def ours(part: Part) -> str:
+    """Our values of a part: one, or the least and the largest of its direct ones."""
+    known = [one for one in part.bases if not one.doubts] or list(part.bases)
+    judged = [one for one in known if not one.is_stand_in] or known
+    mark = "~" if judged and judged[0].is_stand_in else "?" if judged and judged[0].doubts else ""
+    texts = [one.value for one in judged if isinstance(one.value, str)]
+    values = [one.value for one in judged if not isinstance(one.value, str)]
+    if texts or not values:
+        return mark + " or ".join(dict.fromkeys(texts)) if texts else "-"
+    low, high = text(min(values)), text(max(values))
+    return mark + (low if low == high else f"{low}..{high}")
+
+
+def claim_section(claim: Claim, **place: Any) -> Section:
+    """The claim, then its parts with every basis, then what follows and what must be known."""
+    blocks: list[Block] = [
+        Note(f"{claim.id}  {claim.verdict.value.upper()}  {claim.says}", place="text"),
+        Note((_verdict(claim.verdict), f": {claim.says}"), place="page"),
+        Note(f'document {", ".join(claim.documents)}: "{claim.quote}"', _INDENT, 0, "quote"),
+    ]
+    for part in claim.parts:
+        blocks += _part(part, claim)
+    if claim.besides:
+        rows = [_basis(basis, claim, is_hit=False) for basis in claim.besides]
+        blocks += [Note("so:", _INDENT, kind="strong"), Table(_BASES, rows, _INDENT, "small")]
+    notes = (*claim.notes, *assumed_of(claim))
+    blocks += [Note(f"note: {note}", _INDENT, 0, "soft") for note in notes]
+    if claim.sources:
+        blocks.append(Items(claim.sources, _INDENT, is_numbered=True, kind="small soft"))
+    return Section(claim.id, blocks, claim.id, heading_place="page", **place)
+
+
+def _part(part: Part, claim: Claim) -> list[Block]:
+    verdict = f" [{part.verdict.value}]" if len(claim.parts) > 1 else ""
+    rows = [
+        _basis(basis, claim, is_hit=part.matches(basis) and not basis.doubts)
+        for basis in part.bases
+    ]
+    first, more = rows[:_SHOWN], rows[_SHOWN:]
+    blocks: list[Block] = [
+        Note(f"{part.quantity}: claimed {part.claimed}{verdict}", _INDENT, 0, "strong"),
+        Table(_BASES, rows, _INDENT, place="text"),
+        Table(_BASES, first, kind="small", place="page"),
+    ]
+    if more:
+        rest = Table(_BASES, more, kind="small")
+        blocks.append(Fold(f"{len(more)} more", [rest], place="page"))
+    return blocks + [Note(f"not known: {one}", 2 * _INDENT, 0, "soft") for one in part.missing]
+
+
+def _basis(basis: Basis, claim: Claim, *, is_hit: bool) -> Sequence[Cell]:
+    mark = "?" if basis.doubts else "~" if basis.is_stand_in else ""
+    value = Mark(Figure(basis.value, text(basis.value)), "hit" if is_hit else "")
+    parts = [kind_of(basis), *basis.days, *basis.caveats]
+    said = f"{'; '.join(parts)} {numbers_of(basis, claim)}".strip()
+    return (mark, value, (basis.text, Mark(said, is_below=True)))
+
+
+def numbers_of(basis: Basis, claim: Claim) -> str:
+    """Sources of a basis, as numbers in the list of its claim's."""
+    return "".join(f"[{claim.sources.index(source) + 1}]" for source in basis.sources)
+
+
+def assumed_of(claim: Claim) -> tuple[str, ...]:
+    """What is doubtful about figures of a claim, each doubt once."""
+    doubts = (doubt for basis in figures_of(claim) for doubt in basis.doubts)
+    return tuple(dict.fromkeys(doubts))
+
+
+def kind_of(basis: Basis) -> str:
+    """What a basis rests on, and whether it is in doubt."""
+    is_known = basis.doubts and basis.kind is not Kind.ASSUMED
+    return f"{basis.kind.value}, {_DOUBTED}" if is_known else basis.kind.value
