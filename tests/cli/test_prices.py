@@ -28,7 +28,7 @@ def refused(*arguments):
 def test_the_overview_has_every_priced_instance_and_kind_in_100_columns():
     lines = run("show", *DAY).splitlines()
     pairs = {(price.instance, price.kind) for price in catalogue().prices}
-    assert len(lines) == 1 + len(pairs)
+    assert len([line for line in lines if line[0] not in " ("]) == 1 + len(pairs)
     assert max(map(len, lines)) <= 100
     assert any(line.startswith("ml.p5en.48xlarge ") for line in lines)
 

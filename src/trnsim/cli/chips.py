@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.cli.hardware_text import GIB, GIGA, TERA, announced_card, contradictions, tera
+from trnsim.cli.hardware_blocks import GIB, GIGA, TERA, announced_card, contradictions, tera
 from trnsim.cli.options import AsJson, parser
-from trnsim.cli.terminal import echo
-from trnsim.formatting import text_table
+from trnsim.cli.report_files import answer
+from trnsim.document.answer import Document, Note, Section, Table, columns
+from trnsim.document.values import picked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +21,11 @@ app = parser()
 
 _FP8 = ("fp8", "fp8_e4", "mxfp8", "cfp8")
 _FP4 = ("fp4", "mxfp4")
+_CHIPS: Final = columns("chip | year | bf16 | clock | fp8 | fp4 | GiB | TB/s | link GB/s | W")
+_NOTES: Final = (
+    "bf16, fp8, fp4: published dense TFLOP/s; clock: bf16 as array x clock.",
+    "fp8 of Trainium1 and Inferentia2 is cFP8, of Trainium3 MXFP8; of TPU v5e INT8.",
+)
 
 
 @app.command()
@@ -34,19 +39,16 @@ def chips(*, as_json: AsJson = False) -> None:
     """
     rows = catalogue()
     known = [*rows.chips.values(), *rows.gpus.values()]
-    if as_json:
-        listed = [_plain(chip) for chip in known]
-        listed += [_plain_announced(chip) for chip in rows.announced.values()]
-        echo(json.dumps(listed, indent=1))
-        return
-    header = ("chip", "year", "bf16", "clock", "fp8", "fp4", "GiB", "TB/s", "link GB/s", "W")
-    echo(text_table(header, [_row(chip) for chip in known]))
-    echo("\nbf16, fp8, fp4: published dense TFLOP/s; clock: bf16 as array x clock.")
-    echo("fp8 of Trainium1 and Inferentia2 is cFP8, of Trainium3 MXFP8; of TPU v5e INT8.\n")
-    for chip in rows.announced.values():
-        echo("\n".join(announced_card(chip)))
-    echo()
-    echo("\n".join(contradictions(rows)))
+    announced = list(rows.announced.values())
+    cards = [block for chip in announced for block in announced_card(chip)]
+    sections = [
+        Section("Chips", [Table(_CHIPS, [_row(chip) for chip in known])], heading_place="page"),
+        Section("", [Note(said) for said in _NOTES]),
+        Section("Announced", cards, heading_place="page"),
+        Section("Sources disagree", contradictions(rows), heading_place="page"),
+    ]
+    values = [*map(_values, known), *map(_announced_values, announced)]
+    answer(Document("Chips", values, sections), as_json=as_json)
 
 
 def _row(chip: Accelerator) -> tuple[str, ...]:
@@ -70,46 +72,39 @@ def _first(peaks: Mapping[str, Rate], names: tuple[str, ...]) -> Rate | None:
     return next((peaks[name] for name in names if name in peaks), None)
 
 
-def _plain(chip: Accelerator) -> dict[str, Any]:
+def _values(chip: Accelerator) -> dict[str, Any]:
     """A chip as JSON, each figure with its source."""
+    peaks = "peak_flop_per_s peak_sparse_flop_per_s clock_peak_flop_per_s other_peak_flop_per_s"
+    facts = "memory_bytes memory_bytes_per_s link_bytes_per_s power_w"
     return {
-        "name": chip.name,
-        "kind": chip.kind,
-        "is_announced": False,
-        "aliases": chip.aliases,
-        "year": None if chip.year is None else int(chip.year),
-        "cores": chip.cores,
-        "peak_flop_per_s": _sourced(chip.peak_flop_per_s),
-        "peak_sparse_flop_per_s": _sourced(chip.peak_sparse_flop_per_s),
-        "clock_peak_flop_per_s": _sourced(chip.clock_peak_flop_per_s),
-        "other_peak_flop_per_s": _sourced(chip.other_peak_flop_per_s),
-        "memory_bytes": _fact(chip.memory_bytes),
-        "memory_bytes_per_s": _fact(chip.memory_bytes_per_s),
-        "link_bytes_per_s": _fact(chip.link_bytes_per_s),
-        "power_w": _fact(chip.power_w),
+        **picked(chip, "name kind", is_announced=False),
+        **picked(chip, "aliases", year=None if chip.year is None else int(chip.year)),
+        **picked(chip, "cores"),
+        **{name: _sourced(rates) for name, rates in picked(chip, peaks).items()},
+        **_sourced(picked(chip, facts)),
         "note": chip.note,
     }
 
 
-def _plain_announced(chip: Announced) -> dict[str, Any]:
+def _announced_values(chip: Announced) -> dict[str, Any]:
     return {
         "name": chip.name,
         "kind": "neuron",
         "is_announced": True,
-        "status": chip.status,
-        "of": chip.of,
+        **picked(chip, "status of"),
         "multiples": _sourced(chip.multiples),
         "derived": _sourced(chip.derived),
         "hybrids": [{"text": text, "source": one.source} for text, one in chip.hybrids],
     }
 
 
-def _sourced(facts: Mapping[str, Rate]) -> dict[str, Any]:
-    return {name: _fact(fact) for name, fact in facts.items()}
-
-
-def _fact(fact: Rate | None) -> dict[str, Any] | None:
-    if fact is None:
-        return None
-    made = fact.provenance
-    return {"value": float(fact), "evidence": made.kind.value, "source": made.source}
+def _sourced(facts: Mapping[str, Rate | None]) -> dict[str, Any]:
+    return {
+        name: fact
+        and {
+            "value": float(fact),
+            "evidence": fact.provenance.kind,
+            "source": fact.provenance.source,
+        }
+        for name, fact in facts.items()
+    }

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from difflib import get_close_matches
-from functools import partial
-from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.cli.claim_document import claim_section
-from trnsim.cli.hardware_text import WIDTH, announced_card, chip_card, instance_card
+from trnsim.cli.hardware_blocks import announced_card, chip_card, instance_card
 from trnsim.cli.options import parser
-from trnsim.cli.price_text import in_words, quotes_of, story
-from trnsim.cli.terminal import echo, width
-from trnsim.document.text import section_text
+from trnsim.cli.price_blocks import in_words, quotes_of, story_sections
+from trnsim.cli.report_files import answer
+from trnsim.cli.terminal import echo
+from trnsim.document.answer import Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
-from trnsim.formatting import text_table
 from trnsim.isa import Instruction
 from trnsim.isa.reference.page import page, summary
 from trnsim.price import KINDS, today
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
 app = parser()
 
-_wrap: Final = partial(wrap, width=WIDTH, break_on_hyphens=False)
 PRICE: Final = ("price", "prices")
 _NEAR: Final = 5
 _RULES: Final = (
@@ -69,14 +66,16 @@ def explain(
     Example: trnsim explain nc_matmul
     """
     if not name:
-        rows = [(opcode, summary(made)) for opcode, made in sorted(Instruction.registry.items())]
-        echo(text_table(("instruction", "values"), [(o, " ".join(s.split())) for o, s in rows]))
+        known = sorted(Instruction.registry.items())
+        rows = [(opcode, " ".join(summary(made).split())) for opcode, made in known]
+        table = Table(columns("instruction | values", numbers_from=2), rows)
+        answer(Document("Instructions", None, [Section("", [table])]))
         return
     instruction = _instruction(name)
     if instruction is not None:
         echo(page(instruction), ends_line=False)
         return
-    echo("\n".join(_lines(name)))
+    answer(Document(name, None, _sections(name)))
 
 
 def _instruction(name: str) -> type[Instruction] | None:
@@ -88,7 +87,7 @@ def _instruction(name: str) -> type[Instruction] | None:
     return None
 
 
-def _lines(name: str) -> list[str]:
+def _sections(name: str) -> list[Section]:
     """What `name` is, of claims, chips, instances and prices.
 
     Raises:
@@ -96,14 +95,13 @@ def _lines(name: str) -> list[str]:
     """
     rows = catalogue()
     if name.lower() in PRICE or name in KINDS:
-        return list(_prices(rows, KINDS if name.lower() in PRICE else (name,)))
+        return [Section("", _prices(rows, KINDS if name.lower() in PRICE else (name,)))]
     found = _hardware(name.lower(), rows)
     if found:
         return found
     judged = {claim.id: claim for claim in claims(rows)}
     if name.upper() in judged:
-        section = claim_section(judged[name.upper()])
-        return section_text("", section.blocks, width()).splitlines()
+        return [claim_section(judged[name.upper()])]
     legal = [*Instruction.registry, *judged, *_names(rows), *PRICE]
     wanted = {one.lower(): one for one in legal}
     near = get_close_matches(name.rpartition(".")[2].lower(), wanted, _NEAR, cutoff=0.4)
@@ -121,30 +119,31 @@ def _names(rows: Catalogue) -> Iterator[str]:
     yield from (alias for chip in chips.values() for alias in chip.aliases)
 
 
-def _hardware(name: str, rows: Catalogue) -> list[str]:
+def _hardware(name: str, rows: Catalogue) -> list[Section]:
     """The card of a chip, of an announced one or of an instance; none for another name."""
     for chip in (*rows.chips.values(), *rows.gpus.values()):
         if name in (chip.name.lower(), *(alias.lower() for alias in chip.aliases)):
-            return chip_card(chip, rows)
+            return [Section("", chip_card(chip, rows))]
     for announced in rows.announced.values():
         if name == announced.name.lower():
-            return announced_card(announced)
+            return [Section("", announced_card(announced))]
     for instance in rows.instances.values():
         if name == instance.name.lower():
             day = today(rows)
             quotes = quotes_of(instance.name, KINDS, day, None, rows)
-            prices = story(instance.name, quotes, day, rows) if quotes else "no price of any kind"
-            return [*instance_card(instance, rows), "", prices]
+            none = [Section("", [Note("no price of any kind")])]
+            prices = story_sections(instance.name, quotes, day, rows) if quotes else none
+            return [Section("", instance_card(instance, rows)), *prices]
     return []
 
 
-def _prices(rows: Catalogue, kinds: tuple[str, ...]) -> Iterator[str]:
+def _prices(rows: Catalogue, kinds: tuple[str, ...]) -> list[Note]:
     """Kinds of purchase, how each is sold, and the rules of comparing."""
-    yield "A price has a kind of purchase, a region and a day. Kinds of purchase:"
-    for kind in kinds:
-        terms = rows.terms.get(kind)
-        if terms is not None:
-            text = f"{kind}: {in_words(terms)} ({terms.provenance.source})"
-            yield from _wrap(text, initial_indent="  ", subsequent_indent="    ")
-    for rule in _RULES:
-        yield from _wrap(rule)
+    head = "A price has a kind of purchase, a region and a day. Kinds of purchase:"
+    known = [(kind, rows.terms[kind]) for kind in kinds if kind in rows.terms]
+    sold = [f"{kind}: {in_words(terms)} ({terms.provenance.source})" for kind, terms in known]
+    return [
+        Note(head),
+        *(Note(one, indent=2, hanging=2) for one in sold),
+        *(Note(rule, hanging=0) for rule in _RULES),
+    ]

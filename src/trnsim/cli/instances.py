@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trnsim.cli.hardware_text import GIB, TERA
+from trnsim.cli.hardware_blocks import GIB, TERA
 from trnsim.cli.options import AsJson, AsOf, OwnPrices, as_number, day_of, own_rows, parser
-from trnsim.cli.price_text import remark
-from trnsim.cli.terminal import echo
+from trnsim.cli.price_blocks import remark
+from trnsim.cli.report_files import answer
+from trnsim.document.answer import Document, Note, Section, Table, columns
+from trnsim.document.values import picked
 from trnsim.errors import BadInput
-from trnsim.formatting import clipped, parse_whole, text_table
+from trnsim.formatting import clipped, parse_whole
 from trnsim.place.machine import machine
 from trnsim.price import KINDS, Quote, quote
 from trnsim.system.holding import holding
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from trnsim.arch.catalogue import Catalogue, Instance
+    from trnsim.document.answer import Block
     from trnsim.workload.architecture import Architecture
 
 app = parser()
@@ -31,6 +33,20 @@ app = parser()
 _SHOWN_FIRST: Final = ("private", "on_demand", "capacity_block", "spot")
 """Kinds in the order in which the first with a price is shown, where none is asked for."""
 _NAME: Final = 26
+_LISTED: Final = columns(
+    "instance | chips | GiB | TB/s | PF/s | USD/h | kind | remark", numbers_from=8
+)
+_HELD: Final = columns(
+    "instance | chips | needed | GiB a rank | USD/h | kind | remark", numbers_from=7
+)
+_KINDS: Final = (
+    "bf16: published dense TFLOP/s of all chips. Kinds of purchase differ from line to line: "
+    "trnsim prices compare sets one kind side by side."
+)
+_FITS: Final = (
+    "needed: instances; USD/h: of all of them. That it fits does not say that it is fast: "
+    "trnsim plan."
+)
 
 Number = as_number(parse_whole)
 
@@ -79,17 +95,16 @@ def instances(
     known = [one for one in rows.instances.values() if one.accelerator in _chips(rows)]
     priced = {one.name: _price(one.name, kind, day, rows) for one in known}
     if config is None:
-        listed = [_plain(one, priced[one.name], rows) for one in known]
-        echo(json.dumps(listed, indent=1) if as_json else _table(known, priced, rows))
-        return
-    model = read(config)
-    kept = _tokens(model, tokens)
-    held = [_held(one, priced[one.name], model, kept, sequences, rows) for one in known]
-    if as_json:
-        echo(json.dumps(held, indent=1))
-        return
-    echo(_head(model, kept, sequences))
-    echo(_held_table(held, priced))
+        values = [_values(one, priced[one.name], rows) for one in known]
+        blocks = _table(known, priced, rows)
+    else:
+        model = read(config)
+        kept = _tokens(model, tokens)
+        values = [_held(one, priced[one.name], model, kept, sequences, rows) for one in known]
+        blocks = [Note(_head(model, kept, sequences)), *_held_table(values, priced)]
+    *table, note = blocks
+    sections = [Section("", table), Section("", [note])]
+    answer(Document("Instances", values, sections), as_json=as_json)
 
 
 def _chips(rows: Catalogue) -> set[str]:
@@ -112,8 +127,7 @@ def _kind(found: Quote) -> str:
     return "-" if found.usd_per_hour is None else found.kind
 
 
-def _table(known: list[Instance], priced: dict[str, Quote], rows: Catalogue) -> str:
-    header = ("instance", "chips", "GiB", "TB/s", "PF/s", "USD/h", "kind", "remark")
+def _table(known: list[Instance], priced: dict[str, Quote], rows: Catalogue) -> list[Block]:
     lines = [
         (
             clipped(one.name, _NAME),
@@ -127,12 +141,7 @@ def _table(known: list[Instance], priced: dict[str, Quote], rows: Catalogue) -> 
         )
         for one in known
     ]
-    notes = (
-        "bf16: published dense TFLOP/s of all chips. Kinds of purchase differ from line to line:\n"
-    )
-    return (
-        f"{text_table(header, lines)}\n\n{notes}trnsim prices compare sets one kind side by side."
-    )
+    return [Table(_LISTED, lines), Note(_KINDS)]
 
 
 def _peta(one: Instance, rows: Catalogue) -> str:
@@ -141,31 +150,26 @@ def _peta(one: Instance, rows: Catalogue) -> str:
     return "-" if peak is None else f"{one.count * peak / (1000 * TERA):.3g}"
 
 
-def _plain(one: Instance, found: Quote, rows: Catalogue) -> dict[str, Any]:
+def _values(one: Instance, found: Quote, rows: Catalogue) -> dict[str, Any]:
     chip = rows.accelerator(one.accelerator)
     return {
-        "name": one.name,
-        "chip": one.accelerator,
-        "chips": one.count,
+        **picked(one, "name chip=accelerator chips=count"),
         "memory_bytes": float(one.memory_bytes),
         "memory_bytes_per_s": float(one.count * chip.memory_bytes_per_s),
         "peak_flop_per_s": {
             dtype: float(one.count * peak) for dtype, peak in chip.peak_flop_per_s.items()
         },
-        "efa_bytes_per_s": None if one.efa_bytes_per_s is None else float(one.efa_bytes_per_s),
-        "topology": one.topology,
-        "note": one.note,
-        "source": one.memory_bytes.provenance.source,
-        **_plain_price(found),
+        **picked(one, "efa_bytes_per_s topology note source=memory_bytes.provenance.source"),
+        **_price_values(found),
     }
 
 
-def _plain_price(found: Quote, times: int = 1) -> dict[str, Any]:
+def _price_values(found: Quote, times: int = 1) -> dict[str, Any]:
     usd = found.usd_per_hour
     return {
         "usd_per_hour": None if usd is None else float(times * usd),
         "price_kind": None if usd is None else found.kind,
-        "price_as_of": str(found.row.last_seen) if usd is not None and found.row else None,
+        "price_as_of": found.row.last_seen if usd is not None and found.row else None,
         "is_price_stale": found.is_stale,
     }
 
@@ -188,17 +192,15 @@ def _held(
 ) -> dict[str, Any]:
     """One instance type: how many of it hold the model, and what that costs an hour."""
     made = holding(model, machine(one.name, rows=rows), tokens=tokens, sequences=sequences)
-    head: dict[str, Any] = {"name": one.name, "chip": one.accelerator, "chips": one.count}
+    head = picked(one, "name chip=accelerator chips=count")
     if made is None:
-        return {**head, "instances": None, **_plain_price(found, 0), "usd_per_hour": None}
+        return {**head, "instances": None, **_price_values(found, 0), "usd_per_hour": None}
     return {
         **head,
-        "instances": made.instances,
-        "tensor": made.tensor,
-        "pipeline": made.pipeline,
+        **picked(made, "instances tensor pipeline"),
         "needed_bytes_per_rank": made.needed_bytes,
         "usable_bytes_per_rank": made.usable_bytes,
-        **_plain_price(found, made.instances),
+        **_price_values(found, made.instances),
     }
 
 
@@ -211,8 +213,7 @@ def _head(model: Architecture, tokens: int, sequences: int) -> str:
     )
 
 
-def _held_table(held: list[dict[str, Any]], priced: dict[str, Quote]) -> str:
-    header = ("instance", "chips", "needed", "GiB a rank", "USD/h", "kind", "remark")
+def _held_table(held: list[dict[str, Any]], priced: dict[str, Quote]) -> list[Block]:
     lines = [
         (
             clipped(row["name"], _NAME),
@@ -228,5 +229,4 @@ def _held_table(held: list[dict[str, Any]], priced: dict[str, Quote]) -> str:
         )
         for row in held
     ]
-    notes = "needed: instances; USD/h: of all of them. That it fits does not say that it is fast:"
-    return f"{text_table(header, lines)}\n\n{notes} trnsim plan."
+    return [Table(_HELD, lines), Note(_FITS)]

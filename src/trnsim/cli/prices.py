@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from trnsim import files
 from trnsim.cli.options import AsJson, AsOf, OwnPrices, as_number, day_of, own_rows, parser
-from trnsim.cli.price_text import (
-    WIDTH,
+from trnsim.cli.price_blocks import (
     credits_told,
     overview,
-    plain,
+    quote_values,
     quotes_of,
     remark,
     sold,
-    story,
+    story_sections,
 )
+from trnsim.cli.report_files import answer
 from trnsim.cli.terminal import echo
+from trnsim.document.answer import Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
-from trnsim.formatting import parse_number, parse_whole, text_table
+from trnsim.formatting import parse_number, parse_whole
 from trnsim.price import KINDS, Quote, caveats, quote, relative_cost
 from trnsim.price.live import as_table, instance_types
 from trnsim.price.live import refresh as read_from_aws
@@ -30,9 +30,14 @@ from trnsim.price.regions import check_region
 
 if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue
+    from trnsim.document.answer import Block
 
 app = parser(
     help="Show dated prices, compare them, or read today's from AWS.", no_args_is_help=True
+)
+
+_COMPARED: Final = columns(
+    "instance | kind | USD/h | a chip | a PFLOP/s | vs first | as of | remark", numbers_from=8
 )
 
 Region = Annotated[
@@ -82,16 +87,14 @@ def show(
     if not found:
         where = "".join([f" of {instance}" if instance else "", f" in {region}" if region else ""])
         raise BadInput(f"no price{where} as {kind or 'any kind'}")
-    if as_json:
-        echo(json.dumps([plain(one) for one in found], indent=1))
-        return
-    if not instance:
-        echo(overview(found))
-        return
-    echo(f"{instance} on {day}")
-    echo(story(instance, found, day, rows))
-    echo()
-    echo("\n".join([*sold(found, days, instances), *credits_told(rows)]))
+    sections = [Section("", [overview(found)])]
+    if instance:
+        first, *rest = story_sections(instance, found, day, rows)
+        ends = [*sold(found, days, instances), *map(Note, credits_told(rows))]
+        head = Note(f"{instance} on {day}")
+        sections = [Section("", [head, *first.blocks]), *rest, Section("how it is sold:", ends)]
+    values = [quote_values(one) for one in found]
+    answer(Document("Prices", values, sections), as_json=as_json)
 
 
 def _kind(kind: str) -> str:
@@ -156,10 +159,9 @@ def compare(
     except BadInput as error:
         raise BadInput(error.reason, fix="name one kind, or add --mixed-prices") from error
     table = [_compared(one, found[0], rows) for one in found]
-    if as_json:
-        echo(json.dumps([{**line, "caveats": said} for line in table], indent=1))
-        return
-    echo(_comparison(table, found, said))
+    values = [{**line, "caveats": said} for line in table]
+    sections = [Section("", _comparison(table, found, said))]
+    answer(Document("Prices compared", values, sections), as_json=as_json)
 
 
 def _compared(ours: Quote, first: Quote, rows: Catalogue) -> dict[str, Any]:
@@ -194,11 +196,12 @@ def _chips_and_peak(name: str, rows: Catalogue) -> tuple[int, float | None]:
     return instance.count, None if peak is None else instance.count * peak
 
 
-def _comparison(table: list[dict[str, Any]], found: list[Quote], said: tuple[str, ...]) -> str:
+def _comparison(
+    table: list[dict[str, Any]], found: list[Quote], said: tuple[str, ...]
+) -> list[Block]:
     def cell(value: float | None, form: str) -> str:
         return "-" if value is None else format(value, form)
 
-    header = ("instance", "kind", "USD/h", "a chip", "a PFLOP/s", "vs first", "as of", "remark")
     cells = [
         (
             line["instance"],
@@ -212,11 +215,9 @@ def _comparison(table: list[dict[str, Any]], found: list[Quote], said: tuple[str
         )
         for line, one in zip(table, found, strict=True)
     ]
-    head, *lines = text_table(header, cells).splitlines()
-    caveat = [f"    {text}" for text in said]
-    noted = [text for line in lines for text in (line, *caveat)]
+    below = dict.fromkeys(range(len(cells)), said)
     note = "a PFLOP/s: USD per hour and PFLOP/s of published dense BF16; vs first: of the same"
-    return "\n".join([head, *noted, note[:WIDTH]])
+    return [Table(_COMPARED, cells, below=below), Note(note)]
 
 
 @app.command()

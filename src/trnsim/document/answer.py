@@ -11,7 +11,7 @@ place in `values` that it was read from. A block or column may be of the text al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
@@ -139,8 +139,8 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     indent: int = 0
     kind: str = ""
-    marked: dict[int, str] = field(default_factory=dict[int, str])
-    below: dict[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
+    marked: Mapping[int, str] = field(default_factory=dict[int, str])
+    below: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
     most: int = 0
     place: Place = "everywhere"
 

@@ -173,20 +173,24 @@ def _below(block: Table, number: int, room: int) -> list[str]:
 
 
 def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int] | None:
-    """The width of each column; None where no wrapping makes them fit."""
+    """The width of each column, with whole words if they fit; None where nothing does."""
     columns = zip(*lines, strict=True)
     cells = [[one for cell in column for one in cell.split("\n")] for column in columns]
     widths = [max(map(_columns, column)) for column in cells]
     words = [max(_columns(word) for one in column for word in one.split(" ")) for column in cells]
-    least = [
-        max(min(_LEAST, width), min(word, _WORD)) for width, word in zip(widths, words, strict=True)
-    ]
+    return _narrowed(widths, words, room) or _narrowed(widths, [_WORD] * len(words), room)
+
+
+def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
+    """`widths`, of which the widest give way until all fit, none below `least` or `_LEAST`."""
+    found = list(widths)
+    least = [min(width, max(_LEAST, one)) for width, one in zip(widths, least, strict=True)]
     for _ in range(sum(widths) + _GAP * (len(widths) - 1) - room):
-        at = max(range(len(widths)), key=lambda one: (widths[one] > least[one], widths[one]))
-        if widths[at] == least[at]:
+        at = max(range(len(found)), key=lambda one: (found[one] > least[one], found[one]))
+        if found[at] == least[at]:
             return None
-        widths[at] -= 1
-    return widths
+        found[at] -= 1
+    return found
 
 
 def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:

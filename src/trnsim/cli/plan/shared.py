@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trnsim.cli.options import as_number
-from trnsim.cli.price_text import credits_told
+from trnsim.cli.price_blocks import credits_told
 from trnsim.errors import BadInput
 from trnsim.estimate.measured import read
 from trnsim.formatting import enumerated, parse_number, parse_whole

@@ -1,12 +1,12 @@
-"""Prices as tables of 100 columns, as JSON, and how each kind of purchase is sold, in words."""
+"""Prices as tables and as JSON, and how each kind of purchase is sold, in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.formatting import clipped, text_table
+from trnsim.document.answer import Items, Note, Section, Table, columns
+from trnsim.document.values import picked
 from trnsim.price import Quote, history, purchase, quote, why_not
 
 if TYPE_CHECKING:
@@ -14,25 +14,24 @@ if TYPE_CHECKING:
 
     from trnsim.arch.catalogue import Catalogue, Price, Terms
 
-WIDTH: Final = 100
-_REGION: Final = 16
-_HEADER: Final = ("instance", "kind", "USD/h", "region", "as of", "remark")
+_OVERVIEW: Final = columns("instance | kind | USD/h | region | as of | remark", numbers_from=6)
+_STORY: Final = columns("kind | USD/h | a chip | region | days | source", numbers_from=6)
 
 
-def overview(quotes: Sequence[Quote]) -> str:
+def overview(quotes: Sequence[Quote]) -> Table:
     """One line a quote; "none" where there is no public price."""
     rows = [
         (
             found.instance,
             found.kind,
             "none" if found.usd_per_hour is None else f"{found.usd_per_hour:.4g}",
-            "-" if found.row is None else clipped(found.row.region, _REGION),
+            "-" if found.row is None else found.row.region,
             "-" if found.row is None else str(found.row.last_seen),
             remark(found),
         )
         for found in quotes
     ]
-    return text_table(_HEADER, rows)
+    return Table(_OVERVIEW, rows)
 
 
 def remark(found: Quote) -> str:
@@ -60,8 +59,10 @@ def quotes_of(
     return [one for one in found if region is None or one.row is not None]
 
 
-def story(instance: str, quotes: Sequence[Quote], as_of: date, rows: Catalogue) -> str:
-    """Every price of `instance` until `as_of` by kind, newest first, with sources below."""
+def story(
+    instance: str, quotes: Sequence[Quote], as_of: date, rows: Catalogue
+) -> tuple[Table, Items]:
+    """Every price of `instance` until `as_of` by kind, newest first; the sources of these."""
     lines: list[tuple[str, ...]] = []
     sources: list[str] = []
     chips = rows.instances[instance].count if instance in rows.instances else 0
@@ -75,21 +76,15 @@ def story(instance: str, quotes: Sequence[Quote], as_of: date, rows: Catalogue) 
             if price.source not in sources:
                 sources.append(price.source)
             lines.append(_line(price, chips, found, sources.index(price.source) + 1))
-    table = _fitted(("kind", "USD/h", "a chip", "region", "days", "source"), lines)
-    cited = [line for number, text in enumerate(sources, 1) for line in _cited(number, text)]
-    return "\n".join([table, "", "sources:", *cited]) if cited else table
+    return Table(_STORY, lines), Items(sources, indent=2, is_numbered=True)
 
 
-def _fitted(header: tuple[str, ...], lines: Sequence[tuple[str, ...]]) -> str:
-    """The table, with regions cut so far that it is no wider than a line."""
-    region = header.index("region")
-    table = text_table(header, lines)
-    excess = max(map(len, table.splitlines())) - WIDTH
-    if excess <= 0:
-        return table
-    width = max(len(line[region]) for line in lines) - excess
-    cut = [(*one[:region], clipped(one[region], width), *one[region + 1 :]) for one in lines]
-    return text_table(header, cut)
+def story_sections(
+    instance: str, quotes: Sequence[Quote], as_of: date, rows: Catalogue
+) -> list[Section]:
+    """The prices of `instance`, and their sources where there are any."""
+    table, sources = story(instance, quotes, as_of, rows)
+    return [Section("", [table]), *([Section("sources:", [sources])] if sources.items else [])]
 
 
 def _line(price: Price, chips: int, found: Quote, source: int) -> tuple[str, ...]:
@@ -108,22 +103,18 @@ def _line(price: Price, chips: int, found: Quote, source: int) -> tuple[str, ...
     )
 
 
-def _cited(number: int, text: str) -> list[str]:
-    head = f"  [{number}] "
-    indent = " " * len(head)
-    return wrap(text, WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
-
-
-def sold(quotes: Sequence[Quote], days: float | None, instances: int | None) -> list[str]:
+def sold(quotes: Sequence[Quote], days: float | None, instances: int | None) -> list[Note]:
     """How each kind is sold, and whether it can be bought for that time and size where asked."""
-    lines = ["how it is sold:"]
+    notes: list[Note] = []
     for found in quotes:
         terms = found.row.terms if found.row else None
         text = "no public price" if terms is None else in_words(terms)
-        lines += wrap(f"{found.kind}: {text}", WIDTH, initial_indent="  ", subsequent_indent="    ")
+        notes.append(Note(f"{found.kind}: {text}", indent=2, hanging=2))
         if days is not None or instances is not None:
-            lines.append(f"    {_answer(found, days, 1 if instances is None else instances)}")
-    return lines
+            notes.append(
+                Note(_answer(found, days, 1 if instances is None else instances), indent=4)
+            )
+    return notes
 
 
 def _answer(found: Quote, days: float | None, instances: int) -> str:
@@ -162,41 +153,27 @@ def in_words(terms: Terms) -> str:
     return "; ".join(said)
 
 
-def plain(found: Quote) -> dict[str, Any]:
+def quote_values(found: Quote) -> dict[str, Any]:
     """A quote as JSON, with its source, age and terms."""
-    row = found.row
+    row, rate = found.row, found.usd_per_hour
     terms = row.terms if row else None
-    rate = found.usd_per_hour
+    limits = "text shortest_days longest_days daily_up_to_days step_days sizes most_instances"
     return {
-        "instance": found.instance,
-        "kind": found.kind,
-        "usd_per_hour": rate,
-        "region": row.region if row else None,
-        "first_seen": str(row.first_seen) if row else None,
-        "last_seen": str(row.last_seen) if row else None,
-        "as_of": str(found.as_of),
-        "age_days": found.age.days if found.age is not None else None,
+        **picked(found, "instance kind usd_per_hour"),
+        "region": row and row.region,
+        "first_seen": row and row.first_seen,
+        "last_seen": row and row.last_seen,
+        "as_of": found.as_of,
+        "age_days": None if found.age is None else found.age.days,
         "is_stale": found.is_stale,
         "is_own": bool(row and row.is_own),
-        "evidence": rate.provenance.kind.value if rate is not None else None,
-        "source": rate.provenance.source if rate is not None else None,
-        "own_ended": None if found.own_ended is None else str(found.own_ended),
+        "evidence": None if rate is None else rate.provenance.kind,
+        "source": None if rate is None else rate.provenance.source,
+        "own_ended": found.own_ended,
         "note": row.note if row else "",
         "said": "" if rate is not None else str(found),
-        "terms": None
-        if terms is None
-        else {
-            "text": terms.text,
-            "shortest_days": terms.shortest_days,
-            "longest_days": terms.longest_days,
-            "daily_up_to_days": terms.daily_up_to_days,
-            "step_days": terms.step_days,
-            "sizes": terms.sizes,
-            "most_instances": terms.most_instances,
-            "start_within_days": terms.start_within_days,
-            "is_interruptible": terms.is_interruptible,
-            "source": terms.provenance.source,
-        },
+        "terms": terms
+        and picked(terms, f"{limits} start_within_days is_interruptible source=provenance.source"),
     }
 
 

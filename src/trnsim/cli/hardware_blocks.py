@@ -1,27 +1,24 @@
-"""Chips and instances as text: one card each, with sources and with what sources disagree about."""
+"""Chips and instances: one card each, with sources and with what sources disagree about."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
-from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
+from trnsim.document.answer import Note, Table, columns
 from trnsim.formatting import amount
 
 if TYPE_CHECKING:
     from trnsim.arch.catalogue import Accelerator, Announced, Catalogue, Instance
+    from trnsim.document.answer import Block
     from trnsim.facts import Provenance, Rate
 
-WIDTH: Final = 100
-_wrap: Final = partial(wrap, width=WIDTH, break_on_hyphens=False)
 GIB: Final = 2.0**30
 TERA: Final = 1e12
 GIGA: Final = 1e9
 _WHOLE: Final = 1000
 """From here figures are written whole, with separators."""
-_LABEL: Final = 24
-_FIGURE: Final = 16
+_FACTS: Final = columns(" |  | ", numbers_from=3)
 
 
 def tera(rate: Rate | None) -> str:
@@ -32,7 +29,7 @@ def tera(rate: Rate | None) -> str:
     return f"{value:,.0f}" if value >= _WHOLE else f"{value:.4g}"
 
 
-def chip_card(chip: Accelerator, rows: Catalogue) -> list[str]:
+def chip_card(chip: Accelerator, rows: Catalogue) -> list[Block]:
     """A chip: each figure with its evidence and source, then the contradictions about it."""
     also = f" ({', '.join(chip.aliases)})" if chip.aliases else ""
     facts = [
@@ -55,12 +52,10 @@ def chip_card(chip: Accelerator, rows: Catalogue) -> list[str]:
     cores = f"{chip.cores} NeuronCores" if chip.cores else chip.kind.upper()
     year = f", {chip.year:.0f}" if chip.year is not None else ""
     kind = f", {chip.memory_kind}" if chip.memory_kind else ""
-    lines = [f"{chip.name}{also}: {cores}{year}{kind}", *_facts(facts)]
+    head = Note(f"{chip.name}{also}: {cores}{year}{kind}", kind="strong")
     sold = [one.name for one in rows.instances.values() if one.accelerator == chip.name]
-    lines += _wrapped(f"in: {', '.join(sold) or 'no instance of the catalogue'}")
-    if chip.note:
-        lines += _wrapped(f"note: {chip.note}")
-    return [*lines, *contradictions(rows, [chip.name])]
+    said = [f"in: {', '.join(sold) or 'no instance of the catalogue'}", *_noted(chip.note)]
+    return [head, _facts(facts), *_said(said), *contradictions(rows, [chip.name])]
 
 
 def _peaks(what: str, peaks: Mapping[str, Rate]) -> Iterator[tuple[str, str, Provenance | None]]:
@@ -81,50 +76,49 @@ def _links(chip: Accelerator) -> Iterator[tuple[str, str, Provenance | None]]:
             yield name, f"{rate / GIGA:,.4g} GB/s", rate.provenance
 
 
-def _facts(facts: Iterable[tuple[str, str, Provenance | None]]) -> list[str]:
-    lines: list[str] = []
-    for name, figure, provenance in facts:
-        source = "" if provenance is None else f"{provenance.kind.value}: {provenance.source}"
-        head = f"  {name:<{_LABEL}} {figure:<{_FIGURE}} "
-        lines += _wrap(source or "-", initial_indent=head, subsequent_indent=" " * len(head))
-    return lines
+def _facts(facts: Iterable[tuple[str, str, Provenance | None]]) -> Table:
+    rows = [
+        (name, figure, "-" if made is None else f"{made.kind.value}: {made.source}")
+        for name, figure, made in facts
+    ]
+    return Table(_FACTS, rows, indent=2)
 
 
-def _wrapped(text: str) -> list[str]:
-    return _wrap(text, initial_indent="  ", subsequent_indent="    ")
+def _noted(note: str) -> list[str]:
+    return [f"note: {note}"] if note else []
 
 
-def contradictions(rows: Catalogue, names: Iterable[str] | None = None) -> list[str]:
+def _said(lines: Iterable[str]) -> list[Block]:
+    return [Note(line, indent=2, hanging=2) for line in lines]
+
+
+def contradictions(rows: Catalogue, names: Iterable[str] | None = None) -> list[Block]:
     """What primary sources disagree about, of `names` or all: both readings, and the one in use."""
     wanted = None if names is None else set(names)
-    lines: list[str] = []
-    for topic, one, other in rows.contradictions:
-        found = rows.resolutions[topic]
-        if wanted is None or wanted & set(found.of):
-            lines += _wrapped(f"sources disagree, {topic}: {one}, or {other}; used: {found.used}")
-    return lines
+    return _said(
+        f"sources disagree, {topic}: {one}, or {other}; used: {rows.resolutions[topic].used}"
+        for topic, one, other in rows.contradictions
+        if wanted is None or wanted & set(rows.resolutions[topic].of)
+    )
 
 
-def announced_card(chip: Announced) -> list[str]:
+def announced_card(chip: Announced) -> list[Block]:
     """An announced chip: multiples as announced, and what follows; nothing runs on it."""
-    lines = [
-        f"{chip.name}: {chip.status}; multiples of {chip.of}; never a default, not to be rented"
-    ]
+    head = f"{chip.name}: {chip.status}; multiples of {chip.of}; never a default, not to be rented"
+    lines: list[str] = []
     for name, times in chip.multiples.items():
         figure = chip.derived.get(name)
         unit = "TB/s" if name == "mem_bw" else "TFLOP/s"
         follows = "" if figure is None else f"that would be {tera(figure)} {unit}; "
-        lines += _wrapped(f"{name} x {times:g}: {follows}{times.provenance.source}")
-    for text, provenance in chip.hybrids:
-        lines += _wrapped(f"hybrid: {text} ({provenance.source})")
-    return lines
+        lines.append(f"{name} x {times:g}: {follows}{times.provenance.source}")
+    lines += [f"hybrid: {text} ({made.source})" for text, made in chip.hybrids]
+    return [Note(head, kind="strong"), *_said(lines)]
 
 
-def instance_card(instance: Instance, rows: Catalogue) -> list[str]:
+def instance_card(instance: Instance, rows: Catalogue) -> list[Block]:
     """An instance: chips, memory, links, and the contradictions about it."""
     chip = {**rows.chips, **rows.gpus}.get(instance.accelerator)
     head = f"{instance.name}: {instance.count} x {instance.accelerator}, {instance.topology}"
-    lines = _wrap(head, subsequent_indent="    ")
     efa = instance.efa_bytes_per_s
     facts = [
         (
@@ -138,14 +132,14 @@ def instance_card(instance: Instance, rows: Catalogue) -> list[str]:
     if instance.link_bytes_per_s is not None:
         link = instance.link_bytes_per_s
         facts.append(("link of a chip", f"{link / GIGA:,.4g} GB/s", link.provenance))
-    lines += _facts(facts)
+    said: list[str] = []
     if chip is not None:
         bandwidth = amount(instance.count * chip.memory_bytes_per_s / TERA)
         peaks = ", ".join(
             f"{dtype} {amount(instance.count * peak / TERA)}"
             for dtype, peak in chip.peak_flop_per_s.items()
         )
-        lines += _wrapped(f"all chips: {bandwidth} TB/s; published TFLOP/s: {peaks}")
-    if instance.note:
-        lines += _wrapped(f"note: {instance.note}")
-    return [*lines, *contradictions(rows, [instance.name])]
+        said.append(f"all chips: {bandwidth} TB/s; published TFLOP/s: {peaks}")
+    said += _noted(instance.note)
+    known = contradictions(rows, [instance.name])
+    return [Note(head, kind="strong"), _facts(facts), *_said(said), *known]

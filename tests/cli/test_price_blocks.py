@@ -1,7 +1,7 @@
 from datetime import date
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.cli.price_text import in_words, overview, quotes_of, remark
+from trnsim.cli.price_blocks import in_words, overview, quotes_of, remark
 from trnsim.price import KINDS, quote
 
 DAY = date(2026, 11, 20)
@@ -36,5 +36,5 @@ def test_what_is_old_says_how_old():
 
 
 def test_what_has_no_public_price_is_a_line_without_one():
-    line = overview([quote("trn2.48xlarge", "on_demand", as_of=DAY)]).splitlines()[1]
-    assert line.split() == ["trn2.48xlarge", "on_demand", "none", "-", "-"]
+    (row,) = overview([quote("trn2.48xlarge", "on_demand", as_of=DAY)]).rows
+    assert row == ("trn2.48xlarge", "on_demand", "none", "-", "-", "")
