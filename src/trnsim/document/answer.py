@@ -217,11 +217,14 @@ class Document:
 _BAR: Final = "|"
 
 
-def columns(names: str, *, numbers_from: int = 1) -> tuple[Column, ...]:
-    """Columns by their names, divided by "|"; those from the number `numbers_from` on hold figures.
+def columns(
+    names: str, *, numbers_from: int = 1, numbers_to: int | None = None
+) -> tuple[Column, ...]:
+    """Columns by their names, divided by "|", of which a slice holds numbers.
 
     >>> [column.name for column in columns("platform | copies | USD")]
     ['platform', 'copies', 'USD']
     """
     found = [name.strip() for name in names.split(_BAR)]
-    return tuple(Column(name, is_number=at >= numbers_from) for at, name in enumerate(found))
+    numbers = set(range(len(found))[numbers_from:numbers_to])
+    return tuple(Column(name, is_number=at in numbers) for at, name in enumerate(found))

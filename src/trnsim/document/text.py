@@ -14,6 +14,7 @@ from typing import Final
 
 from trnsim.document.answer import (
     Block,
+    Column,
     Document,
     Drawing,
     Figure,
@@ -150,11 +151,12 @@ def _cut(line: str, room: int) -> int:
 
 def _table(block: Table, width: int) -> list[str]:
     shown = [at for at, column in enumerate(block.columns) if column.place != "page"]
-    header = [block.columns[at].name for at in shown]
     rows = [[words_text(row[at]) for at in shown] for row in block.rows[: block.most or None]]
-    right = [block.columns[at].is_right for at in shown]
+    known = [block.columns[at] for at in shown]
+    header = [column.name for column in known]
+    right = [column.is_right for column in known]
     room = width - block.indent
-    widths = _widths([header, *rows], room)
+    widths = _widths([header, *rows], known, room)
     lines: list[str] = []
     if widths is None:
         for number, row in enumerate(rows):
@@ -172,13 +174,24 @@ def _below(block: Table, number: int, room: int) -> list[str]:
     return [line for said in block.below.get(number, ()) for line in wrapped(said, room, 4)]
 
 
-def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int] | None:
-    """The width of each column, with whole words if they fit; None where nothing does."""
-    columns = zip(*lines, strict=True)
-    cells = [[one for cell in column for one in cell.split("\n")] for column in columns]
-    widths = [max(map(_columns, column)) for column in cells]
-    words = [max(_columns(word) for one in column for word in one.split(" ")) for column in cells]
-    return _narrowed(widths, words, room) or _narrowed(widths, [_WORD] * len(words), room)
+def _widths(
+    lines: Sequence[Sequence[str]], columns: Sequence[Column], room: int
+) -> list[int] | None:
+    """The width of each column; None where no wrapping makes them fit.
+
+    Words give way before numbers, and break only where wrapping between them does not suffice.
+    """
+    cells = [
+        [one for cell in each for one in cell.split("\n")] for each in zip(*lines, strict=True)
+    ]
+    widths = [max(map(_columns, each)) for each in cells]
+    words = [max(_columns(word) for one in each for word in one.split(" ")) for each in cells]
+    kept = [width if column.is_number else 0 for width, column in zip(widths, columns, strict=True)]
+    for least in (map(max, words, kept), (max(_WORD, one) for one in kept), words):
+        found = _narrowed(widths, list(least), room)
+        if found is not None:
+            return found
+    return _narrowed(widths, [_WORD] * len(words), room)
 
 
 def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:

@@ -12,7 +12,7 @@ ASKED = ("layer", CONFIG, "--on", "trn1", "--tensor-parallel-size", "32")
 
 def said(*words):
     """What a command prints."""
-    found = CliRunner().invoke(app, [*ASKED, *words])
+    found = CliRunner(env={"COLUMNS": "400"}).invoke(app, [*ASKED, *words])
     if found.exception and not isinstance(found.exception, SystemExit):
         raise found.exception
     return found.output

@@ -14,7 +14,9 @@ FIXED = ("--tensor-parallel-size", "8", "--max-num-seqs", "4")
 
 
 def run(*arguments):
-    result = CliRunner().invoke(app, ["plan", "serve", CONFIG, *arguments], catch_exceptions=False)
+    result = CliRunner(env={"COLUMNS": "400"}).invoke(
+        app, ["plan", "serve", CONFIG, *arguments], catch_exceptions=False
+    )
     assert result.exit_code == 0, result.output
     return result.output
 

@@ -19,7 +19,9 @@ FEW = ("--zero", "1", "--recompute", "full", "--micro-batch", "1")
 
 
 def run(*arguments):
-    result = CliRunner().invoke(app, ["plan", "train", *arguments], catch_exceptions=False)
+    result = CliRunner(env={"COLUMNS": "400"}).invoke(
+        app, ["plan", "train", *arguments], catch_exceptions=False
+    )
     assert result.exit_code == 0
     return result.output
 
@@ -29,7 +31,7 @@ def plain(*arguments):
 
 
 def tables(output):
-    parts = output.split("\n\n")[1:4]
+    parts = output.split("\n\n")[1:6]
     return [
         [re.split(r"\s{2,}", line.strip()) for line in part.strip().splitlines()] for part in parts
     ]
@@ -37,11 +39,11 @@ def tables(output):
 
 def test_runs_layouts_and_shares_of_the_step_have_a_row_a_platform():
     made = tables(run(CONFIG, "--on", "trn2,p5en", *FEW, "--budget", "2"))
-    assert [table[0][0] for table in made] == ["platform", "platform", "share of the step"]
+    assert [table[0][0] for table in made] == [*["platform"] * 4, "share of the step"]
     for table in made:
         assert [row[0] for row in table[1:]] == ["trn2", "p5en"]
-    runs, _, shares = made
-    assert runs[1][-1].startswith("35.76 USD/h capacity_block us-east-2, ap-south-2 2026-10-09")
+    _, prices, _, _, shares = made
+    assert prices[1][-1].startswith("35.76 USD/h capacity_block us-east-2, ap-south-2 2026-10-09")
     assert shares[0][1:] == [
         *("compute", "tensor", "context", "expert", "data", "bubble", "optimizer", "host"),
         "data, hidden",

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from trnsim.document.values import json_text
 from trnsim.place.machine import machine
 from trnsim.system.serve import report
 from trnsim.system.serve.demand import Demand, kept_busy
@@ -20,7 +21,7 @@ def found(on="trn1"):
 
 @pytest.mark.parametrize("on", ["trn1", "trn3", "p5en"])
 def test_all_figures_are_intervals_in_si_units_and_json(on):
-    values = json.loads(json.dumps(report.values(found(on))))
+    values = json.loads(json_text(report.values(found(on))))
     for name in ("ttft_p50_s", "ttft_p99_s", "tpot_p50_s", "output_tokens_per_s", "e2e_p90_s"):
         assert values[name]["p10"] <= values[name]["p50"] <= values[name]["p90"]
     assert values["tensor_parallel_size"] == 8
@@ -70,7 +71,7 @@ def test_what_is_assumed_is_told_with_its_reason():
 @pytest.mark.parametrize("on", ["trn1", "p5en"])
 def test_steps_are_those_of_median_time_in_the_run_with_their_sizes(on):
     one = found(on)
-    values, steps = json.loads(json.dumps(report.values(one))), one.deployment.steps
+    values, steps = json.loads(json_text(report.values(one))), one.deployment.steps
     step = values["decode_step"]
     batch, length = step["batch"], step["past"] + step["tokens"]
     assert step["p50_s"] == steps.decode(batch, length).time_s

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from trnsim.cli.plan.shared import AsJson, On, platform_names, whole
-from trnsim.cli.terminal import echo
+from trnsim.cli.report_files import answer
+from trnsim.document.answer import Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
 from trnsim.fabric.choice import KINDS
-from trnsim.facts import Interval
-from trnsim.formatting import amount, durations, enumerated, text_table
+from trnsim.formatting import amount, durations, enumerated
 from trnsim.place.links import ExchangeTime, Spread, alone
 from trnsim.place.links.exchange import ranks_of
 from trnsim.place.machine import Machine, machine
@@ -21,6 +19,9 @@ from trnsim.place.machine import Machine, machine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_COLUMNS: Final = columns(
+    "platform | instances | ranks | time P50 (P10 to P90) | algorithm | farthest | bus GB/s"
+)
 _BUS = {"all_reduce": 2.0}
 """Bytes that cross each rank's links for each byte of the message, but for the last rank."""
 
@@ -66,11 +67,9 @@ def collective(
         _row(kind, nbytes, machine(name, lnc=lnc), ranks, instances, stride)
         for name in platform_names(on)
     ]
-    if as_json:
-        echo(json.dumps(rows[0] if len(rows) == 1 else rows, indent=1))
-        return
-    echo(f"{kind} of {amount(nbytes)} bytes\n")
-    echo(_table(rows))
+    title = f"{kind} of {amount(nbytes)} bytes"
+    sections = [Section("", [Note(title, place="text")]), Section("", [_table(rows)])]
+    answer(Document(title, rows[0] if len(rows) == 1 else rows, sections), as_json=as_json)
 
 
 def _row(
@@ -103,7 +102,7 @@ def _row(
         "ranks": size,
         "stride": stride,
         "lnc": cores,
-        "time_s": asdict(found.interval()),
+        "time_s": found.interval(),
         "latency_s": found.fixed_s,
         "bytes_s": found.bytes_s,
         "algorithm": found.algorithm,
@@ -119,18 +118,17 @@ def _bus(kind: str, nbytes: int, size: int, found: ExchangeTime) -> float:
     return _BUS.get(kind, 1.0) * (size - 1) / size * nbytes / found.time_s
 
 
-def _table(rows: Sequence[dict[str, Any]]) -> str:
-    header = ("platform", "instances", "ranks", "time P50 (P10 to P90)", "algorithm", "farthest")
+def _table(rows: Sequence[dict[str, Any]]) -> Table:
     lines = [
         (
             row["platform"],
             f"{row['instances']} x {row['instance']}",
             str(row["ranks"]),
-            durations(Interval(**row["time_s"])),
+            durations(row["time_s"]),
             row["algorithm"],
             row["level"],
             f"{row['bus_bytes_per_s'] / 1e9:.1f}",
         )
         for row in rows
     ]
-    return text_table((*header, "bus GB/s"), lines)
+    return Table(_COLUMNS, lines)

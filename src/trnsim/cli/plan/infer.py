@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,12 +17,15 @@ from trnsim.cli.plan.shared import (
     On,
     beside,
     by_phase,
+    compared_document,
     measured_table,
     purchased,
     whole,
 )
-from trnsim.cli.terminal import echo
-from trnsim.formatting import amounts, durations, seconds, text_table
+from trnsim.cli.report_files import answer
+from trnsim.document.answer import Items, Note, Section, Table, columns
+from trnsim.document.values import picked
+from trnsim.formatting import amounts, durations, seconds
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
 from trnsim.system.infer.parts import Asked
 
@@ -31,6 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.arch.catalogue import Catalogue
+    from trnsim.document.answer import Block
+
+_COLUMNS: Final = columns(
+    "platform | instance | copies | latency P50 (P10 to P90) | items/s | USD per 1M items",
+    numbers_from=2,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +91,14 @@ def infer(given: Options) -> None:
     rows = own_rows(given.prices)
     found = _estimates(given, rows)
     said = beside([one.quote for one in found], rows)
-    if given.as_json:
-        plain = [_plain(one) | said.plain for one in found]
-        echo(json.dumps(plain[0] if len(plain) == 1 else plain, indent=1))
-        return
-    echo(f"{given.config}: batch {given.batch} a copy, {found[0].item}s\n")
-    echo(_table(found, said.mark))
-    echo("\n".join([*_details(found), *said.lines]))
+    title = f"{given.config}: batch {given.batch} a copy, {found[0].item}s"
+    sections = [
+        Section("", [Note(title, place="text")]),
+        Section("", [_table(found, said.mark)]),
+        *(Section("", _details(one)) for one in found),
+    ]
+    document = compared_document(title, [_values(one) for one in found], sections, said)
+    answer(document, as_json=given.as_json)
 
 
 def _estimates(given: Options, rows: Catalogue) -> list[InferenceEstimate]:
@@ -112,29 +121,17 @@ def _estimates(given: Options, rows: Catalogue) -> list[InferenceEstimate]:
     ]
 
 
-def _plain(e: InferenceEstimate) -> dict[str, Any]:
+def _values(e: InferenceEstimate) -> dict[str, Any]:
     """An estimate as JSON."""
-    usd = e.usd_per_million
     return {
-        "platform": e.platform,
-        "instance": e.instance,
-        "item": e.item,
-        "batch": e.batch,
-        "cores": e.cores,
-        "copies": e.copies,
-        "latency_p50_s": asdict(e.latency_s),
-        "items_per_s": asdict(e.items_per_s),
-        "usd_per_million_items": usd and asdict(usd),
+        **picked(e, "platform instance item batch cores copies latency_p50_s=latency_s"),
+        **picked(e, "items_per_s usd_per_million_items=usd_per_million"),
         "estimate": e.estimate.as_dict(),
-        "parts": [asdict(one) for one in e.parts],
-        "memory_bytes": e.memory_bytes,
-        "price": str(e.quote),
-        "notes": list(e.notes),
+        **picked(e, "parts memory_bytes", price=str(e.quote), notes=e.notes),
     }
 
 
-def _table(found: Sequence[InferenceEstimate], mark: str) -> str:
-    header = ("platform", "instance", "copies", "latency P50 (P10 to P90)", "items/s")
+def _table(found: Sequence[InferenceEstimate], mark: str) -> Table:
     rows = [
         (
             e.platform,
@@ -146,17 +143,14 @@ def _table(found: Sequence[InferenceEstimate], mark: str) -> str:
         )
         for e in found
     ]
-    return text_table((*header, "USD per 1M items"), rows)
+    return Table(_COLUMNS, rows)
 
 
-def _details(found: Sequence[InferenceEstimate]) -> list[str]:
+def _details(e: InferenceEstimate) -> list[Block]:
     """Where the time goes, where it comes from, and what must be known."""
-    lines: list[str] = []
-    for e in found:
-        causes = sorted(e.estimate.parts_s.items(), key=lambda one: -one[1])
-        told = ", ".join(f"{name} {seconds(time_s)}" for name, time_s in causes if time_s)
-        lines += ["", f"{e.platform} ({e.quote}): {told}"]
-        if sum(one.times for one in e.parts) > 1:
-            lines += [f"  {one.name} x {one.times}: {seconds(one.time_s)}" for one in e.parts]
-        lines += [f"  {line}" for line in (*by_phase(e.estimate.sources), *e.notes)]
-    return lines
+    causes = sorted(e.estimate.parts_s.items(), key=lambda one: -one[1])
+    told = ", ".join(f"{name} {seconds(time_s)}" for name, time_s in causes if time_s)
+    several = sum(one.times for one in e.parts) > 1
+    parts = [f"{one.name} x {one.times}: {seconds(one.time_s)}" for one in e.parts if several]
+    lines = [*parts, *by_phase(e.estimate.sources), *e.notes]
+    return [Note(f"{e.platform} ({e.quote}): {told}"), Items(lines, indent=2)]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trnsim.cli.plan.shared import AsJson, Config, whole
-from trnsim.cli.terminal import echo
+from trnsim.cli.report_files import answer
+from trnsim.document.answer import Document, Note, Section
+from trnsim.document.values import picked
 from trnsim.errors import BadInput
 from trnsim.estimate.choice import layer_times
 from trnsim.estimate.curve import signature
@@ -46,19 +46,15 @@ def layer(
     block = next(one for one in made if one.name == "layer")
     table = read_measured(measured) if measured else None
     found = layer_times(rank, measured=table).of(block, given)
-    if as_json:
-        asked = {
-            "platform": rank.name,
-            "phase": phase,
-            "batch": batch,
-            "tokens": given.tokens,
-            "past": given.past,
-            "tensor_parallel_size": tensor_parallel_size,
-            "layer": signature(block, given),
-        }
-        echo(json.dumps({**asked, "answer": asdict(found)}, indent=2))
-        return
-    echo(_words(found))
+    values = {
+        "platform": rank.name,
+        **picked(given, "phase batch tokens past"),
+        "tensor_parallel_size": tensor_parallel_size,
+        "layer": signature(block, given),
+        "answer": found,
+    }
+    sections = [Section("", [Note(_words(found))])]
+    answer(Document(f"A layer on {rank.name}", values, sections), as_json=as_json)
 
 
 def _pass(phase: str, batch: int, sequence: int) -> Pass:

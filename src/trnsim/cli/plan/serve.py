@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,7 @@ import typer
 
 from trnsim import files
 from trnsim.cli.options import OwnPrices, command, own_rows
-from trnsim.cli.plan.serve_text import text
+from trnsim.cli.plan.serve_document import serve_document
 from trnsim.cli.plan.shared import (
     AsJson,
     Config,
@@ -28,11 +27,12 @@ from trnsim.cli.plan.shared import (
     whole,
 )
 from trnsim.cli.progress import progress
+from trnsim.cli.report_files import answer
 from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_whole
 from trnsim.place.machine import machine
-from trnsim.system.serve import launch, report, trace
+from trnsim.system.serve import launch, trace
 from trnsim.system.serve.demand import Demand, Slo
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.load import Synthetic, lengths
@@ -43,7 +43,6 @@ from trnsim.workload.config import read
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trnsim.cli.plan.shared import Beside
 
 _INPUT, _OUTPUT = "2048", "256"
 _LEAST: Final = 1000
@@ -208,7 +207,7 @@ def serve(asked: Asked) -> None:
     if asked.emit:
         echo("\n\n".join(launch.vllm(one.deployment, _served(asked.config)) for one in found))
     else:
-        echo(_json(found, said) if asked.as_json else text(model, found, demand, said))
+        answer(serve_document(model, found, demand, said), as_json=asked.as_json)
 
 
 def _check_load(asked: Asked) -> None:
@@ -299,8 +298,3 @@ def _save(found: Sequence[Plan], file: Path | None) -> None:
 def _served(config: Path) -> str:
     """What vLLM serves: the folder of a config.json, else what the file is called."""
     return str(config.parent) if config.name == "config.json" else config.stem
-
-
-def _json(found: Sequence[Plan], said: Beside) -> str:
-    plain = [report.values(one) | said.plain for one in found]
-    return json.dumps(plain[0] if len(plain) == 1 else plain, indent=1)

@@ -10,6 +10,7 @@ import typer
 
 from trnsim.cli.options import as_number
 from trnsim.cli.price_blocks import credits_told
+from trnsim.document.answer import Document, Note, Section
 from trnsim.errors import BadInput
 from trnsim.estimate.measured import read
 from trnsim.formatting import enumerated, parse_number, parse_whole
@@ -116,14 +117,14 @@ class Beside:
     mark: str
 
     @property
-    def plain(self) -> dict[str, list[str]]:
+    def values(self) -> dict[str, tuple[str, ...]]:
         """As JSON."""
-        return {"price_caveats": list(self.caveats), "credits": list(self.credits)}
+        return {"price_caveats": self.caveats, "credits": self.credits}
 
     @property
-    def lines(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """As the last lines of a text."""
-        return [*(f"prices: {one}" for one in self.caveats), *self.credits]
+        return [Note(one) for one in (*(f"prices: {one}" for one in self.caveats), *self.credits)]
 
 
 def beside(quotes: Sequence[Quote], rows: Catalogue) -> Beside:
@@ -131,6 +132,15 @@ def beside(quotes: Sequence[Quote], rows: Catalogue) -> Beside:
     is_mixed = len({one.kind for one in quotes}) > 1
     said = caveats(quotes, is_mixed_on_purpose=True)
     return Beside(said, tuple(credits_told(rows)), " (mixed prices)" if is_mixed else "")
+
+
+def compared_document(
+    title: str, values: Sequence[dict[str, Any]], sections: Sequence[Section], said: Beside
+) -> Document:
+    """Answers about platforms side by side: as JSON one object, or a list of several."""
+    found = [one | said.values for one in values]
+    ends = [Section("", said.notes)] if said.notes else []
+    return Document(title, found[0] if len(found) == 1 else found, [*sections, *ends])
 
 
 def measured_table(file: Path | None, names: Sequence[str]) -> Measured | None:

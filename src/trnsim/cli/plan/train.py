@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -20,29 +19,22 @@ from trnsim.cli.plan.shared import (
     MixedPrices,
     On,
     beside,
-    by_phase,
     measured_table,
     number,
     purchased,
-    size_of,
     whole,
 )
+from trnsim.cli.plan.train_document import train_document
 from trnsim.cli.progress import progress
+from trnsim.cli.report_files import answer
 from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
-from trnsim.formatting import (
-    amount,
-    amounts,
-    durations,
-    parse_wholes,
-    text_table,
-)
+from trnsim.formatting import parse_wholes
 from trnsim.place.machine import machine
 from trnsim.system.train import launch, run, trace
 from trnsim.system.train.best import BUDGET, Effort
 from trnsim.system.train.candidates import Asked
 from trnsim.system.train.estimate import (
-    Size,
     TrainingEstimate,
     estimate,
     together,
@@ -54,10 +46,7 @@ from trnsim.workload.config import read
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trnsim.cli.plan.shared import Beside
     from trnsim.estimate.measured import Measured
-    from trnsim.facts import Interval
-    from trnsim.system.train.step import Step
     from trnsim.workload.architecture import Architecture
 
 _HOUR_S: Final = 3600.0
@@ -207,7 +196,7 @@ def train(given: Options) -> None:
         echo("\n".join(launch.text(given.emit, e.machine, e.step.layout) for e in found))
         return
     said = beside([one.quote for one in found], rows)
-    echo(_json(found, said) if given.as_json else _text(model, found, said))
+    answer(train_document(model, found, said), as_json=given.as_json)
 
 
 def _sizes(
@@ -256,184 +245,3 @@ def _written(
     one = found[0]
     made = trace.perfetto(one.model, one.machine, one.step.layout, table)
     files.write(trace_file, made)
-
-
-def _text(model: Architecture, found: Sequence[TrainingEstimate], said: Beside) -> str:
-    tables = [_runs(found, said.mark), _layouts(found), _where(found)]
-    ends = [*_fronts(found, said.mark), _basis(found), *said.lines]
-    title = (
-        f"{model.name}: {size_of(model)}; "
-        f"{amount(found[0].tokens)} tokens in sequences of {found[0].step.layout.sequence}"
-    )
-    return "\n".join([title, "", *(f"{one}\n" for one in tables), *ends])
-
-
-def _labels(found: Sequence[TrainingEstimate]) -> list[str]:
-    """The platform of each run, with its instances where there are several of one platform."""
-    names = [e.platform for e in found]
-    is_one = len(set(names)) == len(names)
-    return names if is_one else [f"{e.platform} x {e.machine.count:,}" for e in found]
-
-
-def _runs(found: Sequence[TrainingEstimate], mark: str) -> str:
-    header = ("platform", "instances", "chips", "time P50 (P10 to P90)", "chip-hours")
-    rows = [
-        (
-            label,
-            f"{e.machine.count} x {e.machine.instance.name}",
-            str(e.machine.chips),
-            durations(e.time_s) if e.goodput.is_ending else "never finishes",
-            amount(e.time_s.p50 * e.machine.chips / _HOUR_S) if e.goodput.is_ending else "-",
-            amounts(e.usd),
-            str(e.quote) + mark,
-        )
-        for label, e in zip(_labels(found), found, strict=True)
-    ]
-    return text_table((*header, "USD P50 (P10 to P90)", "price"), rows)
-
-
-def _layouts(found: Sequence[TrainingEstimate]) -> str:
-    header = ("platform", "step P50 (P10 to P90)", "sequences", "sequences/s", "tokens/s/chip")
-    rows = [
-        (
-            label,
-            durations(e.step.step_s),
-            str(e.step.layout.global_batch),
-            amounts(e.step.sequences_per_s),
-            amount(e.step.tokens_per_s_per_chip.p50),
-            f"{e.step.mfu:.1%}",
-            f"{max(one.total for one in e.step.memory) / 2**30:.1f} GiB",
-            f"{e.goodput.goodput:.1%}",
-            str(e.step.layout),
-        )
-        for label, e in zip(_labels(found), found, strict=True)
-    ]
-    return text_table((*header, "MFU", "memory", "goodput", "layout"), rows)
-
-
-def _where(found: Sequence[TrainingEstimate]) -> str:
-    """The parts of each step in per cent; exchanges of data ranks that computing hides beside."""
-    names = list(found[0].step.parts_s)
-    rows = [
-        (
-            label,
-            *(f"{e.step.parts_s[name] / e.step.step_s.p50:.1%}" for name in names),
-            f"{e.step.data_hidden_s / e.step.step_s.p50:.1%}",
-        )
-        for label, e in zip(_labels(found), found, strict=True)
-    ]
-    return text_table(("share of the step", *names, "data, hidden"), rows)
-
-
-def _fronts(found: Sequence[TrainingEstimate], mark: str) -> list[str]:
-    """What is better in time, in USD or in chips than all else that was looked at."""
-    lines = []
-    shown: set[str] = set()
-    for label, e in zip(_labels(found), found, strict=True):
-        points = e.front if e.platform not in shown else ()
-        shown.add(e.platform)
-        if len(points) > 1:
-            lines.append(f"{e.platform}: no other is as fast, as cheap and as small:")
-            lines += [
-                f"  {one.machine.count} instances, {one.machine.chips} chips: "
-                f"{durations(one.time_s)}, {amounts(one.usd)} USD{mark}; {one.step.layout}"
-                for one in points
-            ]
-        lines += [f"{label}: note: {_note(e)}"] if _note(e) else []
-        lines.append(
-            f"{label}: {e.best.looked_at:,} layouts, {e.best.fitting:,} with room, "
-            f"{e.best.timed} timed"
-        )
-    return lines
-
-
-def _note(e: TrainingEstimate) -> str:
-    """What takes most of the run's time, and that fewer instances do as well, where they do."""
-    return "; ".join(one for one in (e.goodput.why, _fewer(e)) if one)
-
-
-def _fewer(e: TrainingEstimate) -> str:
-    fewer = e.smaller
-    if fewer is None:
-        return ""
-    count = fewer.machine.count
-    both = f"{durations(e.time_s)} against {durations(fewer.time_s)}"
-    least = f"more than {count:,} do not pay ({fewer.step.layout})"
-    return f"{e.machine.count:,} instances are not faster than {count:,}: {both}; {least}"
-
-
-def _basis(found: Sequence[TrainingEstimate]) -> str:
-    """The basis of each estimate, then the assumptions, each once."""
-    lines = [""]
-    seen: dict[str, list[str]] = {}
-    for label, e in zip(_labels(found), found, strict=True):
-        state = "validated" if e.basis.validated else "unvalidated"
-        lines.append(f"{label}: {state}; {e.basis}; {'; '.join(by_phase(e.step.estimate.sources))}")
-        lines += [f"  extrapolated: {one}" for one in e.step.estimate.extrapolations]
-        for name in e.assumed:
-            seen.setdefault(name, []).append(label)
-    lines.append("assumed:")
-    lines += [f"  {name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
-    return "\n".join(lines)
-
-
-def _json(found: Sequence[TrainingEstimate], said: Beside) -> str:
-    plain = [_plain(e) | said.plain for e in found]
-    return json.dumps(plain[0] if len(plain) == 1 else plain, indent=1)
-
-
-def _plain(e: TrainingEstimate) -> dict[str, Any]:
-    """An estimate as JSON: figures as P10, P50 and P90 in SI units."""
-    return {
-        "platform": e.platform,
-        "instance": e.machine.instance.name,
-        "instances": e.machine.count,
-        "chips": e.machine.chips,
-        "layout": asdict(e.step.layout),
-        **_step(e.step),
-        "time_s": asdict(e.time_s) if e.goodput.is_ending else None,
-        "usd": _interval(e.usd),
-        "goodput": e.goodput.goodput,
-        "checkpoint_interval_s": e.goodput.interval_s,
-        "price": str(e.quote),
-        "pareto": [_size(one) for one in e.front],
-        "not_faster_than": None if e.smaller is None else _size(e.smaller),
-        "searched": {
-            "layouts": e.best.looked_at,
-            "with_room": e.best.fitting,
-            "timed": e.best.timed,
-        },
-        "validated": e.basis.validated,
-        "inputs": {kind.value: count for kind, count in e.basis.counts.items()},
-        "assumed": list(e.assumed),
-        "estimate": e.step.estimate.as_dict(),
-        "note": _note(e),
-    }
-
-
-def _size(one: Size) -> dict[str, Any]:
-    return {
-        "instances": one.machine.count,
-        "chips": one.machine.chips,
-        "layout": asdict(one.step.layout),
-        "time_s": one.time_s.p50,
-        "usd": None if one.usd is None else one.usd.p50,
-    }
-
-
-def _step(step: Step) -> dict[str, Any]:
-    return {
-        "step_s": asdict(step.step_s),
-        "sequences_per_s": asdict(step.sequences_per_s),
-        "tokens_per_s_per_chip": asdict(step.tokens_per_s_per_chip),
-        "memory_bytes": [one.total for one in step.memory],
-        "memory_parts_bytes": [asdict(one) for one in step.memory],
-        "parts_s": step.parts_s,
-        "data_hidden_s": step.data_hidden_s,
-        "mfu": step.mfu,
-        "flop": step.flop,
-    }
-
-
-def _interval(found: Interval | None) -> dict[str, float] | None:
-    return None if found is None else asdict(found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -36,15 +35,15 @@ def values(plan: Plan) -> dict[str, Any]:
         "requests": len(plan.load),
         "input_tokens": sum(one.input_tokens for one in plan.load),
         "output_tokens": sum(one.output_tokens for one in plan.load),
-        **{name: asdict(one) for name, one in plan.served.figures.items()},
-        "token_parts_s": dict(plan.served.parts_s),
+        **plan.served.figures,
+        "token_parts_s": plan.served.parts_s,
         "decode_step": _decode_step(plan),
         "prefill_step": _prefill_step(plan),
         "max_requests_per_s_within_slo": plan.most_per_s,
         "is_slo_met": plan.is_met,
-        "usd_per_million_tokens": _plain(plan.usd_per_million_tokens),
+        "usd_per_million_tokens": plan.usd_per_million_tokens,
         "price": str(plan.quote),
-        "startup_s": {name: _plain(one) for name, one in startup_s(found).items()},
+        "startup_s": startup_s(found),
         "idle_replicas": idle(plan),
         "not_faster_than": _fewer(plan),
         "times": times_source(found),
@@ -124,10 +123,6 @@ def _middle(counts: Iterable[Counter[_Shape]], time_s: Callable[[_Shape], float]
         if left <= 0:
             return shape
     return None
-
-
-def _plain(interval: Interval | None) -> dict[str, float] | None:
-    return None if interval is None else asdict(interval)
 
 
 def startup_s(found: Deployment) -> dict[str, Interval]:

@@ -1,0 +1,186 @@
+"""Plans of serving as a document: layouts, latencies, and where each ms of a token goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trnsim.cli.plan.shared import Beside, by_phase, compared_document, size_of
+from trnsim.document.answer import Document, Items, Note, Section, Table, columns
+from trnsim.formatting import amount, amounts, durations, seconds
+from trnsim.system.serve import report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.document.answer import Block
+    from trnsim.system.serve.demand import Demand
+    from trnsim.system.serve.plan import Plan
+    from trnsim.workload.architecture import Architecture
+
+_LAYOUTS: Final = columns(
+    "platform | instances | replicas x ranks | sequences | tokens/s P50 (P10 to P90) | "
+    "USD per 1M tokens"
+)
+_LATENCIES: Final = columns("platform | TTFT P50 (P10 to P90) | P99 | TPOT P50 (P10 to P90) | P99")
+_USES: Final = columns(
+    "platform | request P50 | P99 | busy | batch filled | queue | requests/s | most within SLO | "
+    "tried"
+)
+
+
+def serve_document(
+    model: Architecture, found: Sequence[Plan], demand: Demand, said: Beside
+) -> Document:
+    """All tables, then what each platform's figures rest on."""
+    title = f"{model.name}: {size_of(model)}; {_load(demand)}"
+    tables = (
+        ("Layouts", _layouts(found, said.mark)),
+        ("Latencies", _latencies(found)),
+        ("Use", _uses(found)),
+        ("Where each token's time goes", _parts(found)),
+    )
+    sections = [
+        Section("", [Note(title, place="text")]),
+        *(Section(name, [table], heading_place="page") for name, table in tables),
+        Section("What it rests on", _basis(found), heading_place="page"),
+    ]
+    return compared_document(title, [report.values(one) for one in found], sections, said)
+
+
+def _load(demand: Demand) -> str:
+    """The load in words."""
+    if demand.trace is not None:
+        return f"{len(demand.trace):,} requests of a trace"
+    drawn = demand.drawn
+    lengths = f"{amount(drawn.inputs.first)} tokens in, {amount(drawn.outputs.first)} out"
+    if demand.is_busy:
+        return f"{lengths}; kept busy"
+    if drawn.concurrency:
+        return f"{lengths}; {drawn.concurrency} clients"
+    return f"{lengths}; {drawn.rate_per_s:g} requests/s"
+
+
+def _layouts(found: Sequence[Plan], mark: str) -> Table:
+    rows = [
+        (
+            e.deployment.machine.name,
+            str(e.deployment.instances),
+            _replicas(e),
+            str(e.deployment.engine.max_num_seqs),
+            amounts(e.served.figures["output_tokens_per_s"]),
+            amounts(e.usd_per_million_tokens) + mark,
+        )
+        for e in found
+    ]
+    return Table(_LAYOUTS, rows)
+
+
+def _replicas(e: Plan) -> str:
+    """``8 x 4``, with stages of a pipeline, groups of experts and replicas for prompts."""
+    options = e.deployment.options
+    ranks = f"TP{options.tensor}"
+    for name, count in (("PP", options.stages), ("EP", options.expert)):
+        ranks += f" {name}{count}" if count > 1 else ""
+    prefill = options.prefill_replicas
+    return f"{e.deployment.replicas} x {ranks}" + (f", {prefill} prefill" if prefill else "")
+
+
+def _latencies(found: Sequence[Plan]) -> Table:
+    rows = [
+        (
+            e.deployment.machine.name,
+            durations(e.served.figures["ttft_p50_s"]),
+            seconds(e.served.figures["ttft_p99_s"].p50),
+            *_tpot(e),
+        )
+        for e in found
+    ]
+    return Table(_LATENCIES, rows)
+
+
+def _tpot(e: Plan) -> tuple[str, str]:
+    if "tpot_p50_s" not in e.served.figures:
+        return ("-", "-")  # answers of one token
+    return durations(e.served.figures["tpot_p50_s"]), _median(e, "tpot_p99_s")
+
+
+def _median(e: Plan, name: str) -> str:
+    return seconds(e.served.figures[name].p50)
+
+
+def _uses(found: Sequence[Plan]) -> Table:
+    """What is used of time and batches, the most load within the SLO, layouts that were tried."""
+    rows = [
+        (
+            e.deployment.machine.name,
+            _median(e, "e2e_p50_s"),
+            _median(e, "e2e_p99_s"),
+            f"{e.served.figures['utilisation'].p50:.0%}",
+            f"{e.served.figures['batch_filled'].p50:.0%}",
+            f"{e.served.figures['queue_mean'].p50:.2g}",
+            amount(e.served.figures["requests_per_s"].p50),
+            _most(e.most_per_s),
+            str(e.tried),
+        )
+        for e in found
+    ]
+    return Table(_USES, rows)
+
+
+def _most(most_per_s: float | None) -> str:
+    """Requests a second within the SLO."""
+    if most_per_s is None:
+        return "-"
+    return f"{most_per_s:.3g}/s" if most_per_s else "none"
+
+
+def _parts(found: Sequence[Plan]) -> Table:
+    """Milliseconds between two tokens of a sequence, by cause."""
+    names = list(dict.fromkeys(name for e in found for name in e.served.parts_s))
+    shown = [name for name in names if any(e.served.parts_s.get(name) for e in found)]
+    rows = [
+        (
+            e.deployment.machine.name,
+            *(f"{e.served.parts_s.get(name, 0.0) * 1e3:.3g}" for name in shown),
+        )
+        for e in found
+    ]
+    return Table(columns(" | ".join(("ms of a token", *shown))), rows)
+
+
+def _basis(found: Sequence[Plan]) -> list[Block]:
+    """Of each platform the instance, the price, where times come from, what a start takes."""
+    blocks: list[Block] = []
+    seen: dict[str, list[str]] = {}
+    for e in found:
+        machine = e.deployment.machine
+        blocks.append(Note(f"{machine.name}: {machine.instance.name}; {e.quote}", kind="strong"))
+        blocks.append(Items(_details(e), indent=2))
+        for name in report.assumed(e.deployment):
+            seen.setdefault(name, []).append(machine.name)
+    assumed = [f"{name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
+    return [*blocks, Note("assumed:", kind="strong"), Items(assumed, indent=2)]
+
+
+def _details(e: Plan) -> list[str]:
+    deployment = e.deployment
+    state = "validated" if report.is_validated(deployment) else "unvalidated"
+    sources, startup_s = report.times_sources(deployment), report.startup_s(deployment)
+    starts = ", ".join(f"{name} {durations(one)}" for name, one in startup_s.items())
+    lines = [
+        f"{state}; {'; '.join(by_phase(sources))}",
+        f"longest sequence {deployment.engine.max_model_len:,} tokens; start: {starts}",
+        *(f"extrapolated: {one}" for one in report.extrapolations(deployment)),
+        *filter(None, [deployment.machine.note]),
+    ]
+    if not e.is_met:
+        lines.append("the SLO is missed under this load")
+    if e.fewer:
+        lines.append(
+            f"note: TP{deployment.options.tensor} is not faster than TP{e.fewer.tensor}: a "
+            f"request takes {seconds(e.fewer.asked_e2e_s)} against {seconds(e.fewer.e2e_s)}"
+        )
+    idle = report.idle(e)
+    if idle:
+        lines.append(f"{idle} of {deployment.replicas} replicas had no request")
+    return lines

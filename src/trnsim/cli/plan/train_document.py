@@ -1,0 +1,209 @@
+"""Plans of training as a document: runs, layouts, where a step goes, and what it rests on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.cli.plan.shared import by_phase, compared_document, size_of
+from trnsim.document.answer import Document, Items, Note, Section, Table, columns
+from trnsim.document.values import picked
+from trnsim.formatting import amount, amounts, durations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.cli.plan.shared import Beside
+    from trnsim.document.answer import Block
+    from trnsim.system.train.estimate import Size, TrainingEstimate
+    from trnsim.workload.architecture import Architecture
+
+_HOUR_S: Final = 3600.0
+_RUNS: Final = columns(
+    "platform | instances | chips | time P50 (P10 to P90) | chip-hours | USD P50 (P10 to P90)",
+    numbers_from=2,
+)
+_PRICES: Final = columns("platform | price", numbers_from=2)
+_STEPS: Final = columns(
+    "platform | step P50 (P10 to P90) | sequences | sequences/s | tokens/s/chip | MFU"
+)
+_LAYOUTS: Final = columns("platform | memory | goodput | layout", numbers_to=-1)
+
+
+def train_document(
+    model: Architecture, found: Sequence[TrainingEstimate], said: Beside
+) -> Document:
+    """Runs, their layouts, where steps go, what else is as good, and what it rests on."""
+    title = (
+        f"{model.name}: {size_of(model)}; "
+        f"{amount(found[0].tokens)} tokens in sequences of {found[0].step.layout.sequence}"
+    )
+    tables = (
+        ("Runs", [_runs(found)]),
+        ("Prices", [_prices(found, said.mark)]),
+        ("Steps", [_steps(found)]),
+        ("Layouts", [_layouts(found)]),
+        ("Where a step goes", [_where(found)]),
+        ("What else is as good", _fronts(found, said.mark)),
+        ("What it rests on", _basis(found)),
+    )
+    sections = [
+        Section("", [Note(title, place="text")]),
+        *(Section(name, blocks, heading_place="page") for name, blocks in tables),
+    ]
+    return compared_document(title, [_values(e) for e in found], sections, said)
+
+
+def _labels(found: Sequence[TrainingEstimate]) -> list[str]:
+    """The platform of each run, with its instances where there are several of one platform."""
+    names = [e.platform for e in found]
+    is_one = len(set(names)) == len(names)
+    return names if is_one else [f"{e.platform} x {e.machine.count:,}" for e in found]
+
+
+def _runs(found: Sequence[TrainingEstimate]) -> Table:
+    rows = [
+        (
+            label,
+            f"{e.machine.count} x {e.machine.instance.name}",
+            str(e.machine.chips),
+            durations(e.time_s) if e.goodput.is_ending else "never finishes",
+            amount(e.time_s.p50 * e.machine.chips / _HOUR_S) if e.goodput.is_ending else "-",
+            amounts(e.usd),
+        )
+        for label, e in zip(_labels(found), found, strict=True)
+    ]
+    return Table(_RUNS, rows)
+
+
+def _prices(found: Sequence[TrainingEstimate], mark: str) -> Table:
+    priced = zip(_labels(found), found, strict=True)
+    return Table(_PRICES, [(label, str(e.quote) + mark) for label, e in priced])
+
+
+def _steps(found: Sequence[TrainingEstimate]) -> Table:
+    rows = [
+        (
+            label,
+            durations(e.step.step_s),
+            str(e.step.layout.global_batch),
+            amounts(e.step.sequences_per_s),
+            amount(e.step.tokens_per_s_per_chip.p50),
+            f"{e.step.mfu:.1%}",
+        )
+        for label, e in zip(_labels(found), found, strict=True)
+    ]
+    return Table(_STEPS, rows)
+
+
+def _layouts(found: Sequence[TrainingEstimate]) -> Table:
+    rows = [
+        (
+            label,
+            f"{max(one.total for one in e.step.memory) / 2**30:.1f} GiB",
+            f"{e.goodput.goodput:.1%}",
+            str(e.step.layout),
+        )
+        for label, e in zip(_labels(found), found, strict=True)
+    ]
+    return Table(_LAYOUTS, rows)
+
+
+def _where(found: Sequence[TrainingEstimate]) -> Table:
+    """The parts of each step in per cent; exchanges of data ranks that computing hides beside."""
+    names = list(found[0].step.parts_s)
+    rows = [
+        (
+            label,
+            *(f"{e.step.parts_s[name] / e.step.step_s.p50:.1%}" for name in names),
+            f"{e.step.data_hidden_s / e.step.step_s.p50:.1%}",
+        )
+        for label, e in zip(_labels(found), found, strict=True)
+    ]
+    return Table(columns(" | ".join(("share of the step", *names, "data, hidden"))), rows)
+
+
+def _fronts(found: Sequence[TrainingEstimate], mark: str) -> list[Block]:
+    """What is better in time, in USD or in chips than all else that was looked at."""
+    blocks: list[Block] = []
+    shown: set[str] = set()
+    for label, e in zip(_labels(found), found, strict=True):
+        points = e.front if e.platform not in shown else ()
+        shown.add(e.platform)
+        if len(points) > 1:
+            lines = [
+                f"{one.machine.count} instances, {one.machine.chips} chips: "
+                f"{durations(one.time_s)}, {amounts(one.usd)} USD{mark}; {one.step.layout}"
+                for one in points
+            ]
+            blocks.append(Note(f"{e.platform}: no other is as fast, as cheap and as small:"))
+            blocks.append(Items(lines, indent=2))
+        blocks += [Note(f"{label}: note: {_note(e)}")] if _note(e) else []
+        blocks.append(
+            Note(
+                f"{label}: {e.best.looked_at:,} layouts, {e.best.fitting:,} with room, "
+                f"{e.best.timed} timed"
+            )
+        )
+    return blocks
+
+
+def _note(e: TrainingEstimate) -> str:
+    """What takes most of the run's time, and that fewer instances do as well, where they do."""
+    return "; ".join(one for one in (e.goodput.why, _fewer(e)) if one)
+
+
+def _fewer(e: TrainingEstimate) -> str:
+    fewer = e.smaller
+    if fewer is None:
+        return ""
+    count = fewer.machine.count
+    both = f"{durations(e.time_s)} against {durations(fewer.time_s)}"
+    least = f"more than {count:,} do not pay ({fewer.step.layout})"
+    return f"{e.machine.count:,} instances are not faster than {count:,}: {both}; {least}"
+
+
+def _basis(found: Sequence[TrainingEstimate]) -> list[Block]:
+    """The basis of each estimate, then the assumptions, each once."""
+    blocks: list[Block] = []
+    seen: dict[str, list[str]] = {}
+    for label, e in zip(_labels(found), found, strict=True):
+        state = "validated" if e.basis.validated else "unvalidated"
+        sources = "; ".join(by_phase(e.step.estimate.sources))
+        blocks.append(Note(f"{label}: {state}; {e.basis}; {sources}"))
+        beyond = [f"extrapolated: {one}" for one in e.step.estimate.extrapolations]
+        blocks.append(Items(beyond, indent=2))
+        for name in e.assumed:
+            seen.setdefault(name, []).append(label)
+    assumed = [f"{name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
+    return [*blocks, Note("assumed:", kind="strong"), Items(assumed, indent=2)]
+
+
+def _values(e: TrainingEstimate) -> dict[str, Any]:
+    """An estimate as JSON: figures as P10, P50 and P90 in SI units."""
+    step = "step_s sequences_per_s tokens_per_s_per_chip"
+    return {
+        **picked(e, "platform instance=machine.instance.name instances=machine.count"),
+        **picked(e, "chips=machine.chips layout=step.layout"),
+        **picked(e.step, step, memory_bytes=[one.total for one in e.step.memory]),
+        **picked(e.step, "memory_parts_bytes=memory parts_s data_hidden_s mfu flop"),
+        "time_s": e.time_s if e.goodput.is_ending else None,
+        **picked(e, "usd goodput=goodput.goodput checkpoint_interval_s=goodput.interval_s"),
+        "price": str(e.quote),
+        "pareto": [_size_values(one) for one in e.front],
+        "not_faster_than": None if e.smaller is None else _size_values(e.smaller),
+        "searched": picked(e.best, "layouts=looked_at with_room=fitting timed"),
+        "validated": e.basis.validated,
+        "inputs": e.basis.counts,
+        "assumed": e.assumed,
+        "estimate": e.step.estimate.as_dict(),
+        "note": _note(e),
+    }
+
+
+def _size_values(one: Size) -> dict[str, Any]:
+    usd = None if one.usd is None else one.usd.p50
+    return picked(
+        one,
+        "instances=machine.count chips=machine.chips layout=step.layout time_s=time_s.p50",
+        usd=usd,
+    )
