@@ -79,5 +79,5 @@ def test_json_can_be_read_by_every_reader():
     said = {"name": "模\x1b</script>", "value": float("nan")}
     assert json.loads(json_text(said), parse_constant=pytest.fail) == {**said, "value": None}
     assert json_text({"a": [1]}) == '{\n "a": [\n  1\n ]\n}'
-    assert json_line({"a": [1, None]}) == '{"a":[1,null]}'
+    assert json_line({"a": [1, None]}) == '{"a": [1, null]}'
     assert json_text(said).isascii()

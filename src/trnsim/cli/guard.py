@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.cli.options import AsJson, parser
+from trnsim.cli.report_files import answer
 from trnsim.cli.terminal import echo
 from trnsim.decide import decision as decisions
 from trnsim.decide.guard.files import write as write_files
 from trnsim.decide.guard.realised import realised
-from trnsim.formatting import amount, text_table
+from trnsim.document.answer import Document, Note, Section, Table, columns
+from trnsim.document.values import picked, plain
+from trnsim.formatting import amount
 
 if TYPE_CHECKING:
     from trnsim.decide.guard.realised import Month, Realised
+    from trnsim.document.answer import Block
+
+_MONTHS: Final = columns(
+    "month | billed USD | expected USD | saving | predicted | saved so far USD"
+)
 
 app = parser(
     help="Watch workloads that moved: fallback rules, alerts, and what was saved.",
@@ -63,38 +69,31 @@ def bill(
     Example: trnsim guard bill bill.csv decision.json
     """
     found = realised(bill, decisions.read(decision), tag)
-    if as_json:
-        echo(json.dumps([_plain(one) for one in found], indent=1))
-        return
-    echo("\n\n".join(_text(one) for one in found))
+    sections = [Section("", _blocks(one)) for one in found]
+    document = Document("What was saved", [_values(one) for one in found], sections)
+    answer(document, as_json=as_json)
 
 
-def _plain(found: Realised) -> dict[str, object]:
-    months = [asdict(one) | {"saving": one.saving} for one in found.months]
-    return {
-        "workload": found.workload.name,
-        "migration_usd": found.workload.migration.usd,
-        "months": months,
-        "missing": list(found.missing),
-        "paid_back_in": found.paid_back_in,
-    }
+def _values(found: Realised) -> dict[str, object]:
+    months = [{**plain(one), "saving": one.saving} for one in found.months]
+    names = "workload=workload.name migration_usd=workload.migration.usd"
+    return {**picked(found, names, months=months), **picked(found, "missing paid_back_in")}
 
 
-def _text(found: Realised) -> str:
-    header = ("month", "billed USD", "expected USD", "saving", "predicted", "saved so far USD")
-    lines = [found.workload.name, text_table(header, [_row(one) for one in found.months])]
-    cost = f"{amount(found.workload.migration.usd)} USD of the migration"
+def _blocks(found: Realised) -> list[Block]:
     last = found.months[-1].month
-    lines.append(
+    cost = f"{amount(found.workload.migration.usd)} USD of the migration"
+    lines = [
         f"{cost} were paid back in {found.paid_back_in}"
         if found.paid_back_in
         else f"{cost} are not paid back by {last}"
-    )
+    ]
     if found.missing:
         lines.append(f"not in the bill: {', '.join(found.missing)}")
     if any(one.volume is None for one in found.months):
         lines.append("months without a volume are taken to have that of the decision")
-    return "\n".join(lines)
+    table = Table(_MONTHS, [_row(one) for one in found.months])
+    return [Note(found.workload.name), table, *map(Note, lines)]
 
 
 def _row(month: Month) -> tuple[str, ...]:

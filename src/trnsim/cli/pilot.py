@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from trnsim.cli.asked import AskedOptions, check_seed
 from trnsim.cli.options import AsJson, as_number, command, own_rows, parser
 from trnsim.cli.progress import progress
+from trnsim.cli.report_files import answer
 from trnsim.cli.terminal import echo
 from trnsim.decide.pilot import document
 from trnsim.decide.pilot import files as folders
@@ -23,13 +23,20 @@ from trnsim.decide.pilot.plan import read as read_pilot
 from trnsim.decide.pilot.renew import result
 from trnsim.decide.programs import scanned
 from trnsim.decide.times import Predictor
+from trnsim.document.answer import Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
-from trnsim.formatting import amount, parse_whole, text_table
+from trnsim.formatting import amount, parse_whole
 from trnsim.version import VERSION
 
 if TYPE_CHECKING:
     from trnsim.decide.pilot.checks import Check, Measurement, Result
     from trnsim.decide.pilot.plan import Pilot
+    from trnsim.document.answer import Block
+
+_SIDES: Final = columns(
+    "side | instance | predicted | measured | factor | error before | after", numbers_from=2
+)
+_CHECKS: Final = columns("threshold | legal | measured | met", numbers_to=-1)
 
 app = parser(
     help="Run one workload on both machines, and renew the decision from the logs.",
@@ -119,11 +126,8 @@ def read(
             pilot, folder, found, rows=rows, predictor=Predictor(rows, tell), scan=scanned
         )
     paths = document.write(pilot, made, folder)
-    if as_json:
-        echo(json.dumps(asdict(made), indent=1, allow_nan=False))
-        return
-    echo(_text(pilot, made))
-    for path in paths:
+    answer(_document(pilot, made), as_json=as_json)
+    for path in paths if not as_json else ():
         echo(f"wrote {path}")
 
 
@@ -131,19 +135,16 @@ def _written(pilot: Pilot) -> str:
     return f"{pilot.workload}: {pilot.today.instance} and {pilot.there.instance}\n  {pilot.why}"
 
 
-def _text(pilot: Pilot, found: Result) -> str:
+def _document(pilot: Pilot, found: Result) -> Document:
     after = found.renewed
     close = ", a close call" if after.is_close_call else ""
-    header = ("side", "instance", "predicted", "measured", "factor", "error before", "after")
-    lines = [
-        f"{pilot.workload}: {str(after.verdict).upper()}{close}. {after.reason}",
-        f"  before the pilot: {pilot.decided.verdict}",
-        text_table(header, [_side(one) for one in (found.today, found.there)]),
-        text_table(
-            ("threshold", "legal", "measured", "met"), [_check(one) for one in found.checks]
-        ),
+    blocks: list[Block] = [
+        Note(f"{pilot.workload}: {str(after.verdict).upper()}{close}. {after.reason}"),
+        Note(f"before the pilot: {pilot.decided.verdict}", indent=2),
+        Table(_SIDES, [_side(one) for one in (found.today, found.there)]),
+        Table(_CHECKS, [_check(one) for one in found.checks]),
     ]
-    return "\n".join(lines)
+    return Document("A pilot and its decision", found, [Section("", blocks)])
 
 
 def _side(one: Measurement) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import shlex
 import sys
 from contextlib import redirect_stdout
@@ -16,8 +15,8 @@ from trnsim import files
 from trnsim.cli import COMMANDS
 from trnsim.cli import app as commands
 from trnsim.cli.options import AsJson, parser
-from trnsim.cli.terminal import echo
-from trnsim.cli.why_text import plain, text
+from trnsim.cli.report_files import answer
+from trnsim.cli.why_document import why_document
 from trnsim.decide.pilot import logs
 from trnsim.decide.why import KINDS, answers, explain, with_logs
 from trnsim.errors import BadInput, EmulatorError
@@ -67,10 +66,8 @@ def why(
         )
     names = _name("A", first), _name("B", second)
     found = explain(*with_logs(_given(names[0], first), _given(names[1], second), names), names)
-    if as_json:
-        echo(json.dumps(plain(found), indent=1))
-        return
-    echo(text(found, (clipped(first, _LENGTH * 2), clipped(second, _LENGTH * 2))))
+    said = clipped(first, _LENGTH * 2), clipped(second, _LENGTH * 2)
+    answer(why_document(found, said), as_json=as_json)
 
 
 def _name(side: str, given: str) -> str:

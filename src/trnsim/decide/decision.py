@@ -11,13 +11,13 @@ P50 is the figure at the medians of all inputs; P10 and P90 are quantiles of the
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from trnsim import files
 from trnsim.decide.reading import made
+from trnsim.document.values import json_text
 from trnsim.errors import BadInput
 from trnsim.facts import Interval
 
@@ -257,7 +257,7 @@ class Decision:
 
     def text(self) -> str:
         """The decision as JSON."""
-        return json.dumps(asdict(self), indent=1, allow_nan=False) + "\n"
+        return json_text(self) + "\n"
 
     def write(self, path: Path | str) -> Path:
         """Write the decision to `path`.

@@ -72,4 +72,4 @@ def json_text(value: Any) -> str:
 
 def json_line(value: Any) -> str:
     """`value`, made plain, as JSON of one line."""
-    return json.dumps(plain(value), allow_nan=False, separators=(",", ":"))
+    return json.dumps(plain(value), allow_nan=False)

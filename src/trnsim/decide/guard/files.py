@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +13,7 @@ from trnsim.decide.guard.capacity import kept, today_count
 from trnsim.decide.guard.dashboard import dashboard
 from trnsim.decide.guard.limits import Limits, moved
 from trnsim.decide.guard.split import PLAIN_BYTES_PER_S, Split, split
+from trnsim.document.values import json_text
 from trnsim.errors import BadInput
 from trnsim.foreign_text import markdown_text
 from trnsim.formatting import amount, markdown_table
@@ -72,18 +71,14 @@ def figures(decision: Decision, found: Sequence[Limits], splits: Mapping[str, Sp
             "break_even_rate_per_s": one.break_even_rate,
             "usd_per_unit": one.usd_per_unit,
             "today_usd_per_unit": one.today_usd_per_unit,
-            "kept": [asdict(each) for each in kept(one)],
-            "split": _plain(splits[one.workload.name]),
-            "alerts": [asdict(each) for each in alerts(one)],
+            "kept": kept(one),
+            "split": splits[one.workload.name],
+            "alerts": alerts(one),
         }
         for one in found
     ]
     made = {"version": decision.version, "as_of": decision.as_of, "workloads": workloads}
-    return json.dumps(made, indent=1, allow_nan=False) + "\n"
-
-
-def _plain(made: Split | None) -> dict[str, object] | None:
-    return None if made is None else asdict(made)
+    return json_text(made) + "\n"
 
 
 def _page(limits: Limits, made: Split | None) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from trnsim.decide.pilot.sides import Run, Side
 from trnsim.decide.pilot.telling import Telling
 from trnsim.decide.pilot.thresholds import Threshold
 from trnsim.decide.reading import made
+from trnsim.document.values import json_text
 from trnsim.errors import BadInput
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Pilot:
 
     def text(self) -> str:
         """The pilot as JSON."""
-        return json.dumps(asdict(self), indent=1, allow_nan=False) + "\n"
+        return json_text(self) + "\n"
 
 
 def read(folder: Path) -> Pilot:

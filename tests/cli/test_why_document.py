@@ -1,9 +1,19 @@
 import pytest
 
-from trnsim.cli.why_text import plain, text
+from trnsim.cli.why_document import why_document
 from trnsim.decide.difference import Change
 from trnsim.decide.why.explain import Comparison, Explained, Term, Why
 from trnsim.decide.why.times import Time
+from trnsim.document.text import text as text_of
+from trnsim.document.values import plain as plain_of
+
+
+def text(found, names):
+    return text_of(why_document(found, names))
+
+
+def plain(found):
+    return plain_of(why_document(found, ("a", "b")).values)
 
 
 def time(p50_s=1e-3, **given):

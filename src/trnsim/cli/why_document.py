@@ -1,13 +1,13 @@
-"""The text of ``trnsim why``, and the same numbers as plain values."""
+"""What ``trnsim why`` answers: times term by term, inputs, figures and cost that differ."""
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.formatting import amount, clipped, seconds, text_table
+from trnsim.document.answer import Column, Document, Items, Note, Section, Table, columns
+from trnsim.document.values import json_line, picked
+from trnsim.formatting import amount, clipped, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,108 +16,107 @@ if TYPE_CHECKING:
     from trnsim.decide.why import Comparison, Explained, Why
     from trnsim.decide.why.explain import Term
     from trnsim.decide.why.times import Time
+    from trnsim.document.answer import Block
 
 _WIDTH: Final = 36
-_LONG: Final = 90
-_LONGEST: Final = 240
 _SHOWN: Final = 0.0005
 """The least relative change of a figure that has a line."""
 _DIGITS: Final = 4
 """Of the largest time of a table, whose others have as many decimals."""
 _MOST_DECIMALS: Final = 9
 _MS: Final = 1e3
+_TERMS: Final = (
+    Column("term"),
+    *(Column(name, is_number=True, is_right=True) for name in ("A ms", "B ms", "change")),
+)
+_FIGURES: Final = columns("figure | A | B | change | P10 to P90 of A")
 
 
-def text(found: Comparison, names: tuple[str, str]) -> str:
-    """All of it, with what A and B are."""
+def why_document(found: Comparison, names: tuple[str, str]) -> Document:
+    """What explains that B answers otherwise than A; `names` say what they are."""
     is_one = found.kinds[0] == found.kinds[1]
-    parts = [f"A  {names[0]}\nB  {names[1]}"]
-    parts += [_why(one, is_one_command=is_one) for one in found.whys]
+    sides = [Note(f"{side}  {name}") for side, name in zip("AB", names, strict=True)]
+    blocks: list[list[Block]] = [[*sides]]
+    for one in found.whys:
+        blocks += _why(one, is_one_command=is_one)
     alone = (("A", found.only_old), ("B", found.only_new))
-    parts += [f"only {side} answers for: {', '.join(each)}" for side, each in alone if each]
-    return "\n\n".join(parts)
+    blocks += [
+        [Note(f"only {side} answers for: {', '.join(each)}")] for side, each in alone if each
+    ]
+    values = {
+        **picked(found, "kinds", whys=[_values(one) for one in found.whys]),
+        **picked(found, "only_a=only_old only_b=only_new"),
+    }
+    return Document("Why two answers differ", values, [Section("", each) for each in blocks])
 
 
-def plain(found: Comparison) -> dict[str, Any]:
-    """All of it as plain values."""
+def _values(found: Why) -> dict[str, Any]:
+    return picked(
+        found,
+        "name",
+        times=[_time_values(one) for one in found.times],
+        inputs=[_change_values(one) for one in found.inputs],
+        figures=[picked(one, "within") | _change_values(one) for one in found.figures],
+        cost=found.cost,
+    )
+
+
+def _change_values(one: Change) -> dict[str, Any]:
+    return picked(one, "path a=old b=new ratio")
+
+
+def _time_values(one: Explained) -> dict[str, Any]:
     return {
-        "kinds": list(found.kinds),
-        "whys": [_plain(one) for one in found.whys],
-        "only_a": list(found.only_old),
-        "only_b": list(found.only_new),
+        "a": _side_values(one.old),
+        "b": _side_values(one.new),
+        **picked(one, "ratio b_within_a=new_within a_within_b=old_within"),
+        "terms": [picked(term, "name a_s=old_s b_s=new_s change_s") for term in one.terms],
+        **picked(one, "only_a=only_old only_b=only_new"),
+        "sources": [picked(each, "of=path a=old b=new") for each in one.sources],
+        "conditions": dict(zip(("only_a", "only_b"), one.conditions, strict=True)),
     }
 
 
-def _plain(found: Why) -> dict[str, Any]:
-    return {
-        "name": found.name,
-        "times": [_plain_time(one) for one in found.times],
-        "inputs": [_change(one) for one in found.inputs],
-        "figures": [{**_change(one), "within": one.within} for one in found.figures],
-        "cost": dict(found.cost),
-    }
-
-
-def _change(one: Change) -> dict[str, Any]:
-    return {"path": one.path, "a": one.old, "b": one.new, "ratio": one.ratio}
-
-
-def _plain_time(one: Explained) -> dict[str, Any]:
-    return {
-        "a": _plain_side(one.old),
-        "b": _plain_side(one.new),
-        "ratio": one.ratio,
-        "b_within_a": one.new_within,
-        "a_within_b": one.old_within,
-        "terms": [
-            {"name": term.name, "a_s": term.old_s, "b_s": term.new_s, "change_s": term.change_s}
-            for term in one.terms
-        ],
-        "only_a": list(one.only_old),
-        "only_b": list(one.only_new),
-        "sources": [{"of": each.path, "a": each.old, "b": each.new} for each in one.sources],
-        "conditions": dict(zip(("only_a", "only_b"), map(list, one.conditions), strict=True)),
-    }
-
-
-def _plain_side(one: Time) -> dict[str, Any]:
-    made = asdict(one)
+def _side_values(one: Time) -> dict[str, Any]:
     low, high = one.interval_s or (None, None)
     return {
-        "name": one.name,
-        "p10_s": low,
-        "p50_s": one.p50_s,
-        "p90_s": high,
-        "is_measured": one.is_measured,
-        **made["sizes"],
+        **picked(one, "name", p10_s=low),
+        **picked(one, "p50_s", p90_s=high),
+        **picked(one, "is_measured", **one.sizes),
     }
 
 
-def _why(found: Why, *, is_one_command: bool) -> str:
+def _why(found: Why, *, is_one_command: bool) -> list[list[Block]]:
     """One platform or workload: its times, then what explains them."""
     if found.is_equal and is_one_command:
-        return f"{found.name}: nothing changed"
+        return [[Note(f"{found.name}: nothing changed")]]
     blocks = _times(found)
     rest = [*_sources(found.times), *_conditions(found.times)]
     if found.inputs:
-        rest += ["inputs:", *_changed(found.inputs)]
+        rest += _list("inputs:", map(_changed, found.inputs))
     elif is_one_command:
-        rest.append("inputs: none differs, so trnsim itself does: compare the versions")
+        rest.append(Note("inputs: none differs, so trnsim itself does: compare the versions"))
     if not found.times:
-        rest.insert(0, f"{found.name}:")
-    if rest:
-        blocks.append("\n".join(rest))
+        rest.insert(0, Note(f"{found.name}:"))
     if found.figures:
-        blocks.append("\n".join(_figures(found)))
+        blocks += [rest, _figures(found)] if rest else [_figures(found)]
+    elif rest:
+        blocks.append(rest)
     factors = [f"{name} {_percent(ratio)}" for name, ratio in found.cost.items()]
     if factors:
-        blocks.append(f"cost: {', '.join(factors)}")
-    return "\n\n".join(blocks)
+        blocks.append([Note(f"cost: {', '.join(factors)}")])
+    return blocks
 
 
-def _times(found: Why) -> list[str]:
+def _list(head: str, lines: Iterable[str]) -> list[Block]:
+    """Lines below their head; nothing where there are none."""
+    items = list(lines)
+    return [Note(head), Items(items, indent=2)] if items else []
+
+
+def _times(found: Why) -> list[list[Block]]:
     """A table for each time; a line where an earlier one has the same terms, one for all equal."""
-    blocks: list[str] = []
+    blocks: list[list[Block]] = []
     equal: list[str] = []
     seen: dict[tuple[Term, ...], str] = {}
     for one in found.times:
@@ -128,24 +127,26 @@ def _times(found: Why) -> list[str]:
         if one.is_equal:
             equal.append(f"{what} {seconds(one.old.p50_s)}")
         elif like != what:
-            blocks.append(f"{found.name}: {what}: as {like}")
+            blocks.append([Note(f"{found.name}: {what}: as {like}")])
         else:
-            blocks.append("\n".join([f"{found.name}: {what}", *_time(one)]))
+            blocks.append([Note(f"{found.name}: {what}"), *_time(one)])
     if equal:
-        blocks.append(f"{found.name}: equal in both: {', '.join(equal)}")
+        blocks.append([Note(f"{found.name}: equal in both: {', '.join(equal)}")])
     return blocks
 
 
-def _time(one: Explained) -> list[str]:
+def _time(one: Explained) -> list[Block]:
     """One time of both sides, as a table of its terms."""
-    lines = [_terms(one), f"A {_side(one.old)}, B {_side(one.new)}{_ratio(one)}", *_within(one)]
     alone = (("A", one.only_old), ("B", one.only_new))
-    return lines + [
-        f"{', '.join(map(_short, each))}: only in {side}" for side, each in alone if each
+    lines = [
+        f"A {_side(one.old)}, B {_side(one.new)}{_ratio(one)}",
+        *_within(one),
+        *(f"{', '.join(map(_short, each))}: only in {side}" for side, each in alone if each),
     ]
+    return [_terms(one), *map(Note, lines)]
 
 
-def _terms(one: Explained) -> str:
+def _terms(one: Explained) -> Table:
     """The terms in ms, with as many decimals for all as the largest time needs."""
     decimals = _decimals(one.old.p50_s * _MS, one.new.p50_s * _MS)
     is_logged = one.old.is_measured or one.new.is_measured
@@ -154,14 +155,7 @@ def _terms(one: Explained) -> str:
         change_s = None if is_logged and not term.change_s else term.change_s
         rows.append((_short(term.name), *_row(term.old_s, term.new_s, change_s, decimals)))
     total = _row(one.old.p50_s, one.new.p50_s, one.new.p50_s - one.old.p50_s, decimals)
-    rows.append(("sum", *total))
-    header = ("term", "A ms", "B ms", "change")
-    widths = [max(len(row[at]) for row in (header, *rows)) for at in range(len(header))]
-    head, *cells = [
-        (row[0], *(cell.rjust(widths[at]) for at, cell in enumerate(row) if at))
-        for row in (header, *rows)
-    ]
-    return text_table(head, cells)
+    return Table(_TERMS, [*rows, ("sum", *total)])
 
 
 def _decimals(*medians: float) -> int:
@@ -204,40 +198,45 @@ def _within(one: Explained) -> list[str]:
     return ["; ".join(said)] if said else []
 
 
-def _sources(times: Sequence[Explained]) -> list[str]:
+def _sources(times: Sequence[Explained]) -> list[Block]:
     """What the terms rest on, where that differs; a source of several times once."""
     found = dict.fromkeys((one.path, one.old, one.new) for each in times for one in each.sources)
-    lines: list[str] = []
-    for path, old, new in found:
-        lines += [f"  {_short(path)}, A: {_whole(old)}", f"  {_short(path)}, B: {_whole(new)}"]
-    return ["sources:", *lines] if lines else []
+    return _list(
+        "sources:",
+        (
+            f"{_short(path)}, {side}: {'-' if said is None else said}"
+            for path, *both in found
+            for side, said in zip("AB", both, strict=True)
+        ),
+    )
 
 
-def _conditions(times: Sequence[Explained]) -> list[str]:
-    lines: list[str] = []
-    for at, side in enumerate("AB"):
-        said = dict.fromkeys(one for each in times for one in each.conditions[at])
-        lines += [f"  only in {side}: {_whole(one)}" for one in said]
-    return ["conditions:", *lines] if lines else []
+def _conditions(times: Sequence[Explained]) -> list[Block]:
+    said = (
+        f"only in {side}: {one}"
+        for at, side in enumerate("AB")
+        for one in dict.fromkeys(each for time in times for each in time.conditions[at])
+    )
+    return _list("conditions:", said)
 
 
-def _changed(changes: Iterable[Change]) -> list[str]:
-    return [f"  {_long(one.path)}: {_value(one.old)} -> {_value(one.new)}" for one in changes]
+def _changed(one: Change) -> str:
+    return f"{one.path}: {_value(one.old)} -> {_value(one.new)}"
 
 
-def _figures(found: Why) -> list[str]:
+def _figures(found: Why) -> list[Block]:
     """Figures besides the times."""
     shown = [one for one in found.figures if one.ratio is None or abs(one.ratio - 1) >= _SHOWN]
     rows = [
-        (_long(one.path), _value(one.old), _value(one.new), _percent(one.ratio), _doubt(one))
+        (one.path, _value(one.old), _value(one.new), _percent(one.ratio), _doubt(one))
         for one in shown
     ]
-    lines = [text_table(("figure", "A", "B", "change", "P10 to P90 of A"), rows)] if rows else []
+    blocks: list[Block] = [Table(_FIGURES, rows)] if rows else []
     small = len(found.figures) - len(shown)
     if small:
         noun = "1 figure changes" if small == 1 else f"{small} figures change"
-        lines.append(f"{noun} by less than {_SHOWN:.2%}")
-    return lines
+        blocks.append(Note(f"{noun} by less than {_SHOWN:.2%}"))
+    return blocks
 
 
 def _value(value: object) -> str:
@@ -245,19 +244,11 @@ def _value(value: object) -> str:
         return "-"
     if isinstance(value, float):
         return amount(value)
-    return _short(value if isinstance(value, str) else json.dumps(value))
+    return _short(value if isinstance(value, str) else json_line(value))
 
 
 def _short(value: str) -> str:
     return clipped(value, _WIDTH)
-
-
-def _long(value: str) -> str:
-    return clipped(value, _LONG)
-
-
-def _whole(value: str | None) -> str:
-    return "-" if value is None else clipped(value, _LONGEST)
 
 
 def _percent(ratio: float | None) -> str:
