@@ -3,7 +3,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from trnsim.document.builder import as_json, filled, page, panel, table
+from trnsim.document.builder import as_json, filled, page, panel
 
 HOSTILE = "</script><script>alert(1)</script><!-- \u2028 {{data}} &amp; <b>"
 
@@ -39,19 +39,10 @@ def test_a_page_is_one_document_with_its_title_style_and_body():
     assert "--ink" in style
 
 
-def test_headings_and_cells_are_text():
-    seen = Texts(panel(HOSTILE, table([HOSTILE, "n"], [[HOSTILE, "1"], ["plain", "2"]]))).seen
-    texts = [(tag, text) for tag, text in seen if text.strip()]
-    assert texts == [
-        ("h2", HOSTILE), ("th", HOSTILE), ("th", "n"),
-        ("td", HOSTILE), ("td", "1"), ("td", "plain"), ("td", "2"),
-    ]  # fmt: skip
-
-
-def test_figures_are_told_from_names():
-    made = table(["chip", "ms"], [["trn2", "1.5"]])
-    assert '<td class="text">trn2</td><td class="number">1.5</td>' in made
-    assert table(["chip"], []) == '<table><tr><th class="text">chip</th></tr></table>'
+def test_a_heading_is_text_and_a_panel_may_have_none():
+    seen = Texts(panel(HOSTILE, "<p>a</p>", HOSTILE)).seen
+    assert [one for one in seen if one[1].strip()] == [("h2", HOSTILE), ("p", "a")]
+    assert panel("", "<p>a</p>") == '<section class="panel"><p>a</p></section>\n'
 
 
 def test_what_is_put_in_is_not_searched_for_markers():

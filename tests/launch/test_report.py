@@ -3,12 +3,18 @@ import json
 import pytest
 from rank_figures_made import figures
 
+from trnsim.document.text import text as text_of
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import fabric
 from trnsim.launch import report
 from trnsim.launch.job import Job
 from trnsim.launch.launcher import Ended
 from trnsim.launch.world import world
+
+
+def world_text(found):
+    return text_of(report.world_document(found))
+
 
 FABRIC = fabric("trn2.48xlarge", nodes=2, lnc=2, ranks_per_node=2)
 RANKS = (0, 1, 2, 3)
@@ -21,7 +27,7 @@ FOUND = world(
 
 
 def test_the_text_has_ranks_collectives_and_links():
-    text = report.world_text(FOUND)
+    text = world_text(FOUND)
     for part in (
         "4 ranks on 2 x trn2.48xlarge, 2 on each\n",
         "skew of their kernels: 0 ns\n",
@@ -32,7 +38,7 @@ def test_the_text_has_ranks_collectives_and_links():
         "without figures: ranks 3",
     ):
         assert part in text, part
-    assert report.world_text(world(FABRIC, [])).endswith("there is nothing to time")
+    assert world_text(world(FABRIC, [])).endswith("there is nothing to time")
 
 
 def test_json_and_page_say_the_same(tmp_path):
@@ -58,18 +64,17 @@ def test_figures_are_those_that_ranks_wrote(tmp_path):
     assert (found.absent, found.lost, found.restarts) == ([1, 3], ("rank 1",), 2)
 
 
-def test_a_report_that_cannot_be_written_is_still_printed(tmp_path):
+def test_the_error_of_a_report_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").write_text("")
-    text, error = report.unwritten(FOUND, tmp_path / "file")
-    assert text == report.world_text(FOUND)
-    assert isinstance(error, BadInput)
-    assert report.unwritten(FOUND, tmp_path) == (text, None)
+    assert isinstance(report.unwritten(FOUND, tmp_path / "file"), BadInput)
+    assert report.unwritten(FOUND, tmp_path) is None
+    assert (tmp_path / "world.txt").read_text() == world_text(FOUND) + "\n"
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.0])
 def test_injected_links_are_named(factor):
     slow = fabric("trn2.48xlarge", lnc=2, ranks_per_node=2)
     object.__setattr__(slow, "factors", {"chip 0 to chip 1": factor})
-    text = report.world_text(world(slow, [figures(0, [])]))
+    text = world_text(world(slow, [figures(0, [])]))
     how = "at 0.5 of its bandwidth" if factor else "dead"
     assert f"injected: chip 0 to chip 1 {how}\n" in text

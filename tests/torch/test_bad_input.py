@@ -6,8 +6,9 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from trnsim.device.fallback_policy import set_policy
 from trnsim.device.numerics import numerics
-from trnsim.device.step_report import step_text
+from trnsim.device.step_document import step_document
 from trnsim.device.step_time import step_time
+from trnsim.document.text import text as text_of
 from trnsim.errors import EmulatorError
 from trnsim.torch.call_recording import recording
 from trnsim.torch.device_errors import (
@@ -90,7 +91,7 @@ def test_an_operator_without_a_lowering_is_counted_in_exact_mode_and_has_no_time
         torch.linalg.cholesky(x)
     assert sum(on_host.values()) == 1
     assert "linalg_cholesky" in next(iter(on_host))
-    text = step_text([step_time(found, "trn2")])
+    text = text_of(step_document([step_time(found, "trn2")]))
     assert "without a time, so missing above: 1 calls" in text
     assert "linalg_cholesky" in text
 

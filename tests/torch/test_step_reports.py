@@ -7,9 +7,15 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from trnsim import arch
 from trnsim.device.last_step import last_step
-from trnsim.device.step_report import mfu, step_text, write_step
+from trnsim.device.step_document import mfu, step_document
+from trnsim.device.step_report import write_step
 from trnsim.device.step_time import step_time
+from trnsim.document.text import text as text_of
 from trnsim.torch.call_recording import recording
+
+
+def step_text(steps):
+    return text_of(step_document(steps))
 
 
 @pytest.fixture(scope="module")

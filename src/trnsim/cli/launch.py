@@ -13,7 +13,8 @@ from typer.core import TyperCommand
 from trnsim import files
 from trnsim.cli.error_text import message
 from trnsim.cli.options import parser
-from trnsim.cli.terminal import echo
+from trnsim.cli.terminal import echo, width
+from trnsim.document.text import text
 from trnsim.errors import BadInput
 from trnsim.foreign_text import terminal_text
 from trnsim.launch import launcher, report
@@ -115,8 +116,9 @@ def _show(text: str) -> None:
 
 def _report(made: Job, ended: launcher.Ended) -> BadInput | None:
     """Print and write the report; the error where it could not be written."""
-    text, error = report.unwritten(report.joined(made, ended), made.folder)
-    echo(f"\n{text}")
+    found = report.joined(made, ended)
+    error = report.unwritten(found, made.folder)
+    echo(f"\n{text(report.world_document(found), width())}")
     if error is None:
         echo(f"  report  {made.folder / 'world.html'}\n  logs    {made.logs}")
     return error

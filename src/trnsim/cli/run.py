@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -20,7 +19,10 @@ from trnsim.cli.options import chip_names, parser
 from trnsim.cli.profile import side_by_side
 from trnsim.cli.progress import progress
 from trnsim.cli.script import Ending
-from trnsim.cli.terminal import echo
+from trnsim.cli.terminal import echo, width
+from trnsim.document.answer import Document
+from trnsim.document.text import text as text_of
+from trnsim.document.values import json_line
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.foreign_text import file_name, terminal_text
 from trnsim.nki.environment import chosen_target
@@ -261,7 +263,10 @@ def _report_device(
     tell("step: device time")
     from trnsim.device.step_report import write_step  # noqa: PLC0415  of a framework's program
 
-    write_step(recording, folder or _FOLDER, chip.name, why, echo)
+    def show(document: Document) -> None:
+        echo(text_of(document, width()))
+
+    write_step(recording, folder or _FOLDER, chip.name, why, show)
     echo(f"  report  {(folder or _FOLDER) / 'step.html'}")
 
 
@@ -282,9 +287,7 @@ def _write_world(world: World, folder: Path | None, number: int) -> None:
     """Print a run on ranks in a few lines; write its page and figures, in `folder` its trace."""
     base = (folder or _FOLDER) / f"{file_name(world.runs[0].title)}-ranks-{number}"
     page = world.report(base.with_suffix(".html"))
-    stored = files.write(
-        base.with_suffix(".world.json"), f"{json.dumps(world.summary.as_dict())}\n"
-    )
+    stored = files.write(base.with_suffix(".world.json"), f"{json_line(world.summary.as_dict())}\n")
     lines = [world.summary.text(), f"  report  {page}", f"  figures {stored}"]
     if folder is not None:
         lines.append(f"  trace   {world.trace(base.with_suffix('.perfetto-trace'))}")

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from trnsim.device.places import placed_time
+from trnsim.document.answer import Block, Items, Note, Table, columns
 from trnsim.fabric.choice import KINDS
-from trnsim.formatting import text_table
 from trnsim.profile.units import bytes_text
 
 _MS: Final = 1e3
+_COLUMNS: Final = columns("collective | calls | bytes each | ranks | group | algorithm | ms")
 _BY_NAME: Final = {
     **dict.fromkeys(("allreduce", "allreduce_coalesced"), "all_reduce"),
     **dict.fromkeys(
@@ -54,11 +55,11 @@ class CollectiveCall:
     ranks: tuple[int, ...]
 
 
-def collectives_text(log: Sequence[CollectiveCall], target: str) -> str:
-    """A table of the program's collectives: count, bytes, group, algorithm, time; "" for none."""
+def collectives_blocks(log: Sequence[CollectiveCall], target: str) -> tuple[Block, ...]:
+    """A table of the program's collectives: count, bytes, group, algorithm, time; or nothing."""
     alike = Counter(log)
     if not alike:
-        return ""
+        return ()
     rows: list[list[str]] = []
     origins: list[str] = []
     for one, number in sorted(alike.items(), key=lambda row: -row[0].nbytes * row[1]):
@@ -70,9 +71,9 @@ def collectives_text(log: Sequence[CollectiveCall], target: str) -> str:
             origins.append(found.origin)
         size, group = str(len(one.ranks)), _members(one.ranks)
         rows.append([one.kind, str(number), bytes_text(one.nbytes), size, group, how, took])
-    header = ["collective", "calls", "bytes each", "ranks", "group", "algorithm", "ms"]
-    table = text_table(header, rows)
-    return "\n".join([f"collectives of the whole program on {target}", table, *_unique(origins)])
+    unique = [f"from {origin}" for origin in dict.fromkeys(origins)]
+    head = Note(f"collectives of the whole program on {target}")
+    return head, Table(_COLUMNS, rows), Items(unique, indent=2)
 
 
 def _members(ranks: Sequence[int]) -> str:
@@ -80,7 +81,3 @@ def _members(ranks: Sequence[int]) -> str:
     if len(ranks) > 1 and list(ranks) == list(range(ranks[0], ranks[0] + len(ranks))):
         return f"{ranks[0]}-{ranks[-1]}"
     return ",".join([*map(str, ranks[:_SHOWN]), *["..."] * (len(ranks) > _SHOWN)])
-
-
-def _unique(origins: list[str]) -> list[str]:
-    return [f"  from {origin}" for origin in dict.fromkeys(origins)]

@@ -1,4 +1,4 @@
-"""The builder of HTML pages, one file each: a shell, panels and tables that all pages share.
+"""The builder of HTML pages, one file each: a shell, and panels that all pages share.
 
 A page needs no network and no server. Text put into a template is not searched for markers, and is
 always escaped.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from importlib import resources
 from typing import Any, Final
@@ -29,18 +29,6 @@ def panel(heading: str, content: str, anchor: str = "") -> str:
     head = f"<h2>{escape(heading)}</h2>" if heading else ""
     name = f' id="{escape(anchor)}"' if anchor else ""
     return f'<section class="panel"{name}>{head}{content}</section>\n'
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of text: the first column holds names, the others figures."""
-    lines = [_cells("th", header), *(_cells("td", row) for row in rows)]
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
-
-
-def _cells(tag: str, row: Sequence[str]) -> str:
-    first, *figures = (escape(cell) for cell in row)
-    numbers = "".join(f'<{tag} class="number">{figure}</{tag}>' for figure in figures)
-    return f'<{tag} class="text">{first}</{tag}>{numbers}'
 
 
 def filled(template: str, parts: Mapping[str, str]) -> str:

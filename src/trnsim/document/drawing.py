@@ -47,6 +47,14 @@ svg circle { stroke: var(--panel); stroke-width: 1 }
 .c6 { fill: var(--cc-core); background: var(--cc-core) }
 .c7 { fill: var(--memory); background: var(--memory) }
 .here { fill: var(--ink); background: var(--ink) }
+.forward { fill: var(--tensor); background: var(--tensor) }
+.backward { fill: var(--vector); background: var(--vector) }
+.optimizer { fill: var(--scalar); background: var(--scalar) }
+.launch { fill: var(--sync); background: var(--sync) }
+.hbm { fill: var(--memory); fill-opacity: .45 }
+.work { fill: var(--tensor); background: var(--tensor) }
+.exchange { fill: var(--cc-core); background: var(--cc-core) }
+.exposed { fill: var(--critical); background: var(--critical) }
 .idle, .out { fill: var(--line); background: var(--line) }
 """
 _ROW: Final = 34

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from trnsim.document.builder import page, panel, table
+from trnsim.document.answer import Block, Document, Note, Section, Table, columns
+from trnsim.document.html import html
+from trnsim.document.text import text
+from trnsim.document.values import json_text, picked
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import Fabric
 from trnsim.files import read_json, write_together
-from trnsim.formatting import text_table
 from trnsim.launch.job import Job
 from trnsim.launch.launcher import Ended
 from trnsim.launch.world import Exchanged, World, world
 from trnsim.profile.units import bytes_text, time_text
 
 _LINKS: Final = 12
-_RANKS: Final = ["rank", "instance", "chip", "core", "device time", "exchanges", "exposed", "step"]
-_COLLECTIVES: Final = ["collective", "calls", "bytes each", "groups", "algorithm", "time each"]
-_TRAFFIC: Final = ["link", "bytes", "busy"]
+_RANKS: Final = columns(
+    "rank | instance | chip | core | device time | exchanges | exposed | step", numbers_from=0
+)
+_COLLECTIVES: Final = columns("collective | calls | bytes each | groups | algorithm | time each")
+_TRAFFIC: Final = columns("link | bytes | busy")
 
 
 def joined(job: Job, ended: Ended) -> World:
@@ -33,38 +35,40 @@ def joined(job: Job, ended: Ended) -> World:
     return world(job.fabric, figures, ended.lost, ended.restarts)
 
 
-def write_report(found: World, folder: Path) -> str:
-    """Write `world.txt`, `world.json` and `world.html`, and return the text.
+def write_report(found: World, folder: Path) -> None:
+    """Write `world.txt`, `world.json` and `world.html`.
 
     Raises:
         BadInput: the folder cannot be written.
     """
-    text = world_text(found)
+    document = world_document(found)
     contents = {
-        "world.txt": text + "\n",
-        "world.json": json.dumps(as_dict(found), indent=1),
-        "world.html": world_page(found),
+        "world.txt": text(document) + "\n",
+        "world.json": json_text(document.values),
+        "world.html": html(document),
     }
     write_together(folder, contents)
-    return text
 
 
-def world_text(found: World) -> str:
-    """The tables as text."""
+def world_document(found: World) -> Document:
+    """The ranks of a world, their collectives, and what these passed through."""
+    name = title(found.fabric)
+    head: list[Block] = [Note(name, place="text")]
     if not found.ranks:
-        return f"{title(found.fabric)}\nno rank used a device: there is nothing to time"
-    parts = [
-        title(found.fabric),
-        f"the last step of each rank; skew of their kernels: {time_text(found.skew_s)}",
-        text_table(_RANKS, _rank_rows(found)),
-    ]
+        none = Note("no rank used a device: there is nothing to time")
+        return Document(name, as_dict(found), [Section("", [*head, none])])
+    skew = f"the last step of each rank; skew of their kernels: {time_text(found.skew_s)}"
+    sections = [Section("", [*head, Note(skew), Table(_RANKS, _rank_rows(found))])]
     if found.exchanged:
-        parts += ["", "collectives of the whole program", text_table(_COLLECTIVES, _rows(found))]
+        table = Table(_COLLECTIVES, _rows(found))
+        sections.append(Section("collectives of the whole program", [table]))
     if found.links:
-        more = len(found.links) - _LINKS
-        parts += ["", "what they passed through", text_table(_TRAFFIC, _link_rows(found))]
-        parts += [f"and {more} more, in world.json"] if more > 0 else []
-    return "\n".join(parts + _notes(found))
+        left = len(found.links) - _LINKS
+        more = [Note(f"and {left} more, in world.json")] if left > 0 else []
+        table = Table(_TRAFFIC, _link_rows(found))
+        sections.append(Section("what they passed through", [table, *more]))
+    sections.append(Section("", _notes(found)))
+    return Document(name, as_dict(found), sections)
 
 
 def title(fabric: Fabric) -> str:
@@ -109,7 +113,7 @@ def _link_rows(found: World) -> list[list[str]]:
     ]
 
 
-def _notes(found: World) -> list[str]:
+def _notes(found: World) -> list[Note]:
     notes = [f"lost: {one}" for one in found.lost]
     if found.restarts:
         notes.append(f"all ranks were started again: {found.restarts}")
@@ -124,31 +128,19 @@ def _notes(found: World) -> list[str]:
     missing = sum(one.missing for one in found.ranks)
     if missing:
         notes.append(f"without a time, so missing above: {missing} calls")
-    return ["", *notes] if notes else []
+    return [Note(note) for note in notes]
 
 
 def as_dict(found: World) -> dict[str, Any]:
     """The report as JSON has it."""
-    fabric = found.fabric
     return {
-        "instance": fabric.instance.name,
-        "nodes": fabric.nodes,
-        "ranks_per_node": fabric.ranks_per_node,
-        "lnc": fabric.lnc,
-        "link_factors": dict(fabric.factors),
-        "skew_s": found.skew_s,
-        "absent": found.absent,
-        "lost": list(found.lost),
-        "restarts": found.restarts,
+        **picked(found.fabric, "instance=instance.name nodes ranks_per_node lnc"),
+        "link_factors": found.fabric.factors,
+        **picked(found, "skew_s absent lost restarts"),
         "ranks": [
             {
-                "rank": one.rank,
-                "place": list(one.place),
-                "steps": one.steps,
-                "device_time_s": one.device_time_s,
-                "exchanged_s": one.step.exchanged_s,
-                "exposed_s": one.step.exposed_s,
-                "step_s": one.step.total_s,
+                **picked(one, "rank place steps device_time_s"),
+                **picked(one.step, "exchanged_s exposed_s step_s=total_s"),
                 "calls_without_time": one.missing,
             }
             for one in found.ranks
@@ -163,33 +155,18 @@ def as_dict(found: World) -> dict[str, Any]:
 
 def _collective(one: Exchanged) -> dict[str, Any]:
     return {
-        "kind": one.kind,
-        "calls": one.calls,
-        "nbytes": one.nbytes,
-        "groups": [list(group) for group in one.groups],
-        "algorithm": one.chosen.algorithm if one.chosen else None,
-        "time_s": one.time_s if one.chosen else None,
+        **picked(one, "kind calls nbytes groups"),
+        "algorithm": one.chosen and one.chosen.algorithm,
+        "time_s": one.chosen and one.time_s,
         "others_s": one.chosen.others_s if one.chosen else {},
         "moved_bytes": one.moved_bytes,
     }
 
 
-def world_page(found: World) -> str:
-    """The tables as a page, without script."""
-    heading = title(found.fabric)
-    body = [
-        f"<header><h1>{escape(heading)}</h1></header>\n",
-        panel("The last step of each rank", table(_RANKS, _rank_rows(found))),
-        panel("Collectives of the whole program", table(_COLLECTIVES, _rows(found))),
-        panel("What they passed through", table(_TRAFFIC, _link_rows(found))),
-        *(f"<p>{escape(note)}</p>" for note in _notes(found) if note),
-    ]
-    return page(heading, "".join(body))
-
-
-def unwritten(found: World, folder: Path) -> tuple[str, BadInput | None]:
-    """The text of a report, and the error where it could not be written."""
+def unwritten(found: World, folder: Path) -> BadInput | None:
+    """Write a report; the error where it could not be written."""
     try:
-        return write_report(found, folder), None
+        write_report(found, folder)
     except BadInput as error:
-        return world_text(found), error
+        return error
+    return None

@@ -88,7 +88,8 @@ LOGICAL = """
 import torch
 from trnsim.device.step_time import step_time
 from trnsim.torch.call_recording import recording
-from trnsim.device.step_report import mfu, step_text
+from trnsim.device.step_document import mfu, step_document
+from trnsim.document.text import text as text_of
 x = torch.ones(2048, 2048).to("neuron")
 with recording() as found:
     x @ x
@@ -96,7 +97,7 @@ step = step_time(found, "trn2")
 found = torch.neuron.get_device_properties()
 print(found.total_memory, found.multi_processor_count, torch.neuron.mem_get_info()[1])
 print(step.device_time_s, mfu(step))
-print(step_text([step]).splitlines()[0])
+print(text_of(step_document([step])).splitlines()[0])
 print(found.description)
 """
 

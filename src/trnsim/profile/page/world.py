@@ -8,19 +8,21 @@ Spans narrower than a pixel are merged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trnsim.document.builder import page, panel, table
+from trnsim.document.answer import Document, Drawing, Note, Section, Table, columns
+from trnsim.document.drawing import legend
+from trnsim.document.html import html
 from trnsim.profile.measures.collectives import Times, times_of
 from trnsim.profile.units import bytes_text, time_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from trnsim.document.answer import Block
     from trnsim.profile.analysis.world import LinkTraffic, WorldSummary
     from trnsim.timing import Timeline
 
@@ -29,33 +31,37 @@ _LANE: Final = 9
 _TRACK: Final = 24
 _NAMES: Final = 64
 _ROWS: Final = 40
-_STYLE: Final = """
-/* Ranks: their work above, their collectives below. */
-table { width: auto } th, td { padding: 2px 14px 2px 0 }
-svg { width: 100%; height: auto; display: block } svg text { font-size: 11px; fill: var(--soft) }
-svg .work { fill: var(--tensor) } svg .exchange { fill: var(--cc-core) }
-svg .exposed { fill: var(--critical) } i.exposed { color: var(--critical) }
-.legend { font-style: normal } i.work { color: var(--tensor) } i.exchange { color: var(--cc-core) }
-"""
+_LEGEND: Final = (
+    ("work", "compute engines"),
+    ("exchange", "below: collectives, hidden"),
+    ("exposed", "exposed: no compute engine works"),
+)
+_RANKS: Final = columns(
+    "rank | total time | in collectives | hidden | exposed | waited for others", numbers_from=0
+)
+_COLLECTIVES: Final = columns(
+    "collective | line | times | one takes | most exposed on rank | hidden there | exposed there | "
+    "longest wait of a rank",
+    numbers_from=2,
+)
+_LINKS: Final = columns("resource | bytes | busy | % of the device time")
 
 
 def world_page(summary: WorldSummary, ranks: Sequence[Sequence[Timeline]]) -> str:
     """The page of ranks, each with the timelines of its cores."""
-    lasts_s = max(t.device_time_s for timelines in ranks for t in timelines)
-    body = [
-        f"<header><h1>{escape(summary.title)}</h1></header>\n",
-        panel(
-            "Ranks over time",
-            _legend() + _drawing([times_of(timelines) for timelines in ranks], lasts_s),
-        ),
-        panel("Ranks", _ranks(summary)),
-        panel("Collectives", _collectives(summary)),
-        panel("Links, HBM, DMA engines and EFA in collectives", _links(summary.links, lasts_s)),
+    lasts_s = max(t.device_time_s for one in ranks for t in one)
+    drawn = _drawing([times_of(one) for one in ranks], lasts_s)
+    over_time = [Drawing(legend(_LEGEND), is_wide=True), Drawing(drawn, is_wide=True)]
+    sections = [
+        Section("Ranks over time", over_time),
+        Section("Ranks", [_ranks(summary)]),
+        Section("Collectives", _collectives(summary)),
+        Section("Links, HBM, DMA engines and EFA in collectives", _links(summary.links, lasts_s)),
     ]
-    return page(summary.title, "".join(body), _STYLE)
+    return html(Document(summary.title, summary.as_dict(), sections))
 
 
-def _ranks(summary: WorldSummary) -> str:
+def _ranks(summary: WorldSummary) -> Table:
     rows = [
         [
             str(rank),
@@ -66,11 +72,10 @@ def _ranks(summary: WorldSummary) -> str:
         ]
         for rank, own in enumerate(summary.ranks)
     ]
-    header = ["rank", "total time", "in collectives", "hidden", "exposed", "waited for others"]
-    return table(header, rows)
+    return Table(_RANKS, rows)
 
 
-def _collectives(summary: WorldSummary) -> str:
+def _collectives(summary: WorldSummary) -> list[Block]:
     rows = []
     for collective in summary.collectives[:_ROWS]:
         rank = collective.most_exposed
@@ -87,14 +92,11 @@ def _collectives(summary: WorldSummary) -> str:
                 time_text(max(collective.waited_s)),
             ]
         )
-    header = ["collective", "line", "times", "one takes", "most exposed on rank", "hidden there"]
-    header += ["exposed there", "longest wait of a rank"]
-    return table(header, rows) + _remainder_text(
-        len(summary.collectives) - len(rows), "less exposed"
-    )
+    left = len(summary.collectives) - len(rows)
+    return [Table(_COLLECTIVES, rows), *_more(left, "less exposed")]
 
 
-def _links(links: Sequence[LinkTraffic], lasts_s: float) -> str:
+def _links(links: Sequence[LinkTraffic], lasts_s: float) -> list[Block]:
     rows = [
         [
             link.name,
@@ -104,21 +106,11 @@ def _links(links: Sequence[LinkTraffic], lasts_s: float) -> str:
         ]
         for link in links[:_ROWS]
     ]
-    header = ["resource", "bytes", "busy", "% of the device time"]
-    return table(header, rows) + _remainder_text(len(links) - len(rows), "less busy")
+    return [Table(_LINKS, rows), *_more(len(links) - len(rows), "less busy")]
 
 
-def _remainder_text(left: int, how: str) -> str:
-    return f"<p>{left} more, {how}.</p>" if left else ""
-
-
-def _legend() -> str:
-    words = (
-        ("work", "compute engines"),
-        ("exchange", "below: collectives, hidden"),
-        ("exposed", "exposed: no compute engine works"),
-    )
-    return "".join(f'<i class="legend {kind}">&#9632;</i> {text} ' for kind, text in words)
+def _more(left: int, how: str) -> list[Note]:
+    return [Note(f"{left} more, {how}.")] if left else []
 
 
 def _drawing(times: Sequence[Times], lasts_s: float) -> str:
@@ -135,7 +127,9 @@ def _drawing(times: Sequence[Times], lasts_s: float) -> str:
     shapes.append(
         f'<text x="{_WIDTH}" y="{height + 14}" text-anchor="end">{time_text(lasts_s)}</text>'
     )
-    return f'<svg viewBox="0 0 {_WIDTH} {height + 18}" role="img">{"".join(shapes)}</svg>'
+    return (
+        f'<svg class="wide" viewBox="0 0 {_WIDTH} {height + 18}" role="img">{"".join(shapes)}</svg>'
+    )
 
 
 def _lane(spans: npt.NDArray[np.float64], scale: float, top: int, kind: str) -> list[str]:

@@ -5,8 +5,10 @@ import subprocess
 import pytest
 
 from trnsim.device.call_log import note, recording
-from trnsim.device.step_page import step_page
+from trnsim.device.step_document import step_document
 from trnsim.device.step_time import step_time
+from trnsim.document.answer import Note
+from trnsim.document.html import html
 
 CHROMIUM = shutil.which("chromium")
 
@@ -22,7 +24,7 @@ def steps(made_up, at):
 
 
 def test_the_page_has_every_chip_phase_and_what_has_no_time(steps):
-    page = step_page(steps, [0.1, 0.2], "further <text>")
+    page = html(step_document(steps, exchanged=[Note("further <text>")]))
     for word in ("trn2", "trn1", "forward", "backward", "optimizer", "launches", "HBM: "):
         assert word in page
     for heading in ("The step on each chip", "Kernels, launches, HBM in use", "Without a time",
@@ -36,7 +38,7 @@ def test_the_page_has_every_chip_phase_and_what_has_no_time(steps):
 
 
 def test_kernels_and_launches_lie_one_after_the_other_within_the_drawing(steps):
-    page = step_page(steps, [0.1, 0.2])
+    page = html(step_document(steps))
     spans = [
         (float(x), float(width))
         for x, width in re.findall(r'<rect class="\w+" x="([\d.]+)" y="\d+" width="([\d.]+)"', page)
@@ -50,7 +52,7 @@ def test_kernels_and_launches_lie_one_after_the_other_within_the_drawing(steps):
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 def test_a_browser_draws_it(steps, tmp_path):
     path = tmp_path / "step.html"
-    path.write_text(step_page(steps, [0.1, 0.2]), encoding="utf-8")
+    path.write_text(html(step_document(steps)), encoding="utf-8")
     picture = tmp_path / "step.png"
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,900"]
     command = [CHROMIUM, *flags, f"--user-data-dir={tmp_path / 'user'}"]

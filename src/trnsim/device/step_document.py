@@ -1,0 +1,186 @@
+"""A training step as a document: chips, time by phase, module and operation, kernels, HBM.
+
+Kernels are drawn one after another, as eager
+calls run, each launch before its kernel on a lane of its own; on a chip, launches are hidden while
+the host is ahead. Spans narrower than a pixel are merged.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim import arch
+from trnsim.device.device_core import device_core
+from trnsim.device.step_time import ROWS
+from trnsim.document.answer import Column, Document, Drawing, Note, Section, Table
+from trnsim.document.drawing import legend
+from trnsim.document.values import picked
+from trnsim.profile.units import bytes_text, time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.device.step_time import StepTime
+    from trnsim.document.answer import Block
+
+_WIDTH: Final = 1160
+_LANE: Final = 26
+_HBM_HEIGHT: Final = 120
+_MS: Final = 1e3
+_CHIPS: Final = (
+    Column("chip"),
+    *(
+        Column(name, is_number=True, is_right=True)
+        for name in ("device ms", "P10 to P90", "launches ms", "TFLOP", "MFU %")
+    ),
+)
+
+
+def step_document(
+    steps: Sequence[StepTime],
+    which: str = "",
+    exchanged: Sequence[Block] = (),
+    chosen: str = "",
+) -> Document:
+    """A step on several chips; then the first one's, drawn, by phase, module and operation.
+
+    Args:
+        steps: the step on each chip.
+        which: which of the program's calls the step is.
+        exchanged: the program's collectives.
+        chosen: why it is for the first chip.
+    """
+    first = steps[0]
+    said = [chosen, f"device: {device_core(arch.target(first.target))}", which and f"step: {which}"]
+    head = [Note(one) for one in said if one]
+    chips = [_chip(step) for step in steps]
+    sections = [
+        Section("The step on each chip", [*head, Table(_CHIPS, chips)], heading_place="page"),
+        Section(
+            "Kernels, launches, HBM in use",
+            [Drawing(_legend(), is_wide=True), Drawing(_drawing(first), is_wide=True)],
+            place="page",
+        ),
+        *(
+            Section(f"By {key}", [_by(first, key)], heading_place="page", is_column=True)
+            for key in first.keys
+        ),
+        *_missing(first),
+        *([Section("Collectives", exchanged, heading_place="page")] if exchanged else []),
+    ]
+    values = [{**_values(step), "step": which} for step in steps]
+    return Document(f"Training step on {first.target}", values, sections)
+
+
+def mfu(step: StepTime) -> float:
+    """Model FLOPs utilization: matrix FLOPs over device time times the bfloat16 peak."""
+    peak = device_core(arch.target(step.target)).peak_flop_per_s
+    return step.flop / (step.device_time_s * peak) if step.device_time_s else 0.0
+
+
+def _values(step: StepTime) -> dict[str, Any]:
+    return {
+        **picked(step, "target device_time_s", estimate=step.estimate.as_dict()),
+        **picked(step, "launch_s flop", mfu=mfu(step)),
+        "peak_hbm_bytes": max((event.live_bytes for event in step.events), default=0),
+        **{
+            f"by_{key}": [
+                {"name": name, "calls": number, "device_time_s": taken}
+                for name, number, taken in step.by(key)
+            ]
+            for key in step.keys
+        },
+        "missing": step.missing,
+    }
+
+
+def _chip(step: StepTime) -> Sequence[str]:
+    found = step.estimate
+    return (
+        step.target,
+        f"{step.device_time_s * _MS:.3f}",
+        f"{found.at('p10') * _MS:.3f} to {found.at('p90') * _MS:.3f}",
+        f"{step.launch_s * _MS:.3f}",
+        f"{step.flop / 1e12:.3f}",
+        f"{100 * mfu(step):.2f}",
+    )
+
+
+def _by(step: StepTime, key: str) -> Table:
+    total = step.device_time_s or 1.0
+    rows = [
+        (name, str(number), f"{taken_s * _MS:.3f}", f"{100 * taken_s / total:.1f}")
+        for name, number, taken_s in step.by(key)[:ROWS]
+    ]
+    numbers = (Column(name, is_number=True, is_right=True) for name in ("calls", "ms", "%"))
+    return Table((Column(f"by {key} on {step.target}"), *numbers), rows)
+
+
+def _missing(step: StepTime) -> list[Section]:
+    if not step.missing:
+        return []
+    head = Note(f"without a time, so missing above: {sum(step.missing.values())} calls")
+    rows = [(str(number), why) for why, number in step.missing.most_common()]
+    known = (Column("", is_number=True, is_right=True), Column(""))
+    return [Section("Without a time", [head, Table(known, rows, indent=2)], heading_place="page")]
+
+
+def _drawing(step: StepTime) -> str:
+    """A lane of kernels, a lane of launches and the curve of HBM over one time axis."""
+    total_s = step.device_time_s + step.launch_s or 1.0
+    scale = _WIDTH / total_s
+    shapes: list[str] = []
+    curve: list[tuple[float, int]] = []
+    now_s, drawn_to = 0.0, {0: -1.0, 1: -1.0}
+    for event in step.events:
+        found = step.times[event.call]
+        for kernel, launch_s in zip(found.kernels, found.launches_s, strict=True):
+            for lane, length_s, kind, name in (
+                (1, launch_s, "launch", f"launch of {kernel.name}"),
+                (0, kernel.device_time_s, event.phase.value, f"{kernel.name}, {event.module}"),
+            ):
+                left, width = now_s * scale, length_s * scale
+                now_s += length_s
+                if length_s and left + width - drawn_to[lane] >= 1:
+                    left = max(left, drawn_to[lane])
+                    drawn_to[lane] = left + max(width, 1)
+                    shapes.append(_span(left, lane, width, kind, f"{name}: {time_text(length_s)}"))
+        curve.append((now_s * scale, event.live_bytes))
+    return (
+        f'<svg class="wide" viewBox="0 0 {_WIDTH} {2 * _LANE + _HBM_HEIGHT + 34}" role="img">'
+        f"{''.join(shapes)}{_curve(step, curve)}"
+        f'<text x="0" y="{2 * _LANE + _HBM_HEIGHT + 28}">0</text>'
+        f'<text x="{_WIDTH}" y="{2 * _LANE + _HBM_HEIGHT + 28}" text-anchor="end">'
+        f"{time_text(total_s)} with launches</text></svg>"
+    )
+
+
+def _legend() -> str:
+    words = (("forward", ""), ("backward", ""), ("optimizer", ""), ("launch", " (below)"))
+    return legend([(kind, f"{kind}{more}") for kind, more in words])
+
+
+def _span(left: float, lane: int, width: float, kind: str, title: str) -> str:
+    return (
+        f'<rect class="{kind}" x="{left:.1f}" y="{lane * _LANE}" width="{max(width, 1):.1f}" '
+        f'height="{_LANE - 4}"><title>{escape(title)}</title></rect>'
+    )
+
+
+def _curve(step: StepTime, curve: Sequence[tuple[float, int]]) -> str:
+    """HBM in use over time as a step function, scaled to its peak."""
+    most = max((live for _, live in curve), default=0) or 1
+    floor = 2 * _LANE + _HBM_HEIGHT + 12
+    points, last = [f"0,{floor}"], -1.0
+    for x, live in curve:
+        if x - last >= 1 or live == most:
+            y = floor - live / most * _HBM_HEIGHT
+            points += [f"{x:.1f},{points[-1].split(',')[1]}", f"{x:.1f},{y:.1f}"]
+            last = x
+    capacity = device_core(arch.target(step.target)).hbm_bytes
+    return (
+        f'<polygon class="hbm" points="{" ".join(points)} {_WIDTH},{floor}"/>'
+        f'<text x="0" y="{2 * _LANE + 8}">HBM: {bytes_text(most)} at most of '
+        f"{bytes_text(capacity)}</text>"
+    )
