@@ -99,7 +99,8 @@ def test_whole_tensors_are_one_run():
 
 @pytest.mark.parametrize(("elements", "buckets"), [(1, 1), (16384, 1), (16385, 2), (1 << 24, 1024)])
 def test_a_vector_has_as_many_buckets_as_a_matrix_of_its_size(elements, buckets):
-    vector = Tile(Storage(Memory.HBM, 4 * elements, 4), FLOAT32, AccessPattern.dense((elements,), 4))
+    storage = Storage(Memory.HBM, 4 * elements, 4)
+    vector = Tile(storage, FLOAT32, AccessPattern.dense((elements,), 4))
     parts = [box for _, box in vector.layout.buckets]
     assert len(parts) == buckets
     assert sum(box.nbytes for box in parts) == 4 * elements
