@@ -17,6 +17,7 @@ MAX_FUNCTION_LINES = 60
 
 # Files without a mirror of their own: which test covers them, and why.
 COVERED = {
+    "reader/parsed.py": ("reader/test_json_text.py", "what every parser answers"),
     "device/store.py": ("device/test_agreement.py", "it says what a store has; two are used there"),
     "__main__.py": ("cli/test_main.py", "python -m trnsim is the command"),
     "compiler/ncc/calls.py": ("compiler/ncc/test_call_checks.py", "what these checks read"),

@@ -25,6 +25,7 @@ __all__ = [
     "check_folder",
     "check_readable",
     "check_writable",
+    "decoded",
     "parse_json",
     "read_array",
     "read_bytes",
@@ -94,11 +95,15 @@ def read_text(path: Path | str, fix: str = "") -> str:
     Raises:
         BadInput: it cannot be read, or is not UTF-8 (the message names the line).
     """
-    return _decoded(read_bytes(path, fix), path, fix)
+    return decoded(read_bytes(path, fix), path, fix)
 
 
-def _decoded(stored: bytes, path: Path | str, fix: str) -> str:
-    """The text in the bytes that `path` names."""
+def decoded(stored: bytes, path: Path | str, fix: str) -> str:
+    """The UTF-8 text in `stored`, which messages call `path`, without a byte order mark.
+
+    Raises:
+        BadInput: it is not UTF-8 (the message names the line).
+    """
     try:
         return stored.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -125,7 +130,7 @@ def parse_json(stored: bytes, path: Path | str, fix: str = "") -> Any:
     Raises:
         BadInput: it is no UTF-8 text, or not JSON.
     """
-    found = _decoded(stored, path, fix)
+    found = decoded(stored, path, fix)
     if not found.strip():
         raise BadInput(f"{path} is empty", fix=fix)
     try:

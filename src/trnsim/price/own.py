@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,35 +10,64 @@ from typing import Final
 
 from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.arch.prices import Credit, Price, Terms
-from trnsim.cells import Cells, read_table
-from trnsim.errors import BadInput, SourceLine
 from trnsim.facts import Evidence, Provenance, Rate
 from trnsim.price.quotes import KINDS, quote, today
 from trnsim.price.regions import REGION, is_region
+from trnsim.reader import Record, Rule, declared, read_rows
 
-FIELDS: Final = (
-    "instance",
-    "kind",
-    "usd_per_hour",
-    "discount_percent",
-    "credit_usd",
-    "region",
-    "as_of",
-    "until",
-    "shortest_days",
-    "longest_days",
-    "sizes",
-    "source",
-    "note",
-)
-"""The fields of a row. Each row has one of usd_per_hour, discount_percent and credit_usd."""
-
-_AMOUNTS: Final = ("usd_per_hour", "discount_percent", "credit_usd")
-_CREDIT_FIELDS: Final = ("credit_usd", "until", "source", "note")
 _MOST_USD: Final = 1e9
 _MOST_USD_PER_HOUR: Final = 1e5
 _ALL: Final = 100
 _ANY: Final = "*?["
+_AMOUNTS: Final = ("usd_per_hour", "discount_percent", "credit_usd")
+_CREDIT_FIELDS: Final = ("credit_usd", "until", "source", "note")
+
+
+def _place(given: str) -> str:
+    """A region's code, or "any"."""
+    if given != "any" and not is_region(given):
+        raise ValueError(given)
+    return given
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnPrice(Record):
+    """A row of a user's own prices: a price, a discount off list prices, or a credit."""
+
+    instance: str = declared(
+        "", help="the instance, or with a discount a pattern of names", example="trn1.*"
+    )
+    kind: str = declared("", help="how it is bought", legal=KINDS, example="private")
+    usd_per_hour: float | None = declared(
+        None, help="a price", unit="USD/hour", above=0, most=_MOST_USD_PER_HOUR
+    )
+    discount_percent: float | None = declared(
+        None,
+        help="a discount off the on-demand list price, in place of a price",
+        unit="percent",
+        above=0,
+        below=_ALL,
+        example="20",
+    )
+    credit_usd: float | None = declared(
+        None, help="a credit, in place of a price", unit="USD", above=0, most=_MOST_USD
+    )
+    region: str = declared(
+        "any", help="where it holds", parse=_place, legal=f"any, or {REGION}", example="any"
+    )
+    as_of: date | None = declared(None, help="the first day of it", example="2026-01-01")
+    until: date | None = declared(None, help="the last day of it")
+    shortest_days: int | None = declared(
+        None, help="the shortest time that is sold", unit="days", above=0
+    )
+    longest_days: int | None = declared(
+        None, help="the longest time that is sold", unit="days", above=0
+    )
+    sizes: tuple[int, ...] = declared(
+        (), help="counts of instances that are sold", divider=None, each=Rule(above=0)
+    )
+    source: str = declared("", help="where the price is written")
+    note: str = declared("", help="anything else")
 
 
 def with_own_prices(path: Path | str, rows: Catalogue | None = None) -> Catalogue:
@@ -48,7 +77,7 @@ def with_own_prices(path: Path | str, rows: Catalogue | None = None) -> Catalogu
     instance that its pattern names (``trn1.*``). A row without a region holds in every region.
 
     Args:
-        path: a CSV or YAML table with the fields of `FIELDS`.
+        path: a table of `OwnPrice`.
         rows: the catalogue; by default the one that ships with trnsim.
 
     Raises:
@@ -58,71 +87,65 @@ def with_own_prices(path: Path | str, rows: Catalogue | None = None) -> Catalogu
     prices: list[Price] = []
     credits_: list[Credit] = []
     seen: set[tuple[str, str, str, date]] = set()
-    for cells in read_table(Path(path), FIELDS):
-        amount = _amount(cells)
+    for row in read_rows(OwnPrice, path):
+        amount = _amount(row)
         if amount == "credit_usd":
-            credits_.append(_credit(cells))
+            credits_.append(_credit(row))
         else:
-            made = _prices(cells, amount, rows)
-            _check_once(cells, made, seen)
+            made = _prices(row, amount, rows)
+            _check_once(row, made, seen)
             prices += made
     return replace(rows, prices=(*prices, *rows.prices), credits=(*rows.credits, *credits_))
 
 
-def _amount(cells: Cells) -> str:
+def _amount(row: OwnPrice) -> str:
     """Which of the three amounts a row has."""
-    given = [field for field in _AMOUNTS if field in cells]
+    given = [field for field in _AMOUNTS if field in row]
     if len(given) == 1:
         return given[0]
     what = " and ".join(given) if given else "no amount"
-    raise BadInput(
-        f"{cells.file}:{cells.line}: the row has {what}; legal: one of {', '.join(_AMOUNTS)}",
-        line=SourceLine(cells.file, cells.line),
-    )
+    raise row.broken(f"the row has {what}; legal: one of {', '.join(_AMOUNTS)}")
 
 
-def _credit(cells: Cells) -> Credit:
-    for field in FIELDS:
-        if field in cells and field not in _CREDIT_FIELDS:
-            raise cells.refused(field, f"a credit has {', '.join(_CREDIT_FIELDS)} alone")
-    usd = cells.number("credit_usd", above=0, at_most=_MOST_USD)
-    until = cells.day("until") if "until" in cells else None
-    return Credit(Rate(usd, _provenance(cells)), until, cells.values.get("note", ""))
+def _credit(row: OwnPrice) -> Credit:
+    for one in fields(row):
+        if one.name in row and one.name not in _CREDIT_FIELDS:
+            raise row.refused(one.name, f"a credit has {', '.join(_CREDIT_FIELDS)} alone")
+    return Credit(Rate(row.credit_usd or 0.0, _provenance(row)), row.until, row.note)
 
 
-def _provenance(cells: Cells, kind: Evidence = Evidence.DOCUMENTED, how: str = "") -> Provenance:
-    parts = [cells.values.get("source", ""), how, f"{cells.file}:{cells.line}"]
-    return Provenance(kind, "; ".join(filter(None, parts)))
+def _provenance(row: OwnPrice, kind: Evidence = Evidence.DOCUMENTED, how: str = "") -> Provenance:
+    return Provenance(kind, "; ".join(filter(None, [row.source, how, str(row.line)])))
 
 
-def _prices(cells: Cells, amount: str, rows: Catalogue) -> list[Price]:
-    kind = cells.one_of("kind", KINDS)
-    as_of = cells.day("as_of", latest=today(rows))
-    until = cells.day("until") if "until" in cells else None
+def _prices(row: OwnPrice, amount: str, rows: Catalogue) -> list[Price]:
+    kind = row.among("kind", KINDS)
+    as_of, until = row.as_of, row.until
+    if as_of is None:
+        raise row.refused("as_of", "this field is required")
+    if as_of > (latest := today(rows)):
+        raise row.refused("as_of", f"a day in the future; legal: up to {latest}")
     if until is not None and until < as_of:
-        raise cells.refused("until", f"before as_of; legal: {as_of} or later")
-    region = cells.values.get("region", "any")
-    if region != "any" and not is_region(region):
-        raise cells.refused("region", f"no region; legal: any, or {REGION}")
+        raise row.refused("until", f"before as_of; legal: {as_of} or later")
     price = Price(
         instance="",
         kind=kind,
         usd_per_hour=None,
-        region=region,
+        region=row.region,
         first_seen=as_of,
         last_seen=as_of if until is None else until,
         as_of=str(as_of) if until is None else f"{as_of}..{until}",
-        source=f"{cells.file}:{cells.line}",
-        note=cells.values.get("note", ""),
-        terms=_terms(cells, rows.terms.get(kind)),
+        source=str(row.line),
+        note=row.note,
+        terms=_terms(row, rows.terms.get(kind)),
         is_own=True,
         until=until,
     )
     if amount == "usd_per_hour":
-        usd = cells.number("usd_per_hour", above=0, at_most=_MOST_USD_PER_HOUR)
-        rate = Rate(usd, _provenance(cells))
-        return [replace(price, instance=_instance(cells, rows), usd_per_hour=rate)]
-    return _discounted(cells, price, rows)
+        rate = Rate(row.usd_per_hour or 0.0, _provenance(row))
+        instance = row.among("instance", _known(rows))
+        return [replace(price, instance=instance, usd_per_hour=rate)]
+    return _discounted(row, price, rows)
 
 
 def _known(rows: Catalogue) -> list[str]:
@@ -130,21 +153,14 @@ def _known(rows: Catalogue) -> list[str]:
     return list(dict.fromkeys([*rows.instances, *(price.instance for price in rows.prices)]))
 
 
-def _instance(cells: Cells, rows: Catalogue) -> str:
-    return cells.one_of("instance", _known(rows))
-
-
-def _discounted(cells: Cells, price: Price, rows: Catalogue) -> list[Price]:
+def _discounted(row: OwnPrice, price: Price, rows: Catalogue) -> list[Price]:
     """`price` of each instance that the row's pattern names, off its on-demand list price."""
-    percent = cells.number("discount_percent", above=0, at_most=_ALL)
-    if percent == _ALL:
-        raise cells.refused("discount_percent", "legal: above 0 and below 100")
-    pattern = cells.text("instance")
+    percent, pattern = row.discount_percent or 0.0, row.instance
     is_pattern = any(mark in pattern for mark in _ANY)
     names = (
         [name for name in _known(rows) if fnmatchcase(name, pattern)]
         if is_pattern
-        else [_instance(cells, rows)]
+        else [row.among("instance", _known(rows))]
     )
     region = None if price.region == "any" else price.region
     found: list[Price] = []
@@ -154,11 +170,11 @@ def _discounted(cells: Cells, price: Price, rows: Catalogue) -> list[Price]:
             how = f"{percent:g} % off {listed}"
             rate = Rate(
                 listed.usd_per_hour * (1 - percent / _ALL),
-                _provenance(cells, Evidence.DERIVED, how),
+                _provenance(row, Evidence.DERIVED, how),
             )
             found.append(replace(price, instance=name, usd_per_hour=rate))
     if not found:
-        raise cells.refused(
+        raise row.refused(
             "instance",
             "no on-demand list price to take a discount off"
             + (f" in {region}" if region else "")
@@ -168,36 +184,27 @@ def _discounted(cells: Cells, price: Price, rows: Catalogue) -> list[Price]:
     return found
 
 
-def _terms(cells: Cells, terms: Terms | None) -> Terms | None:
+def _terms(row: OwnPrice, terms: Terms | None) -> Terms | None:
     """The terms of the kind, with what the row itself says of durations and sizes."""
-    if terms is None or not {"shortest_days", "longest_days", "sizes"} & cells.values.keys():
+    if terms is None or not any(name in row for name in ("shortest_days", "longest_days", "sizes")):
         return terms
-    changed = replace(terms, provenance=_provenance(cells))
-    if "shortest_days" in cells:
-        changed = replace(changed, shortest_days=cells.whole("shortest_days", above=0))
-    if "longest_days" in cells:
-        longest = cells.whole("longest_days", above=0)
-        if longest < changed.shortest_days:
-            raise cells.refused("longest_days", f"legal: {changed.shortest_days} or more")
-        changed = replace(changed, longest_days=longest)
-    if "sizes" in cells:
-        sizes = [
-            _with(cells, "sizes", size).whole("sizes", above=0)
-            for size in cells.text("sizes").split()
-        ]
-        changed = replace(changed, sizes=tuple(sorted(sizes)))
-    return changed
+    shortest = row.shortest_days or terms.shortest_days
+    longest = row.longest_days or terms.longest_days
+    if row.longest_days is not None and row.longest_days < shortest:
+        raise row.refused("longest_days", f"legal: {shortest} or more")
+    return replace(
+        terms,
+        provenance=_provenance(row),
+        shortest_days=shortest,
+        longest_days=longest,
+        sizes=tuple(sorted(row.sizes)) or terms.sizes,
+    )
 
 
-def _with(cells: Cells, field: str, value: str) -> Cells:
-    """`cells` with another text in one field."""
-    return replace(cells, values={**cells.values, field: value})
-
-
-def _check_once(cells: Cells, prices: list[Price], seen: set[tuple[str, str, str, date]]) -> None:
+def _check_once(row: OwnPrice, prices: list[Price], seen: set[tuple[str, str, str, date]]) -> None:
     """Refuse a row that says again what another says: instance, kind, region and first day."""
     for price in prices:
         key = (price.instance, price.kind, price.region, price.first_seen)
         if key in seen:
-            raise cells.refused("instance", f"{', '.join(map(str, key))} is priced twice")
+            raise row.refused("instance", f"{', '.join(map(str, key))} is priced twice")
         seen.add(key)

@@ -74,13 +74,13 @@ def test_only_workloads_that_are_billed_are_reported(tmp_path):
     ("text", "said"),
     [
         (HEADER, r"bill\.csv: no line below the header"),
-        ("", r"bill\.csv is empty"),
+        ("", r"bill\.csv:1: the file is empty"),
         (
             HEADER + "2026-13,chat,1,\n",
-            r"bill\.csv:2: month is '2026-13': legal: a month as YYYY-MM",
+            r"bill\.csv:2: month is '2026-13'; legal: a month as YYYY-MM",
         ),
         (HEADER + "01/2026,chat,1,\n", r"bill\.csv:2: month is '01/2026'"),
-        (HEADER + "2026-01,chad,1,\n", r"bill\.csv:2: workload is 'chad': not known; legal: chat"),
+        (HEADER + "2026-01,chad,1,\n", r"bill\.csv:2: workload is 'chad'; legal: chat"),
         (HEADER + "2026-01,chat,,\n", r"bill\.csv:2: usd is missing"),
         (HEADER + "2026-01,chat,8.000,\n", r"bill\.csv:2: usd is '8\.000'"),
         (HEADER + "2026-01,chat,nan,\n", r"bill\.csv:2: usd is 'nan'"),

@@ -17,10 +17,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trnsim.cells import Cells, read_table
 from trnsim.decide.inventory.bill import read_bill
 from trnsim.decide.inventory.bill_rows import is_bill
 from trnsim.errors import BadInput
+from trnsim.reader import Record, declared, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,9 +28,34 @@ if TYPE_CHECKING:
 
     from trnsim.decide.decision import Candidate, Decision, WorkloadDecision
 
-COLUMNS: Final = ("month", "workload", "usd", "volume")
 _MOST: Final = 1e12
 """USD or units; above it a number is a slip."""
+_COLUMNS: Final = "month, workload, usd, volume"
+
+
+def _month(given: str) -> str:
+    if not re.fullmatch(r"2\d{3}-(0[1-9]|1[0-2])", given, re.ASCII):
+        raise ValueError(given)
+    return given
+
+
+@dataclass(frozen=True, kw_only=True)
+class BillLine(Record):
+    """What a bill says of one workload in one month; several lines are summed."""
+
+    month: str = declared(
+        help="the month", parse=_month, legal="a month as YYYY-MM, for example 2026-11"
+    )
+    workload: str = declared(help="name of the workload in the decision", example="chat")
+    usd: float = declared(
+        help="what is billed; credits are negative", unit="USD", least=-_MOST, most=_MOST
+    )
+    volume: float | None = declared(
+        None,
+        help="what was done, in the unit of the inventory; that of the decision if empty",
+        above=0,
+        most=1e18,
+    )
 
 
 @dataclass(frozen=True)
@@ -108,11 +133,11 @@ class _Line:
 def _listed(path: Path, names: Sequence[str]) -> list[_Line]:
     """The lines of a table."""
     found = [
-        _Line(row.one_of("workload", names), _month(row), _usd(row), _volume(row))
-        for row in read_table(path, COLUMNS, required=COLUMNS[:3])
+        _Line(row.among("workload", names), row.month, row.usd, row.volume)
+        for row in read_rows(BillLine, path)
     ]
     if not found:
-        raise BadInput(f"{path}: no line below the header", fix=f"columns: {', '.join(COLUMNS)}")
+        raise BadInput(f"{path}: no line below the header", fix=f"columns: {_COLUMNS}")
     return found
 
 
@@ -127,7 +152,7 @@ def _reported(path: Path, names: Sequence[str], tag: str) -> list[_Line]:
                 raise BadInput(
                     f"{path}:{one.line}: {one.hours:g} hours of {one.instance} ({one.kind}) for "
                     f"{name} cost nothing: a block is paid in advance",
-                    fix=f"give a table with {', '.join(COLUMNS)} that has what the block cost",
+                    fix=f"give a table with {_COLUMNS} that has what the block cost",
                 )
             found.append(_Line(str(name), one.month, one.usd))
     if not found:
@@ -156,15 +181,6 @@ def _realised(workload: WorkloadDecision, billed: Mapping[str, Sequence[_Line]])
     return Realised(workload, tuple(months), _missing(billed), paid)
 
 
-def _usd(line: Cells) -> float:
-    """What a line bills; zero and credits, which are negative, are legal."""
-    return line.number_from("usd", -_MOST, at_most=_MOST)
-
-
-def _volume(line: Cells) -> float | None:
-    return line.number("volume", above=0, at_most=1e18) if "volume" in line else None
-
-
 def _is_as_predicted(workload: WorkloadDecision, saving: float) -> bool | None:
     candidate = _best(workload)
     if candidate is None or candidate.saving is None:
@@ -174,13 +190,6 @@ def _is_as_predicted(workload: WorkloadDecision, saving: float) -> bool | None:
 
 def _best(workload: WorkloadDecision) -> Candidate | None:
     return next((one for one in workload.candidates if one.instance == workload.best), None)
-
-
-def _month(line: Cells) -> str:
-    given = line.text("month")
-    if not re.fullmatch(r"2\d{3}-(0[1-9]|1[0-2])", given):
-        raise line.refused("month", "legal: a month as YYYY-MM, for example 2026-11")
-    return given
 
 
 def _missing(months: Iterable[str]) -> tuple[str, ...]:

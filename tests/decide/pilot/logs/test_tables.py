@@ -68,10 +68,10 @@ def requests(**changed):
         (steps(step_ms="3"), "step_ms"),
         (steps(sequences="{}"), "sequences is '0'"),
         (steps(model="m{}"), "of several models: m0, m1"),
-        (requests(e2e_s="0.05"), "e2e_s is '0.05': legal: no less than ttft_s"),
+        (requests(e2e_s="0.05"), "e2e_s is '0.05'; legal: no less than ttft_s"),
         (requests(output_tokens="0"), "output_tokens is '0'"),
         (requests(ttft_ms="100"), "ttft_ms"),
-        (("step,loss,step_s", []), "no row below the header"),
+        (("step,loss,step_s", []), "0 steps; legal: 15 or more"),
         (("sent_s,ttft_s,e2e_s,output_tokens", ["1,0.1,1,5"] * 49), "49 requests were finished"),
     ],
 )

@@ -12,28 +12,55 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import quantiles
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from trnsim.cells import Cells, read_table
 from trnsim.decide.pilot.logs.measured import (
     LEAST_REQUESTS,
     Load,
     Measured,
     Step,
     Training,
-    load,
     training,
 )
+from trnsim.decide.pilot.logs.measured import load as load_test
 from trnsim.errors import BadInput
+from trnsim.reader import Record, declared, load, rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-STEPS: Final = ("step", "loss", "step_s", "tokens_per_s", "sequences", "model")
-REQUESTS: Final = ("sent_s", "ttft_s", "e2e_s", "output_tokens", "model")
 _MOST: Final = 1e6
 """Seconds or tokens of one step or request; above it a number is a slip."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepRow(Record):
+    """A step of a training run."""
+
+    step: int = declared(help="its number", least=0, most=1e12)
+    loss: float = declared(help="its loss", least=-_MOST)
+    step_s: float | None = declared(
+        None, help="its time; this or tokens_per_s", unit="s", above=0, most=_MOST
+    )
+    tokens_per_s: float | None = declared(
+        None, help="its rate of one accelerator; this or step_s", unit="tokens/s", above=0
+    )
+    sequences: int | None = declared(None, help="sequences of a step", above=0, most=1e9)
+    model: str | None = declared(None, help="name of the model")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestRow(Record):
+    """A request of a load test; one without e2e_s failed."""
+
+    sent_s: float | None = declared(None, help="when it was sent", unit="s", least=0, most=1e12)
+    ttft_s: float | None = declared(
+        None, help="time to its first token", unit="s", above=0, most=_MOST
+    )
+    e2e_s: float | None = declared(None, help="time of all of it", unit="s", above=0, most=_MOST)
+    output_tokens: int | None = declared(None, help="tokens of its answer", above=0, most=_MOST)
+    model: str | None = declared(None, help="name of the model")
 
 
 def table(path: Path) -> Measured:
@@ -42,38 +69,37 @@ def table(path: Path) -> Measured:
     Raises:
         BadInput: a column or cell is not legal, or there are too few rows.
     """
-    fields = tuple(dict.fromkeys([*STEPS, *REQUESTS]))
-    rows = read_table(path, fields)
-    if not rows:
-        raise BadInput(f"{path}: no row below the header")
-    model = {row.values["model"] for row in rows if "model" in row}
-    if len(model) > 1:
-        raise BadInput(f"{path}: of several models: {', '.join(sorted(model))}; legal: one")
-    run = _steps(path, rows) if "step" in rows[0] else _requests(path, rows)
-    return Measured(str(path), "csv", run, next(iter(model), None))
+    document = load(path, is_table=True)
+    if "step" in (document.parsed.columns or ()):
+        steps = rows(StepRow, document)
+        return Measured(str(path), "csv", _training(path, steps), _model(path, steps))
+    requests = rows(RequestRow, document)
+    return Measured(str(path), "csv", _load(path, requests), _model(path, requests))
 
 
-def _steps(path: Path, rows: Sequence[Cells]) -> Training:
-    found = [_step(row) for row in rows]
-    batches = {row.whole("sequences", above=0, at_most=1e9) for row in rows if "sequences" in row}
+def _model(path: Path, rows: Sequence[StepRow] | Sequence[RequestRow]) -> str | None:
+    """The model that the rows name, or None."""
+    names = {row.model for row in rows if row.model}
+    if len(names) > 1:
+        raise BadInput(f"{path}: of several models: {', '.join(sorted(names))}; legal: one")
+    return next(iter(names), None)
+
+
+def _training(path: Path, rows: Sequence[StepRow]) -> Training:
+    for row in rows:
+        if ("step_s" in row) == ("tokens_per_s" in row):
+            raise row.refused("step_s", "legal: either step_s or tokens_per_s")
+    steps = [
+        Step(row.step, row.loss, time_s=row.step_s, tokens_per_s=row.tokens_per_s) for row in rows
+    ]
+    batches = {row.sequences for row in rows if row.sequences}
     if len(batches) > 1:
         raise BadInput(f"{path}: sequences of a step are {sorted(batches)}; legal: one of a run")
-    return training(str(path), found, next(iter(batches), None))
+    return training(str(path), steps, next(iter(batches), None))
 
 
-def _step(row: Cells) -> Step:
-    if ("step_s" in row) == ("tokens_per_s" in row):
-        raise row.refused("step_s", "legal: either step_s or tokens_per_s")
-    return Step(
-        row.whole("step", above=-1, at_most=1e12),
-        row.number_from("loss", -_MOST),
-        time_s=row.number("step_s", above=0, at_most=_MOST) if "step_s" in row else None,
-        tokens_per_s=row.number("tokens_per_s", above=0) if "tokens_per_s" in row else None,
-    )
-
-
-def _requests(path: Path, rows: Sequence[Cells]) -> Load:
-    done = [_request(row) for row in rows if "e2e_s" in row]
+def _load(path: Path, rows: Sequence[RequestRow]) -> Load:
+    done = [_request(row) for row in rows if row.e2e_s is not None]
     if len(done) < LEAST_REQUESTS:
         raise BadInput(
             f"{path}: {len(done)} requests were finished; legal: {LEAST_REQUESTS} or more",
@@ -92,11 +118,10 @@ def _requests(path: Path, rows: Sequence[Cells]) -> Load:
         ttft_s=_percentiles([one.ttft_s for one in done]),
         tpot_s=_percentiles(between) if len(between) > 1 else {},
     )
-    return load(str(path), found)
+    return load_test(str(path), found)
 
 
-@dataclass(frozen=True)
-class _Request:
+class _Request(NamedTuple):
     """A request that was finished."""
 
     sent_s: float
@@ -105,13 +130,11 @@ class _Request:
     tokens: int
 
 
-def _request(row: Cells) -> _Request:
-    found = _Request(
-        row.number_from("sent_s", 0, at_most=1e12),
-        row.number("ttft_s", above=0, at_most=_MOST),
-        row.number("e2e_s", above=0, at_most=_MOST),
-        row.whole("output_tokens", above=0, at_most=_MOST),
-    )
+def _request(row: RequestRow) -> _Request:
+    for name in ("sent_s", "ttft_s", "output_tokens"):
+        if name not in row:
+            raise row.refused(name, "a request that has e2e_s has this field")
+    found = _Request(row.sent_s or 0.0, row.ttft_s or 0.0, row.e2e_s or 0.0, row.output_tokens or 0)
     if found.e2e_s < found.ttft_s:
         raise row.refused("e2e_s", "legal: no less than ttft_s")
     return found

@@ -1,0 +1,52 @@
+"""CSV as a list of rows: names of fields in the first line, commas, text in every cell."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from trnsim.reader.parsed import Keys, Malformed, Parsed
+
+__all__ = ["parse_csv"]
+
+
+def parse_csv(text: str) -> Parsed:
+    """A dict for each row, of the cells that are not empty.
+
+    Raises:
+        Malformed: a row has more or fewer cells than the first line, or quotes do not end.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    rows: list[dict[str, str]] = []
+    lines: list[int] = []
+    try:
+        header = [name.strip() for name in next(reader)]
+        _check_header(header)
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                continue
+            if len(cells) != len(header):
+                raise Malformed(
+                    reader.line_num,
+                    f"{len(cells)} cells, and the first line has {len(header)} fields",
+                    "leave a cell empty between commas; put a text with a comma in double quotes",
+                )
+            values = zip(header, (cell.strip() for cell in cells), strict=True)
+            rows.append({name: cell for name, cell in values if cell})
+            lines.append(reader.line_num)
+    except csv.Error as error:
+        raise Malformed(reader.line_num, f"no CSV: {error}") from error
+
+    def line_of(keys: Keys) -> int:
+        return lines[keys[0]] if keys and isinstance(keys[0], int) else 1
+
+    return Parsed(rows, line_of, tuple(header))
+
+
+def _check_header(header: list[str]) -> None:
+    if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
+        mark = "semicolons" if ";" in header[0] else "tabs"
+        raise Malformed(1, f"cells are divided by {mark}", "divide them by commas")
+    for name in header:
+        if header.count(name) > 1:
+            raise Malformed(1, f"the field {name!r} stands twice")

@@ -1,0 +1,172 @@
+"""A kind of file as a frozen dataclass whose fields say what is legal in them.
+
+    @dataclass(frozen=True, kw_only=True)
+    class Price(Record):
+        instance: str = declared(help="the instance", legal=names)
+        usd: float = declared(help="its price", unit="USD/hour", above=0, most=1e5)
+        until: date | None = declared(None, help="the last day of it")
+
+Legal annotations: str, int, float, bool, date, enumerations, `Literal`, unions, ``tuple[X, ...]``,
+``dict[str, X]`` and dataclasses of these. A field of a class without `declared` is legal by its
+annotation alone.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from datetime import date
+from enum import Enum
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+__all__ = [
+    "ANY",
+    "DAY",
+    "Rule",
+    "choices",
+    "declared",
+    "has_default",
+    "is_record",
+    "legal_text",
+    "members",
+    "rule_of",
+    "typed_fields",
+]
+
+DAY: Final = "a day as 2026-11-21"
+_RULE: Final = "rule"
+_WORDS: Final = {str: "text", int: "a whole number", float: "a number", bool: "yes, no", date: DAY}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What a field means, and which values of its type are legal.
+
+    Attributes:
+        help: its meaning, a noun phrase.
+        unit: of a number; "" for none.
+        above: a number is larger than this; of a list or a mapping, the count of its items.
+        least: or this large.
+        below: and smaller than this.
+        most: or this large.
+        legal: the legal values of a text, a function that gives them, or words for what `parse`
+            takes.
+        parse: the value of a text; raises ValueError for one that is not legal.
+        each: the rule of each item of a list or a mapping.
+        divider: what stands between the items of a list in one text; None for spaces.
+        alias: other names of the field.
+        example: a legal value as a file writes it; "" for a field that an example leaves out.
+    """
+
+    help: str = ""
+    unit: str = ""
+    above: float | None = None
+    least: float | None = None
+    below: float | None = None
+    most: float | None = None
+    legal: str | Collection[str] | Callable[[], Collection[str]] | None = None
+    parse: Callable[[str], Any] | None = None
+    each: Rule | None = None
+    divider: str | None = ";"
+    alias: tuple[str, ...] = ()
+    example: str = ""
+
+    def allows(self, number: float) -> bool:
+        """True if `number` lies within the limits; NaN lies in none."""
+        return (
+            (self.above is None or number > self.above)
+            and (self.least is None or number >= self.least)
+            and (self.below is None or number < self.below)
+            and (self.most is None or number <= self.most)
+        )
+
+    @property
+    def limits(self) -> str:
+        """The limits in words: ``from 1 to 366``, ``above 0``; "" without one."""
+        if self.least is not None and self.most is not None:
+            if self.least == self.most:
+                return f"exactly {self.least:,.10g}"
+            return f"from {self.least:,.10g} to {self.most:,.10g}"
+        above = "" if self.above is None else f"above {self.above:,.10g}"
+        least = "" if self.least is None else f"from {self.least:,.10g} on"
+        below = "" if self.below is None else f"below {self.below:,.10g}"
+        most = "" if self.most is None else f"at most {self.most:,.10g}"
+        return " and ".join(filter(None, (above, least, below, most)))
+
+
+ANY: Final = Rule()
+
+
+def declared(default: Any = MISSING, **rule: Any) -> Any:
+    """A field of a kind of file: its default, where it has one, and the attributes of a `Rule`."""
+    return field(default=default, metadata={_RULE: Rule(**rule)})
+
+
+def rule_of(declaration: Field[Any]) -> Rule:
+    """The rule of a field; `ANY` where it was not `declared`."""
+    rule: Rule = declaration.metadata.get(_RULE, ANY)
+    return rule
+
+
+def has_default(declaration: Field[Any]) -> bool:
+    """True if a file may leave the field out."""
+    return declaration.default is not MISSING or declaration.default_factory is not MISSING
+
+
+def typed_fields(kind: type[Any]) -> Mapping[str, tuple[Field[Any], Any]]:
+    """The fields of a dataclass and their types, by name."""
+    if kind not in _FIELDS:
+        hints = get_type_hints(kind)
+        _FIELDS[kind] = {one.name: (one, hints[one.name]) for one in fields(kind)}
+    return _FIELDS[kind]
+
+
+_FIELDS: Final[dict[type[Any], Mapping[str, tuple[Field[Any], Any]]]] = {}
+
+
+def is_record(hint: Any) -> bool:
+    """True if the type is a dataclass."""
+    return isinstance(hint, type) and is_dataclass(hint)
+
+
+def members(hint: Any) -> tuple[Any, ...]:
+    """The types that a union has beside None; of another type, itself."""
+    if get_origin(hint) not in (Union, types.UnionType):
+        return (hint,)
+    return tuple(one for one in get_args(hint) if one is not types.NoneType)
+
+
+def choices(hint: Any, rule: Rule) -> dict[str, Any] | None:
+    """The legal values by their text; None where they are not counted out."""
+    if get_origin(hint) is Literal:
+        return {str(one): one for one in get_args(hint)}
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return {str(one.value): one for one in hint}
+    if rule.legal is None or isinstance(rule.legal, str):
+        return None
+    legal = rule.legal() if callable(rule.legal) else rule.legal
+    return {one: one for one in legal}
+
+
+def legal_text(hint: Any, rule: Rule) -> str:
+    """What is legal, in words: ``a whole number from 1 to 366 [days]``."""
+    unit = f" [{rule.unit}]" if rule.unit else ""
+    if isinstance(rule.legal, str):
+        return rule.legal + unit
+    return " or ".join(_words(one, rule) for one in members(hint)) + unit
+
+
+def _words(hint: Any, rule: Rule) -> str:
+    named = choices(hint, rule)
+    if named is not None:
+        return ", ".join(named)
+    limits = f" {rule.limits}" if rule.limits else ""
+    inner = get_args(hint)
+    if get_origin(hint) is dict:
+        return f"a mapping of names to {legal_text(inner[1], rule.each or ANY)}"
+    if get_origin(hint) is tuple:
+        return f"a list{' of' + limits if limits else ''}: {legal_text(inner[0], rule.each or ANY)}"
+    if is_record(hint):
+        return f"a mapping of fields: {', '.join(typed_fields(hint))}"
+    return _WORDS[hint] + limits

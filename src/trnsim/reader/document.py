@@ -1,0 +1,169 @@
+"""A file that a user writes, YAML, JSON, TOML or CSV, as plain values whose lines are known.
+
+Content is text, numbers, True and False, None, lists and dicts. YAML and CSV hold text alone: what
+it stands for (a number, a day, yes or no) is decided by the declaration of its field, since YAML
+itself reads ``no`` as false, ``1e9`` as text and ``8_000`` as 8000.
+
+Lines are looked for when an error is told, so a valid file is parsed once and at full speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim import files
+from trnsim.errors import BadInput, SourceLine
+from trnsim.reader.csv_text import parse_csv
+from trnsim.reader.json_text import parse_json, parse_json_lines
+from trnsim.reader.parsed import Keys, Malformed, Parsed
+from trnsim.reader.toml_text import parse_toml
+from trnsim.reader.yaml_text import parse_yaml
+
+__all__ = ["Document", "Place", "load", "parse"]
+
+_SPREADSHEETS: Final = (".xlsx", ".xls", ".ods", ".numbers")
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+_SUFFIXES: Final = {".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".json": "json"}
+_PARSERS: Final[dict[str, Callable[[str], Parsed]]] = {
+    "csv": parse_csv,
+    "json": parse_json,
+    "json lines": parse_json_lines,
+    "toml": parse_toml,
+    "yaml": parse_yaml,
+}
+_SHOWN: Final = 60
+"""Characters of a value in an error."""
+_MISSING: Final = object()
+
+
+@dataclass(frozen=True)
+class Document:
+    """The content of a file.
+
+    Attributes:
+        file: its name in errors.
+        parsed: its values and their lines.
+        fix: what every error of the file ends with that has no better advice.
+    """
+
+    file: str
+    parsed: Parsed
+    fix: str = ""
+
+    @classmethod
+    def of(cls, content: Any, file: str, fix: str = "") -> Document:
+        """Values that stand in no file: errors name `file` and no line."""
+        return cls(file, Parsed(content, lambda _: 0), fix)
+
+    @property
+    def root(self) -> Place:
+        """All of it."""
+        return Place(self, (), self.parsed.content)
+
+    def refused(self, line: int, why: str, fix: str = "") -> BadInput:
+        """The error `why` of a line; 0 for a file without lines."""
+        at = SourceLine(self.file, line) if line else None
+        return BadInput(f"{at or self.file}: {why}", fix=fix or self.fix, line=at)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A value of a document.
+
+    Attributes:
+        keys: the names and indexes that lead to it.
+        value: what stands there.
+    """
+
+    document: Document
+    keys: Keys
+    value: Any
+
+    def inner(self, key: str | int) -> Place:
+        """The value under a name or an index; a missing one has the line of what lacks it."""
+        has = isinstance(key, int) or (isinstance(self.value, dict) and key in self.value)
+        return Place(self.document, (*self.keys, key), self.value[key] if has else _MISSING)
+
+    @property
+    def line(self) -> SourceLine:
+        """Where it stands; line 0 for a document without lines."""
+        return SourceLine(self.document.file, self.document.parsed.line_of(self.keys))
+
+    @property
+    def name(self) -> str:
+        """The name of the field, as ``services.chat.hours[3]``; of a table, that within its row."""
+        keys = self.keys[1:] if self.keys and isinstance(self.keys[0], int) else self.keys
+        text = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in keys)
+        return text.lstrip(".") or ("the row" if self.keys else "the file")
+
+    def refused(self, why: str, fix: str = "") -> BadInput:
+        """The error that the value here is `why`, which may begin with ``legal:``."""
+        mark = "; " if why.startswith("legal: ") else ": "
+        return self.told(f" is {_shown(self.value)}{mark}{why}", fix)
+
+    def told(self, what: str, fix: str = "") -> BadInput:
+        """The error `what` of the field here, which begins with its name."""
+        return self.document.refused(self.line.line, f"{self.name}{what}", fix)
+
+
+def load(path: Path | str, fix: str = "", *, is_table: bool = False) -> Document:
+    """The file at `path`.
+
+    ``.yaml``, ``.yml``, ``.json`` and ``.toml`` are what they say. Any other file is JSON if it
+    begins with a bracket, YAML if it begins with a dash, and else a table is CSV and other files
+    are YAML. A table in JSON that begins with ``{`` has an object in each line.
+
+    Args:
+        path: the file.
+        fix: what errors end with.
+        is_table: whether it holds rows.
+
+    Raises:
+        BadInput: it cannot be read, is empty, no UTF-8 text, or not what its name says.
+    """
+    if Path(path).suffix.lower() in _SPREADSHEETS:
+        raise BadInput(f"{path} is a spreadsheet", fix="save it as CSV, UTF-8, with commas")
+    return parse(files.read_bytes(path, fix), path, fix, is_table=is_table)
+
+
+def parse(
+    stored: bytes, path: Path | str, fix: str = "", *, is_table: bool = False, form: str = ""
+) -> Document:
+    """The document in `stored`, which errors call `path`; `form` is one of `_PARSERS`, or "".
+
+    Raises:
+        BadInput: it is empty, no UTF-8 text, or not what its name says.
+    """
+    blank = Document.of(None, str(path), fix)
+    if stored[:2] in _UTF16:
+        raise blank.refused(1, "the file is UTF-16", "save it as UTF-8")
+    text = files.decoded(stored, path, fix)
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise blank.refused(line, "a NUL character, which no text has", "save the file as text")
+    if not text.strip():
+        raise blank.refused(1, "the file is empty")
+    form = form or _form(text, Path(path).suffix.lower(), is_table=is_table)
+    try:
+        return Document(str(path), _PARSERS[form](text), fix)
+    except Malformed as error:
+        raise blank.refused(error.line, error.why, error.fix) from error
+
+
+def _form(text: str, suffix: str, *, is_table: bool) -> str:
+    lines = (line.strip() for line in text.splitlines())
+    start = next((line for line in lines if line and line[:1] != "#"), "")[:1]
+    form = _SUFFIXES.get(suffix, "json" if start in ("{", "[") else "")
+    if form == "json":
+        return "json lines" if is_table and start == "{" else "json"
+    return form or ("csv" if is_table and start != "-" else "yaml")
+
+
+def _shown(value: Any) -> str:
+    if value is _MISSING or value is None:
+        return "missing"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

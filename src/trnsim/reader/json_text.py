@@ -1,0 +1,129 @@
+"""JSON, and JSON lines: NaN and Infinity, which JSON lacks, and a key with two values are refused.
+
+Source: RFC 8259, sections 4 (names within an object should be unique) and 6 (numbers).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NoReturn
+
+from trnsim.reader.parsed import Keys, Malformed, Parsed
+
+__all__ = ["parse_json", "parse_json_lines"]
+
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_MOST_DEPTH: Final = 500
+"""Deeper than any file that a user writes; Python's own parser gives up at about 1,000."""
+
+
+def parse_json(text: str) -> Parsed:
+    """The one value of a JSON text.
+
+    Raises:
+        Malformed: it is not JSON.
+    """
+    return Parsed(_value(text), lambda keys: _line(text, keys))
+
+
+def parse_json_lines(text: str) -> Parsed:
+    """The values of JSON texts, one a line.
+
+    Raises:
+        Malformed: a line is not JSON.
+    """
+    numbers = [number for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    lines = text.split("\n")
+    content: list[Any] = []
+    for number in numbers:
+        try:
+            content.append(_value(lines[number - 1]))
+        except Malformed as error:
+            raise Malformed(number, error.why) from error
+    return Parsed(content, lambda keys: numbers[int(keys[0])] if keys else 1)
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        raise Malformed(error.lineno, f"not JSON: {error.msg}") from error
+    except _Twice as error:
+        line = _line(text, (), error.name)
+        raise Malformed(line, f"{error.name} is given twice, with two values") from error
+    except (ValueError, RecursionError) as error:
+        raise Malformed(_line_of_fault(text), f"not JSON: {error}") from error
+
+
+class _Twice(Exception):
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        for name, value in pairs:
+            if value != values[name]:
+                raise _Twice(name)
+    return values
+
+
+def _line(text: str, keys: Keys, twice: str | None = None) -> int:
+    """The line of the value under `keys`, or of what lacks it; or of the name that stands twice."""
+    depth, start = -1, 0
+    seen: set[tuple[str | int | None, ...]] = set()
+    for path, at, is_name in _places(text):
+        if twice is not None:
+            if is_name and path[-1] == twice and path in seen:
+                return text.count("\n", 0, at) + 1
+            seen.add(path)
+        elif len(path) > depth and path == keys[: len(path)]:
+            depth, start = len(path), at
+    return text.count("\n", 0, start) + 1
+
+
+def _places(text: str) -> Iterator[tuple[tuple[str | int | None, ...], int, bool]]:
+    """The keys and the start of each name and value of a JSON text, and whether it is a name."""
+    path: list[str | int | None] = []
+    for token in _TOKEN.finditer(text):
+        mark, at = token[0], token.start()
+        if mark in ("{", "["):
+            yield tuple(path), at, False
+            path.append(0 if mark == "[" else None)
+        elif mark in ("}", "]"):
+            path.pop()
+        elif mark == "," and path:
+            last = path[-1]
+            path[-1] = last + 1 if isinstance(last, int) else None
+        elif mark[0] == '"' and path and path[-1] is None:
+            path[-1] = json.loads(mark)
+            yield tuple(path), at, True
+        elif mark != ":":
+            yield tuple(path), at, False
+
+
+def _line_of_fault(text: str) -> int:
+    """The line of a number that is none, or of what is nested too deeply."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        mark = token[0]
+        depth += (mark in ("{", "[")) - (mark in ("}", "]"))
+        if depth > _MOST_DEPTH or not (mark[0] in '{}[],:"' or _is_plain(mark)):
+            return text.count("\n", 0, token.start()) + 1
+    return 1
+
+
+def _is_plain(mark: str) -> bool:
+    try:
+        json.loads(mark, parse_constant=_no_constant)
+    except ValueError:
+        return False
+    return True

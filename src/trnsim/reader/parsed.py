@@ -1,0 +1,37 @@
+"""What a parser of a text format answers: values and a way to their lines, or where it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Keys", "Malformed", "Parsed"]
+
+Keys = tuple[str | int, ...]
+"""Names of fields and indexes of items that lead to a value."""
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The values of a text.
+
+    Attributes:
+        content: text, numbers, True and False, None, lists and dicts.
+        line_of: the line, from 1, of the value under keys, or of what lacks it.
+        columns: of a table in CSV, the names in its first line.
+    """
+
+    content: Any
+    line_of: Callable[[Keys], int]
+    columns: tuple[str, ...] | None = None
+
+
+class Malformed(Exception):
+    """The text is not of its format: in which line, why, and what to do, or ""."""
+
+    def __init__(self, line: int, why: str, fix: str = "") -> None:
+        super().__init__(why)
+        self.line = line
+        self.why = why
+        self.fix = fix

@@ -1,0 +1,335 @@
+"""Records of declared kinds from documents: each value checked against its declaration.
+
+Errors are `BadInput`. They name the file, the line, the field, what was given, what is legal, and
+near names of one that is not known.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import is_dataclass, replace
+from datetime import date
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeVar, get_args, get_origin
+
+from trnsim.errors import BadInput, SourceLine
+from trnsim.formatting import parse_number, parse_whole
+from trnsim.reader.declaration import (
+    ANY,
+    Rule,
+    choices,
+    has_default,
+    is_record,
+    legal_text,
+    members,
+    rule_of,
+    typed_fields,
+)
+from trnsim.reader.document import Document, Place, load
+from trnsim.reader.parsed import Parsed
+
+__all__ = ["Record", "read", "read_rows", "record", "rows"]
+
+_TRUTHS: Final = {"yes": True, "no": False, "true": True, "false": False}
+_NEAR: Final = 3
+_T = TypeVar("_T")
+
+
+class Record:
+    """A mapping of a file that knows where it stands; kinds of files are dataclasses of it.
+
+    ``name in record`` is True if the file states the field.
+    """
+
+    ignores_others: ClassVar[bool] = False
+    """Whether fields that are not declared are legal: of files that other programs write."""
+    _place: Place
+
+    def __contains__(self, field: str) -> bool:
+        return self._stated(field) is not None
+
+    @property
+    def line(self) -> SourceLine:
+        """Where the mapping begins."""
+        return self._place.line
+
+    def refused(self, field: str, why: str, fix: str = "") -> BadInput:
+        """The error that the field is `why`, which may begin with ``legal:``."""
+        return self._place.inner(self._stated(field) or field).refused(why, fix)
+
+    def broken(self, why: str, fix: str = "") -> BadInput:
+        """The error that the mapping as a whole is `why`."""
+        return self._place.document.refused(self.line.line, why, fix)
+
+    def among(self, field: str, legal: Collection[str]) -> str:
+        """The text of a field, one of the names that are legal in this file.
+
+        Raises:
+            BadInput: it is missing, or another.
+        """
+        named = {name: name for name in legal}
+        return str(_named(named, self._place.inner(self._stated(field) or field)))
+
+    def filled(self, kind: type[_T], values: Mapping[str, Any], *without: str) -> _T:
+        """A `kind` of the fields here but some, and of `values`, at the same place."""
+        stated = {name: value for name, value in self._place.value.items() if name not in without}
+        return record(kind, replace(self._place, value={**stated, **values}))
+
+    def _stated(self, field: str) -> str | None:
+        """The name or alias under which the file states a field; None where it does not."""
+        rule = rule_of(typed_fields(type(self))[field][0])
+        return next(_stated(field, rule, self._place), None)
+
+
+def read(kind: type[_T], path: Path | str, fix: str = "") -> _T:
+    """The `kind` that the file at `path` holds.
+
+    Raises:
+        BadInput: the file cannot be read, or a field is unknown, missing or not legal.
+    """
+    return record(kind, load(path, fix).root)
+
+
+def read_rows(kind: type[_T], path: Path | str, fix: str = "") -> list[_T]:
+    """The rows of the table at `path`, CSV, YAML, JSON, JSON lines or TOML.
+
+    Raises:
+        BadInput: the file cannot be read, or a field is unknown, missing or not legal.
+    """
+    return rows(kind, load(path, fix, is_table=True))
+
+
+def rows(kind: type[_T], document: Document) -> list[_T]:
+    """The rows of a document.
+
+    Raises:
+        BadInput: it holds no list, or a field is unknown, missing or not legal.
+    """
+    content = document.parsed.content
+    if isinstance(content, dict) and len(content) == 1:  # TOML has lists below names alone
+        ((name, content),) = content.items()
+        line_of = document.parsed.line_of
+        named = Parsed(content, lambda keys: line_of((name, *keys)))
+        document = replace(document, parsed=named)
+    if not isinstance(content, list):
+        why = "no list; write one row as '- field: value', its fields below it"
+        raise document.refused(1, why)
+    if document.parsed.columns is not None:
+        _check_columns(kind, document, document.parsed.columns)
+    return [record(kind, document.root.inner(at)) for at in range(len(content))]
+
+
+def _check_columns(kind: type[Any], document: Document, columns: tuple[str, ...]) -> None:
+    """Refuse the first line of a CSV file that has an unknown name, or lacks one."""
+    place = Place(document, (), dict.fromkeys(columns))
+    _check_names(kind, place)
+    for name, (declaration, _) in typed_fields(kind).items():
+        names = (name, *rule_of(declaration).alias)
+        if not has_default(declaration) and not any(one in columns for one in names):
+            legal = ", ".join(typed_fields(kind))
+            raise document.refused(1, f"the field {name!r} is missing; legal: {legal}")
+
+
+def record(kind: type[_T], place: Place) -> _T:
+    """The dataclass `kind` of the mapping at `place`.
+
+    Raises:
+        BadInput: it is no mapping, or a field is unknown, missing or not legal.
+    """
+    if not isinstance(place.value, dict):
+        raise place.refused(f"legal: {legal_text(kind, ANY)}")
+    _check_names(kind, place)
+    values = {
+        name: value
+        for name, (declaration, hint) in typed_fields(kind).items()
+        for value in _field(name, hint, rule_of(declaration), place, has_default(declaration))
+    }
+    made = kind(**values)
+    if isinstance(made, Record):
+        object.__setattr__(made, "_place", place)
+    return made
+
+
+def _check_names(kind: type[Any], place: Place) -> None:
+    """Refuse a field that is not declared."""
+    if getattr(kind, "ignores_others", False):
+        return
+    legal = {
+        name: declared
+        for declared, (declaration, _) in typed_fields(kind).items()
+        for name in (declared, *rule_of(declaration).alias)
+    }
+    for name in place.value:
+        if name not in legal:
+            inner = place.inner(name)
+            raise place.document.refused(
+                inner.line.line,
+                f"the field {inner.name!r} is not known; legal: {', '.join(legal)}",
+                _near(name, list(legal), 1),
+            )
+
+
+def _field(name: str, hint: Any, rule: Rule, place: Place, is_optional: bool) -> Iterator[Any]:
+    """The value of a field; none where the default holds.
+
+    Raises:
+        BadInput: it is missing, stands twice under two names, or is not legal.
+    """
+    stated = list(_stated(name, rule, place))
+    if len(stated) > 1:
+        raise place.inner(stated[1]).refused(f"it is another name of {stated[0]}, given too")
+    if stated:
+        yield _value(hint, rule, place.inner(stated[0]))
+    elif type(None) in get_args(hint) and name in place.value:
+        yield None
+    elif not is_optional:
+        raise Place(place.document, (*place.keys, name), None).told(
+            f" is missing; legal: {legal_text(hint, rule)}"
+        )
+
+
+def _stated(name: str, rule: Rule, place: Place) -> Iterator[str]:
+    """The names under which a mapping states a field; one without a value does not."""
+    empty = (None,) if rule is ANY else (None, "")
+    return (one for one in (name, *rule.alias) if place.value.get(one) not in empty)
+
+
+def _value(hint: Any, rule: Rule, place: Place) -> Any:
+    """The value at `place` as the type `hint`.
+
+    Raises:
+        BadInput: it is not legal.
+    """
+    if place.value is None and type(None) in get_args(hint):
+        return None
+    hint = _member(hint, place.value)
+    if get_origin(hint) in (tuple, dict):
+        return _several(hint, rule, place)
+    if is_record(hint):
+        return record(hint, place)
+    if rule.parse is not None:
+        return _parsed(rule, hint, place)
+    named = choices(hint, rule)
+    if named is not None:
+        return _named(named, place)
+    return _SCALARS[hint](rule, hint, place)
+
+
+def _member(hint: Any, value: Any) -> Any:
+    """The type of a union that holds values like this: a mapping, a list or a single value."""
+    several = members(hint)
+    wanted = dict if isinstance(value, dict) else tuple if isinstance(value, list) else None
+    for one in several:
+        shape = dict if is_dataclass(one) else get_origin(one)
+        if (shape if shape in (dict, tuple) else None) is wanted:
+            return one
+    return several[0]
+
+
+def _several(hint: Any, rule: Rule, place: Place) -> Any:
+    inner, each = get_args(hint), rule.each or ANY
+    given = place.value
+    found: Any
+    if get_origin(hint) is dict:
+        if not isinstance(given, dict):
+            raise place.refused(f"legal: {legal_text(hint, rule)}")
+        found = {name: _value(inner[1], each, place.inner(name)) for name in given}
+    else:
+        if isinstance(given, str):
+            parts = [part.strip() for part in given.split(rule.divider)]
+            place = replace(place, value=[part for part in parts if part])
+        elif not isinstance(given, list):
+            raise place.refused(f"legal: {legal_text(hint, rule)}")
+        items = (place.inner(at) for at in range(len(place.value)))
+        found = tuple(_value(inner[0], each, item) for item in items)
+    if not rule.allows(len(found)):
+        raise place.refused(f"{len(found)} items; legal: {legal_text(hint, rule)}")
+    return found
+
+
+def _parsed(rule: Rule, hint: Any, place: Place) -> Any:
+    if not isinstance(place.value, str) or rule.parse is None:
+        raise _illegal(rule, hint, place)
+    try:
+        return rule.parse(place.value)
+    except (ValueError, OverflowError) as error:
+        said = str(error) if not isinstance(rule.legal, str) else ""
+        raise place.refused(said or f"legal: {legal_text(hint, rule)}") from None
+
+
+def _named(named: dict[str, Any], place: Place) -> Any:
+    key = str(place.value)
+    if key in named and not isinstance(place.value, bool | list | dict):
+        return named[key]
+    raise place.refused(f"legal: {', '.join(named)}", _near(key, list(named), _NEAR))
+
+
+def _near(given: str, legal: list[str], most: int) -> str:
+    near = get_close_matches(given[:100], legal, most)
+    return f"perhaps {' or '.join(map(repr, near))}" if near else ""
+
+
+def _text(rule: Rule, hint: Any, place: Place) -> str:
+    if not isinstance(place.value, str):
+        raise _illegal(rule, hint, place)
+    return place.value
+
+
+def _number(rule: Rule, hint: Any, place: Place) -> float:
+    given = place.value
+    given = _spelled(parse_number, place) if isinstance(given, str) else given
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise _illegal(rule, hint, place)
+    try:
+        value = float(given)
+    except OverflowError:
+        value = math.inf
+    if not (math.isfinite(value) and rule.allows(value)):
+        raise _illegal(rule, hint, place)
+    return value
+
+
+def _whole(rule: Rule, hint: Any, place: Place) -> int:
+    given = place.value
+    value: Any = _spelled(parse_whole, place) if isinstance(given, str) else given
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not rule.allows(value):
+        raise _illegal(rule, hint, place)
+    return value
+
+
+def _spelled(parse: Any, place: Place) -> Any:
+    try:
+        return parse(place.value)
+    except ValueError as error:
+        said = str(error).removeprefix(f"{place.value!r} ").removeprefix("is ")
+        raise place.refused(said) from None
+
+
+def _truth(rule: Rule, hint: Any, place: Place) -> bool:
+    if isinstance(place.value, bool):
+        return place.value
+    if place.value not in tuple(_TRUTHS):
+        raise _illegal(rule, hint, place)
+    return _TRUTHS[place.value]
+
+
+def _day(rule: Rule, hint: Any, place: Place) -> date:
+    given = place.value
+    if isinstance(given, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", given, re.ASCII):
+        try:
+            return date.fromisoformat(given)
+        except ValueError:
+            pass
+    raise _illegal(rule, hint, place)
+
+
+def _illegal(rule: Rule, hint: Any, place: Place) -> BadInput:
+    return place.refused(f"legal: {legal_text(hint, rule)}")
+
+
+_SCALARS: Final = {str: _text, float: _number, int: _whole, bool: _truth, date: _day}

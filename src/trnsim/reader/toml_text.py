@@ -1,0 +1,93 @@
+"""TOML: days and times are the text that the file has."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from datetime import date, datetime, time
+from itertools import takewhile
+from typing import Any
+
+from trnsim.reader.parsed import Keys, Malformed, Parsed
+
+__all__ = ["parse_toml"]
+
+
+def parse_toml(text: str) -> Parsed:
+    """The tables of a TOML text.
+
+    Raises:
+        Malformed: it is not TOML.
+    """
+    try:
+        content = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        place = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", str(error))
+        line = int(place[1]) if place and place[1] else text.count("\n") + 1 if place else 1
+        why = str(error)[: place.start()] if place else str(error)
+        raise Malformed(line, f"not TOML: {why}") from error
+    return Parsed(_plain(content), lambda keys: _line(text, keys))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return value.isoformat() if isinstance(value, date | datetime | time) else value
+
+
+def _line(text: str, keys: Keys) -> int:
+    """The line in which the statement of the value under `keys` begins, or of what lacks it.
+
+    A statement is the shortest run of lines that is TOML of its own.
+    """
+    table: Keys = ()
+    counts: dict[Keys, int] = {}
+    best, line_of_best, start, statement = 0, 1, 1, ""
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        start = start if statement else number
+        statement += line
+        try:
+            stated = tomllib.loads(statement)
+        except ValueError:
+            continue
+        is_header, statement = statement.lstrip().startswith("["), ""
+        path = _path(stated)
+        if is_header:
+            table = _numbered(path, counts, is_item=line.lstrip().startswith("[["))
+        whole = table if is_header else (*table, *path)
+        shared = _shared(whole, keys)
+        if shared > best:
+            best, line_of_best = shared, start
+    return line_of_best
+
+
+def _path(stated: Any) -> Keys:
+    """The names that a statement nests its value in: ``a.b = 1`` is ("a", "b")."""
+    path: list[str | int] = []
+    while isinstance(stated, dict) and len(stated) == 1:
+        ((name, stated),) = stated.items()
+        path.append(name)
+        if isinstance(stated, list):
+            break
+    return tuple(path)
+
+
+def _numbered(path: Keys, counts: dict[Keys, int], *, is_item: bool) -> Keys:
+    """The keys of a table, with the index of the last item of each array of tables on its way."""
+    keys: list[str | int] = []
+    for at, name in enumerate(path):
+        keys.append(name)
+        array = tuple(keys)
+        if is_item and at == len(path) - 1:
+            counts[array] = counts.get(array, -1) + 1
+        if array in counts:
+            keys.append(counts[array])
+    return tuple(keys)
+
+
+def _shared(path: Keys, keys: Keys) -> int:
+    """The count of keys with which both begin."""
+    pairs = zip(path, keys, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

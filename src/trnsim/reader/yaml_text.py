@@ -1,0 +1,90 @@
+"""YAML: text, lists and mappings, of one document; no tag makes an object."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import yaml
+
+from trnsim.reader.parsed import Keys, Malformed, Parsed
+
+__all__ = ["parse_yaml"]
+
+_EMPTY: Final = ("", "~", "null", "Null", "NULL")
+"""What a plain scalar writes for no value. Source: YAML 1.2.2, section 10.3.2."""
+_MOST_VALUES: Final = 50_000
+"""More than any file that a user writes; an anchor that is repeated counts each time."""
+
+
+def parse_yaml(text: str) -> Parsed:
+    """The values of a YAML text: None for null, and else text.
+
+    Raises:
+        Malformed: it is no YAML, holds several documents or too many values, or names a key twice.
+    """
+    try:
+        node = yaml.compose(text, Loader=yaml.BaseLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise Malformed(mark.line + 1 if mark else 1, f"no YAML: {error.problem}") from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        why = f"unacceptable character #x{ord(text[error.position]):04x}"
+        raise Malformed(line, f"no YAML: {why}") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise Malformed(1, f"no YAML: {str(error).partition(chr(10))[0]}") from error
+    if node is None:
+        raise Malformed(1, "the file is empty")
+    try:
+        content = _Nodes().value(node)
+    except RecursionError as error:
+        raise Malformed(1, "no YAML: nested too deeply, or within itself") from error
+    return Parsed(content, lambda keys: _line(node, keys))
+
+
+class _Nodes:
+    """The nodes of one file as values, of which there are not more than `_MOST_VALUES`."""
+
+    count = 0
+
+    def value(self, node: yaml.Node) -> Any:
+        """The value of a node."""
+        self.count += 1
+        if self.count > _MOST_VALUES:
+            why = f"more than {_MOST_VALUES:,} values; anchors that name anchors multiply"
+            raise Malformed(node.start_mark.line + 1, why)
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(one) for one in node.value]
+        is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
+        return None if is_plain and node.value in _EMPTY else str(node.value).strip()
+
+    def _mapping(self, node: yaml.MappingNode) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise Malformed(line, "a key is text, not a list or a mapping")
+            if key.value in values:
+                raise Malformed(
+                    line, f"{key.value} is given twice, first in line {lines[key.value]}"
+                )
+            values[key.value], lines[key.value] = self.value(value), line
+        return values
+
+
+def _line(node: yaml.Node, keys: Keys) -> int:
+    """The line of the value under `keys`, that of its name in a mapping, or of what lacks it."""
+    line = node.start_mark.line
+    for key in keys:
+        if isinstance(node, yaml.SequenceNode) and isinstance(key, int):
+            node = node.value[key]
+            line = node.start_mark.line
+        elif isinstance(node, yaml.MappingNode):
+            pair = next((pair for pair in node.value if pair[0].value == key), None)
+            if pair is None:
+                break
+            line, node = pair[0].start_mark.line, pair[1]
+    return line + 1

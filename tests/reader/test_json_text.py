@@ -1,0 +1,59 @@
+import re
+
+import pytest
+
+from trnsim.reader.json_text import parse_json, parse_json_lines
+from trnsim.reader.parsed import Malformed
+
+TEXT = """{
+  "a": {"b": [1,
+    {"c \\" [": null}]},
+
+  "d":
+    2}"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        ((), 1),
+        (("a",), 2),
+        (("a", "b", 0), 2),
+        (("a", "b", 1, 'c " ['), 3),
+        (("a", "b", 1, "missing"), 3),
+        (("d",), 5),
+        (("missing", "b"), 1),
+    ],
+)
+def test_a_value_has_the_line_of_its_name_or_of_what_lacks_it(keys, line):
+    assert parse_json(TEXT).line_of(keys) == line
+
+
+def test_json_lines_are_values_with_lines():
+    parsed = parse_json_lines('{"a": "\u2028"}\r\n\n[1]\n')
+    assert parsed.content == [{"a": "\u2028"}, [1]]
+    assert [parsed.line_of(keys) for keys in [(), (0, "a"), (1,)]] == [1, 1, 3]
+    with pytest.raises(Malformed, match="not JSON") as refused:
+        parse_json_lines('{}\n{"a": \n')
+    assert refused.value.line == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ('{"a":\n1,}', 2, "not JSON: Expecting property name"),
+        ('{"a": "NaN",\n"b": NaN}', 2, "not JSON: NaN is no number of JSON"),
+        ("[1,\n-Infinity]", 2, "not JSON: -Infinity is no number of JSON"),
+        ("[1,\n\n" + "9" * 5000 + "]", 3, "not JSON: Exceeds the limit"),
+        ("\n" + "[" * 100_000, 2, "not JSON: maximum recursion depth"),
+        ('{"a": 1,\n"b": {"a": 1},\n"a": 2}', 3, "a is given twice, with two values"),
+    ],
+)
+def test_what_is_no_json_is_named_with_its_line(text, line, why):
+    with pytest.raises(Malformed, match="^" + re.escape(why)) as refused:
+        parse_json(text)
+    assert refused.value.line == line
+
+
+def test_a_name_may_stand_twice_with_one_value():
+    assert parse_json('{"a": [1], "a": [1]}').content == {"a": [1]}
