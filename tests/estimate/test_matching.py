@@ -37,17 +37,17 @@ def test_a_row_may_name_its_sizes_or_leave_no_choice(tmp_path):
         (
             'decode,1,1,1023,90,,"query 1 x 1"\n',
             (WHOLE,),
-            "line 2, column 'layer': 'query 1 x 1' is no layer of llama; legal: query 4096 x 4096",
+            "mine.csv:2: layer is 'query 1 x 1': no layer of llama; legal: query 4096 x 4096",
         ),
         (
             "decode,1,1,1023,2000,,\n",
             (WHOLE, Split(8)),
-            "line 2, column 'layer': empty, and this plan has 2 kinds of layer; legal: query 4096",
+            "mine.csv:2: layer is missing: this plan has 2 kinds of layer; legal: query 4096",
         ),
         (
             "decode,1,1,1023,0.002,,\n",
             (WHOLE,),
-            "line 2, column 'time_us': 0.002; legal: from 991 us, which trainium1's published",
+            "mine.csv:2: time_us is '0.002'; legal: from 991 us, which trainium1's published",
         ),
         (
             "train,1,4096,,90000,120000,\n",
@@ -64,7 +64,9 @@ def test_a_table_of_something_else_is_refused(tmp_path, line, splits, message):
 def test_gradients_are_two_products_each(tmp_path):
     train = (Phase.TRAIN,)
     checked(tmp_path, "train,1,4096,,30000,60000,\n", phases=train)
-    with pytest.raises(BadInput, match=r"column 'backward_us': 12,000; legal: from 20,255 us"):
+    with pytest.raises(
+        BadInput, match=r"mine.csv:2: backward_us is '12000'; legal: from 20,255 us"
+    ):
         checked(tmp_path, "train,1,4096,,30000,12000,\n", phases=train)
 
 

@@ -49,40 +49,46 @@ HEAD = "phase,batch,tokens,past,time_us\n"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1: no column 'phase'; columns found: none"),
+        ("", ":1: the file is empty"),
         (
             "phase,batch,time_us\n",
-            "line 1: no column 'tokens'; columns found: phase, batch, time_us",
+            ":1: the field 'tokens' is missing; legal: phase, batch, tokens",
         ),
-        ("phase,batch,tokens,time_us,speed\n", "line 1: column 'speed' is unknown; legal: phase,"),
-        ("phase,batch,batch,tokens,time_us\n", "line 1: column 'batch' is twice; legal: phase,"),
+        ("phase,batch,tokens,time_us,speed\n", ":1: the field 'speed' is not known; legal: phase,"),
+        ("phase,batch,batch,tokens,time_us\n", ":1: the field 'batch' stands twice"),
         (HEAD, "has no rows of times"),
-        (HEAD + "decode,4,1,1023\n", "line 2: 4 cells for 5 columns"),
+        (HEAD + "decode,4,1,1023\n", ":2: 4 cells, and the first line has 5 fields"),
         (
             HEAD + "decode,4,1,1023,9\ndecode,0,1,1023,9\n",
-            "line 3, column 'batch': '0'; legal: whole numbers from 1",
+            ":3: batch is '0'; legal: a whole number from 1 on",
         ),
-        (HEAD + "decode,4,1.5,1023,9\n", "column 'tokens': '1.5'; legal: whole numbers from 1"),
-        (HEAD + "decode,4,1,-1,9\n", "column 'past': '-1'; legal: whole numbers from 0"),
-        (HEAD + "decode,,1,0,9\n", "column 'batch': ''; legal: whole numbers from 1"),
+        (HEAD + "decode,4,1.5,1023,9\n", ":2: tokens is '1.5': no whole number"),
+        (HEAD + "decode,4,1,-1,9\n", ":2: past is '-1'; legal: a whole number from 0 on"),
+        (HEAD + "decode,,1,0,9\n", ":2: batch is missing; legal: a whole number from 1 on"),
         (
             HEAD + "decode,4,1,0,nan\n",
-            "column 'time_us': 'nan'; legal: numbers above 0, in microseconds and",
+            ":2: time_us is 'nan'; legal: a number above 0 [microseconds]",
         ),
-        (HEAD + "decode,4,1,0,42us\n", "column 'time_us': '42us'; legal: numbers above 0, in mic"),
-        ("phase,batch,tokens,time_ms\n", "no column 'time_us'; columns found: phase, batch, tok"),
+        (
+            HEAD + "decode,4,1,0,42us\n",
+            ":2: time_us is '42us': no number; write it without separators or unit",
+        ),
+        (
+            "phase,batch,tokens,time_ms\n",
+            ":1: the field 'time_ms' is not known; legal: phase, batch, tok",
+        ),
         (
             HEAD + "decode,4,1,9,5\nprefill,4,1,9,5\ndecode,4,2,8,6\n",
-            "line 4: phase, part, layer, batch and length of line 2",
+            ":4: phase, part, layer, batch and length of line 2",
         ),
-        (HEAD + "decode,4,1,0,0\n", "column 'time_us': '0'; legal: numbers above 0"),
+        (HEAD + "decode,4,1,0,0\n", ":2: time_us is '0'; legal: a number above 0"),
         (
             HEAD + "sleep,4,1,0,9\n",
-            "column 'phase': 'sleep'; legal: encode, prefill, decode, train",
+            ":2: phase is 'sleep'; legal: encode, prefill, decode, train",
         ),
         (
             "part," + HEAD + "tail,decode,4,1,0,9\n",
-            "column 'part': 'tail'; legal: layer, embedding, head",
+            ":2: part is 'tail'; legal: layer, embedding, head",
         ),
     ],
 )

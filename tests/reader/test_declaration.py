@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from trnsim.reader.declaration import Rule, declared, has_default, legal_text, rule_of, typed_fields
+from trnsim.reader.declaration import Rule, declared, fields_of, legal_text, names_of
 
 
 class Colour(Enum):
@@ -51,7 +51,12 @@ def test_limits_are_told_as_they_are_checked(limits, words, inside, outside):
         (str, Rule(legal=lambda: ["x"]), "x"),
         (str, Rule(legal="a path"), "a path"),
         (str | Inner, Rule(), "text or a mapping of fields: size"),
-        (tuple[int, ...], Rule(least=2), "a list of from 2 on: a whole number"),
+        (
+            tuple[int, ...],
+            Rule(least=2),
+            "a list of from 2 on, in one text with ';' between: a whole number",
+        ),
+        (tuple[Inner, ...], Rule(), "a list: a mapping of fields: size"),
         (dict[str, float], Rule(each=Rule(above=0)), "a mapping of names to a number above 0"),
     ],
 )
@@ -66,7 +71,8 @@ def test_a_field_has_its_rule_and_its_default():
         name: str = declared("x", help="name")
         plain: int = 3
 
-    fields = {name: field for name, (field, _) in typed_fields(Kind).items()}
-    assert rule_of(fields["days"]) == Rule(help="days", alias=("d",))
-    assert rule_of(fields["plain"]) == Rule()
-    assert [has_default(field) for field in fields.values()] == [False, True, True]
+    fields = fields_of(Kind)
+    assert fields["days"].rule == Rule(help="days", alias=("d",))
+    assert fields["plain"].rule == Rule()
+    assert [field.is_optional for field in fields.values()] == [False, True, True]
+    assert names_of(Kind) == {"days": "days", "d": "days", "name": "name", "plain": "plain"}

@@ -77,7 +77,7 @@ def test_a_file_is_a_record_of_its_kind(written):
         ("name: a\ninner:\n  size: 1\n  steps: 1;x\n", ":4: inner.steps[1] is 'x': no whole", ""),
         ("name: a\ninner:\n  size: 1\n  steps: []\n", ":4: inner.steps is []: 0 items; legal", ""),
         ("name: a\ninner:\n  size: 1\n  steps: {}\n", ":4: inner.steps is {}; legal: a list", ""),
-        ("name: a\ninner: b\nwithin: c\n", ":3: within is 'c': it is another name of inner", ""),
+        ("name: a\ninner: b\nwithin: c\n", ":3: within is 'c': another name of inner", ""),
         ("name: a\ncounts: {}\n", ":2: counts is {}: 0 items; legal: a mapping of names to", ""),
         ("name: a\ncounts: {x: 8,000}\n", ":2: counts", ""),
         ("name: a\ncounts: 3\n", ":2: counts is '3'; legal: a mapping of names", ""),

@@ -22,8 +22,8 @@ def test_a_template_says_what_is_legal_and_is_legal(written):
 
 def test_a_table_of_fields_has_names_limits_and_defaults():
     assert field_table(Kind).splitlines() == [
-        "| field         | meaning    | legal                           | default  |",
-        "| ------------- | ---------- | ------------------------------- | -------- |",
-        "| `name`        | its name   | text                            | required |",
-        "| `days` or `d` | days of it | a whole number from 1 on [days] | 7        |",
+        "| field         | meaning    | legal                           | default |",
+        "| ------------- | ---------- | ------------------------------- | ------- |",
+        "| `name` *      | its name   | text                            |         |",
+        "| `days` or `d` | days of it | a whole number from 1 on [days] | 7       |",
     ]

@@ -70,7 +70,7 @@ def check(
     cases = list(models)
     names = enumerated(list(dict.fromkeys(model.name for model, _ in cases)), "and")
     for row in rows:
-        _check_row(table.file, row, machine, _by_size(row, cases), names)
+        _check_row(row, machine, _by_size(row, cases), names)
 
 
 def check_used(table: Measured, sources: Mapping[str, str], asked: str) -> None:
@@ -110,37 +110,39 @@ def _by_size(
 
 
 def _check_row(
-    file: str, row: Row, machine: Ranks, parts: Mapping[tuple[str, str], Summary], names: str
+    row: Row, machine: Ranks, parts: Mapping[tuple[str, str], Summary], names: str
 ) -> None:
-    where = f"{file}, line {row.line}"
     fits = {key: part for key, part in parts.items() if row.layer in ("", key[1])}
     sizes = list(dict.fromkeys(size for _, size in parts))
     if not fits:
         shown = " | ".join(sizes[:_SHOWN]) + (" | ..." if len(sizes) > _SHOWN else "")
-        raise BadInput(
-            f"{where}, column 'layer': {row.layer!r} is no {row.part} of {names}; legal: {shown}",
-            fix="trnsim plan layer --json prints the sizes of a layer",
+        raise row.refused(
+            "layer",
+            f"no {row.part} of {names}; legal: {shown}",
+            "trnsim plan layer --json prints the sizes of a layer",
         )
     if len(fits) > 1 and not row.layer:
-        raise BadInput(
-            f"{where}, column 'layer': empty, and this plan has {len(fits)} kinds of {row.part}; "
+        raise row.refused(
+            "layer",
+            f"this plan has {len(fits)} kinds of {row.part}; "
             f"legal: {' | '.join(sizes[:_SHOWN])}" + (" | ..." if len(sizes) > _SHOWN else ""),
-            fix="name the sizes, or set the ranks of the layout",
+            "name the sizes, or set the ranks of the layout",
         )
     products_s = min(_products_s(part, machine) for part in fits.values())
     weights_s = min(_weights_s(part, machine) for part in fits.values())
-    _check_time(where, "time_us", row.forward_s, max(products_s, weights_s), machine)
+    _check_time(row, "time_us", row.forward_s, max(products_s, weights_s), machine)
     if row.backward_s is not None:
-        _check_time(where, "backward_us", row.backward_s, _GRADIENTS * products_s, machine)
+        _check_time(row, "backward_us", row.backward_s, _GRADIENTS * products_s, machine)
 
 
-def _check_time(where: str, column: str, time_s: float, least_s: float, machine: Ranks) -> None:
-    us, least_us = time_s * _MICROS, least_s * _MICROS
-    if us < least_us:
-        raise BadInput(
-            f"{where}, column {column!r}: {amount(us)}; legal: from {amount(least_us)} us, which "
-            f"{machine.chip.name}'s published peak and HBM bandwidth allow",
-            fix="give microseconds of one layer on one rank",
+def _check_time(row: Row, column: str, time_s: float, least_s: float, machine: Ranks) -> None:
+    given, least = time_s * _MICROS, least_s * _MICROS
+    if given < least:
+        raise row.refused(
+            column,
+            f"legal: from {amount(least)} us, which {machine.chip.name}'s published peak and HBM "
+            "bandwidth allow",
+            "give microseconds of one layer on one rank",
         )
 
 

@@ -18,25 +18,24 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from datetime import date
 from enum import Enum
-from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 __all__ = [
     "ANY",
-    "DAY",
+    "Declared",
     "Rule",
     "choices",
     "declared",
-    "has_default",
+    "fields_of",
     "is_record",
     "legal_text",
     "members",
-    "rule_of",
-    "typed_fields",
+    "names_of",
 ]
 
-DAY: Final = "a day as 2026-11-21"
+_DAY: Final = "a day as 2026-11-21"
 _RULE: Final = "rule"
-_WORDS: Final = {str: "text", int: "a whole number", float: "a number", bool: "yes, no", date: DAY}
+_WORDS: Final = {str: "text", int: "a whole number", float: "a number", bool: "yes, no", date: _DAY}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,26 +102,56 @@ def declared(default: Any = MISSING, **rule: Any) -> Any:
     return field(default=default, metadata={_RULE: Rule(**rule)})
 
 
-def rule_of(declaration: Field[Any]) -> Rule:
-    """The rule of a field; `ANY` where it was not `declared`."""
-    rule: Rule = declaration.metadata.get(_RULE, ANY)
-    return rule
+class Declared(NamedTuple):
+    """A field of a kind of file.
+
+    Attributes:
+        names: its own, and the other ones of it.
+        hint: its type.
+        rule: `ANY` where it was not `declared`.
+        default: MISSING where a file must state it.
+    """
+
+    names: tuple[str, ...]
+    hint: Any
+    rule: Rule
+    default: Any
+
+    @property
+    def is_optional(self) -> bool:
+        """True if a file may leave it out."""
+        return self.default is not MISSING
+
+    @property
+    def legal(self) -> str:
+        """Its legal values, in words."""
+        return legal_text(self.hint, self.rule)
 
 
-def has_default(declaration: Field[Any]) -> bool:
-    """True if a file may leave the field out."""
-    return declaration.default is not MISSING or declaration.default_factory is not MISSING
-
-
-def typed_fields(kind: type[Any]) -> Mapping[str, tuple[Field[Any], Any]]:
-    """The fields of a dataclass and their types, by name."""
+def fields_of(kind: type[Any]) -> Mapping[str, Declared]:
+    """The fields of a dataclass, by name."""
     if kind not in _FIELDS:
         hints = get_type_hints(kind)
-        _FIELDS[kind] = {one.name: (one, hints[one.name]) for one in fields(kind)}
+        _FIELDS[kind] = {one.name: _declared(one, hints[one.name]) for one in fields(kind)}
     return _FIELDS[kind]
 
 
-_FIELDS: Final[dict[type[Any], Mapping[str, tuple[Field[Any], Any]]]] = {}
+def names_of(kind: type[Any]) -> Mapping[str, str]:
+    """The field that each name and other name of a dataclass is of."""
+    if kind not in _NAMES:
+        declarations = fields_of(kind).items()
+        _NAMES[kind] = {name: field for field, one in declarations for name in one.names}
+    return _NAMES[kind]
+
+
+_FIELDS: Final[dict[type[Any], Mapping[str, Declared]]] = {}
+_NAMES: Final[dict[type[Any], Mapping[str, str]]] = {}
+
+
+def _declared(one: Field[Any], hint: Any) -> Declared:
+    rule: Rule = one.metadata.get(_RULE, ANY)
+    made = one.default if one.default_factory is MISSING else one.default_factory()
+    return Declared((one.name, *rule.alias), hint, rule, made)
 
 
 def is_record(hint: Any) -> bool:
@@ -166,7 +195,10 @@ def _words(hint: Any, rule: Rule) -> str:
     if get_origin(hint) is dict:
         return f"a mapping of names to {legal_text(inner[1], rule.each or ANY)}"
     if get_origin(hint) is tuple:
-        return f"a list{' of' + limits if limits else ''}: {legal_text(inner[0], rule.each or ANY)}"
+        count = f" of{limits}" if limits else ""
+        between = "spaces" if rule.divider is None else f"{rule.divider!r}"
+        apart = "" if is_record(inner[0]) else f", in one text with {between} between"
+        return f"a list{count}{apart}: {legal_text(inner[0], rule.each or ANY)}"
     if is_record(hint):
-        return f"a mapping of fields: {', '.join(typed_fields(hint))}"
+        return f"a mapping of fields: {', '.join(fields_of(hint))}"
     return _WORDS[hint] + limits

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import is_dataclass, replace
 from datetime import date
 from difflib import get_close_matches
@@ -19,14 +19,14 @@ from trnsim.errors import BadInput, SourceLine
 from trnsim.formatting import parse_number, parse_whole
 from trnsim.reader.declaration import (
     ANY,
+    Declared,
     Rule,
     choices,
-    has_default,
+    fields_of,
     is_record,
     legal_text,
     members,
-    rule_of,
-    typed_fields,
+    names_of,
 )
 from trnsim.reader.document import Document, Place, load
 from trnsim.reader.parsed import Parsed
@@ -79,9 +79,8 @@ class Record:
         return record(kind, replace(self._place, value={**stated, **values}))
 
     def _stated(self, field: str) -> str | None:
-        """The name or alias under which the file states a field; None where it does not."""
-        rule = rule_of(typed_fields(type(self))[field][0])
-        return next(_stated(field, rule, self._place), None)
+        """The name or other name under which the file states a field; None where it does not."""
+        return next(iter(_stated(fields_of(type(self))[field], self._place.value)), None)
 
 
 def read(kind: type[_T], path: Path | str, fix: str = "") -> _T:
@@ -124,12 +123,10 @@ def rows(kind: type[_T], document: Document) -> list[_T]:
 
 def _check_columns(kind: type[Any], document: Document, columns: tuple[str, ...]) -> None:
     """Refuse the first line of a CSV file that has an unknown name, or lacks one."""
-    place = Place(document, (), dict.fromkeys(columns))
-    _check_names(kind, place)
-    for name, (declaration, _) in typed_fields(kind).items():
-        names = (name, *rule_of(declaration).alias)
-        if not has_default(declaration) and not any(one in columns for one in names):
-            legal = ", ".join(typed_fields(kind))
+    _check_names(kind, Place(document, (), dict.fromkeys(columns)))
+    for name, declaration in fields_of(kind).items():
+        if not declaration.is_optional and not set(declaration.names) & set(columns):
+            legal = ", ".join(fields_of(kind))
             raise document.refused(1, f"the field {name!r} is missing; legal: {legal}")
 
 
@@ -142,11 +139,18 @@ def record(kind: type[_T], place: Place) -> _T:
     if not isinstance(place.value, dict):
         raise place.refused(f"legal: {legal_text(kind, ANY)}")
     _check_names(kind, place)
-    values = {
-        name: value
-        for name, (declaration, hint) in typed_fields(kind).items()
-        for value in _field(name, hint, rule_of(declaration), place, has_default(declaration))
-    }
+    values: dict[str, Any] = {}
+    for name, declaration in fields_of(kind).items():
+        stated = _stated(declaration, place.value)
+        if len(stated) > 1:
+            raise place.inner(stated[1]).refused(f"another name of {stated[0]}, given too")
+        if stated:
+            values[name] = _value(declaration.hint, declaration.rule, place.inner(stated[0]))
+        elif type(None) in get_args(declaration.hint) and name in place.value:
+            values[name] = None
+        elif not declaration.is_optional:
+            missing = Place(place.document, (*place.keys, name), None)
+            raise missing.told(f" is missing; legal: {declaration.legal}")
     made = kind(**values)
     if isinstance(made, Record):
         object.__setattr__(made, "_place", place)
@@ -155,46 +159,19 @@ def record(kind: type[_T], place: Place) -> _T:
 
 def _check_names(kind: type[Any], place: Place) -> None:
     """Refuse a field that is not declared."""
-    if getattr(kind, "ignores_others", False):
+    legal = names_of(kind)
+    if place.value.keys() <= legal.keys() or getattr(kind, "ignores_others", False):
         return
-    legal = {
-        name: declared
-        for declared, (declaration, _) in typed_fields(kind).items()
-        for name in (declared, *rule_of(declaration).alias)
-    }
-    for name in place.value:
-        if name not in legal:
-            inner = place.inner(name)
-            raise place.document.refused(
-                inner.line.line,
-                f"the field {inner.name!r} is not known; legal: {', '.join(legal)}",
-                _near(name, list(legal), 1),
-            )
+    name = next(name for name in place.value if name not in legal)
+    inner = place.inner(name)
+    why = f"the field {inner.name!r} is not known; legal: {', '.join(legal)}"
+    raise place.document.refused(inner.line.line, why, _near(name, list(legal), 1))
 
 
-def _field(name: str, hint: Any, rule: Rule, place: Place, is_optional: bool) -> Iterator[Any]:
-    """The value of a field; none where the default holds.
-
-    Raises:
-        BadInput: it is missing, stands twice under two names, or is not legal.
-    """
-    stated = list(_stated(name, rule, place))
-    if len(stated) > 1:
-        raise place.inner(stated[1]).refused(f"it is another name of {stated[0]}, given too")
-    if stated:
-        yield _value(hint, rule, place.inner(stated[0]))
-    elif type(None) in get_args(hint) and name in place.value:
-        yield None
-    elif not is_optional:
-        raise Place(place.document, (*place.keys, name), None).told(
-            f" is missing; legal: {legal_text(hint, rule)}"
-        )
-
-
-def _stated(name: str, rule: Rule, place: Place) -> Iterator[str]:
+def _stated(declaration: Declared, values: Mapping[str, Any]) -> list[str]:
     """The names under which a mapping states a field; one without a value does not."""
-    empty = (None,) if rule is ANY else (None, "")
-    return (one for one in (name, *rule.alias) if place.value.get(one) not in empty)
+    empty = (None,) if declaration.rule is ANY else (None, "")
+    return [one for one in declaration.names if values.get(one) not in empty]
 
 
 def _value(hint: Any, rule: Rule, place: Place) -> Any:
@@ -206,12 +183,12 @@ def _value(hint: Any, rule: Rule, place: Place) -> Any:
     if place.value is None and type(None) in get_args(hint):
         return None
     hint = _member(hint, place.value)
+    if rule.parse is not None:
+        return _parsed(rule, hint, place)
     if get_origin(hint) in (tuple, dict):
         return _several(hint, rule, place)
     if is_record(hint):
         return record(hint, place)
-    if rule.parse is not None:
-        return _parsed(rule, hint, place)
     named = choices(hint, rule)
     if named is not None:
         return _named(named, place)
@@ -219,14 +196,21 @@ def _value(hint: Any, rule: Rule, place: Place) -> Any:
 
 
 def _member(hint: Any, value: Any) -> Any:
-    """The type of a union that holds values like this: a mapping, a list or a single value."""
+    """The type of a union that holds values like this: a mapping, a list, a number or a text."""
     several = members(hint)
-    wanted = dict if isinstance(value, dict) else tuple if isinstance(value, list) else None
-    for one in several:
-        shape = dict if is_dataclass(one) else get_origin(one)
-        if (shape if shape in (dict, tuple) else None) is wanted:
-            return one
-    return several[0]
+    if type(value) is int and int in several:
+        return int
+    shape = _SHAPES.get(type(value))
+    return next((one for one in several if _shape(one) is shape), several[0])
+
+
+_SHAPES: Final[Mapping[type[Any], Any]] = {dict: dict, list: tuple}
+
+
+def _shape(hint: Any) -> Any:
+    """The shape of a type's values: dict, tuple, or None for a single value."""
+    origin = dict if is_dataclass(hint) else get_origin(hint)
+    return origin if origin in (dict, tuple) else None
 
 
 def _several(hint: Any, rule: Rule, place: Place) -> Any:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from dataclasses import MISSING
 from typing import Any, Final
 
 from trnsim.formatting import markdown_table
-from trnsim.reader.declaration import has_default, legal_text, rule_of, typed_fields
+from trnsim.reader.declaration import fields_of
 
 __all__ = ["field_table", "row_template"]
 
@@ -18,28 +17,22 @@ _WIDTH: Final = 94
 def row_template(kind: type[Any]) -> str:
     """A row of YAML whose comments say what may stand in each field; ``*`` marks required ones."""
     lines: list[str] = []
-    for name, (declaration, hint) in typed_fields(kind).items():
-        rule = rule_of(declaration)
-        mark = "" if has_default(declaration) else "*"
-        said = f"{name}{mark}: {rule.help}; legal: {legal_text(hint, rule)}"
+    for name, one in fields_of(kind).items():
+        said = f"{name}{'' if one.is_optional else '*'}: {one.rule.help}; legal: {one.legal}"
+        start = "  " if lines else "- "
         lines += textwrap.wrap(said, _WIDTH, initial_indent="  # ", subsequent_indent="  #   ")
-        start = "  " if any(line.startswith("- ") for line in lines) else "- "
-        lines.append(f"{start}{name}: {rule.example}" if rule.example else f"  # {name}:")
+        example = one.rule.example
+        lines.append(f"{start}{name}: {example}" if example else f"  # {name}:")
     return "\n".join(lines) + "\n"
 
 
 def field_table(kind: type[Any]) -> str:
-    """The fields of a kind of file as a table of Markdown, those of inner mappings below theirs."""
-    header = ("field", "meaning", "legal", "default")
-    return markdown_table(header, list(_rows(kind, "")))
+    """The fields of a kind of file as a table of Markdown; ``*`` marks those it must have."""
+    return markdown_table(("field", "meaning", "legal", "default"), list(_rows(kind)))
 
 
-def _rows(kind: type[Any], inside: str) -> Iterator[tuple[str, str, str, str]]:
-    for name, (declaration, hint) in typed_fields(kind).items():
-        rule = rule_of(declaration)
-        names = " or ".join(f"`{inside}{one}`" for one in (name, *rule.alias))
-        default = "required"
-        if has_default(declaration):
-            value = declaration.default
-            default = "" if value in (None, MISSING, ()) else str(value)
-        yield names, rule.help, legal_text(hint, rule), default
+def _rows(kind: type[Any]) -> Iterator[tuple[str, str, str, str]]:
+    for one in fields_of(kind).values():
+        names = " or ".join(f"`{name}`" for name in one.names)
+        default = str(one.default) if one.is_optional and one.default not in (None, ()) else ""
+        yield names + ("" if one.is_optional else " *"), one.rule.help, one.legal, default

@@ -91,7 +91,7 @@ def test_sizes_that_the_catalogue_lacks_are_said(tmp_path):
             [{}],
             "1: no usage in october.csv is picked; it has p5.48xlarge on_demand us-east-1",
         ),
-        (CHAT.replace("team=chat", "chat"), [{}], "4: tag is 'chat': legal: KEY=VALUE"),
+        (CHAT.replace("team=chat", "chat"), [{}], "4: tag[0] is 'chat'; legal: KEY=VALUE"),
         (
             CHAT + CHAT.replace("workload: chat", "workload: other"),
             [{}],
@@ -102,8 +102,12 @@ def test_sizes_that_the_catalogue_lacks_are_said(tmp_path):
             [{}, {"line_item_usage_type": "SpotUsage:p5.48xlarge"}],
             "1: its usage is of several machines: p5.48xlarge on_demand us-east-1, ",
         ),
-        (CHAT + "  gpu_hours: 9\n", [{}], "5: the field 'gpu_hours' is not known; legal: tag, res"),
-        (CHAT + "  batch: 0\n", [{}], "5: batch is '0': legal: a finite number above 0"),
+        (
+            CHAT + "  gpu_hours: 9\n",
+            [{}],
+            "5: gpu_hours is '9'; legal: nothing: the bill states it",
+        ),
+        (CHAT + "  batch: 0\n", [{}], "5: batch is '0'; legal: a whole number above 0"),
         (CHAT.replace("model.json", "../m.json"), [{}], "2: model_config is '../m.json': it leads"),
     ],
 )

@@ -9,8 +9,8 @@ from bills import bill
 from inventories import put
 
 from trnsim.decide.inventory import read
-from trnsim.decide.inventory.fields import FIELDS
-from trnsim.formatting import markdown_table
+from trnsim.decide.inventory.fields import Row
+from trnsim.reader import field_table
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "inventories.md").read_text(encoding="utf-8")
@@ -22,11 +22,7 @@ def block(language):
 
 
 def test_the_table_of_fields_is_that_of_the_program():
-    rows = [
-        (f"`{f.name}`" + (" *" if f.is_required else ""), f.meaning, f.unit or "-", f.legal)
-        for f in FIELDS
-    ]
-    assert markdown_table(("field", "meaning", "unit", "legal"), rows) in PAGE
+    assert field_table(Row) in PAGE
 
 
 def test_the_program_prints_what_stands_below_it(monkeypatch, capsys):

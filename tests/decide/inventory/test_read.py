@@ -21,8 +21,8 @@ YAML = "".join(f"{'  ' if n else '- '}{k}: {v}\n" for n, (k, v) in enumerate(ROW
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "inventory.csv is empty; legal fields: workload, model_config, "),
-        (b"\n\n", "inventory.csv is empty; legal fields: workload, model_config, "),
+        (b"", "inventory.csv:1: the file is empty"),
+        (b"\n\n", "inventory.csv:1: the file is empty"),
         (f"{OLD_HEADER}\n{LINE}\n".encode("utf-16"), "inventory.csv:1: the file is UTF-16"),
         (f"{OLD_HEADER}\n{LINE}\xe9\n".encode("latin-1"), "inventory.csv:2: byte 0xe9 is no UTF-8"),
         (OLD_HEADER.replace(",", ";"), "inventory.csv:1: cells are divided by semicolons"),
@@ -45,16 +45,16 @@ def test_a_file_that_is_no_inventory_is_refused(tmp_path, content, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "inventory.yaml is empty; legal fields: "),
-        ("# nothing\n", "inventory.yaml is empty"),
+        ("", "inventory.yaml:1: the file is empty"),
+        ("# nothing\n", "inventory.yaml:1: the file is empty"),
         ("workload: a\n", "inventory.yaml:1: no list; write one row as "),
         (YAML + "  usd: 9\n", "inventory.yaml:7: the field 'usd' is not known; legal: "),
         (YAML + "  kind: train\n", "inventory.yaml:7: kind is given twice, first in line 3"),
-        (YAML + "  region: {a: b}\n", "inventory.yaml:7: region is no single value"),
-        (YAML + "  batch: 8,000\n", "inventory.yaml:7: batch is '8,000': is no whole number"),
+        (YAML + "  region: {a: b}\n", "inventory.yaml:7: region is {'a': 'b'}; legal: the code"),
+        (YAML + "  batch: 8,000\n", "inventory.yaml:7: batch is '8,000': no whole number"),
         (YAML + "  <<: *other\n", "inventory.yaml:7: no YAML: found undefined alias"),
         (YAML + YAML, "inventory.yaml:7: workload is 'chat': the name stands in line 1 too"),
-        (YAML + "  sources: ['../a']\n", "inventory.yaml:7: sources is '../a': it leads out"),
+        (YAML + "  sources: ['../a']\n", "inventory.yaml:7: sources is ['../a']: it leads out"),
         (
             "- &a [1, 1, 1, 1]\n" + "".join(
                 f"- &a{n} [{', '.join(['*a' + (str(n - 1) if n else '')] * 9)}]\n" for n in range(8)
@@ -71,7 +71,8 @@ def test_yaml_that_is_no_inventory_is_refused(tmp_path, content, message):
 
 def test_yaml_runs_no_code(tmp_path):
     path = put(tmp_path, YAML + "  region: !!python/object/apply:os.getcwd []\n", "a.yaml")
-    assert read(path)[0].current.region is None
+    with pytest.raises(BadInput, match=r"a\.yaml:7: region is \[\]; legal: the code of"):
+        read(path)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

@@ -1,6 +1,6 @@
 """A company's inventory: what it runs today, as workloads.
 
-An inventory is a table, CSV or YAML, with one workload a row and the fields of `fields.FIELDS`, or
+An inventory is a table, CSV or YAML, with one workload a row and the fields of `fields.Row`, or
 a bill of AWS (`billed`).
 Nothing is computed here: times are predicted, and prices looked up, by the rooms that decide.
 """
@@ -8,21 +8,17 @@ Nothing is computed here: times are predicted, and prices looked up, by the room
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
-from trnsim import files
 from trnsim.arch.catalogue import Catalogue
-from trnsim.cells import read_table
 from trnsim.decide.inventory.bill_rows import is_bill
 from trnsim.decide.inventory.billed import billed_workloads
-from trnsim.decide.inventory.fields import NAMES, REQUIRED
+from trnsim.decide.inventory.fields import Row
 from trnsim.decide.inventory.rows import workloads
 from trnsim.decide.inventory.template import template
 from trnsim.decide.inventory.workload import Current, Shape, Slo, Workload
+from trnsim.reader import read_rows
 
 __all__ = ["Current", "Shape", "Slo", "Workload", "read", "template"]
-
-_YAML: Final = (".yaml", ".yml")
 
 
 def read(path: Path | str, rows: Catalogue | None = None) -> list[Workload]:
@@ -39,11 +35,4 @@ def read(path: Path | str, rows: Catalogue | None = None) -> list[Workload]:
     path = Path(path)
     if is_bill(path):
         return billed_workloads(path, rows)
-    is_yaml = path.suffix.lower() in _YAML or _begins_a_list(files.read_bytes(path))
-    return workloads(path, read_table(path, NAMES, required=REQUIRED, is_yaml=is_yaml), rows)
-
-
-def _begins_a_list(content: bytes) -> bool:
-    """Whether the first line that is no comment is an item of YAML: no CSV begins with a dash."""
-    lines = (line.strip() for line in content.splitlines())
-    return next((line for line in lines if line and line[:1] != b"#"), b"").startswith(b"-")
+    return workloads(path, read_rows(Row, path), rows)

@@ -12,14 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final, Literal
 
 from trnsim.arch.catalogue import Catalogue, catalogue
-from trnsim.cells import Cells
-from trnsim.decide.inventory.bill_rows import TAG, bill_rows
+from trnsim.decide.inventory.bill_rows import FIX, TAG, Line, bill_rows
 from trnsim.decide.inventory.fields import MOST_GPU_HOURS, MOST_USD
 from trnsim.errors import BadInput
 from trnsim.price.quotes import today
+from trnsim.reader import Document, Record, declared, record
+from trnsim.reader.parsed import Parsed
 
 __all__ = ["Bill", "Usage", "read_bill"]
 
@@ -36,9 +37,39 @@ _COSTS: Final = {
     ),
 }
 """By type of line, the columns of its cost, that after private discounts first."""
-_YEARS: Final = {"1yr": "1y", "3yr": "3y"}
-_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_COST: Final = tuple(name for names in _COSTS.values() for name in names)
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _SHOWN: Final = 5
+_Term = Literal["1yr", "3yr"]
+_YEARS: Final[dict[_Term, str]] = {"1yr": "1y", "3yr": "3y"}
+
+
+def _day(given: str) -> date:
+    day = _DAY.match(given)
+    return date.fromisoformat(day[0] if day else given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostLine(Record):
+    """The use of an instance, as a line of a report states it."""
+
+    ignores_others: ClassVar[bool] = True
+
+    line_item_line_item_type: str = declared(help="type of the line", legal=_COSTS)
+    line_item_usage_type: str = declared(help="how the instance was used")
+    line_item_usage_start_date: date = declared(
+        help="when the usage began", parse=_day, legal="a day as 2026-10-31T00:00:00Z"
+    )
+    line_item_usage_amount: float = declared(
+        help="hours of instances", unit="hours", least=0, most=MOST_GPU_HOURS
+    )
+    usd: float = declared(help="its cost", unit="USD", least=0, most=MOST_USD, alias=_COST)
+    line_item_currency_code: Literal["USD"] = declared("USD", help="currency of the cost")
+    line_item_resource_id: str = declared("", help="the instance")
+    product_region_code: str | None = declared(None, help="region")
+    pricing_lease_contract_length: str = declared("", help="term of a reservation")
+    savings_plan_purchase_term: _Term | None = declared(None, help="term of a Savings Plan")
+    capacity_reservation_capacity_reservation_type: str = declared("", help="kind of a reservation")
 
 
 @dataclass(frozen=True)
@@ -105,13 +136,14 @@ def read_bill(path: Path | str, rows: Catalogue | None = None) -> Bill:
     others: dict[str, int] = {}
     last = date.min
     families = {_family(name) for name in rows.instances}
-    for cells, instance in _boxes(bill_rows(path)):
+    for line, instance in _boxes(bill_rows(path)):
         if instance not in rows.instances:
             if _family(instance) in families:
-                unknown[instance] = unknown.get(instance, 0) + _usage(cells, instance, rows)[1].usd
+                usd = _usage(path, line, instance, rows)[1].usd
+                unknown[instance] = unknown.get(instance, 0) + usd
             others[instance] = others.get(instance, 0) + 1
             continue
-        day, one = _usage(cells, instance, rows)
+        day, one = _usage(path, line, instance, rows)
         last = max(last, day)
         key = (one.month, one.instance, one.kind, one.region or "", one.resource, one.tags)
         sums[key] = _added(sums[key], one) if key in sums else one
@@ -125,68 +157,56 @@ def _family(instance: str) -> str:
     return instance.partition(".")[0]
 
 
-def _boxes(rows: Iterator[Cells]) -> Iterator[tuple[Cells, str]]:
+def _boxes(lines: Iterator[Line]) -> Iterator[tuple[Line, str]]:
     """The lines of running instances, each with the type of the instance."""
-    for cells in rows:
-        box = _BOX.fullmatch(cells.values.get("line_item_usage_type", ""))
-        if box and cells.values.get("line_item_line_item_type") in _COSTS:
-            yield cells, box["type"]
+    for line in lines:
+        box = _BOX.fullmatch(line[1].get("line_item_usage_type", ""))
+        if box and line[1].get("line_item_line_item_type") in _COSTS:
+            yield line, box["type"]
 
 
-def _usage(cells: Cells, instance: str, rows: Catalogue) -> tuple[date, Usage]:
+def _usage(path: Path, line: Line, instance: str, rows: Catalogue) -> tuple[date, Usage]:
     """The day of a line, and what it says."""
-    currency = cells.values.get("line_item_currency_code", "USD")
-    if currency != "USD":
-        raise cells.refused("line_item_currency_code", "legal: USD")
-    columns = _COSTS[cells.text("line_item_line_item_type")]
+    number, cells = line
+    columns = _COSTS[cells["line_item_line_item_type"]]
     column = next((name for name in columns if name in cells), columns[-1])
-    hours = cells.number_from("line_item_usage_amount", 0, at_most=MOST_GPU_HOURS)
-    usd = cells.number_from(column, 0, at_most=MOST_USD)
-    day = _day(cells, rows)
+    values = {name: cell for name, cell in cells.items() if name == column or name not in _COST}
+    document = Document(str(path), Parsed(values, lambda _: number), FIX)
+    if column not in cells:
+        raise document.refused(number, f"{column} is missing")
+    row = record(CostLine, document.root)
+    day = row.line_item_usage_start_date
+    if day > (latest := today(rows)):
+        why = f"in the future; legal: up to {latest}"
+        raise row.refused("line_item_usage_start_date", why)
     return day, Usage(
         month=f"{day:%Y-%m}",
         instance=instance,
-        kind=_kind(cells, is_free=usd == 0 and hours > 0),
-        region=cells.values.get("product_region_code"),
-        hours=hours,
-        usd=usd,
-        resource=cells.values.get("line_item_resource_id", ""),
-        tags=tuple(
-            sorted((k.removeprefix(TAG), v) for k, v in cells.values.items() if k.startswith(TAG))
-        ),
-        line=cells.line,
+        kind=_kind(row),
+        region=row.product_region_code,
+        hours=row.line_item_usage_amount,
+        usd=row.usd,
+        resource=row.line_item_resource_id,
+        tags=tuple(sorted((k.removeprefix(TAG), v) for k, v in cells.items() if k.startswith(TAG))),
+        line=number,
     )
 
 
-def _day(cells: Cells, rows: Catalogue) -> date:
-    """The day on which the usage of a line began."""
-    given = cells.text("line_item_usage_start_date")
-    found = _DAY.match(given)
-    try:
-        day = date.fromisoformat(found[0]) if found else None
-    except ValueError:
-        day = None
-    if day is None:
-        why = "no day; legal: 2026-10-31T00:00:00Z"
-        raise cells.refused("line_item_usage_start_date", why)
-    if day > (latest := today(rows)):
-        raise cells.refused("line_item_usage_start_date", f"in the future; legal: up to {latest}")
-    return day
-
-
-def _kind(cells: Cells, *, is_free: bool) -> str:
+def _kind(row: CostLine) -> str:
     """The kind of purchase of a line."""
-    line_type = cells.text("line_item_line_item_type")
-    if line_type == "DiscountedUsage":
-        years = _YEARS.get(cells.values.get("pricing_lease_contract_length", ""))
-        return f"ri_{years}" if years else "ri_effective"
-    if line_type == "SavingsPlanCoveredUsage":
-        return f"savings_plan_{_YEARS[cells.one_of('savings_plan_purchase_term', _YEARS)]}"
-    if "SpotUsage" in cells.text("line_item_usage_type"):
+    if row.line_item_line_item_type == "DiscountedUsage":
+        years = {str(term): short for term, short in _YEARS.items()}
+        term = row.pricing_lease_contract_length
+        return f"ri_{years[term]}" if term in years else "ri_effective"
+    if row.line_item_line_item_type == "SavingsPlanCoveredUsage":
+        if row.savings_plan_purchase_term is None:
+            raise row.refused("savings_plan_purchase_term", f"legal: {', '.join(_YEARS)}")
+        return f"savings_plan_{_YEARS[row.savings_plan_purchase_term]}"
+    if "SpotUsage" in row.line_item_usage_type:
         return "spot"
-    reservation = cells.values.get("capacity_reservation_capacity_reservation_type", "")
-    is_block = is_free or "block" in reservation.lower()
-    return "capacity_block" if is_block else "on_demand"
+    is_free = row.usd == 0 and row.line_item_usage_amount > 0
+    is_block = "block" in row.capacity_reservation_capacity_reservation_type.lower()
+    return "capacity_block" if is_free or is_block else "on_demand"
 
 
 def _added(one: Usage, other: Usage) -> Usage:

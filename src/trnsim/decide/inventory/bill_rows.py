@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from trnsim import files
-from trnsim.cells import Cells
 from trnsim.errors import BadInput, SourceLine
 
-__all__ = ["COLUMNS", "REQUIRED", "TAG", "bill_rows", "is_bill"]
+__all__ = ["COLUMNS", "FIX", "REQUIRED", "TAG", "bill_rows", "is_bill"]
+
+Line = tuple[int, dict[str, str]]
+"""A line's number and its cells that are not empty, by column."""
 
 REQUIRED: Final = (
     "line_item_line_item_type",
@@ -50,7 +52,7 @@ TAG: Final = "tag:"
 """Begins the name of a cell that holds the value of a tag."""
 
 _TAGS: Final = "resource_tags"
-_FIX: Final = "give an export of AWS Data Exports, table CUR 2.0, as CSV or Parquet"
+FIX: Final = "give an export of AWS Data Exports, table CUR 2.0, as CSV or Parquet"
 _PARQUET: Final = b"PAR1"
 _GZIP: Final = b"\x1f\x8b"
 _MARKS: Final = (b"line_item_usage_type", b"lineItem/UsageType")
@@ -75,13 +77,13 @@ def is_bill(path: Path) -> bool:
     return any(mark in start.partition(b"\n")[0] for mark in _MARKS)
 
 
-def bill_rows(path: Path) -> Iterator[Cells]:
+def bill_rows(path: Path) -> Iterator[Line]:
     """The rows of the report at `path`, in its order; a row of Parquet counts as a line.
 
     Raises:
         BadInput: it cannot be read, or lacks a column.
     """
-    files.check_readable(path, _FIX)
+    files.check_readable(path, FIX)
     with path.open("rb") as stream:
         start = stream.read(len(_PARQUET))
     if start == _PARQUET:
@@ -102,12 +104,12 @@ def _check_columns(path: Path, names: list[str]) -> None:
     if missing:
         raise BadInput(
             f"{path}:1: columns missing: {', '.join(missing)}",
-            fix=_FIX,
+            fix=FIX,
             line=SourceLine(str(path), 1),
         )
 
 
-def _csv_rows(path: Path, *, is_gzip: bool) -> Iterator[Cells]:
+def _csv_rows(path: Path, *, is_gzip: bool) -> Iterator[Line]:
     line = 1
     try:
         with _opened(path, is_gzip=is_gzip) as stream:
@@ -142,7 +144,7 @@ def _opened(path: Path, *, is_gzip: bool) -> IO[str]:
     return path.open(encoding="utf-8-sig", newline="")
 
 
-def _parquet_rows(path: Path) -> Iterator[Cells]:
+def _parquet_rows(path: Path) -> Iterator[Line]:
     if find_spec("pyarrow") is None:
         raise BadInput(f"{path}: Parquet needs pyarrow, which is not installed", fix=_EXTRA)
     arrow: Any = import_module("pyarrow")
@@ -158,14 +160,14 @@ def _parquet_rows(path: Path) -> Iterator[Cells]:
                     line += 1
                     yield _cells(path, line, {_column(k): v for k, v in row.items()})
     except (arrow.ArrowException, OSError) as error:
-        raise BadInput(f"{path}: no Parquet: {error}", fix=_FIX) from error
+        raise BadInput(f"{path}: no Parquet: {error}", fix=FIX) from error
 
 
 def _is_read(name: str) -> bool:
     return name in COLUMNS or name.startswith(_TAGS)
 
 
-def _cells(path: Path, line: int, row: Mapping[str, Any]) -> Cells:
+def _cells(path: Path, line: int, row: Mapping[str, Any]) -> Line:
     """The cells that are read, with those of tags by the tag's name."""
     values = {name: _text(row.get(name)) for name in COLUMNS}
     for name, value in row.items():
@@ -173,7 +175,7 @@ def _cells(path: Path, line: int, row: Mapping[str, Any]) -> Cells:
             values |= {_tag(key): _text(one) for key, one in _map(path, line, value).items()}
         elif name.startswith(f"{_TAGS}_"):
             values[_tag(name.removeprefix(f"{_TAGS}_"))] = _text(value)
-    return Cells(str(path), line, {name: value for name, value in values.items() if value})
+    return line, {name: value for name, value in values.items() if value}
 
 
 def _tag(key: str) -> str:
@@ -200,4 +202,4 @@ def _map(path: Path, line: int, value: object) -> dict[str, Any]:
 
 
 def _bad(path: Path, line: int, what: str) -> BadInput:
-    return BadInput(f"{path}:{line}: {what}", fix=_FIX, line=SourceLine(str(path), line))
+    return BadInput(f"{path}:{line}: {what}", fix=FIX, line=SourceLine(str(path), line))

@@ -13,19 +13,17 @@ from pathlib import Path
 from typing import Final
 
 from trnsim.arch.catalogue import Catalogue, catalogue
-from trnsim.cells import Cells, read_table
 from trnsim.decide.inventory.bill import Bill, Usage, read_bill
-from trnsim.decide.inventory.fields import NAMES
+from trnsim.decide.inventory.fields import BilledRow, Row
 from trnsim.decide.inventory.rows import workloads
 from trnsim.decide.inventory.workload import VOLUME_UNITS, Workload
-from trnsim.errors import BadInput, SourceLine
+from trnsim.errors import BadInput
+from trnsim.reader import read_rows
 
 __all__ = ["billed_workloads", "models_path"]
 
 _PICKS: Final = {"current_instance": "instance", "purchase_kind": "kind", "region": "region"}
 """Fields that pick usage, and what of the usage they are."""
-_FROM_BILL: Final = ("gpu_hours", "current_count", "as_of")
-_FIELDS: Final = ("tag", "resource", *(name for name in NAMES if name not in _FROM_BILL))
 _ENDS: Final = (".gz", ".csv", ".parquet")
 
 
@@ -53,7 +51,7 @@ def billed_workloads(path: Path, rows: Catalogue | None = None) -> list[Workload
     models = models_path(path)
     if not models.is_file():
         raise BadInput(f"{path} is a bill, and names no models: {models} is missing", fix=_FIX)
-    given = read_table(models, _FIELDS, is_yaml=True)
+    given = read_rows(BilledRow, models)
     picked = _picked(bill, given)
     filled = [_filled(row, usage, bill, rows) for row, usage in zip(given, picked, strict=True)]
     found = workloads(models, filled, rows)
@@ -70,47 +68,46 @@ _FIX: Final = (
 )
 
 
-def _picked(bill: Bill, given: Sequence[Cells]) -> list[list[Usage]]:
+def _picked(bill: Bill, given: Sequence[BilledRow]) -> list[list[Usage]]:
     """The usage of each row, none of it that of two."""
-    owners: dict[Usage, Cells] = {}
+    owners: dict[Usage, BilledRow] = {}
     found: list[list[Usage]] = []
     for row in given:
-        if not {"tag", "resource", *_PICKS} & row.values.keys():
-            raise _bad(row, "the row picks no usage", _FIX)
+        if not any(name in row for name in ("tag", "resource", *_PICKS)):
+            raise row.broken("the row picks no usage", _FIX)
         usage = [one for one in bill.usage if _is_of(row, one)]
         if not usage:
-            raise _bad(row, f"no usage in {bill.path} is picked; it has {_machines(bill.usage)}")
+            raise row.broken(f"no usage in {bill.path} is picked; it has {_machines(bill.usage)}")
         for one in usage:
             if one in owners:
-                what = f"line {one.line} of {bill.path} is also that of line {owners[one].line}"
-                raise _bad(row, what, "pick less: by tag, resource, instance or region")
+                what = (
+                    f"line {one.line} of {bill.path} is also that of line {owners[one].line.line}"
+                )
+                raise row.broken(what, "pick less: by tag, resource, instance or region")
             owners[one] = row
         found.append(usage)
     return found
 
 
-def _is_of(row: Cells, usage: Usage) -> bool:
+def _is_of(row: BilledRow, usage: Usage) -> bool:
     tags = dict(usage.tags)
-    for pair in row.items("tag"):
-        key, is_pair, value = pair.partition("=")
-        if not is_pair:
-            raise row.refused("tag", "legal: KEY=VALUE")
-        if tags.get(key.strip()) != value.strip():
-            return False
-    resources = row.items("resource")
-    if resources and usage.resource not in resources:
+    if any(tags.get(key) != value for key, value in row.tag):
+        return False
+    if row.resource and usage.resource not in row.resource:
         return False
     return all(
-        row.values[field] == getattr(usage, name) for field, name in _PICKS.items() if field in row
+        getattr(row, field) == getattr(usage, name)
+        for field, name in _PICKS.items()
+        if field in row
     )
 
 
-def _filled(row: Cells, usage: list[Usage], bill: Bill, rows: Catalogue) -> Cells:
+def _filled(row: BilledRow, usage: list[Usage], bill: Bill, rows: Catalogue) -> Row:
     """A row with what the bill says of its usage."""
     machines = {(one.instance, one.kind, one.region) for one in usage}
     if len(machines) > 1:
         what = f"its usage is of several machines: {_machines(usage)}"
-        raise _bad(row, what, "make a row for each, with current_instance, purchase_kind, region")
+        raise row.broken(what, "make a row for each, with current_instance, purchase_kind, region")
     ((instance, kind, region),) = machines
     hours = sum(one.hours for one in usage)
     usd = sum(one.usd for one in usage)
@@ -123,10 +120,9 @@ def _filled(row: Cells, usage: list[Usage], bill: Bill, rows: Catalogue) -> Cell
         said["usd_per_month"] = repr(usd)
     elif "usd_per_month" not in row:
         what = f"{hours:g} hours of {instance} have no cost: capacity blocks are paid in advance"
-        raise _bad(row, what, "give usd_per_month, the part of the fee for this month")
+        raise row.broken(what, "give usd_per_month, the part of the fee for this month")
     said["as_of"] = str(bill.last_day)
-    kept = {name: value for name, value in row.values.items() if name not in {"tag", "resource"}}
-    return replace(row, values={**kept, **said})
+    return row.filled(Row, said, "tag", "resource")
 
 
 def _assumptions(bill: Bill, picked: Sequence[Sequence[Usage]]) -> tuple[str, ...]:
@@ -141,7 +137,7 @@ def _assumptions(bill: Bill, picked: Sequence[Sequence[Usage]]) -> tuple[str, ..
     return tuple(found)
 
 
-def _of_usage(row: Cells, usage: Sequence[Usage]) -> tuple[str, ...]:
+def _of_usage(row: BilledRow, usage: Sequence[Usage]) -> tuple[str, ...]:
     if usage[0].kind == "capacity_block":
         return ("hours without a cost of their own are those of a capacity block",)
     if "usd_per_month" in row:
@@ -152,7 +148,3 @@ def _of_usage(row: Cells, usage: Sequence[Usage]) -> tuple[str, ...]:
 def _machines(usage: Sequence[Usage]) -> str:
     names = {f"{one.instance} {one.kind} {one.region or ''}".strip() for one in usage}
     return ", ".join(sorted(names))
-
-
-def _bad(row: Cells, what: str, fix: str = "") -> BadInput:
-    return BadInput(f"{row.file}:{row.line}: {what}", fix=fix, line=SourceLine(row.file, row.line))

@@ -1,165 +1,182 @@
-"""The fields of an inventory: what each means, its unit, and its legal values."""
+"""A row of an inventory, and one beside a bill: the fields, their units and legal values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from datetime import date
+from typing import Any, Final, Literal
 
-from trnsim.decide.inventory.workload import KINDS, VOLUME_UNITS
+from trnsim.decide.inventory.workload import Kind
 from trnsim.price.quotes import KINDS as PURCHASE_KINDS
-from trnsim.price.regions import REGION
+from trnsim.price.regions import REGION, is_region
+from trnsim.reader import Record, Rule, declared
 
-FRAMEWORKS: Final = ("pytorch", "jax", "tensorflow", "cuda", "other")
-CLOUDS: Final = ("azure", "gcp", "oracle", "coreweave", "on_premises", "other")
-YES_NO: Final = ("yes", "no")
+_Framework = Literal["pytorch", "jax", "tensorflow", "cuda", "other"]
+_CLOUDS: Final = ("azure", "gcp", "oracle", "coreweave", "on_premises", "other")
 
 MOST_USD: Final = 1e10
 """USD a month; more than any company's whole bill of AWS."""
-MOST_VOLUME: Final = 1e17
+_MOST_VOLUME: Final = 1e17
 """Tokens or items a month: more than a million accelerators of 1e10 a day would do."""
 MOST_GPU_HOURS: Final = 1e10
 """A month of 13 million accelerators."""
-MOST_S: Final = 2.7e6
+_MOST_S: Final = 2.7e6
 """Seconds of the longest month."""
-MOST_HOURS: Final = 744.0
+_MOST_HOURS: Final = 744.0
 """Hours of the longest month."""
-MOST_COUNT: Final = 1_000_000
-MOST_TOKENS: Final = 100_000_000
-MOST_PIXELS: Final = 100_000
-MOST_WEEKS: Final = 10_000.0
-MOST_RATIO: Final = 1_000.0
-MOST_PERCENT: Final = 99.999
+_MOST_COUNT: Final = 1_000_000
+_MOST_TOKENS: Final = 100_000_000
+_MOST_PIXELS: Final = 100_000
+_MOST_WEEKS: Final = 10_000.0
+_MOST_RATIO: Final = 1_000.0
 
 
-@dataclass(frozen=True)
-class Field:
-    """A field of an inventory.
+_ALL: Final = 100
 
-    Attributes:
-        unit: of a number; "" for text.
-        legal: its legal values, in words.
-        example: a legal value, or "" for a field that the example leaves out.
-        is_required: whether every workload states it.
+
+def _region(given: str) -> str:
+    if not is_region(given):
+        raise ValueError
+    return given
+
+
+def _number(what: str, unit: str, most: float, example: str = "") -> Any:
+    return declared(None, help=what, unit=unit, above=0, most=most, example=example)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row(Record):
+    """A workload as an inventory states it; of the three volumes it has one."""
+
+    workload: str = declared(help="name of the workload, which no other has", example="chat")
+    model_config: str = declared(
+        help="the model",
+        legal="path of a Hugging Face config.json in or below the inventory's folder",
+        example="config.json",
+    )
+    kind: Kind = declared(help="what is done with the model", example="serve")
+    tokens_per_month: float | None = _number(
+        "tokens trained on, or written by a service", "tokens/month", _MOST_VOLUME, "6e9"
+    )
+    items_per_month: float | None = _number(
+        "sequences or images of kind infer", "items/month", _MOST_VOLUME
+    )
+    gpu_hours: float | None = _number(
+        "hours of accelerators of the current instance, in place of the two above",
+        "hours/month",
+        MOST_GPU_HOURS,
+    )
+    current_instance: str = declared(
+        help="the instance that it runs on today",
+        legal="a name of trnsim instances, such as p5.48xlarge",
+        example="p5.48xlarge",
+    )
+    current_count: int | None = _number("how many of them", "instances", _MOST_COUNT, "2")
+    purchase_kind: str = declared(
+        "on_demand", help="how they are bought", legal=PURCHASE_KINDS, example="on_demand"
+    )
+    usd_per_month: float = declared(
+        help="what they are billed", unit="USD/month", above=0, most=MOST_USD, example="80000"
+    )
+    region: str | None = declared(
+        None, help="where they run", parse=_region, legal=REGION, example="us-east-1"
+    )
+    as_of: date | None = declared(
+        None, help="last day of that bill, not in the future", example="2026-10-31"
+    )
+    sequence: int | None = _number(
+        "length of a sequence that is trained on or passed", "tokens", _MOST_TOKENS
+    )
+    input_len: int | None = _number("length of a request", "tokens", _MOST_TOKENS, "1000")
+    output_len: int | None = _number("length of its answer", "tokens", _MOST_TOKENS, "200")
+    batch: int | None = _number("sequences or images of a step or a pass", "items", _MOST_COUNT)
+    image: int | None = _number("side of an image", "pixels", _MOST_PIXELS)
+    steps: int | None = _number(
+        "passes that make one item, such as denoising steps", "passes", _MOST_COUNT
+    )
+    ttft_s: float | None = _number("limit of the time to the first token", "s", _MOST_S, "1")
+    tpot_s: float | None = _number("limit of the time for each further token", "s", _MOST_S, "0.05")
+    latency_s: float | None = _number("limit of the time of a whole request or pass", "s", _MOST_S)
+    percentile: float = declared(
+        99.0,
+        help="share of requests that keep the limits",
+        unit="percent",
+        above=0,
+        below=_ALL,
+        example="99",
+    )
+    deadline_hours: float | None = _number(
+        "hours within which a month's training must end", "hours", _MOST_HOURS
+    )
+    peak_ratio: float | None = declared(
+        None,
+        help="demand of the busiest hour over the mean",
+        least=1,
+        most=_MOST_RATIO,
+        example="2",
+    )
+    sources: tuple[str, ...] = declared(
+        (),
+        help="program files (.py, .cu, .pt2) and folders to scan",
+        each=Rule(legal="a path in or below the inventory's folder"),
+    )
+    framework: _Framework | None = declared(
+        None, help="what the programs are written in", example="pytorch"
+    )
+    staff_weeks: float | None = declared(
+        None,
+        help="engineer-weeks that can be given to a migration",
+        unit="weeks",
+        least=0,
+        most=_MOST_WEEKS,
+        example="12",
+    )
+    other_clouds: tuple[str, ...] = declared(
+        (), help="where else it runs", each=Rule(legal=_CLOUDS), example="gcp"
+    )
+    portability_needed: bool = declared(
+        False, help="whether it must run there unchanged", example="no"
+    )
+    committed_to_aws: bool | None = declared(
+        None, help="whether the company means to stay with AWS", example="yes"
+    )
+
+
+def _pair(given: str) -> tuple[str, str]:
+    """A tag's key and value."""
+    key, is_pair, value = given.partition("=")
+    if not is_pair:
+        raise ValueError
+    return key.strip(), value.strip()
+
+
+def _stated(given: str) -> None:
+    raise ValueError(given)
+
+
+def _from_bill(what: str) -> Any:
+    return declared(None, help=what, parse=_stated, legal="nothing: the bill states it")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BilledRow(Row):
+    """A workload beside a bill, which states instance, purchase, region, hours and cost.
+
+    It picks its usage by tag, by resource, or by current_instance, purchase_kind and region.
     """
 
-    name: str
-    meaning: str
-    legal: str
-    unit: str = ""
-    is_required: bool = False
-    example: str = ""
-
-
-_NUMBER: Final = "a number above 0"
-_WHOLE: Final = "a whole number above 0"
-
-FIELDS: Final = (
-    Field(
-        "workload", "name of the workload", "text; no name twice", is_required=True, example="chat"
-    ),
-    Field(
-        "model_config",
-        "the model",
-        "path of a Hugging Face config.json in or below the inventory's folder",
-        is_required=True,
-        example="config.json",
-    ),
-    Field(
-        "kind", "what is done with the model", ", ".join(KINDS), is_required=True, example="serve"
-    ),
-    Field(
-        VOLUME_UNITS[0],
-        "tokens trained on, or written by a service",
-        _NUMBER,
-        "tokens/month",
-        example="6e9",
-    ),
-    Field(VOLUME_UNITS[1], "sequences or images of kind infer", _NUMBER, "items/month"),
-    Field(
-        VOLUME_UNITS[2],
-        "hours of accelerators of the current instance, in place of the two above",
-        _NUMBER,
-        "hours/month",
-    ),
-    Field(
-        "current_instance",
-        "the instance that it runs on today",
-        "a name of trnsim instances, such as p5.48xlarge",
-        is_required=True,
-        example="p5.48xlarge",
-    ),
-    Field("current_count", "how many of them", _WHOLE, "instances", example="2"),
-    Field(
-        "purchase_kind",
-        "how they are bought; on_demand if empty",
-        ", ".join(PURCHASE_KINDS),
-        example="on_demand",
-    ),
-    Field(
-        "usd_per_month",
-        "what they are billed",
-        _NUMBER,
-        "USD/month",
-        is_required=True,
-        example="80000",
-    ),
-    Field("region", "where they run", REGION, example="us-east-1"),
-    Field(
-        "as_of",
-        "last day of that bill",
-        "a day as 2026-11-21, not in the future",
-        example="2026-10-31",
-    ),
-    Field("sequence", "length of a sequence that is trained on or passed", _WHOLE, "tokens"),
-    Field("input_len", "length of a request", _WHOLE, "tokens", example="1000"),
-    Field("output_len", "length of its answer", _WHOLE, "tokens", example="200"),
-    Field("batch", "sequences or images of a step or a pass", _WHOLE, "items"),
-    Field("image", "side of an image", _WHOLE, "pixels"),
-    Field("steps", "passes that make one item, such as denoising steps", _WHOLE, "passes"),
-    Field("ttft_s", "limit of the time to the first token", _NUMBER, "s", example="1"),
-    Field("tpot_s", "limit of the time for each further token", _NUMBER, "s", example="0.05"),
-    Field("latency_s", "limit of the time of a whole request or pass", _NUMBER, "s"),
-    Field(
-        "percentile",
-        "share of requests that keep the limits; 99 if empty",
-        "a number above 0 and below 100",
-        "percent",
-        example="99",
-    ),
-    Field("deadline_hours", "hours within which a month's training must end", _NUMBER, "hours"),
-    Field(
-        "peak_ratio",
-        "demand of the busiest hour over the mean",
-        "a number, 1 or more",
-        "ratio",
-        example="2",
-    ),
-    Field(
-        "sources",
-        "program files (.py, .cu, .pt2) and folders to scan",
-        "paths in or below the inventory's folder; in CSV with semicolons between them",
-    ),
-    Field(
-        "framework", "what the programs are written in", ", ".join(FRAMEWORKS), example="pytorch"
-    ),
-    Field(
-        "staff_weeks",
-        "engineer-weeks that can be given to a migration",
-        "a number, 0 or more",
-        "weeks",
-        example="12",
-    ),
-    Field("other_clouds", "where else it runs", f"any of {', '.join(CLOUDS)}", example="gcp"),
-    Field(
-        "portability_needed",
-        "whether it must run there unchanged; no if empty",
-        "yes, no",
-        example="no",
-    ),
-    Field(
-        "committed_to_aws", "whether the company means to stay with AWS", "yes, no", example="yes"
-    ),
-)
-
-NAMES: Final = tuple(field.name for field in FIELDS)
-REQUIRED: Final = tuple(field.name for field in FIELDS if field.is_required)
+    tag: tuple[tuple[str, str], ...] = declared(
+        (), help="tags of its usage", each=Rule(parse=_pair, legal="KEY=VALUE")
+    )
+    resource: tuple[str, ...] = declared((), help="resources of its usage")
+    current_instance: str = declared("", help="instance of its usage")
+    usd_per_month: float = declared(
+        0.0,
+        help="what usage is billed that the bill has no cost of",
+        unit="USD/month",
+        above=0,
+        most=MOST_USD,
+    )
+    gpu_hours: None = _from_bill("hours of accelerators")
+    current_count: None = _from_bill("how many instances")
+    as_of: None = _from_bill("last day of the bill")
