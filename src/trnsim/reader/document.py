@@ -101,8 +101,10 @@ class Place:
 
     def refused(self, why: str, fix: str = "") -> BadInput:
         """The error that the value here is `why`, which may begin with ``legal:``."""
-        mark = "; " if why.startswith("legal: ") else ": "
-        return self.told(f" is {_shown(self.value)}{mark}{why}", fix)
+        is_legal = why.startswith("legal: ")
+        if isinstance(self.value, dict) and not is_legal:
+            return self.told(f": {why}", fix)
+        return self.told(f" is {_shown(self.value)}{'; ' if is_legal else ': '}{why}", fix)
 
     def told(self, what: str, fix: str = "") -> BadInput:
         """The error `what` of the field here, which begins with its name."""
@@ -165,5 +167,5 @@ def _form(text: str, suffix: str, *, is_table: bool) -> str:
 def _shown(value: Any) -> str:
     if value is _MISSING or value is None:
         return "missing"
-    text = repr(value)
+    text = "a mapping" if isinstance(value, dict) else repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

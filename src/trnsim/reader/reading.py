@@ -35,6 +35,7 @@ __all__ = ["Record", "read", "read_rows", "record", "rows"]
 
 _TRUTHS: Final = {"yes": True, "no": False, "true": True, "false": False}
 _NEAR: Final = 3
+_DIGITS: Final = 20
 _T = TypeVar("_T")
 
 
@@ -56,9 +57,10 @@ class Record:
         """Where the mapping begins."""
         return self._place.line
 
-    def refused(self, field: str, why: str, fix: str = "") -> BadInput:
-        """The error that the field is `why`, which may begin with ``legal:``."""
-        return self._place.inner(self._stated(field) or field).refused(why, fix)
+    def refused(self, field: str, why: str, fix: str = "", *, item: str = "") -> BadInput:
+        """The error that the field, or an item of it, is `why`, which may begin with ``legal:``."""
+        place = self._place.inner(self._stated(field) or field)
+        return (place.inner(item) if item else place).refused(why, fix)
 
     def broken(self, why: str, fix: str = "") -> BadInput:
         """The error that the mapping as a whole is `why`."""
@@ -220,7 +222,10 @@ def _several(hint: Any, rule: Rule, place: Place) -> Any:
     if get_origin(hint) is dict:
         if not isinstance(given, dict):
             raise place.refused(f"legal: {legal_text(hint, rule)}")
-        found = {name: _value(inner[1], each, place.inner(name)) for name in given}
+        found = {
+            _key(inner[0], place.inner(name), name): _value(inner[1], each, place.inner(name))
+            for name in given
+        }
     else:
         if isinstance(given, str):
             parts = [part.strip() for part in given.split(rule.divider)]
@@ -232,6 +237,15 @@ def _several(hint: Any, rule: Rule, place: Place) -> Any:
     if not rule.allows(len(found)):
         raise place.refused(f"{len(found)} items; legal: {legal_text(hint, rule)}")
     return found
+
+
+def _key(hint: Any, place: Place, name: str) -> str | int:
+    """A name of a mapping, which may be a whole number."""
+    if hint is not int:
+        return name
+    if not (name.isascii() and name.isdecimal() and len(name) < _DIGITS):
+        raise place.told(": legal names: whole numbers from 0 on")
+    return int(name)
 
 
 def _parsed(rule: Rule, hint: Any, place: Place) -> Any:

@@ -49,24 +49,32 @@ def test_energy_costs_where_watts_are_known(scenario_of):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("instance: trn2.48xlarge", "instance: trn9", "a.yaml:6: fleet.instance is 'trn9': legal"),
+        ("instance: trn2.48xlarge", "instance: trn9", "a.yaml:6: fleet.instance is 'trn9'; legal"),
         (
             "ultraserver_chips: 64",
             "ultraserver_chips: 60",
-            "fleet.ultraserver_chips is '60': legal: a multiple of 16, of one trn2.48xlarge",
+            "fleet.ultraserver_chips is '60'; legal: a multiple of 16, of one trn2.48xlarge",
         ),
-        ("buildings: 2", "buildings: 0", "fleet.buildings is '0': legal: from 1 to 10,000"),
-        ("ultraservers: 10", "ultraservers: -1", "fleet.ultraservers is '-1': legal: from 1"),
-        ("ultraservers: 10", "ultraservers: 1e30", "fleet.ultraservers is '1e30': is no whole"),
+        (
+            "buildings: 2",
+            "buildings: 0",
+            "fleet.buildings is '0'; legal: a whole number from 1 to 10,000",
+        ),
+        (
+            "ultraservers: 10",
+            "ultraservers: -1",
+            "fleet.ultraservers is '-1'; legal: a whole number from 1",
+        ),
+        ("ultraservers: 10", "ultraservers: 1e30", "fleet.ultraservers is '1e30': no whole"),
         ("ultraservers: 10", "ultraservers: 100000", "legal: at most 10,000,000 chips in all"),
-        ("  ultraservers: 10\n", "", "fleet.ultraservers: missing"),
+        ("  ultraservers: 10\n", "", "fleet.ultraservers is missing"),
         ("buildings: 2", "buildings: {north: 3}", "buildings says already how many each has"),
-        ("spares: 0", "spares: 10", "fleet.spares is '10': legal: from 0 to 9"),
-        ("chip_mtbf_hours: 1e12", "chip_mtbf_hours: 0", "fleet.chip_mtbf_hours is '0': legal"),
-        ("chip_mtbf_hours: 1e12", "chip_mtbf_hours: nan", "fleet.chip_mtbf_hours is 'nan': legal"),
-        ("usd_per_chip_hour: 1", "usd_per_chip_hour: $1", "fleet.usd_per_chip_hour is '$1': is no"),
+        ("spares: 0", "spares: 10", "fleet.spares is '10'; legal: from 0 to 9"),
+        ("chip_mtbf_hours: 1e12", "chip_mtbf_hours: 0", "fleet.chip_mtbf_hours is '0'; legal"),
+        ("chip_mtbf_hours: 1e12", "chip_mtbf_hours: nan", "fleet.chip_mtbf_hours is 'nan'; legal"),
+        ("usd_per_chip_hour: 1", "usd_per_chip_hour: $1", "fleet.usd_per_chip_hour is '$1': no"),
         ("usd_per_chip_hour: 1", "price: on_demand", "no public price (on_demand)"),
-        ("usd_per_chip_hour: 1", "price: gift", "fleet.price is 'gift': legal: on_demand"),
+        ("usd_per_chip_hour: 1", "price: gift", "fleet.price is 'gift'; legal: on_demand"),
         (
             "usd_per_chip_hour: 1",
             "usd_per_chip_hour: 1\n  price: spot",
@@ -75,7 +83,7 @@ def test_energy_costs_where_watts_are_known(scenario_of):
         (
             "usd_per_chip_hour: 1",
             "usd_per_chip_hour: 1\n  watts_per_chip: {serving: 1, training: -1, idle: 0}",
-            "fleet.watts_per_chip.training is '-1': legal: from 0",
+            "fleet.watts_per_chip.training is '-1'; legal: a number from 0",
         ),
     ],
 )

@@ -64,20 +64,36 @@ def test_tokens_a_second_are_planned_at_the_smallest_and_the_largest_width(
     ("old", "new", "said"),
     [
         ("smallest_chips: 64", "smallest_chips: 32", "legal: a multiple of 64, the chips of a"),
-        ("largest_chips: 640", "largest_chips: 0", "jobs.big.largest_chips is '0': legal: from 64"),
+        (
+            "largest_chips: 640",
+            "largest_chips: 0",
+            "jobs.big.largest_chips is '0'; legal: a whole number",
+        ),
         (TABLE, "tokens_per_s: {128: 1, 640: 2}", "from 128 to 640 chips; legal: from smallest"),
-        (TABLE, "tokens_per_s: {many: 1, 640: 2}", "jobs.big.tokens_per_s.many is '1': legal: ch"),
-        (TABLE, "tokens_per_s: {64: -1, 640: 2}", "jobs.big.tokens_per_s.64 is '-1': legal"),
-        (TABLE, "count: 1", "jobs.big.tokens_per_s: missing"),
+        (
+            TABLE,
+            "tokens_per_s: {many: 1, 640: 2}",
+            "jobs.big.tokens_per_s.many: legal names: whole",
+        ),
+        (TABLE, "tokens_per_s: {64: -1, 640: 2}", "jobs.big.tokens_per_s.64 is '-1'; legal"),
+        (TABLE, "count: 1", "jobs.big.tokens_per_s is missing"),
         (TABLE, TABLE + "\n    model: a.json", "model is given, from which it is planned"),
-        (TABLE, TABLE + "\n    within: town", "jobs.big.within is 'town': legal: building, fleet"),
+        (TABLE, TABLE + "\n    within: town", "jobs.big.within is 'town'; legal: building, fleet"),
         (
             TABLE,
             TABLE + "\n    count: 3",
             "a.yaml:18: jobs: big: no building has room for 640 chips",
         ),
-        (TABLE, TABLE + "\n    save_s: 3601", "jobs.big.save_s is '3601': legal: from 0 to 3,600"),
-        (TABLE, TABLE + "\n    speed: 1", "jobs.big.speed: not known; legal: count, within"),
+        (
+            TABLE,
+            TABLE + "\n    save_s: 3601",
+            "jobs.big.save_s is '3601'; legal: a number from 0 to 3,600",
+        ),
+        (
+            TABLE,
+            TABLE + "\n    speed: 1",
+            "the field 'jobs.big.speed' is not known; legal: count, within",
+        ),
         ("ultraservers: 10", "ultraservers: 5", "no building has room for 640 chips"),
     ],
 )

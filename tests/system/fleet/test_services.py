@@ -78,15 +78,31 @@ def test_an_slo_that_nothing_keeps_is_refused(scenario_of, planned):
     [
         ("replica_chips: 64", "replica_chips: 48", "replicas of 48 chips; legal: a divisor"),
         ("replica_chips: 64", "replica_chips: 0", "a.yaml:15: services.chat.replica_chips is '0'"),
-        ("requests_per_s: 10", "requests_per_s: 0", "services.chat.requests_per_s is '0': legal"),
-        ("requests_per_s: 10", "requests_per_s: nan", "requests_per_s is 'nan': legal"),
+        ("requests_per_s: 10", "requests_per_s: 0", "services.chat.requests_per_s is '0'; legal"),
+        ("requests_per_s: 10", "requests_per_s: nan", "requests_per_s is 'nan'; legal"),
         ("requests_per_s: 10\n", "slo_ttft_s: 1\n", "slo_ttft_s is '1': it goes with model"),
         (RATE, PLANNED + "\n    replica_chips: 16", "model is given, from which it is planned"),
         (RATE, PLANNED.replace("slo_tpot_s: 0.05", "drain_s: 1"), "planned within an SLO"),
-        (SHAPE, "{peak_requests_per_s: -1}", "demand.peak_requests_per_s is '-1': legal: from 0"),
-        (SHAPE, "{peak_requests_per_s: 1, p10: 2}", "demand.p10 is '2': legal: from 0 to 1"),
-        (SHAPE, "{peak_requests_per_s: 1, p90: 0.5}", "demand.p90 is '0.5': legal: from 1"),
-        (SHAPE, "{peak_requests_per_s: 1, hours: [1]}", "demand.hours: legal: a list of 24"),
+        (
+            SHAPE,
+            "{peak_requests_per_s: -1}",
+            "demand.peak_requests_per_s is '-1'; legal: a number from 0",
+        ),
+        (
+            SHAPE,
+            "{peak_requests_per_s: 1, p10: 2}",
+            "demand.p10 is '2'; legal: a number from 0 to 1",
+        ),
+        (
+            SHAPE,
+            "{peak_requests_per_s: 1, p90: 0.5}",
+            "demand.p90 is '0.5'; legal: a number from 1",
+        ),
+        (
+            SHAPE,
+            "{peak_requests_per_s: 1, hours: [1]}",
+            "demand.hours is ['1']: 1 items; legal: a list of exactly 24",
+        ),
         (SHAPE, "none.csv", "none.csv"),
     ],
 )

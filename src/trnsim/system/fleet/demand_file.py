@@ -6,25 +6,54 @@ over, are refused and not guessed.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trnsim.cells import Cells, read_table
 from trnsim.errors import BadInput
+from trnsim.reader import Record, declared, read_rows
 from trnsim.system.fleet.demand import STEP_S, Curve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from zoneinfo import ZoneInfo
 
-_FIELDS: Final = ("time", "requests_per_s", "p10", "p90")
 _STEPS_MIN: Final = (5, 10, 15, 20, 30, 60)
 YEARS: Final = range(1970, 2101)
 _MOST: Final = 1e12
 """Requests a second that nothing has."""
+
+
+def _time(given: str) -> datetime:
+    time = datetime.fromisoformat(given)
+    if time.year not in YEARS:
+        raise ValueError(given)
+    return time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row(Record):
+    """The demand from a time until that of the next row."""
+
+    time: datetime = declared(
+        help="its beginning, local or with an offset from UTC",
+        parse=_time,
+        legal="2026-03-02T08:00 or 2026-03-02T08:00-05:00",
+    )
+    requests_per_s: float = declared(help="the median", unit="requests/s", least=0, most=_MOST)
+    p10: float | None = declared(
+        None,
+        help="the tenth percentile, with p90 or not at all",
+        unit="requests/s",
+        least=0,
+        most=_MOST,
+    )
+    p90: float | None = declared(
+        None, help="the ninetieth percentile", unit="requests/s", least=0, most=_MOST
+    )
 
 
 def read(path: Path, zone: ZoneInfo, start: datetime, steps: int) -> Curve:
@@ -40,7 +69,7 @@ def read(path: Path, zone: ZoneInfo, start: datetime, steps: int) -> Curve:
         BadInput: gaps, rows twice or out of order, mixed or wrong time zones, local times that
             clocks leap over or pass twice, numbers that cannot be, or a span that is not covered.
     """
-    rows = read_table(path, _FIELDS, required=_FIELDS[:2])
+    rows = read_rows(Row, path)
     if len(rows) < 2:  # noqa: PLR2004  a step lies between two
         raise BadInput(f"{path}: {len(rows)} rows; legal: at least 2, evenly apart")
     times = _times(rows, zone)
@@ -52,35 +81,26 @@ def read(path: Path, zone: ZoneInfo, start: datetime, steps: int) -> Curve:
     return Curve(held[:, 0], held[:, 1], held[:, 2])
 
 
-def _times(rows: Sequence[Cells], zone: ZoneInfo) -> list[datetime]:
+def _times(rows: Sequence[Row], zone: ZoneInfo) -> list[datetime]:
     """Each row's time in UTC.
 
     Raises:
         BadInput: a text that is no time, mixed time zones, or a time that is not one time.
     """
-    found = [_time(row) for row in rows]
+    found = [row.time for row in rows]
     has_offset = found[0].tzinfo is not None
     for row, one in zip(rows, found, strict=True):
         if (one.tzinfo is not None) != has_offset:
             raise row.refused(
                 "time",
-                f"mixed time zones: line {rows[0].line} has {'an' if has_offset else 'no'} offset",
+                f"mixed time zones: line {rows[0].line.line} has "
+                f"{'an' if has_offset else 'no'} offset",
                 "give all times an offset from UTC, or none",
             )
     return [_instant(row, one, zone) for row, one in zip(rows, found, strict=True)]
 
 
-def _time(row: Cells) -> datetime:
-    try:
-        found = datetime.fromisoformat(row.text("time"))
-    except ValueError:
-        found = None
-    if found is None or found.year not in YEARS:
-        raise row.refused("time", "legal: 2026-03-02T08:00 or 2026-03-02T08:00-05:00")
-    return found
-
-
-def _instant(row: Cells, one: datetime, zone: ZoneInfo) -> datetime:
+def _instant(row: Row, one: datetime, zone: ZoneInfo) -> datetime:
     if one.tzinfo is not None:
         there = one.astimezone(zone).utcoffset()
         if one.utcoffset() not in (there, timedelta(0)):
@@ -106,7 +126,7 @@ def _offset(offset: timedelta | None) -> str:
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
 
 
-def _checked_step(rows: Sequence[Cells], times: Sequence[datetime]) -> timedelta:
+def _checked_step(rows: Sequence[Row], times: Sequence[datetime]) -> timedelta:
     """The time between two rows.
 
     Raises:
@@ -116,19 +136,23 @@ def _checked_step(rows: Sequence[Cells], times: Sequence[datetime]) -> timedelta
     for at in range(1, len(rows)):
         gap = times[at] - times[at - 1]
         if not gap:
-            raise rows[at].refused("time", f"twice: line {rows[at - 1].line} has it too")
+            raise rows[at].refused("time", f"twice: line {rows[at - 1].line.line} has it too")
         if gap < timedelta(0):
-            raise rows[at].refused("time", f"earlier than line {rows[at - 1].line}", "sort rows")
+            raise rows[at].refused(
+                "time", f"earlier than line {rows[at - 1].line.line}", "sort rows"
+            )
         if gap != step:
             raise rows[at].refused(
                 "time",
-                f"{gap} after line {rows[at - 1].line}, and rows before are {step} apart: a gap",
+                f"{gap} after line {rows[at - 1].line.line}, and rows before are {step} apart: "
+                "a gap",
                 "give a row for every step; a gap is not filled",
             )
     if step not in [timedelta(minutes=one) for one in _STEPS_MIN]:
         raise rows[1].refused(
             "time",
-            f"{step} after line {rows[0].line}; legal: {', '.join(map(str, _STEPS_MIN))} minutes",
+            f"{step} after line {rows[0].line.line}; "
+            f"legal: {', '.join(map(str, _STEPS_MIN))} minutes",
         )
     return step
 
@@ -146,24 +170,17 @@ def _check_span(
         )
 
 
-def _values(row: Cells) -> tuple[float, float, float]:
+def _values(row: Row) -> tuple[float, float, float]:
     """P10, P50 and P90 of a row, in this order.
 
     Raises:
         BadInput: one is no number, negative, or they are not in order.
     """
-    p50 = _rate(row, "requests_per_s")
-    if ("p10" in row) != ("p90" in row):
-        raise row.refused("p90" if "p10" in row else "p10", "give both p10 and p90, or neither")
-    if "p10" not in row:
+    p10, p50, p90 = row.p10, row.requests_per_s, row.p90
+    if p10 is None and p90 is None:
         return p50, p50, p50
-    p10, p90 = _rate(row, "p10"), _rate(row, "p90")
+    if p10 is None or p90 is None:
+        raise row.refused("p10" if p10 is None else "p90", "give both p10 and p90, or neither")
     if not p10 <= p50 <= p90:
         raise row.refused("p10", f"legal: p10 <= requests_per_s <= p90, not {p10}, {p50}, {p90}")
     return p10, p50, p90
-
-
-def _rate(row: Cells, field: str) -> float:
-    if row.values.get(field) in ("0", "0.0"):
-        return 0.0
-    return row.number(field, above=0.0, at_most=_MOST)

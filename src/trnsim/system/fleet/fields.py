@@ -1,166 +1,226 @@
-"""The fields of a YAML mapping, asked for by name and range; errors name file, line and field."""
+"""The file of a scenario: a fleet, its services and jobs, the time that is looked at."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import TypeVar
+from datetime import date
+from typing import Any, Final, Literal
+from zoneinfo import ZoneInfo
 
-from trnsim.errors import BadInput, SourceLine
-from trnsim.formatting import parse_number, parse_whole
-from trnsim.yaml_file import Value
+from trnsim.arch.catalogue import catalogue
+from trnsim.price import KINDS
+from trnsim.reader import Record, Rule, declared
+from trnsim.system.fleet import demand
+from trnsim.system.fleet.demand_file import YEARS
+from trnsim.system.fleet.scenario import HOUR_S
+from trnsim.system.train.run import (
+    CHECKPOINT_S,
+    CHIP_MTBF_S,
+    RECOVERY_S,
+    REPAIR_S,
+    STRAGGLER_SPREAD,
+)
 
-_Number = TypeVar("_Number", int, float)
-
-
-@dataclass(frozen=True)
-class Fields:
-    """A mapping whose keys are names of fields.
-
-    Attributes:
-        values: by field.
-        line: where the mapping starts.
-        path: the field that holds it, as ``services.chat``; "" for a whole file.
-    """
-
-    values: dict[str, Value]
-    line: SourceLine
-    path: str
-
-    @classmethod
-    def of(cls, value: Value, path: str, legal: Collection[str] | None = None) -> Fields:
-        """The mapping `value`, whose keys must be among `legal` where that is given.
-
-        Raises:
-            BadInput: it is no mapping, is empty, or has another key.
-        """
-        content = value.content
-        if not isinstance(content, dict) or not content:
-            names = f": {', '.join(legal)}" if legal else ""
-            raise refused(value.line, path or "the file", f"legal: a mapping of fields{names}")
-        for name, one in content.items():
-            if legal is not None and name not in legal:
-                near = get_close_matches(name, legal, 1)
-                raise refused(
-                    one.line,
-                    f"{path}.{name}" if path else name,
-                    f"not known; legal: {', '.join(legal)}",
-                    f"perhaps {near[0]!r}" if near else "",
-                )
-        return cls(content, value.line, path)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.values
-
-    def at(self, name: str) -> str:
-        """The whole name of a field."""
-        return f"{self.path}.{name}" if self.path else name
-
-    def refused(self, name: str, why: str, fix: str = "") -> BadInput:
-        """The error that the field `name` is `why`."""
-        if name not in self.values:
-            return refused(self.line, self.at(name), f"missing; {why}", fix)
-        value = self.values[name]
-        given = f" is {value.content!r}" if isinstance(value.content, str) else ""
-        return refused(value.line, self.at(name) + given, why, fix)
-
-    def value(self, name: str) -> Value:
-        """A field that must be there.
-
-        Raises:
-            BadInput: it is missing.
-        """
-        if name not in self.values:
-            raise self.refused(name, "this field is required")
-        return self.values[name]
-
-    def mapping(self, name: str, legal: Collection[str] | None = None) -> Fields:
-        """The fields of the mapping that the field `name` holds.
-
-        Raises:
-            BadInput: it is missing, no mapping, empty, or has another key.
-        """
-        return Fields.of(self.value(name), self.at(name), legal)
-
-    def text(self, name: str, default: str | None = None) -> str:
-        """A text.
-
-        Raises:
-            BadInput: it is empty, or no single text.
-        """
-        if name not in self.values and default is not None:
-            return default
-        content = self.value(name).content
-        if not isinstance(content, str) or not content:
-            raise self.refused(name, "legal: a text")
-        return content
-
-    def one_of(self, name: str, legal: Sequence[str], default: str | None = None) -> str:
-        """A text among `legal`.
-
-        Raises:
-            BadInput: it is another.
-        """
-        given = self.text(name, default)
-        if given not in legal:
-            raise self.refused(name, f"legal: {', '.join(legal)}")
-        return given
-
-    def number(
-        self, name: str, *, least: float, most: float = math.inf, default: float | None = None
-    ) -> float:
-        """A finite number in ``[least, most]``.
-
-        Raises:
-            BadInput: it is no number, or lies outside.
-        """
-        if name not in self.values and default is not None:
-            return default
-        return self._parsed(name, self.text(name), parse_number, (least, most))
-
-    def whole(
-        self, name: str, *, least: int, most: float = math.inf, default: int | None = None
-    ) -> int:
-        """A whole number in ``[least, most]``.
-
-        Raises:
-            BadInput: it is no whole number, or lies outside.
-        """
-        if name not in self.values and default is not None:
-            return default
-        return self._parsed(name, self.text(name), parse_whole, (least, most))
-
-    def numbers(self, name: str, count: int, *, least: float, most: float) -> tuple[float, ...]:
-        """A list of `count` finite numbers in ``[least, most]``.
-
-        Raises:
-            BadInput: it is another list, or one of them is no such number.
-        """
-        content = self.value(name).content
-        if not isinstance(content, tuple) or len(content) != count:
-            raise self.refused(name, f"legal: a list of {count} numbers")
-        found: list[float] = []
-        for at, one in enumerate(content):
-            alone = Fields({f"{name}[{at}]": one}, self.line, self.path)
-            found.append(alone.number(f"{name}[{at}]", least=least, most=most))
-        return tuple(found)
-
-    def _parsed(
-        self, name: str, given: str, parse: Callable[[str], _Number], legal: tuple[float, float]
-    ) -> _Number:
-        least, most = legal
-        try:
-            number = parse(given)
-        except ValueError as error:
-            raise self.refused(name, str(error).removeprefix(f"{given!r} ")) from None
-        if not (least <= number <= most and math.isfinite(number)):
-            until = f" to {most:,.10g}" if math.isfinite(most) else " on, and finite"
-            raise self.refused(name, f"legal: from {least:,.10g}{until}")
-        return number
+_MOST_CHIPS: Final = 10_000_000
+_MOST_BUILDINGS: Final = 10_000
+_MOST_REPLICA_CHIPS: Final = 1_000_000
+_MOST_HOURS: Final = 1e12
+_MOST_PER_S: Final = 1e12
+_MOST_TOKENS: Final = 10_000_000
+_MOST_TOKENS_PER_S: Final = 1e15
+_MOST_JOBS: Final = 1000
+_MOST_USD: Final = 1e9
+_YEAR_HOURS: Final = 8784
+_YEAR_DAYS: Final = 366
+_WEEK_HOURS: Final = 168
 
 
-def refused(line: SourceLine, field: str, why: str, fix: str = "") -> BadInput:
-    """The error that `field`, which stands in `line`, is `why`."""
-    return BadInput(f"{line}: {field}: {why}", fix=fix, line=line)
+def _zone(given: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(given)
+    except (OSError, KeyError) as error:
+        raise ValueError(given) from error
+
+
+def _day(given: str) -> date:
+    day = date.fromisoformat(given)
+    if day.year not in YEARS:
+        raise ValueError(given)
+    return day
+
+
+def _seconds(what: str, default: float = 0.0) -> Any:
+    return declared(default, help=what, unit="s", least=0, most=HOUR_S)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WattsFields(Record):
+    """Power of a chip, for what energy costs."""
+
+    serving: float = declared(help="while it serves", unit="W", least=0, most=1e5)
+    training: float = declared(help="while it trains", unit="W", least=0, most=1e5)
+    idle: float = declared(help="while it has no work", unit="W", least=0, most=1e5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetFields(Record):
+    """The chips of a scenario."""
+
+    instance: str = declared(help="the instance type", legal=lambda: sorted(catalogue().instances))
+    ultraserver_chips: int | None = declared(
+        None,
+        help="chips of an UltraServer; those of an instance if empty",
+        least=1,
+        most=_MOST_CHIPS,
+    )
+    buildings: int | dict[str, int] = declared(
+        help="how many equal buildings, or the UltraServers of each by its name",
+        least=1,
+        most=_MOST_BUILDINGS,
+        each=Rule(least=1, most=_MOST_CHIPS),
+    )
+    ultraservers: int | None = declared(
+        None, help="UltraServers of each of equal buildings", least=1, most=_MOST_CHIPS
+    )
+    spares: int | None = declared(
+        None,
+        help="spare UltraServers of each building; those under repair nine times in ten if empty",
+        least=0,
+    )
+    chip_mtbf_hours: float = declared(
+        CHIP_MTBF_S / HOUR_S,
+        help="mean time between failures of a chip",
+        unit="hours",
+        least=1,
+        most=_MOST_HOURS,
+    )
+    repair_hours: float = declared(
+        REPAIR_S / HOUR_S, help="time of a repair", unit="hours", least=0, most=_YEAR_HOURS
+    )
+    usd_per_chip_hour: float | None = declared(
+        None, help="price of a chip, in place of price", unit="USD/hour", least=0, most=1e6
+    )
+    price: str = declared(
+        "capacity_block", help="kind of purchase whose public price is taken", legal=KINDS
+    )
+    usd_per_kwh: float = declared(0.0, help="price of energy", unit="USD/kWh", least=0, most=1000)
+    watts_per_chip: WattsFields | None = declared(None, help="power of a chip")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanningFields(Record):
+    """How the fleet is planned."""
+
+    demand: Literal["p50", "p90"] = declared("p90", help="the demand that plans are made for")
+    horizon_hours: int = declared(
+        24, help="time that a plan covers", unit="hours", least=1, most=_WEEK_HOURS
+    )
+    replan_hours: int = declared(
+        1, help="time between plans, at most horizon_hours", unit="hours", least=1, most=_WEEK_HOURS
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShapeFields(Record):
+    """Demand that follows the hours of a day and the days of a week."""
+
+    peak_requests_per_s: float = declared(
+        help="the median where both shapes are one", unit="requests/s", least=0, most=_MOST_PER_S
+    )
+    hours: tuple[float, ...] = declared(
+        demand.HOURS,
+        help="shape of a day, hour by hour from midnight",
+        least=demand.DAY_HOURS,
+        most=demand.DAY_HOURS,
+        each=Rule(least=0, most=1),
+    )
+    weekdays: tuple[float, ...] = declared(
+        demand.WEEKDAYS,
+        help="shape of a week from Monday",
+        least=demand.WEEK_DAYS,
+        most=demand.WEEK_DAYS,
+        each=Rule(least=0, most=1),
+    )
+    p10: float = declared(1.0, help="the tenth percentile over the median", least=0, most=1)
+    p90: float = declared(1.0, help="the ninetieth percentile over the median", least=1, most=1000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceFields(Record):
+    """A service; its replicas are given, or planned for a model within an SLO."""
+
+    replica_chips: int | None = declared(
+        None, help="chips of a replica, in place of model", least=1, most=_MOST_REPLICA_CHIPS
+    )
+    requests_per_s: float | None = declared(
+        None,
+        help="rate of a replica, in place of model",
+        unit="requests/s",
+        least=1e-9,
+        most=_MOST_PER_S,
+    )
+    model: str = declared("", help="path of a config.json beside the scenario")
+    slo_ttft_s: float | None = declared(
+        None, help="limit of the time to the first token", unit="s", least=1e-6, most=HOUR_S
+    )
+    slo_tpot_s: float | None = declared(
+        None, help="limit of the time of each further token", unit="s", least=1e-6, most=HOUR_S
+    )
+    input_tokens: int = declared(2048, help="length of a request", least=1, most=_MOST_TOKENS)
+    output_tokens: int = declared(256, help="length of its answer", least=1, most=_MOST_TOKENS)
+    drain_s: float = _seconds("time in which a replica ends its requests")
+    weights_s: float = _seconds("time to load weights")
+    programs_s: float = _seconds("time to load programs")
+    usd_per_missed_request: float = declared(
+        0.0, help="cost of a request that is not served", unit="USD", least=0, most=_MOST_USD
+    )
+    demand: str | ShapeFields = declared(
+        help="path of a table beside the scenario, or the shapes of a day and a week"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobFields(Record):
+    """A kind of training job, which runs at several widths."""
+
+    count: int = declared(1, help="jobs of this kind", least=1, most=_MOST_JOBS)
+    within: Literal["building", "fleet"] = declared("building", help="where all its chips lie")
+    smallest_chips: int = declared(help="the smallest width", unit="chips", least=1)
+    largest_chips: int = declared(help="the largest width", unit="chips", least=1)
+    step_chips: int | None = declared(
+        None, help="between widths; a block if empty", unit="chips", least=1
+    )
+    tokens_per_s: dict[int, float] | None = declared(
+        None,
+        help="rate by chips, in place of model; straight lines lie between",
+        least=1,
+        each=Rule(unit="tokens/s", least=1e-9, most=_MOST_TOKENS_PER_S),
+    )
+    model: str = declared("", help="path of a config.json beside the scenario")
+    usd_per_million_tokens: float | None = declared(
+        None, help="worth of tokens; what they cost if empty", unit="USD", least=0, most=_MOST_USD
+    )
+    save_s: float = _seconds("time to save before a change of width")
+    restore_s: float = _seconds("time to load after one")
+    programs_s: float = _seconds("time to load programs after one")
+    checkpoint_s: float = _seconds("time of a checkpoint", CHECKPOINT_S)
+    recovery_s: float = _seconds("time to start again after a failure", RECOVERY_S)
+    straggler_spread: float = declared(
+        STRAGGLER_SPREAD, help="spread of the times of chips", least=0, most=1
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScenarioFields(Record):
+    """A fleet and what it does for some days."""
+
+    name: str = declared("", help="name of the scenario; that of the file if empty")
+    timezone: ZoneInfo = declared(
+        help="zone of local times", parse=_zone, legal="a name as America/New_York, or UTC"
+    )
+    start: date = declared(help="the first day", parse=_day, legal="a day as 2026-03-02")
+    days: int = declared(help="how many days", unit="days", least=1, most=_YEAR_DAYS)
+    fleet: FleetFields = declared(help="the chips")
+    planning: PlanningFields | None = declared(None, help="how it is planned")
+    services: dict[str, ServiceFields] | None = declared(None, help="services by name", least=1)
+    jobs: dict[str, JobFields] | None = declared(None, help="kinds of jobs by name", least=1)

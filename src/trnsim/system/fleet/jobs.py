@@ -10,33 +10,20 @@ from trnsim.place.machine import machine
 from trnsim.system.fleet.scenario import HOUR_S, Job, Level
 from trnsim.system.train.best import Effort, best
 from trnsim.system.train.estimate import usual
-from trnsim.system.train.run import (
-    CHECKPOINT_S,
-    RECOVERY_S,
-    STRAGGLER_SPREAD,
-    Reliability,
-    goodput,
-)
+from trnsim.system.train.run import Reliability, goodput
 from trnsim.workload.config import read as read_config
 
 if TYPE_CHECKING:
-    from trnsim.system.fleet.fields import Fields
+    from trnsim.system.fleet.fields import JobFields
     from trnsim.system.fleet.setting import Setting
 
-JOB: Final = (
-    *("count", "within", "smallest_chips", "largest_chips", "step_chips", "tokens_per_s", "model"),
-    *("usd_per_million_tokens", "save_s", "restore_s", "programs_s", "checkpoint_s", "recovery_s"),
-    "straggler_spread",
-)
-_MOST_JOBS: Final = 1000
 _MOST_LEVELS: Final = 64
-_MOST_TOKENS: Final = 1e15
 _BUDGET: Final = 12
 """Layouts that are timed for a width."""
 _MILLION: Final = 1e6
 
 
-def job_of(name: str, fields: Fields, setting: Setting, block_chips: int) -> Job:
+def job_of(name: str, fields: JobFields, setting: Setting, block_chips: int) -> Job:
     """The job that `fields` describe, in widths of whole blocks.
 
     Raises:
@@ -46,43 +33,38 @@ def job_of(name: str, fields: Fields, setting: Setting, block_chips: int) -> Job
     rates, basis = _rates(name, fields, widths, setting)
     lost = Reliability(
         setting.fleet.chip_mtbf_s,
-        fields.number("checkpoint_s", least=0, most=HOUR_S, default=CHECKPOINT_S),
-        fields.number("recovery_s", least=0, most=HOUR_S, default=RECOVERY_S),
+        fields.checkpoint_s,
+        fields.recovery_s,
         replacement_s=0.0,  # the simulator takes what no spare replaces
-        straggler_spread=fields.number(
-            "straggler_spread", least=0, most=1, default=STRAGGLER_SPREAD
-        ),
+        straggler_spread=fields.straggler_spread,
     )
     each = setting.fleet.instance_chips
     levels = [Level(0, 0, 0.0, 1.0)]
     for chips, rate in zip(widths, rates, strict=True):
         part = goodput(chips, chips // each, lost)
         levels.append(Level(chips, chips // block_chips, rate / part.straggling, part.kept))
-    restore_s, programs_s, save_s = (
-        fields.number(one, least=0, most=HOUR_S, default=0.0)
-        for one in ("restore_s", "programs_s", "save_s")
-    )
     return Job(
         name=name,
-        count=fields.whole("count", least=1, most=_MOST_JOBS, default=1),
-        is_in_building=fields.one_of("within", ("building", "fleet"), "building") == "building",
+        count=fields.count,
+        is_in_building=fields.within == "building",
         levels=tuple(levels),
-        save_s=save_s,
-        restore_s=restore_s + programs_s,
+        save_s=fields.save_s,
+        restore_s=fields.restore_s + fields.programs_s,
         usd_per_token=_worth(fields, levels, setting),
         basis=basis,
     )
 
 
-def _widths(fields: Fields, block: int, most: int) -> list[int]:
+def _widths(fields: JobFields, block: int, most: int) -> list[int]:
     """Chips of each width, from the smallest to the largest.
 
     Raises:
         BadInput: they are no whole blocks, or more than `_MOST_LEVELS`.
     """
-    smallest = fields.whole("smallest_chips", least=1, most=most)
-    largest = fields.whole("largest_chips", least=smallest, most=most)
-    step = fields.whole("step_chips", least=1, most=most, default=block)
+    smallest, largest = fields.smallest_chips, fields.largest_chips
+    step = fields.step_chips or block
+    if not smallest <= largest <= most:
+        raise fields.refused("largest_chips", f"legal: from {smallest} to {most:,}")
     for name, chips in (
         ("smallest_chips", smallest),
         ("largest_chips", largest),
@@ -101,15 +83,15 @@ def _widths(fields: Fields, block: int, most: int) -> list[int]:
 
 
 def _rates(
-    name: str, fields: Fields, widths: list[int], setting: Setting
+    name: str, fields: JobFields, widths: list[int], setting: Setting
 ) -> tuple[list[float], str]:
     """Tokens a second at each width, with straight lines between those that are known.
 
     Raises:
         BadInput: both a table and a model are given, or neither, or the table does not reach.
     """
-    if "model" in fields:
-        if "tokens_per_s" in fields:
+    if fields.model:
+        if fields.tokens_per_s is not None:
             raise fields.refused("tokens_per_s", "model is given, from which it is planned")
         setting.tell(f"tokens a second of {name}")
         known = _planned(fields, sorted({widths[0], widths[-1]}), setting)
@@ -119,13 +101,10 @@ def _rates(
     return np.interp(widths, list(known), list(known.values())).tolist(), basis
 
 
-def _table(fields: Fields, widths: list[int]) -> dict[int, float]:
-    table = fields.mapping("tokens_per_s")
-    known: dict[int, float] = {}
-    for chips in table.values:
-        if not chips.isdecimal() or not 0 < int(chips) <= _MOST_TOKENS:
-            raise table.refused(chips, "legal: chips, as 1024: 2.5e6")
-        known[int(chips)] = table.number(chips, least=1e-9, most=_MOST_TOKENS)
+def _table(fields: JobFields, widths: list[int]) -> dict[int, float]:
+    known = fields.tokens_per_s
+    if known is None:
+        raise fields.refused("tokens_per_s", "give it, or model")
     if not min(known) <= widths[0] <= widths[-1] <= max(known):
         raise fields.refused(
             "tokens_per_s",
@@ -135,9 +114,9 @@ def _table(fields: Fields, widths: list[int]) -> dict[int, float]:
     return dict(sorted(known.items()))
 
 
-def _planned(fields: Fields, widths: list[int], setting: Setting) -> dict[int, float]:
+def _planned(fields: JobFields, widths: list[int], setting: Setting) -> dict[int, float]:
     """Tokens a second of the best layout that a short search finds, at each width."""
-    model = read_config(setting.folder / fields.text("model"))
+    model = read_config(setting.folder / fields.model)
     found: dict[int, float] = {}
     for chips in widths:
         instances = chips // setting.fleet.instance_chips
@@ -147,11 +126,10 @@ def _planned(fields: Fields, widths: list[int], setting: Setting) -> dict[int, f
     return found
 
 
-def _worth(fields: Fields, levels: list[Level], setting: Setting) -> float:
+def _worth(fields: JobFields, levels: list[Level], setting: Setting) -> float:
     """USD of a token: given, or what it costs on chips of its own at the cheapest width."""
-    if "usd_per_million_tokens" in fields:
-        usd = fields.number("usd_per_million_tokens", least=0, most=1e9)
-        return usd / _MILLION
+    if fields.usd_per_million_tokens is not None:
+        return fields.usd_per_million_tokens / _MILLION
     hourly = setting.fleet.usd_per_chip_hour + setting.fleet.energy_usd_per_chip_hour("training")
     costs = [
         one.chips * hourly / (HOUR_S * one.kept_tokens_per_s)
