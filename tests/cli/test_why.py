@@ -170,7 +170,7 @@ def test_quotes_that_do_not_close_are_refused(folder):
         ("list.json", "[1, 2]", "list.json holds no answer of trnsim"),
         ("empty.json", "[]", "empty.json holds no answer of trnsim"),
         ("config.json", '{"name": "a"}', "config.json: no answer of a known command"),
-        ("nothing.json", "", "nothing.json is empty"),
+        ("nothing.json", "", "nothing.json:1: the file is empty"),
         ("text.json", "text", "text.json:1: not JSON"),
         ("text.log", "text", "text.log: no log of a known kind; legal: vllm"),
         ("answer.txt", "{", "answer.txt:1: not JSON"),

@@ -40,7 +40,9 @@ def test_an_unknown_workload_is_refused_with_those_there_are():
 
 def test_another_format_is_refused(tmp_path):
     path = stored(tmp_path, lambda values: values.update(format=FORMAT + 1))
-    with pytest.raises(BadInput, match=rf"decision.json: format {FORMAT + 1}; legal: {FORMAT}"):
+    with pytest.raises(
+        BadInput, match=rf"decision.json:\d+: format is {FORMAT + 1}; legal: {FORMAT}"
+    ):
         read(path)
 
 

@@ -43,7 +43,7 @@ def test_limits_are_told_as_they_are_checked(limits, words, inside, outside):
     [
         (int, Rule(least=1, unit="days"), "a whole number from 1 on [days]"),
         (float | None, Rule(), "a number"),
-        (bool, Rule(), "yes, no"),
+        (bool, Rule(), "yes, no, true, false"),
         (date, Rule(), "a day as 2026-11-21"),
         (Literal["a", "b"], Rule(), "a, b"),
         (Colour, Rule(), "red, blue"),

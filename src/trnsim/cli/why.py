@@ -21,6 +21,7 @@ from trnsim.decide.pilot import logs
 from trnsim.decide.why import KINDS, answers, explain, with_logs
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.formatting import clipped
+from trnsim.reader import Document, parse
 
 if TYPE_CHECKING:
     from trnsim.decide.why import Given
@@ -82,7 +83,7 @@ def _given(name: str, given: str) -> Given:
         BadInput: it is neither.
     """
     if given == _STDIN:
-        return _of_json(name, files.parse_json(sys.stdin.buffer.read(), name, _FIX))
+        return _of_json(parse(sys.stdin.buffer.read(), name, _FIX, form="json"))
     words = _words(name, given)
     if words is not None:
         return answers(_run(name, words), name, _options(words))
@@ -91,13 +92,13 @@ def _given(name: str, given: str) -> Given:
         return logs.read(path)
     stored = files.read_bytes(path, _FIX)
     if path.suffix.lower() == ".json" or stored.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
-        return _of_json(given, files.parse_json(stored, path, _FIX))
+        return _of_json(parse(stored, path, _FIX, form="json"))
     return logs.read(path)
 
 
-def _of_json(name: str, value: object) -> Given:
-    log = logs.of_json(name, value)
-    return answers(value, name) if log is None else log
+def _of_json(document: Document) -> Given:
+    log = logs.of_json(document.root)
+    return answers(document.parsed.content, document.file) if log is None else log
 
 
 def _words(name: str, given: str) -> list[str] | None:
@@ -141,7 +142,8 @@ def _run(name: str, words: list[str]) -> Any:
         ) from None
     except SystemExit as error:
         raise BadInput(f"{name}: the command ended with status {error.code}") from error
-    return files.parse_json(printed.getvalue().encode(), name, "leave out what prints no JSON")
+    fix = "leave out what prints no JSON"
+    return parse(printed.getvalue().encode(), name, fix, form="json").parsed.content
 
 
 def _options(words: list[str]) -> dict[str, str]:

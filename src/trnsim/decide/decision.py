@@ -16,10 +16,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from trnsim import files
-from trnsim.decide.reading import made
 from trnsim.document.values import json_text
 from trnsim.errors import BadInput
 from trnsim.facts import Interval
+from trnsim.reader import load, record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -274,12 +274,10 @@ def read(path: Path | str) -> Decision:
     Raises:
         BadInput: it cannot be read, is of another version, or a field is not legal; named.
     """
-    values = files.read_json(path, _FIX)
-    if not isinstance(values, dict) or "format" not in values:
-        raise BadInput(f"{path}: no decision: it has no format", fix=_FIX)
-    if values["format"] != FORMAT:
-        raise BadInput(
-            f"{path}: format {values['format']!r}; legal: {FORMAT}",
-            fix="write it again with this version of trnsim",
-        )
-    return made(Decision, values, str(path), _FIX)
+    place = load(path, _FIX).root
+    if not isinstance(place.value, dict) or "format" not in place.value:
+        raise place.document.refused(1, "no decision: it has no format")
+    if place.value["format"] != FORMAT:
+        fix = "write it again with this version of trnsim"
+        raise place.inner("format").refused(f"legal: {FORMAT}", fix)
+    return record(Decision, place)

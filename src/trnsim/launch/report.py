@@ -11,11 +11,12 @@ from trnsim.document.text import text
 from trnsim.document.values import json_text, picked
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import Fabric
-from trnsim.files import read_json, write_together
+from trnsim.files import write_together
 from trnsim.launch.job import Job
 from trnsim.launch.launcher import Ended
 from trnsim.launch.world import Exchanged, World, world
 from trnsim.profile.units import bytes_text, time_text
+from trnsim.reader import load
 
 _LINKS: Final = 12
 _RANKS: Final = columns(
@@ -31,7 +32,7 @@ def joined(job: Job, ended: Ended) -> World:
     for rank in range(job.fabric.ranks):
         path = job.figures / f"rank-{rank}.json"
         if path.exists():
-            figures.append(read_json(path))
+            figures.append(load(path).parsed.content)
     return world(job.fabric, figures, ended.lost, ended.restarts)
 
 

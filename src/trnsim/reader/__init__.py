@@ -8,11 +8,12 @@ was perhaps meant. What fields mean together is checked by who declares them (`R
 
 from trnsim.reader.declaration import Rule, declared
 from trnsim.reader.document import Document, Place, load, parse
-from trnsim.reader.reading import Record, read, read_rows, record, rows
+from trnsim.reader.reading import Foreign, Record, read, read_rows, record, rows
 from trnsim.reader.template import field_table, row_template
 
 __all__ = [
     "Document",
+    "Foreign",
     "Place",
     "Record",
     "Rule",

@@ -35,7 +35,13 @@ __all__ = [
 
 _DAY: Final = "a day as 2026-11-21"
 _RULE: Final = "rule"
-_WORDS: Final = {str: "text", int: "a whole number", float: "a number", bool: "yes, no", date: _DAY}
+_WORDS: Final = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "yes, no, true, false",
+    date: _DAY,
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from dataclasses import is_dataclass, replace
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar, get_args, get_origin
+from typing import Any, Final, TypeVar, get_args, get_origin
 
 from trnsim.errors import BadInput, SourceLine
 from trnsim.formatting import parse_number, parse_whole
@@ -31,7 +31,7 @@ from trnsim.reader.declaration import (
 from trnsim.reader.document import Document, Place, load
 from trnsim.reader.parsed import Parsed
 
-__all__ = ["Record", "read", "read_rows", "record", "rows"]
+__all__ = ["Foreign", "Record", "read", "read_rows", "record", "rows"]
 
 _TRUTHS: Final = {"yes": True, "no": False, "true": True, "false": False}
 _NEAR: Final = 3
@@ -45,8 +45,6 @@ class Record:
     ``name in record`` is True if the file states the field.
     """
 
-    ignores_others: ClassVar[bool] = False
-    """Whether fields that are not declared are legal: of files that other programs write."""
     _place: Place
 
     def __contains__(self, field: str) -> bool:
@@ -83,6 +81,10 @@ class Record:
     def _stated(self, field: str) -> str | None:
         """The name or other name under which the file states a field; None where it does not."""
         return next(iter(_stated(fields_of(type(self))[field], self._place.value)), None)
+
+
+class Foreign(Record):
+    """A mapping that another program wrote: fields that are not declared are left alone."""
 
 
 def read(kind: type[_T], path: Path | str, fix: str = "") -> _T:
@@ -162,7 +164,7 @@ def record(kind: type[_T], place: Place) -> _T:
 def _check_names(kind: type[Any], place: Place) -> None:
     """Refuse a field that is not declared."""
     legal = names_of(kind)
-    if place.value.keys() <= legal.keys() or getattr(kind, "ignores_others", False):
+    if place.value.keys() <= legal.keys() or issubclass(kind, Foreign):
         return
     name = next(name for name in place.value if name not in legal)
     inner = place.inner(name)
@@ -254,7 +256,7 @@ def _parsed(rule: Rule, hint: Any, place: Place) -> Any:
     try:
         return rule.parse(place.value)
     except (ValueError, OverflowError) as error:
-        said = str(error) if not isinstance(rule.legal, str) else ""
+        said = str(error) if str(error).startswith("legal: ") else ""
         raise place.refused(said or f"legal: {legal_text(hint, rule)}") from None
 
 

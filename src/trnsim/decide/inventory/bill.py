@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.decide.inventory.bill_rows import FIX, TAG, Line, bill_rows
 from trnsim.decide.inventory.fields import MOST_GPU_HOURS, MOST_USD
 from trnsim.errors import BadInput
 from trnsim.price.quotes import today
-from trnsim.reader import Document, Record, declared, record
+from trnsim.reader import Document, Foreign, declared, record
 from trnsim.reader.parsed import Parsed
 
 __all__ = ["Bill", "Usage", "read_bill"]
@@ -50,10 +50,8 @@ def _day(given: str) -> date:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CostLine(Record):
+class CostLine(Foreign):
     """The use of an instance, as a line of a report states it."""
-
-    ignores_others: ClassVar[bool] = True
 
     line_item_line_item_type: str = declared(help="type of the line", legal=_COSTS)
     line_item_usage_type: str = declared(help="how the instance was used")

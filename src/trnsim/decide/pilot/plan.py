@@ -14,9 +14,9 @@ from trnsim.decide.pilot.checks import Result
 from trnsim.decide.pilot.sides import Run, Side
 from trnsim.decide.pilot.telling import Telling
 from trnsim.decide.pilot.thresholds import Threshold
-from trnsim.decide.reading import made
 from trnsim.document.values import json_text
 from trnsim.errors import BadInput
+from trnsim.reader import load, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,11 +90,10 @@ def read(folder: Path) -> Pilot:
     path = folder / NAME
     if not path.exists():
         raise BadInput(f"{folder} has no {NAME}", fix=_FIX)
-    values = files.read_json(path, _FIX)
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
-        found = values.get("format") if isinstance(values, dict) else values
-        raise BadInput(f"{path}: format {found!r:.20}; legal: {FORMAT}", fix=_FIX)
-    return made(Pilot, values, str(path), _FIX)
+    place = load(path, _FIX).root
+    if not isinstance(place.value, dict) or place.value.get("format") != FORMAT:
+        raise place.inner("format").refused(f"legal: {FORMAT}")
+    return record(Pilot, place)
 
 
 def relative(path: Path, folder: Path) -> str:

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, cast
 
-from trnsim import files
+from trnsim import reader
 from trnsim.errors import BadInput
 from trnsim.profile.analysis.data import Data, Profiled, profile_data
 from trnsim.profile.analysis.summary import EngineUse, Summary
@@ -66,7 +66,7 @@ def load(path: Path | str) -> Data:
             another version.
     """
     path = _file(Path(path))
-    content = files.read_json(path, fix=_RUN)
+    content = reader.load(path, _RUN).parsed.content
     report = cast("Data", content) if isinstance(content, dict) else {}
     profiles = report.get("profiles")
     is_list = isinstance(profiles, list) and all(isinstance(profile, dict) for profile in profiles)

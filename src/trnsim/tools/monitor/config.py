@@ -7,26 +7,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from trnsim import files
-from trnsim.errors import BadInput
+from trnsim.reader import Record, declared
+from trnsim.reader import read as read_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-RUNTIME_GROUPS: Final = (
-    "neuroncore_counters",
-    "memory_used",
-    "neuron_runtime_vcpu_usage",
-    "execution_stats",
-)
-SYSTEM_GROUPS: Final = ("vcpu_usage", "memory_info", "neuron_hw_counters")
+_RuntimeGroup = Literal[
+    "neuroncore_counters", "memory_used", "neuron_runtime_vcpu_usage", "execution_stats"
+]
+_SystemGroup = Literal["vcpu_usage", "memory_info", "neuron_hw_counters"]
+RUNTIME_GROUPS: Final[tuple[str, ...]] = get_args(_RuntimeGroup)
+SYSTEM_GROUPS: Final[tuple[str, ...]] = get_args(_SystemGroup)
 PERIOD_S: Final = 5.0
 _UNITS_S: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LONGEST_S: Final = 3600.0
-_FIELDS: Final = ("period", "neuron_runtimes", "system_metrics")
 
 
 @dataclass(frozen=True)
@@ -87,89 +85,89 @@ EVERYTHING: Final = everything()
 """The default configuration."""
 
 
+def _period(given: str) -> float:
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", given)
+    period_s = float(found[1]) * _UNITS_S[found[2]] if found else 0.0
+    if not 0 < period_s <= _LONGEST_S:
+        raise ValueError(given)
+    return period_s
+
+
+def _pattern(given: str) -> re.Pattern[str]:
+    try:
+        return re.compile(given)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"legal: a regular expression ({error})") from error
+
+
+def _period_field(what: str) -> Any:
+    legal = f'above 0, up to 1h, with its unit ({", ".join(_UNITS_S)}): "1s"'
+    return declared(None, help=what, parse=_period, legal=legal)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeGroupFields(Record):
+    """A group of metrics of a program."""
+
+    type: _RuntimeGroup = declared(help="its name")
+    period: float | None = _period_field("how often it is measured; as its program if empty")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemGroupFields(Record):
+    """A group of metrics of the instance."""
+
+    type: _SystemGroup = declared(help="its name")
+    period: float | None = _period_field("how often it is measured; as the file if empty")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramFields(Record):
+    """Programs that are measured in one way."""
+
+    tag_filter: re.Pattern[str] = declared(
+        re.compile(""),
+        help="what is found in the tag of each",
+        parse=_pattern,
+        legal="a regular expression",
+    )
+    metrics: tuple[RuntimeGroupFields, ...] = declared((), help="groups of metrics")
+    period: float | None = _period_field("how often; as the file if empty")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigFields(Record):
+    """The configuration of neuron-monitor."""
+
+    period: float | None = _period_field(f"how often; {PERIOD_S:g}s if empty")
+    neuron_runtimes: tuple[ProgramFields, ...] = declared((), help="programs")
+    system_metrics: tuple[SystemGroupFields, ...] = declared((), help="groups of the instance")
+
+
 def read(path: Path) -> Config:
     """The configuration in the JSON file at `path`.
 
     Raises:
         BadInput: it cannot be read, or a field is not legal; named by its path in the file.
     """
-    return _Reader(str(path)).config(files.read_json(path))
+    config = read_record(ConfigFields, path)
+    period_s = config.period or PERIOD_S
+    programs = tuple(
+        Programs(one.tag_filter, _groups(one.metrics, one.period or period_s))
+        for one in config.neuron_runtimes
+    )
+    system = _groups(config.system_metrics, period_s)
+    if not system and not any(one.groups for one in programs):
+        raise config.broken("no group of metrics is asked for")
+    return Config(programs, system)
 
 
-class _Reader:
-    """A reader of one file, whose errors name the field."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def config(self, value: Any) -> Config:
-        """The whole file."""
-        self._check(value, "", _FIELDS)
-        period_s = self._period(value, "", PERIOD_S)
-        programs = [
-            self._programs(entry, f"neuron_runtimes[{index}]", period_s)
-            for index, entry in enumerate(self._list(value, "", "neuron_runtimes"))
-        ]
-        system = self._groups(value, "", "system_metrics", SYSTEM_GROUPS, period_s)
-        if not system and not any(rule.groups for rule in programs):
-            raise BadInput(f"{self.path}: no group of metrics is asked for")
-        return Config(tuple(programs), system)
-
-    def _programs(self, value: Any, at: str, period_s: float) -> Programs:
-        self._check(value, at, ("tag_filter", "metrics", "period"))
-        tag = value.get("tag_filter", "")
-        try:
-            pattern = re.compile(tag)
-        except (re.error, TypeError, RecursionError, OverflowError) as error:
-            raise self._fault(f"{at}.tag_filter", tag, f"a regular expression ({error})") from None
-        period_s = self._period(value, at, period_s)
-        return Programs(pattern, self._groups(value, at, "metrics", RUNTIME_GROUPS, period_s))
-
-    def _groups(
-        self, value: Any, at: str, key: str, legal: Sequence[str], period_s: float
-    ) -> tuple[Group, ...]:
-        groups: dict[str, Group] = {}
-        for index, entry in enumerate(self._list(value, at, key)):
-            where = f"{at}.{key}[{index}]".lstrip(".")
-            self._check(entry, where, ("type", "period"))
-            name = entry.get("type")
-            if name not in legal:
-                raise self._fault(f"{where}.type", name, ", ".join(legal))
-            if name in groups:
-                raise self._fault(f"{where}.type", name, "each group once")
-            groups[name] = Group(name, self._period(entry, where, period_s))
-        return tuple(groups.values())
-
-    def _period(self, value: Any, at: str, otherwise_s: float) -> float:
-        """The period of an object, or else that of the object around it."""
-        if "period" not in value:
-            return otherwise_s
-        text = value["period"]
-        match = (
-            re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", text)
-            if isinstance(text, str)
-            else None
-        )
-        period_s = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
-        if not 0 < period_s <= _LONGEST_S:
-            legal = f'above 0, up to 1h, with its unit ({", ".join(_UNITS_S)}): "1s"'
-            raise self._fault(f"{at}.period".lstrip("."), text, legal)
-        return period_s
-
-    def _list(self, value: Any, at: str, key: str) -> list[Any]:
-        entries = value.get(key, [])
-        if not isinstance(entries, list):
-            raise self._fault(f"{at}.{key}".lstrip("."), entries, "a list")
-        return entries
-
-    def _check(self, value: Any, at: str, legal: Sequence[str]) -> None:
-        if not isinstance(value, dict):
-            raise self._fault(at or "the file", value, "an object")
-        for key in value:
-            if key not in legal:
-                raise self._fault(
-                    f"{at}.{key}".lstrip("."), value[key], f"{', '.join(legal)} alone"
-                )
-
-    def _fault(self, at: str, value: object, legal: str) -> BadInput:
-        return BadInput(f"{self.path}: {at} is {value!r}; legal: {legal}")
+def _groups(
+    fields: Sequence[RuntimeGroupFields | SystemGroupFields], period_s: float
+) -> tuple[Group, ...]:
+    found: dict[str, Group] = {}
+    for one in fields:
+        if one.type in found:
+            raise one.refused("type", "legal: each group once")
+        found[one.type] = Group(one.type, one.period or period_s)
+    return tuple(found.values())

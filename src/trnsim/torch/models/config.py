@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trnsim.errors import BadInput
-from trnsim.files import read_json
+from trnsim.reader import load
 
 _FIX: Final = "give the config.json of a model of transformers, as it lies beside its weights"
 
@@ -33,7 +33,7 @@ def read_config(path: Path) -> Any:
     Raises:
         BadInput: for what is not a file, not a configuration, or of no known architecture.
     """
-    return config_of(read_json(path, _FIX), str(path))
+    return config_of(load(path, _FIX).parsed.content, str(path))
 
 
 def config_of(values: Any, origin: str = "the configuration") -> Any:

@@ -7,118 +7,173 @@ distribution with mean, median and percentiles).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from trnsim.decide.pilot.logs.measured import Load, Measured, load
-from trnsim.errors import BadInput
+from trnsim.reader import Foreign, Place, declared, record
 
-_RANKS: Final = (50, 90, 99)
 _S_PER_MS: Final = 1e-3
+
+
+def _ms(what: str) -> Any:
+    return declared(help=what, unit="ms")
+
+
+def _ms_or_none(what: str) -> Any:
+    return declared(None, help=what, unit="ms")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VllmFields(Foreign):
+    """The JSON of ``vllm bench serve``."""
+
+    completed: int = declared(help="requests that were finished", least=0)
+    num_prompts: int | None = declared(None, help="requests that were sent", least=0)
+    duration: float = declared(help="time of the test", unit="s")
+    output_throughput: float = declared(help="rate of the server", unit="tokens/s")
+    median_ttft_ms: float = _ms("time to the first token, P50")
+    p90_ttft_ms: float | None = _ms_or_none("P90")
+    p99_ttft_ms: float | None = _ms_or_none("P99")
+    median_tpot_ms: float = _ms("time between the further tokens, P50")
+    p90_tpot_ms: float | None = _ms_or_none("P90")
+    p99_tpot_ms: float | None = _ms_or_none("P99")
+    model_id: str = declared("", help="the model")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RanksFields(Foreign):
+    """Percentiles of a distribution of guidellm."""
+
+    p90: float | None = _ms_or_none("P90")
+    p99: float | None = _ms_or_none("P99")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatencyFields(Foreign):
+    """A distribution of a latency."""
+
+    median: float = _ms("P50")
+    percentiles: RanksFields = declared(help="further percentiles")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatencyByStatus(Foreign):
+    """A latency by how requests ended."""
+
+    successful: LatencyFields = declared(help="of finished requests")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateFields(Foreign):
+    """A distribution of a rate."""
+
+    mean: float = declared(help="the mean", unit="tokens/s")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateByStatus(Foreign):
+    """A rate by how requests ended."""
+
+    successful: RateFields = declared(help="of finished requests")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TotalsFields(Foreign):
+    """Counts of requests."""
+
+    successful: int = declared(help="that were finished", least=0)
+    total: int = declared(help="that were sent", least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricsFields(Foreign):
+    """Metrics of a benchmark of guidellm."""
+
+    request_totals: TotalsFields = declared(help="requests")
+    output_tokens_per_second: RateByStatus = declared(help="rate of the server")
+    time_to_first_token_ms: LatencyByStatus = declared(help="time to the first token")
+    inter_token_latency_ms: LatencyByStatus = declared(help="time between the further tokens")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkFields(Foreign):
+    """A benchmark of guidellm, at one load."""
+
+    duration: float = declared(help="time of the test", unit="s")
+    metrics: MetricsFields = declared(help="figures")
 
 
 def is_vllm(value: Any) -> bool:
     """Whether `value` is what vLLM's benchmark wrote."""
-    return isinstance(value, Mapping) and {"duration", "completed", "output_throughput"} <= {*value}
+    return isinstance(value, dict) and {"duration", "completed", "output_throughput"} <= {*value}
 
 
-def vllm(path: str, value: Mapping[str, Any]) -> Measured:
+def vllm(place: Place) -> Measured:
     """The run in the JSON of ``vllm bench serve``.
 
     Raises:
         BadInput: a figure is missing or not legal, or too few requests were finished.
     """
-    requests = _number(path, value, "completed")
-    sent = _number(path, value, "num_prompts") if "num_prompts" in value else requests
+    path, run = place.document.file, record(VllmFields, place)
+    sent = run.completed if run.num_prompts is None else run.num_prompts
     found = Load(
-        requests=int(requests),
-        failed=int(sent - requests),
-        duration_s=_number(path, value, "duration"),
-        output_tokens_per_s=_number(path, value, "output_throughput"),
-        ttft_s=_percentiles_ms(path, value, "ttft"),
-        tpot_s=_percentiles_ms(path, value, "tpot"),
+        requests=run.completed,
+        failed=sent - run.completed,
+        duration_s=run.duration,
+        output_tokens_per_s=run.output_throughput,
+        ttft_s=_seconds(run.median_ttft_ms, run.p90_ttft_ms, run.p99_ttft_ms),
+        tpot_s=_seconds(run.median_tpot_ms, run.p90_tpot_ms, run.p99_tpot_ms),
     )
-    name = value.get("model_id")
-    return Measured(path, "vllm", load(path, found), name if isinstance(name, str) else None)
-
-
-def _percentiles_ms(path: str, value: Mapping[str, Any], name: str) -> dict[int, float]:
-    """The percentiles of a latency that are there; the median always is."""
-    found = {50: _number(path, value, f"median_{name}_ms") * _S_PER_MS}
-    for rank in _RANKS[1:]:
-        if f"p{rank}_{name}_ms" in value:
-            found[rank] = _number(path, value, f"p{rank}_{name}_ms") * _S_PER_MS
-    return found
+    return Measured(path, "vllm", load(path, found), run.model_id or None)
 
 
 def is_guidellm(value: Any) -> bool:
     """Whether `value` is a report of guidellm."""
-    return isinstance(value, Mapping) and isinstance(value.get("benchmarks"), list)
+    return isinstance(value, dict) and isinstance(value.get("benchmarks"), list)
 
 
-def guidellm(path: str, value: Mapping[str, Any]) -> Measured:
+def guidellm(place: Place) -> Measured:
     """The one benchmark of a report.
 
     Raises:
         BadInput: there are several, or a figure is missing or not legal.
     """
-    several = value["benchmarks"]
-    if len(several) != 1:
-        raise BadInput(
-            f"{path}: {len(several)} benchmarks; legal: one, at the load of the workload",
-            fix="run guidellm with one rate",
-        )
-    (one,) = several
-    metrics = _inside(path, one, "metrics")
-    totals = _inside(path, metrics, "request_totals")
-    requests = _number(path, totals, "successful")
+    path, several = place.document.file, place.inner("benchmarks")
+    if len(several.value) != 1:
+        why = f": {len(several.value)} benchmarks; legal: one, at the load of the workload"
+        raise several.told(why, "run guidellm with one rate")
+    first = several.inner(0)
+    run = record(BenchmarkFields, first)
+    totals = run.metrics.request_totals
     found = Load(
-        requests=int(requests),
-        failed=int(_number(path, totals, "total") - requests),
-        duration_s=_number(path, one, "duration"),
-        output_tokens_per_s=_number(
-            path, _successful(path, metrics, "output_tokens_per_second"), "mean"
-        ),
-        ttft_s=_distribution_ms(path, metrics, "time_to_first_token_ms"),
-        tpot_s=_distribution_ms(path, metrics, "inter_token_latency_ms"),
+        requests=totals.successful,
+        failed=totals.total - totals.successful,
+        duration_s=run.duration,
+        output_tokens_per_s=run.metrics.output_tokens_per_second.successful.mean,
+        ttft_s=_latency(run.metrics.time_to_first_token_ms),
+        tpot_s=_latency(run.metrics.inter_token_latency_ms),
     )
-    return Measured(path, "guidellm", load(path, found), _model(one))
+    return Measured(path, "guidellm", load(path, found), _model(first.value))
 
 
-def _model(benchmark: Mapping[str, Any]) -> str | None:
+def _model(benchmark: dict[str, Any]) -> str | None:
     """The model as guidellm's worker or backend names it."""
     for place in ("worker", "config", "backend"):
         within = benchmark.get(place)
-        if isinstance(within, Mapping):
+        if isinstance(within, dict):
             for key in ("model", "backend_model", "target_model"):
                 if isinstance(within.get(key), str):
                     return str(within[key])
     return None
 
 
-def _distribution_ms(path: str, metrics: Mapping[str, Any], name: str) -> dict[int, float]:
-    found = _successful(path, metrics, name)
-    ranks = _inside(path, found, "percentiles")
-    made = {50: _number(path, found, "median") * _S_PER_MS}
-    for rank in _RANKS[1:]:
-        if f"p{rank}" in ranks:
-            made[rank] = _number(path, ranks, f"p{rank}") * _S_PER_MS
-    return made
+def _latency(by_status: LatencyByStatus) -> dict[int, float]:
+    found = by_status.successful
+    return _seconds(found.median, found.percentiles.p90, found.percentiles.p99)
 
 
-def _successful(path: str, metrics: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    return _inside(path, _inside(path, metrics, name), "successful")
-
-
-def _inside(path: str, value: Any, key: str) -> Mapping[str, Any]:
-    found = value.get(key) if isinstance(value, Mapping) else None
-    if not isinstance(found, Mapping):
-        raise BadInput(f"{path}: {key} is missing", fix="give the file as the benchmark wrote it")
-    return found
-
-
-def _number(path: str, value: Mapping[str, Any], key: str) -> float:
-    found = value.get(key)
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        raise BadInput(f"{path}: {key} is {found!r}; legal: a number")
-    return float(found)
+def _seconds(p50: float, p90: float | None, p99: float | None) -> dict[int, float]:
+    """Percentiles of a latency that are there; the median always is."""
+    ranks = {50: p50, 90: p90, 99: p99}
+    return {rank: ms * _S_PER_MS for rank, ms in ranks.items() if ms is not None}

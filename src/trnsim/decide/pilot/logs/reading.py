@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from trnsim import files
 from trnsim.decide.pilot.logs.load_tests import guidellm, is_guidellm, is_vllm, vllm
 from trnsim.decide.pilot.logs.tables import table
 from trnsim.decide.pilot.logs.training_logs import is_nemo, is_torchtitan, nemo, torchtitan
 from trnsim.errors import BadInput
+from trnsim.reader import Place, load
 
 if TYPE_CHECKING:
     from trnsim.decide.pilot.logs.measured import Measured
@@ -28,7 +29,7 @@ def read(path: Path | str) -> Measured:
         return table(path)
     name = str(path)
     if path.suffix.lower() == ".json":
-        found = of_json(name, files.read_json(path))
+        found = of_json(load(path).root)
         if found is not None:
             return found
     else:
@@ -43,12 +44,12 @@ def read(path: Path | str) -> Measured:
     )
 
 
-def of_json(name: str, value: Any) -> Measured | None:
+def of_json(place: Place) -> Measured | None:
     """What the JSON of a load test says; None for any other value.
 
     Raises:
         BadInput: its figures are not legal.
     """
-    if is_vllm(value):
-        return vllm(name, value)
-    return guidellm(name, value) if is_guidellm(value) else None
+    if is_vllm(place.value):
+        return vllm(place)
+    return guidellm(place) if is_guidellm(place.value) else None
