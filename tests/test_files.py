@@ -205,9 +205,7 @@ def test_a_folder_that_nobody_may_write_to_is_refused_before_the_work(tmp_path, 
 # Reading
 
 
-@pytest.mark.parametrize(
-    "read", [files.read_bytes, files.read_text, files.read_json, files.read_array]
-)
+@pytest.mark.parametrize("read", [files.read_bytes, files.read_text, files.read_array])
 def test_what_cannot_be_opened_is_named_with_the_reason(read, tmp_path):
     assert refusal(read, tmp_path / "none").reason == (
         f"cannot read {tmp_path / 'none'}: No such file or directory"
@@ -216,9 +214,7 @@ def test_what_cannot_be_opened_is_named_with_the_reason(read, tmp_path):
     assert "null byte" in refusal(read, "a\0b").reason or read is files.read_array
 
 
-@pytest.mark.parametrize(
-    "read", [files.read_bytes, files.read_text, files.read_json, files.read_array]
-)
+@pytest.mark.parametrize("read", [files.read_bytes, files.read_text, files.read_array])
 def test_a_file_without_permission_is_named(read, tmp_path, monkeypatch):
     def closed(*_, **__):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -240,24 +236,7 @@ def test_bytes_that_are_no_utf_8_are_named_with_their_line(tmp_path):
 
 def test_a_byte_order_mark_is_dropped(tmp_path):
     (tmp_path / "bom").write_bytes(b"\xef\xbb\xbf[1]")
-    assert files.read_json(tmp_path / "bom") == [1]
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ("", "is empty"),
-        (" \n", "is empty"),
-        ("{\n1", ":2: not JSON: Expecting property name"),
-        ('{"a": NaN}', "not JSON: NaN is no number of JSON"),
-        ("[-Infinity]", "not JSON: -Infinity is no number of JSON"),
-        ("[" * 100_000, "not JSON: "),
-        ("9" * 5000, "not JSON: "),
-    ],
-)
-def test_what_is_no_json_is_refused(content, reason, tmp_path):
-    (tmp_path / "file").write_text(content)
-    assert reason in refusal(files.read_json, tmp_path / "file").reason
+    assert files.read_text(tmp_path / "bom") == "[1]"
 
 
 # Arrays
@@ -357,7 +336,6 @@ def test_files_are_written_together_or_not_at_all(tmp_path, monkeypatch):
 READERS = [
     files.read_bytes,
     files.read_text,
-    files.read_json,
     files.read_array,
     files.check_readable,
 ]
@@ -383,10 +361,3 @@ def test_what_the_shell_redirects_from_a_file_is_read(tmp_path):
     (tmp_path / "note").write_text("text")
     (tmp_path / "link").symlink_to(tmp_path / "note")
     assert files.read_text(tmp_path / "link") == "text"
-
-
-def test_json_that_is_in_no_file_is_read_under_a_name():
-    assert files.parse_json(b"\xef\xbb\xbf[1]", "B") == [1]
-    assert refusal(files.parse_json, b"{", "B").reason.startswith("B:1: not JSON")
-    assert refusal(files.parse_json, b"\xff", "B").reason == "B:1: byte 0xff is no UTF-8 text"
-    assert refusal(files.parse_json, b" ", "B").reason == "B is empty"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import secrets
 import stat
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO, Any, Final, NoReturn
+from typing import IO, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +25,8 @@ __all__ = [
     "check_readable",
     "check_writable",
     "decoded",
-    "parse_json",
     "read_array",
     "read_bytes",
-    "read_json",
     "read_text",
     "write",
     "write_together",
@@ -113,40 +110,6 @@ def decoded(stored: bytes, path: Path | str, fix: str) -> str:
             fix="save the file as UTF-8" + (f", or {fix}" if fix else ""),
             line=SourceLine(str(path), number),
         ) from error
-
-
-def read_json(path: Path | str, fix: str = "") -> Any:
-    """The content of the JSON file at `path`; NaN and Infinity, which JSON lacks, are refused.
-
-    Raises:
-        BadInput: it cannot be read, or is not JSON.
-    """
-    return parse_json(read_bytes(path, fix), path, fix)
-
-
-def parse_json(stored: bytes, path: Path | str, fix: str = "") -> Any:
-    """The JSON in `stored`, which messages call `path`; NaN and Infinity are refused.
-
-    Raises:
-        BadInput: it is no UTF-8 text, or not JSON.
-    """
-    found = decoded(stored, path, fix)
-    if not found.strip():
-        raise BadInput(f"{path} is empty", fix=fix)
-    try:
-        return json.loads(found, parse_constant=_no_constant)
-    except json.JSONDecodeError as error:
-        raise BadInput(
-            f"{path}:{error.lineno}: not JSON: {error.msg}",
-            fix=fix,
-            line=SourceLine(str(path), error.lineno),
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{path}: not JSON: {error}", fix=fix) from error
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 def read_array(path: Path | str) -> npt.NDArray[Any]:

@@ -198,7 +198,9 @@ def test_a_missing_file_says_what_to_give(tmp_path):
 def test_a_list_is_not_a_configuration(tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps([1]))
-    with pytest.raises(BadInput, match=r"config\.json: a config\.json holds an object, not a list"):
+    with pytest.raises(
+        BadInput, match=r"config\.json:1: a config\.json holds an object, not a list"
+    ):
         read(path)
 
 

@@ -7,7 +7,7 @@ was perhaps meant. What fields mean together is checked by who declares them (`R
 """
 
 from trnsim.reader.declaration import Rule, declared
-from trnsim.reader.document import Document, Place, load, parse
+from trnsim.reader.document import Document, Place, line_in, load, parse
 from trnsim.reader.reading import Foreign, Record, read, read_rows, record, rows
 from trnsim.reader.template import field_table, row_template
 
@@ -19,6 +19,7 @@ __all__ = [
     "Rule",
     "declared",
     "field_table",
+    "line_in",
     "load",
     "parse",
     "read",

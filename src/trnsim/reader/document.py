@@ -22,7 +22,7 @@ from trnsim.reader.parsed import Keys, Malformed, Parsed
 from trnsim.reader.toml_text import parse_toml
 from trnsim.reader.yaml_text import parse_yaml
 
-__all__ = ["Document", "Place", "load", "parse"]
+__all__ = ["Document", "Place", "line_in", "load", "parse"]
 
 _SPREADSHEETS: Final = (".xlsx", ".xls", ".ods", ".numbers")
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
@@ -153,6 +153,18 @@ def parse(
         return Document(str(path), _PARSERS[form](text), fix)
     except Malformed as error:
         raise blank.refused(error.line, error.why, error.fix) from error
+
+
+def line_in(file: str, keys: Keys) -> SourceLine | None:
+    """The line of a value that was read from `file` before; None where that is no file of values.
+
+    Values that are merged with others and passed on need not carry their lines.
+    """
+    try:
+        line = load(file).parsed.line_of(keys)
+    except BadInput:
+        return None
+    return SourceLine(file, line)
 
 
 def _form(text: str, suffix: str, *, is_table: bool) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from trnsim import files
 from trnsim.errors import BadInput, NotModelled
+from trnsim.reader import load
 from trnsim.workload.architecture import Architecture, Tower
 from trnsim.workload.families import (
     decoders,
@@ -58,12 +58,11 @@ def read_values(path: str | Path) -> Mapping[str, Any]:
     Raises:
         BadInput: it is missing, or is no JSON object.
     """
-    config = files.read_json(path, fix=_FIX)
+    document = load(path, _FIX)
+    config = document.parsed.content
     if not isinstance(config, dict):
-        raise BadInput(
-            f"{path}: a config.json holds an object, not a {type(config).__name__}", fix=_FIX
-        )
-    return config
+        raise document.refused(1, f"a config.json holds an object, not a {type(config).__name__}")
+    return cast("dict[str, Any]", config)
 
 
 def from_config(config: Mapping[str, Any], file: str) -> Architecture:
@@ -76,14 +75,19 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
     keys = Keys(config, file)
     model_type = keys.text("model_type")
     if not model_type:
-        raise BadInput(f"{file} names no model_type, so it is no model's configuration", fix=_FIX)
+        raise BadInput(
+            f"{file} names no model_type, so it is no model's configuration",
+            fix=_FIX,
+            line=keys.line("model_type"),
+        )
     if config.get("auto_map"):
         raise _own_code(keys, model_type)
     family = FAMILIES.get(model_type)
     if family is None:
         legal = ", ".join(sorted(FAMILIES))
-        message = f"{file}: model_type {model_type!r} is not modelled; legal: {legal}"
-        raise NotModelled(message, fix=_fix_of_whole(keys))
+        line = keys.line("model_type")
+        message = f"{line or file}: model_type {model_type!r} is not modelled; legal: {legal}"
+        raise NotModelled(message, fix=_fix_of_whole(keys), line=line)
     towers = family(keys, model_type)
     bits = bits_of(keys, towers[-1].depth)
     positions, name = longest(keys, model_type)

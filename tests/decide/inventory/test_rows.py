@@ -140,7 +140,7 @@ def test_short_names_stand_for_instances(tmp_path, short, name):
 def test_a_model_that_is_not_known_is_refused_with_its_line(tmp_path):
     (tmp_path / "new.json").write_text('{"model_type": "hyperbolic"}')
     assert refused(tmp_path, 3, model_config="new.json").startswith(
-        f"model_config is 'new.json': {tmp_path}/new.json: model_type 'hyperbolic' is not modelled"
+        f"model_config is 'new.json': {tmp_path}/new.json:1: model_type 'hyperbolic' is not"
     )
 
 

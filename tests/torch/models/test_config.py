@@ -27,7 +27,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 def test_what_is_no_json_is_refused(tmp_path, content):
     path = tmp_path / "config.json"
     path.write_bytes(content)
-    with pytest.raises(BadInput, match=r"config.json(:1: not JSON| is empty|:1: byte)"):
+    with pytest.raises(BadInput, match=r"config.json(:1: not JSON|:1: the file is)"):
         read_config(path)
 
 

@@ -68,3 +68,15 @@ def test_classes_are_counted_or_two():
     assert keys().labels() == 2
     with pytest.raises(BadInput, match="id2label is 3; legal: an object"):
         keys(id2label=3).labels()
+
+
+def test_an_error_has_the_line_of_the_key_where_the_file_has_it(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text('{"a": 1,\n"b": {"hidden_": 3}}')
+    found = Keys({"a": 0, "b": {"hidden_": 3}}, str(path))
+    with pytest.raises(BadInput, match=r"mine\.json:1: a is 0, it must be") as refused:
+        found.whole("a")
+    assert refused.value.line == (str(path), 1)
+    with pytest.raises(BadInput, match=r"mine\.json:2: key 'b\.hidden' is missing") as refused:
+        found.nested("b").whole("hidden")
+    assert refused.value.fix.endswith("perhaps 'hidden_' is meant to be it")

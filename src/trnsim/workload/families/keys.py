@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, Final, cast
 
-from trnsim.errors import BadInput
+from trnsim.errors import BadInput, SourceLine
+from trnsim.formatting import clipped
+from trnsim.reader import line_in
 
 Rule = bool | tuple[str, bool]
 """Whether something is there: always, never, or as a key says, with what it is where it is not."""
 
 _LARGEST: Final = 2**40
+_SHOWN: Final = 60
+"""Characters of a value in an error."""
 
 
 class Keys:
@@ -46,9 +51,10 @@ class Keys:
         if not is_whole or not least <= value <= most:
             legal = "a positive whole number" if least == 1 else f"a whole number from {least} on"
             legal += f", at most {most:,}" if is_whole and value > most else ""
-            raise BadInput(
-                f"{self.file}: {self.inside}{name} is {value!r}, it must be {legal}",
-                fix=f'write "{name}": <whole number> in {self.file}',
+            raise self._error(
+                name,
+                f"{self.inside}{name} is {clipped(repr(value), _SHOWN)}, it must be {legal}",
+                f'write "{name}": <whole number> in {self.file}',
             )
         return int(value)
 
@@ -125,10 +131,16 @@ class Keys:
 
     def refuse(self, name: str, given: object, legal: str, why: str) -> BadInput:
         """The error for a key whose value cannot be."""
-        return BadInput(
-            f"{self.file}: {self.inside}{name} is {given!r}; legal: {legal}: {why}",
-            fix=f"correct {name} in {self.file}",
+        shown = clipped(repr(given), _SHOWN)
+        return self._error(
+            name,
+            f"{self.inside}{name} is {shown}; legal: {legal}: {why}",
+            f"correct {name} in {self.file}",
         )
+
+    def line(self, name: str) -> SourceLine | None:
+        """The line of a key in its file, or of what lacks it; None where there is no file."""
+        return line_in(self.file, (*filter(None, self.inside.split(".")), name))
 
     def first(self, names: tuple[str, ...]) -> str | None:
         """The first of `names` that is there."""
@@ -137,7 +149,14 @@ class Keys:
     def _missing(self, name: str, value: str) -> BadInput:
         found = ", ".join(sorted(map(str, self.config))) or "none"
         where = f" of {self.inside.rstrip('.')}" if self.inside else ""
-        return BadInput(
-            f"{self.file}: key {self.inside + name!r} is missing; keys found{where}: {found}",
-            fix=f'add "{name}": {value} to {self.file}',
+        near = get_close_matches(name, map(str, self.config), 1)
+        return self._error(
+            name,
+            f"key {self.inside + name!r} is missing; keys found{where}: {found}",
+            f'add "{name}": {value} to {self.file}'
+            + (f"; perhaps {near[0]!r} is meant to be it" if near else ""),
         )
+
+    def _error(self, name: str, why: str, fix: str) -> BadInput:
+        line = self.line(name)
+        return BadInput(f"{line or self.file}: {why}", fix=fix, line=line)
