@@ -172,7 +172,7 @@ def test_quotes_that_do_not_close_are_refused(folder):
         ("config.json", '{"name": "a"}', "config.json: no answer of a known command"),
         ("nothing.json", "", "nothing.json:1: the file is empty"),
         ("text.json", "text", "text.json:1: not JSON"),
-        ("text.log", "text", "text.log: no log of a known kind; legal: vllm"),
+        ("text.log", "text", "text.log:1: no log of a known kind; legal: vllm"),
         ("answer.txt", "{", "answer.txt:1: not JSON"),
     ],
 )

@@ -56,7 +56,7 @@ HEAD = "phase,batch,tokens,past,time_us\n"
         ),
         ("phase,batch,tokens,time_us,speed\n", ":1: the field 'speed' is not known; legal: phase,"),
         ("phase,batch,batch,tokens,time_us\n", ":1: the field 'batch' stands twice"),
-        (HEAD, "has no rows of times"),
+        (HEAD, ":1: no rows of times"),
         (HEAD + "decode,4,1,1023\n", ":2: 4 cells, and the first line has 5 fields"),
         (
             HEAD + "decode,4,1,1023,9\ndecode,0,1,1023,9\n",

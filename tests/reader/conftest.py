@@ -1,4 +1,13 @@
+"""Files of a test's own; modules beside these tests are imported by their names."""
+
+import sys
+from pathlib import Path
+
 import pytest
+
+DECIDE = Path(__file__).parents[1] / "decide"
+ROOMS = (DECIDE, DECIDE / "pilot", DECIDE / "guard", DECIDE / "inventory")
+sys.path += map(str, (Path(__file__).parent, *ROOMS))
 
 
 @pytest.fixture

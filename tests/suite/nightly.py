@@ -76,6 +76,11 @@ PARTS = (
         {"TRNSIM_PILOT_CASES": "100"},
     ),
     Part(
+        "files of users",
+        (*TESTS, "tests/reader/test_files_of_users.py"),
+        {"TRNSIM_FILES": "2000"},
+    ),
+    Part(
         "folded steps",
         (*TESTS, "tests/system/train/test_folding.py"),
         {"TRNSIM_FOLDINGS": "20", "TRNSIM_FOLDING_NODES": "64"},

@@ -154,7 +154,7 @@ def test_code_beside_the_weights_is_not_run():
 
 def test_a_file_without_a_model_type_is_no_configuration():
     config = {name: value for name, value in LLAMA.items() if name != "model_type"}
-    refused(config, "mine.json names no model_type, so it is no model's configuration")
+    refused(config, "mine.json: no model_type, so it is no model's configuration")
 
 
 def test_another_architecture_is_named_with_those_that_are_known():

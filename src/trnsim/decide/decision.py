@@ -277,7 +277,7 @@ def read(path: Path | str) -> Decision:
     place = load(path, _FIX).root
     if not isinstance(place.value, dict) or "format" not in place.value:
         raise place.document.refused(1, "no decision: it has no format")
-    if place.value["format"] != FORMAT:
+    if str(place.value["format"]) != str(FORMAT):
         fix = "write it again with this version of trnsim"
         raise place.inner("format").refused(f"legal: {FORMAT}", fix)
     return record(Decision, place)

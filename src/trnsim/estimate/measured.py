@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from trnsim.errors import BadInput
 from trnsim.estimate.curve import MeasuredPoint, TimeCurve, length_of, signature
 from trnsim.estimate.times import LayerTime
 from trnsim.facts import Evidence
-from trnsim.reader import Record, declared, read_rows
+from trnsim.reader import Record, declared, fault, read_rows
 from trnsim.workload.operators import Phase
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def read(path: str | Path) -> Measured:
     """
     rows = tuple(read_rows(Row, path, _FIX))
     if not rows:
-        raise BadInput(f"{path} has no rows of times", fix=_FIX)
+        raise fault(path, "no rows of times", _FIX)
     _check_once(rows)
     points: dict[tuple[str, str, str, str], list[MeasuredPoint]] = {}
     for row in rows:

@@ -7,7 +7,7 @@ was perhaps meant. What fields mean together is checked by who declares them (`R
 """
 
 from trnsim.reader.declaration import Rule, declared
-from trnsim.reader.document import Document, Place, line_in, load, parse
+from trnsim.reader.document import Document, Place, fault, line_in, load, parse
 from trnsim.reader.reading import Foreign, Record, read, read_rows, record, rows
 from trnsim.reader.template import field_table, row_template
 
@@ -18,6 +18,7 @@ __all__ = [
     "Record",
     "Rule",
     "declared",
+    "fault",
     "field_table",
     "line_in",
     "load",

@@ -22,7 +22,7 @@ from trnsim.reader.parsed import Keys, Malformed, Parsed
 from trnsim.reader.toml_text import parse_toml
 from trnsim.reader.yaml_text import parse_yaml
 
-__all__ = ["Document", "Place", "line_in", "load", "parse"]
+__all__ = ["Document", "Place", "fault", "line_in", "load", "parse"]
 
 _SPREADSHEETS: Final = (".xlsx", ".xls", ".ods", ".numbers")
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
@@ -37,6 +37,12 @@ _PARSERS: Final[dict[str, Callable[[str], Parsed]]] = {
 _SHOWN: Final = 60
 """Characters of a value in an error."""
 _MISSING: Final = object()
+
+
+def fault(path: Path | str, why: str, fix: str = "", line: int = 1) -> BadInput:
+    """The error that a line of a file is `why`; line 1 where that is about the whole file."""
+    at = SourceLine(str(path), line)
+    return BadInput(f"{at}: {why}", fix=fix, line=at)
 
 
 @dataclass(frozen=True)
@@ -65,8 +71,9 @@ class Document:
 
     def refused(self, line: int, why: str, fix: str = "") -> BadInput:
         """The error `why` of a line; 0 for a file without lines."""
-        at = SourceLine(self.file, line) if line else None
-        return BadInput(f"{at or self.file}: {why}", fix=fix or self.fix, line=at)
+        if not line:
+            return BadInput(f"{self.file}: {why}", fix=fix or self.fix)
+        return fault(self.file, why, fix or self.fix, line)
 
 
 @dataclass(frozen=True)

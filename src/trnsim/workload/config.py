@@ -75,11 +75,9 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
     keys = Keys(config, file)
     model_type = keys.text("model_type")
     if not model_type:
-        raise BadInput(
-            f"{file} names no model_type, so it is no model's configuration",
-            fix=_FIX,
-            line=keys.line("model_type"),
-        )
+        line = keys.line("model_type")
+        what = f"{line or file}: no model_type, so it is no model's configuration"
+        raise BadInput(what, fix=_FIX, line=line)
     if config.get("auto_map"):
         raise _own_code(keys, model_type)
     family = FAMILIES.get(model_type)

@@ -73,7 +73,7 @@ def test_only_workloads_that_are_billed_are_reported(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (HEADER, r"bill\.csv: no line below the header"),
+        (HEADER, r"bill\.csv:1: no line below the header"),
         ("", r"bill\.csv:1: the file is empty"),
         (
             HEADER + "2026-13,chat,1,\n",

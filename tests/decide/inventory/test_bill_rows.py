@@ -135,7 +135,7 @@ def test_broken_parquet_is_refused(tmp_path):
     pytest.importorskip("pyarrow")
     path = tmp_path / "october.parquet"
     path.write_bytes(b"PAR1 and nothing more")
-    with pytest.raises(BadInput, match=r"october\.parquet: no Parquet: "):
+    with pytest.raises(BadInput, match=r"october\.parquet:1: no Parquet: "):
         list(bill_rows(path))
 
 

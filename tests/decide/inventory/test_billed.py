@@ -118,13 +118,13 @@ def test_a_row_that_does_not_fit_the_bill_is_refused(tmp_path, models, lines, me
 
 def test_a_bill_needs_the_file_beside_it(tmp_path):
     path = bill(tmp_path, {})
-    with pytest.raises(BadInput, match=r"is a bill, and names no models: .*october\.models\.yaml"):
+    with pytest.raises(BadInput, match=r"a bill, which names no models: .*october\.models\.yaml"):
         read(path)
 
 
 def test_a_bill_has_one_month(tmp_path):
     path = company(tmp_path, CHAT, {}, {"line_item_usage_start_date": "2026-09-01"})
-    assert refused(path) == "october.csv holds the months 2026-09, 2026-10; legal: one"
+    assert refused(path) == "october.csv:1: the months 2026-09, 2026-10; legal: one"
 
 
 @pytest.mark.parametrize("name", ["october.csv", "october.csv.gz", "october.parquet", "october"])

@@ -145,7 +145,7 @@ def test_a_model_that_is_not_known_is_refused_with_its_line(tmp_path):
 
 
 def test_a_file_without_rows_is_refused(tmp_path):
-    with pytest.raises(BadInput, match=r"inventory\.csv: no workloads"):
+    with pytest.raises(BadInput, match=r"inventory\.csv:1: no workloads"):
         read(put(tmp_path, OLD_HEADER + "\n"))
 
 

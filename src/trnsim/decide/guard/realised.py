@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.decide.inventory.bill import read_bill
 from trnsim.decide.inventory.bill_rows import is_bill
-from trnsim.errors import BadInput
-from trnsim.reader import Record, declared, read_rows
+from trnsim.reader import Record, declared, fault, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -137,7 +136,7 @@ def _listed(path: Path, names: Sequence[str]) -> list[_Line]:
         for row in read_rows(BillLine, path)
     ]
     if not found:
-        raise BadInput(f"{path}: no line below the header", fix=f"columns: {_COLUMNS}")
+        raise fault(path, "no line below the header", fix=f"columns: {_COLUMNS}")
     return found
 
 
@@ -149,16 +148,19 @@ def _reported(path: Path, names: Sequence[str], tag: str) -> list[_Line]:
         name = dict(one.tags).get(tag)
         if name in names:
             if not one.usd:
-                raise BadInput(
-                    f"{path}:{one.line}: {one.hours:g} hours of {one.instance} ({one.kind}) for "
+                raise fault(
+                    path,
+                    f"{one.hours:g} hours of {one.instance} ({one.kind}) for "
                     f"{name} cost nothing: a block is paid in advance",
                     fix=f"give a table with {_COLUMNS} that has what the block cost",
+                    line=one.line,
                 )
             found.append(_Line(str(name), one.month, one.usd))
     if not found:
         seen = sorted({value for one in usage for key, value in one.tags if key == tag})
-        raise BadInput(
-            f"{path}: no usage has the tag {tag} of a workload ({', '.join(names)}); "
+        raise fault(
+            path,
+            f"no usage has the tag {tag} of a workload ({', '.join(names)}); "
             f"it has {', '.join(seen) or 'none'}",
             fix="tag the instances of each workload, or name another tag with --tag",
         )

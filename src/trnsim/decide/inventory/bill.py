@@ -19,7 +19,7 @@ from trnsim.decide.inventory.bill_rows import FIX, TAG, Line, bill_rows
 from trnsim.decide.inventory.fields import MOST_GPU_HOURS, MOST_USD
 from trnsim.errors import BadInput
 from trnsim.price.quotes import today
-from trnsim.reader import Document, Foreign, declared, record
+from trnsim.reader import Document, Foreign, declared, fault, record
 from trnsim.reader.parsed import Parsed
 
 __all__ = ["Bill", "Usage", "read_bill"]
@@ -214,7 +214,8 @@ def _added(one: Usage, other: Usage) -> Usage:
 def _no_accelerators(path: Path, others: dict[str, int]) -> BadInput:
     seen = sorted(others, key=lambda name: -others[name])[:_SHOWN]
     what = f"only {', '.join(seen)}" if seen else "no running instance at all"
-    return BadInput(
-        f"{path}: no usage of accelerators; the report has {what}",
+    return fault(
+        path,
+        f"no usage of accelerators; the report has {what}",
         fix="give the report of an account that runs instances of `trnsim instances`",
     )

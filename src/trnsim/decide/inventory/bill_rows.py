@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from trnsim import files
-from trnsim.errors import BadInput, SourceLine
+from trnsim.errors import BadInput
+from trnsim.reader import fault
 
 __all__ = ["COLUMNS", "FIX", "REQUIRED", "TAG", "bill_rows", "is_bill"]
 
@@ -102,11 +103,7 @@ def _column(name: str) -> str:
 def _check_columns(path: Path, names: list[str]) -> None:
     missing = [name for name in REQUIRED if name not in names]
     if missing:
-        raise BadInput(
-            f"{path}:1: columns missing: {', '.join(missing)}",
-            fix=FIX,
-            line=SourceLine(str(path), 1),
-        )
+        raise fault(path, f"columns missing: {', '.join(missing)}", FIX)
 
 
 def _csv_rows(path: Path, *, is_gzip: bool) -> Iterator[Line]:
@@ -146,7 +143,7 @@ def _opened(path: Path, *, is_gzip: bool) -> IO[str]:
 
 def _parquet_rows(path: Path) -> Iterator[Line]:
     if find_spec("pyarrow") is None:
-        raise BadInput(f"{path}: Parquet needs pyarrow, which is not installed", fix=_EXTRA)
+        raise fault(path, "Parquet needs pyarrow, which is not installed", fix=_EXTRA)
     arrow: Any = import_module("pyarrow")
     parquet: Any = import_module("pyarrow.parquet")
     try:
@@ -160,7 +157,7 @@ def _parquet_rows(path: Path) -> Iterator[Line]:
                     line += 1
                     yield _cells(path, line, {_column(k): v for k, v in row.items()})
     except (arrow.ArrowException, OSError) as error:
-        raise BadInput(f"{path}: no Parquet: {error}", fix=FIX) from error
+        raise fault(path, f"no Parquet: {error}", fix=FIX) from error
 
 
 def _is_read(name: str) -> bool:
@@ -202,4 +199,4 @@ def _map(path: Path, line: int, value: object) -> dict[str, Any]:
 
 
 def _bad(path: Path, line: int, what: str) -> BadInput:
-    return BadInput(f"{path}:{line}: {what}", fix=FIX, line=SourceLine(str(path), line))
+    return fault(path, what, FIX, line)

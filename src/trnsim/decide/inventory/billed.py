@@ -17,8 +17,7 @@ from trnsim.decide.inventory.bill import Bill, Usage, read_bill
 from trnsim.decide.inventory.fields import BilledRow, Row
 from trnsim.decide.inventory.rows import workloads
 from trnsim.decide.inventory.workload import VOLUME_UNITS, Workload
-from trnsim.errors import BadInput
-from trnsim.reader import read_rows
+from trnsim.reader import fault, read_rows
 
 __all__ = ["billed_workloads", "models_path"]
 
@@ -45,12 +44,11 @@ def billed_workloads(path: Path, rows: Catalogue | None = None) -> list[Workload
     rows = rows or catalogue()
     bill = read_bill(path, rows)
     if len(bill.months) != 1:
-        raise BadInput(
-            f"{path} holds the months {', '.join(bill.months)}; legal: one", fix="export one month"
-        )
+        what = f"the months {', '.join(bill.months)}; legal: one"
+        raise fault(path, what, "export one month")
     models = models_path(path)
     if not models.is_file():
-        raise BadInput(f"{path} is a bill, and names no models: {models} is missing", fix=_FIX)
+        raise fault(path, f"a bill, which names no models: {models} is missing", _FIX)
     given = read_rows(BilledRow, models)
     picked = _picked(bill, given)
     filled = [_filled(row, usage, bill, rows) for row, usage in zip(given, picked, strict=True)]

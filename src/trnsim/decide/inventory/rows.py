@@ -17,9 +17,10 @@ from trnsim.decide.inventory.workload import (
     VolumeUnit,
     Workload,
 )
-from trnsim.errors import BadInput, EmulatorError
+from trnsim.errors import EmulatorError
 from trnsim.place.machine import platforms
 from trnsim.price.quotes import today
+from trnsim.reader import fault
 from trnsim.workload import config
 from trnsim.workload.architecture import Architecture
 
@@ -37,7 +38,7 @@ def workloads(path: Path, rows: Sequence[Row], known: Catalogue | None = None) -
         BadInput: there is none, a name stands twice, or a cell is not legal.
     """
     if not rows:
-        raise BadInput(f"{path}: no workloads", fix="add a row for each workload")
+        raise fault(path, "no workloads", fix="add a row for each workload")
     _check_names(rows)
     return [workload(path, row, known) for row in rows]
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trnsim.errors import BadInput
-from trnsim.reader import Record, declared, read_rows
+from trnsim.reader import Record, declared, fault, read_rows
 from trnsim.system.fleet.demand import STEP_S, Curve
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def read(path: Path, zone: ZoneInfo, start: datetime, steps: int) -> Curve:
     """
     rows = read_rows(Row, path)
     if len(rows) < 2:  # noqa: PLR2004  a step lies between two
-        raise BadInput(f"{path}: {len(rows)} rows; legal: at least 2, evenly apart")
+        raise fault(path, f"{len(rows)} rows; legal: at least 2, evenly apart")
     times = _times(rows, zone)
     step = _checked_step(rows, times)
     _check_span(path, times, step, (start.astimezone(UTC), steps))
@@ -163,8 +162,9 @@ def _check_span(
     start, steps = asked
     end = start + timedelta(seconds=STEP_S * steps)
     if times[0] > start or times[-1] + step < end:
-        raise BadInput(
-            f"{path}: rows from {times[0]:%Y-%m-%dT%H:%MZ} to {times[-1] + step:%Y-%m-%dT%H:%MZ}; "
+        raise fault(
+            path,
+            f"rows from {times[0]:%Y-%m-%dT%H:%MZ} to {times[-1] + step:%Y-%m-%dT%H:%MZ}; "
             f"the scenario asks for {start:%Y-%m-%dT%H:%MZ} to {end:%Y-%m-%dT%H:%MZ}",
             fix="change start or days of the scenario, or give more rows",
         )

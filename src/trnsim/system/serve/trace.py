@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from trnsim import files
-from trnsim.errors import BadInput
-from trnsim.reader import Record, declared, read_rows
+from trnsim.reader import Record, declared, fault, read_rows
 from trnsim.system.serve.load import Load, Request
 
 _FIX: Final = (
@@ -81,7 +80,7 @@ def read(path: str | Path) -> Load:
         found.append(row.request(len(found), before_s))
         before_s = found[-1].arrival_s if found[-1].after is None else before_s
     if not found:
-        raise BadInput(f"{path}: no requests", fix=_FIX)
+        raise fault(path, "no requests", fix=_FIX)
     return _with_shared(found)
 
 

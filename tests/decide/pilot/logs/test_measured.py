@@ -42,16 +42,16 @@ def test_a_step_that_is_done_again_after_a_restart_counts_once():
 
 def test_the_least_number_of_steps_is_enough_and_one_less_is_not():
     training("a.log", steps(NEEDED))
-    with pytest.raises(BadInput, match=rf"a\.log: {NEEDED - 1} steps; legal: {NEEDED} or more"):
+    with pytest.raises(BadInput, match=rf"a\.log:1: {NEEDED - 1} steps; legal: {NEEDED} or more"):
         training("a.log", steps(NEEDED - 1))
-    with pytest.raises(BadInput, match=r"a\.log: 0 steps"):
+    with pytest.raises(BadInput, match=r"a\.log:1: 0 steps"):
         training("a.log", [])
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
 @pytest.mark.parametrize("figure", ["time_s", "tokens_per_s"])
 def test_a_step_with_an_impossible_figure_is_named(figure, value):
-    with pytest.raises(BadInput, match=r"a\.log: step 3: .* legal: a positive number"):
+    with pytest.raises(BadInput, match=r"a\.log:1: step 3: .* legal: a positive number"):
         training("a.log", [*steps(NEEDED), Step(3, 1.0, **{figure: value})])
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from trnsim.errors import BadInput
+from trnsim.reader import fault
 
 WARMUP_STEPS: Final = 5
 """Steps at the beginning that are left out: compiling, and filling of caches."""
@@ -114,8 +114,9 @@ def training(path: str, found: list[Step], sequences: int | None = None) -> Trai
     steps = {one.number: one for one in found}
     needed = WARMUP_STEPS + LEAST_STEPS
     if len(steps) < needed:
-        raise BadInput(
-            f"{path}: {len(steps)} steps; legal: {needed} or more, of which the first "
+        raise fault(
+            path,
+            f"{len(steps)} steps; legal: {needed} or more, of which the first "
             f"{WARMUP_STEPS} are left out",
             fix="run longer, and log every step",
         )
@@ -132,8 +133,9 @@ def load(path: str, found: Load) -> Load:
         BadInput: too few requests were finished, or a figure is no positive number.
     """
     if found.requests < LEAST_REQUESTS:
-        raise BadInput(
-            f"{path}: {found.requests} requests were finished; legal: {LEAST_REQUESTS} or more",
+        raise fault(
+            path,
+            f"{found.requests} requests were finished; legal: {LEAST_REQUESTS} or more",
             fix="send more requests",
         )
     figures = {
@@ -144,13 +146,11 @@ def load(path: str, found: Load) -> Load:
     }
     for name, value in figures.items():
         if not (value > 0 and math.isfinite(value)):
-            raise BadInput(f"{path}: {name} is {value}; legal: a positive number")
+            raise fault(path, f"{name} is {value}; legal: a positive number")
     return found
 
 
 def _check(path: str, step: Step) -> None:
     for name, value in (("time", step.time_s), ("tokens a second", step.tokens_per_s)):
         if value is not None and not (value > 0 and math.isfinite(value)):
-            raise BadInput(
-                f"{path}: step {step.number}: {name} is {value}; legal: a positive number"
-            )
+            raise fault(path, f"step {step.number}: {name} is {value}; legal: a positive number")

@@ -9,8 +9,7 @@ from trnsim import files
 from trnsim.decide.pilot.logs.load_tests import guidellm, is_guidellm, is_vllm, vllm
 from trnsim.decide.pilot.logs.tables import table
 from trnsim.decide.pilot.logs.training_logs import is_nemo, is_torchtitan, nemo, torchtitan
-from trnsim.errors import BadInput
-from trnsim.reader import Place, load
+from trnsim.reader import Place, fault, load
 
 if TYPE_CHECKING:
     from trnsim.decide.pilot.logs.measured import Measured
@@ -38,8 +37,9 @@ def read(path: Path | str) -> Measured:
             return torchtitan(name, text)
         if is_nemo(text):
             return nemo(name, text)
-    raise BadInput(
-        f"{path}: no log of a known kind; legal: {', '.join(FORMATS)}",
+    raise fault(
+        path,
+        f"no log of a known kind; legal: {', '.join(FORMATS)}",
         fix="write a CSV with step, loss and step_s, or with sent_s, ttft_s, e2e_s, output_tokens",
     )
 

@@ -23,8 +23,7 @@ from trnsim.decide.pilot.logs.measured import (
     training,
 )
 from trnsim.decide.pilot.logs.measured import load as load_test
-from trnsim.errors import BadInput
-from trnsim.reader import Record, declared, load, rows
+from trnsim.reader import Record, declared, fault, load, rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +80,7 @@ def _model(path: Path, rows: Sequence[StepRow] | Sequence[RequestRow]) -> str | 
     """The model that the rows name, or None."""
     names = {row.model for row in rows if row.model}
     if len(names) > 1:
-        raise BadInput(f"{path}: of several models: {', '.join(sorted(names))}; legal: one")
+        raise fault(path, f"of several models: {', '.join(sorted(names))}; legal: one")
     return next(iter(names), None)
 
 
@@ -94,15 +93,16 @@ def _training(path: Path, rows: Sequence[StepRow]) -> Training:
     ]
     batches = {row.sequences for row in rows if row.sequences}
     if len(batches) > 1:
-        raise BadInput(f"{path}: sequences of a step are {sorted(batches)}; legal: one of a run")
+        raise fault(path, f"sequences of a step are {sorted(batches)}; legal: one of a run")
     return training(str(path), steps, next(iter(batches), None))
 
 
 def _load(path: Path, rows: Sequence[RequestRow]) -> Load:
     done = [_request(row) for row in rows if row.e2e_s is not None]
     if len(done) < LEAST_REQUESTS:
-        raise BadInput(
-            f"{path}: {len(done)} requests were finished; legal: {LEAST_REQUESTS} or more",
+        raise fault(
+            path,
+            f"{len(done)} requests were finished; legal: {LEAST_REQUESTS} or more",
             fix="send more requests; a row without e2e_s is one that failed",
         )
     ends = [one.sent_s + one.e2e_s for one in done]

@@ -14,7 +14,7 @@ import re
 from typing import Final
 
 from trnsim.decide.pilot.logs.measured import Measured, Step, training
-from trnsim.errors import BadInput
+from trnsim.reader import fault
 
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _NUMBER: Final = r"([-+]?[\d,]*\.?\d+(?:[eE][-+]?\d+)?|nan|inf|-inf)"
@@ -63,15 +63,16 @@ def nemo(path: str, text: str) -> Measured:
         if not (time and number and loss):
             continue
         if time[1] != "s":
-            raise BadInput(
-                f"{path}: train_step_timing is in {time[1]}; legal: s",
+            raise fault(
+                path,
+                f"train_step_timing is in {time[1]}; legal: s",
                 fix="log it as NeMo does",
             )
         found.append(Step(int(number[1]), _value(loss[1]), time_s=_value(time[2])))
         batches.update(int(one) for one in _NEMO_BATCH.findall(line))
     if len(batches) > 1:
         said = ", ".join(str(one) for one in sorted(batches))
-        raise BadInput(f"{path}: global_batch_size is {said} in turn; legal: one of a run")
+        raise fault(path, f"global_batch_size is {said} in turn; legal: one of a run")
     return Measured(path, "nemo", training(path, found, next(iter(batches), None)))
 
 
