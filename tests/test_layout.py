@@ -75,6 +75,7 @@ MADE = {
     "ncc_absent.py": ("compiler/ncc/test_errors.py", "with those that arise, it has every code"),
     "ncc_errors.py": ("test_pages.py", "the page is compared with the one in docs"),
     "ncc_programs.py": ("compiler/ncc/test_errors.py", "each raises the error it is of"),
+    "user_files.py": ("test_pages.py", "the page is compared with the one in docs"),
     "pages.py": ("test_pages.py", "the pages that it writes are compared"),
 }
 

@@ -14,6 +14,7 @@ import how_true
 import instruction_set
 import jax_ops
 import ncc_errors
+import user_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,7 @@ MAKERS: Final[dict[str, Callable[[], str]]] = {
     "ncc-errors.md": ncc_errors.page,
     "jax-ops.md": jax_ops.page,
     "accuracy-collectives.md": accuracy_collectives.page,
+    "user-files.md": user_files.page,
 }
 """Path below docs -> what makes it of the source."""
 

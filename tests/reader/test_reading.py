@@ -10,6 +10,12 @@ from trnsim.errors import BadInput
 from trnsim.reader import Document, Foreign, Record, Rule, declared, read, read_rows, record
 
 
+@dataclass(frozen=True, kw_only=True)
+class Deep(Foreign):
+    size: float = declared(help="its size", inside=("a", "b"), alias=("s",))
+    more: int | None = declared(None, help="more", inside=("a",))
+
+
 class Colour(Enum):
     RED = "red"
 
@@ -131,6 +137,14 @@ def test_a_dataclass_without_declarations_is_read_by_its_annotations():
 
 def test_files_of_other_programs_may_have_more_fields():
     assert record(Lenient, Document.of({"size": 1, "more": []}, "here").root) == Lenient(size=1.0)
+
+
+def test_a_field_may_stand_within_other_mappings():
+    values = {"a": {"b": {"s": 1}, "more": 2}}
+    assert record(Deep, Document.of(values, "here").root) == Deep(size=1.0, more=2)
+    for wrong in ({}, {"a": {}}, {"a": {"b": 3}}):
+        with pytest.raises(BadInput, match=r"^here: a\.b\.s is missing; legal: a number"):
+            record(Deep, Document.of(wrong, "here").root)
 
 
 def test_a_record_refuses_what_its_fields_mean_together(written):

@@ -6,7 +6,7 @@ Whatever they cannot be is refused with file, line, field, what was given, what 
 was perhaps meant. What fields mean together is checked by who declares them (`Record.refused`).
 """
 
-from trnsim.reader.declaration import Rule, declared
+from trnsim.reader.declaration import Rule, between, declared
 from trnsim.reader.document import Document, Place, fault, line_in, load, parse
 from trnsim.reader.reading import Foreign, Record, read, read_rows, record, rows
 from trnsim.reader.template import field_table, row_template
@@ -17,6 +17,7 @@ __all__ = [
     "Place",
     "Record",
     "Rule",
+    "between",
     "declared",
     "fault",
     "field_table",

@@ -24,6 +24,7 @@ __all__ = [
     "ANY",
     "Declared",
     "Rule",
+    "between",
     "choices",
     "declared",
     "fields_of",
@@ -61,6 +62,7 @@ class Rule:
         each: the rule of each item of a list or a mapping.
         divider: what stands between the items of a list in one text; None for spaces.
         alias: other names of the field.
+        inside: names of the mappings, one in another, in which the field stands.
         example: a legal value as a file writes it; "" for a field that an example leaves out.
     """
 
@@ -75,6 +77,7 @@ class Rule:
     each: Rule | None = None
     divider: str | None = ";"
     alias: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
     example: str = ""
 
     def allows(self, number: float) -> bool:
@@ -132,6 +135,11 @@ class Declared(NamedTuple):
     def legal(self) -> str:
         """Its legal values, in words."""
         return legal_text(self.hint, self.rule)
+
+
+def between(help_: str, least: float, most: float, default: Any = MISSING, **rule: Any) -> Any:
+    """A number, or a list or a mapping of so many items, from `least` to `most`."""
+    return declared(default, help=help_, least=least, most=most, **rule)
 
 
 def fields_of(kind: type[Any]) -> Mapping[str, Declared]:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import is_dataclass, replace
 from datetime import date
 from difflib import get_close_matches
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_origin
 
@@ -145,15 +146,17 @@ def record(kind: type[_T], place: Place) -> _T:
     _check_names(kind, place)
     values: dict[str, Any] = {}
     for name, declaration in fields_of(kind).items():
-        stated = _stated(declaration, place.value)
+        holder = reduce(Place.inner, declaration.rule.inside, place)
+        inner = holder.value if isinstance(holder.value, dict) else {}
+        stated = _stated(declaration, inner)
         if len(stated) > 1:
-            raise place.inner(stated[1]).refused(f"another name of {stated[0]}, given too")
+            raise holder.inner(stated[1]).refused(f"another name of {stated[0]}, given too")
         if stated:
-            values[name] = _value(declaration.hint, declaration.rule, place.inner(stated[0]))
-        elif type(None) in get_args(declaration.hint) and name in place.value:
+            values[name] = _value(declaration.hint, declaration.rule, holder.inner(stated[0]))
+        elif type(None) in get_args(declaration.hint) and name in inner:
             values[name] = None
         elif not declaration.is_optional:
-            missing = Place(place.document, (*place.keys, name), None)
+            missing = Place(place.document, (*holder.keys, declaration.names[-1]), None)
             raise missing.told(f" is missing; legal: {declaration.legal}")
     made = kind(**values)
     if isinstance(made, Record):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from trnsim.formatting import markdown_table
-from trnsim.reader.declaration import fields_of
+from trnsim.reader.declaration import Declared, fields_of
 
 __all__ = ["field_table", "row_template"]
 
@@ -26,13 +26,15 @@ def row_template(kind: type[Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def field_table(kind: type[Any]) -> str:
-    """The fields of a kind of file as a table of Markdown; ``*`` marks those it must have."""
-    return markdown_table(("field", "meaning", "legal", "default"), list(_rows(kind)))
+def field_table(kind: type[Any], names: Collection[str] | None = None) -> str:
+    """The fields of a kind of file, or some, as a table of Markdown; ``*`` marks required ones."""
+    shown = [one for name, one in fields_of(kind).items() if names is None or name in names]
+    return markdown_table(("field", "meaning", "legal", "default"), list(_rows(shown)))
 
 
-def _rows(kind: type[Any]) -> Iterator[tuple[str, str, str, str]]:
-    for one in fields_of(kind).values():
+def _rows(fields: Iterable[Declared]) -> Iterator[tuple[str, str, str, str]]:
+    for one in fields:
         names = " or ".join(f"`{name}`" for name in one.names)
-        default = str(one.default) if one.is_optional and one.default not in (None, ()) else ""
+        has_default = one.is_optional and isinstance(one.default, int | float | str)
+        default = str(one.default) if has_default else ""
         yield names + ("" if one.is_optional else " *"), one.rule.help, one.legal, default

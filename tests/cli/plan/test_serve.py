@@ -150,7 +150,7 @@ def test_measured_layers_are_named_by_phase_and_move_the_times(tmp_path):
     file.write_text("phase,batch,tokens,time_us\nprefill,64,7,5000\n", encoding="utf-8")
     with pytest.raises(BadInput, match=r"is met: this plan asks for prefill and decode of 4 seq"):
         run(*asked, "--measured", str(file))
-    with pytest.raises(BadInput, match=r"column 'layer': empty, and this plan has \d kinds of lay"):
+    with pytest.raises(BadInput, match=r"layer is missing: this plan has \d kinds of lay"):
         run("--on", "trn1", *SMALL, "--measured", str(file))
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.decide.inventory.bill import read_bill
 from trnsim.decide.inventory.bill_rows import is_bill
-from trnsim.reader import Record, declared, fault, read_rows
+from trnsim.reader import Record, between, declared, fault, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,9 +46,7 @@ class BillLine(Record):
         help="the month", parse=_month, legal="a month as YYYY-MM, for example 2026-11"
     )
     workload: str = declared(help="name of the workload in the decision", example="chat")
-    usd: float = declared(
-        help="what is billed; credits are negative", unit="USD", least=-_MOST, most=_MOST
-    )
+    usd: float = between("what is billed; credits are negative", -_MOST, _MOST, unit="USD")
     volume: float | None = declared(
         None,
         help="what was done, in the unit of the inventory; that of the decision if empty",

@@ -19,7 +19,7 @@ from trnsim.decide.inventory.bill_rows import FIX, TAG, Line, bill_rows
 from trnsim.decide.inventory.fields import MOST_GPU_HOURS, MOST_USD
 from trnsim.errors import BadInput
 from trnsim.price.quotes import today
-from trnsim.reader import Document, Foreign, declared, fault, record
+from trnsim.reader import Document, Foreign, between, declared, fault, record
 from trnsim.reader.parsed import Parsed
 
 __all__ = ["Bill", "Usage", "read_bill"]
@@ -58,10 +58,8 @@ class CostLine(Foreign):
     line_item_usage_start_date: date = declared(
         help="when the usage began", parse=_day, legal="a day as 2026-10-31T00:00:00Z"
     )
-    line_item_usage_amount: float = declared(
-        help="hours of instances", unit="hours", least=0, most=MOST_GPU_HOURS
-    )
-    usd: float = declared(help="its cost", unit="USD", least=0, most=MOST_USD, alias=_COST)
+    line_item_usage_amount: float = between("hours of instances", 0, MOST_GPU_HOURS, unit="hours")
+    usd: float = between("its cost", 0, MOST_USD, unit="USD", alias=_COST)
     line_item_currency_code: Literal["USD"] = declared("USD", help="currency of the cost")
     line_item_resource_id: str = declared("", help="the instance")
     product_region_code: str | None = declared(None, help="region")

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from trnsim.decide.inventory.workload import Kind
 from trnsim.price.quotes import KINDS as PURCHASE_KINDS
 from trnsim.price.regions import REGION, is_region
-from trnsim.reader import Record, Rule, declared
+from trnsim.reader import Record, Rule, between, declared
 
 _Framework = Literal["pytorch", "jax", "tensorflow", "cuda", "other"]
 _CLOUDS: Final = ("azure", "gcp", "oracle", "coreweave", "on_premises", "other")
@@ -108,12 +108,8 @@ class Row(Record):
     deadline_hours: float | None = _number(
         "hours within which a month's training must end", "hours", _MOST_HOURS
     )
-    peak_ratio: float | None = declared(
-        None,
-        help="demand of the busiest hour over the mean",
-        least=1,
-        most=_MOST_RATIO,
-        example="2",
+    peak_ratio: float | None = between(
+        "demand of the busiest hour over the mean", 1, _MOST_RATIO, None, example="2"
     )
     sources: tuple[str, ...] = declared(
         (),
@@ -123,12 +119,12 @@ class Row(Record):
     framework: _Framework | None = declared(
         None, help="what the programs are written in", example="pytorch"
     )
-    staff_weeks: float | None = declared(
+    staff_weeks: float | None = between(
+        "engineer-weeks that can be given to a migration",
+        0,
+        _MOST_WEEKS,
         None,
-        help="engineer-weeks that can be given to a migration",
         unit="weeks",
-        least=0,
-        most=_MOST_WEEKS,
         example="12",
     )
     other_clouds: tuple[str, ...] = declared(

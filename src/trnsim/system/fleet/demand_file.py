@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trnsim.reader import Record, declared, fault, read_rows
+from trnsim.reader import Record, between, declared, fault, read_rows
 from trnsim.system.fleet.demand import STEP_S, Curve
 
 if TYPE_CHECKING:
@@ -42,17 +42,11 @@ class Row(Record):
         parse=_time,
         legal="2026-03-02T08:00 or 2026-03-02T08:00-05:00",
     )
-    requests_per_s: float = declared(help="the median", unit="requests/s", least=0, most=_MOST)
-    p10: float | None = declared(
-        None,
-        help="the tenth percentile, with p90 or not at all",
-        unit="requests/s",
-        least=0,
-        most=_MOST,
+    requests_per_s: float = between("the median", 0, _MOST, unit="requests/s")
+    p10: float | None = between(
+        "the tenth percentile, with p90 or not at all", 0, _MOST, None, unit="requests/s"
     )
-    p90: float | None = declared(
-        None, help="the ninetieth percentile", unit="requests/s", least=0, most=_MOST
-    )
+    p90: float | None = between("the ninetieth percentile", 0, _MOST, None, unit="requests/s")
 
 
 def read(path: Path, zone: ZoneInfo, start: datetime, steps: int) -> Curve:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.price import KINDS
-from trnsim.reader import Record, Rule, declared
+from trnsim.reader import Record, Rule, between, declared
 from trnsim.system.fleet import demand
 from trnsim.system.fleet.demand_file import YEARS
 from trnsim.system.fleet.scenario import HOUR_S
@@ -50,16 +50,16 @@ def _day(given: str) -> date:
 
 
 def _seconds(what: str, default: float = 0.0) -> Any:
-    return declared(default, help=what, unit="s", least=0, most=HOUR_S)
+    return between(what, 0, HOUR_S, default, unit="s")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WattsFields(Record):
     """Power of a chip, for what energy costs."""
 
-    serving: float = declared(help="while it serves", unit="W", least=0, most=1e5)
-    training: float = declared(help="while it trains", unit="W", least=0, most=1e5)
-    idle: float = declared(help="while it has no work", unit="W", least=0, most=1e5)
+    serving: float = between("while it serves", 0, 1e5, unit="W")
+    training: float = between("while it trains", 0, 1e5, unit="W")
+    idle: float = between("while it has no work", 0, 1e5, unit="W")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,43 +67,36 @@ class FleetFields(Record):
     """The chips of a scenario."""
 
     instance: str = declared(help="the instance type", legal=lambda: sorted(catalogue().instances))
-    ultraserver_chips: int | None = declared(
-        None,
-        help="chips of an UltraServer; those of an instance if empty",
-        least=1,
-        most=_MOST_CHIPS,
+    ultraserver_chips: int | None = between(
+        "chips of an UltraServer; those of an instance if empty", 1, _MOST_CHIPS, None
     )
-    buildings: int | dict[str, int] = declared(
-        help="how many equal buildings, or the UltraServers of each by its name",
-        least=1,
-        most=_MOST_BUILDINGS,
+    buildings: int | dict[str, int] = between(
+        "how many equal buildings, or the UltraServers of each by its name",
+        1,
+        _MOST_BUILDINGS,
         each=Rule(least=1, most=_MOST_CHIPS),
     )
-    ultraservers: int | None = declared(
-        None, help="UltraServers of each of equal buildings", least=1, most=_MOST_CHIPS
+    ultraservers: int | None = between(
+        "UltraServers of each of equal buildings", 1, _MOST_CHIPS, None
     )
     spares: int | None = declared(
         None,
         help="spare UltraServers of each building; those under repair nine times in ten if empty",
         least=0,
     )
-    chip_mtbf_hours: float = declared(
-        CHIP_MTBF_S / HOUR_S,
-        help="mean time between failures of a chip",
-        unit="hours",
-        least=1,
-        most=_MOST_HOURS,
+    chip_mtbf_hours: float = between(
+        "mean time between failures of a chip", 1, _MOST_HOURS, CHIP_MTBF_S / HOUR_S, unit="hours"
     )
-    repair_hours: float = declared(
-        REPAIR_S / HOUR_S, help="time of a repair", unit="hours", least=0, most=_YEAR_HOURS
+    repair_hours: float = between(
+        "time of a repair", 0, _YEAR_HOURS, REPAIR_S / HOUR_S, unit="hours"
     )
-    usd_per_chip_hour: float | None = declared(
-        None, help="price of a chip, in place of price", unit="USD/hour", least=0, most=1e6
+    usd_per_chip_hour: float | None = between(
+        "price of a chip, in place of price", 0, 1e6, None, unit="USD/hour"
     )
     price: str = declared(
         "capacity_block", help="kind of purchase whose public price is taken", legal=KINDS
     )
-    usd_per_kwh: float = declared(0.0, help="price of energy", unit="USD/kWh", least=0, most=1000)
+    usd_per_kwh: float = between("price of energy", 0, 1000, 0.0, unit="USD/kWh")
     watts_per_chip: WattsFields | None = declared(None, help="power of a chip")
 
 
@@ -112,11 +105,9 @@ class PlanningFields(Record):
     """How the fleet is planned."""
 
     demand: Literal["p50", "p90"] = declared("p90", help="the demand that plans are made for")
-    horizon_hours: int = declared(
-        24, help="time that a plan covers", unit="hours", least=1, most=_WEEK_HOURS
-    )
-    replan_hours: int = declared(
-        1, help="time between plans, at most horizon_hours", unit="hours", least=1, most=_WEEK_HOURS
+    horizon_hours: int = between("time that a plan covers", 1, _WEEK_HOURS, 24, unit="hours")
+    replan_hours: int = between(
+        "time between plans, at most horizon_hours", 1, _WEEK_HOURS, 1, unit="hours"
     )
 
 
@@ -124,55 +115,51 @@ class PlanningFields(Record):
 class ShapeFields(Record):
     """Demand that follows the hours of a day and the days of a week."""
 
-    peak_requests_per_s: float = declared(
-        help="the median where both shapes are one", unit="requests/s", least=0, most=_MOST_PER_S
+    peak_requests_per_s: float = between(
+        "the median where both shapes are one", 0, _MOST_PER_S, unit="requests/s"
     )
-    hours: tuple[float, ...] = declared(
+    hours: tuple[float, ...] = between(
+        "shape of a day, hour by hour from midnight",
+        demand.DAY_HOURS,
+        demand.DAY_HOURS,
         demand.HOURS,
-        help="shape of a day, hour by hour from midnight",
-        least=demand.DAY_HOURS,
-        most=demand.DAY_HOURS,
         each=Rule(least=0, most=1),
     )
-    weekdays: tuple[float, ...] = declared(
+    weekdays: tuple[float, ...] = between(
+        "shape of a week from Monday",
+        demand.WEEK_DAYS,
+        demand.WEEK_DAYS,
         demand.WEEKDAYS,
-        help="shape of a week from Monday",
-        least=demand.WEEK_DAYS,
-        most=demand.WEEK_DAYS,
         each=Rule(least=0, most=1),
     )
-    p10: float = declared(1.0, help="the tenth percentile over the median", least=0, most=1)
-    p90: float = declared(1.0, help="the ninetieth percentile over the median", least=1, most=1000)
+    p10: float = between("the tenth percentile over the median", 0, 1, 1.0)
+    p90: float = between("the ninetieth percentile over the median", 1, 1000, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceFields(Record):
     """A service; its replicas are given, or planned for a model within an SLO."""
 
-    replica_chips: int | None = declared(
-        None, help="chips of a replica, in place of model", least=1, most=_MOST_REPLICA_CHIPS
+    replica_chips: int | None = between(
+        "chips of a replica, in place of model", 1, _MOST_REPLICA_CHIPS, None
     )
-    requests_per_s: float | None = declared(
-        None,
-        help="rate of a replica, in place of model",
-        unit="requests/s",
-        least=1e-9,
-        most=_MOST_PER_S,
+    requests_per_s: float | None = between(
+        "rate of a replica, in place of model", 1e-9, _MOST_PER_S, None, unit="requests/s"
     )
     model: str = declared("", help="path of a config.json beside the scenario")
-    slo_ttft_s: float | None = declared(
-        None, help="limit of the time to the first token", unit="s", least=1e-6, most=HOUR_S
+    slo_ttft_s: float | None = between(
+        "limit of the time to the first token", 1e-6, HOUR_S, None, unit="s"
     )
-    slo_tpot_s: float | None = declared(
-        None, help="limit of the time of each further token", unit="s", least=1e-6, most=HOUR_S
+    slo_tpot_s: float | None = between(
+        "limit of the time of each further token", 1e-6, HOUR_S, None, unit="s"
     )
-    input_tokens: int = declared(2048, help="length of a request", least=1, most=_MOST_TOKENS)
-    output_tokens: int = declared(256, help="length of its answer", least=1, most=_MOST_TOKENS)
+    input_tokens: int = between("length of a request", 1, _MOST_TOKENS, 2048)
+    output_tokens: int = between("length of its answer", 1, _MOST_TOKENS, 256)
     drain_s: float = _seconds("time in which a replica ends its requests")
     weights_s: float = _seconds("time to load weights")
     programs_s: float = _seconds("time to load programs")
-    usd_per_missed_request: float = declared(
-        0.0, help="cost of a request that is not served", unit="USD", least=0, most=_MOST_USD
+    usd_per_missed_request: float = between(
+        "cost of a request that is not served", 0, _MOST_USD, 0.0, unit="USD"
     )
     demand: str | ShapeFields = declared(
         help="path of a table beside the scenario, or the shapes of a day and a week"
@@ -183,7 +170,7 @@ class ServiceFields(Record):
 class JobFields(Record):
     """A kind of training job, which runs at several widths."""
 
-    count: int = declared(1, help="jobs of this kind", least=1, most=_MOST_JOBS)
+    count: int = between("jobs of this kind", 1, _MOST_JOBS, 1)
     within: Literal["building", "fleet"] = declared("building", help="where all its chips lie")
     smallest_chips: int = declared(help="the smallest width", unit="chips", least=1)
     largest_chips: int = declared(help="the largest width", unit="chips", least=1)
@@ -197,17 +184,15 @@ class JobFields(Record):
         each=Rule(unit="tokens/s", least=1e-9, most=_MOST_TOKENS_PER_S),
     )
     model: str = declared("", help="path of a config.json beside the scenario")
-    usd_per_million_tokens: float | None = declared(
-        None, help="worth of tokens; what they cost if empty", unit="USD", least=0, most=_MOST_USD
+    usd_per_million_tokens: float | None = between(
+        "worth of tokens; what they cost if empty", 0, _MOST_USD, None, unit="USD"
     )
     save_s: float = _seconds("time to save before a change of width")
     restore_s: float = _seconds("time to load after one")
     programs_s: float = _seconds("time to load programs after one")
     checkpoint_s: float = _seconds("time of a checkpoint", CHECKPOINT_S)
     recovery_s: float = _seconds("time to start again after a failure", RECOVERY_S)
-    straggler_spread: float = declared(
-        STRAGGLER_SPREAD, help="spread of the times of chips", least=0, most=1
-    )
+    straggler_spread: float = between("spread of the times of chips", 0, 1, STRAGGLER_SPREAD)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +204,7 @@ class ScenarioFields(Record):
         help="zone of local times", parse=_zone, legal="a name as America/New_York, or UTC"
     )
     start: date = declared(help="the first day", parse=_day, legal="a day as 2026-03-02")
-    days: int = declared(help="how many days", unit="days", least=1, most=_YEAR_DAYS)
+    days: int = between("how many days", 1, _YEAR_DAYS, unit="days")
     fleet: FleetFields = declared(help="the chips")
     planning: PlanningFields | None = declared(None, help="how it is planned")
     services: dict[str, ServiceFields] | None = declared(None, help="services by name", least=1)

@@ -16,12 +16,18 @@ from trnsim.reader import Foreign, Place, declared, record
 _S_PER_MS: Final = 1e-3
 
 
-def _ms(what: str) -> Any:
-    return declared(help=what, unit="ms")
+_SUCCESSFUL: Final = "successful"
 
 
-def _ms_or_none(what: str) -> Any:
-    return declared(None, help=what, unit="ms")
+def _ms(what: str, *inside: str, name: str = "", is_required: bool = False) -> Any:
+    alias = (name,) if name else ()
+    rule = {"help": what, "unit": "ms", "alias": alias, "inside": inside}
+    return declared(**rule) if is_required else declared(None, **rule)
+
+
+_TTFT: Final = ("metrics", "time_to_first_token_ms", _SUCCESSFUL)
+_TPOT: Final = ("metrics", "inter_token_latency_ms", _SUCCESSFUL)
+_RANKS: Final = "percentiles"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,76 +38,44 @@ class VllmFields(Foreign):
     num_prompts: int | None = declared(None, help="requests that were sent", least=0)
     duration: float = declared(help="time of the test", unit="s")
     output_throughput: float = declared(help="rate of the server", unit="tokens/s")
-    median_ttft_ms: float = _ms("time to the first token, P50")
-    p90_ttft_ms: float | None = _ms_or_none("P90")
-    p99_ttft_ms: float | None = _ms_or_none("P99")
-    median_tpot_ms: float = _ms("time between the further tokens, P50")
-    p90_tpot_ms: float | None = _ms_or_none("P90")
-    p99_tpot_ms: float | None = _ms_or_none("P99")
+    median_ttft_ms: float = _ms("time to the first token, P50", is_required=True)
+    p90_ttft_ms: float | None = _ms("P90 of it")
+    p99_ttft_ms: float | None = _ms("P99 of it")
+    median_tpot_ms: float = _ms("time between the further tokens, P50", is_required=True)
+    p90_tpot_ms: float | None = _ms("P90 of it")
+    p99_tpot_ms: float | None = _ms("P99 of it")
     model_id: str = declared("", help="the model")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RanksFields(Foreign):
-    """Percentiles of a distribution of guidellm."""
-
-    p90: float | None = _ms_or_none("P90")
-    p99: float | None = _ms_or_none("P99")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LatencyFields(Foreign):
-    """A distribution of a latency."""
-
-    median: float = _ms("P50")
-    percentiles: RanksFields = declared(help="further percentiles")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LatencyByStatus(Foreign):
-    """A latency by how requests ended."""
-
-    successful: LatencyFields = declared(help="of finished requests")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RateFields(Foreign):
-    """A distribution of a rate."""
-
-    mean: float = declared(help="the mean", unit="tokens/s")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RateByStatus(Foreign):
-    """A rate by how requests ended."""
-
-    successful: RateFields = declared(help="of finished requests")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TotalsFields(Foreign):
-    """Counts of requests."""
-
-    successful: int = declared(help="that were finished", least=0)
-    total: int = declared(help="that were sent", least=0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MetricsFields(Foreign):
-    """Metrics of a benchmark of guidellm."""
-
-    request_totals: TotalsFields = declared(help="requests")
-    output_tokens_per_second: RateByStatus = declared(help="rate of the server")
-    time_to_first_token_ms: LatencyByStatus = declared(help="time to the first token")
-    inter_token_latency_ms: LatencyByStatus = declared(help="time between the further tokens")
-
-
-@dataclass(frozen=True, kw_only=True)
-class BenchmarkFields(Foreign):
-    """A benchmark of guidellm, at one load."""
+class GuidellmFields(Foreign):
+    """A benchmark in the report of guidellm, at one load."""
 
     duration: float = declared(help="time of the test", unit="s")
-    metrics: MetricsFields = declared(help="figures")
+    finished: int = declared(
+        help="requests that were finished",
+        least=0,
+        inside=("metrics", "request_totals"),
+        alias=(_SUCCESSFUL,),
+    )
+    sent: int = declared(
+        help="requests that were sent",
+        least=0,
+        inside=("metrics", "request_totals"),
+        alias=("total",),
+    )
+    output_tokens_per_s: float = declared(
+        help="mean rate of the server",
+        unit="tokens/s",
+        inside=("metrics", "output_tokens_per_second", _SUCCESSFUL),
+        alias=("mean",),
+    )
+    ttft_p50: float = _ms("time to the first token", *_TTFT, name="median", is_required=True)
+    ttft_p90: float | None = _ms("P90 of it", *_TTFT, _RANKS, name="p90")
+    ttft_p99: float | None = _ms("P99 of it", *_TTFT, _RANKS, name="p99")
+    tpot_p50: float = _ms("time between tokens", *_TPOT, name="median", is_required=True)
+    tpot_p90: float | None = _ms("P90 of it", *_TPOT, _RANKS, name="p90")
+    tpot_p99: float | None = _ms("P99 of it", *_TPOT, _RANKS, name="p99")
 
 
 def is_vllm(value: Any) -> bool:
@@ -144,15 +118,14 @@ def guidellm(place: Place) -> Measured:
         why = f": {len(several.value)} benchmarks; legal: one, at the load of the workload"
         raise several.told(why, "run guidellm with one rate")
     first = several.inner(0)
-    run = record(BenchmarkFields, first)
-    totals = run.metrics.request_totals
+    run = record(GuidellmFields, first)
     found = Load(
-        requests=totals.successful,
-        failed=totals.total - totals.successful,
+        requests=run.finished,
+        failed=run.sent - run.finished,
         duration_s=run.duration,
-        output_tokens_per_s=run.metrics.output_tokens_per_second.successful.mean,
-        ttft_s=_latency(run.metrics.time_to_first_token_ms),
-        tpot_s=_latency(run.metrics.inter_token_latency_ms),
+        output_tokens_per_s=run.output_tokens_per_s,
+        ttft_s=_seconds(run.ttft_p50, run.ttft_p90, run.ttft_p99),
+        tpot_s=_seconds(run.tpot_p50, run.tpot_p90, run.tpot_p99),
     )
     return Measured(path, "guidellm", load(path, found), _model(first.value))
 
@@ -166,11 +139,6 @@ def _model(benchmark: dict[str, Any]) -> str | None:
                 if isinstance(within.get(key), str):
                     return str(within[key])
     return None
-
-
-def _latency(by_status: LatencyByStatus) -> dict[int, float]:
-    found = by_status.successful
-    return _seconds(found.median, found.percentiles.p90, found.percentiles.p99)
 
 
 def _seconds(p50: float, p90: float | None, p99: float | None) -> dict[int, float]:

@@ -23,7 +23,7 @@ from trnsim.decide.pilot.logs.measured import (
     training,
 )
 from trnsim.decide.pilot.logs.measured import load as load_test
-from trnsim.reader import Record, declared, fault, load, rows
+from trnsim.reader import Record, between, declared, fault, load, rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ _MOST: Final = 1e6
 class StepRow(Record):
     """A step of a training run."""
 
-    step: int = declared(help="its number", least=0, most=1e12)
+    step: int = between("its number", 0, 1e12)
     loss: float = declared(help="its loss", least=-_MOST)
     step_s: float | None = declared(
         None, help="its time; this or tokens_per_s", unit="s", above=0, most=_MOST
@@ -53,7 +53,7 @@ class StepRow(Record):
 class RequestRow(Record):
     """A request of a load test; one without e2e_s failed."""
 
-    sent_s: float | None = declared(None, help="when it was sent", unit="s", least=0, most=1e12)
+    sent_s: float | None = between("when it was sent", 0, 1e12, None, unit="s")
     ttft_s: float | None = declared(
         None, help="time to its first token", unit="s", above=0, most=_MOST
     )
