@@ -15,6 +15,7 @@ from trnsim.document.builder import as_json, filled, page, resource
 if TYPE_CHECKING:
     from trnsim.profile.analysis.data import Data
 
+_PACKAGE: Final = "trnsim.profile.page"
 _SCRIPTS: Final = ("page.js", "details.js", "charts.js", "model.js", "timeline.js", "start.js")
 
 
@@ -23,7 +24,7 @@ def html(report: Data) -> str:
     parts = {
         "title": escape(report["title"]),
         "data": as_json(report),
-        "script": "".join(resource(name, __package__) for name in _SCRIPTS),
+        "script": "".join(resource(name, _PACKAGE) for name in _SCRIPTS),
     }
-    body = filled(resource("kernel.html", __package__), parts)
-    return page(report["title"], body, resource("kernel.css", __package__))
+    body = filled(resource("kernel.html", _PACKAGE), parts)
+    return page(report["title"], body, resource("kernel.css", _PACKAGE))
