@@ -39,7 +39,7 @@ DENOISER: Final = "diffusion"
 _GRAPHS: Final = {NETWORK: constants.NETWORKS, DENOISER: constants.DIFFUSION}
 
 
-class TimedMachine(Protocol):
+class Hardware(Protocol):
     """The properties of a machine that times of layers depend on."""
 
     @property
@@ -82,7 +82,7 @@ class MeasuredFirst:
 
 
 def layer_times(
-    machine: TimedMachine,
+    machine: Hardware,
     family: str = "",
     dtype: str = "bf16",
     *,
@@ -139,7 +139,7 @@ class ScaledTimes:
         )
 
 
-def pair_times(machine: TimedMachine, dtype: str, measured: Measured | None = None) -> LayerTimes:
+def pair_times(machine: Hardware, dtype: str, measured: Measured | None = None) -> LayerTimes:
     """Times of the towers of a model of image and text pairs, such as CLIP.
 
     Raises:
@@ -155,9 +155,7 @@ def pair_times(machine: TimedMachine, dtype: str, measured: Measured | None = No
     return MeasuredFirst(ScaledTimes(few, constants.PAIRS, few.source), measured)
 
 
-def graph_times(
-    machine: TimedMachine, dtype: str, *, is_denoiser: bool
-) -> tuple[LayerTimes, float]:
+def graph_times(machine: Hardware, dtype: str, *, is_denoiser: bool) -> tuple[LayerTimes, float]:
     """Times of the parts of a captured graph, and seconds that each call takes besides.
 
     Raises:
@@ -170,7 +168,7 @@ def graph_times(
     return replace(form, is_beside=True, repeats_keys=False), float(_GRAPHS[name].call_s)
 
 
-def facts(machine: TimedMachine, phase: Phase) -> dict[str, Rate]:
+def facts(machine: Hardware, phase: Phase) -> dict[str, Rate]:
     """The constants behind the times of a phase; marked assumed where they are another chip's."""
     if not machine.lnc:
         return {
@@ -207,7 +205,7 @@ def shared_spread(chip: Accelerator, phase: str) -> float:
     return family.spread
 
 
-def bytes_per_s(machine: TimedMachine) -> float:
+def bytes_per_s(machine: Hardware) -> float:
     """Bytes per second of HBM that one rank of a machine reaches."""
     if not machine.lnc:
         return float(constants.GPU_MEMORY * machine.chip.memory_bytes_per_s)
@@ -222,7 +220,7 @@ def bytes_per_s(machine: TimedMachine) -> float:
     return machine.lnc * min(float(reached), share)
 
 
-def peak(machine: TimedMachine, dtype: str) -> float:
+def peak(machine: Hardware, dtype: str) -> float:
     """Published dense FLOP per second of one rank.
 
     Raises:
@@ -239,7 +237,7 @@ def peak(machine: TimedMachine, dtype: str) -> float:
     )
 
 
-def _constants(machine: TimedMachine, phase: Phase) -> constants.FamilyConstants:
+def _constants(machine: Hardware, phase: Phase) -> constants.FamilyConstants:
     """A phase's constants; for prompts on chips with kernels for them, those of the kernels."""
     target = _target(machine.chip)
     if phase is Phase.PREFILL and target is not None and not target.is_fitted:
@@ -248,7 +246,7 @@ def _constants(machine: TimedMachine, phase: Phase) -> constants.FamilyConstants
 
 
 def _neuron(
-    machine: TimedMachine, fit: constants.FamilyConstants, dtype: str, family: str
+    machine: Hardware, fit: constants.FamilyConstants, dtype: str, family: str
 ) -> FewConstants:
     target = _target(machine.chip)
     is_inf2 = machine.chip.name == _INF2

@@ -207,10 +207,8 @@ def repeats(summary: Summary, model_pass: Pass) -> float:
         return 1.0
     products = [product for product in summary.products if product.name in _MET]
     read_once = sum(_kv_elements(product) for product in products)
-    read_per_head = sum(
-        _kv_elements(product) * product.m / model_pass.tokens for product in products
-    )
-    return read_per_head / read_once if read_once else 1.0
+    per_head = sum(_kv_elements(product) * product.m / model_pass.tokens for product in products)
+    return per_head / read_once if read_once else 1.0
 
 
 def _kv_elements(product: Product) -> float:

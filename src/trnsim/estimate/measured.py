@@ -110,11 +110,8 @@ def read(path: str | Path) -> Measured:
             if time_s is not None:
                 point = MeasuredPoint(row.batch, row.tokens + row.past, time_s)
                 points.setdefault((direction, row.phase, row.part, row.layer), []).append(point)
-    return Measured(
-        str(path),
-        rows,
-        {key: TimeCurve(tuple(curve_points)) for key, curve_points in points.items()},
-    )
+    curves = {key: TimeCurve(tuple(curve_points)) for key, curve_points in points.items()}
+    return Measured(str(path), rows, curves)
 
 
 def _check_once(rows: Iterable[Row]) -> None:

@@ -202,9 +202,7 @@ def modules(shares: Iterable[Share]) -> list[Data]:
     def add(path: str, depth: int, layers_above: int) -> None:
         children = list(below.get(path, ()))
         if path in own or len(children) > 1:
-            number = (
-                max(times[module] for module in times if _is_in(module, path)) if "*" in path else 1
-            )
+            number = max(times[name] for name in times if _is_in(name, path)) if "*" in path else 1
             own_ns = _ns(own.get(path, Part()).time_s)
             row = {"path": path, "depth": depth, "times": number // layers_above, "own_ns": own_ns}
             rows.append({**row, **_row(within[path])})

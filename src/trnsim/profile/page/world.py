@@ -49,8 +49,8 @@ _LINKS: Final = columns("resource | bytes | busy | % of the device time")
 
 def world_page(summary: WorldSummary, ranks: Sequence[Sequence[Timeline]]) -> str:
     """The page of ranks, each with the timelines of its cores."""
-    lasts_s = max(t.device_time_s for one in ranks for t in one)
-    drawn = _drawing([times_of(one) for one in ranks], lasts_s)
+    lasts_s = max(t.device_time_s for cores in ranks for t in cores)
+    drawn = _drawing([times_of(cores) for cores in ranks], lasts_s)
     over_time = [Drawing(legend(_LEGEND), is_wide=True), Drawing(drawn, is_wide=True)]
     sections = [
         Section("Ranks over time", over_time),
