@@ -26,9 +26,7 @@ class Waits(NamedTuple):
 def waits(program: Program) -> Waits:
     """Every dependence of the program."""
     counts = [len(program.waits_for(index)) for index in range(len(program))]
-    earlier = [
-        dependence for index in range(len(program)) for dependence in program.waits_for(index)
-    ]
+    earlier = [before for index in range(len(program)) for before in program.waits_for(index)]
     return Waits(np.array(earlier, np.int64), np.repeat(np.arange(len(program)), counts))
 
 

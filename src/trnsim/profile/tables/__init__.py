@@ -47,9 +47,7 @@ def explorer_tables(
 ) -> dict[str, Table]:
     """The tables of one run: `timelines` by core, the `summary` of the one that took longest."""
     cores = [Core(timeline, rank) for rank, timeline in enumerate(timelines)]
-    tables = {
-        name: _concatenated([build(core) for core in cores]) for name, build in _BUILDERS.items()
-    }
+    tables = {name: _stacked([build(core) for core in cores]) for name, build in _BUILDERS.items()}
     tables["Summary"] = {name: [value] for name, value in summary.metrics.items()}
     tables["Metadata"] = whole.metadata(timelines, title)
     complete = {name: _complete(name, tables[name]) for name in schema_tables() if name in tables}
@@ -57,7 +55,7 @@ def explorer_tables(
     return complete
 
 
-def _concatenated(parts: list[Table]) -> Table:
+def _stacked(parts: list[Table]) -> Table:
     """Tables of several cores joined; a table without rows may lack columns."""
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: [value for part in parts for value in part.get(name, ())] for name in names}
