@@ -3,6 +3,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from schema_checks import assert_both_ways
 from typer.testing import CliRunner
 
 from trnsim.cli import app
@@ -48,6 +49,7 @@ def test_savings_are_printed_by_month(written, tmp_path):
     (found,) = json.loads(run("bill", str(bill), written, "--json"))
     assert [one["saving"] for one in found["months"]] == [0.4, 0.35]
     assert found["paid_back_in"] == "2026-03"
+    assert_both_ways([found], "guard-bill/1")
 
 
 def test_what_is_no_decision_is_refused(tmp_path):

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from schema_checks import assert_both_ways
 from typer.testing import CliRunner
 
 from trnsim.cli import app
@@ -65,6 +66,7 @@ def test_reading_renews_the_decision_and_writes_the_document(company, logs):
     assert (folder / "migration.md").read_text().startswith("# Migration: pretraining")
     found = json.loads(run("read", folder, *logs, "--json"))
     assert found["there"]["factor"] == pytest.approx(1.1, rel=0.01)
+    assert_both_ways([found], "pilot-read/1", elsewhere="/renewed/")
 
 
 def test_a_bad_log_changes_nothing(company, logs):

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from schema_checks import assert_both_ways
 
 from trnsim.device.call_log import note, recording
 from trnsim.device.collective_log import CollectiveCall
@@ -75,3 +76,8 @@ def test_the_trace_has_kernels_under_their_operator_module_and_phase(training, t
     counted = [event for event in events if event["ph"] == "C"]
     assert len(counted) == 5
     assert {tuple(event["args"]) for event in counted} == {("bytes",)}
+
+
+def test_the_figures_are_those_of_the_schema(training, tmp_path):
+    write_step(training, tmp_path, "trn2")
+    assert_both_ways([json.loads((tmp_path / "step.json").read_text())], "run-step/1")

@@ -2,8 +2,10 @@ import json
 
 import pytest
 from rank_figures_made import figures
+from schema_checks import assert_both_ways
 
 from trnsim.document.text import text as text_of
+from trnsim.document.values import plain, told
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import fabric
 from trnsim.launch import report
@@ -78,3 +80,12 @@ def test_injected_links_are_named(factor):
     text = world_text(world(slow, [figures(0, [])]))
     how = "at 0.5 of its bandwidth" if factor else "dead"
     assert f"injected: chip 0 to chip 1 {how}\n" in text
+
+
+def test_the_figures_are_those_of_the_schema(tmp_path):
+    report.write_report(FOUND, tmp_path)
+    slow = fabric("trn2.48xlarge", lnc=2, ranks_per_node=2)
+    object.__setattr__(slow, "factors", {"chip 0 to chip 1": 0.5})
+    values = told(report.as_dict(world(slow, [figures(0, [])])), "launch/1")
+    stored = json.loads((tmp_path / "world.json").read_text())
+    assert_both_ways([stored, plain(values)], "launch/1")

@@ -21,7 +21,6 @@ from trnsim.decide.inventory.template import template as inventory_template
 from trnsim.decide.programs import scanned
 from trnsim.decide.times import Predictor
 from trnsim.document.text import text
-from trnsim.document.values import json_text
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_whole
 
@@ -78,7 +77,7 @@ def assess(given: AssessOptions) -> None:
             given.inventory, asked, rows=rows, predictor=Predictor(rows, tell), scan=scanned
         )
     document = decision_document(found)
-    echo(json_text(found) if given.as_json else text(document, width()))
+    echo(found.text().rstrip() if given.as_json else text(document, width()))
     if given.out is not None:
         found.write(given.out)
         if not given.as_json:

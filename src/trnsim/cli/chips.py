@@ -48,7 +48,7 @@ def chips(*, as_json: AsJson = False) -> None:
         Section("Sources disagree", contradictions(rows), heading_place="page"),
     ]
     values = [*map(_values, known), *map(_announced_values, announced)]
-    answer(Document("Chips", values, sections), as_json=as_json)
+    answer(Document("Chips", values, sections, schema="chips/1"), as_json=as_json)
 
 
 def _row(chip: Accelerator) -> tuple[str, ...]:

@@ -60,12 +60,12 @@ def claims_document(claims: Sequence[Claim]) -> Document:
         Section("Verdicts", ends, heading_place="page"),
         *(claim_section(claim, place="page") for claim in claims),
     ]
-    return Document(_TITLE, [claim_values(claim) for claim in claims], sections)
+    return Document(_TITLE, [claim_values(claim) for claim in claims], sections, schema="claims/1")
 
 
 def claim_document(claim: Claim) -> Document:
     """One claim, with all that it rests on."""
-    return Document(_TITLE, claim_values(claim), [claim_section(claim)])
+    return Document(_TITLE, claim_values(claim), [claim_section(claim)], schema="claims/1")
 
 
 def claim_values(claim: Claim) -> dict[str, Any]:

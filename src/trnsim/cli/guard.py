@@ -70,7 +70,9 @@ def bill(
     """
     found = realised(bill, decisions.read(decision), tag)
     sections = [Section("", _blocks(one)) for one in found]
-    document = Document("What was saved", [_values(one) for one in found], sections)
+    document = Document(
+        "What was saved", [_values(one) for one in found], sections, schema="guard-bill/1"
+    )
     answer(document, as_json=as_json)
 
 

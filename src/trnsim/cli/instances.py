@@ -96,15 +96,16 @@ def instances(
     priced = {one.name: _price(one.name, kind, day, rows) for one in known}
     if config is None:
         values = [_values(one, priced[one.name], rows) for one in known]
-        blocks = _table(known, priced, rows)
+        blocks, schema = _table(known, priced, rows), "instances/1"
     else:
         model = read(config)
         kept = _tokens(model, tokens)
         values = [_held(one, priced[one.name], model, kept, sequences, rows) for one in known]
         blocks = [Note(_head(model, kept, sequences)), *_held_table(values, priced)]
+        schema = "instances-for/1"
     *table, note = blocks
     sections = [Section("", table), Section("", [note])]
-    answer(Document("Instances", values, sections), as_json=as_json)
+    answer(Document("Instances", values, sections, schema=schema), as_json=as_json)
 
 
 def _chips(rows: Catalogue) -> set[str]:

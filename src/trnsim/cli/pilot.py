@@ -144,7 +144,7 @@ def _document(pilot: Pilot, found: Result) -> Document:
         Table(_SIDES, [_side(one) for one in (found.today, found.there)]),
         Table(_CHECKS, [_check(one) for one in found.checks]),
     ]
-    return Document("A pilot and its decision", found, [Section("", blocks)])
+    return Document("A pilot and its decision", found, [Section("", blocks)], schema="pilot-read/1")
 
 
 def _side(one: Measurement) -> tuple[str, ...]:

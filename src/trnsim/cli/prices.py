@@ -94,7 +94,7 @@ def show(
         head = Note(f"{instance} on {day}")
         sections = [Section("", [head, *first.blocks]), *rest, Section("how it is sold:", ends)]
     values = [quote_values(one) for one in found]
-    answer(Document("Prices", values, sections), as_json=as_json)
+    answer(Document("Prices", values, sections, schema="prices-show/1"), as_json=as_json)
 
 
 def _kind(kind: str) -> str:
@@ -161,7 +161,9 @@ def compare(
     table = [_compared(one, found[0], rows) for one in found]
     values = [{**line, "caveats": said} for line in table]
     sections = [Section("", _comparison(table, found, said))]
-    answer(Document("Prices compared", values, sections), as_json=as_json)
+    answer(
+        Document("Prices compared", values, sections, schema="prices-compare/1"), as_json=as_json
+    )
 
 
 def _compared(ours: Quote, first: Quote, rows: Catalogue) -> dict[str, Any]:

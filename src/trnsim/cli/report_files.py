@@ -12,7 +12,7 @@ from trnsim.cli.terminal import echo, width
 from trnsim.document.html import html
 from trnsim.document.spreadsheet import spreadsheet
 from trnsim.document.text import text
-from trnsim.document.values import json_text
+from trnsim.document.values import document_json
 
 if TYPE_CHECKING:
     from trnsim.document.answer import Document
@@ -49,7 +49,7 @@ def write(folder: Path, document: Document) -> list[Path]:
     """
     contents = {
         PAGE: html(document),
-        FIGURES: json_text(document.values) + "\n",
+        FIGURES: document_json(document) + "\n",
         TABLE: spreadsheet(document),
     }
     return files.write_together(folder, contents)
@@ -57,7 +57,7 @@ def write(folder: Path, document: Document) -> list[Path]:
 
 def answer(document: Document, report: Path | None = None, *, as_json: bool = False) -> None:
     """Print a document as text or JSON, and write its report where there is to be one."""
-    echo(json_text(document.values) if as_json else text(document, width()))
+    echo(document_json(document) if as_json else text(document, width()))
     if report is not None:
         write(report, document)
         if not as_json:

@@ -47,7 +47,9 @@ def why_document(found: Comparison, names: tuple[str, str]) -> Document:
         **picked(found, "kinds", whys=[_values(one) for one in found.whys]),
         **picked(found, "only_a=only_old only_b=only_new"),
     }
-    return Document("Why two answers differ", values, [Section("", each) for each in blocks])
+    return Document(
+        "Why two answers differ", values, [Section("", each) for each in blocks], schema="why/1"
+    )
 
 
 def _values(found: Why) -> dict[str, Any]:

@@ -11,12 +11,12 @@ P50 is the figure at the medians of all inputs; P10 and P90 are quantiles of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from trnsim import files
-from trnsim.document.values import json_text
+from trnsim.document.values import SCHEMA, json_text, told
 from trnsim.errors import BadInput
 from trnsim.facts import Interval
 from trnsim.reader import load, record
@@ -24,6 +24,7 @@ from trnsim.reader import load, record
 if TYPE_CHECKING:
     from pathlib import Path
 
+SCHEMA_NAME: Final = "assess/1"
 FORMAT: Final = 1
 """Version of the file; another one is not read."""
 _FIX: Final = "give a file that `trnsim assess INVENTORY --out DECISION.json` wrote"
@@ -257,7 +258,7 @@ class Decision:
 
     def text(self) -> str:
         """The decision as JSON."""
-        return json_text(self) + "\n"
+        return json_text(told(self, SCHEMA_NAME)) + "\n"
 
     def write(self, path: Path | str) -> Path:
         """Write the decision to `path`.
@@ -280,4 +281,5 @@ def read(path: Path | str) -> Decision:
     if str(place.value["format"]) != str(FORMAT):
         fix = "write it again with this version of trnsim"
         raise place.inner("format").refused(f"legal: {FORMAT}", fix)
-    return record(Decision, place)
+    values = {name: value for name, value in place.value.items() if name != SCHEMA}
+    return record(Decision, replace(place, value=values))

@@ -70,7 +70,7 @@ def step_document(
         *([Section("Collectives", exchanged, heading_place="page")] if exchanged else []),
     ]
     values = [{**_values(step), "step": which} for step in steps]
-    return Document(f"Training step on {first.target}", values, sections)
+    return Document(f"Training step on {first.target}", values, sections, schema="run-step/1")
 
 
 def mfu(step: StepTime) -> float:

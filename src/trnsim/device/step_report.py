@@ -19,7 +19,7 @@ from trnsim.device.step_time import StepTime, step_time
 from trnsim.document.answer import Document
 from trnsim.document.html import html
 from trnsim.document.text import text
-from trnsim.document.values import json_text
+from trnsim.document.values import document_json
 from trnsim.files import write_together
 from trnsim.profile.formats import trace_events
 from trnsim.profile.formats.trace_events import Point, counter, span
@@ -51,7 +51,7 @@ def write_step(
     contents = {
         "step.txt": shown + "\n",
         "step.html": html(document),
-        "step.json": json_text(document.values),
+        "step.json": document_json(document),
         f"step-{target}.trace.json": trace_events.as_json(_trace(steps[0])),
     }
     write_together(folder, contents)

@@ -1,6 +1,6 @@
 """A document: what a command answers, as one object from which all of its files are made.
 
-    Document   title, subtitle, values, sections, rows
+    Document   title, subtitle, values, schema, sections, rows
     Section    heading, blocks
     block      Note, Items, Table, Drawing, Fold, Preformatted
     Words      a text, or a sequence of texts, figures, marks and links
@@ -205,6 +205,7 @@ class Document:
         sections: its arrangement for people.
         subtitle: beside the title.
         rows: the table for spreadsheets; None for the first table of the sections.
+        schema: the name and version of the schema of `values`, as plan-train/1.
     """
 
     title: str
@@ -212,6 +213,7 @@ class Document:
     sections: Sequence[Section]
     subtitle: str = ""
     rows: Table | None = None
+    schema: str = ""
 
 
 _BAR: Final = "|"

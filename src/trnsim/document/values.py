@@ -9,13 +9,20 @@ from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from datetime import date
 from enum import Enum
+from importlib import resources
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-__all__ = ["json_line", "json_text", "picked", "plain"]
+if TYPE_CHECKING:
+    from trnsim.document.answer import Document
+
+__all__ = ["SCHEMA", "document_json", "json_line", "json_text", "picked", "plain", "schema", "told"]
+
+SCHEMA: Final = "schema"
+"""The key of an answer that names its schema and the version of that: plan-train/1."""
 
 
 def plain(value: Any) -> Any:
@@ -73,3 +80,26 @@ def json_text(value: Any) -> str:
 def json_line(value: Any) -> str:
     """`value`, made plain, as JSON of one line."""
     return json.dumps(plain(value), allow_nan=False)
+
+
+def told(values: Any, name: str) -> Any:
+    """An answer that names its schema: in front, in each answer of a list."""
+    if isinstance(values, list):
+        return [told(one, name) for one in values]
+    return {SCHEMA: name, **plain(values)} if name else values
+
+
+def document_json(document: Document) -> str:
+    """The values of a document with their schema, as JSON of several lines."""
+    return json_text(told(document.values, document.schema))
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of that name, as plan-train/1, which the wheel has as a file.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    file = resources.files("trnsim.document") / "schemas" / f"{name.replace('/', '-')}.json"
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found

@@ -8,7 +8,7 @@ from typing import Any, Final
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.document.html import html
 from trnsim.document.text import text
-from trnsim.document.values import json_text, picked
+from trnsim.document.values import document_json, picked
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import Fabric
 from trnsim.files import write_together
@@ -45,7 +45,7 @@ def write_report(found: World, folder: Path) -> None:
     document = world_document(found)
     contents = {
         "world.txt": text(document) + "\n",
-        "world.json": json_text(document.values),
+        "world.json": document_json(document),
         "world.html": html(document),
     }
     write_together(folder, contents)
@@ -57,7 +57,7 @@ def world_document(found: World) -> Document:
     head: list[Block] = [Note(name, place="text")]
     if not found.ranks:
         none = Note("no rank used a device: there is nothing to time")
-        return Document(name, as_dict(found), [Section("", [*head, none])])
+        return Document(name, as_dict(found), [Section("", [*head, none])], schema="launch/1")
     skew = f"the last step of each rank; skew of their kernels: {time_text(found.skew_s)}"
     sections = [Section("", [*head, Note(skew), Table(_RANKS, _rank_rows(found))])]
     if found.exchanged:
@@ -69,7 +69,7 @@ def world_document(found: World) -> Document:
         table = Table(_TRAFFIC, _link_rows(found))
         sections.append(Section("what they passed through", [table, *more]))
     sections.append(Section("", _notes(found)))
-    return Document(name, as_dict(found), sections)
+    return Document(name, as_dict(found), sections, schema="launch/1")
 
 
 def title(fabric: Fabric) -> str:

@@ -69,7 +69,10 @@ def collective(
     ]
     title = f"{kind} of {amount(nbytes)} bytes"
     sections = [Section("", [Note(title, place="text")]), Section("", [_table(rows)])]
-    answer(Document(title, rows[0] if len(rows) == 1 else rows, sections), as_json=as_json)
+    answer(
+        Document(title, rows[0] if len(rows) == 1 else rows, sections, schema="plan-collective/1"),
+        as_json=as_json,
+    )
 
 
 def _row(

@@ -13,7 +13,7 @@ from trnsim.cli.options import AsJson, as_number
 from trnsim.cli.plan.fleet_document import fleet_document
 from trnsim.cli.progress import progress
 from trnsim.cli.report_files import Report
-from trnsim.document.values import json_text
+from trnsim.document.values import document_json
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_whole
 from trnsim.system.fleet.comparison import DRAWS, POLICIES, compare
@@ -59,9 +59,10 @@ def fleet(
         found = read(scenario, tell)
         results = compare(found, policies, draws=draws, seed=seed, tell=tell)
     made = plain(found, results, seed)
+    document = fleet_document(made)
     if out is not None:
-        files.write(out, json_text(made) + "\n")
-    report_files.answer(fleet_document(made), report, as_json=as_json)
+        files.write(out, document_json(document) + "\n")
+    report_files.answer(document, report, as_json=as_json)
 
 
 def _policies(policy: str, draws: int, seed: int) -> tuple[str, ...]:

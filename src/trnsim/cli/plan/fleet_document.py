@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from trnsim.document.answer import Block, Cell
 
+SCHEMA: Final = "plan-fleet/1"
 _QUANTILES: Final = ("p10", "p50", "p90")
 _UNITS: Final = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1e3, "thousand"))
 _MWH: Final = 1e3
@@ -75,7 +76,7 @@ def fleet_document(made: dict[str, Any]) -> Document:
         Section("Assumed", _assumed(made, found), heading_place="page"),
     ]
     subtitle = f"{made['draws']} draws, seed {made['seed']}"
-    return Document(made["name"], made, sections, subtitle, _rows(made))
+    return Document(made["name"], made, sections, subtitle, _rows(made), SCHEMA)
 
 
 def _interval(found: dict[str, float], scale: float = 1.0) -> Interval:

@@ -97,7 +97,9 @@ def infer(given: Options) -> None:
         Section("", [_table(found, said.mark)]),
         *(Section("", _details(one)) for one in found),
     ]
-    document = compared_document(title, [_values(one) for one in found], sections, said)
+    document = compared_document(
+        title, [_values(one) for one in found], sections, said, "plan-infer/1"
+    )
     answer(document, as_json=given.as_json)
 
 

@@ -54,7 +54,10 @@ def layer(
         "answer": found,
     }
     sections = [Section("", [Note(_words(found))])]
-    answer(Document(f"A layer on {rank.name}", values, sections), as_json=as_json)
+    answer(
+        Document(f"A layer on {rank.name}", values, sections, schema="plan-layer/1"),
+        as_json=as_json,
+    )
 
 
 def _pass(phase: str, batch: int, sequence: int) -> Pass:

@@ -44,7 +44,9 @@ def serve_document(
         *(Section(name, [table], heading_place="page") for name, table in tables),
         Section("What it rests on", _basis(found), heading_place="page"),
     ]
-    return compared_document(title, [report.values(one) for one in found], sections, said)
+    return compared_document(
+        title, [report.values(one) for one in found], sections, said, "plan-serve/1"
+    )
 
 
 def _load(demand: Demand) -> str:

@@ -135,12 +135,18 @@ def beside(quotes: Sequence[Quote], rows: Catalogue) -> Beside:
 
 
 def compared_document(
-    title: str, values: Sequence[dict[str, Any]], sections: Sequence[Section], said: Beside
+    title: str,
+    values: Sequence[dict[str, Any]],
+    sections: Sequence[Section],
+    said: Beside,
+    schema: str,
 ) -> Document:
     """Answers about platforms side by side: as JSON one object, or a list of several."""
     found = [one | said.values for one in values]
     ends = [Section("", said.notes)] if said.notes else []
-    return Document(title, found[0] if len(found) == 1 else found, [*sections, *ends])
+    return Document(
+        title, found[0] if len(found) == 1 else found, [*sections, *ends], schema=schema
+    )
 
 
 def measured_table(file: Path | None, names: Sequence[str]) -> Measured | None:

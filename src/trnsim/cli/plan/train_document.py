@@ -50,7 +50,7 @@ def train_document(
         Section("", [Note(title, place="text")]),
         *(Section(name, blocks, heading_place="page") for name, blocks in tables),
     ]
-    return compared_document(title, [_values(e) for e in found], sections, said)
+    return compared_document(title, [_values(e) for e in found], sections, said, "plan-train/1")
 
 
 def _labels(found: Sequence[TrainingEstimate]) -> list[str]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from trnsim.decide.decision import Decision, WorkloadDecision
     from trnsim.document.answer import Block, Cell
 
+SCHEMA: Final = "assess-report/1"
 _TITLE: Final = "Workloads on AWS's chips: what to do"
 _SUMMARY: Final = columns(
     "workload | verdict | USD a month today | best | USD a month there | months | why",
@@ -76,7 +77,7 @@ def decision_document(decision: Decision) -> Document:
         Section("Assumed", assumed, heading_place="page"),
         Section("How to read it", [Items(_READING.splitlines())], place="page"),
     ]
-    return Document(_TITLE, values, sections, said, rows_of(decision))
+    return Document(_TITLE, values, sections, said, rows_of(decision), SCHEMA)
 
 
 def _summary(decision: Decision, found: Figures) -> Block:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from trnsim.decide.difference import name_of
 from trnsim.decide.why.times import Time, times
+from trnsim.document.values import SCHEMA
 from trnsim.errors import BadInput
 
 KINDS: Final = {
@@ -57,13 +58,20 @@ def answers(
     found = given.get("workloads", [given]) if isinstance(given, Mapping) else given
     if not isinstance(found, list) or not found:
         raise _no_answer(where)
-    named = _named(found, where)
+    named = _named([_bare(one) for one in found], where)
     made = {}
     for name, plain in named.items():
         kind = _kind(plain, where)
         read = times(kind, plain, where if len(named) == 1 else f"{where}: {name}")
         made[name] = Answer(kind, name, plain, read, options or {})
     return made
+
+
+def _bare(given: Any) -> Any:
+    """An answer without the name of its schema, which is no input."""
+    if not isinstance(given, Mapping):
+        return given
+    return {name: value for name, value in given.items() if name != SCHEMA}
 
 
 def _named(found: Sequence[Any], where: str) -> dict[str, Mapping[str, Any]]:

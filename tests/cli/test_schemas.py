@@ -1,0 +1,81 @@
+"""The JSON of each command beside its schema: no answer is illegal, and no field never occurs."""
+
+import json
+from pathlib import Path
+
+import pytest
+from schema_checks import assert_both_ways
+from typer.testing import CliRunner
+
+from trnsim.cli import app
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+LLAMA, BERT = str(EXAMPLES / "llama-3.1-8b.json"), str(EXAMPLES / "bert-large.json")
+PROTEINS = str(ROOT / "tests" / "decide" / "companies" / "proteins" / "inventory.csv")
+SMALL = "a smaller model"
+FIXED = ("--global-batch", "256", "--zero", "1", "--micro-batch", "1", "--budget", "2")
+ANSWERS = {
+    "assess/1": [
+        ["assess", PROTEINS, "--on", "trn1.32xlarge"],
+        ["assess", str(EXAMPLES / "inventory.csv"), "--on", "inf2"],
+    ],
+    "chips/1": [["chips"]],
+    "claims/1": [["claims"], ["claims", "C07"]],
+    "instances/1": [["instances"]],
+    "instances-for/1": [["instances", "--for", LLAMA]],
+    "plan-collective/1": [
+        ["plan", "collective", "all_reduce", "--bytes", "1024", "--on", "trn2,p5.48xlarge"]
+    ],
+    "plan-infer/1": [["plan", "infer", BERT, "--on", "inf2.xlarge,trn2"]],
+    "plan-layer/1": [["plan", "layer", LLAMA, "--on", "trn1"]],
+    "plan-serve/1": [
+        ["plan", "serve", LLAMA, "--on", "trn2,p5en", "--concurrency", "2", "--output-len", "8"],
+        ["plan", "serve", SMALL, "--on", "trn1", "--tensor-parallel-size", "8", "--max-num-seqs",
+         "1", "--concurrency", "1", "--output-len", "16", "--input-len", "128", "--num-prompts",
+         "24"],
+    ],
+    "plan-train/1": [
+        ["plan", "train", LLAMA, "--on", "trn2", "--instances", "4,8", *FIXED],
+        ["plan", "train", LLAMA, "--on", "trn2", "--instances", "8", *FIXED[2:], "--global-batch",
+         "8", "--sequence", "4096", "--cp", "1", "--recompute", "full"],
+        ["plan", "train", LLAMA, "--on", "trn2", "--instances", "4", "--budget", "4"],
+    ],
+    "prices-compare/1": [["prices", "compare", "trn2.48xlarge", "p5en.48xlarge"]],
+    "prices-show/1": [["prices", "show"]],
+    "why/1": [
+        ["why", f"plan infer {BERT} --on inf2.xlarge,trn1",
+         f"plan infer {BERT} --on inf2.xlarge,trn2 --batch 8"],
+        ["why", f"plan layer {LLAMA} --on trn1", f"plan layer {LLAMA} --on trn2"],
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.slow_but("chips/1", "instances/1", "plan-layer/1", "prices-compare/1")
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers_are_those_that_the_schema_describes(name, tmp_path):
+    small = tmp_path / "small.json"
+    sizes = {"hidden_size": 1024, "num_hidden_layers": 4, "intermediate_size": 2048}
+    values = json.loads(Path(LLAMA).read_text()) | sizes | {"vocab_size": 8000}
+    small.write_text(json.dumps(values))
+    found = []
+    for given in ANSWERS[name]:
+        words = [str(small) if word == SMALL else word for word in given]
+        result = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
+        found.append(json.loads(result.output))
+    assert_both_ways(found, name)
+
+
+@pytest.mark.slow
+def test_reports_have_figures_by_their_schemas(tmp_path):
+    fleet = ["plan", "fleet", str(EXAMPLES / "fleet.yaml"), "--policy", "threshold"]
+    for name, commands in (
+        ("assess-report/1", ANSWERS["assess/1"]),
+        ("plan-fleet/1", [[*fleet, "--draws", "2"]]),
+    ):
+        found = []
+        for words in commands:
+            given = [*words, "--report", str(tmp_path)]
+            CliRunner().invoke(app, given, catch_exceptions=False)
+            found.append(json.loads((tmp_path / "figures.json").read_text()))
+        assert_both_ways(found, name)
