@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from forked import trnsim
+from schema_checks import assert_legal
 
 ROOT = Path(__file__).parents[2]
 STEPS = ROOT / "examples" / "matmul_steps.py"
@@ -140,6 +141,7 @@ def test_two_flags_of_a_model_are_compared_by_module(models):
 
 def test_a_comparison_is_printed_as_json(models):
     (found,) = json.loads(printed("diff", "plain.json", "cast.json", "--json", cwd=models))
+    assert_legal([found], "profile-diff/1")
     times = {row["name"]: row for row in found["module, on the critical path"]}
     assert times["up"]["after"] < times["up"]["before"]
     moved = {row["name"]: row for row in found["HBM, read and written"]}

@@ -22,6 +22,10 @@ ANSWERS = {
     ],
     "chips/1": [["chips"]],
     "claims/1": [["claims"], ["claims", "C07"]],
+    "compile/1": [
+        ["compile", BERT, "--on", "trn1", "--explain"],
+        ["compile", LLAMA, "--tp", "32", "--past", "100"],
+    ],
     "instances/1": [["instances"]],
     "instances-for/1": [["instances", "--for", LLAMA]],
     "plan-collective/1": [

@@ -50,7 +50,7 @@ def beyond():
 
 def test_a_graph_of_no_framework_is_answered():
     found = answer(Subject("it", product(16, 32), ("rows", 16)), "trn2", lnc=1)
-    lines = found.text().splitlines()
+    lines = found.text(400).splitlines()
     assert lines[0] == "it on trn2"
     assert lines[1].endswith("rows/s")
     assert "8 KiB of weights, 4 KiB of inputs" in lines[10]
@@ -63,7 +63,9 @@ def test_bound_and_use_follow_from_what_the_graph_computes_and_moves(chip, lnc, 
     """Of a few rows HBM binds, of many the products: each line again from the oracle's figures."""
     made = product(rows, 512, inner=512)
     found = answer(Subject("it", made), chip, lnc=lnc)
-    lines = {line.split()[0]: " ".join(line.split()[1:]) for line in found.text().splitlines()[1:]}
+    lines = {
+        line.split()[0]: " ".join(line.split()[1:]) for line in found.text(400).splitlines()[1:]
+    }
     flop, nbytes = bound_oracle.flop(made.graph), bound_oracle.nbytes(made.graph)
     core = arch.target(chip).core
     peak = lnc * 2 * core.pe_rows * core.pe_columns * core.tensor_clock_hz
@@ -90,7 +92,7 @@ RATES = {("trn1", 1): 820 * 2**30 / 2, ("trn2", 1): 16 * 23e9, ("trn2", 2): 2.9e
 def test_a_limit_that_binds_is_said_beside_the_time(monkeypatch):
     monkeypatch.setattr("trnsim.compiler.compilation.crowded", lambda *_: "room in SBUF: none")
     found = answer(Subject("it", product(16, 32)), "trn2", lnc=1)
-    assert found.text().splitlines()[4] == "  limit       room in SBUF: none"
+    assert found.text(400).splitlines()[4] == "  limit       room in SBUF: none"
     assert found.whole.said == ("room in SBUF: none",)
 
 
@@ -130,7 +132,7 @@ def test_a_graph_without_a_formula_takes_its_programs_time():
     assert found.scale == 1.0
     assert found.time_s == pytest.approx(found.alone.time_s)
     assert found.estimate.parts_s["launch"] == found.alone.launch_s
-    assert "instructions of its program" in found.text()
+    assert "instructions of its program" in found.text(400)
 
 
 def planned(time_s):
@@ -166,14 +168,14 @@ def test_a_program_is_scaled_to_the_time_that_plans_tell():
     assert whole.mfu == pytest.approx(alone.mfu / found.scale)
     parts = [sum(one.part.time_s for one in each.shares) for each in (whole, alone)]
     assert parts[0] == pytest.approx(found.scale * parts[1])
-    assert f"scaled by {found.scale:.3g} to the time" in found.text()
-    assert "  from        rows" in found.text()
+    assert f"scaled by {found.scale:.3g} to the time" in found.text(400)
+    assert "  from        rows" in found.text(400)
 
 
 def test_no_time_is_below_what_a_program_needs():
     found = answer(planned(1e-12), "trn2", lnc=1)
     assert found.time_s == pytest.approx(found.alone.bound_s)
-    assert "raised to what no program can be faster than" in found.text()
+    assert "raised to what no program can be faster than" in found.text(400)
 
 
 def test_the_json_has_the_numbers_of_the_text():
@@ -204,11 +206,13 @@ def test_a_pass_that_plans_refuse_takes_its_programs_time_and_says_why():
     found = answer(Subject("it", product(16, 32), ask=refuse), "trn2", lnc=1)
     assert found.planned is None
     assert found.time_s == pytest.approx(found.alone.time_s)
-    assert "plans cannot be asked: a group of ranks lies on several inf2.48xlarge" in found.text()
+    assert "plans cannot be asked: a group of ranks lies on several inf2.48xlarge" in found.text(
+        400
+    )
 
 
 def test_a_scaled_program_says_what_it_takes_by_itself():
     found = answer(planned(1e-3), "trn2", lnc=1)
-    assert f"{time_text(found.alone.time_s)} by itself" in found.text()
+    assert f"{time_text(found.alone.time_s)} by itself" in found.text(400)
     assert 1e-3 / found.alone.time_s == pytest.approx(found.scale)
-    assert "by itself" not in answer(Subject("it", product(16, 32)), "trn2", lnc=1).text()
+    assert "by itself" not in answer(Subject("it", product(16, 32)), "trn2", lnc=1).text(400)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -14,9 +13,11 @@ import typer
 from trnsim import arch
 from trnsim.cli.options import AsJson, chip_names, parser
 from trnsim.cli.progress import progress
-from trnsim.cli.terminal import echo
+from trnsim.cli.report_files import answer as report_answer
+from trnsim.cli.terminal import echo, width
 from trnsim.compiler import Flags
 from trnsim.compiler.explained import table
+from trnsim.document.answer import Document
 from trnsim.errors import BadInput
 from trnsim.files import check_folder, read_bytes, write
 from trnsim.profile import write_report, write_traces
@@ -139,7 +140,9 @@ def compile_model(
             show("\n".join(f"  {kind:<8}{path}" for kind, path in files))
     if as_json:
         given = _sizes(model, sizes, phase, dtype)
-        echo(_json([{**one.as_dict(), **given, **more} for one, more in answers]))
+        values = [{**one.as_dict(), **given, **more} for one, more in answers]
+        answered = values[0] if len(values) == 1 else values
+        report_answer(Document(model.name, answered, (), schema="compile/1"), as_json=True)
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,7 @@ class _Asking:
         self.tell(where)
         tell = partial(_tell_of, self.tell, where)
         found = self.answer(chip, flags, lnc, tell)
-        self.show(f"{found.text()}\n")
+        self.show(f"{found.text(width())}\n")
         return found, _explained(found, tell, self.show) if self.is_explained else {}
 
 
@@ -177,11 +180,6 @@ def _explained(
     taken = answer.explained(tell)
     show(f"{table(taken, answer.program)}\n")
     return {"patterns": [one.as_dict() for one in taken]}
-
-
-def _json(answers: list[dict[str, Any]]) -> str:
-    """One answer as an object, several as a list."""
-    return json.dumps(answers[0] if len(answers) == 1 else answers, indent=1)
 
 
 def _nothing(_: str) -> None:

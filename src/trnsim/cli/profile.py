@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trnsim.cli.options import parser
+from trnsim.cli.report_files import answer
 from trnsim.cli.terminal import echo
+from trnsim.document.answer import Document
 from trnsim.errors import BadInput
 from trnsim.formatting import text_table
 from trnsim.profile import compare, load, summary_of, write_page
@@ -88,7 +89,8 @@ def diff(
     old, new = load(before)["profiles"], load(after)["profiles"]
     found = [compare(first, second) for first, second in _pairs(old, new)]
     if as_json:
-        echo(json.dumps([one.as_dict() for one in found], ensure_ascii=False, indent=1))
+        values = [one.as_dict() for one in found]
+        answer(Document("What changed", values, (), schema="profile-diff/1"), as_json=True)
     else:
         echo("\n\n".join(one.text() for one in found))
 

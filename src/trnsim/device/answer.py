@@ -26,6 +26,8 @@ from trnsim.compiler.shown import shown
 from trnsim.device.collective_log import kind_of
 from trnsim.device.device_core import DeviceCore, compiled_cores, device_core, device_text
 from trnsim.device.fallback_policy import state
+from trnsim.document.answer import Block, Note, Preformatted, Table, columns
+from trnsim.document.text import WIDTH, section_text
 from trnsim.errors import BadInput, NotModelled, OutOfMemory
 from trnsim.estimate.estimate import EXCHANGES, QUANTILES, Estimate
 from trnsim.estimate.program import bounded, of_program
@@ -33,7 +35,6 @@ from trnsim.estimate.question import Question
 from trnsim.estimate.question import answer as ask
 from trnsim.fabric.choice import KINDS
 from trnsim.fabric.collective_time import CollectiveTime, collective_time
-from trnsim.formatting import text_table
 from trnsim.graph import Graph
 from trnsim.lower import Exchange, MemoryPlan, memory_plan, without_exchanges
 from trnsim.place.machine import Machine, machine
@@ -194,28 +195,33 @@ class Answer:
         cores = f", LNC={self.program.lnc}" if self.program.lnc > 1 else ""
         return shown(made.graph, self.program, f"{self.subject.title}{cores}", made.weights)
 
-    def text(self) -> str:
+    def blocks(self) -> list[Block]:
         """A dozen lines, a limit that binds, what is no one program, what AWS's compiler says."""
-        lines = [
-            self.title,
-            f"  time        {self._time()}{self._rate()}",
-            f"  parts       {self._parts()}",
-            f"  from        {'; '.join(self._sources())}",
-            f"  bound       {self._bound()}",
-            f"  use         {self._use()}",
-            f"  program     {self._program()}",
-            f"  modules     {self.whole.dearest(_LONGEST)}",
-            f"  operations  {self._operations()}",
-            f"  exchanges   {self._exchanged()}",
-            f"  memory      {self._memory()}",
-            f"  missing     {self._missing()}",
+        rows = [
+            ("time", f"{self._time()}{self._rate()}"),
+            ("parts", self._parts()),
+            ("from", "; ".join(self._sources())),
+            *([("limit", self.program.limit)] if self.program.limit else []),
+            ("bound", self._bound()),
+            ("use", self._use()),
+            ("program", self._program()),
+            ("modules", self.whole.dearest(_LONGEST)),
+            ("operations", self._operations()),
+            ("exchanges", self._exchanged()),
+            ("memory", self._memory()),
+            ("missing", self._missing()),
+            *(("note", one) for one in self.program.said),
         ]
-        if self.program.limit:
-            lines.insert(4, f"  limit       {self.program.limit}")
-        lines += [f"  note        {one}" for one in self.program.said]
+        table = Table(columns(" | ", numbers_from=2), rows, indent=2)
+        blocks: list[Block] = [Note(self.title), table]
         if self.said:
-            lines += ["neuronx-cc", *(indent(one, "  ") for one in self.said)]
-        return "\n".join(lines)
+            said = "\n".join(indent(one, "  ") for one in self.said)
+            blocks += [Note("neuronx-cc"), Preformatted(said)]
+        return blocks
+
+    def text(self, width: int = WIDTH) -> str:
+        """The same as lines of at most `width` columns."""
+        return section_text("", self.blocks(), width)
 
     def explained(self, tell: Callable[[str], None] = lambda _: None) -> tuple[Taken, ...]:
         """The compiler's patterns that the graph has, and the program without each."""
@@ -264,16 +270,16 @@ class Answer:
         """The same, and tables of time by operation and of HBM at its peak."""
         whole_s = self.program.device_time_s or 1.0
         rows = [
-            [
+            (
                 one.name,
                 time_text(self.scale * one.device_time_s),
                 percent_text(one.device_time_s / whole_s),
-            ]
+            )
             for one in self.program.costs()[:_ROWS]
         ]
         parts = [
             self.text(),
-            text_table(["operations", "time", "share"], rows),
+            section_text("", [Table(columns("operations | time | share"), rows)]),
             f"HBM at the peak\n{self.plan.table()}\narena  {self.plan.arena_text()}",
         ]
         return "\n\n".join(parts)

@@ -98,10 +98,13 @@ def topology(model: InstanceModel) -> str:
 
 def as_json(model: InstanceModel, procs: Sequence[Process]) -> str:
     """The devices as JSON."""
-    return json.dumps([_plain(device, model, procs) for device in model.devices], indent=4)
+    values = [_device_values(device, model, procs) for device in model.devices]
+    return json.dumps(values, indent=4)
 
 
-def _plain(device: Device, model: InstanceModel, procs: Sequence[Process]) -> dict[str, Any]:
+def _device_values(
+    device: Device, model: InstanceModel, procs: Sequence[Process]
+) -> dict[str, Any]:
     config = {"logical_neuroncore_config": model.lnc} if model.has_pairs else {}
     return {
         "neuron_device": device.index,

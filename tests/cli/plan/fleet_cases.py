@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trnsim.system.fleet.comparison import compare
 from trnsim.system.fleet.reading import read
-from trnsim.system.fleet.report import plain
+from trnsim.system.fleet.report import values
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "fleet.yaml"
 
@@ -21,4 +21,4 @@ def made_of(days=1):
         path.write_text(text)
         scenario = read(path, lambda _: None)
     found = compare(scenario, ("separate", "threshold"), draws=5)
-    return json.loads(json.dumps(plain(scenario, found, 0)))
+    return json.loads(json.dumps(values(scenario, found, 0)))

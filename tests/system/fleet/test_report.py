@@ -5,13 +5,13 @@ import json
 import pytest
 
 from trnsim.system.fleet.comparison import compare
-from trnsim.system.fleet.report import plain
+from trnsim.system.fleet.report import values
 
 
 @pytest.fixture
 def made(scenario_of):
     found = scenario_of({"s: 90}": "s: 150, p10: 0.5, p90: 1.2}"})
-    return plain(found, compare(found, ("separate", "threshold"), draws=3), 0)
+    return values(found, compare(found, ("separate", "threshold"), draws=3), 0)
 
 
 def test_it_is_json_with_all_that_a_page_of_the_day_needs(made):

@@ -24,7 +24,7 @@ def answer(tmp_path, *sizes, flags="", lnc=1):
 
 def test_a_dozen_lines_say_what_a_graph_takes(tmp_path):
     found = answer(tmp_path, 64, 32, "cpu", 16)
-    lines = found.text().splitlines()
+    lines = found.text(400).splitlines()
     assert [line.split()[0] for line in lines] == [
         *("net.py", "time", "parts", "from", "bound", "use", "program"),
         *("modules", "operations", "exchanges", "memory", "missing"),
@@ -53,7 +53,7 @@ def test_flags_change_products_and_what_has_no_effect_is_said(tmp_path):
     assert cast.program.device_time_s != plain.program.device_time_s
     assert cast.plan.input_bytes == plain.plan.input_bytes
     assert cast.program.bound.hbm_s < plain.program.bound.hbm_s
-    assert cast.text().splitlines()[12:] == ["neuronx-cc", f"  {cast.said[0]}"]
+    assert cast.text(400).splitlines()[12:] == ["neuronx-cc", f"  {cast.said[0]}"]
     assert cast.said[0].startswith("--no-cache has no effect")
 
 
@@ -77,12 +77,12 @@ def test_the_run_that_a_report_shows_has_the_users_lines(tmp_path):
 @pytest.mark.slow
 def test_a_logical_core_of_two_has_two_shares_of_everything(tmp_path):
     one, two = (answer(tmp_path, 2048, 2048, "meta", 2048, lnc=lnc) for lnc in (1, 2))
-    assert two.text().splitlines()[0] == "net.py on trn2 (LNC=2)"
+    assert two.text(400).splitlines()[0] == "net.py on trn2 (LNC=2)"
     assert 0.5 < two.program.device_time_s / one.program.device_time_s < 0.6
     assert two.whole.bound_s == pytest.approx(one.whole.bound_s / 2)
-    assert "of both cores' bf16 peak" in two.text()
-    assert "of 24 GiB of a logical NeuronCore" in two.text()
-    assert "of 12 GiB of a NeuronCore" in one.text()
+    assert "of both cores' bf16 peak" in two.text(400)
+    assert "of 24 GiB of a logical NeuronCore" in two.text(400)
+    assert "of 12 GiB of a NeuronCore" in one.text(400)
 
 
 @pytest.mark.parametrize(("lnc", "title"), [(1, "net.py"), (2, "net.py, LNC=2")])
@@ -91,7 +91,7 @@ def test_a_report_says_over_how_many_cores_a_graph_is_split(tmp_path, lnc, title
 
 
 def test_what_one_of_two_cores_does_is_told(tmp_path):
-    text = answer(tmp_path, 63, 31, "cpu", 15, lnc=2).text()
+    text = answer(tmp_path, 63, 31, "cpu", 15, lnc=2).text(400)
     assert text.splitlines()[12].startswith("  note        one of the two cores does all of: ")
 
 
@@ -112,8 +112,8 @@ def test_the_rate_is_that_of_the_whole_time(tokens, wanted, tmp_path):
     path.write_text(MODEL.format(8, 8, "cpu", 1))
     subject = replace(answers.of_script(path), items=("tokens", tokens))
     found = answers.answer(subject, "trn2")
-    assert re.search(wanted, found.text().splitlines()[1])
+    assert re.search(wanted, found.text(400).splitlines()[1])
     one = Exchange("all_reduce", 8, ((0, 1),))
     program = replace(found.program, exchanges=(one,))
-    slow = replace(found, program=program, exchanges=((one, 0.1),)).text()
+    slow = replace(found, program=program, exchanges=((one, 0.1),)).text(400)
     assert slow.splitlines()[1].endswith(f", {10 * tokens} tokens/s" if tokens else " ms)")

@@ -18,7 +18,7 @@ from trnsim.errors import BadInput
 from trnsim.formatting import parse_whole
 from trnsim.system.fleet.comparison import DRAWS, POLICIES, compare
 from trnsim.system.fleet.reading import read
-from trnsim.system.fleet.report import plain
+from trnsim.system.fleet.report import values
 
 _MOST_DRAWS: Final = 1000
 
@@ -58,7 +58,7 @@ def fleet(
     with progress() as tell:
         found = read(scenario, tell)
         results = compare(found, policies, draws=draws, seed=seed, tell=tell)
-    made = plain(found, results, seed)
+    made = values(found, results, seed)
     document = fleet_document(made)
     if out is not None:
         files.write(out, document_json(document) + "\n")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.document.values import picked
 from trnsim.errors import BadInput
 from trnsim.formatting import text_table
 from trnsim.profile.units import bytes_text, count_text, percent_text, time_text
@@ -114,8 +115,11 @@ class Diff:
             "after": self.after,
             "verdict": self.verdict(),
             "bound_by": list(self.bound_by),
-            "whole": [_plain(change) for change in self.whole],
-            **{head: [_plain(change) for change in rows] for head, rows in self.tables.items()},
+            "whole": [picked(change, _CHANGE) for change in self.whole],
+            **{
+                head: [picked(change, _CHANGE) for change in rows]
+                for head, rows in self.tables.items()
+            },
         }
 
     def verdict(self) -> str:
@@ -135,10 +139,7 @@ class Diff:
         return f"{words}; most at {largest.name}: {sign}{difference} {largest.note}".rstrip()
 
 
-def _plain(change: Change) -> dict[str, Any]:
-    return {"name": change.name, "before": change.before, "after": change.after}
-
-
+_CHANGE: Final = "name before after"
 ENGINES: Final = "engine, active"
 OPCODES: Final = "opcode, busy"
 LINES: Final = "line, on the critical path"

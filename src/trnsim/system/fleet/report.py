@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _DECIMALS: Final = 6
 
 
-def plain(scenario: Scenario, results: dict[str, Result], seed: int) -> dict[str, Any]:
+def values(scenario: Scenario, results: dict[str, Result], seed: int) -> dict[str, Any]:
     """All that a page of the fleet's day needs, in SI units, chips and USD."""
     fleet = scenario.fleet
     return {
