@@ -1,0 +1,69 @@
+"""Words and ways of the source, counted: pronouns as names, docstrings, shared class names, writers.
+
+usage: house.py [CHECKOUT ...]
+
+Prints a column for each checkout (this one by default), so that two commits stand side by side.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections import Counter, defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PRONOUNS = ("one", "found", "given", "made")
+DIALECTS = ("graph/ops", "isa", "nki", "jax/stablehlo")
+"""Folders whose classes are operations and instructions, which share names by nature."""
+READERS = {
+    "yaml.safe_load, yaml_file": r"\byaml(_file)?\.(safe_load|compose|read|load)\b",
+    "csv, cells": r"\bcsv\.(reader|DictReader)\b|\bread_table\(",
+    "json.loads of files": r"\bjson\.loads?\(",
+}
+WRITERS = {"json.dumps": r"\bjson\.dumps\(", "_plain": r"\bdef _?plain\("}
+
+
+def counts(root: Path) -> dict[str, int]:
+    """The figures of a checkout, by what they count."""
+    names, classes, totals = Counter[str](), defaultdict[str, set[str]](set), Counter[str]()
+    for path in sorted((root / "src" / "trnsim").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        totals["lines of source"] += text.count("\n")
+        reader = io.StringIO(text).readline
+        names.update(t.string for t in tokenize.generate_tokens(reader) if t.type == tokenize.NAME)
+        tree = ast.parse(text)
+        totals["blocks of TYPE_CHECKING"] += text.count("if TYPE_CHECKING:")
+        totals['docstrings that begin with "What"'] += sum(map(_begins_with_what, ast.walk(tree)))
+        place = path.relative_to(root / "src" / "trnsim").as_posix()
+        for node in tree.body:
+            is_public = isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+            if is_public and not place.startswith(DIALECTS):
+                classes[node.name].add(place)
+        for label, pattern in (READERS | WRITERS).items():
+            totals[label] += len(re.findall(pattern, text))
+    pronouns = {f"`{word}` as a name": names[word] for word in PRONOUNS}
+    several = {"class names of several classes": sum(len(p) > 1 for p in classes.values())}
+    makefile = (root / "Makefile").read_text(encoding="utf-8")
+    targets = {"make targets": len(re.findall(r"^[a-z-]+:", makefile, re.MULTILINE))}
+    return pronouns | several | targets | dict(totals)
+
+
+def _begins_with_what(node: ast.AST) -> bool:
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    text = ast.get_docstring(node) if isinstance(node, documented) else None
+    return (text or "").startswith("What")
+
+
+def main() -> None:
+    """A line for each figure, a column for each checkout."""
+    columns = [counts(Path(root)) for root in sys.argv[1:] or [ROOT]]
+    for label in columns[0]:
+        print(f"{label:40}", *(f"{column.get(label, 0):>10,}" for column in columns))
+
+
+if __name__ == "__main__":
+    main()
