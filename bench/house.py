@@ -1,4 +1,4 @@
-"""Words and ways of the source, counted: pronouns as names, docstrings, shared class names, writers.
+"""Words and ways of the source: pronouns as names, docstrings, shared class names, writers.
 
 usage: house.py [CHECKOUT ...]
 

@@ -40,9 +40,9 @@ def why_document(found: Comparison, names: tuple[str, str]) -> Document:
     for one in found.whys:
         blocks += _why(one, is_one_command=is_one)
     alone = (("A", found.only_old), ("B", found.only_new))
-    blocks += [
-        [Note(f"only {side} answers for: {', '.join(each)}")] for side, each in alone if each
-    ]
+    for side, commands in alone:
+        if commands:
+            blocks.append([Note(f"only {side} answers for: {', '.join(commands)}")])
     values = {
         **picked(found, "kinds", whys=[_values(one) for one in found.whys]),
         **picked(found, "only_a=only_old only_b=only_new"),
