@@ -1,5 +1,6 @@
 """Files that are nearly right: valid content, spoiled as a value, as text or as bytes."""
 
+import copy
 import csv
 import io
 import json
@@ -28,7 +29,7 @@ def mutated(content, form, draw):
     """The bytes of a file of `content` in a format, spoiled in one to three places."""
     content = json.loads(json.dumps(content))
     for _ in range(draw.randint(0, 2)):
-        content = _spoiled(content, draw)
+        content = copy.deepcopy(_spoiled(content, draw))
     text = written(content, form)
     return _bytes(text, draw) if draw.random() < 0.5 else text.encode("utf-8", "surrogatepass")
 
@@ -66,9 +67,11 @@ def _spoiled(content, draw):
     if way == 0:
         del holder[key]
     elif way == 1:
-        holder[key] = draw.choice((*HUGE, *TEXTS, *OTHER_TYPES))
+        holder[key] = copy.deepcopy(draw.choice((*HUGE, *TEXTS, *OTHER_TYPES)))
     elif isinstance(holder, list):
-        holder.append(holder[key]) if way < 4 else holder.insert(0, draw.choice(OTHER_TYPES))
+        holder.append(holder[key]) if way < 4 else holder.insert(
+            0, copy.deepcopy(draw.choice(OTHER_TYPES))
+        )
     elif way == 2:
         holder[_near(str(key), draw)] = holder.pop(key)
     elif way == 3:
