@@ -5,7 +5,14 @@ from typing import Literal
 
 import pytest
 
-from trnsim.reader.declaration import Rule, declared, fields_of, legal_text, names_of
+from trnsim.reader.declaration import (
+    Rule,
+    between,
+    declared,
+    fields_of,
+    legal_text,
+    names_of,
+)
 
 
 class Colour(Enum):
@@ -76,3 +83,12 @@ def test_a_field_has_its_rule_and_its_default():
     assert fields["plain"].rule == Rule()
     assert [field.is_optional for field in fields.values()] == [False, True, True]
     assert names_of(Kind) == {"days": "days", "d": "days", "name": "name", "plain": "plain"}
+
+
+def test_limits_may_stand_beside_the_meaning():
+    @dataclass(frozen=True, kw_only=True)
+    class Kind:
+        days: int = between("days", 1, 366, 7, unit="days")
+
+    field = fields_of(Kind)["days"]
+    assert (field.rule, field.default) == (Rule(help="days", least=1, most=366, unit="days"), 7)

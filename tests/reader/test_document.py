@@ -4,7 +4,7 @@ import re
 import pytest
 
 from trnsim.errors import BadInput, SourceLine
-from trnsim.reader.document import Document, load, parse
+from trnsim.reader.document import Document, fault, line_in, load, parse
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,15 @@ def test_what_is_no_text_is_named_with_its_line(written, content, said):
     assert "fix: " in str(refused.value)
 
 
-def test_a_file_that_may_never_end_or_is_none_is_refused(tmp_path):
+def test_what_is_no_file_is_refused(tmp_path):
     with pytest.raises(BadInput, match=r"^cannot read .*none\.yaml: No such file"):
         load(tmp_path / "none.yaml")
     with pytest.raises(BadInput, match=r"^cannot read .*: Is a directory"):
         load(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes and devices of POSIX")
+def test_a_file_that_may_never_end_is_refused(tmp_path):
     with pytest.raises(BadInput, match="a device, which may never end"):
         load("/dev/zero")
     os.mkfifo(tmp_path / "pipe")
@@ -85,3 +89,14 @@ def test_an_error_names_line_field_and_what_was_given(written):
     assert inner.inner("c").refused("why", "do").reason == f"{path}:2: a[0].c is missing: why"
     long = Document.of({"a": "x" * 1000}, "here").root.inner("a").refused("why")
     assert long.reason == f"here: a is '{'x' * 59}...: why"
+
+
+def test_a_line_is_found_again_where_the_file_still_has_it(written):
+    path = written('{"a": 1,\n"b": {"c": 2}}', "a.json")
+    assert line_in(str(path), ("b", "c")) == SourceLine(str(path), 2)
+    assert line_in("no file", ("b",)) is None
+
+
+def test_an_error_about_a_whole_file_is_one_of_its_first_line():
+    error = fault("a.csv", "no rows", "add one")
+    assert (error.reason, error.fix, error.line) == ("a.csv:1: no rows", "add one", ("a.csv", 1))

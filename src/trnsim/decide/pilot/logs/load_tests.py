@@ -14,20 +14,16 @@ from trnsim.decide.pilot.logs.measured import Load, Measured, load
 from trnsim.reader import Foreign, Place, declared, record
 
 _S_PER_MS: Final = 1e-3
-
-
 _SUCCESSFUL: Final = "successful"
+_TTFT: Final = ("metrics", "time_to_first_token_ms", _SUCCESSFUL)
+_TPOT: Final = ("metrics", "inter_token_latency_ms", _SUCCESSFUL)
+_RANKS: Final = "percentiles"
 
 
 def _ms(what: str, *inside: str, name: str = "", is_required: bool = False) -> Any:
     alias = (name,) if name else ()
     rule = {"help": what, "unit": "ms", "alias": alias, "inside": inside}
     return declared(**rule) if is_required else declared(None, **rule)
-
-
-_TTFT: Final = ("metrics", "time_to_first_token_ms", _SUCCESSFUL)
-_TPOT: Final = ("metrics", "inter_token_latency_ms", _SUCCESSFUL)
-_RANKS: Final = "percentiles"
 
 
 @dataclass(frozen=True, kw_only=True)
