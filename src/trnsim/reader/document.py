@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from trnsim import files
 from trnsim.errors import BadInput, SourceLine
@@ -76,8 +76,7 @@ class Document:
         return fault(self.file, why, fix or self.fix, line)
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A value of a document.
 
     Attributes:

@@ -77,7 +77,7 @@ class Record:
     def filled(self, kind: type[_T], values: Mapping[str, Any], *without: str) -> _T:
         """A `kind` of the fields here but some, and of `values`, at the same place."""
         stated = {name: value for name, value in self._place.value.items() if name not in without}
-        return record(kind, replace(self._place, value={**stated, **values}))
+        return record(kind, self._place._replace(value={**stated, **values}))
 
     def _stated(self, field: str) -> str | None:
         """The name or other name under which the file states a field; None where it does not."""
@@ -187,9 +187,14 @@ def _value(hint: Any, rule: Rule, place: Place) -> Any:
     Raises:
         BadInput: it is not legal.
     """
+    if hint in _SCALARS and rule.parse is None and rule.legal is None:
+        return _SCALARS[hint](rule, hint, place)
     if place.value is None and type(None) in get_args(hint):
         return None
-    hint = _member(hint, place.value)
+    return _value_of_member(_member(hint, place.value), rule, place)
+
+
+def _value_of_member(hint: Any, rule: Rule, place: Place) -> Any:
     if rule.parse is not None:
         return _parsed(rule, hint, place)
     if get_origin(hint) in (tuple, dict):
@@ -234,7 +239,7 @@ def _several(hint: Any, rule: Rule, place: Place) -> Any:
     else:
         if isinstance(given, str):
             parts = [part.strip() for part in given.split(rule.divider)]
-            place = replace(place, value=[part for part in parts if part])
+            place = place._replace(value=[part for part in parts if part])
         elif not isinstance(given, list):
             raise place.refused(f"legal: {legal_text(hint, rule)}")
         items = (place.inner(at) for at in range(len(place.value)))
