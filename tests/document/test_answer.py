@@ -1,4 +1,4 @@
-from trnsim.document.answer import Column, Document, Section, columns
+from trnsim.document.answer import Column, Document, Figure, Section, columns, records
 
 
 def test_columns_are_named_in_a_line_and_the_first_holds_names():
@@ -13,3 +13,10 @@ def test_columns_are_named_in_a_line_and_the_first_holds_names():
 
 def test_a_document_may_have_its_values_alone():
     assert Document("prices", [], [Section("", ())]).rows is None
+
+
+def test_records_are_rows_of_values():
+    table = records([{"a": 1, "b": None}, {"a": 2, "b": "x"}], ["a", "b"])
+    assert [one.name for one in table.columns] == ["a", "b"]
+    assert table.rows[0] == [Figure(1, "1"), Figure(None, "")]
+    assert records([], ["a"]).columns == [Column("a")]

@@ -75,6 +75,10 @@ def test_attributes_are_picked_by_name_or_path():
     }
 
 
+def test_what_is_none_has_no_attributes():
+    assert picked(None, "a b=c.d") == {"a": None, "b": None}
+
+
 def test_json_can_be_read_by_every_reader():
     said = {"name": "模\x1b</script>", "value": float("nan")}
     assert json.loads(json_text(said), parse_constant=pytest.fail) == {**said, "value": None}

@@ -157,18 +157,14 @@ def quote_values(found: Quote) -> dict[str, Any]:
     """A quote as JSON, with its source, age and terms."""
     row, rate = found.row, found.usd_per_hour
     terms = row.terms if row else None
+    days = "first_seen=row.first_seen last_seen=row.last_seen as_of age_days=age.days is_stale"
     limits = "text shortest_days longest_days daily_up_to_days step_days sizes most_instances"
     return {
-        **picked(found, "instance kind usd_per_hour"),
-        "region": row and row.region,
-        "first_seen": row and row.first_seen,
-        "last_seen": row and row.last_seen,
-        "as_of": found.as_of,
-        "age_days": None if found.age is None else found.age.days,
-        "is_stale": found.is_stale,
+        **picked(found, f"instance kind usd_per_hour region=row.region {days}"),
         "is_own": bool(row and row.is_own),
-        "evidence": None if rate is None else rate.provenance.kind,
-        "source": None if rate is None else rate.provenance.source,
+        **picked(
+            found, "evidence=usd_per_hour.provenance.kind source=usd_per_hour.provenance.source"
+        ),
         "own_ended": found.own_ended,
         "note": row.note if row else "",
         "said": "" if rate is not None else str(found),

@@ -33,6 +33,7 @@ __all__ = [
     "Table",
     "Words",
     "columns",
+    "records",
 ]
 
 Place: TypeAlias = Literal["everywhere", "text", "page"]
@@ -230,3 +231,12 @@ def columns(
     found = [name.strip() for name in names.split(_BAR)]
     numbers = set(range(len(found))[numbers_from:numbers_to])
     return tuple(Column(name, is_number=at in numbers) for at, name in enumerate(found))
+
+
+def records(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:
+    """A table for spreadsheets: a row for each mapping of the columns `names` to values."""
+    cells = [
+        [Figure(value, "" if value is None else str(value)) for value in one.values()]
+        for one in rows
+    ]
+    return Table([Column(name) for name in names], cells)

@@ -19,44 +19,6 @@ Form = Callable[[float], str]
 
 WIDTH: Final = 400
 COLOURS: Final = 8
-STYLE: Final = """
-/* Charts: views side by side, one below the other on a narrow screen. */
-.charts { display: grid; gap: 14px 26px; margin: 10px 0;
-  grid-template-columns: repeat(auto-fill, minmax(min(100%, 330px), 1fr)) }
-figure { margin: 0; min-width: 0; max-width: 460px }
-figcaption { font-weight: 600; font-size: 12.5px; margin-bottom: 3px }
-svg { width: 100%; height: auto; display: block }
-svg text { font-size: 11px; fill: var(--soft) } svg text.name { fill: var(--ink) }
-svg text { paint-order: stroke; stroke: var(--panel); stroke-width: 3px }
-svg .grid { stroke: var(--line) } svg .zero { stroke: var(--soft) }
-svg .front { stroke: var(--accent); fill: none } svg .mid { stroke: var(--ink); stroke-width: 2 }
-svg .limit { stroke: var(--critical); stroke-width: 1.5; stroke-dasharray: 4 3 }
-svg .span { fill: var(--accent); fill-opacity: .55 } svg .far { fill: var(--critical) }
-svg .line { fill: none; stroke: var(--ink); stroke-width: 1.5 }
-svg .line.outer { stroke-dasharray: 3 2; stroke-width: 1.2 }
-svg circle { stroke: var(--panel); stroke-width: 1 }
-.legend { font-size: 12px; color: var(--soft); margin: 4px 0 }
-.legend { display: flex; flex-wrap: wrap; gap: 2px 12px }
-.legend i { display: inline-block; width: 10px; height: 10px; margin-right: 5px }
-.c0, .other { fill: var(--tensor); background: var(--tensor) }
-.c1, .ours { fill: var(--vector); background: var(--vector) }
-.c2 { fill: var(--scalar); background: var(--scalar) }
-.c3 { fill: var(--gpsimd); background: var(--gpsimd) }
-.c4 { fill: var(--dma); background: var(--dma) }
-.c5 { fill: var(--critical); background: var(--critical) }
-.c6 { fill: var(--cc-core); background: var(--cc-core) }
-.c7 { fill: var(--memory); background: var(--memory) }
-.here { fill: var(--ink); background: var(--ink) }
-.forward { fill: var(--tensor); background: var(--tensor) }
-.backward { fill: var(--vector); background: var(--vector) }
-.optimizer { fill: var(--scalar); background: var(--scalar) }
-.launch { fill: var(--sync); background: var(--sync) }
-.hbm { fill: var(--memory); fill-opacity: .45 }
-.work { fill: var(--tensor); background: var(--tensor) }
-.exchange { fill: var(--cc-core); background: var(--cc-core) }
-.exposed { fill: var(--critical); background: var(--critical) }
-.idle, .out { fill: var(--line); background: var(--line) }
-"""
 _ROW: Final = 34
 _BAR: Final = 11
 _LABEL: Final = 34

@@ -29,7 +29,7 @@ from trnsim.document.answer import (
     Words,
 )
 from trnsim.document.builder import page, panel
-from trnsim.document.drawing import STYLE, charts
+from trnsim.document.drawing import charts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,7 +45,7 @@ def html(document: Document) -> str:
     for is_column, group in groupby(shown, lambda one: one.is_column):
         panels = "".join(map(_section, group))
         body.append(f'<div class="columns">{panels}</div>\n' if is_column else panels)
-    return page(document.title, "".join(body), STYLE)
+    return page(document.title, "".join(body))
 
 
 def words_html(words: Words) -> str:

@@ -10,7 +10,6 @@ from dataclasses import fields, is_dataclass
 from datetime import date
 from enum import Enum
 from importlib import resources
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -63,13 +62,16 @@ def _several(value: Any) -> Any:
 def picked(value: object, names: str, **others: Any) -> dict[str, Any]:
     """Attributes of `value` by their names, divided by spaces, then `others`.
 
-    ``key=a.b`` names the attribute ``b`` of the attribute ``a``.
+    ``key=a.b`` names the attribute ``b`` of the attribute ``a``; None where ``a`` is None.
     """
-    found: dict[str, Any] = {}
-    for name in names.split():
-        key, _, path = name.partition("=")
-        found[key] = attrgetter(path or key)(value)
-    return {**found, **others}
+    pairs = (name.partition("=") for name in names.split())
+    return {**{key: _attribute(value, path or key) for key, _, path in pairs}, **others}
+
+
+def _attribute(value: object, path: str) -> Any:
+    for name in path.split("."):
+        value = None if value is None else getattr(value, name)
+    return value
 
 
 def json_text(value: Any) -> str:

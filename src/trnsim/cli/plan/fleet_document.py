@@ -13,7 +13,6 @@ from trnsim.document.answer import (
     Column,
     Document,
     Drawing,
-    Figure,
     Fold,
     Items,
     Mark,
@@ -21,6 +20,7 @@ from trnsim.document.answer import (
     Section,
     Table,
     columns,
+    records,
 )
 from trnsim.document.drawing import legend
 from trnsim.document.figure import Figures
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "plan-fleet/1"
 _QUANTILES: Final = ("p10", "p50", "p90")
+_HOURLY: Final = ("requests_per_s", "requests_missed", "tokens")
 _UNITS: Final = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1e3, "thousand"))
 _MWH: Final = 1e3
 _DAYS: Final = 7
@@ -277,20 +278,17 @@ def _widths(job: dict[str, Any]) -> str:
 
 def _rows(made: dict[str, Any]) -> Table:
     """A row for each policy, hour, and service or job."""
-    kinds = dict.fromkeys(made["demand"], "service")
-    figures = ("requests_per_s", "requests_missed", "tokens")
-    header = ["policy", "hour", "name", "is", "chips"]
-    header += [f"{figure}_{at}" for figure in figures for at in _QUANTILES]
-    rows: list[Sequence[Cell]] = []
-    for policy, one in made["policies"].items():
-        for name, chips in one["chips"].items():
-            series = [
-                each.get(name) for each in (made["demand"], one["requests_missed"], one["tokens"])
-            ]
-            for hour, when in enumerate(made["hours"]):
-                values = [
-                    None if each is None else each[at][hour] for each in series for at in _QUANTILES
-                ]
-                first = [policy, when, name, kinds.get(name, "job"), chips[hour]]
-                rows.append([Figure(value, str(value)) for value in (*first, *values)])
-    return Table([Column(name) for name in header], rows)
+    rows = [
+        [policy, when, name, "service" if name in made["demand"] else "job", chips[hour]]
+        + [
+            series[name][at][hour] if name in series else None
+            for series in (made["demand"], one["requests_missed"], one["tokens"])
+            for at in _QUANTILES
+        ]
+        for policy, one in made["policies"].items()
+        for name, chips in one["chips"].items()
+        for hour, when in enumerate(made["hours"])
+    ]
+    names = ["policy", "hour", "name", "is", "chips"]
+    names += [f"{one}_{at}" for one in _HOURLY for at in _QUANTILES]
+    return records([dict(zip(names, row, strict=True)) for row in rows], names)

@@ -15,19 +15,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.decide.assess import migration
 from trnsim.decide.decision import Candidate, Verdict
-from trnsim.document.answer import Column, Figure, Table
-from trnsim.document.values import plain
+from trnsim.document.answer import Table, records
+from trnsim.document.values import picked, plain
 
 if TYPE_CHECKING:
-    from trnsim.decide.decision import Decision, Months, WorkloadDecision
-    from trnsim.facts import Interval
+    from trnsim.decide.decision import Decision, WorkloadDecision
 
 FORMAT: Final = 1
 TRAIN: Final = "hours that a month's work takes"
 SERVE: Final = "ms a token"
 INFER: Final = "ms an item"
 _UNITS: Final = {"train": TRAIN, "serve": SERVE, "infer": INFER}
-_QUANTILES: Final = ("p10", "p50", "p90")
+_QUANTILES: Final = " ".join(
+    f"{name}_{at}={name}.{at}"
+    for name in ("hours", "usd_per_month", "saving")
+    for at in ("p10", "p50", "p90")
+)
+_CANDIDATE: Final = (
+    "instance instances purchase_kind=kind usd_per_hour=price.usd_per_hour region=price.region "
+    f"price_day=price.day no_price paid_hours {_QUANTILES} break_even_usd_per_hour "
+    "pays_back_months_p10=pays_back_months.p10 pays_back_months_p50=pays_back_months.p50 "
+    "pays_back_months_p90=pays_back_months.p90 share_paying_back slo family validated=is_validated"
+)
 
 
 def figures(decision: Decision) -> dict[str, Any]:
@@ -87,58 +96,27 @@ def _time(one: WorkloadDecision, there: Candidate) -> dict[str, Any] | None:
 
 def rows_of(decision: Decision) -> Table:
     """A row for each workload and candidate; cells without a figure are empty."""
-    blank = dict.fromkeys(_candidate(Candidate("", is_neuron=False)))
-    names = ["workload", "verdict", "close_call", "today_instance", "today_usd_per_month"]
-    names += ["best", "migration_usd", *blank]
-    rows: list[list[Figure]] = []
-    for one in decision.workloads:
-        today = one.today
-        first: list[Any] = [one.name, one.verdict.value, one.is_close_call, today.instance]
-        first.append(today.usd_per_month)
-        rows += [
-            [*map(_cell, (*first, *_move(one, each), *_candidate(each).values()))]
-            for each in one.candidates
-        ]
-        if not one.candidates:
-            rows.append([*map(_cell, first), *[_cell(None)] * (len(names) - len(first))])
-    return Table([Column(name) for name in names], rows)
+    pairs = ((one, each) for one in decision.workloads for each in one.candidates or (None,))
+    return records([_row(*pair) for pair in pairs], list(_row(None, None)))
 
 
-def _move(one: WorkloadDecision, each: Candidate) -> tuple[bool, float]:
-    return each.instance == one.best, _migration_usd(one, each)
-
-
-def _cell(value: Any) -> Figure:
-    if isinstance(value, bool):
-        value = ("no", "yes")[value]
-    return Figure(value, "" if value is None else str(value))
-
-
-def _candidate(there: Candidate) -> dict[str, Any]:
-    price, months = there.price, there.pays_back_months
-    return {
-        "instance": there.instance,
-        "instances": there.instances,
-        "purchase_kind": there.kind,
-        "usd_per_hour": None if price is None else price.usd_per_hour,
-        "region": None if price is None else price.region,
-        "price_day": None if price is None else price.day,
-        "no_price": there.no_price,
-        "paid_hours": there.paid_hours,
-        **_quantiles("hours", there.hours),
-        **_quantiles("usd_per_month", there.usd_per_month),
-        **_quantiles("saving", there.saving),
-        "break_even_usd_per_hour": there.break_even_usd_per_hour,
-        **_quantiles("pays_back_months", months),
-        "share_paying_back": there.share_paying_back,
-        "slo": there.slo,
-        "family": there.family,
-        "validated": there.is_validated,
-        "error_median": there.error.get("median"),
-        "error_p90": there.error.get("p90"),
-        "refused": there.refused,
+def _row(one: WorkloadDecision | None, each: Candidate | None) -> dict[str, Any]:
+    """The columns of a row, by name; None for what there is not."""
+    today = one and one.today
+    row = {
+        **picked(one, "workload=name verdict close_call=is_close_call"),
+        **picked(today, "today_instance=instance today_usd_per_month=usd_per_month"),
+        "best": one and each and each.instance == one.best,
+        "migration_usd": one and each and _migration_usd(one, each),
+        **picked(each, _CANDIDATE),
+        "error_median": each and each.error.get("median"),
+        "error_p90": each and each.error.get("p90"),
+        "refused": each and each.refused,
     }
+    return {name: _said(value) for name, value in row.items()}
 
 
-def _quantiles(name: str, found: Interval | Months | None) -> dict[str, float | None]:
-    return {f"{name}_{at}": None if found is None else getattr(found, at) for at in _QUANTILES}
+def _said(value: object) -> object:
+    if isinstance(value, bool):
+        return ("no", "yes")[value]
+    return value.value if isinstance(value, Verdict) else value
