@@ -35,8 +35,8 @@ _FIGURES: Final = columns("figure | A | B | change | P10 to P90 of A")
 def why_document(found: Comparison, names: tuple[str, str]) -> Document:
     """What explains that B answers otherwise than A; `names` say what they are."""
     is_one = found.kinds[0] == found.kinds[1]
-    sides = [Note(f"{side}  {name}") for side, name in zip("AB", names, strict=True)]
-    blocks: list[list[Block]] = [[*sides]]
+    sides: list[Block] = [Note(f"{side}  {name}") for side, name in zip("AB", names, strict=True)]
+    blocks = [sides]
     for one in found.whys:
         blocks += _why(one, is_one_command=is_one)
     alone = (("A", found.only_old), ("B", found.only_new))
