@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.document.answer import (
+    Block,
+    Cell,
     Column,
     Document,
     Figure,
@@ -25,7 +27,6 @@ from trnsim.system.claims.verdict import TOLERANCE, Verdict, figures_of, text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from trnsim.document.answer import Block, Cell
     from trnsim.system.claims import Basis, Claim, Part
 
 _TITLE: Final = "What is claimed of Trainium and Inferentia"

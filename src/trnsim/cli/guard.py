@@ -14,13 +14,12 @@ from trnsim.cli.terminal import echo
 from trnsim.decide import decision as decisions
 from trnsim.decide.guard.files import write as write_files
 from trnsim.decide.guard.realised import realised
-from trnsim.document.answer import Document, Note, Section, Table, columns
+from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.document.values import picked, plain
 from trnsim.formatting import amount
 
 if TYPE_CHECKING:
     from trnsim.decide.guard.realised import Month, Realised
-    from trnsim.document.answer import Block
 
 _MONTHS: Final = columns(
     "month | billed USD | expected USD | saving | predicted | saved so far USD"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from trnsim.document.answer import Note, Table, columns
+from trnsim.document.answer import Block, Note, Table, columns
 from trnsim.formatting import amount
 
 if TYPE_CHECKING:
     from trnsim.arch.catalogue import Accelerator, Announced, Catalogue, Instance
-    from trnsim.document.answer import Block
     from trnsim.facts import Provenance, Rate
 
 GIB: Final = 2.0**30

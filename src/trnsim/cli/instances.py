@@ -11,7 +11,7 @@ from trnsim.cli.hardware_blocks import GIB, TERA
 from trnsim.cli.options import AsJson, AsOf, OwnPrices, as_number, day_of, own_rows, parser
 from trnsim.cli.price_blocks import remark
 from trnsim.cli.report_files import answer
-from trnsim.document.answer import Document, Note, Section, Table, columns
+from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.document.values import picked
 from trnsim.errors import BadInput
 from trnsim.formatting import clipped, parse_whole
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from datetime import date
 
     from trnsim.arch.catalogue import Catalogue, Instance
-    from trnsim.document.answer import Block
     from trnsim.workload.architecture import Architecture
 
 app = parser()

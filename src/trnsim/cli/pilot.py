@@ -23,7 +23,7 @@ from trnsim.decide.pilot.plan import read as read_pilot
 from trnsim.decide.pilot.renew import result
 from trnsim.decide.programs import scanned
 from trnsim.decide.times import Predictor
-from trnsim.document.answer import Document, Note, Section, Table, columns
+from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
 from trnsim.formatting import amount, parse_whole
 from trnsim.version import VERSION
@@ -31,7 +31,6 @@ from trnsim.version import VERSION
 if TYPE_CHECKING:
     from trnsim.decide.pilot.checks import Check, Measurement, Result
     from trnsim.decide.pilot.plan import Pilot
-    from trnsim.document.answer import Block
 
 _SIDES: Final = columns(
     "side | instance | predicted | measured | factor | error before | after", numbers_from=2

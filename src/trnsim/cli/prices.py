@@ -20,7 +20,7 @@ from trnsim.cli.price_blocks import (
 )
 from trnsim.cli.report_files import answer
 from trnsim.cli.terminal import echo
-from trnsim.document.answer import Document, Note, Section, Table, columns
+from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_number, parse_whole
 from trnsim.price import KINDS, Quote, caveats, quote, relative_cost
@@ -30,7 +30,6 @@ from trnsim.price.regions import check_region
 
 if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue
-    from trnsim.document.answer import Block
 
 app = parser(
     help="Show dated prices, compare them, or read today's from AWS.", no_args_is_help=True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.document.answer import Column, Document, Items, Note, Section, Table, columns
+from trnsim.document.answer import Block, Column, Document, Items, Note, Section, Table, columns
 from trnsim.document.values import json_line, picked
 from trnsim.formatting import amount, clipped, seconds
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from trnsim.decide.why import Comparison, Explained, Why
     from trnsim.decide.why.explain import Term
     from trnsim.decide.why.times import Time
-    from trnsim.document.answer import Block
 
 _WIDTH: Final = 36
 _SHOWN: Final = 0.0005

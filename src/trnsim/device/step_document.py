@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim import arch
 from trnsim.device.device_core import device_core
 from trnsim.device.step_time import ROWS
-from trnsim.document.answer import Column, Document, Drawing, Note, Section, Table
+from trnsim.document.answer import Block, Column, Document, Drawing, Note, Section, Table
 from trnsim.document.drawing import legend
 from trnsim.document.values import picked
 from trnsim.profile.units import bytes_text, time_text
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.device.step_time import StepTime
-    from trnsim.document.answer import Block
 
 _WIDTH: Final = 1160
 _LANE: Final = 26

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.cli.plan.fleet_charts import day, dollars, misses, names, worth
 from trnsim.document.answer import (
+    Block,
+    Cell,
     Column,
     Document,
     Drawing,
@@ -30,7 +32,6 @@ from trnsim.formatting import amount, amounts, clipped, enumerated, seconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trnsim.document.answer import Block, Cell
 
 SCHEMA: Final = "plan-fleet/1"
 _QUANTILES: Final = ("p10", "p50", "p90")

@@ -23,7 +23,7 @@ from trnsim.cli.plan.shared import (
     whole,
 )
 from trnsim.cli.report_files import answer
-from trnsim.document.answer import Items, Note, Section, Table, columns
+from trnsim.document.answer import Block, Items, Note, Section, Table, columns
 from trnsim.document.values import picked
 from trnsim.formatting import amounts, durations, seconds
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.arch.catalogue import Catalogue
-    from trnsim.document.answer import Block
 
 _COLUMNS: Final = columns(
     "platform | instance | copies | latency P50 (P10 to P90) | items/s | USD per 1M items",

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trnsim.cli.plan.shared import Beside, by_phase, compared_document, size_of
-from trnsim.document.answer import Document, Items, Note, Section, Table, columns
+from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns
 from trnsim.formatting import amount, amounts, durations, seconds
 from trnsim.system.serve import report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trnsim.document.answer import Block
     from trnsim.system.serve.demand import Demand
     from trnsim.system.serve.plan import Plan
     from trnsim.workload.architecture import Architecture

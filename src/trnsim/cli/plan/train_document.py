@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.cli.plan.shared import by_phase, compared_document, size_of
-from trnsim.document.answer import Document, Items, Note, Section, Table, columns
+from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns
 from trnsim.document.values import picked
 from trnsim.formatting import amount, amounts, durations
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.cli.plan.shared import Beside
-    from trnsim.document.answer import Block
     from trnsim.system.train.estimate import Size, TrainingEstimate
     from trnsim.workload.architecture import Architecture
 

@@ -15,6 +15,8 @@ from trnsim.decide.document.workload_section import (
     workload_section,
 )
 from trnsim.document.answer import (
+    Block,
+    Cell,
     Column,
     Document,
     Items,
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.decide.decision import Decision, WorkloadDecision
-    from trnsim.document.answer import Block, Cell
 
 SCHEMA: Final = "assess-report/1"
 _TITLE: Final = "Workloads on AWS's chips: what to do"

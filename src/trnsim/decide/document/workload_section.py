@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.decide.document.workload_charts import workload_charts
 from trnsim.document.answer import (
     Block,
+    Cell,
     Column,
     Fold,
     Items,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.decide.decision import Candidate, WorkloadDecision
-    from trnsim.document.answer import Cell
     from trnsim.document.figure import Figures
     from trnsim.facts import Interval
 

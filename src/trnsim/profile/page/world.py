@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trnsim.document.answer import Document, Drawing, Note, Section, Table, columns
+from trnsim.document.answer import Block, Document, Drawing, Note, Section, Table, columns
 from trnsim.document.drawing import legend
 from trnsim.document.html import html
 from trnsim.profile.measures.collectives import Times, times_of
@@ -22,7 +22,6 @@ from trnsim.profile.units import bytes_text, time_text
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from trnsim.document.answer import Block
     from trnsim.profile.analysis.world import LinkTraffic, WorldSummary
     from trnsim.timing import Timeline
 
