@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from trnsim.document.drawing import (
     WIDTH,
     Bar,
-    Column,
+    BarPart,
+    ColumnBar,
     Dot,
-    Part,
-    Span,
+    RangeBar,
     bars,
     chart,
     charts,
@@ -39,21 +39,21 @@ def plain(value):
 
 
 def test_bars_are_as_long_as_their_values_on_one_scale():
-    made = bars([Bar("a", (Part("x", 3.0, "c0", "/a"), Part("y", 1.0, "c1", "/b"))),
-                 Bar("b", (Part("x", 2.0, "c0", "/c"),))])  # fmt: skip
+    made = bars([Bar("a", (BarPart("x", 3.0, "c0", "/a"), BarPart("y", 1.0, "c1", "/b"))),
+                 Bar("b", (BarPart("x", 2.0, "c0", "/c"),))])  # fmt: skip
     assert numbers(made, "rect", "width") == pytest.approx([300, 100, 200])
     assert re.findall(r'data-of="([^"]*)" data-value="([^"]*)"', made) == [
         ("/a", "3.0"), ("/b", "1.0"), ("/c", "2.0"),
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("rows", [[], [Bar("a", ())], [Bar("a", (Part("x", 0.0, "c0", "/a"),))]])
+@pytest.mark.parametrize("rows", [[], [Bar("a", ())], [Bar("a", (BarPart("x", 0.0, "c0", "/a"),))]])
 def test_bars_without_values_are_drawn(rows):
     assert bars(rows).startswith("<svg ")
 
 
 def test_a_range_without_end_goes_to_the_edge_and_says_so():
-    rows = [Span("a", 1.0, 2.0, None, "/a"), Span("b", 1.0, None, 3.0, "/b")]
+    rows = [RangeBar("a", 1.0, 2.0, None, "/a"), RangeBar("b", 1.0, None, 3.0, "/b")]
     made = spans(rows, plain, limit=12.0)
     assert made.count('class="far"') == 1
     assert made.count('class="mid"') == 1
@@ -63,13 +63,13 @@ def test_a_range_without_end_goes_to_the_edge_and_says_so():
 
 
 def test_a_range_beyond_the_largest_value_shown_ends_there():
-    made = spans([Span("a", 1.0, 900.0, 1000.0, "/a")], plain, limit=12.0, most=30.0)
+    made = spans([RangeBar("a", 1.0, 900.0, 1000.0, "/a")], plain, limit=12.0, most=30.0)
     assert made.count('class="far"') == 1
     assert "1000" not in re.sub(r"<title>.*?</title>", "", made)
 
 
 def test_ranges_of_either_sign_have_a_line_at_zero():
-    made = spans([Span("a", 0.2, None, -0.1, "/a")], plain)
+    made = spans([RangeBar("a", 0.2, None, -0.1, "/a")], plain)
     assert made.count('class="zero"') == 1
     assert numbers(made, "rect", "width")[0] > 0
 
@@ -104,8 +104,9 @@ def test_names_of_near_points_do_not_overlap():
 
 
 def test_columns_are_as_high_as_their_values_beside_the_largest():
+    first = ColumnBar("00", (BarPart("x", 50.0, "c0", "/a"), BarPart("y", 25.0, "c1", "")))
     made = columns(
-        [Column("00", (Part("x", 50.0, "c0", "/a"), Part("y", 25.0, "c1", ""))), Column("01", ())],
+        [first, ColumnBar("01", ())],
         "chips", plain, [("outer", [100.0, 80.0])],
     )  # fmt: skip
     whole = 250 - 36 - 12
@@ -116,12 +117,12 @@ def test_columns_are_as_high_as_their_values_beside_the_largest():
 
 
 def test_text_is_escaped():
-    part = Part(HOSTILE, 1.0, "c0", HOSTILE)
+    part = BarPart(HOSTILE, 1.0, "c0", HOSTILE)
     made = charts(
         chart(HOSTILE, bars([Bar(HOSTILE, (part,), HOSTILE)])),
-        spans([Span(HOSTILE, 1, 2, 3, HOSTILE, HOSTILE)], plain),
+        spans([RangeBar(HOSTILE, 1, 2, 3, HOSTILE, HOSTILE)], plain),
         dots([Dot(HOSTILE, 1, 2, "ours", HOSTILE, is_named=True)], HOSTILE, HOSTILE, plain),
-        columns([Column(HOSTILE, (part,))], HOSTILE, plain),
+        columns([ColumnBar(HOSTILE, (part,))], HOSTILE, plain),
         legend([("c0", HOSTILE)]),
     )
     assert "<script" not in made

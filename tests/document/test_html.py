@@ -5,13 +5,13 @@ from trnsim.document.answer import (
     Document,
     Drawing,
     Figure,
-    Fold,
+    Folded,
     Items,
-    Link,
     Mark,
     Note,
     Preformatted,
     Section,
+    SectionLink,
     Table,
     columns,
 )
@@ -47,7 +47,7 @@ def test_words():
         words_html(["a<", Mark("b<", "verdict go")]) == 'a&lt;<span class="verdict go">b&lt;</span>'
     )
     assert words_html(Mark("b", is_below=True)) == '<div class="soft">b</div>'
-    assert words_html(Link("here<", "x")) == '<a href="#x">here&lt;</a>'
+    assert words_html(SectionLink("here<", "x")) == '<a href="#x">here&lt;</a>'
 
 
 def test_blocks():
@@ -55,7 +55,7 @@ def test_blocks():
     assert body(Items(["a", "b"])) == panel("<ul><li>a</li><li>b</li></ul>")
     assert body(Items(["a"], is_numbered=True)) == panel("<ol><li>a</li></ol>")
     assert body(Preformatted("a\n<b>")) == panel("<pre>a\n&lt;b&gt;</pre>")
-    assert body(Fold("more", [Note("a")])) == panel(
+    assert body(Folded("more", [Note("a")])) == panel(
         "<details><summary>more</summary><p>a</p></details>"
     )
 
@@ -98,7 +98,7 @@ def test_text_is_text():
         Note(HOSTILE),
         Items([HOSTILE]),
         Table(columns(HOSTILE), [[HOSTILE], [Figure(HOSTILE, HOSTILE, HOSTILE)], [Mark(HOSTILE)]]),
-        Fold(HOSTILE, [Preformatted(HOSTILE)]),
+        Folded(HOSTILE, [Preformatted(HOSTILE)]),
     ]
     page = html(Document(HOSTILE, None, [Section(HOSTILE, blocks, HOSTILE)], HOSTILE))
     assert "<script" not in page

@@ -1,7 +1,7 @@
 import csv
 import io
 
-from trnsim.document.answer import Document, Figure, Fold, Mark, Note, Section, Table, columns
+from trnsim.document.answer import Document, Figure, Folded, Mark, Note, Section, Table, columns
 from trnsim.document.spreadsheet import spreadsheet
 
 ROWS = Table(
@@ -28,7 +28,7 @@ def test_figures_are_values_and_no_cell_is_a_formula():
 
 
 def test_without_rows_the_first_table_is_written():
-    sections = [Section("", [Note("a")]), Section("", [Fold("more", [ROWS])])]
+    sections = [Section("", [Note("a")]), Section("", [Folded("more", [ROWS])])]
     assert read(Document("t", None, sections))[0] == ["name", "ms", "note"]
 
 

@@ -9,13 +9,13 @@ from trnsim.document.answer import (
     Document,
     Drawing,
     Figure,
-    Fold,
+    Folded,
     Items,
-    Link,
     Mark,
     Note,
     Preformatted,
     Section,
+    SectionLink,
     Table,
     columns,
 )
@@ -113,8 +113,8 @@ def test_blocks_of_the_page_are_left_out():
         Note("both"),
         Note("page", place="page"),
         Drawing("<svg></svg>"),
-        Fold("two more", [Items(["first", ["second ", Link("here", "x")]], indent=2)]),
-        Fold("hidden", [Note("no")], place="page"),
+        Folded("two more", [Items(["first", ["second ", SectionLink("here", "x")]], indent=2)]),
+        Folded("hidden", [Note("no")], place="page"),
         Table((Column("a"), Column("b", place="page")), [["1", "2"]]),
     ]
     sections = [Section("head", blocks), Section("page", [Note("x")], place="page")]

@@ -10,12 +10,12 @@ from trnsim.document.answer import (
     Column,
     Document,
     Figure,
-    Fold,
+    Folded,
     Items,
-    Link,
     Mark,
     Note,
     Section,
+    SectionLink,
     Table,
     columns,
 )
@@ -96,7 +96,7 @@ def _list(claims: Iterable[Claim]) -> Table:
     """A line for each claim, and for each part where it has several."""
     rows: list[Sequence[Cell]] = []
     for claim in claims:
-        name = Link(claim.id, claim.id)
+        name = SectionLink(claim.id, claim.id)
         verdict = _verdict(claim.verdict)
         first, *more = claim.parts
         if more:
@@ -160,7 +160,7 @@ def _part(part: Part, claim: Claim) -> list[Block]:
     ]
     if more:
         rest = Table(_BASES, more, kind="small")
-        blocks.append(Fold(f"{len(more)} more", [rest], place="page"))
+        blocks.append(Folded(f"{len(more)} more", [rest], place="page"))
     return blocks + [Note(f"not known: {one}", 2 * _INDENT, 0, "soft") for one in part.missing]
 
 
@@ -178,12 +178,12 @@ def numbers_of(basis: Basis, claim: Claim) -> str:
 
 
 def assumed_of(claim: Claim) -> tuple[str, ...]:
-    """What is doubtful about figures of a claim, each doubt once."""
+    """The doubts about figures of a claim, each once."""
     doubts = (doubt for basis in figures_of(claim) for doubt in basis.doubts)
     return tuple(dict.fromkeys(doubts))
 
 
 def kind_of(basis: Basis) -> str:
-    """What a basis rests on, and whether it is in doubt."""
+    """The kind of a basis's evidence, and whether it is in doubt."""
     is_known = basis.doubts and basis.kind is not Kind.ASSUMED
     return f"{basis.kind.value}, {_DOUBTED}" if is_known else basis.kind.value

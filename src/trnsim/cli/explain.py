@@ -88,7 +88,7 @@ def _instruction(name: str) -> type[Instruction] | None:
 
 
 def _sections(name: str) -> list[Section]:
-    """What `name` is, of claims, chips, instances and prices.
+    """The sections about `name`: a claim, a chip, an instance or prices.
 
     Raises:
         BadInput: it is nothing of these, nor an instruction.

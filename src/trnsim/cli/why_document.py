@@ -1,4 +1,4 @@
-"""What ``trnsim why`` answers: times term by term, inputs, figures and cost that differ."""
+"""The answer of ``trnsim why``: times term by term, inputs, figures and cost that differ."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FIGURES: Final = columns("figure | A | B | change | P10 to P90 of A")
 
 
 def why_document(found: Comparison, names: tuple[str, str]) -> Document:
-    """What explains that B answers otherwise than A; `names` say what they are."""
+    """The differences between the answers A and B, which `names` describe."""
     is_one = found.kinds[0] == found.kinds[1]
     sides: list[Block] = [Note(f"{side}  {name}") for side, name in zip("AB", names, strict=True)]
     blocks = [sides]
@@ -200,7 +200,7 @@ def _within(one: Explained) -> list[str]:
 
 
 def _sources(times: Sequence[Explained]) -> list[Block]:
-    """What the terms rest on, where that differs; a source of several times once."""
+    """Sources of the terms, where they differ; a source of several times once."""
     found = dict.fromkeys((one.path, one.old, one.new) for each in times for one in each.sources)
     return _list(
         "sources:",

@@ -11,7 +11,7 @@ P50 is the figure at the medians of all inputs; P10 and P90 are quantiles of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -282,4 +282,4 @@ def read(path: Path | str) -> Decision:
         fix = "write it again with this version of trnsim"
         raise place.inner("format").refused(f"legal: {FORMAT}", fix)
     values = {name: value for name, value in place.value.items() if name != SCHEMA}
-    return record(Decision, replace(place, value=values))
+    return record(Decision, place._replace(value=values))

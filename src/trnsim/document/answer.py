@@ -2,7 +2,7 @@
 
     Document   title, subtitle, values, schema, sections, rows
     Section    heading, blocks
-    block      Note, Items, Table, Drawing, Fold, Preformatted
+    block      Note, Items, Table, Drawing, Folded, Preformatted
     Words      a text, or a sequence of texts, figures, marks and links
 
 `values` is the answer as JSON. Blocks are its arrangement for people; a figure of theirs names the
@@ -22,14 +22,14 @@ __all__ = [
     "Document",
     "Drawing",
     "Figure",
-    "Fold",
+    "Folded",
     "Items",
-    "Link",
     "Mark",
     "Note",
     "Place",
     "Preformatted",
     "Section",
+    "SectionLink",
     "Table",
     "Words",
     "columns",
@@ -65,14 +65,14 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Link:
+class SectionLink:
     """Words that lead to the section called `anchor`."""
 
     words: str
     anchor: str
 
 
-Words: TypeAlias = "str | Figure | Mark | Link | Sequence[Words]"
+Words: TypeAlias = "str | Figure | Mark | SectionLink | Sequence[Words]"
 Cell: TypeAlias = Words
 """A cell of a table."""
 
@@ -164,7 +164,7 @@ class Preformatted:
 
 
 @dataclass(frozen=True)
-class Fold:
+class Folded:
     """Blocks that the page shows once its `summary` is opened."""
 
     summary: str
@@ -172,7 +172,7 @@ class Fold:
     place: Place = "everywhere"
 
 
-Block: TypeAlias = Note | Items | Table | Drawing | Preformatted | Fold
+Block: TypeAlias = Note | Items | Table | Drawing | Preformatted | Folded
 
 
 @dataclass(frozen=True)

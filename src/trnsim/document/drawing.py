@@ -31,7 +31,7 @@ _EDGE: Final = 20
 
 
 @dataclass(frozen=True)
-class Part:
+class BarPart:
     """A part of a bar: its name, value, colour, and place in the JSON file."""
 
     name: str
@@ -45,12 +45,12 @@ class Bar:
     """A bar of parts, with words for the whole."""
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[BarPart, ...]
     words: str = ""
 
 
 @dataclass(frozen=True)
-class Span:
+class RangeBar:
     """A range of a value: from `low` to `high`, which is None where it has no end, by `mid`."""
 
     name: str
@@ -119,7 +119,9 @@ def bars(rows: Sequence[Bar]) -> str:
     return _view(shapes, len(rows) * _ROW)
 
 
-def spans(rows: Sequence[Span], form: Form, limit: float | None = None, most: float = 0.0) -> str:
+def spans(
+    rows: Sequence[RangeBar], form: Form, limit: float | None = None, most: float = 0.0
+) -> str:
     """Ranges below each other with an axis; `most` is where the scale ends at the latest.
 
     Args:
@@ -144,7 +146,7 @@ def spans(rows: Sequence[Span], form: Form, limit: float | None = None, most: fl
     return _view(shapes, bottom + 18)
 
 
-def _span(row: Span, top: int, scale: Scale) -> list[str]:
+def _span(row: RangeBar, top: int, scale: Scale) -> list[str]:
     end = scale.high if row.high is None else row.high
     left, right = sorted((scale(row.low), scale(end)))
     values = _value(row.of, row.low)
@@ -204,15 +206,15 @@ def _beside(named: Sequence[Dot], x: Scale, y: Scale) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnBar:
     """A column of parts, one above the other, by its name."""
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[BarPart, ...]
 
 
 def columns(
-    stacks: Sequence[Column],
+    stacks: Sequence[ColumnBar],
     y_words: str,
     form: Form,
     lines: Sequence[tuple[str, Sequence[float]]] = (),

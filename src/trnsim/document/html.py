@@ -18,13 +18,13 @@ from trnsim.document.answer import (
     Document,
     Drawing,
     Figure,
-    Fold,
+    Folded,
     Items,
-    Link,
     Mark,
     Note,
     Preformatted,
     Section,
+    SectionLink,
     Table,
     Words,
 )
@@ -60,7 +60,7 @@ def words_html(words: Words) -> str:
     if isinstance(words, Mark):
         tag = "div" if words.is_below else "span"
         return f'<{tag} class="{words.kind}">{words_html(words.words)}</{tag}>'
-    if isinstance(words, Link):
+    if isinstance(words, SectionLink):
         return f'<a href="#{escape(words.anchor)}">{escape(words.words)}</a>'
     return "".join(map(words_html, words))
 
@@ -94,7 +94,7 @@ def _block(block: Block) -> str:
             return block.markup
         case Preformatted():
             return f"<pre>{escape(block.lines)}</pre>"
-        case Fold():
+        case Folded():
             content = _blocks(block.blocks)
             return f"<details><summary>{escape(block.summary)}</summary>{content}</details>"
 

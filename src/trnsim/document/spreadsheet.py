@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-from trnsim.document.answer import Cell, Document, Figure, Fold, Link, Mark, Table
+from trnsim.document.answer import Cell, Document, Figure, Folded, Mark, SectionLink, Table
 from trnsim.document.text import words_text
 from trnsim.foreign_text import table_row
 
@@ -28,12 +28,12 @@ def spreadsheet(document: Document) -> str:
 
 
 def cell_value(cell: Cell) -> str | int | float:
-    """What a cell of a spreadsheet holds."""
+    """The content of a spreadsheet's cell."""
     if isinstance(cell, Figure):
         return "" if cell.value is None else cell.value
     if isinstance(cell, Sequence) and not isinstance(cell, str) and len(cell) == 1:
         return cell_value(cell[0])
-    if isinstance(cell, Mark | Link):
+    if isinstance(cell, Mark | SectionLink):
         return cell_value(cell.words)
     return words_text(cell)
 
@@ -41,7 +41,7 @@ def cell_value(cell: Cell) -> str | int | float:
 def _first(document: Document) -> Table | None:
     for section in document.sections:
         for block in section.blocks:
-            for one in block.blocks if isinstance(block, Fold) else (block,):
+            for one in block.blocks if isinstance(block, Folded) else (block,):
                 if isinstance(one, Table):
                     return one
     return None

@@ -18,12 +18,12 @@ from trnsim.document.answer import (
     Document,
     Drawing,
     Figure,
-    Fold,
+    Folded,
     Items,
-    Link,
     Mark,
     Note,
     Preformatted,
+    SectionLink,
     Table,
     Words,
 )
@@ -62,7 +62,7 @@ def section_text(heading: str, blocks: Sequence[Block], width: int = WIDTH) -> s
 
 def words_text(words: Words) -> str:
     """Words as one line of text, and a further line for each mark that stands below."""
-    if isinstance(words, str | Figure | Link):
+    if isinstance(words, str | Figure | SectionLink):
         said = terminal_text(words if isinstance(words, str) else words.words)
         return " ".join(said.split()) if "\n" in said else said
     if isinstance(words, Mark):
@@ -83,7 +83,7 @@ def _lines(block: Block, width: int) -> list[str]:
             lines = _items(block, width)
         case Table():
             lines = _table(block, width)
-        case Fold():
+        case Folded():
             lines = [line for one in block.blocks for line in _lines(one, width)]
         case Preformatted():
             lines = [terminal_text(line) for line in block.lines.splitlines()]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.document.drawing import (
     Bar,
-    Column,
-    Part,
+    BarPart,
+    ColumnBar,
     bars,
     chart,
     colour,
@@ -35,15 +35,15 @@ def day(made: dict[str, Any], policy: str, at: int, caption: str) -> str:
     """Chips by service and job in each hour of the day number `at`."""
     chips = made["policies"][policy]["chips"]
     usable = made["usable_chips"]
-    found: list[Column] = []
+    found: list[ColumnBar] = []
     for hour in range(at * _HOURS, (at + 1) * _HOURS):
         parts = [
-            Part(name, chips[name][hour], kind, pointer("policies", policy, "chips", name, hour))
+            BarPart(name, chips[name][hour], kind, pointer("policies", policy, "chips", name, hour))
             for kind, name in names(made)
         ]
         idle = usable - sum(part.value for part in parts)
         clock = made["hours"][hour][_CLOCK]
-        found.append(Column(clock, (*parts, Part("idle", idle, "idle", ""))))
+        found.append(ColumnBar(clock, (*parts, BarPart("idle", idle, "idle", ""))))
     hours = slice(at * _HOURS, (at + 1) * _HOURS)
     lines = [
         (kind, needed(made, quantile)[hours])
@@ -68,10 +68,10 @@ def misses(made: dict[str, Any], policy: str) -> str:
     missed = made["policies"][policy]["requests_missed"]
     kinds = {name: kind for kind, name in names(made)}
     found = [
-        Column(
+        ColumnBar(
             made["hours"][hour][_CLOCK],
             tuple(
-                Part(
+                BarPart(
                     name,
                     series["p90"][hour],
                     kinds[name],
@@ -93,7 +93,7 @@ def dollars(made: dict[str, Any]) -> str:
         Bar(
             policy,
             tuple(
-                Part(name, usd[cause], colour(at), _place(policy, cause))
+                BarPart(name, usd[cause], colour(at), _place(policy, cause))
                 for at, (cause, name) in enumerate(_CAUSES)
             ),
             f"{amount(sum(usd[cause] for cause, _ in _CAUSES))} USD a day",
@@ -109,7 +109,7 @@ def worth(made: dict[str, Any]) -> str:
     rows = [
         Bar(
             policy,
-            (Part("trained tokens", usd["worth"], colour(2), _place(policy, "worth")),),
+            (BarPart("trained tokens", usd["worth"], colour(2), _place(policy, "worth")),),
             f"{amount(usd['worth'])} USD a day",
         )
         for policy, usd in _usd(made)

@@ -15,7 +15,7 @@ from trnsim.document.answer import (
     Column,
     Document,
     Drawing,
-    Fold,
+    Folded,
     Items,
     Mark,
     Note,
@@ -163,7 +163,7 @@ def _day(made: dict[str, Any], last: str) -> list[Block]:
     others = range(1, min(made["days"], _DAYS))
     if others:
         drawn = [Drawing(day(made, last, at, _date(made, at))) for at in others]
-        blocks.append(Fold(f"{last}: the next {len(others)} days", drawn, "page"))
+        blocks.append(Folded(f"{last}: the next {len(others)} days", drawn, "page"))
     return blocks
 
 

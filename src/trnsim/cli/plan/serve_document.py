@@ -110,7 +110,7 @@ def _median(e: Plan, name: str) -> str:
 
 
 def _uses(found: Sequence[Plan]) -> Table:
-    """What is used of time and batches, the most load within the SLO, layouts that were tried."""
+    """Use of time and batches, the most load within the SLO, layouts that were tried."""
     rows = [
         (
             e.deployment.machine.name,

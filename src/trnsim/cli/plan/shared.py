@@ -104,7 +104,7 @@ def purchased(on: str | None, kind: str, *, is_mixed: bool) -> list[tuple[str, s
 
 @dataclass(frozen=True)
 class Beside:
-    """What is said beside prices that are compared.
+    """Remarks beside prices that are compared.
 
     Attributes:
         caveats: two kinds of purchase, days that are far apart.
@@ -128,7 +128,7 @@ class Beside:
 
 
 def beside(quotes: Sequence[Quote], rows: Catalogue) -> Beside:
-    """What is said beside these prices, of a catalogue with the user's credits."""
+    """The remarks beside these prices, of a catalogue with the user's credits."""
     is_mixed = len({one.kind for one in quotes}) > 1
     said = caveats(quotes, is_mixed_on_purpose=True)
     return Beside(said, tuple(credits_told(rows)), " (mixed prices)" if is_mixed else "")

@@ -122,7 +122,7 @@ def _where(found: Sequence[TrainingEstimate]) -> Table:
 
 
 def _fronts(found: Sequence[TrainingEstimate], mark: str) -> list[Block]:
-    """What is better in time, in USD or in chips than all else that was looked at."""
+    """The layouts that no other one beats in time, USD and chips at once."""
     blocks: list[Block] = []
     shown: set[str] = set()
     for label, e in zip(_labels(found), found, strict=True):
@@ -147,7 +147,7 @@ def _fronts(found: Sequence[TrainingEstimate], mark: str) -> list[Block]:
 
 
 def _note(e: TrainingEstimate) -> str:
-    """What takes most of the run's time, and that fewer instances do as well, where they do."""
+    """The main loss of the run's time, and fewer instances that do as well, where there are."""
     return "; ".join(one for one in (e.goodput.why, _fewer(e)) if one)
 
 

@@ -20,9 +20,9 @@ from trnsim.document.answer import (
     Column,
     Document,
     Items,
-    Link,
     Note,
     Section,
+    SectionLink,
     Table,
     columns,
 )
@@ -106,7 +106,7 @@ def _line(one: WorkloadDecision, found: Figures, at: int) -> Sequence[Cell]:
         if best.pays_back_months is not None and best.pays_back_months.p50 is not None:
             months = amount(best.pays_back_months.p50)
     today = found.usd("workloads", at, "today", "usd_per_month")
-    name = Link(one.name, f"workload-{at}")
+    name = SectionLink(one.name, f"workload-{at}")
     return (name, verdict_mark(one), today, one.best or "-", usd, months, one.reason)
 
 

@@ -85,7 +85,7 @@ def _migration_usd(one: WorkloadDecision, there: Candidate) -> float:
 
 
 def _time(one: WorkloadDecision, there: Candidate) -> dict[str, Any] | None:
-    """What is plotted against dollars; None where nothing is predicted."""
+    """The time that is plotted against dollars; None where nothing is predicted."""
     if one.kind == "train":
         if there.paid_hours is None or not there.instances:
             return None

@@ -8,9 +8,9 @@ from trnsim.decide.document.figures import chosen, staying
 from trnsim.document.answer import Drawing
 from trnsim.document.drawing import (
     Bar,
+    BarPart,
     Dot,
-    Part,
-    Span,
+    RangeBar,
     bars,
     chart,
     colour,
@@ -121,7 +121,7 @@ def _causes(one: WorkloadDecision, at: int, places: dict[str, int], field: str) 
         Bar(
             each.instance,
             tuple(
-                Part(
+                BarPart(
                     cause,
                     value,
                     colours[cause],
@@ -141,7 +141,7 @@ def _tornado(one: WorkloadDecision, at: int) -> str:
     if not one.tornado:
         return _none(caption, "No candidate with a price was chosen.")
     rows = [
-        Span(
+        RangeBar(
             swing.input,
             swing.low,
             None,
@@ -156,14 +156,14 @@ def _tornado(one: WorkloadDecision, at: int) -> str:
 
 def _months(one: WorkloadDecision, at: int, limit: float) -> str:
     caption = f"Months until a move is paid back, P10 to P90; the limit is {limit:g}"
-    rows: list[Span] = []
+    rows: list[RangeBar] = []
     for n, each in enumerate(one.candidates):
         months = each.pays_back_months
         if months is None or months.p10 is None or each.instance == one.today.instance:
             continue
         words = "never at P50" if months.p50 is None else f"{amount(months.p50)} at P50"
         of = pointer("workloads", at, "candidates", n, "pays_back_months", "p10")
-        rows.append(Span(each.instance, months.p10, months.p50, months.p90, of, words))
+        rows.append(RangeBar(each.instance, months.p10, months.p50, months.p90, of, words))
     if not rows:
         return _none(caption, "No move with a price is ever paid back.")
     rows.sort(key=lambda row: (row.mid is None, row.mid or row.low))

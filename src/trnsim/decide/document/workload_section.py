@@ -9,7 +9,7 @@ from trnsim.document.answer import (
     Block,
     Cell,
     Column,
-    Fold,
+    Folded,
     Items,
     Mark,
     Note,
@@ -125,7 +125,7 @@ def _move(one: WorkloadDecision, found: Figures, at: int, sources: Sources) -> W
 
 
 def _basis(one: WorkloadDecision, found: Figures, at: int) -> list[Note]:
-    """What today's bill is compared with, and what was taken for granted."""
+    """The prediction that today's bill is compared with, and the assumptions."""
     today, notes = one.today, list[Note]()
     if today.paid_hours is not None and today.price is not None:
         usd = today.paid_hours * today.price.usd_per_hour
@@ -165,7 +165,7 @@ def _candidates(
         if shown
         else Note("No instance can run it.", indent=2),
         *([Note(more, indent=2, place="text")] if left else []),
-        *([Fold(f"{len(refused)} instances cannot run it", [cannot], "page")] if refused else []),
+        *([Folded(f"{len(refused)} instances cannot run it", [cannot], "page")] if refused else []),
         *(Note(said, indent=2, place="text") for said in _notes(one, shown[:SHOWN])),
     )
 
@@ -239,7 +239,7 @@ def _error(each: Candidate) -> Cell:
 
 
 def _notes(one: WorkloadDecision, shown: Sequence[Candidate]) -> list[str]:
-    """What must be known of prices and times that are shown, by instance."""
+    """Remarks on prices and times that are shown, by instance."""
     noted: dict[str, list[str]] = {}
     today = one.today
     bought = today.kind if today.price is None else today.price.kind
@@ -270,7 +270,7 @@ def _rules(one: WorkloadDecision) -> Sequence[Block]:
 
 
 def _findings(one: WorkloadDecision) -> Sequence[Block]:
-    """What a scan found in the programs."""
+    """Findings of a scan of the programs."""
     if not one.findings:
         return ()
     rows = [
