@@ -47,7 +47,7 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What a field means, and which values of its type are legal.
+    """The meaning of a field, and its legal values.
 
     Attributes:
         help: its meaning, a noun phrase.
@@ -146,7 +146,7 @@ def fields_of(kind: type[Any]) -> Mapping[str, Declared]:
     """The fields of a dataclass, by name."""
     if kind not in _FIELDS:
         hints = get_type_hints(kind)
-        _FIELDS[kind] = {one.name: _declared(one, hints[one.name]) for one in fields(kind)}
+        _FIELDS[kind] = {field.name: _declared(field, hints[field.name]) for field in fields(kind)}
     return _FIELDS[kind]
 
 
@@ -154,7 +154,7 @@ def names_of(kind: type[Any]) -> Mapping[str, str]:
     """The field that each name and other name of a dataclass is of."""
     if kind not in _NAMES:
         declarations = fields_of(kind).items()
-        _NAMES[kind] = {name: field for field, one in declarations for name in one.names}
+        _NAMES[kind] = {name: field for field, declared in declarations for name in declared.names}
     return _NAMES[kind]
 
 
@@ -162,10 +162,12 @@ _FIELDS: Final[dict[type[Any], Mapping[str, Declared]]] = {}
 _NAMES: Final[dict[type[Any], Mapping[str, str]]] = {}
 
 
-def _declared(one: Field[Any], hint: Any) -> Declared:
-    rule: Rule = one.metadata.get(_RULE, ANY)
-    made = one.default if one.default_factory is MISSING else one.default_factory()
-    return Declared((one.name, *rule.alias), hint, rule, made)
+def _declared(declaration: Field[Any], hint: Any) -> Declared:
+    rule: Rule = declaration.metadata.get(_RULE, ANY)
+    default = declaration.default
+    if declaration.default_factory is not MISSING:
+        default = declaration.default_factory()
+    return Declared((declaration.name, *rule.alias), hint, rule, default)
 
 
 def is_record(hint: Any) -> bool:
@@ -177,27 +179,27 @@ def members(hint: Any) -> tuple[Any, ...]:
     """The types that a union has beside None; of another type, itself."""
     if get_origin(hint) not in (Union, types.UnionType):
         return (hint,)
-    return tuple(one for one in get_args(hint) if one is not types.NoneType)
+    return tuple(member for member in get_args(hint) if member is not types.NoneType)
 
 
 def choices(hint: Any, rule: Rule) -> dict[str, Any] | None:
     """The legal values by their text; None where they are not counted out."""
     if get_origin(hint) is Literal:
-        return {str(one): one for one in get_args(hint)}
+        return {str(value): value for value in get_args(hint)}
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return {str(one.value): one for one in hint}
+        return {str(member.value): member for member in hint}
     if rule.legal is None or isinstance(rule.legal, str):
         return None
     legal = rule.legal() if callable(rule.legal) else rule.legal
-    return {one: one for one in legal}
+    return {name: name for name in legal}
 
 
 def legal_text(hint: Any, rule: Rule) -> str:
-    """What is legal, in words: ``a whole number from 1 to 366 [days]``."""
+    """The legal values in words: ``a whole number from 1 to 366 [days]``."""
     unit = f" [{rule.unit}]" if rule.unit else ""
     if isinstance(rule.legal, str):
         return rule.legal + unit
-    return " or ".join(_words(one, rule) for one in members(hint)) + unit
+    return " or ".join(_words(member, rule) for member in members(hint)) + unit
 
 
 def _words(hint: Any, rule: Rule) -> str:

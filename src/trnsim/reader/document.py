@@ -102,7 +102,7 @@ class Place(NamedTuple):
     def name(self) -> str:
         """The name of the field, as ``services.chat.hours[3]``; of a table, that within its row."""
         keys = self.keys[1:] if self.keys and isinstance(self.keys[0], int) else self.keys
-        text = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in keys)
+        text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
         return text.lstrip(".") or ("the row" if self.keys else "the file")
 
     def refused(self, why: str, fix: str = "") -> BadInput:

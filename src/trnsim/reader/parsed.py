@@ -1,4 +1,4 @@
-"""What a parser of a text format answers: values and a way to their lines, or where it stopped."""
+"""The answer of a parser: values and a way to their lines, or the line where it stopped."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Records of declared kinds from documents: each value checked against its declaration.
 
 Errors are `BadInput`. They name the file, the line, the field, what was given, what is legal, and
-near names of one that is not known.
+near names of a name that is not known.
 """
 
 from __future__ import annotations
@@ -158,10 +158,10 @@ def record(kind: type[_T], place: Place) -> _T:
         elif not declaration.is_optional:
             missing = Place(place.document, (*holder.keys, declaration.names[-1]), None)
             raise missing.told(f" is missing; legal: {declaration.legal}")
-    made = kind(**values)
-    if isinstance(made, Record):
-        object.__setattr__(made, "_place", place)
-    return made
+    instance = kind(**values)
+    if isinstance(instance, Record):
+        object.__setattr__(instance, "_place", place)
+    return instance
 
 
 def _check_names(kind: type[Any], place: Place) -> None:
@@ -178,7 +178,7 @@ def _check_names(kind: type[Any], place: Place) -> None:
 def _stated(declaration: Declared, values: Mapping[str, Any]) -> list[str]:
     """The names under which a mapping states a field; one without a value does not."""
     empty = (None,) if declaration.rule is ANY else (None, "")
-    return [one for one in declaration.names if values.get(one) not in empty]
+    return [name for name in declaration.names if values.get(name) not in empty]
 
 
 def _value(hint: Any, rule: Rule, place: Place) -> Any:
@@ -213,7 +213,7 @@ def _member(hint: Any, value: Any) -> Any:
     if type(value) is int and int in several:
         return int
     shape = _SHAPES.get(type(value))
-    return next((one for one in several if _shape(one) is shape), several[0])
+    return next((member for member in several if _shape(member) is shape), several[0])
 
 
 _SHAPES: Final[Mapping[type[Any], Any]] = {dict: dict, list: tuple}
@@ -227,26 +227,26 @@ def _shape(hint: Any) -> Any:
 
 def _several(hint: Any, rule: Rule, place: Place) -> Any:
     inner, each = get_args(hint), rule.each or ANY
-    given = place.value
-    found: Any
+    content = place.value
+    values: Any
     if get_origin(hint) is dict:
-        if not isinstance(given, dict):
+        if not isinstance(content, dict):
             raise place.refused(f"legal: {legal_text(hint, rule)}")
-        found = {
+        values = {
             _key(inner[0], place.inner(name), name): _value(inner[1], each, place.inner(name))
-            for name in given
+            for name in content
         }
     else:
-        if isinstance(given, str):
-            parts = [part.strip() for part in given.split(rule.divider)]
+        if isinstance(content, str):
+            parts = [part.strip() for part in content.split(rule.divider)]
             place = place._replace(value=[part for part in parts if part])
-        elif not isinstance(given, list):
+        elif not isinstance(content, list):
             raise place.refused(f"legal: {legal_text(hint, rule)}")
         items = (place.inner(at) for at in range(len(place.value)))
-        found = tuple(_value(inner[0], each, item) for item in items)
-    if not rule.allows(len(found)):
-        raise place.refused(f"{len(found)} items; legal: {legal_text(hint, rule)}")
-    return found
+        values = tuple(_value(inner[0], each, item) for item in items)
+    if not rule.allows(len(values)):
+        raise place.refused(f"{len(values)} items; legal: {legal_text(hint, rule)}")
+    return values
 
 
 def _key(hint: Any, place: Place, name: str) -> str | int:
@@ -275,8 +275,8 @@ def _named(named: dict[str, Any], place: Place) -> Any:
     raise place.refused(f"legal: {', '.join(named)}", _near(key, list(named), _NEAR))
 
 
-def _near(given: str, legal: list[str], most: int) -> str:
-    near = get_close_matches(given[:100], legal, most)
+def _near(stated: str, legal: list[str], most: int) -> str:
+    near = get_close_matches(stated[:100], legal, most)
     return f"perhaps {' or '.join(map(repr, near))}" if near else ""
 
 
@@ -287,12 +287,12 @@ def _text(rule: Rule, hint: Any, place: Place) -> str:
 
 
 def _number(rule: Rule, hint: Any, place: Place) -> float:
-    given = place.value
-    given = _spelled(parse_number, place) if isinstance(given, str) else given
-    if isinstance(given, bool) or not isinstance(given, int | float):
+    stated = place.value
+    stated = _spelled(parse_number, place) if isinstance(stated, str) else stated
+    if isinstance(stated, bool) or not isinstance(stated, int | float):
         raise _illegal(rule, hint, place)
     try:
-        value = float(given)
+        value = float(stated)
     except OverflowError:
         value = math.inf
     if not (math.isfinite(value) and rule.allows(value)):
@@ -301,8 +301,8 @@ def _number(rule: Rule, hint: Any, place: Place) -> float:
 
 
 def _whole(rule: Rule, hint: Any, place: Place) -> int:
-    given = place.value
-    value: Any = _spelled(parse_whole, place) if isinstance(given, str) else given
+    stated = place.value
+    value: Any = _spelled(parse_whole, place) if isinstance(stated, str) else stated
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not rule.allows(value):
@@ -327,10 +327,10 @@ def _truth(rule: Rule, hint: Any, place: Place) -> bool:
 
 
 def _day(rule: Rule, hint: Any, place: Place) -> date:
-    given = place.value
-    if isinstance(given, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", given, re.ASCII):
+    stated = place.value
+    if isinstance(stated, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", stated, re.ASCII):
         try:
-            return date.fromisoformat(given)
+            return date.fromisoformat(stated)
         except ValueError:
             pass
     raise _illegal(rule, hint, place)

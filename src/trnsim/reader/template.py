@@ -1,4 +1,4 @@
-"""What a declaration says to people: a file to fill in, and a table of its fields."""
+"""A declaration as a file to fill in, and as a table of its fields."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ _WIDTH: Final = 94
 def row_template(kind: type[Any]) -> str:
     """A row of YAML whose comments say what may stand in each field; ``*`` marks required ones."""
     lines: list[str] = []
-    for name, one in fields_of(kind).items():
-        said = f"{name}{'' if one.is_optional else '*'}: {one.rule.help}; legal: {one.legal}"
+    for name, field in fields_of(kind).items():
+        mark = "" if field.is_optional else "*"
+        said = f"{name}{mark}: {field.rule.help}; legal: {field.legal}"
         start = "  " if lines else "- "
         lines += textwrap.wrap(said, _WIDTH, initial_indent="  # ", subsequent_indent="  #   ")
-        example = one.rule.example
+        example = field.rule.example
         lines.append(f"{start}{name}: {example}" if example else f"  # {name}:")
     return "\n".join(lines) + "\n"
 
 
 def field_table(kind: type[Any], names: Collection[str] | None = None) -> str:
     """The fields of a kind of file, or some, as a table of Markdown; ``*`` marks required ones."""
-    shown = [one for name, one in fields_of(kind).items() if names is None or name in names]
+    shown = [field for name, field in fields_of(kind).items() if names is None or name in names]
     return markdown_table(("field", "meaning", "legal", "default"), list(_rows(shown)))
 
 
 def _rows(fields: Iterable[Declared]) -> Iterator[tuple[str, str, str, str]]:
-    for one in fields:
-        names = " or ".join(f"`{name}`" for name in one.names)
-        has_default = one.is_optional and isinstance(one.default, int | float | str)
-        default = str(one.default) if has_default else ""
-        yield names + ("" if one.is_optional else " *"), one.rule.help, one.legal, default
+    for field in fields:
+        names = " or ".join(f"`{name}`" for name in field.names)
+        has_default = field.is_optional and isinstance(field.default, int | float | str)
+        default = str(field.default) if has_default else ""
+        yield names + ("" if field.is_optional else " *"), field.rule.help, field.legal, default

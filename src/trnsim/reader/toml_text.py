@@ -31,9 +31,9 @@ def parse_toml(text: str) -> Parsed:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value.isoformat() if isinstance(value, date | datetime | time) else value
 
 

@@ -11,7 +11,7 @@ from trnsim.reader.parsed import Keys, Malformed, Parsed
 __all__ = ["parse_yaml"]
 
 _EMPTY: Final = ("", "~", "null", "Null", "NULL")
-"""What a plain scalar writes for no value. Source: YAML 1.2.2, section 10.3.2."""
+"""Plain scalars that stand for no value. Source: YAML 1.2.2, section 10.3.2."""
 _MOST_VALUES: Final = 50_000
 """More than any file that a user writes; an anchor that is repeated counts each time."""
 
@@ -56,7 +56,7 @@ class _Nodes:
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node)
         if isinstance(node, yaml.SequenceNode):
-            return [self.value(one) for one in node.value]
+            return [self.value(item) for item in node.value]
         is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
         return None if is_plain and node.value in _EMPTY else str(node.value).strip()
 

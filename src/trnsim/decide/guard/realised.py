@@ -40,7 +40,7 @@ def _month(given: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class BillLine(Record):
-    """What a bill says of one workload in one month; several lines are summed."""
+    """The cost of a workload in a month; several lines are summed."""
 
     month: str = declared(
         help="the month", parse=_month, legal="a month as YYYY-MM, for example 2026-11"
