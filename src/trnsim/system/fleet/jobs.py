@@ -116,7 +116,7 @@ def _table(fields: JobFields, widths: list[int]) -> dict[int, float]:
 
 def _planned(fields: JobFields, widths: list[int], setting: Setting) -> dict[int, float]:
     """Tokens a second of the best layout that a short search finds, at each width."""
-    model = read_config(setting.folder / fields.model)
+    model = read_config(setting.path(fields, "model"))
     found: dict[int, float] = {}
     for chips in widths:
         instances = chips // setting.fleet.instance_chips

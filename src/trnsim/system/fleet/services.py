@@ -78,7 +78,7 @@ def _planned(fields: ServiceFields, setting: Setting) -> tuple[int, float, str]:
     if not slo:
         raise fields.refused("slo_ttft_s", "a model is planned within an SLO: slo_ttft_s, _tpot_s")
     busy = kept_busy(fields.input_tokens, fields.output_tokens)
-    model = read_config(setting.folder / fields.model)
+    model = read_config(setting.path(fields, "model"))
     found = plan(model, machine(setting.instance), Options(), busy, slo=slo)
     if not found.is_met or not found.most_per_s:
         raise fields.refused("model", "no layout on this instance keeps the SLO at any load")
@@ -90,7 +90,8 @@ def _curve(fields: ServiceFields, setting: Setting) -> Curve:
     """The demand: a table beside the scenario, or shapes of a day and a week."""
     shape = fields.demand
     if isinstance(shape, str):
-        return demand_file.read(setting.folder / shape, setting.zone, setting.start, setting.steps)
+        table = setting.path(fields, "demand")
+        return demand_file.read(table, setting.zone, setting.start, setting.steps)
     return demand.generated(
         setting.start,
         setting.steps,

@@ -8,6 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from trnsim.errors import BadInput
+from trnsim.files import check_readable
+from trnsim.reader import Record
 from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS
 from trnsim.system.fleet.scenario import Fleet
 
@@ -33,6 +36,19 @@ class Setting:
     start: datetime
     days: int
     tell: Callable[[str], None]
+
+    def path(self, fields: Record, field: str) -> Path:
+        """The file beside the scenario that a field names.
+
+        Raises:
+            BadInput: it cannot be read.
+        """
+        path = self.folder / str(getattr(fields, field))
+        try:
+            check_readable(path)
+        except BadInput as error:
+            raise fields.refused(field, error.reason, error.fix) from None
+        return path
 
     @property
     def steps(self) -> int:

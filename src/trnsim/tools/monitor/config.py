@@ -6,6 +6,7 @@ Source: aws-neuron-sdk tools/neuron-sys-tools/neuron-monitor-user-guide.rst.
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -95,7 +96,9 @@ def _period(given: str) -> float:
 
 def _pattern(given: str) -> re.Pattern[str]:
     try:
-        return re.compile(given)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of sets that may mean more some day
+            return re.compile(given)
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"legal: a regular expression ({error})") from error
 
