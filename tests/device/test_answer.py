@@ -137,11 +137,11 @@ def test_a_graph_without_a_formula_takes_its_programs_time():
 
 def planned(time_s):
     """A subject for which plans tell that it takes `time_s`, whatever it is."""
-    given = Pass(Phase.ENCODE, 1, 16)
+    model_pass = Pass(Phase.ENCODE, 1, 16)
     question = SimpleNamespace(
         machine=machine("trn2"),
         model=None,
-        given=given,
+        model_pass=model_pass,
         rank=Told(time_s),
         summaries=(),
         split=WHOLE,

@@ -116,7 +116,7 @@ def test_a_configuration_is_asked_of_plans_in_the_dtype_of_its_products(
     shape = ModelShape("decode", batch=3, past=63, ranks=2)
     found = configured.asking(path, shape, dtype)(machine("trn1"), is_cast)
     assert (found.dtype, found.model.weight_bits) == (name, bits)
-    assert found.given == Pass(Phase.DECODE, 3, 1, 63)
+    assert found.model_pass == Pass(Phase.DECODE, 3, 1, 63)
     assert found.split.tensor == 2
 
 
