@@ -85,7 +85,8 @@ def test_an_empty_table_has_its_header_and_one_without_names_has_none():
 
 
 def test_what_is_of_the_text_is_left_out():
-    assert body(Note("a", place="text")) == panel("")
+    assert body(Note("a", place="text")) == ""  # and no panel of its own
+    assert body(Note("a", place="text"), heading_place="text") == ""
     assert body(Note("a"), place="text") == ""
 
 
@@ -103,3 +104,7 @@ def test_text_is_text():
     page = html(Document(HOSTILE, None, [Section(HOSTILE, blocks, HOSTILE)], HOSTILE))
     assert "<script" not in page
     assert page.count("&lt;script&gt;") == 15
+
+
+def test_a_heading_alone_has_a_panel():
+    assert '<section class="panel">' in html(Document("t", {}, [Section("headed", [])]))

@@ -67,7 +67,8 @@ def words_html(words: Words) -> str:
 
 def _section(section: Section) -> str:
     heading = "" if section.heading_place == "text" else section.heading
-    return panel(heading, _blocks(section.blocks), section.anchor)
+    blocks = _blocks(section.blocks)
+    return panel(heading, blocks, section.anchor) if heading or blocks else ""
 
 
 def _blocks(blocks: Sequence[Block]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from trnsim.document.answer import Block, Document, Note, Section, Table, columns
+from trnsim.document.answer import Block, Column, Document, Note, Section, Table, columns
 from trnsim.document.html import html
 from trnsim.document.text import text
 from trnsim.document.values import document_json, picked
@@ -22,7 +22,10 @@ _LINKS: Final = 12
 _RANKS: Final = columns(
     "rank | instance | chip | core | device time | exchanges | exposed | step", numbers_from=0
 )
-_COLLECTIVES: Final = columns("collective | calls | bytes each | groups | algorithm | time each")
+_COLLECTIVES: Final = (
+    *columns("collective | calls | bytes each | groups | algorithm", numbers_to=4),
+    Column("time each", is_number=True),
+)
 _TRAFFIC: Final = columns("link | bytes | busy")
 
 
