@@ -139,10 +139,8 @@ def compile_model(
             files = _write([one for one, _ in answers], folder, name, tell)
             show("\n".join(f"  {kind:<8}{path}" for kind, path in files))
     if as_json:
-        given = _sizes(model, sizes, phase, dtype)
-        values = [{**one.as_dict(), **given, **more} for one, more in answers]
-        answered = values[0] if len(values) == 1 else values
-        report_answer(Document(model.name, answered, (), schema="compile/1"), as_json=True)
+        shape = _sizes(model, sizes, phase, dtype)
+        _print_json(model, [{**one.as_dict(), **shape, **more} for one, more in answers])
 
 
 @dataclass(frozen=True)
@@ -180,6 +178,12 @@ def _explained(
     taken = answer.explained(tell)
     show(f"{table(taken, answer.program)}\n")
     return {"patterns": [one.as_dict() for one in taken]}
+
+
+def _print_json(model: Path, answers: list[dict[str, Any]]) -> None:
+    """Print one answer as an object, several as a list."""
+    values = answers[0] if len(answers) == 1 else answers
+    report_answer(Document(model.name, values, (), schema="compile/1"), as_json=True)
 
 
 def _nothing(_: str) -> None:
