@@ -13,6 +13,8 @@ from trnsim.program.dependencies import DependencyTable
 
 V, S, G, DMA = Engine.vector, Engine.scalar, Engine.gpsimd, Engine.dma
 ROWS, PITCH = 300, 8
+UNIT_BYTES = 64
+"""Of a column, so that a bucket has 128 rows of `PITCH` columns: 64 KiB."""
 
 
 class History:
@@ -23,20 +25,42 @@ class History:
 
     def __init__(self):
         self.table = DependencyTable()
-        self.storage = Storage(Memory.HBM, ROWS * PITCH, PITCH)
+        self.storage = Storage(Memory.HBM, ROWS * PITCH * UNIT_BYTES, PITCH * UNIT_BYTES)
 
     def tile(self, rows, columns=(0, PITCH)):
-        whole = AccessPattern.dense((ROWS, PITCH), 1)
-        return Tile(self.storage, UINT8, whole.slice(0, *rows).slice(1, *columns))
+        whole = AccessPattern.dense((ROWS, PITCH * UNIT_BYTES), 1)
+        part = whole.slice(0, *rows).slice(1, *(UNIT_BYTES * column for column in columns))
+        return Tile(self.storage, UINT8, part)
 
     def issue(self, engine, reads=(), writes=(), after=(), states=()):
         tiles = [[self.tile(*at) for at in places] for places in (reads, writes)]
         return self.table.before(engine, *tiles, after, states)
 
 
+class VectorHistory(History):
+    """The same of a vector, whose rows are single bytes: as many of them as a row above has."""
+
+    def __init__(self):
+        super().__init__()
+        self.storage = Storage(Memory.HBM, ROWS * PITCH * UNIT_BYTES, 1)
+
+    def tile(self, rows, columns=(0, PITCH)):
+        del columns
+        whole = AccessPattern.dense((ROWS * PITCH * UNIT_BYTES,), 1)
+        return Tile(
+            self.storage, UINT8, whole.slice(0, *(PITCH * UNIT_BYTES * row for row in rows))
+        )
+
+
 @pytest.fixture
 def history():
     return History()
+
+
+@pytest.mark.parametrize("kind", [History, VectorHistory])
+def test_a_storage_has_several_buckets(kind):
+    assert len(kind().tile((0, ROWS)).layout.buckets) == 3
+    assert len(kind().tile((127, 129)).layout.buckets) == 2
 
 
 ALL = ((0, ROWS),)
@@ -204,14 +228,28 @@ class Bytes:
 
 @given(st.lists(accesses, max_size=12))
 def test_each_instruction_comes_after_the_last_writers_and_the_readers_since_and_no_other(stream):
-    history, expected, found = History(), Bytes(), []
+    found = compared(History(), stream)
+    for pair in conflicts(stream):
+        assert pair[0] in reachable(found)[pair[1]]
+
+
+@given(st.lists(accesses, max_size=12))
+def test_of_a_vector_as_well(stream):
+    def whole(places):
+        return [(rows, (0, PITCH)) for rows, _ in places]
+
+    compared(VectorHistory(), [(e, whole(r), whole(w), *rest) for e, r, w, *rest in stream])
+
+
+def compared(history, stream):
+    """What comes before each instruction of a stream, which is what the oracle finds."""
+    expected, found = Bytes(), []
     for index, (engine, reads, writes, after, states) in enumerate(stream):
         earlier = sorted(i for i in after if i < index)
         before = history.issue(engine, reads, writes, earlier, states)
         assert before == expected.before(engine, reads, writes, earlier, states)
         found.append(before)
-    for pair in conflicts(stream):
-        assert pair[0] in reachable(found)[pair[1]]
+    return found
 
 
 def conflicts(stream):
