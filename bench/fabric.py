@@ -1,4 +1,4 @@
-"""Collectives by events beside their closed form: `make fabric`, `make fabric RANKS=4096`.
+"""Collectives by events beside their closed form: bench/fabric.py [--ranks 4096].
 
 Seconds are of this machine, beside those of numpy's sort of ten million numbers in the same run.
 """

@@ -1,4 +1,4 @@
-"""`make peaks`: documented peaks, reached by running kernels, with AWS's figures beside them.
+"""Documented peaks, reached by running kernels, with AWS's figures beside them.
 
 Each figure is a slope: the time of twice as many operations less that of once as many, so that the
 launch, the first loads and the Tensor Engine's ramp do not count.

@@ -1,4 +1,4 @@
-"""A server step by step: how fast requests are run, and layouts found: `make serving`.
+"""A server step by step: how fast requests are run, and layouts found.
 
 Seconds are of this machine, beside those of numpy's sort of ten million numbers in the same run.
 """

@@ -29,7 +29,7 @@ sys.path.append(str(Path(__file__).parents[1] / "docs" / "makers"))  # likewise 
 pytest_plugins = ["costs", "going_on", "hanging"]
 
 # JAX starts threads, beside which other tests may not fork: `make test` runs its oracle by itself,
-# and the tests of its device. `make platform` has what released programs need.
+# and the tests of its device. `tests/platform` has what released programs need.
 collect_ignore = ["graph/test_oracle.py", "jax", "jax_versions", "platform"]
 
 # Unless a test says how many: few for `make test`, and as many as find more for `make nightly`.

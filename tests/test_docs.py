@@ -163,7 +163,7 @@ def rewrite_tutorial(page):
 
 
 def rewrite():
-    """Put what is printed today into README: `make golden`."""
+    """Put what is printed today into README: `make docs`."""
     (shown,) = blocks("text")
     first, *_, last = shown.splitlines()
     text = README.replace(shown, "\n".join([first, *sections(), last]) + "\n")

@@ -1,4 +1,4 @@
-"""The text of docs/accuracy.md."""
+"""The text of docs/generated/accuracy.md."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def choices(best, settings):
             "Method: coordinate descent over these options from the first of each, which is "
             "shipped; the best has the least mean of |log(estimate / published)| over the rows of "
             "kernels with short programs. All other constants are documented, measured or "
-            "assumed: `docs/how-true.md`.\n"
+            "assumed: `docs/generated/how-true.md`.\n"
         ),
         *options,
         f"\nBest on all rows: {setting_words(best)}\n",

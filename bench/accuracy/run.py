@@ -1,4 +1,4 @@
-"""`make accuracy`: published times against estimates, row by row; writes docs/accuracy.md.
+"""`make accuracy`: published times against estimates, row by row: docs/generated/accuracy.md.
 
 usage: run.py FOLDER
 
@@ -29,7 +29,7 @@ QUICK_BYTES = 2_000_000
 """Largest recording on which choices are made: about 16,000 instructions."""
 LONG = ("matmul tutorial (Trn1)", "mamba")
 """Kernels whose long programs are in the ablation too: a part of the model is for them alone."""
-DOCS = Path(__file__).parents[2] / "docs"
+GENERATED = Path(__file__).parents[2] / "docs" / "generated"
 
 
 @dataclass
@@ -136,7 +136,7 @@ def main():
     text = report.page(
         results, list(counters(rows, results)), left, best, settings, ablation(cases, prices)
     )
-    write(DOCS / "accuracy.md", text)
+    write(GENERATED / "accuracy.md", text)
     print(text[: text.index("## Row by row")])
 
 

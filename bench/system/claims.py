@@ -1,6 +1,6 @@
 """How much of ten workloads instances do, by the planner: ``rates.json`` of the claims.
 
-``make claims`` after a change of the planner's constants or of the catalogue; a minute.
+Run after a change of the planner's constants or of the catalogue; a minute.
 """
 
 from __future__ import annotations

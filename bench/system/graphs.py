@@ -1,4 +1,4 @@
-"""What networks without a formula compute, as their fit needs it: ``make graphs``.
+"""What networks without a formula compute, as their fit needs it.
 
 Their graphs are built by transformers and diffusers. For each published row it writes
 bench/system/graphs.json: of each part read from a graph how often it runs, its blocks (how many,

@@ -1,4 +1,4 @@
-"""docs/accuracy-halves.md: tables of both methods on published halves of layers."""
+"""docs/generated/accuracy-halves.md: tables of both methods on published halves of layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far both methods are from published halves of layers on Trainium2: docs/accuracy-halves.md.
+"""Published halves of layers on Trainium2 by both methods: docs/generated/accuracy-halves.md.
 
 usage: halves.py [--only WORD] [--patience SECONDS] [--kept]
 
@@ -29,7 +29,7 @@ from trnsim.files import write
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 KEPT = HERE / "halves.json"
-PAGE = ROOT / "docs" / "accuracy-halves.md"
+PAGE = ROOT / "docs" / "generated" / "accuracy-halves.md"
 DECIDE = (
     *("arch", "compiler", "dtypes", "graph", "isa", "lower", "memory", "nki", "program", "timing"),
     *("torch/models", "torch/compile", "runs.py"),

@@ -1,4 +1,4 @@
-"""docs/accuracy-models.md, and whether the package has the constants of fits: ``make plans``."""
+"""docs/generated/accuracy-models.md, and whether the package has the constants of the fits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trnsim.estimate import constants
 from trnsim.estimate.choice import layer_times
 from trnsim.workload.operators import Phase
 
-PAGE = Path(__file__).parents[2] / "docs" / "accuracy-models.md"
+PAGE = Path(__file__).parents[2] / "docs" / "generated" / "accuracy-models.md"
 TARGETS = {
     published.DECODE: "5 / 15",
     published.PREFILL: "20 / 45",

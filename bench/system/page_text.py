@@ -1,9 +1,9 @@
-"""The words of docs/accuracy-models.md."""
+"""The words of docs/generated/accuracy-models.md."""
 # ruff: noqa: E501  lines of tables
 
 HEAD = """# How far times of models are from published ones
 
-Written by `make plans` from published rows of AWS's pages (`bench/accuracy/models/rows.json` and
+Written by `bench/system/page.py` from published rows of AWS's pages (`bench/accuracy/models/rows.json` and
 `bench/system/rows.json` have them with their sources). Errors are (estimate - published) /
 published. **Every row is judged by a fit that saw no row of its architecture**: one width and
 depth, so that all 13B Llamas are one, and all of 70B. Rows of 7B, 8B and Mistral are one too.
@@ -67,7 +67,7 @@ constants are, all others by squares.
 - KV: bytes of keys and values once for each *query* head of a rank, at the compiled bucket.
 - Vector Engine: 128 lanes at its clock. Documented. Elements of norms, residuals, softmax,
   activations.
-- CNNs, Perceivers and denoisers are read from their graphs (`make graphs` keeps what they compute;
+- CNNs, Perceivers and denoisers are read from their graphs (`bench/system/graphs.py` keeps what they compute;
   of networks that no command takes, from the graphs of `bench/accuracy/models`). Products, weights
   and elements pass beside one another, the longest of a layer counts, and a call takes a time: one
   that resnet34 and resnet101 share at batch 1. A cast is no pass of elements, and products in FP32

@@ -1,4 +1,4 @@
-"""docs/accuracy-collectives.md: published times beside the fabric's; where algorithms change.
+"""docs/generated/accuracy-collectives.md: published times and the fabric's, algorithms by size.
 
 The times are AWS's examples for nccom-test, whose page says that they are not up to date and does
 not name the instances. Ranks are taken to be the first of the smallest instance that has them.

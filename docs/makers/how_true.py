@@ -1,4 +1,4 @@
-"""docs/how-true.md: the provenance of every number, engine by engine, memory by memory.
+"""docs/generated/how-true.md: the provenance of every number, engine by engine, memory by memory.
 
 The page is made from the facts alone: it counts the facts of each kind and lists the assumed ones
 with their reasons.
@@ -122,7 +122,7 @@ _INTRODUCTION: Final = (
     "The values of instructions: each [page of the instruction set](isa/index.md) says what is "
     "approximate there. What the planner assumes of models and systems stands below each of its "
     "estimates. No estimate has been compared with a measurement of ours on hardware: "
-    "[limits](limits.md)."
+    "[limits](../limits.md)."
 )
 
 

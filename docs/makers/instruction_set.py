@@ -1,4 +1,4 @@
-"""docs/isa: a page for each instruction, an index, the operators."""
+"""docs/generated/isa: a page for each instruction, an index, the operators."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _FUNCTIONS: Final = (
 
 
 def pages() -> dict[str, str]:
-    """File name in docs/isa -> its text."""
+    """File name in docs/generated/isa -> its text."""
     instructions = {f"{opcode}.md": page(made) for opcode, made in Instruction.registry.items()}
     return {**instructions, "index.md": index_page(), "operators.md": operators_page()}
 

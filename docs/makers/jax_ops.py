@@ -1,4 +1,4 @@
-"""docs/jax-ops.md: what becomes of each of StableHLO's operations."""
+"""docs/generated/jax-ops.md: what becomes of each of StableHLO's operations."""
 
 from __future__ import annotations
 

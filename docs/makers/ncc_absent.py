@@ -1,4 +1,4 @@
-"""Errors that AWS documents for neuronx-cc and that cannot arise here, for docs/ncc-errors.md.
+"""Documented errors of neuronx-cc that cannot arise here, for docs/generated/ncc-errors.md.
 
 Source: aws-neuron-sdk compiler/error-codes, a page for each.
 """

@@ -1,4 +1,4 @@
-"""docs/ncc-errors.md: the errors that AWS documents for neuronx-cc."""
+"""docs/generated/ncc-errors.md: the errors that AWS documents for neuronx-cc."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DOCS: Final = Path(__file__).parents[1]
+GENERATED: Final = DOCS / "generated"
 MAKERS: Final[dict[str, Callable[[], str]]] = {
     "how-true.md": how_true.page,
     "ncc-errors.md": ncc_errors.page,
@@ -27,28 +28,28 @@ MAKERS: Final[dict[str, Callable[[], str]]] = {
     "accuracy-collectives.md": accuracy_collectives.page,
     "user-files.md": user_files.page,
 }
-"""Path below docs -> what makes it of the source."""
+"""Path below docs/generated -> what makes it of the source."""
 
 
 @cache
 def instructions() -> dict[str, str]:
-    """Path below docs -> the text, of the pages of the instruction set."""
+    """Path below docs/generated -> the text, of the pages of the instruction set."""
     return {f"isa/{name}": text for name, text in instruction_set.pages().items()}
 
 
 def made(name: str) -> str:
-    """The text of the page whose path below docs is `name`."""
+    """The text of the page whose path below docs/generated is `name`."""
     return MAKERS[name]() if name in MAKERS else instructions()[name]
 
 
 def rewrite() -> None:
     """Write every page that the source makes; those of instructions that are gone go."""
-    folder = DOCS / "isa"
+    folder = GENERATED / "isa"
     folder.mkdir(exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
     for name in (*instructions(), *MAKERS):
-        (DOCS / name).write_text(made(name), encoding="utf-8")
+        (GENERATED / name).write_text(made(name), encoding="utf-8")
 
 
 if __name__ == "__main__":

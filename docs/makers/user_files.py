@@ -1,4 +1,4 @@
-"""Makes docs/user-files.md: the fields of each file that a user writes, as they are declared."""
+"""docs/generated/user-files.md: the declared fields of each file that a user writes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FILES: Final[tuple[tuple[str, str, tuple[type[Any], ...]], ...]] = (
     ("Own prices", "`--prices FILE`: a row is a price, a discount or a credit.", (OwnPrice,)),
     (
         "Inventories",
-        "`trnsim assess FILE`: see [inventories](inventories.md). `BILL.models.yaml` adds:",
+        "`trnsim assess FILE`: see [inventories](../inventories.md). `BILL.models.yaml` adds:",
         (BilledRow,),
     ),
     ("Bills by months", "`trnsim guard bill DECISION FILE`.", (BillLine,)),

@@ -1,4 +1,4 @@
-"""docs/compiled-models.md: every architecture of docs/models.md as programs of the compiler.
+"""docs/generated/compiled-models.md: every architecture of models.md as programs of the compiler.
 
 What is known already is kept in build/compiled-models.jsonl, so that a stopped run goes on where it
 stopped: delete it to begin anew, or ask for some rows again, by how they end or by architecture
@@ -32,8 +32,8 @@ from trnsim.torch.compile.fx_import import import_graph
 from trnsim.torch.compile.refused import refused
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "compiled-models.md"
-TRIED, KNOWN = ROOT / "docs" / "models.md", ROOT / "build" / "compiled-models.jsonl"
+PAGE = ROOT / "docs" / "generated" / "compiled-models.md"
+TRIED, KNOWN = ROOT / "docs" / "generated" / "models.md", ROOT / "build" / "compiled-models.jsonl"
 CHIP = "trn2"
 VALUES_EVERY = 7  # architectures, of which the values of one are computed
 LEVEL = 1  # of optimization: no other schedule is tried, which changes large programs alone
@@ -235,8 +235,8 @@ HEAD = """# Compiled models
 
 The architectures of [Models](models.md) as programs for {chip}: a tiny model of each, of
 transformers {version}, traced as torch.compile traces it, its forward and its backward graph each
-compiled with -O{level}, which tries one schedule alone (`make compiled-models` writes this page; a
-stopped run goes on), but for rows of which the list says another level. By commit there are:
+compiled with -O{level}, which tries one schedule alone, but for rows of which the list says another
+level. `tests/clients/compiled_models.py` writes this page. By commit there are:
 {commits}.
 
 Of {tried} architectures, {known} were compiled so far. {whole} of these are one program for each

@@ -1,4 +1,4 @@
-"""docs/models.md: every architecture of the installed transformers, tiny, on the device.
+"""docs/generated/models.md: every architecture of the installed transformers, tiny, on the device.
 
 What is known already is kept in build/models.jsonl, so that a stopped run goes on where it stopped:
 delete it to begin anew, or ask for some rows again, by how they end, an architecture or an operator
@@ -23,7 +23,7 @@ from trnsim.torch.call_recording import recording
 from trnsim.torch.device_errors import OperatorNotModelled
 
 ROOT = Path(__file__).parents[2]
-PAGE, KNOWN = ROOT / "docs" / "models.md", ROOT / "build" / "models.jsonl"
+PAGE, KNOWN = ROOT / "docs" / "generated" / "models.md", ROOT / "build" / "models.jsonl"
 GRADIENT = "gradient of "
 OF_VALUES = {
     "aten::masked_select",
@@ -169,7 +169,7 @@ HEAD = """# Models
 
 Every architecture of transformers {version} that has a model class, built tiny with random
 weights by rules over the names in its configuration, forward and backward on the device
-(`make models` writes this page).
+(`tests/clients/models.py` writes this page).
 
 Of {all} architectures, {runs} run, {whole} of them with a time for every operator; {missing} fail
 or miss an operator. {unbuilt} were not built: the rules make no tiny model that PyTorch's CPU runs,

@@ -6,7 +6,7 @@ import pytest
 from trnsim.fabric.constants import hop_s, rank_bytes_per_s, start_s
 from trnsim.facts import Evidence, assumed
 
-PAGE = Path(__file__).parents[2] / "docs" / "accuracy-models.md"
+PAGE = Path(__file__).parents[2] / "docs" / "generated" / "accuracy-models.md"
 
 
 def test_the_first_generation_has_the_fitted_latency_of_the_page():

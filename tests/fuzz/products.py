@@ -129,7 +129,7 @@ _TAG_BITS = 4
 def nc_matmul_sparse(m, dst, moving, stationary, tag, compress_ratio, kept=4, accumulate=None):
     """A stationary value of block b with tag t multiplies row ``b * kept * ratio + t``.
 
-    How tags are packed is the page's choice: docs/isa/nc_matmul_sparse.md.
+    How tags are packed is the page's choice: docs/generated/isa/nc_matmul_sparse.md.
     """
     x, tags = m.load(stationary), m.bits(tag)
     K, M = x.shape

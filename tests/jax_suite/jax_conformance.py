@@ -1,4 +1,4 @@
-"""`make jax-suite`: JAX's own tests on the device and on XLA's CPU, and docs/jax-conformance.md.
+"""JAX's own tests on the device and on XLA's CPU: docs/generated/jax-conformance.md.
 
 FOLDER/jax is a clone of JAX at the tag of the version that is installed; nothing of it is kept. A
 suite is a file of JAX's tests. It runs in a process of its own for each way: on the platform
@@ -22,7 +22,7 @@ from jax_page import WAYS, page
 from ledger import read
 
 KEPT = ROOT / "build" / "jax-suite"
-PAGE = ROOT / "docs" / "jax-conformance.md"
+PAGE = ROOT / "docs" / "generated" / "jax-conformance.md"
 SUITES = (
     *("lax_test", "lax_numpy_test", "nn_test", "lax_autodiff_test", "lax_control_flow_test"),
     *("api_test", "pmap_test", "shard_map_test", "random_test"),

@@ -1,4 +1,4 @@
-"""docs/jax-conformance.md from the outcomes of JAX's own tests."""
+"""docs/generated/jax-conformance.md from the outcomes of JAX's own tests."""
 
 from collections import Counter
 from importlib.metadata import version
@@ -19,11 +19,11 @@ KNOWN = {
 """Why cases differ, by how their names begin."""
 HEAD = """# JAX's own tests
 
-Written by `make jax-suite UPSTREAM=folder`, with JAX {jax} and its tests of the same tag as they
-are, one generated case of each (JAX_NUM_GENERATED_CASES=1), on eight devices. XLA's CPU ran the
-same cases on the same machine. `agrees` counts, of the tests that the CPU passes and that the suite
-does not skip on neuron, those which neuron passes. JAX's tests skip what they do not know of a
-platform of this name; the last columns are of a run in which their own check of the platform
+Written by `tests/jax_suite/jax_conformance.py`, with JAX {jax} and its tests of the same tag as
+they are, one generated case of each (JAX_NUM_GENERATED_CASES=1), on eight devices. XLA's CPU ran
+the same cases on the same machine. `agrees` counts, of the tests that the CPU passes and that the
+suite does not skip on neuron, those which neuron passes. JAX's tests skip what they do not know of
+a platform of this name; the last columns are of a run in which their own check of the platform
 answers "cpu".
 
 | suite | CPU passes | neuron passes | fails | skips | aborts | agrees | as cpu | fails | agrees |

@@ -1,4 +1,4 @@
-"""A little of everything on the platform: `make jax-versions` runs it with each tested JAX."""
+"""A little of everything on the platform; each_version.py runs it with each tested JAX."""
 
 import os
 

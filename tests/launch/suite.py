@@ -1,4 +1,4 @@
-"""The commands of docs/launch.md print what it shows: `make launch-suite`, a minute on two cores.
+"""The commands of docs/launch.md print what it shows: a minute on two cores.
 
 `python tests/launch/suite.py` puts what is printed today into the page.
 """

@@ -1,4 +1,4 @@
-"""`make mutants`: 56 faults, each put into a copy of the source, and the test that notices it.
+"""56 faults, each put into a copy of the source, and the test that notices it.
 
 What was caught is kept in build/mutants: a run that was stopped goes on where it stopped, and what
 survived is tried again. A test counts only if it passes without the fault.

@@ -1,4 +1,4 @@
-"""`make opinfo`: every operator of PyTorch's own table on the device, beside the CPU.
+"""Every operator of PyTorch's own table on the device, beside the CPU.
 
 Each entry is checked in a child of its own, so that a crash or a hang costs that entry alone. What
 each gave is kept in build/opinfo as it ends: a run that was stopped goes on where it stopped.
@@ -30,7 +30,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "build" / "opinfo"
-PAGE = ROOT / "docs" / "torch-ops.md"
+PAGE = ROOT / "docs" / "generated" / "torch-ops.md"
 LIMIT_S = 600
 
 

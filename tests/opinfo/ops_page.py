@@ -1,4 +1,4 @@
-"""docs/torch-ops.md, of what the checks found."""
+"""docs/generated/torch-ops.md, of what the checks found."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ float64 or sparse."""
 REMAINING = """\
 ## What remains
 
-An entry that stands here and passes fails `make opinfo`, as one does that fails and is not here.
+An entry that stands here and passes fails the run, as one does that fails and is not here.
 
 | check | entry | reason | what was seen |
 |---|---|---|---|"""
@@ -59,7 +59,7 @@ def page(outcomes, times, version):
         [
             "# PyTorch's operators",
             "",
-            f"Written by `make opinfo`, with torch {version}.",
+            f"Written by `tests/opinfo/conform.py`, with torch {version}.",
             "",
             *conformance(outcomes),
             *remaining(outcomes),

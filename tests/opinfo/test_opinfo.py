@@ -1,4 +1,4 @@
-"""A sample of `make opinfo` in seconds; the whole is docs/torch-ops.md."""
+"""A sample of `tests/opinfo/conform.py` in seconds; the whole is docs/generated/torch-ops.md."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ from core import DIRECT, core_operators, direct_times, how
 from remains import REMAINS, surprises
 from torch.testing._internal.common_methods_invocations import op_db
 
-PAGE = Path(__file__).parents[2] / "docs" / "torch-ops.md"
+PAGE = Path(__file__).parents[2] / "docs" / "generated" / "torch-ops.md"
 ENTRIES = {entry.full_name: entry for entry in op_db}
 SAMPLE = [
     "add", "mul", "matmul", "sum", "cat", "where", "sort", "topk", "gather", "index_put", "to",

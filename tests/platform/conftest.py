@@ -1,4 +1,4 @@
-"""Tests of released programs that look for devices: `make platform`.
+"""Tests of released programs that look for devices: `tests/platform`.
 
 Each has a state and a home of its own. Modules of this folder, and those by which programs are run
 in an instance, are known by their names.

@@ -29,9 +29,10 @@ class Part:
     environment: dict[str, str] = field(default_factory=dict)
 
 
-def check(target):
-    """A part that is a target of make."""
-    return Part(target, (os.environ.get("MAKE", "make"), "--no-print-directory", target))
+def check(name):
+    """A part that is one of make's checks."""
+    target = f"build/checked/{name}"
+    return Part(name, (os.environ.get("MAKE", "make"), "--no-print-directory", target))
 
 
 def tests(name, *arguments, **environment):
@@ -52,11 +53,11 @@ FOLDERS = {
 STABLEHLO, ORACLE = "tests/jax/stablehlo", "tests/graph/test_oracle.py"
 
 PARTS = (
-    check("check-source"),
+    check("source"),
     *(tests(name, *(f"tests/{one}" for one in folders)) for name, folders in FOLDERS.items()),
     tests("rest", "tests", *(f"--ignore=tests/{f}" for part in FOLDERS.values() for f in part)),
     tests("oracle", ORACLE, STABLEHLO, JAX_PLATFORMS="cpu"),
-    check("check-types"),
+    check("mypy"),
     tests("jax", "tests/jax", "tests/jax_versions", f"--ignore={STABLEHLO}"),
 )
 """In the order in which they begin: mistakes that are found soon, then the longest.

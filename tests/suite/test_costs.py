@@ -34,11 +34,11 @@ def test_a_fixture_of_one_test_is_part_of_the_test(tmp_path):
 
 
 def test_parts_stand_before_what_they_hold(tmp_path):
-    part = {"kind": "part", "part": "check-types", "cpu_s": 30, "wall_s": 40, "status": 0}
+    part = {"kind": "part", "part": "mypy", "cpu_s": 30, "wall_s": 40, "status": 0}
     (tmp_path / "tests").mkdir()
     rows(tmp_path / "tests", call("a", 1.0))
     lines = costs.page(rows(tmp_path, part)).splitlines()
-    assert lines.index("| check-types | 30.0 | 40.0 |") < lines.index("| call | 1 | 1.0 |")
+    assert lines.index("| mypy | 30.0 | 40.0 |") < lines.index("| call | 1 | 1.0 |")
 
 
 def test_only_the_fifty_dearest_are_listed(tmp_path):

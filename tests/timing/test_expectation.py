@@ -8,7 +8,7 @@ import pytest
 
 from trnsim.timing.expectation import UNSEEN, unseen_error
 
-PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
+PAGE = Path(__file__).parents[2] / "docs" / "generated" / "accuracy.md"
 SIZES = ("under 100 us", "100 us to 1 ms", "over 1 ms")
 
 

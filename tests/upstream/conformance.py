@@ -1,4 +1,4 @@
-"""`make upstream`: run the public suites from local clones and write docs/conformance.md.
+"""`make upstream`: run the public suites from local clones and write docs/generated/conformance.md.
 
 FOLDER holds the clones, named as in suites.py; nothing of theirs is kept. The outcome of each case
 is kept in build/conformance as the case ends: a run that was stopped goes on where it stopped, as
@@ -23,7 +23,7 @@ ABOVE_KERNELS = (
     *("workload", "estimate"),
 )
 """Rooms of our src that no kernel of a suite runs through."""
-PAGE = ROOT / "docs" / "conformance.md"
+PAGE = ROOT / "docs" / "generated" / "conformance.md"
 
 
 def git(folder, *arguments):
@@ -79,7 +79,7 @@ def run(suite, folder, number):
 
 
 def write_page(folder):
-    """docs/conformance.md, from the ledgers; without all of them, the rows of those there are."""
+    """The page, from the ledgers; without all of them, the rows of those there are."""
     results = [Result(suite, read(KEPT / f"{suite.name}.jsonl")) for suite in SUITES]
     found = [result for result in results if result.head]
     if len(found) < len(results) and PAGE.exists():

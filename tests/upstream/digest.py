@@ -1,4 +1,4 @@
-"""`make digest`: what the emulator gives for every development suite, to set beside another commit.
+"""What the emulator gives for every development suite, to set beside another commit.
 
 usage: digest.py FOLDER [PART ...] [--cases N] [--sweeps N]
        digest.py --compare A.json B.json

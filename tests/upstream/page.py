@@ -1,4 +1,4 @@
-"""docs/conformance.md: counts by suite, what does not pass and why, what warns, what is skipped."""
+"""docs/generated/conformance.md: counts by suite, what does not pass and why, warnings, skips."""
 
 import re
 from collections import Counter, defaultdict

@@ -6,7 +6,7 @@ Each graph is made once and priced once; what was found lies in build/accuracy/m
 graph, so that a stopped run goes on where it was. `--only` takes rows whose id, class or model has
 the word, `--graphs` makes graphs alone, `--kept` takes what is known already, `--patience` leaves
 out what takes longer to compile. programs.json, beside this file, keeps what is not taken;
-docs/accuracy-models.md is written from it by `make plans`.
+docs/generated/accuracy-models.md is written from it by `bench/system/page.py`.
 """
 
 from __future__ import annotations

@@ -39,7 +39,9 @@ _SHORT: Final = (
 _ONE_QUEUE: Final = "kernel-optimization.rst, v2-zoom: one trigger in 0.60 us, 66,048 in 39.9 ms"
 _THROTTLING: Final = "aws-neuron-sdk tools/neuron-explorer overview-summary-page.rst, throttling"
 _DGE: Final = "aws-neuron-sdk nki/deep-dives/nki-dge.rst, hwdge"
-_FITTED: Final = "fitted to public kernels' published times by `make accuracy`: docs/accuracy.md"
+_FITTED: Final = (
+    "fitted to public kernels' published times by `make accuracy`: docs/generated/accuracy.md"
+)
 _COSTS: Final = "aws-neuron-sdk@0521004c general/nki/api/nki/isa/__init__.py (SDK 2.26)"
 _LOGICAL: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
 _TYPES: Final = "aws-neuron-sdk data-types.rst; nki.api.shared.rst, Supported Data Types by NKI"
@@ -218,7 +220,7 @@ NEURONCORE_V2: Final = NeuronCore(
     core_barrier_s=assumed(0.6e-6, "a semaphore to the other core and back, each as from a DMA"),
     launch_s=assumed(15e-6, "10 to 20 us of fixed kernel overhead in published kernel timings"),
     paired_launch_s=assumed(15e-6, "no logical cores on v2; as alone"),
-    unmodelled_factor=derived(1.0, "spread of the residuals in docs/accuracy.md"),
+    unmodelled_factor=derived(1.0, "spread of the residuals in docs/generated/accuracy.md"),
 )
 
 NEURONCORE_V3: Final = replace(

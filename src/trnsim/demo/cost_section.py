@@ -40,6 +40,6 @@ def cost_lines(
     error = f"{TRAINING.median:.0%} off in the median, {TRAINING.p90:.0%} at P90"
     title = f"4 Cost      {shape.name}, {tokens:.3g} tokens; plans of training were {error}"
     return [
-        f"{title} (docs/accuracy-models.md)",
+        f"{title} (docs/generated/accuracy-models.md)",
         *[f"            {line}" for line in text_table(header, table).splitlines()],
     ]

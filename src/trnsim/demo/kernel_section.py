@@ -44,7 +44,7 @@ class KernelShow:
         return [
             f"1 Kernel    {shape}     error against float64 {self.largest_error:.1e}",
             f"            {time} {spread}, bound by {self.run.summary.bound_by}{tries}",
-            f"            {self.run.summary.unseen_error} (docs/accuracy.md)",
+            f"            {self.run.summary.unseen_error} (docs/generated/accuracy.md)",
         ]
 
 

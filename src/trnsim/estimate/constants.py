@@ -1,10 +1,10 @@
 """The few constants by which layers are priced, of each family of workloads.
 
-Fitted by ``make plans`` to published rows of Trn1 and Inf2 (NeuronCore-v2) alone; a spread is one
-sigma of the logarithm of the errors of rows whose architecture was left out of the fit
-(docs/accuracy-models.md). Later generations take the same shares of their own peak, clock and
-bandwidth, marked as extrapolated, except for prompts, of which halves on Trn2 are published. The
-forms were chosen with all rows in sight.
+Fitted by ``bench/system/page.py`` to published rows of Trn1 and Inf2 (NeuronCore-v2) alone; a
+spread is one sigma of the logarithm of the errors of rows whose architecture was left out of the
+fit (docs/generated/accuracy-models.md). Later generations take the same shares of their own peak,
+clock and bandwidth, marked as extrapolated, except for prompts, of which halves on Trn2 are
+published. The forms were chosen with all rows in sight.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ NEURON: Final = {
 """Constants on NeuronCore-v2 by phase."""
 _HALVES: Final = (
     "fitted to 79 halves of prompts: nki-library's MLP and attention on Trn2, limits of its "
-    "regression tests (docs/accuracy-halves.md); NxD Inference takes these kernels for prompts"
+    "regression tests (docs/generated/accuracy-halves.md); NxD Inference takes these kernels for "
+    "prompts"
 )
 KERNEL_PROMPTS: Final = FamilyConstants(
     half_s=derived(58.2e-6, _HALVES),
@@ -166,7 +167,9 @@ PAIRS: Final = FamilyFactor(
 """The time of a pair of an image and texts over that of its two towers."""
 
 PROGRAM_SPREAD: Final = derived(
-    0.29, "156 rows of models and their compiled programs, nothing fitted (docs/accuracy-models.md)"
+    0.29,
+    "156 rows of models and their compiled programs, nothing fitted "
+    "(docs/generated/accuracy-models.md)",
 )
 """One sigma of the logarithm of the errors of compiled programs."""
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _GRADIENTS: Final = 2
 _MICROS: Final = 1e6
 _SHOWN: Final = 4
-_FIX: Final = "columns are told in docs/accuracy-models.md, Measured times"
+_FIX: Final = "columns are told in docs/generated/accuracy-models.md, Measured times"
 
 
 class Ranks(Protocol):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from trnsim.workload.operators import Pass
     from trnsim.workload.summary import Summary
 
-_FIX: Final = "columns are told in docs/accuracy-models.md, Measured times"
+_FIX: Final = "columns are told in docs/generated/accuracy-models.md, Measured times"
 _MICRO: Final = 1e-6
 
 

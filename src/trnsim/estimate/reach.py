@@ -36,7 +36,7 @@ ROWS: Final = {
     Phase.DECODE: Reach((4096, 8192), (1, 8), (256, 16384)),
     Phase.TRAIN: Reach((512, 8192), (1, 80), (77, 8192)),
 }
-"""Ranges by family; `make plans` compares them with the rows."""
+"""Ranges by family; `bench/system/page.py` compares them with the rows."""
 PAIRS: Final = Reach((512, 768), (1, 64), (9, 9))
 """The range of pairs of an image and texts."""
 

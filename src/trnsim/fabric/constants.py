@@ -24,7 +24,7 @@ _NO_HOP_S: Final = derived(0.0, "hops are part of the latency of a whole collect
 _START_FIRST_S: Final = derived(
     37e-6,
     "latency of a small all-reduce inside an instance, fitted to 56 published Trn1 and Inf2 decode "
-    "rows, 5.7 % error (docs/accuracy-models.md)",
+    "rows, 5.7 % error (docs/generated/accuracy-models.md)",
 )
 _START_S: Final = derived(
     6.16e-6 - 2 * _HOP_S,

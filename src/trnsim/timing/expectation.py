@@ -1,7 +1,7 @@
 """The expected error of an estimate: the errors for unseen kernels against published times.
 
-Source: docs/accuracy.md, Leaving a kernel out. Constants were chosen on other kernels; each figure
-is of all published times of its size.
+Source: docs/generated/accuracy.md, Leaving a kernel out. Constants were chosen on other
+kernels; each figure is of all published times of its size.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from trnsim.decide.times import Predictor
 COMPANIES = Path(__file__).parents[1] / "companies"
 ASKED = Asked(on=("trn1.32xlarge",), as_of=date(2026, 11, 21))
 CASES = int(os.environ.get("TRNSIM_PILOT_CASES", "3"))
-"""Of each company; `make pilots` takes 100."""
+"""Of each company; docs/runs.md has 100."""
 ENOUGH = 50
 """Cases of which some flip the decision."""
 

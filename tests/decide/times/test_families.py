@@ -1,4 +1,4 @@
-"""Families of published times are those of the page that `make plans` writes."""
+"""Families of published times are those of the page that `bench/system/page.py` writes."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ from trnsim.decide.times.families import (
     TTFT,
 )
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "accuracy-models.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "generated" / "accuracy-models.md"
 
 
 def rows():

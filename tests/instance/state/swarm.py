@@ -1,7 +1,7 @@
 """Many processes that keep a state and are killed at random, while this one reads all of them.
 
 Prints how many were killed, and fails on an exception, on a record of a dead process two seconds
-after its end, and on files that stay behind. `make state` runs it for a minute.
+after its end, and on files that stay behind. `tests/instance/state/swarm.py` runs it for a minute.
 """
 
 from __future__ import annotations

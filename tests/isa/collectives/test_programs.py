@@ -1,4 +1,4 @@
-"""Random legal programs of every collective against numpy: `make collectives` runs 2,000.
+"""Random legal programs of every collective against numpy: docs/runs.md has 2,000.
 
 Programs of several collectives and computations give the same in whatever order ranks take turns.
 """

@@ -27,7 +27,7 @@ def test_a_kept_rate_is_what_the_planner_gives(name, instance):
     one = next(one for one in WORKLOADS if one.name == name)
     found = done(one, CONFIGS / one.config, instance)
     stored = kept()[name][instance]
-    assert found.per_s == pytest.approx(stored["per_s"], rel=1e-3), "run make claims"
+    assert found.per_s == pytest.approx(stored["per_s"], rel=1e-3), "run bench/system/claims.py"
     assert list(found.assumed) == stored["assumed"]
 
 

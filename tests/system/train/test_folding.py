@@ -1,6 +1,6 @@
 """Random layouts: a step of one rank a stage is the step of all ranks.
 
-Two hundred on up to 256 ranks; `make foldings` has them on up to 4,096.
+Two hundred on up to 256 ranks; docs/runs.md has them on up to 4,096.
 """
 
 import os

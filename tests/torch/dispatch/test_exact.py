@@ -161,7 +161,7 @@ def test_the_chip_refuses_by_name_what_has_no_kernel():
         "  fix: compute this part on the CPU, or let the host compute it on the device's tensors "
         "and count it: TRNSIM_POLICY=host, or torch.neuron.set_policy('host')"
     )
-    assert source == "  source: docs/torch-ops.md: which operators have a lowering"
+    assert source == "  source: docs/generated/torch-ops.md: which operators have a lowering"
     assert line.startswith(f"  at {__file__}")
     assert caught.value.line.file == __file__
     assert isinstance(caught.value, NotImplementedError)

@@ -1,6 +1,6 @@
 """How far plans are from published times, by family.
 
-Source: docs/accuracy-models.md, which `make plans` writes; a test compares the two.
+Source: docs/generated/accuracy-models.md; a test compares the two.
 
 A family is validated on a chip where published times of that chip are among its rows, and P90 of
 the errors of rows left out is at most `MOST_ERROR`.

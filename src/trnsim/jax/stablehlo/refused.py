@@ -77,7 +77,7 @@ def refuse(name: str) -> NoReturn:
     if refusal is None:
         raise NotModelled(
             f"{name} is no operation that is imported",
-            fix="docs/jax-ops.md lists those that are",
+            fix="docs/generated/jax-ops.md lists those that are",
             source="StableHLO Specification",
         )
     source = refusal.source.replace("{}", name.partition(".")[2])

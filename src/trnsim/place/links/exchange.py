@@ -38,7 +38,7 @@ BANDWIDTHS: Final = Rate(
     Provenance(
         Evidence.ASSUMED,
         "the one slope of the first generation is in sample, and of two ranks alone "
-        "(docs/accuracy-collectives.md)",
+        "(docs/generated/accuracy-collectives.md)",
         own_spread=0.2,
     ),
 )
@@ -47,7 +47,7 @@ UNMEASURED: Final = Rate(
     Provenance(
         Evidence.ASSUMED,
         "0.3 are added in squares where no slope was published of a named instance; the one of an "
-        "unnamed instance is 61 % off (docs/accuracy-collectives.md)",
+        "unnamed instance is 61 % off (docs/generated/accuracy-collectives.md)",
         own_spread=0.36,
     ),
 )

@@ -1,8 +1,8 @@
 """How much of each of the ten workloads an instance does, as kept in ``rates.json``.
 
-The planner's models take a minute for all of them, so that their answers are kept; ``make claims``
-writes them anew. They are of the catalogue that ships with trnsim: of a row that was changed there
-is no rate.
+The planner's models take a minute for all of them, so that their answers are kept;
+``bench/system/claims.py`` writes them anew. They are of the catalogue that ships with trnsim: of a
+row that was changed there is no rate.
 """
 
 from __future__ import annotations

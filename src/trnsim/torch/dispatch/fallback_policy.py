@@ -60,7 +60,7 @@ def leave_to_host(name: str, reason: str, tensors: str, near: Sequence[str] = ()
             f"{reason}; it was called {tensors} in exact numerics{like}",
             fix="compute this part on the CPU, or let the host compute it on the device's tensors "
             f"and count it: {VARIABLE}=host, or torch.neuron.set_policy('host')",
-            source="docs/torch-ops.md: which operators have a lowering",
+            source="docs/generated/torch-ops.md: which operators have a lowering",
             line=program_line(),
         )
     left_to_host(name, f"{name} runs on the host, not instruction by instruction: {reason}")
