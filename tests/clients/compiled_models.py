@@ -123,7 +123,7 @@ def values_of(one, imported, weights, made):
         return {}
     start = time.process_time()
     try:
-        found = program.values(imported.graph, arrays, CHIP, weights)
+        found = program.evaluate_program(imported.graph, arrays, CHIP, weights)
     except Exception as error:  # noqa: BLE001  a defect, which stands on the page
         return {"no values": f"{type(error).__name__}: {line(error)}"}
     with np.errstate(all="ignore"):

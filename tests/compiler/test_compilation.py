@@ -107,7 +107,7 @@ def test_what_has_no_halves_is_done_by_one_core_and_said():
 
 
 def test_one_core_is_taken_where_two_would_be_slower(monkeypatch):
-    monkeypatch.setattr("trnsim.compiler.sharding.work.Work.move_s", lambda *_: 0.0)
+    monkeypatch.setattr("trnsim.compiler.sharding.costs.SplitCosts.move_s", lambda *_: 0.0)
     graph, weights = mlp(rows=8, width=128, hidden=256)
     one, two = (compile_graph(graph, lnc=lnc, weights=weights) for lnc in (1, 2))
     assert two.device_time_s == one.device_time_s

@@ -3,10 +3,16 @@
 import pytest
 
 from trnsim import arch
-from trnsim.compiler.layers import Run, Stack, Tie, shortened, stacks_of
-from trnsim.compiler.pricing import Figures, Priced, _by_layers, figures_of, priced
-from trnsim.compiler.schedules import Asked
-from trnsim.compiler.sharding import halved
+from trnsim.compiler.layers import LayerRun, Stack, Tie, shortened, stacks_of
+from trnsim.compiler.pricing import (
+    PricedGraph,
+    ProgramFigures,
+    _price_by_layers,
+    price_graph,
+    program_figures,
+)
+from trnsim.compiler.schedules import CompileOptions
+from trnsim.compiler.sharding import halve_graph
 from trnsim.graph import Graph
 
 
@@ -29,7 +35,7 @@ def stack(count, width=1024, rows=64, *, collects=False, skips=False):
 
 def test_layers_are_the_operations_that_repeat():
     graph, _ = stack(5)
-    assert stacks_of(graph) == [Stack((Run(1, 3, 5),))]
+    assert stacks_of(graph) == [Stack((LayerRun(1, 3, 5),))]
 
 
 def test_two_layers_are_too_few():
@@ -64,13 +70,15 @@ def test_a_layer_that_is_read_after_all_layers_is_not_left_out():
 def test_a_few_layers_give_the_time_of_all_within_a_hundredth(rows, cores):
     graph, weights = stack(10, rows=rows)
     if cores == 2:
-        half = halved(graph, weights, arch.paired(arch.target("trn2")))
+        half = halve_graph(graph, weights, arch.paired(arch.target("trn2")))
         graph, weights = half.graph, half.weights
-    asked = Asked("trn2", cores)
+    asked = CompileOptions("trn2", cores)
     stacks = tuple(stacks_of(graph))
     assert stacks[0].count >= 8  # the first and the last may be split otherwise
-    whole = figures_of(graph, weights, asked)
-    short = _by_layers(Priced(graph, weights, Figures(), stacks, cores), asked).figures
+    whole = program_figures(graph, weights, asked)
+    short = _price_by_layers(
+        PricedGraph(graph, weights, ProgramFigures(), stacks, cores), asked
+    ).figures
     assert short.device_time_s == pytest.approx(whole.device_time_s, rel=0.01)
     assert short.instructions == pytest.approx(whole.instructions, rel=0.01)
 
@@ -110,7 +118,9 @@ def drawn(graph):
 
 def test_layers_of_a_backward_pass_belong_to_those_whose_values_they_read():
     graph, _ = trained(6)
-    assert stacks_of(graph) == [Stack((Run(1, 3, 6), Run(20, 5, 6)), (Tie(1, 0), Tie(-1, 5)))]
+    assert stacks_of(graph) == [
+        Stack((LayerRun(1, 3, 6), LayerRun(20, 5, 6)), (Tie(1, 0), Tie(-1, 5)))
+    ]
 
 
 @pytest.mark.parametrize("count", [2, 3, 8])
@@ -139,9 +149,9 @@ def test_runs_that_do_not_read_each_other_are_shortened_apart():
 def test_a_few_layers_forward_and_backward_give_the_time_of_all(rows, near):
     """The first layers find room in SBUF that nobody has had, and wait less than others."""
     graph, weights = trained(9, rows=rows)
-    whole = figures_of(graph, weights, Asked("trn2"))
-    all_of_it = Priced(graph, weights, Figures(), tuple(stacks_of(graph)))
-    short = _by_layers(all_of_it, Asked("trn2")).figures
+    whole = program_figures(graph, weights, CompileOptions("trn2"))
+    all_of_it = PricedGraph(graph, weights, ProgramFigures(), tuple(stacks_of(graph)))
+    short = _price_by_layers(all_of_it, CompileOptions("trn2")).figures
     assert short.device_time_s == pytest.approx(whole.device_time_s, rel=near)
     assert short.instructions == pytest.approx(whole.instructions, rel=0.01)
 
@@ -154,4 +164,4 @@ def test_a_stack_whose_layers_are_all_read_hinders_no_other():
         made.append(x)
     graph.outputs = [graph.concatenate(made, 0)]
     assert len(stacks_of(graph)) == 2
-    assert priced(graph, weights, Asked("trn2")).layers == 6
+    assert price_graph(graph, weights, CompileOptions("trn2")).layers == 6

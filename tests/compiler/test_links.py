@@ -3,10 +3,10 @@
 import pytest
 
 from trnsim.compiler import compile as compile_graph
-from trnsim.compiler.links import Links, RankExchange, links_of
-from trnsim.compiler.pricing import priced
-from trnsim.compiler.schedules import Asked
-from trnsim.compiler.shown import shown
+from trnsim.compiler.links import RankExchange, RankLinks, links_of
+from trnsim.compiler.pricing import price_graph
+from trnsim.compiler.schedules import CompileOptions
+from trnsim.compiler.shown import reported_run
 from trnsim.fabric.collective_time import collective_time
 from trnsim.graph import Graph
 from trnsim.graph.ops.collectives import (
@@ -119,7 +119,7 @@ def test_ranks_lie_where_groups_and_the_instance_say(monkeypatch, tmp_path):
 def test_each_of_two_cores_exchanges_its_part(cores, nbytes):
     graph, _ = chain(1, size=2**16)
     graph.outputs = [graph.outputs[0]]
-    links = Links("trainium2", 2, cores, "")
+    links = RankLinks("trainium2", 2, cores, "")
     issued = []
 
     class Core:
@@ -140,17 +140,18 @@ def test_programs_are_remembered_by_their_links(monkeypatch, tmp_path):
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
     graph, weights = chain()
     linked, apart = (
-        priced(graph, weights, Asked("trn2", is_linked=one)).figures for one in (True, False)
+        price_graph(graph, weights, CompileOptions("trn2", is_linked=one)).figures
+        for one in (True, False)
     )
     assert linked.is_linked
     assert not apart.is_linked
-    assert priced(graph, weights, Asked("trn2")).figures == linked
-    assert priced(graph, weights, Asked("trn2", is_linked=False)).figures == apart
+    assert price_graph(graph, weights, CompileOptions("trn2")).figures == linked
+    assert price_graph(graph, weights, CompileOptions("trn2", is_linked=False)).figures == apart
 
 
 def test_a_report_shows_exchanges_on_the_cc_core():
     graph, weights = chain()
-    run = shown(graph, compile_graph(graph, weights=weights), "chain", weights)
+    run = reported_run(graph, compile_graph(graph, weights=weights), "chain", weights)
     spans = [span for span in run.timeline.spans() if span.engine is Engine.collective]
     assert [span.opcode for span in spans] == ["all_reduce"] * 2
     named = {name for facts in run.timeline.facts().values() for name, _ in facts}

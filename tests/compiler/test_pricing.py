@@ -6,8 +6,8 @@ import pytest
 from test_layers import stack
 
 from trnsim.compiler import pricing
-from trnsim.compiler.pricing import Figures, figures_of, priced
-from trnsim.compiler.schedules import Asked, Schedule
+from trnsim.compiler.pricing import ProgramFigures, price_graph, program_figures
+from trnsim.compiler.schedules import CompileOptions, Schedule
 from trnsim.errors import OutOfMemory
 from trnsim.graph import Graph
 from trnsim.graph.ops.control_flow import If
@@ -17,25 +17,25 @@ from trnsim.profile.measures.parts import Part
 
 def test_figures_are_stored_and_restored():
     part = Part(2, {"dma": 1.0}, {"waiting": 2.0}, {"weights": 3.0})
-    figures = Figures(
+    figures = ProgramFigures(
         1.0, 2.0, 3, {("add", 4): part}, ("said",), (2, 4), Schedule(1024, 512), frozenset({"room"})
     )
-    assert Figures.restored(json.loads(json.dumps(figures.stored()))) == figures
+    assert ProgramFigures.restored(json.loads(json.dumps(figures.stored()))) == figures
 
 
 def test_figures_of_two_programs_add_up_and_are_launched_once():
-    one = Figures(1.0, 5.0, 2, {("add", 0): Part(2)}, ("one",))
-    both = one.plus(Figures(3.0, 7.0, 4, {("add", 0): Part(4)}, ("one", "other")))
+    one = ProgramFigures(1.0, 5.0, 2, {("add", 0): Part(2)}, ("one",))
+    both = one.plus(ProgramFigures(3.0, 7.0, 4, {("add", 0): Part(4)}, ("one", "other")))
     assert (both.device_time_s, both.launch_s, both.instructions) == (4.0, 5.0, 6)
     assert both.work == {("add", 0): Part(6)}
     assert both.said == ("one", "other")
-    assert Figures().plus(one).launch_s == 5.0
+    assert ProgramFigures().plus(one).launch_s == 5.0
 
 
 @pytest.mark.parametrize(("count", "layers"), [(2, 0), (8, 8)])
 def test_the_graph_of_the_program_that_was_compiled(count, layers):
     graph, weights = stack(count, width=256)
-    found = priced(graph, weights, Asked("trn2"))
+    found = price_graph(graph, weights, CompileOptions("trn2"))
     assert found.layers == layers
     kept = found.figures.kept[0] if layers else count
     assert len(found.compiled().nodes) == 3 * kept + len(graph.nodes) - 3 * count
@@ -44,11 +44,11 @@ def test_the_graph_of_the_program_that_was_compiled(count, layers):
 def test_what_is_remembered_is_what_was_found(tmp_path, monkeypatch):
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
     graph, weights = stack(8, width=256)
-    first = priced(graph, weights, Asked("trn2"))
+    first = price_graph(graph, weights, CompileOptions("trn2"))
     monkeypatch.setattr(pricing, "trace", None)
-    assert priced(graph, weights, Asked("trn2")) == first
+    assert price_graph(graph, weights, CompileOptions("trn2")) == first
     with pytest.raises(TypeError):
-        priced(graph, weights, Asked("trn1"))
+        price_graph(graph, weights, CompileOptions("trn1"))
 
 
 def test_kernels_cannot_stand_for_the_half_of_two_cores(monkeypatch):
@@ -58,9 +58,11 @@ def test_kernels_cannot_stand_for_the_half_of_two_cores(monkeypatch):
     monkeypatch.setenv(cache.VARIABLE, "off")
     monkeypatch.setattr(pricing, "trace", refuse)
     graph, weights = stack(2, width=256)
-    assert figures_of(graph, weights, Asked("trn2")).said == ("not one program: SBUF is full",)
+    assert program_figures(graph, weights, CompileOptions("trn2")).said == (
+        "not one program: SBUF is full",
+    )
     with pytest.raises(OutOfMemory):
-        figures_of(graph, weights, Asked("trn2", cores=2))
+        program_figures(graph, weights, CompileOptions("trn2", cores=2))
 
 
 def test_a_branch_is_a_program_of_its_own():
@@ -69,7 +71,7 @@ def test_a_branch_is_a_program_of_its_own():
     graph = Graph()
     choice, x = graph.input((), "bool"), graph.input((4, 8), "float32")
     graph.outputs = [graph.apply(If((inner, inner)), choice, x)]
-    found = priced(graph, frozenset(), Asked("trn2"))
+    found = price_graph(graph, frozenset(), CompileOptions("trn2"))
     assert found.graph is graph
     assert {place for _, place in found.figures.work} == {0}
     assert found.figures.device_time_s > 0

@@ -12,7 +12,7 @@ from test_registry import EXAMPLES, arrays_of, assert_uniform, finite, graph_of
 from test_registry import assert_near as assert_nearly_equal
 
 from trnsim.compiler import compile  # noqa: A004  the compilers' name
-from trnsim.compiler.program import values
+from trnsim.compiler.program import evaluate_program
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.graph import Graph, Kind
 from trnsim.graph.ops.layout import Reinterpret, Transpose
@@ -33,7 +33,7 @@ def test_a_graph_by_chance_gives_what_its_reference_says(random, chip, operation
     program = compile(graph, chip, weights=frozenset(made.weights))
     assert not program.said
     assert program.device_time_s >= program.bound.seconds
-    found = values(graph, made.arrays, chip, frozenset(made.weights))
+    found = evaluate_program(graph, made.arrays, chip, frozenset(made.weights))
     with np.errstate(all="ignore"):
         wanted = graph.reference(made.arrays)
     results = {one.dtype for node in graph.nodes for one in node.results}
@@ -56,13 +56,13 @@ def test_a_program_of_one_operation_gives_what_the_reference_says(example, chip)
     types = [*example.given, *(value.type for value in graph.outputs)]
     if example.operation.kind in (Kind.COLLECTIVE, Kind.CONTROL):
         with pytest.raises(NotModelled, match=f"^{example.operation.name} has no kernel yet"):
-            values(graph, arrays, chip)
+            evaluate_program(graph, arrays, chip)
         return
     if chip != "trn3" and any(one.dtype == "float8_e4m3fn" for one in types):
         with pytest.raises(IllegalInstruction, match="float8_e4m3fn on NeuronCore"):
-            values(graph, arrays, chip)
+            evaluate_program(graph, arrays, chip)
         return
-    found = values(graph, arrays, chip)
+    found = evaluate_program(graph, arrays, chip)
     if isinstance(example.operation, Rng):  # no values are promised
         assert_uniform(found[0])
         return
@@ -110,7 +110,7 @@ def test_every_type_passes_through_views(dtype):
         both = graph.elementwise("maximum" if dtype != "bool" else "or", wide, wide)
         across = graph.apply(Transpose((3, 2, 1, 0)), both)
         graph.outputs = [turned, every, wide, both, across, graph.concatenate([x, x], 1)]
-        found = values(graph, [array], chip)
+        found = evaluate_program(graph, [array], chip)
         for ours, theirs in zip(found, graph.reference([array]), strict=True):
             assert ours.dtype == theirs.dtype
             np.testing.assert_array_equal(ours, theirs)
@@ -145,7 +145,7 @@ def test_what_has_no_elements_is_left_out_of_a_program():
     total = graph.reduce("multiply", rows, (0,))
     graph.outputs = [wide, put, graph.concatenate([wide, put], 0), total]
     arrays = [np.zeros((0, 3), np.float32), np.zeros(0, np.int32), np.eye(5, 3, dtype=np.float32)]
-    found, wanted = values(graph, arrays), graph.reference(arrays)
+    found, wanted = evaluate_program(graph, arrays), graph.reference(arrays)
     assert [(one.shape, one.dtype) for one in found] == [(one.shape, one.dtype) for one in wanted]
     assert_near(found, wanted, 1e-5)
     program = compile(graph, "trn2")

@@ -7,9 +7,9 @@ from test_layers import stack
 
 from trnsim.compiler import Flags, pricing
 from trnsim.compiler import compile as compile_graph
-from trnsim.compiler.patterns.preparation import prepared
-from trnsim.compiler.program import legal
-from trnsim.compiler.schedules import Asked, fastest, others
+from trnsim.compiler.patterns.preparation import prepare_graph
+from trnsim.compiler.program import legalize_graph
+from trnsim.compiler.schedules import CompileOptions, alternative_schedules, fastest_schedule
 from trnsim.graph import Graph
 from trnsim.lower import cache
 from trnsim.lower.emit.schedule import FIRST, RING, ROOM, Schedule
@@ -36,21 +36,21 @@ def wide(rows=1024, width=256, between=16384):
 
 def test_what_lacks_nothing_is_not_searched():
     for level in (1, 2, 3):
-        assert not others(level, frozenset(), 100)
-    assert not others(1, frozenset({ROOM, RING}), 100)
+        assert not alternative_schedules(level, frozenset(), 100)
+    assert not alternative_schedules(1, frozenset({ROOM, RING}), 100)
 
 
 def test_levels_try_more_and_more():
     both = frozenset({ROOM, RING})
-    few, all_of_them = others(2, both, 100), others(3, both, 100)
-    assert not others(2, frozenset({RING}), 100)
-    assert others(2, frozenset({ROOM}), 100) == few
+    few, all_of_them = alternative_schedules(2, both, 100), alternative_schedules(3, both, 100)
+    assert not alternative_schedules(2, frozenset({RING}), 100)
+    assert alternative_schedules(2, frozenset({ROOM}), 100) == few
     assert 0 < len(few) < len(all_of_them)
     assert FIRST not in all_of_them
     assert set(few) <= set(all_of_them)
     assert len(set(all_of_them)) == len(all_of_them)
-    assert not others(2, both, 10**6)
-    assert others(3, both, 10**6) == all_of_them
+    assert not alternative_schedules(2, both, 10**6)
+    assert alternative_schedules(3, both, 10**6) == all_of_them
     assert all(one.ring_bytes < one.passing_bytes for one in all_of_them)
 
 
@@ -58,10 +58,10 @@ def test_levels_try_more_and_more():
 def test_the_first_of_the_fastest_is_kept(times, wanted):
     tried = [Schedule(40 * 1024), Schedule(56 * 1024)]
     told = []
-    asked = Asked("trn2", tell=told.append)
+    asked = CompileOptions("trn2", tell=told.append)
     price = dict(zip(tried, times, strict=True))
     first_s = 2.5 if wanted == 1 else 1.0
-    assert fastest(first_s, tried, price.__getitem__, asked) == (
+    assert fastest_schedule(first_s, tried, price.__getitem__, asked) == (
         FIRST if wanted is None else tried[wanted]
     )
     assert told == [
@@ -89,7 +89,7 @@ def test_an_interrupted_search_goes_on_where_it_was_and_more_search_is_no_slower
     found = compile_graph(graph, weights=weights, flags=Flags(optlevel=3))
     again = calls[4:]
     assert not set(tried) & set(again)
-    assert {*tried, *again} >= {FIRST, *others(3, frozenset({ROOM}), 0)}
+    assert {*tried, *again} >= {FIRST, *alternative_schedules(3, frozenset({ROOM}), 0)}
     monkeypatch.setattr(pricing, "trace", None)
     assert compile_graph(graph, weights=weights, flags=Flags(optlevel=3)) == found
     monkeypatch.setattr(pricing, "trace", whole)
@@ -112,18 +112,18 @@ def test_the_layers_of_a_model_have_the_schedule_of_the_fewest(monkeypatch):
 
     monkeypatch.setattr(pricing, "trace", counted)
     compile_graph(graph, weights=weights)
-    searched = 1 + len(others(2, frozenset({ROOM, RING}), 0))
+    searched = 1 + len(alternative_schedules(2, frozenset({ROOM, RING}), 0))
     assert len(calls) <= searched + 2
     assert len(set(calls[searched:])) <= 1
 
 
-@pytest.mark.parametrize("schedule", others(3, frozenset({ROOM}), 0)[::4])
+@pytest.mark.parametrize("schedule", alternative_schedules(3, frozenset({ROOM}), 0)[::4])
 def test_values_are_those_of_any_schedule(schedule):
     made = Made("bfloat16")
     x = made.given(64, 256)
     made.graph.outputs = [made.layer_norm(made.linear(made.linear(x, 512), 256))]
-    step = prepared(made.graph, made.weights)
-    graph, weights = legal(step.step, step.weights)
+    step = prepare_graph(made.graph, made.weights)
+    graph, weights = legalize_graph(step.step, step.weights)
     known = dict(zip((v.number for v in made.graph.inputs), made.arrays, strict=True))
     ahead = step.ahead.reference([known[v.number] for v in step.ahead.inputs])
     known |= dict(zip((v.number for v in step.ahead.outputs), ahead, strict=True))

@@ -7,9 +7,9 @@ from test_layers import stack
 
 from trnsim.compiler import Flags, compilation
 from trnsim.compiler import compile as compile_graph
-from trnsim.compiler.layers import Run, stacks_of
-from trnsim.compiler.patterns.preparation import prepared
-from trnsim.compiler.shares import shares
+from trnsim.compiler.layers import LayerRun, stacks_of
+from trnsim.compiler.patterns.preparation import prepare_graph
+from trnsim.compiler.shares import module_shares
 from trnsim.graph import Graph, Origin
 from trnsim.lower import cache
 from trnsim.profile.measures.parts import Part
@@ -19,7 +19,7 @@ def layered(count, path="net.blocks.{}.linear", **sizes):
     """A stack whose products, gelus and additions are of a module a layer."""
     graph, weights = stack(count, **sizes)
     found = stacks_of(graph)
-    layers = found[0].runs[0] if found else Run(1, 3, count)
+    layers = found[0].runs[0] if found else LayerRun(1, 3, count)
     nodes = []
     for place, node in enumerate(graph.nodes):
         inside = layers.start <= place < layers.end
@@ -51,20 +51,20 @@ def test_a_layer_beside_the_equal_ones_is_counted_with_them():
     work = {("tanh", 0): Part(1), ("dot_general", 1): Part(9)}
     first = replace(graph.nodes[0], origin=Origin("net.blocks.0.norm"))
     graph = Graph(graph.inputs, [first, *graph.nodes[1:]], graph.outputs)
-    found = {one.module: one.times for one in shares(work, graph, layers)}
+    found = {one.module: one.times for one in module_shares(work, graph, layers)}
     assert found == {"net.blocks.*.norm": 10, "net.blocks.*.linear": 10}
 
 
 @pytest.mark.parametrize("path", ["", "net.block_{}", "net.same"])
 def test_paths_without_a_number_of_their_own_stay_as_they_are(path):
     graph, _ = layered(10, path, width=256)
-    found = shares({("dot_general", 1): Part(9)}, graph, stacks_of(graph))
+    found = module_shares({("dot_general", 1): Part(9)}, graph, stacks_of(graph))
     assert [(one.module, one.times) for one in found] == [(path.format(0), 1)]
 
 
 def test_what_no_operation_stands_for_has_no_module():
     graph, _ = layered(3)
-    (found,) = shares({("results to HBM", -1): Part(1)}, graph, [])
+    (found,) = module_shares({("results to HBM", -1): Part(1)}, graph, [])
     assert (found.module, found.operation) == ("", "results to HBM")
 
 
@@ -87,9 +87,11 @@ def test_casts_keep_what_operations_came_from():
     wide.came_from = Origin("wide")
     x, w = wide.input((256, 256), "float32"), wide.input((256, 256), "float32")
     wide.outputs = [wide.dot_general(x, w, (1, 1))]
-    (piece, _), *_ = compilation.pieces(prepared(wide, {w.number}, Flags(auto_cast="all")))
+    (piece, _), *_ = compilation.split_programs(
+        prepare_graph(wide, {w.number}, Flags(auto_cast="all"))
+    )
     assert {node.origin.module for node in piece.nodes} == {"wide"}
-    (piece, _), *_ = compilation.pieces(prepared(graph, weights))
+    (piece, _), *_ = compilation.split_programs(prepare_graph(graph, weights))
     assert [node.origin.module for node in piece.nodes] == [
         f"m{place}" for place in range(len(graph.nodes))
     ]

@@ -6,7 +6,7 @@ import pytest
 from test_shares import layered
 
 from trnsim.compiler import compile as compile_graph
-from trnsim.compiler.shown import shown
+from trnsim.compiler.shown import reported_run
 from trnsim.errors import BadInput, OutOfMemory, SourceLine
 from trnsim.graph import Graph, Origin
 from trnsim.graph.ops.control_flow import If
@@ -16,7 +16,7 @@ def test_it_is_that_of_the_layers_that_were_compiled():
     graph, weights = layered(10, width=256)
     few, _ = layered(4, width=256)
     made = compile_graph(graph, weights=weights)
-    run = shown(graph, made, "stack", weights)
+    run = reported_run(graph, made, "stack", weights)
     alone = compile_graph(few, weights=weights)
     assert run.title == "stack"
     assert len(run.program) == alone.instructions < made.instructions
@@ -30,7 +30,7 @@ def test_its_lines_are_those_that_operations_came_from():
         for node, line in zip(graph.nodes, lines, strict=True)
     ]
     graph = Graph(graph.inputs, nodes, graph.outputs)
-    program = shown(graph, compile_graph(graph, weights=weights), "stack", weights).program
+    program = reported_run(graph, compile_graph(graph, weights=weights), "stack", weights).program
     assert set(program.lines) <= set(lines)
     assert len(program.line_of) == len(program)
     products = {lines[place] for place, node in enumerate(nodes) if node.name == "dot_general"}
@@ -40,7 +40,7 @@ def test_its_lines_are_those_that_operations_came_from():
 
 def test_operations_of_unknown_origin_have_no_line():
     graph, weights = layered(3, width=256)
-    program = shown(graph, compile_graph(graph, weights=weights), "stack", weights).program
+    program = reported_run(graph, compile_graph(graph, weights=weights), "stack", weights).program
     assert program.lines == []
     assert set(program.line_of) == {-1}
 
@@ -53,7 +53,7 @@ def test_branches_alone_have_no_program():
     g.outputs = [g.apply(If((branch, branch)), flag, x)]
     made = compile_graph(g)
     with pytest.raises(BadInput, match="net has no program to show: branches, loops and kernels"):
-        shown(g, made, "net", ())
+        reported_run(g, made, "net", ())
 
 
 def test_what_is_not_one_program_says_why(monkeypatch):
@@ -64,4 +64,4 @@ def test_what_is_not_one_program_says_why(monkeypatch):
     made = compile_graph(graph, weights=weights)
     monkeypatch.setattr("trnsim.compiler.shown.trace", refuse)
     with pytest.raises(BadInput, match="net has no program to show, as it is not one: SBUF is"):
-        shown(graph, made, "net", weights)
+        reported_run(graph, made, "net", weights)

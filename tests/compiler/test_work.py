@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from test_layers import stack
 
-from trnsim.compiler.layers import Run, Stack, shortened, stacks_of
-from trnsim.compiler.work import added, caches, of_layers, restored, stored, work_of
+from trnsim.compiler.layers import LayerRun, Stack, shortened, stacks_of
+from trnsim.compiler.work import caches, from_rows, scale_work, sum_work, to_rows, traced_work
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Attention
 from trnsim.lower.program import trace
@@ -29,7 +29,7 @@ def total(work):
 def test_operations_take_all_of_the_program():
     graph, weights = stack(3, width=256)
     found = traced(graph, weights)
-    work = work_of(found, graph, weights)
+    work = traced_work(found, graph, weights)
     whole = total(work)
     assert whole.time_s == pytest.approx(found.run.timeline.device_time_s)
     assert whole.instructions == len(found.run.timeline)
@@ -39,7 +39,7 @@ def test_operations_take_all_of_the_program():
 
 def test_bytes_have_reasons():
     graph, weights = stack(2, width=256, rows=128)
-    whole = total(work_of(traced(graph, weights), graph, weights))
+    whole = total(traced_work(traced(graph, weights), graph, weights))
     assert whole.hbm_bytes["weights"] == 2 * 256 * 256 * 2
     assert whole.hbm_bytes["inputs"] == whole.hbm_bytes["outputs"] == 128 * 256 * 2
     assert not {"cache", "spills"} & set(whole.hbm_bytes)
@@ -48,7 +48,7 @@ def test_bytes_have_reasons():
 def test_results_without_room_are_spills(monkeypatch):
     monkeypatch.setattr("trnsim.lower.program._resident_bytes", lambda *_: 0)
     graph, weights = stack(2, width=256, rows=128)
-    whole = total(work_of(traced(graph, weights), graph, weights))
+    whole = total(traced_work(traced(graph, weights), graph, weights))
     assert whole.hbm_bytes["spills"] > 0
 
 
@@ -67,19 +67,19 @@ def test_keys_and_values_that_are_given_are_the_cache():
     g, key, value, fresh = decode()
     assert caches(g, frozenset()) == {key.number, value.number, fresh.number}
     assert caches(g, frozenset({fresh.number})) == {key.number, value.number}
-    work = total(work_of(traced(g, frozenset()), g, frozenset()))
+    work = total(traced_work(traced(g, frozenset()), g, frozenset()))
     assert work.hbm_bytes["cache"] >= 2 * 2 * 256 * 64 * 2
 
 
 def test_compiled_layers_stand_for_all_and_add_up():
-    layers = Stack((Run(1, 1, 10),))
+    layers = Stack((LayerRun(1, 1, 10),))
     work = {
         ("first", 0): Part(5, {"dma": 1.0}, {"dma": 1.0}, {"inputs": 4}),
         ("layer", 1): Part(10, {"dma": 2.0}, {"dma": 2.0}, {"weights": 8}),
         ("layer", 2): Part(10, {"dma": 2.0}, {"dma": 4.0}, {"weights": 8}),
         ("last", 3): Part(5, {"dma": 1.0}, {"dma": 1.0}),
     }
-    found = of_layers(work, [0, 1, 2, 11], [(layers, 2)], 38.0, 120)
+    found = scale_work(work, [0, 1, 2, 11], [(layers, 2)], 38.0, 120)
     assert found["layer", 1].time_s == pytest.approx(36)
     assert found["layer", 1].instructions == pytest.approx(110)
     assert found["layer", 1].hbm_bytes == {"weights": 80}
@@ -88,10 +88,10 @@ def test_compiled_layers_stand_for_all_and_add_up():
 
 
 def test_runs_of_a_stack_may_have_layers_beyond_those_that_belong_together():
-    longer, shorter = Run(1, 1, 12), Run(14, 2, 10)
+    longer, shorter = LayerRun(1, 1, 12), LayerRun(14, 2, 10)
     work = {(name, place): Part(1, {"dma": 1.0}) for place, name in enumerate("abcdefghijkl")}
     places = [0, 1, 2, 3, 12, 13, 14, 15, 16, 17, 34, 35]
-    found = of_layers(work, places, [(Stack((longer, shorter)), 2)], 0.0, 0)
+    found = scale_work(work, places, [(Stack((longer, shorter)), 2)], 0.0, 0)
     times = {name: part.busy_s["dma"] for (name, _), part in found.items()}
     assert times["a"] == times["f"] == times["k"] == times["l"] == 1
     assert times["b"] == times["c"] == times["d"] == times["e"] == 3  # 12 by 4
@@ -101,19 +101,19 @@ def test_runs_of_a_stack_may_have_layers_beyond_those_that_belong_together():
 
 def test_layers_that_take_no_time_stand_for_none():
     work = {("kernel", -1): Part(5, {}, {"kernels": 2.0})}
-    layers = Stack((Run(0, 2, 10),))
-    assert of_layers(work, [0, 1, 18, 19], [(layers, 2)], 10.0, 25) == work
+    layers = Stack((LayerRun(0, 2, 10),))
+    assert scale_work(work, [0, 1, 18, 19], [(layers, 2)], 10.0, 25) == work
 
 
 def test_a_shorter_graph_has_the_work_of_all_layers():
     graph, weights = stack(8, width=256)
     (layers,) = stacks_of(graph)
     short = shortened(graph, [(layers, 4)])
-    work = work_of(traced(short, weights), short, weights)
+    work = traced_work(traced(short, weights), short, weights)
     whole = traced(graph, weights).run.timeline
     places = [0, *range(1, 1 + 4 * layers.runs[0].length), len(graph.nodes) - 1]
     places = places[: len(short.nodes)]
-    found = total(of_layers(work, places, [(layers, 4)], whole.device_time_s, len(whole)))
+    found = total(scale_work(work, places, [(layers, 4)], whole.device_time_s, len(whole)))
     assert found.time_s == pytest.approx(whole.device_time_s)
     assert found.instructions == pytest.approx(len(whole))
     assert found.hbm_bytes["weights"] == 8 * 256 * 256 * 2
@@ -121,5 +121,5 @@ def test_a_shorter_graph_has_the_work_of_all_layers():
 
 def test_work_is_stored_and_restored():
     work = {("a+b", 3): Part(1, {"dma": 1.0}, {"waiting": 2.0}, {"weights": 3.0})}
-    assert restored(json.loads(json.dumps(stored(work)))) == work
-    assert added(work, work)["a+b", 3] == work["a+b", 3].plus(work["a+b", 3])
+    assert from_rows(json.loads(json.dumps(to_rows(work)))) == work
+    assert sum_work(work, work)["a+b", 3] == work["a+b", 3].plus(work["a+b", 3])

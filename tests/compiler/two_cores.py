@@ -4,8 +4,8 @@ import numpy as np
 
 from trnsim import arch
 from trnsim.compiler.sharding.between import CoreGather, CoreReduce
-from trnsim.compiler.sharding.halved import by_rules, halved
-from trnsim.compiler.sharding.rules import rules_of
+from trnsim.compiler.sharding.halved import halve_by_rules, halve_graph
+from trnsim.compiler.sharding.rules import split_rules
 from trnsim.compiler.sharding.splits import SUM
 from trnsim.graph import Value, verify
 from trnsim.graph.graph import reference_of
@@ -17,9 +17,9 @@ def halves_of(graph, rules=None, weights=(), target="trn2"):
     """One graph for each core; both are graphs."""
     core = arch.paired(arch.target(target))
     made = [
-        halved(graph, weights, core, rank)
+        halve_graph(graph, weights, core, rank)
         if rules is None
-        else by_rules(graph, weights, rules, rank)
+        else halve_by_rules(graph, weights, rules, rank)
         for rank in (0, 1)
     ]
     for one in made:
@@ -78,7 +78,7 @@ def rules_by_chance(graph, random):
     """Any way of each operation that can follow those before it."""
     made, rules = {}, []
     for node in graph.nodes:
-        legal = [rule for rule in rules_of(node) if follows(node, rule, made)]
+        legal = [rule for rule in split_rules(node) if follows(node, rule, made)]
         rules.append(random.choice(legal))
         numbers = (value.number for value in node.results)
         made.update(zip(numbers, rules[-1].gives, strict=True))

@@ -90,7 +90,9 @@ RATES = {("trn1", 1): 820 * 2**30 / 2, ("trn2", 1): 16 * 23e9, ("trn2", 2): 2.9e
 
 
 def test_a_limit_that_binds_is_said_beside_the_time(monkeypatch):
-    monkeypatch.setattr("trnsim.compiler.compilation.crowded", lambda *_: "room in SBUF: none")
+    monkeypatch.setattr(
+        "trnsim.compiler.compilation.crowding_note", lambda *_: "room in SBUF: none"
+    )
     found = answer(Subject("it", product(16, 32)), "trn2", lnc=1)
     assert found.text(400).splitlines()[4] == "  limit       room in SBUF: none"
     assert found.whole.said == ("room in SBUF: none",)

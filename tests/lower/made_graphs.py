@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trnsim.compiler.program import values
+from trnsim.compiler.program import evaluate_program
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Attention
 from trnsim.lower.program import traced
@@ -133,7 +133,7 @@ class Made:
     def check(self, *outputs, chip="trn2", near=None):
         """Its values beside the reference's."""
         self.graph.outputs = list(outputs)
-        found = values(self.graph, self.arrays, chip, frozenset(self.weights))
+        found = evaluate_program(self.graph, self.arrays, chip, frozenset(self.weights))
         with np.errstate(all="ignore"):
             wanted = self.graph.reference(self.arrays)
         assert_near(found, wanted, near or NEAR.get(self.dtype, 0))

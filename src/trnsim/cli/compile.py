@@ -16,7 +16,7 @@ from trnsim.cli.progress import progress
 from trnsim.cli.report_files import answer as report_answer
 from trnsim.cli.terminal import echo, width
 from trnsim.compiler import Flags
-from trnsim.compiler.explained import table
+from trnsim.compiler.explained import pattern_table
 from trnsim.document.answer import Document
 from trnsim.errors import BadInput
 from trnsim.files import check_folder, read_bytes, write
@@ -176,7 +176,7 @@ def _explained(
 ) -> dict[str, object]:
     """Show the patterns that a model has; the same as plain values."""
     taken = answer.explained(tell)
-    show(f"{table(taken, answer.program)}\n")
+    show(f"{pattern_table(taken, answer.program)}\n")
     return {"patterns": [one.as_dict() for one in taken]}
 
 

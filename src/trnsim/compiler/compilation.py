@@ -12,15 +12,15 @@ from itertools import pairwise
 from typing import Final
 
 from trnsim import arch
-from trnsim.compiler.crowded import crowded
+from trnsim.compiler.crowded import crowding_note
 from trnsim.compiler.flags import Flags
-from trnsim.compiler.patterns.hoist import Hoisted
-from trnsim.compiler.patterns.preparation import prepared
-from trnsim.compiler.pricing import APART, NO_PROGRAM, Figures, Priced, priced
-from trnsim.compiler.schedules import Asked
-from trnsim.compiler.sharding import halved
+from trnsim.compiler.patterns.hoist import HoistedGraph
+from trnsim.compiler.patterns.preparation import prepare_graph
+from trnsim.compiler.pricing import APART, NO_PROGRAM, PricedGraph, ProgramFigures, price_graph
+from trnsim.compiler.schedules import CompileOptions
+from trnsim.compiler.sharding import halve_graph
 from trnsim.compiler.sharding.splits import CORES
-from trnsim.compiler.shares import shares
+from trnsim.compiler.shares import module_shares
 from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
 from trnsim.graph import Graph, verify
@@ -76,13 +76,13 @@ class CompiledProgram:
     def exchanged_s(self) -> float:
         """What the exchanges in it take."""
         name = Engine.collective.name
-        return sum(one.part.busy_s.get(name, 0.0) for one in self.shares)
+        return sum(share.part.busy_s.get(name, 0.0) for share in self.shares)
 
     @property
     def exposed_s(self) -> float:
         """The part of it on the critical path: the rest is hidden beside other instructions."""
         name = Engine.collective.name
-        return sum(one.part.critical_s.get(name, 0.0) for one in self.shares)
+        return sum(share.part.critical_s.get(name, 0.0) for share in self.shares)
 
     def costs(self) -> tuple[Cost, ...]:
         """The program by its operations, the dearest first, launched once.
@@ -91,8 +91,8 @@ class CompiledProgram:
         Products are shared by the time of the Tensor Engine.
         """
         work: dict[str, Part] = {}
-        for one in self.shares:
-            work[one.operation] = work.get(one.operation, Part()).plus(one.part)
+        for share in self.shares:
+            work[share.operation] = work.get(share.operation, Part()).plus(share.part)
         tensor = {name: part.busy_s.get(Engine.tensor.name, 0.0) for name, part in work.items()}
         multiplied = sum(tensor.values()) or 1.0
         return tuple(
@@ -105,7 +105,7 @@ class CompiledProgram:
                 round(sum(part.hbm_bytes.values())),
                 dict(part.busy_s),
             )
-            for name, part in sorted(work.items(), key=lambda one: -one[1].time_s)
+            for name, part in sorted(work.items(), key=lambda item: -item[1].time_s)
         )
 
     @property
@@ -181,36 +181,38 @@ def compile(  # noqa: A001  the name that compilers have
         BadInput: for an `lnc` that the chip has not, or that the flags contradict.
         NotModelled: for an operation without instructions, by name.
     """
-    asked = flags or Flags()
-    cores = _cores(lnc, asked, target)
+    settings = flags or Flags()
+    cores = _cores(lnc, settings, target)
     verify(graph)
-    way = Asked(target, cores, asked.optlevel, tell, cores, is_linked)
-    found, programs, chosen = Figures(), 0, list[Priced]()
+    options = CompileOptions(target, cores, settings.optlevel, tell, cores, is_linked)
+    total, programs, parts = ProgramFigures(), 0, list[PricedGraph]()
     added: list[Exchange] = []
-    step = prepared(graph, weights, asked)
-    for piece, own in pieces(step):
-        chosen.append(on_cores(piece, own, way))
-        found, programs = found.plus(chosen[-1].figures), programs + 1
-        if not chosen[-1].figures.is_linked:
+    step = prepare_graph(graph, weights, settings)
+    for piece, own_weights in split_programs(step):
+        parts.append(price_on_cores(piece, own_weights, options))
+        total, programs = total.plus(parts[-1].figures), programs + 1
+        if not parts[-1].figures.is_linked:
             added += without_exchanges(piece)[1]
     by_module = [
-        share for one in chosen for share in shares(one.figures.work, one.graph, one.stacks)
+        share
+        for piece in parts
+        for share in module_shares(piece.figures.work, piece.graph, piece.stacks)
     ]
     return CompiledProgram(
         target,
         cores,
-        asked,
-        found.device_time_s,
-        found.launch_s,
-        found.instructions,
+        settings,
+        total.device_time_s,
+        total.launch_s,
+        total.instructions,
         programs,
-        max(one.layers for one in chosen),
-        max((count for one in chosen for count in one.figures.kept), default=0),
+        max(piece.layers for piece in parts),
+        max((count for piece in parts for count in piece.figures.kept), default=0),
         tuple(by_module),
         bound(step.step, target, lnc=cores),
-        found.said,
+        total.said,
         tuple(added),
-        crowded([one.figures for one in chosen], target),
+        crowding_note([piece.figures for piece in parts], target),
     )
 
 
@@ -230,17 +232,17 @@ def _cores(lnc: int | None, flags: Flags, target: str) -> int:
     cores, chip = lnc or flagged or 1, arch.target(target)
     legal = (1, CORES) if arch.makes_pairs(chip.core) else (1,)
     if lnc == 0 or cores not in legal:
-        others = enumerated([one.name for one in arch.having(arch.makes_pairs)], "and")
+        chips = enumerated([chip.name for chip in arch.having(arch.makes_pairs)], "and")
         raise BadInput(
             f"lnc={lnc if lnc is not None else flagged} on {target}; legal: "
-            f"{enumerated(list(map(str, legal)), 'or')}, as logical cores of two are of {others}",
+            f"{enumerated(list(map(str, legal)), 'or')}, as logical cores of two are of {chips}",
             fix="compile for one core (--lnc 1, NEURON_LOGICAL_NC_CONFIG=1)",
             source=_LOGICAL,
         )
     return cores
 
 
-def pieces(step: Hoisted) -> Iterator[tuple[Graph, frozenset[int]]]:
+def split_programs(step: HoistedGraph) -> Iterator[tuple[Graph, frozenset[int]]]:
     """The graphs of a step's programs, and the weights of each.
 
     It is cut at operations that are programs of their own.
@@ -252,35 +254,35 @@ def pieces(step: Hoisted) -> Iterator[tuple[Graph, frozenset[int]]]:
         return
     ends = sorted({0, len(whole.nodes), *cuts, *(cut + 1 for cut in cuts)})
     for start, end in pairwise(ends):
-        piece = _cut(whole, start, end)
+        piece = _cut_graph(whole, start, end)
         yield piece, frozenset(value.number for value in piece.inputs) & step.weights
 
 
-def _cut(graph: Graph, start: int, end: int) -> Graph:
+def _cut_graph(graph: Graph, start: int, end: int) -> Graph:
     """Some operations of a graph as a graph: what they read of others are its inputs."""
     nodes = graph.nodes[start:end]
-    made = {value.number for node in nodes for value in node.results}
+    numbers_made = {value.number for node in nodes for value in node.results}
     read = {value.number: value for node in nodes for value in node.values}
     later = {value.number for node in graph.nodes[end:] for value in node.values}
     later |= {value.number for value in graph.outputs}
-    inputs = [value for number, value in read.items() if number not in made]
+    inputs = [value for number, value in read.items() if number not in numbers_made]
     outputs = [v for node in nodes for v in node.results if v.number in later]
     return Graph(inputs, nodes, outputs)
 
 
-def on_cores(graph: Graph, weights: frozenset[int], asked: Asked) -> Priced:
+def price_on_cores(graph: Graph, weights: frozenset[int], options: CompileOptions) -> PricedGraph:
     """What a graph takes on a logical core.
 
     Two cores have a half each, unless one that has all of it is no slower; then the other waits.
     """
-    if asked.cores == 1:
-        return priced(graph, weights, asked)
-    core = arch.paired(arch.target(asked.target))
-    both = _on_both(graph, weights, asked, core)
-    least_s = bound(graph, asked.target, weights=weights).seconds
+    if options.cores == 1:
+        return price_graph(graph, weights, options)
+    core = arch.paired(arch.target(options.target))
+    both = _price_on_both(graph, weights, options, core)
+    least_s = bound(graph, options.target, weights=weights).seconds
     if both is not None and both.figures.device_time_s <= least_s:
         return both  # no program of one core can be faster
-    alone = priced(graph, weights, replace(asked, cores=1))
+    alone = price_graph(graph, weights, replace(options, cores=1))
     if both is not None and both.figures.device_time_s < alone.figures.device_time_s:
         return both
     names = ", ".join(dict.fromkeys(node.name for node in graph.nodes[:_NAMED]))
@@ -292,21 +294,21 @@ def on_cores(graph: Graph, weights: frozenset[int], asked: Asked) -> Priced:
     return replace(alone, figures=replace(alone.figures, launch_s=launch_s, said=said))
 
 
-def _on_both(
-    graph: Graph, weights: frozenset[int], asked: Asked, core: arch.NeuronCore
-) -> Priced | None:
+def _price_on_both(
+    graph: Graph, weights: frozenset[int], options: CompileOptions, core: arch.NeuronCore
+) -> PricedGraph | None:
     """What a graph takes that is split over two cores; None where that is no program."""
-    own = frozenset(value.number for value in graph.inputs) & weights
-    half = halved(graph, own, core)
+    own_weights = frozenset(value.number for value in graph.inputs) & weights
+    half = halve_graph(graph, own_weights, core)
     if not half.is_split:
         return None
     try:
-        found = priced(half.graph, half.weights, asked)
+        both = price_graph(half.graph, half.weights, options)
     except NO_PROGRAM:
         return None
-    shared = (f"both cores do all of: {', '.join(half.alike)}",) if half.alike else ()
-    said = (*found.figures.said, *shared)
-    return replace(found, figures=replace(found.figures, said=said))
+    notes = (f"both cores do all of: {', '.join(half.alike)}",) if half.alike else ()
+    said = (*both.figures.said, *notes)
+    return replace(both, figures=replace(both.figures, said=said))
 
 
 __all__ = ["CompiledProgram", "compile"]

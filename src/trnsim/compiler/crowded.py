@@ -6,26 +6,26 @@ from collections.abc import Sequence
 from typing import Final
 
 from trnsim import arch
-from trnsim.compiler.pricing import Figures
+from trnsim.compiler.pricing import ProgramFigures
 from trnsim.profile.units import bytes_text, percent_text, time_text
 
-_TOLD: Final = 0.05
+_REPORTED_SHARE: Final = 0.05
 """The part of a program's time from which on it is told what crosses HBM for want of room."""
 
 
-def crowded(programs: Sequence[Figures], target: str) -> str:
+def crowding_note(programs: Sequence[ProgramFigures], target: str) -> str:
     """A sentence on results that have no room in SBUF, and what helps; "" where few cross HBM.
 
     Results grow with the tokens or images of a step, so the share of them that fits is that of the
     bytes.
     """
     core = arch.target(target).core
-    parts = [part for one in programs for part in one.work.values()]
+    parts = [part for figures in programs for part in figures.work.values()]
     crossing_bytes = sum(part.hbm_bytes.get("spills", 0.0) for part in parts)
     crossing_s = crossing_bytes / float(core.dma_bytes_per_s)
-    if crossing_s <= _TOLD * sum(one.device_time_s for one in programs):
+    if crossing_s <= _REPORTED_SHARE * sum(figures.device_time_s for figures in programs):
         return ""
-    fullest = max(programs, key=lambda one: one.wanted_bytes)
+    fullest = max(programs, key=lambda figures: figures.wanted_bytes)
     room_bytes = core.sbuf_partition_bytes - fullest.schedule.passing_bytes
     wanted_bytes = max(fullest.wanted_bytes, room_bytes)
     return (
@@ -36,4 +36,4 @@ def crowded(programs: Sequence[Figures], target: str) -> str:
     )
 
 
-__all__ = ["crowded"]
+__all__ = ["crowding_note"]

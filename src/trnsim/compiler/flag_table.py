@@ -17,7 +17,7 @@ DOWNCASTS: Final = ("dot", "scatter", "all_reduce", "reduce_scatter", "pow")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flag:
+class CompilerFlag:
     """A flag.
 
     Attributes:
@@ -42,7 +42,7 @@ class Flag:
         return bool(self.takes) or any(self.values)
 
 
-def _same(*values: str) -> dict[str, Any]:
+def _spelled(*values: str) -> dict[str, Any]:
     return {value: value for value in values}
 
 
@@ -53,106 +53,106 @@ _NO_CACHE: Final = "has no effect: no binaries are kept; times are, in trnsim's 
 _INTEGERS: Final = "has no effect yet: a graph holds 64-bit integers in 32 bits"
 
 _ROWS: Final = (
-    Flag(
-        name="auto-cast",
-        sets="auto_cast",
-        values=_same("none", "matmult", "all"),
-    ),
-    Flag(
+    CompilerFlag(name="auto-cast", sets="auto_cast", values=_spelled("none", "matmult", "all")),
+    CompilerFlag(
         name="auto-cast-type",
         sets="auto_cast_type",
-        values=_same("bf16", "fp16", "tf32", "fp8_e4m3"),
+        values=_spelled("bf16", "fp16", "tf32", "fp8_e4m3"),
         notes={"tf32": "has no effect yet: no operation of a graph has that type"},
     ),
-    Flag(name="optlevel", sets="optlevel", values={"1": 1, "2": 2, "3": 3}),
-    Flag(
+    CompilerFlag(name="optlevel", sets="optlevel", values={"1": 1, "2": 2, "3": 3}),
+    CompilerFlag(
         name="model-type",
         sets="model_type",
-        values=_same("generic", "transformer", "unet-inference"),
+        values=_spelled("generic", "transformer", "unet-inference"),
     ),
-    Flag(name="logical-nc-config", sets="logical_nc_config", values={"1": 1, "2": 2}),
-    Flag(
+    CompilerFlag(name="logical-nc-config", sets="logical_nc_config", values={"1": 1, "2": 2}),
+    CompilerFlag(
         name="native-int64",
         sets="native_int64",
         values={"default": False, "enabled": True, "disabled": False},
         notes={"enabled": _INTEGERS},
     ),
-    Flag(
+    CompilerFlag(
         name="implicit-integer-downcast",
         sets="implicit_integer_downcast",
         values={"default": DOWNCASTS, "all": DOWNCASTS, "none": ()},
         takes=f"a list of {', '.join(DOWNCASTS)}",
     ),
-    Flag(
+    CompilerFlag(
         name="enable-mixed-precision-accumulation",
         sets="mixed_precision_accumulation",
         values=_ON,
     ),
-    Flag(
+    CompilerFlag(
         name="disable-mixed-precision-accumulation",
         sets="mixed_precision_accumulation",
         values={"": False},
         note="has no effect: engines accumulate in float32 here",
     ),
-    Flag(
+    CompilerFlag(
         name="enable-saturate-infinity",
         sets="saturate_infinity",
         values=_ON,
         note="has no effect: matmuls that transpose keep infinities here",
     ),
-    Flag(
+    CompilerFlag(
         name="target",
         sets="target",
-        values=_same("inf2", "trn1", "trn1n", "trn2", "trn3"),
+        values=_spelled("inf2", "trn1", "trn1n", "trn2", "trn3"),
         note="has no effect: the chip is the device's, or that of --on",
     ),
-    Flag(  # compiler/error-codes/EVRF051.rst
+    CompilerFlag(  # compiler/error-codes/EVRF051.rst
         name="experimental-unsafe-fp8e4m3fn-as-fp8e4m3",
         sets="fp8_e4m3fn_as_e4m3",
         values=_ON,
     ),
-    Flag(
+    CompilerFlag(
         name="framework",
-        values=_same("XLA"),
+        values=_spelled("XLA"),
         note="has no effect: graphs come from the framework that calls",
     ),
-    Flag(
+    CompilerFlag(
         name="distribution-strategy",
-        values=_same("generic", "llm-training", "NEMO"),
+        values=_spelled("generic", "llm-training", "NEMO"),
         note="has no effect: a graph is compiled as it was sharded",
     ),
-    Flag(
+    CompilerFlag(
         name="enable-fast-context-switch",
         values=_ON,
         note="has no effect: models are not switched on a NeuronCore here",
     ),
-    Flag(name="enable-fast-loading-neuron-binaries", values=_ON, note=_NO_BINARY),
-    Flag(name="logfile", takes="a file", note=_NO_FILE),
-    Flag(name="output", takes="a file", note=_NO_FILE),
-    Flag(
+    CompilerFlag(name="enable-fast-loading-neuron-binaries", values=_ON, note=_NO_BINARY),
+    CompilerFlag(name="logfile", takes="a file", note=_NO_FILE),
+    CompilerFlag(name="output", takes="a file", note=_NO_FILE),
+    CompilerFlag(
         name="verbose",
         takes="info, warning, error, critical, debug or a number",
         note="has no effect: nothing is logged",
     ),
     # release-notes/components/compiler.rst
-    Flag(name="enable-experimental-O1", sets="optlevel", values={"": 1}),
-    Flag(name="num-parallel-jobs", takes="a number", note="has no effect: one process compiles"),
+    CompilerFlag(name="enable-experimental-O1", sets="optlevel", values={"": 1}),
+    CompilerFlag(
+        name="num-parallel-jobs", takes="a number", note="has no effect: one process compiles"
+    ),
     # about-neuron/arch/neuron-features/neuron-caching.rst: these are the framework's own
-    Flag(name="cache-dir", takes="a folder or an address", note=_NO_CACHE),
-    Flag(name="no-cache", values=_ON, note=_NO_CACHE),
-    Flag(name="retry-failed-compilation", values=_ON, note=_NO_CACHE),
-    Flag(name="log-level", takes="a level", note="has no effect: nothing is logged"),
+    CompilerFlag(name="cache-dir", takes="a folder or an address", note=_NO_CACHE),
+    CompilerFlag(name="no-cache", values=_ON, note=_NO_CACHE),
+    CompilerFlag(name="retry-failed-compilation", values=_ON, note=_NO_CACHE),
+    CompilerFlag(name="log-level", takes="a level", note="has no effect: nothing is logged"),
     # vllm-neuron and nxd guides, tutorials
-    Flag(name="workdir", takes="a folder", note=_NO_FILE),
-    Flag(name="compile-workdir", takes="a folder", note=_NO_FILE),
-    Flag(name="temp-dir", takes="a folder", note=_NO_FILE),
-    Flag(
+    CompilerFlag(name="workdir", takes="a folder", note=_NO_FILE),
+    CompilerFlag(name="compile-workdir", takes="a folder", note=_NO_FILE),
+    CompilerFlag(name="temp-dir", takes="a folder", note=_NO_FILE),
+    CompilerFlag(
         name="hbm-scratchpad-page-size",
         takes="a number of MiB",
         note="has no effect: HBM is planned byte by byte",
     ),
-    Flag(name="disable-dge", values=_ON, note="has no effect: no kernel of a graph uses the DGE"),
-    Flag(
+    CompilerFlag(
+        name="disable-dge", values=_ON, note="has no effect: no kernel of a graph uses the DGE"
+    ),
+    CompilerFlag(
         name="tensorizer-options",
         takes="a text",
         note="has no effect: they are for a part of AWS's compiler",

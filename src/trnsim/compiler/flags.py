@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
-from trnsim.compiler.flag_table import DOWNCASTS, FLAGS, INF1, SOURCE, SPELLINGS, Flag
+from trnsim.compiler.flag_table import DOWNCASTS, FLAGS, INF1, SOURCE, SPELLINGS, CompilerFlag
 from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
 
@@ -69,12 +69,12 @@ class Flags:
     said: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            setting = [flag for flag in FLAGS.values() if flag.sets == one.name]
-            given = getattr(self, one.name)
-            legal = [one.default, *(value for flag in setting for value in flag.values.values())]
-            if setting and given not in legal and not _are_downcasts(setting[0], given):
-                _refuse_value(setting[0], given, f"Flags({one.name}={given!r})")
+        for member in fields(self):
+            setting = [flag for flag in FLAGS.values() if flag.sets == member.name]
+            value = getattr(self, member.name)
+            legal = [member.default, *(value for flag in setting for value in flag.values.values())]
+            if setting and value not in legal and not _are_downcasts(setting[0], value):
+                _refuse_value(setting[0], value, f"Flags({member.name}={value!r})")
 
     @property
     def cast_dtype(self) -> str:
@@ -83,22 +83,22 @@ class Flags:
 
     @classmethod
     def parse(
-        cls, given: str | Sequence[str], where: str = VARIABLE, after: Flags | None = None
+        cls, source: str | Sequence[str], where: str = VARIABLE, after: Flags | None = None
     ) -> Flags:
         """The flags in a text as a shell reads it, or in a list.
 
         Args:
-            given: the text or list.
+            source: the text or list.
             where: what it comes from, for errors.
             after: flags that come before these.
 
         Raises:
             BadInput: for what is no flag of neuronx-cc, and for a value that a flag does not take.
         """
-        found = after or cls()
-        for flag, value in _settings(_words(given, where), where):
-            found = _with(found, flag, value, where)
-        return found
+        flags = after or cls()
+        for flag, value in _settings(_words(source, where), where):
+            flags = _with(flags, flag, value, where)
+        return flags
 
     @classmethod
     def of_options(cls, options: Mapping[str, Any]) -> Flags:
@@ -123,18 +123,18 @@ class Flags:
         return cls.parse(os.environ.get(VARIABLE, ""))
 
 
-def _words(given: Any, where: str) -> list[str]:
+def _words(source: Any, where: str) -> list[str]:
     """The words of a text as a shell splits it; a list as it is.
 
     Raises:
         BadInput: for a quotation without an end, and for a word that is no text.
     """
-    if isinstance(given, str):
+    if isinstance(source, str):
         try:
-            return shlex.split(given)
+            return shlex.split(source)
         except ValueError as error:
-            raise BadInput(f"{where}: {given!r}: {error}", fix="close the quotation") from error
-    words: list[Any] = list(given) if isinstance(given, list | tuple) else [given]
+            raise BadInput(f"{where}: {source!r}: {error}", fix="close the quotation") from error
+    words: list[Any] = list(source) if isinstance(source, list | tuple) else [source]
     for word in words:
         if not isinstance(word, str):
             raise BadInput(f"{where}: {word!r} among the flags; legal: text", fix=f"'{word}'")
@@ -156,7 +156,7 @@ def _option(name: str, value: Any) -> list[str]:
     return [f"{word}={','.join(map(str, value)) if listed else value}"]
 
 
-def _settings(words: Iterable[str], where: str) -> Iterator[tuple[Flag, str]]:
+def _settings(words: Iterable[str], where: str) -> Iterator[tuple[CompilerFlag, str]]:
     """Each flag with its value, "" for none.
 
     Raises:
@@ -178,7 +178,7 @@ def _settings(words: Iterable[str], where: str) -> Iterator[tuple[Flag, str]]:
         yield flag, value
 
 
-def _named(word: str, where: str) -> Flag:
+def _named(word: str, where: str) -> CompilerFlag:
     """The flag that a word names.
 
     Raises:
@@ -192,7 +192,7 @@ def _named(word: str, where: str) -> Flag:
     if name in FLAGS:
         return FLAGS[name]
     if name.startswith(_INTERNAL):
-        return Flag(name=name, note="has no effect: it is for a part of AWS's compiler")
+        return CompilerFlag(name=name, note="has no effect: it is for a part of AWS's compiler")
     if name in INF1:
         raise BadInput(
             f"{where}: --{name} is a flag of neuron-cc, the compiler for Inf1",
@@ -207,7 +207,7 @@ def _named(word: str, where: str) -> Flag:
     )
 
 
-def _with(flags: Flags, flag: Flag, value: str, where: str) -> Flags:
+def _with(flags: Flags, flag: CompilerFlag, value: str, where: str) -> Flags:
     """`flags` with one more setting.
 
     Raises:
@@ -228,13 +228,13 @@ def _with(flags: Flags, flag: Flag, value: str, where: str) -> Flags:
     return replace(flags, **changes, said=tuple(dict.fromkeys(said)))
 
 
-def _are_downcasts(flag: Flag, given: Any) -> bool:
+def _are_downcasts(flag: CompilerFlag, value: Any) -> bool:
     """Whether a value is some of the operations that may lose precision of integers, in order."""
-    is_listed = flag.name == "implicit-integer-downcast" and isinstance(given, tuple)
-    return is_listed and given == tuple(name for name in DOWNCASTS if name in given)
+    is_listed = flag.name == "implicit-integer-downcast" and isinstance(value, tuple)
+    return is_listed and value == tuple(name for name in DOWNCASTS if name in value)
 
 
-def _refuse_value(flag: Flag, value: object, shown: str) -> NoReturn:
+def _refuse_value(flag: CompilerFlag, value: object, shown: str) -> NoReturn:
     """Raise `BadInput`: what the flag takes, and the nearest of it."""
     legal = [*filter(None, flag.values), *([flag.takes] if flag.takes else [])]
     near = get_close_matches(str(value), flag.values, 1) or [*flag.values, flag.takes]

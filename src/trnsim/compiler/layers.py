@@ -27,7 +27,7 @@ _PAYS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LayerRun:
     """Equal layers, one after another.
 
     Attributes:
@@ -50,7 +50,7 @@ class Run:
         """Operations beside those of one layer."""
         return self.length * (self.count - 1)
 
-    def meets(self, other: Run) -> bool:
+    def meets(self, other: LayerRun) -> bool:
         """Whether both have an operation."""
         return self.start < other.end and other.start < self.end
 
@@ -79,7 +79,7 @@ class Stack:
         ties: of each run to the first one.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[LayerRun, ...]
     ties: tuple[Tie, ...] = (Tie(1, 0),)
 
     @property
@@ -95,7 +95,7 @@ def stacks_of(graph: Graph) -> list[Stack]:
     """The stacks of equal layers, of at least three each, that which saves most first."""
     stacks: list[Stack] = []
     makers = _makers(graph)
-    for run in sorted(_best(graph), key=lambda one: one.start):
+    for run in sorted(_best(graph), key=lambda run: run.start):
         for number, stack in enumerate(stacks):
             tie = _tied(graph, makers, stack, run)
             if tie is not None:
@@ -106,12 +106,12 @@ def stacks_of(graph: Graph) -> list[Stack]:
     return sorted(stacks, key=lambda stack: -sum(run.saved for run in stack.runs))
 
 
-def _best(graph: Graph) -> list[Run]:
+def _best(graph: Graph) -> list[LayerRun]:
     """Runs that do not meet: that which saves most, and others that save a good part."""
     keys = _numbered(graph.nodes)
-    found = [run for length in _distances(keys) for run in _runs(keys, length)]
-    best: list[Run] = []
-    for run in sorted(found, key=lambda one: (-one.saved, one.length)):
+    candidates = [run for length in _distances(keys) for run in _runs(keys, length)]
+    best: list[LayerRun] = []
+    for run in sorted(candidates, key=lambda run: (-run.saved, run.length)):
         is_worth_it = not best or run.saved * _PAYS >= len(keys)
         if is_worth_it and not any(run.meets(other) for other in best):
             best.append(run)
@@ -140,40 +140,42 @@ def _distances(keys: list[int]) -> list[int]:
     places: dict[int, list[int]] = {}
     for place, key in enumerate(keys):
         places.setdefault(key, []).append(place)
-    found: Counter[int] = Counter()
-    for where in places.values():
-        if len(where) >= _FEWEST:
+    distances: Counter[int] = Counter()
+    for at in places.values():
+        if len(at) >= _FEWEST:
             for step in (1, 2, 3, 4):
-                found.update(b - a for a, b in zip(where, where[step:], strict=False))
-    return [distance for distance, _ in found.most_common(_TRIED)]
+                distances.update(b - a for a, b in zip(at, at[step:], strict=False))
+    return [distance for distance, _ in distances.most_common(_TRIED)]
 
 
-def _runs(keys: list[int], length: int) -> list[Run]:
+def _runs(keys: list[int], length: int) -> list[LayerRun]:
     """The stretches that repeat at a distance at least three times."""
-    found: list[Run] = []
+    runs: list[LayerRun] = []
     start, end = 0, len(keys) - length
     for place in range(end + 1):
         if place < end and keys[place] == keys[place + length]:
             continue
         count = (place - start) // length + 1
         if count >= _FEWEST:
-            found.append(Run(start, length, count))
+            runs.append(LayerRun(start, length, count))
         start = place + 1
-    return found
+    return runs
 
 
-def _tied(graph: Graph, makers: dict[int, int], stack: Stack, run: Run) -> Tie | None:
+def _tied(graph: Graph, makers: dict[int, int], stack: Stack, run: LayerRun) -> Tie | None:
     """How a run's layers read those of a stack, one by one, if they do."""
     for other, tie in zip(stack.runs, stack.ties, strict=True):
         pairs = set(_read(graph, makers, other, run))
         ties = Counter(Tie(sign, at - sign * mine) for mine, at in pairs for sign in (-1, 1))
-        (found, times), *_ = ties.most_common(1) or [(tie, 0)]
+        (closest, times), *_ = ties.most_common(1) or [(tie, 0)]
         if 2 * times >= min(run.count, other.count):
-            return Tie(tie.sign * found.sign, tie.offset + tie.sign * found.offset)
+            return Tie(tie.sign * closest.sign, tie.offset + tie.sign * closest.offset)
     return None
 
 
-def _read(graph: Graph, makers: dict[int, int], other: Run, run: Run) -> Iterator[tuple[int, int]]:
+def _read(
+    graph: Graph, makers: dict[int, int], other: LayerRun, run: LayerRun
+) -> Iterator[tuple[int, int]]:
     """Pairs of a run's layer and a layer of another run that it reads."""
     for place in range(run.start, run.end):
         for value in graph.nodes[place].values:
@@ -197,7 +199,7 @@ class _Cut:
         sign: that of the run's tie.
     """
 
-    run: Run
+    run: LayerRun
     first: int
     many: int
     stack: int
@@ -215,25 +217,25 @@ class _Cut:
         """
         shift = -self.many
         if reader is not None and reader[0].run != self.run and reader[0].stack == self.stack:
-            other, at = reader
-            if (at < other.first) != (self.sign != other.sign):
+            reader_cut, at = reader
+            if (at < reader_cut.first) != (self.sign != reader_cut.sign):
                 shift = self.many
         elif (reader is None or reader[0].run != self.run) and layer != self.run.count - 1:
             return None
-        found = layer + shift
-        return found if 0 <= found < self.run.count and not self.drops(found) else None
+        neighbour = layer + shift
+        return neighbour if 0 <= neighbour < self.run.count and not self.drops(neighbour) else None
 
 
-def shortened(graph: Graph, kept: Sequence[tuple[Stack, int]]) -> Graph | None:
+def shortened(graph: Graph, counts: Sequence[tuple[Stack, int]]) -> Graph | None:
     """The graph with so many layers of each stack; None where the others are read elsewhere.
 
     What the layers give on their own, such as keys of a cache, goes with them.
     """
-    ways = [list(_cuts(stack, many, number)) for number, (stack, many) in enumerate(kept)]
+    ways = [list(_cuts(stack, many, number)) for number, (stack, many) in enumerate(counts)]
     for chosen in product(*ways):
-        found = _Shortening(graph, [cut for cuts in chosen for cut in cuts]).graph()
-        if found is not None:
-            return found
+        shorter = _Shortening(graph, [cut for cuts in chosen for cut in cuts]).graph()
+        if shorter is not None:
+            return shorter
     return None
 
 
@@ -241,22 +243,22 @@ def _cuts(stack: Stack, count: int, number: int) -> Iterator[list[_Cut]]:
     """The ways to leave as many layers of a stack, those that belong together at once."""
     many = stack.count - count
     for first in range(count, -1, -1) if len(stack.runs) > 1 else (count,):
-        found: list[_Cut] = []
+        cuts: list[_Cut] = []
         for run, tie in zip(stack.runs, stack.ties, strict=True):
             ends = first, first + many - 1
             mine = min(tie.sign * (end - tie.offset) for end in ends)
             if 0 <= mine <= run.count - many:
-                found.append(_Cut(run, mine, many, number, tie.sign))
-        if len(found) == len(stack.runs):
-            yield found
+                cuts.append(_Cut(run, mine, many, number, tie.sign))
+        if len(cuts) == len(stack.runs):
+            yield cuts
 
 
 class _Shortening:
     """A graph without some layers of its runs."""
 
-    def __init__(self, whole: Graph, cuts: list[_Cut]) -> None:
-        self.whole, self.cuts = whole, cuts
-        self.makers = _makers(whole)
+    def __init__(self, graph: Graph, cuts: list[_Cut]) -> None:
+        self.whole, self.cuts = graph, cuts
+        self.makers = _makers(graph)
 
     def _at(self, place: int) -> tuple[_Cut, int] | None:
         """The cut run of an operation, and its layer there."""
@@ -267,21 +269,21 @@ class _Shortening:
         return None
 
     def _goes(self, place: int) -> bool:
-        found = self._at(place)
-        return found is not None and found[0].drops(found[1])
+        position = self._at(place)
+        return position is not None and position[0].drops(position[1])
 
     def _instead(self, value: Value, reader: tuple[_Cut, int] | None) -> Value | None:
         """What is read for a value: itself, that of another layer, or None if it is gone."""
         place = self.makers.get(value.number, -1)
-        found = self._at(place)
-        if found is None or not found[0].drops(found[1]):
+        position = self._at(place)
+        if position is None or not position[0].drops(position[1]):
             return value
-        cut, layer = found
+        cut, layer = position
         other = cut.instead(layer, reader)
         if other is None:
             return None
         results = self.whole.nodes[place].results
-        number = next(at for at, one in enumerate(results) if one.number == value.number)
+        number = next(at for at, result in enumerate(results) if result.number == value.number)
         return self.whole.nodes[place + (other - layer) * cut.run.length].results[number]
 
     def graph(self) -> Graph | None:
@@ -290,10 +292,10 @@ class _Shortening:
         for place, node in enumerate(self.whole.nodes):
             if self._goes(place):
                 continue
-            found = self._renamed(node, self._at(place))
-            if found is None:
+            copied = self._renamed(node, self._at(place))
+            if copied is None:
                 return None
-            nodes.append(found)
+            nodes.append(copied)
         outputs = [self._instead(value, None) for value in self.whole.outputs]
         left = list({value.number: value for value in outputs if value is not None}.values())
         read = {value.number for node in nodes for value in node.values}
@@ -303,8 +305,8 @@ class _Shortening:
     def _renamed(self, node: Node, reader: tuple[_Cut, int] | None) -> Node | None:
         operands: list[Operand] = []
         for operand in node.operands:
-            found = self._instead(operand, reader) if isinstance(operand, Value) else operand
-            if found is None:
+            source = self._instead(operand, reader) if isinstance(operand, Value) else operand
+            if source is None:
                 return None
-            operands.append(found)
+            operands.append(source)
         return replace(node, operands=tuple(operands))

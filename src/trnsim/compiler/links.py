@@ -104,7 +104,7 @@ _KINDS: Final[dict[type, type[RankExchange]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
+class RankLinks:
     """The links that a rank's program sees.
 
     Attributes:
@@ -121,17 +121,19 @@ class Links:
 
     def issue(self, dst: Tile, src: Tile, node: Node) -> None:
         """Issue the exchange of a graph's operation, from `src` to `dst`."""
-        asked = exchange(node)
-        fabric = fabric_for(self.chip, max(map(max, asked.groups)) + 1, self.lnc, self.instance)
+        rank_exchange = exchange(node)
+        fabric = fabric_for(
+            self.chip, max(map(max, rank_exchange.groups)) + 1, self.lnc, self.instance
+        )
         setting = Setting(fabric, fabric.ranks, is_joint=self.cores < self.lnc)
         kind = _KINDS[type(node.operation)]
-        nbytes = asked.nbytes * self.cores
-        current_core().issue(kind(dst, src, asked.groups, nbytes, setting=setting))
+        nbytes = rank_exchange.nbytes * self.cores
+        current_core().issue(kind(dst, src, rank_exchange.groups, nbytes, setting=setting))
 
 
-def links_of(target: str, lnc: int, cores: int) -> Links | None:
+def links_of(target: str, lnc: int, cores: int) -> RankLinks | None:
     """The links of ranks on a chip; None where exchanges are added to a step."""
     chip = arch.target(target).chip
     if not has_described_algorithms(chip):
         return None
-    return Links(chip, lnc, cores, os.environ.get(INSTANCE_VARIABLE, ""))
+    return RankLinks(chip, lnc, cores, os.environ.get(INSTANCE_VARIABLE, ""))

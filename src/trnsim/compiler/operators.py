@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from trnsim import arch
-from trnsim.compiler.sharding import halved
+from trnsim.compiler.sharding import halve_graph
 from trnsim.compiler.sharding.splits import CORES
 from trnsim.errors import NotModelled, OutOfMemory
 from trnsim.graph import Graph
@@ -34,8 +34,8 @@ def operator_costs(graph: Graph, target: str, cores: int = 1) -> tuple[Cost, ...
         return alone
     core = arch.paired(arch.target(target))
     # Both cores of a logical one are started, whether both work or not.
-    started = tuple(replace(one, launch_s=core.paired_launch_s) for one in alone)
-    half = halved(graph, (), core, may_exchange=False)
+    started = tuple(replace(cost, launch_s=core.paired_launch_s) for cost in alone)
+    half = halve_graph(graph, (), core, may_exchange=False)
     if not half.is_split:
         return started
     try:
@@ -44,15 +44,17 @@ def operator_costs(graph: Graph, target: str, cores: int = 1) -> tuple[Cost, ...
         return started
     if _device_s(both) >= _device_s(alone):
         return started
-    done, wanted = (sum(one.flop for one in kernels) for kernels in (both, alone))
+    both_flop, alone_flop = (sum(cost.flop for cost in kernels) for kernels in (both, alone))
     return tuple(
-        replace(one, flop=one.flop * wanted / (done or 1.0), hbm_bytes=CORES * one.hbm_bytes)
-        for one in both
+        replace(
+            cost, flop=cost.flop * alone_flop / (both_flop or 1.0), hbm_bytes=CORES * cost.hbm_bytes
+        )
+        for cost in both
     )
 
 
 def _device_s(kernels: tuple[Cost, ...]) -> float:
-    return sum(one.device_time_s for one in kernels)
+    return sum(cost.device_time_s for cost in kernels)
 
 
 __all__ = ["operator_costs"]

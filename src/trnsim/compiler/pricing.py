@@ -11,9 +11,9 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.compiler.layers import Stack, shortened, stacks_of
-from trnsim.compiler.program import legal
-from trnsim.compiler.schedules import Asked, fastest, others
-from trnsim.compiler.work import Work, added, of_layers, restored, stored, work_of
+from trnsim.compiler.program import legalize_graph
+from trnsim.compiler.schedules import CompileOptions, alternative_schedules, fastest_schedule
+from trnsim.compiler.work import Work, from_rows, scale_work, sum_work, to_rows, traced_work
 from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory
 from trnsim.graph import Graph, Kind
 from trnsim.graph.rewriting import left_out
@@ -35,7 +35,7 @@ _LEAST: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class ProgramFigures:
     """What of a program adds up.
 
     Attributes:
@@ -64,33 +64,33 @@ class Figures:
 
     def stored(self) -> dict[str, Any]:
         """As JSON."""
-        made = {one.name: getattr(self, one.name) for one in fields(self)}
+        plain = {item.name: getattr(self, item.name) for item in fields(self)}
         schedule = (self.schedule.passing_bytes, self.schedule.ring_bytes)
-        return {**made, "work": stored(self.work), "schedule": schedule, "lacks": [*self.lacks]}
+        return {**plain, "work": to_rows(self.work), "schedule": schedule, "lacks": [*self.lacks]}
 
     @classmethod
-    def restored(cls, known: dict[str, Any]) -> Figures:
+    def restored(cls, plain: dict[str, Any]) -> ProgramFigures:
         """From JSON."""
-        made = dict(known)
-        made["work"] = restored(known["work"])
-        made |= {name: tuple(known[name]) for name in ("said", "kept")}
-        made["schedule"] = Schedule(*known["schedule"])
-        made["lacks"] = frozenset(known["lacks"])
-        return cls(**made)
+        fields_by_name = dict(plain)
+        fields_by_name["work"] = from_rows(plain["work"])
+        fields_by_name |= {name: tuple(plain[name]) for name in ("said", "kept")}
+        fields_by_name["schedule"] = Schedule(*plain["schedule"])
+        fields_by_name["lacks"] = frozenset(plain["lacks"])
+        return cls(**fields_by_name)
 
-    def plus(self, other: Figures) -> Figures:
+    def plus(self, other: ProgramFigures) -> ProgramFigures:
         """With another's; one launch."""
-        return Figures(
+        return ProgramFigures(
             self.device_time_s + other.device_time_s,
             self.launch_s or other.launch_s,
             self.instructions + other.instructions,
-            added(self.work, other.work),
+            sum_work(self.work, other.work),
             tuple(dict.fromkeys((*self.said, *other.said))),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
+class PricedGraph:
     """A graph with what its program takes.
 
     Attributes:
@@ -103,7 +103,7 @@ class Priced:
 
     graph: Graph
     weights: frozenset[int]
-    figures: Figures
+    figures: ProgramFigures
     stacks: tuple[Stack, ...] = ()
     cores: int = 1
 
@@ -118,144 +118,148 @@ class Priced:
         return shortened(self.graph, kept) or self.graph
 
 
-def priced(graph: Graph, weights: frozenset[int], asked: Asked) -> Priced:
+def price_graph(graph: Graph, weights: frozenset[int], options: CompileOptions) -> PricedGraph:
     """What a graph takes on each of the cores that are asked for, in the fastest schedule."""
     own = frozenset(value.number for value in graph.inputs) & weights
     if any(node.kind in APART for node in graph.nodes):
-        return Priced(graph, own, _apart(graph, asked.target, 0))
-    what = graph.key(), tuple(sorted(own)), asked.target, asked.cores, asked.level
-    key = ("model", *what, asked.links() if has_exchanges(graph) else None, *sorted(left_out()))
-    found = cache.read(key)
-    graph, own = legal(graph, own)
-    if found is not None:
-        numbers = found.pop("stacks")
+        return PricedGraph(graph, own, _kernel_figures(graph, options.target, 0))
+    base = graph.key(), tuple(sorted(own)), options.target, options.cores, options.level
+    key = ("model", *base, options.links() if has_exchanges(graph) else None, *sorted(left_out()))
+    cached = cache.read(key)
+    graph, own = legalize_graph(graph, own)
+    if cached is not None:
+        numbers = cached.pop("stacks")
         stacks = stacks_of(graph) if numbers else []
         chosen = tuple(stacks[number] for number in numbers)
-        return Priced(graph, own, Figures.restored(found), chosen, asked.cores)
-    made = _compiled(graph, own, asked)
-    stacks = stacks_of(graph) if made.stacks else []
-    numbers = [stacks.index(stack) for stack in made.stacks]
-    cache.write(key, {**made.figures.stored(), "stacks": numbers})
-    return made
+        return PricedGraph(graph, own, ProgramFigures.restored(cached), chosen, options.cores)
+    compiled = _compile_graph(graph, own, options)
+    stacks = stacks_of(graph) if compiled.stacks else []
+    numbers = [stacks.index(stack) for stack in compiled.stacks]
+    cache.write(key, {**compiled.figures.stored(), "stacks": numbers})
+    return compiled
 
 
-def _compiled(graph: Graph, weights: frozenset[int], asked: Asked) -> Priced:
+def _compile_graph(graph: Graph, weights: frozenset[int], options: CompileOptions) -> PricedGraph:
     """What a graph takes: compiled whole, or with fewer of its equal layers."""
-    plain = Priced(graph, weights, Figures(), (), asked.cores)
-    stacks = [one for one in stacks_of(graph) if _least(replace(plain, stacks=(one,)))]
+    plain = PricedGraph(graph, weights, ProgramFigures(), (), options.cores)
+    stacks = [stack for stack in stacks_of(graph) if _min_layers(replace(plain, stacks=(stack,)))]
     for some in (stacks, stacks[:1]):
-        found = _by_layers(replace(plain, stacks=tuple(some)), asked)
-        if found is not None:
-            return found
-    return replace(plain, figures=_searched(graph, weights, asked))
+        by_layers = _price_by_layers(replace(plain, stacks=tuple(some)), options)
+        if by_layers is not None:
+            return by_layers
+    return replace(plain, figures=_try_schedules(graph, weights, options))
 
 
-def _searched(graph: Graph, weights: frozenset[int], asked: Asked) -> Figures:
+def _try_schedules(
+    graph: Graph, weights: frozenset[int], options: CompileOptions
+) -> ProgramFigures:
     """The figures of a graph in the fastest schedule that is tried."""
-    first = figures_of(graph, weights, asked)
-    tried = others(asked.level, first.lacks, first.instructions)
+    first = program_figures(graph, weights, options)
+    tried = alternative_schedules(options.level, first.lacks, first.instructions)
 
     def time_s(schedule: Schedule) -> float:
-        return figures_of(graph, weights, asked, schedule).device_time_s
+        return program_figures(graph, weights, options, schedule).device_time_s
 
-    chosen = fastest(first.device_time_s, tried, time_s, asked)
-    return figures_of(graph, weights, asked, chosen) if chosen != FIRST else first
+    chosen = fastest_schedule(first.device_time_s, tried, time_s, options)
+    return program_figures(graph, weights, options, chosen) if chosen != FIRST else first
 
 
-def _by_layers(whole: Priced, asked: Asked) -> Priced | None:
+def _price_by_layers(whole: PricedGraph, options: CompileOptions) -> PricedGraph | None:
     """A graph's figures from those with few layers; None where layers are read elsewhere.
 
     Two programs that differ by some layers of a stack give what one takes beside its neighbours.
     The schedule is the fastest for the fewest layers.
     """
     stacks = whole.stacks
-    least = _least(whole)
-    short = _short(whole, least) if least and stacks else None
+    least = _min_layers(whole)
+    short = _shorten(whole, least) if least and stacks else None
     if short is None:
         return None
-    one = _searched(short, whole.weights, asked)
-    few, many = (least, least + 1) if one.instructions > _BY_LAYERS else (2 * least, 4 * least)
+    fewest = _try_schedules(short, whole.weights, options)
+    few, many = (least, least + 1) if fewest.instructions > _BY_LAYERS else (2 * least, 4 * least)
     deep = [stack for stack in stacks if stack.count > many]
     whole = replace(whole, stacks=tuple(deep))
-    short = _short(whole, few)
+    short = _shorten(whole, few)
     if not deep or short is None:
         return None
-    is_one = few == least and len(deep) == len(stacks)
-    first = one if is_one else figures_of(short, whole.weights, asked, one.schedule)
+    is_fewest = few == least and len(deep) == len(stacks)
+    first = fewest if is_fewest else program_figures(short, whole.weights, options, fewest.schedule)
     time_s, instructions, base = first.device_time_s, float(first.instructions), first
     for stack in deep:
-        longer = _short(whole, few, (stack, many))
+        longer = _shorten(whole, few, (stack, many))
         if longer is None:
             return None
-        more = figures_of(longer, whole.weights, asked, one.schedule)
+        longest = program_figures(longer, whole.weights, options, fewest.schedule)
         steps = (stack.count - few) / (many - few)
-        time_s += steps * (more.device_time_s - first.device_time_s)
-        instructions += steps * (more.instructions - first.instructions)
+        time_s += steps * (longest.device_time_s - first.device_time_s)
+        instructions += steps * (longest.instructions - first.instructions)
         if len(deep) == 1:
-            base, short = more, longer
+            base, short = longest, longer
     kept = tuple(many if len(deep) == 1 else few for _ in deep)
     makers = {v.number: at for at, node in enumerate(whole.graph.nodes) for v in node.results}
     places = [makers[node.result.number] for node in short.nodes]
     layers = list(zip(deep, kept, strict=True))
-    work = of_layers(base.work, places, layers, time_s, instructions)
+    work = scale_work(base.work, places, layers, time_s, instructions)
     figures = replace(
         base, device_time_s=time_s, instructions=round(instructions), work=work, kept=kept
     )
     return replace(whole, figures=figures)
 
 
-def _least(whole: Priced) -> int:
+def _min_layers(whole: PricedGraph) -> int:
     """The fewest layers of each stack that a shorter graph can have; 0 if none can."""
-    return next((n for n in range(1, _LEAST + 1) if _short(whole, n)), 0)
+    return next((n for n in range(1, _LEAST + 1) if _shorten(whole, n)), 0)
 
 
-def _short(whole: Priced, count: int, other: tuple[Stack, int] | None = None) -> Graph | None:
+def _shorten(
+    whole: PricedGraph, count: int, exempt: tuple[Stack, int] | None = None
+) -> Graph | None:
     """The graph with so many layers of each stack, but for one of them; None if it has no such."""
     kept = {stack: min(count, stack.count) for stack in whole.stacks}
-    kept |= dict([other] if other else [])
+    kept |= dict([exempt] if exempt else [])
     cut = [(stack, many) for stack, many in kept.items() if many < stack.count]
     return shortened(whole.graph, cut)
 
 
-def figures_of(
-    graph: Graph, weights: frozenset[int], asked: Asked, schedule: Schedule = FIRST
-) -> Figures:
+def program_figures(
+    graph: Graph, weights: frozenset[int], options: CompileOptions, schedule: Schedule = FIRST
+) -> ProgramFigures:
     """The figures of a graph's program in a schedule, all of it compiled.
 
-    They are remembered on disk: a search that was interrupted goes on where it was. A graph that
+    They are cached on disk: a search that was interrupted goes on where it was. A graph that
     this compiler cannot place on the chip is priced as kernels one after another.
     """
-    links = asked.links() if has_exchanges(graph) else None
-    what = graph.key(), tuple(sorted(weights)), asked.target, asked.cores, schedule
-    key = ("program", *what, links, *sorted(left_out()))
-    known = cache.read(key)
-    if known is not None:
-        return Figures.restored(known)
+    links = options.links() if has_exchanges(graph) else None
+    base = graph.key(), tuple(sorted(weights)), options.target, options.cores, schedule
+    key = ("program", *base, links, *sorted(left_out()))
+    cached = cache.read(key)
+    if cached is not None:
+        return ProgramFigures.restored(cached)
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
-    options: dict[str, Any] = {"numerics": False, "lnc": asked.cores, "schedule": schedule}
-    options["links"] = links
+    tracing: dict[str, Any] = {"numerics": False, "lnc": options.cores, "schedule": schedule}
+    tracing["links"] = links
     try:
-        found = trace(graph, inputs, asked.target, weights, **options)
+        traced = trace(graph, inputs, options.target, weights, **tracing)
     except NO_PROGRAM as error:
-        if asked.cores > 1:
+        if options.cores > 1:
             raise  # kernels exchange nothing, so one core has them all
         alone, _ = without_exchanges(graph)
         said = (f"not one program: {error.reason}",)
-        made = replace(_apart(alone, asked.target, -1), said=said, schedule=schedule)
+        figures = replace(_kernel_figures(alone, options.target, -1), said=said, schedule=schedule)
     else:
-        timeline, work = found.run.timeline, work_of(found, graph, weights)
-        made = Figures(
+        timeline, work = traced.run.timeline, traced_work(traced, graph, weights)
+        figures = ProgramFigures(
             timeline.device_time_s,
             timeline.launch_s,
             len(timeline),
             work,
             schedule=schedule,
-            lacks=found.lacks,
+            lacks=traced.lacks,
             is_linked=links is not None,
-            wanted_bytes=found.wanted_bytes,
+            wanted_bytes=traced.wanted_bytes,
         )
-    cache.write(key, made.stored())
-    return made
+    cache.write(key, figures.stored())
+    return figures
 
 
 def has_exchanges(graph: Graph) -> bool:
@@ -263,15 +267,15 @@ def has_exchanges(graph: Graph) -> bool:
     return any(node.kind is Kind.COLLECTIVE for node in graph.nodes)
 
 
-def _apart(graph: Graph, target: str, place: int) -> Figures:
+def _kernel_figures(graph: Graph, target: str, place: int) -> ProgramFigures:
     """What branches, loops and users' kernels take, by their kernels.
 
     `place` is that of the one operation which they are of, or -1.
     """
-    found = Figures()
+    figures = ProgramFigures()
     for cost in costs(graph, target):
         part = Part(cost.instructions, {}, {KERNELS: cost.device_time_s})
         work: Work = {(cost.name, place): part}
-        one = Figures(cost.device_time_s, cost.launch_s, cost.instructions, work)
-        found = found.plus(one)
-    return found
+        kernel_figures = ProgramFigures(cost.device_time_s, cost.launch_s, cost.instructions, work)
+        figures = figures.plus(kernel_figures)
+    return figures

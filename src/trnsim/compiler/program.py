@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.compiler.emit import cores, exchange
-from trnsim.compiler.patterns.preparation import prepared
+from trnsim.compiler.patterns.preparation import prepare_graph
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.types import BOOL
 from trnsim.lower.emit.images import convolution, pooling
@@ -22,7 +22,7 @@ _RULES: Final = (cores, exchange)
 """Importing them completes the table of emitters."""
 
 
-def legal(graph: Graph, weights: frozenset[int]) -> tuple[Graph, frozenset[int]]:
+def legalize_graph(graph: Graph, weights: frozenset[int]) -> tuple[Graph, frozenset[int]]:
     """The graph of operations that have instructions, and its weights by their numbers there.
 
     It gives what has elements: there is nothing else to compute.
@@ -31,14 +31,14 @@ def legal(graph: Graph, weights: frozenset[int]) -> tuple[Graph, frozenset[int]]
     def is_kept(node: Node) -> bool:
         return convolution.is_emitted(node, weights) or pooling.is_emitted(node)
 
-    found = legalize(graph, is_kept)
-    outputs = [value for value in found.outputs if value.type.elements]
-    if len(outputs) < len(found.outputs):
-        found = Graph(found.inputs, found.nodes, outputs)
-    return found, weights & {value.number for value in found.inputs}
+    legal_graph = legalize(graph, is_kept)
+    outputs = [value for value in legal_graph.outputs if value.type.elements]
+    if len(outputs) < len(legal_graph.outputs):
+        legal_graph = Graph(legal_graph.inputs, legal_graph.nodes, outputs)
+    return legal_graph, weights & {value.number for value in legal_graph.inputs}
 
 
-def values(
+def evaluate_program(
     graph: Graph,
     inputs: Sequence[Array],
     target: str = "trn2",
@@ -49,20 +49,22 @@ def values(
     Raises:
         NotModelled: for an operation without instructions, by name.
     """
-    parts = prepared(graph, weights)
-    by_number = {v.number: one for v, one in zip(graph.inputs, inputs, strict=True)}
+    parts = prepare_graph(graph, weights)
+    by_number = {v.number: array for v, array in zip(graph.inputs, inputs, strict=True)}
     if parts.ahead.outputs:
-        given = [by_number[value.number] for value in parts.ahead.inputs]
-        made = evaluate(parts.ahead, given, target)
-        by_number |= {v.number: one for v, one in zip(parts.ahead.outputs, made, strict=True)}
+        weights_ahead = [by_number[value.number] for value in parts.ahead.inputs]
+        arrays_ahead = evaluate(parts.ahead, weights_ahead, target)
+        by_number |= {
+            v.number: array for v, array in zip(parts.ahead.outputs, arrays_ahead, strict=True)
+        }
     inputs = [by_number[value.number] for value in parts.step.inputs]
     wanted = graph.outputs
-    graph, weights = legal(parts.step, parts.weights)
+    graph, weights = legalize_graph(parts.step, parts.weights)
     for node in graph.nodes:
         if node.kind is Kind.COLLECTIVE:
             check(node)
-    found = traced(graph, inputs, target, weights, numerics=True).outputs
-    arrays = iter(found if isinstance(found, tuple) else (found,))
+    results = traced(graph, inputs, target, weights, numerics=True).outputs
+    arrays = iter(results if isinstance(results, tuple) else (results,))
     return [_array_of(value, arrays) for value in wanted]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from trnsim.compiler.links import Links, links_of
+from trnsim.compiler.links import RankLinks, links_of
 from trnsim.lower.emit.schedule import FIRST, KIB, ROOM, Schedule
 
 _LONGEST: Final = 60_000
@@ -26,7 +26,7 @@ _ALL: Final = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CompileOptions:
     """For what a graph is compiled.
 
     Attributes:
@@ -45,28 +45,33 @@ class Asked:
     lnc: int = 0
     is_linked: bool = True
 
-    def links(self) -> Links | None:
+    def links(self) -> RankLinks | None:
         """The links that the program sees, if any."""
         return links_of(self.target, self.lnc or self.cores, self.cores) if self.is_linked else None
 
 
-def others(level: int, lacks: Collection[str], instructions: int) -> Sequence[Schedule]:
+def alternative_schedules(
+    level: int, lacks: Collection[str], instructions: int
+) -> Sequence[Schedule]:
     """The schedules to try beside the first, by what its program lacked."""
     if level == 1 or not lacks or (level == 2 and instructions > _LONGEST):  # noqa: PLR2004  -O2
         return ()
     if level == 2:  # noqa: PLR2004  -O2
         return (_ROOMY,) if ROOM in lacks else ()
-    return tuple(one for one in _ALL if one != FIRST)
+    return tuple(schedule for schedule in _ALL if schedule != FIRST)
 
 
-def fastest(
-    first_s: float, tried: Sequence[Schedule], time_s: Callable[[Schedule], float], asked: Asked
+def fastest_schedule(
+    first_s: float,
+    alternatives: Sequence[Schedule],
+    time_s: Callable[[Schedule], float],
+    options: CompileOptions,
 ) -> Schedule:
     """The schedule of the shortest program, the first one where none is shorter."""
     best, best_s = FIRST, first_s
-    for number, schedule in enumerate(tried, 2):
-        asked.tell(f"schedule {number} of {len(tried) + 1}: {schedule}")
-        found_s = time_s(schedule)
-        if found_s < best_s:
-            best, best_s = schedule, found_s
+    for number, schedule in enumerate(alternatives, 2):
+        options.tell(f"schedule {number} of {len(alternatives) + 1}: {schedule}")
+        schedule_s = time_s(schedule)
+        if schedule_s < best_s:
+            best, best_s = schedule, schedule_s
     return best

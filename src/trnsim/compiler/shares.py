@@ -16,18 +16,18 @@ from trnsim.profile.analysis.whole import Share
 from trnsim.profile.measures.parts import Part
 
 
-def shares(work: Work, graph: Graph, stacks: Sequence[Stack]) -> list[Share]:
+def module_shares(work: Work, graph: Graph, stacks: Sequence[Stack]) -> list[Share]:
     """What a graph's operations take, by the modules and lines they came from, in its order."""
-    starred, numbers = _starred(graph, stacks)
-    found: dict[tuple[str, str, SourceLine | None], Part] = {}
-    for (name, place), part in sorted(work.items(), key=lambda one: _order(one[0][1])):
-        made = graph.nodes[place].origin if 0 <= place < len(graph.nodes) else None
-        origin = made or Origin()
+    starred, numbers = _path_starrer(graph, stacks)
+    parts: dict[tuple[str, str, SourceLine | None], Part] = {}
+    for (name, place), part in sorted(work.items(), key=lambda item: _order(item[0][1])):
+        node_origin = graph.nodes[place].origin if 0 <= place < len(graph.nodes) else None
+        origin = node_origin or Origin()
         key = starred(origin.module), name, origin.line
-        found[key] = found.get(key, Part()).plus(part)
+        parts[key] = parts.get(key, Part()).plus(part)
     return [
-        Share(module, name, _times(module, numbers), part, line)
-        for (module, name, line), part in found.items()
+        Share(module, name, _layer_count(module, numbers), part, line)
+        for (module, name, line), part in parts.items()
     ]
 
 
@@ -36,9 +36,11 @@ def _order(place: int) -> float:
     return place if place >= 0 else float("inf")
 
 
-def _starred(graph: Graph, stacks: Sequence[Stack]) -> tuple[Callable[[str], str], dict[str, int]]:
+def _path_starrer(
+    graph: Graph, stacks: Sequence[Stack]
+) -> tuple[Callable[[str], str], dict[str, int]]:
     """A path with stars for the numbers of equal layers, and how many there are under each."""
-    stars = _stars(graph, stacks)
+    stars = _layer_paths(graph, stacks)
     numbers: dict[str, set[str]] = {star: set() for star in stars}
 
     def starred(path: str) -> str:
@@ -52,12 +54,12 @@ def _starred(graph: Graph, stacks: Sequence[Stack]) -> tuple[Callable[[str], str
 
     for node in graph.nodes if stars else ():
         starred(node.origin.module if node.origin is not None else "")
-    return starred, {star: len(found) for star, found in numbers.items()}
+    return starred, {star: len(layers) for star, layers in numbers.items()}
 
 
-def _stars(graph: Graph, stacks: Sequence[Stack]) -> list[str]:
+def _layer_paths(graph: Graph, stacks: Sequence[Stack]) -> list[str]:
     """Paths of layers, "encoder.layer.*": where the modules of two equal ones have two numbers."""
-    found: dict[str, None] = {}
+    stars: dict[str, None] = {}
     runs = [run for stack in stacks for run in stack.runs]
     pairs = [
         (place, place + run.length)
@@ -66,15 +68,15 @@ def _stars(graph: Graph, stacks: Sequence[Stack]) -> list[str]:
     ]
     for places in pairs:
         pair = [graph.nodes[place].origin for place in places]
-        first, second = (one.module.split(".") if one is not None else [] for one in pair)
+        first, second = (origin.module.split(".") if origin is not None else [] for origin in pair)
         differing = [n for n, step in enumerate(first) if [step] != second[n : n + 1]]
         numbers = [steps[n] for n in differing[:1] for steps in (first, second) if n < len(steps)]
         if numbers and all(number.isdigit() for number in numbers):
-            found[".".join([*first[: differing[0]], "*"])] = None
-    return list(found)
+            stars[".".join([*first[: differing[0]], "*"])] = None
+    return list(stars)
 
 
-def _times(module: str, numbers: dict[str, int]) -> int:
+def _layer_count(module: str, numbers: dict[str, int]) -> int:
     """How many equal layers a path is of."""
     steps = module.split(".")
     stars = [".".join(steps[: place + 1]) for place, step in enumerate(steps) if step == "*"]

@@ -12,38 +12,40 @@ from typing import Any
 
 import numpy as np
 
-from trnsim.compiler.compilation import CompiledProgram, on_cores, pieces
-from trnsim.compiler.patterns.preparation import prepared
+from trnsim.compiler.compilation import CompiledProgram, price_on_cores, split_programs
+from trnsim.compiler.patterns.preparation import prepare_graph
 from trnsim.compiler.pricing import APART
-from trnsim.compiler.schedules import Asked
+from trnsim.compiler.schedules import CompileOptions
 from trnsim.errors import BadInput, IllegalInstruction, InternalError, OutOfMemory, SourceLine
 from trnsim.graph import Graph
 from trnsim.lower.program import Traced, trace
 from trnsim.runs import Run
 
 
-def shown(graph: Graph, made: CompiledProgram, title: str, weights: Collection[int]) -> Run:
+def reported_run(
+    graph: Graph, program: CompiledProgram, title: str, weights: Collection[int]
+) -> Run:
     """The run of a graph's program, whose lines are those that its operations came from.
 
     Raises:
         BadInput: there is none, as kernels run one after another.
     """
-    step = prepared(graph, weights, made.flags)
-    found = [one for one in pieces(step) if not _is_apart(one[0])]
-    if not found:
+    step = prepare_graph(graph, weights, program.flags)
+    programs = [one for one in split_programs(step) if not _is_apart(one[0])]
+    if not programs:
         raise BadInput(
             f"{title} has no program to show: branches, loops and kernels run by themselves",
             fix="leave --report out, or report each kernel: trnsim run SCRIPT --report DIR",
         )
-    largest = max(found, key=lambda one: len(one[0].nodes))
-    asked = Asked(made.target, made.lnc, made.flags.optlevel, lnc=made.lnc)
-    chosen = on_cores(*largest, asked)
-    piece = chosen.compiled()
+    largest = max(programs, key=lambda one: len(one[0].nodes))
+    options = CompileOptions(program.target, program.lnc, program.flags.optlevel, lnc=program.lnc)
+    priced = price_on_cores(*largest, options)
+    piece = priced.compiled()
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in piece.inputs]
-    links = replace(asked, cores=chosen.cores).links()
-    options: dict[str, Any] = {"numerics": False, "lnc": chosen.cores, "links": links}
+    links = replace(options, cores=priced.cores).links()
+    tracing: dict[str, Any] = {"numerics": False, "lnc": priced.cores, "links": links}
     try:
-        traced = trace(piece, inputs, made.target, chosen.weights, **options)
+        traced = trace(piece, inputs, program.target, priced.weights, **tracing)
     except (OutOfMemory, IllegalInstruction, InternalError) as error:
         raise BadInput(
             f"{title} has no program to show, as it is not one: {error.reason}",
@@ -57,14 +59,14 @@ def _is_apart(graph: Graph) -> bool:
     return any(node.kind in APART for node in graph.nodes)
 
 
-def _set_lines(found: Traced) -> None:
+def _set_lines(traced: Traced) -> None:
     """Give each instruction the line that its operation came from."""
     lines: dict[SourceLine, int] = {}
     of_name: list[int] = []
-    for one in found.names:
-        origin = one.node.origin if one.node is not None else None
+    for span in traced.names:
+        origin = span.node.origin if span.node is not None else None
         line = origin.line if origin is not None else None
         of_name.append(-1 if line is None else lines.setdefault(line, len(lines)))
-    program = found.run.timeline.program
+    program = traced.run.timeline.program
     program.lines = list(lines)
-    program.line_of = array("l", np.array(of_name, np.int64)[found.stretches()].tolist())
+    program.line_of = array("l", np.array(of_name, np.int64)[traced.stretches()].tolist())

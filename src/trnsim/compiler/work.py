@@ -34,34 +34,34 @@ results that a kernel takes or gives in HBM, or that are laid out anew there.
 _MOVED: Final = (BroadcastInDim, Concatenate, Convert, Reshape, Transpose)
 
 
-def work_of(found: Traced, graph: Graph, weights: frozenset[int]) -> Work:
+def traced_work(traced: Traced, graph: Graph, weights: frozenset[int]) -> Work:
     """What the operations of a graph take, from its program."""
     places = {id(node): place for place, node in enumerate(graph.nodes)}
-    keys = [(one.name, places.get(id(one.node), -1)) for one in found.names]
+    keys = [(span.name, places.get(id(span.node), -1)) for span in traced.names]
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     of_name = np.array([numbers[key] for key in keys], np.int64)
-    part_of = of_name[found.stretches()]
-    reason_of = _reasons(found, graph, weights)
-    made = parts(found.run.timeline, part_of, len(numbers), REASONS, reason_of)
-    return {key: one for key, one in zip(numbers, made, strict=True) if one.instructions}
+    part_of = of_name[traced.stretches()]
+    reason_of = _reasons(traced, graph, weights)
+    totals = parts(traced.run.timeline, part_of, len(numbers), REASONS, reason_of)
+    return {key: part for key, part in zip(numbers, totals, strict=True) if part.instructions}
 
 
-def _reasons(found: Traced, graph: Graph, weights: frozenset[int]) -> Integers:
+def _reasons(traced: Traced, graph: Graph, weights: frozenset[int]) -> Integers:
     """The reasons of what each instruction reads and writes."""
-    program = found.run.timeline.program
+    program = traced.run.timeline.program
     cache = caches(graph, weights)
     of_input = {
         serial: "weights" if number in weights else "cache" if number in cache else "inputs"
-        for serial, number in found.inputs.items()
+        for serial, number in traced.inputs.items()
     }
-    of_result = dict.fromkeys(found.spilled, "spills") | dict.fromkeys(found.outputs, "outputs")
+    of_result = dict.fromkeys(traced.spilled, "spills") | dict.fromkeys(traced.outputs, "outputs")
     of_result |= {serial: "spills" for serial, use in program.uses.items() if use.is_spill}
-    known = {s: REASONS.index(reason) for s, reason in (of_result | of_input).items()}
-    other = REASONS.index("intermediate")
-    read = [known.get(serial, other) for serial in program.tensor_of]
+    reasons = {s: REASONS.index(reason) for s, reason in (of_result | of_input).items()}
+    intermediate = REASONS.index("intermediate")
+    read = [reasons.get(serial, intermediate) for serial in program.tensor_of]
     # What is read stands for both where a transfer goes from HBM to HBM; inputs are not written.
-    given = {REASONS.index(name) for name in ("weights", "cache", "inputs")}
-    written = [other if one in given else one for one in read]
+    inputs = {REASONS.index(name) for name in ("weights", "cache", "inputs")}
+    written = [intermediate if reason in inputs else reason for reason in read]
     return np.array([read, written], np.int64)
 
 
@@ -74,31 +74,31 @@ def caches(graph: Graph, weights: frozenset[int]) -> frozenset[int]:
         if isinstance(node.operation, Attention)
         for value in node.values[1:3]
     ]
-    found: set[int] = set()
-    seen: set[int] = set()
+    inputs: set[int] = set()
+    visited: set[int] = set()
     while waiting:
         value = waiting.pop()
-        if value.number in seen:
+        if value.number in visited:
             continue
-        seen.add(value.number)
+        visited.add(value.number)
         node = maker.get(value.number)
         if node is None:
-            found.add(value.number)
+            inputs.add(value.number)
         elif isinstance(node.operation, _MOVED):
             waiting += node.values
-    return frozenset(found - weights)
+    return frozenset(inputs - weights)
 
 
-def added(work: Work, other: Work) -> Work:
+def sum_work(work: Work, other: Work) -> Work:
     """What two programs take."""
     keys = dict.fromkeys([*work, *other])
     return {key: work.get(key, Part()).plus(other.get(key, Part())) for key in keys}
 
 
-def of_layers(
+def scale_work(
     work: Work,
     places: Sequence[int],
-    kept: Sequence[tuple[Stack, int]],
+    stacks: Sequence[tuple[Stack, int]],
     time_s: float,
     instructions: float,
 ) -> Work:
@@ -110,33 +110,33 @@ def of_layers(
     Args:
         work: of the shorter graph.
         places: of its operations in the whole graph.
-        kept: stacks, and how many layers of each were compiled.
+        stacks: and how many layers of each were compiled.
         time_s: of the whole program.
         instructions: of the whole program.
     """
     rows = [
-        (name, *_first(places[place] if place >= 0 else place, kept), part)
+        (name, *_first(places[place] if place >= 0 else place, stacks), part)
         for (name, place), part in work.items()
     ]
     inside = [(times, part) for *_, times, part in rows if times != 1]
     outside = [part for *_, times, part in rows if times == 1]
     longer = _share(
-        time_s - sum(one.time_s for one in outside), sum(n * one.time_s for n, one in inside)
+        time_s - sum(part.time_s for part in outside), sum(n * part.time_s for n, part in inside)
     )
     more = _share(
         instructions - sum(one.instructions for one in outside),
-        sum(n * one.instructions for n, one in inside),
+        sum(n * part.instructions for n, part in inside),
     )
-    found: Work = {}
+    scaled_work: Work = {}
     for name, place, times, part in rows:
-        scaled = part if times == 1 else part.times(times, times * longer, times * more)
-        found[name, place] = found.get((name, place), Part()).plus(scaled)
-    return found
+        grown = part if times == 1 else part.times(times, times * longer, times * more)
+        scaled_work[name, place] = scaled_work.get((name, place), Part()).plus(grown)
+    return scaled_work
 
 
-def _first(place: int, kept: Sequence[tuple[Stack, int]]) -> tuple[int, float]:
+def _first(place: int, stacks: Sequence[tuple[Stack, int]]) -> tuple[int, float]:
     """The place of the first layer's same operation, and how many layers a compiled one is."""
-    for stack, count in kept:
+    for stack, count in stacks:
         for run in stack.runs:
             if run.layer(place) is not None:
                 left = run.count - (stack.count - count)
@@ -144,18 +144,18 @@ def _first(place: int, kept: Sequence[tuple[Stack, int]]) -> tuple[int, float]:
     return place, 1.0
 
 
-def _share(whole: float, part: float) -> float:
-    return whole / part if part > 0 and whole > 0 else 1.0
+def _share(total: float, part: float) -> float:
+    return total / part if part > 0 and total > 0 else 1.0
 
 
-def stored(work: Work) -> list[list[object]]:
+def to_rows(work: Work) -> list[list[object]]:
     """Work as JSON."""
     return [
-        [name, place, one.instructions, one.busy_s, one.critical_s, one.hbm_bytes]
-        for (name, place), one in work.items()
+        [name, place, part.instructions, part.busy_s, part.critical_s, part.hbm_bytes]
+        for (name, place), part in work.items()
     ]
 
 
-def restored(rows: list[list[Any]]) -> Work:
+def from_rows(rows: list[list[Any]]) -> Work:
     """Work from JSON."""
     return {(name, place): Part(*rest) for name, place, *rest in rows}

@@ -17,12 +17,12 @@ from typing import Final, Protocol
 
 from trnsim import arch, compiler
 from trnsim.compiler import CompiledProgram, Flags
-from trnsim.compiler.explained import Taken, explained
-from trnsim.compiler.ncc.calls import Call
+from trnsim.compiler.explained import PatternUse, pattern_uses
+from trnsim.compiler.ncc.calls import FrameworkCall
 from trnsim.compiler.ncc.limits import instructions_refused, memory_refused
 from trnsim.compiler.ncc.refusals import Refusal, refusals, require_accepted
 from trnsim.compiler.patterns.casts import apply_casts
-from trnsim.compiler.shown import shown
+from trnsim.compiler.shown import reported_run
 from trnsim.device.collective_log import kind_of
 from trnsim.device.device_core import DeviceCore, compiled_cores, device_core, device_text
 from trnsim.device.fallback_policy import state
@@ -75,12 +75,12 @@ class ModelGraph(Protocol):
         ...
 
     @property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[FrameworkCall, ...]:
         """The operators with what was given to them."""
         ...
 
     @property
-    def origins(self) -> dict[int, Call]:
+    def origins(self) -> dict[int, FrameworkCall]:
         """The call that a value came from, by the value's number."""
         ...
 
@@ -193,7 +193,7 @@ class Answer:
         """
         made = self.subject.made
         cores = f", LNC={self.program.lnc}" if self.program.lnc > 1 else ""
-        return shown(made.graph, self.program, f"{self.subject.title}{cores}", made.weights)
+        return reported_run(made.graph, self.program, f"{self.subject.title}{cores}", made.weights)
 
     def blocks(self) -> list[Block]:
         """A dozen lines, a limit that binds, what is no one program, what AWS's compiler says."""
@@ -223,10 +223,10 @@ class Answer:
         """The same as lines of at most `width` columns."""
         return section_text("", self.blocks(), width)
 
-    def explained(self, tell: Callable[[str], None] = lambda _: None) -> tuple[Taken, ...]:
+    def explained(self, tell: Callable[[str], None] = lambda _: None) -> tuple[PatternUse, ...]:
         """The compiler's patterns that the graph has, and the program without each."""
         made = self.subject.made
-        return explained(made.graph, self.program, made.weights, tell)
+        return pattern_uses(made.graph, self.program, made.weights, tell)
 
     def as_dict(self) -> dict[str, object]:
         """The same as plain values, with SI units in the names."""

@@ -288,7 +288,7 @@ def _outputs(graph: Graph, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArr
     """The outputs of a graph: by its program, or by its kernels where it is no one program."""
     if any(node.kind in _SEPARATE for node in graph.nodes):
         return evaluate(graph, arrays, target().name)
-    return list(program.values(graph, arrays, target().name, frozenset()))
+    return list(program.evaluate_program(graph, arrays, target().name, frozenset()))
 
 
 def _nowhere() -> Scope:

@@ -8,7 +8,7 @@ from two_cores import EXCHANGES, half_of, halves_of
 from trnsim import arch
 from trnsim import run as run_kernel
 from trnsim.compiler.sharding.between import BOTH, CoreGather, CoreReduce
-from trnsim.compiler.sharding.rules import rules_of
+from trnsim.compiler.sharding.rules import split_rules
 from trnsim.compiler.sharding.splits import SUM
 from trnsim.graph import Graph
 from trnsim.lower.emit.emission import Emission
@@ -49,7 +49,7 @@ def exchanges(halves):
 
 def way(node, split):
     """The way by which its result is split so."""
-    return next(rule for rule in rules_of(node) if rule.gives == (split,))
+    return next(rule for rule in split_rules(node) if rule.gives == (split,))
 
 
 def product(made, rows, inner, columns):
@@ -80,7 +80,7 @@ def product(made, rows, inner, columns):
 def test_what_two_cores_exchange_is_what_one_would_have(sizes, split, dtype, chip):
     made = Made(dtype)
     place = product(made, *sizes)
-    rules = [rules_of(node)[0] for node in made.graph.nodes]
+    rules = [split_rules(node)[0] for node in made.graph.nodes]
     rules[place] = way(made.graph.nodes[place], split)
     halves, found = values_on_two_cores(made.graph, made.arrays, rules, chip)
     assert len(exchanges(halves)) == 1
@@ -141,7 +141,7 @@ def test_halves_without_room_in_sbuf_have_their_values(sizes, resident):
     # Room for the operands and one half, and not for both.
     made = Made()
     place = product(made, *sizes)
-    rules = [rules_of(node)[0] for node in made.graph.nodes]
+    rules = [split_rules(node)[0] for node in made.graph.nodes]
     rules[place] = way(made.graph.nodes[place], 0)
     halves, found = values_on_two_cores(made.graph, made.arrays, rules, resident_bytes=resident)
     assert len(exchanges(halves)) == 1

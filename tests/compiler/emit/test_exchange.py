@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trnsim.compiler.program import values
+from trnsim.compiler.program import evaluate_program
 from trnsim.errors import NotModelled
 from trnsim.graph import Graph
 from trnsim.graph.ops.collectives import AllGather, AllReduce
@@ -39,4 +39,4 @@ def test_one_rank_alone_has_no_values():
     g = Graph()
     g.outputs = [g.apply(AllReduce(PAIR, "add"), g.input((2, 3), "float32"))]
     with pytest.raises(NotModelled, match="exchanges values between cores"):
-        values(g, [np.ones((2, 3), np.float32)])
+        evaluate_program(g, [np.ones((2, 3), np.float32)])

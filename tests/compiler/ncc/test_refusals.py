@@ -1,7 +1,7 @@
 import pytest
 
 from trnsim.compiler import Flags
-from trnsim.compiler.ncc.calls import Call, Given
+from trnsim.compiler.ncc.calls import CallTensor, FrameworkCall
 from trnsim.compiler.ncc.refusals import CompilerRefusal, Refusal, refusals
 from trnsim.errors import OutOfMemory, SourceLine
 from trnsim.graph import Graph
@@ -27,7 +27,9 @@ def test_a_plain_graph_is_accepted():
 
 def test_a_refusal_has_the_operator_the_line_the_remedy_and_the_page():
     graph = gathering()
-    call = Call("aten::embedding", "embedding", {"weight": Given((3, 4), "float32")}, (), LINE)
+    call = FrameworkCall(
+        "aten::embedding", "embedding", {"weight": CallTensor((3, 4), "float32")}, (), LINE
+    )
     (found,) = refusals(graph, origins={graph.nodes[-1].result.number: call})
     assert found.code == "NCC_EVRF056"
     assert str(found.error()) == (
@@ -49,9 +51,11 @@ def test_without_an_origin_a_refusal_has_no_line():
 
 
 def test_what_is_refused_twice_is_said_once():
-    call = Call("aten::topk", "topk", {"self": Given((4,), "int32")}, (), LINE)
+    call = FrameworkCall("aten::topk", "topk", {"self": CallTensor((4,), "int32")}, (), LINE)
     assert len(refusals(Graph(), calls=[call, call])) == 1
-    other = Call("aten::topk", "topk", {"self": Given((4,), "int32")}, (), SourceLine("b.py", 1))
+    other = FrameworkCall(
+        "aten::topk", "topk", {"self": CallTensor((4,), "int32")}, (), SourceLine("b.py", 1)
+    )
     assert [one.line for one in refusals(Graph(), calls=[call, other])] == [LINE, other.line]
 
 

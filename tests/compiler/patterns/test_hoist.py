@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from trnsim.compiler.patterns.hoist import hoisted
-from trnsim.compiler.program import values
+from trnsim.compiler.patterns.hoist import hoist_weights
+from trnsim.compiler.program import evaluate_program
 from trnsim.graph import Graph
 
 
@@ -18,7 +18,7 @@ def graph_of():
 
 def test_casts_and_transposes_of_weights_are_done_ahead():
     graph, weights = graph_of()
-    found = hoisted(graph, weights)
+    found = hoist_weights(graph, weights)
     assert [node.name for node in found.ahead.nodes] == ["transpose", "convert"]
     assert [node.name for node in found.step.nodes] == ["broadcast_in_dim", "dot_general", "add"]
     assert [value.type.shape for value in found.step.inputs] == [(4, 8), (6,), (8, 6)]
@@ -27,12 +27,12 @@ def test_casts_and_transposes_of_weights_are_done_ahead():
 
 def test_what_is_larger_than_the_weights_stays():
     graph, weights = graph_of()
-    assert "broadcast_in_dim" in [node.name for node in hoisted(graph, weights).step.nodes]
+    assert "broadcast_in_dim" in [node.name for node in hoist_weights(graph, weights).step.nodes]
 
 
 def test_without_weights_nothing_is_done_ahead():
     graph, _ = graph_of()
-    found = hoisted(graph, frozenset())
+    found = hoist_weights(graph, frozenset())
     assert not found.ahead.nodes
     assert found.step.nodes == graph.nodes
 
@@ -41,7 +41,7 @@ def test_values_are_those_of_the_whole_graph():
     graph, weights = graph_of()
     random = np.random.default_rng(0)
     arrays = [random.standard_normal(v.shape).astype(v.type.numpy_dtype()) for v in graph.inputs]
-    (got,) = values(graph, arrays, "trn2", weights)
+    (got,) = evaluate_program(graph, arrays, "trn2", weights)
     (want,) = graph.reference(arrays)
     assert np.abs(got.astype(float) - want.astype(float)).max() <= 0.05
 
@@ -62,7 +62,7 @@ def normed():
 
 def test_a_kernel_is_normed_ahead_by_way_of_a_scale_as_wide_as_it():
     graph, weights = normed()
-    found = hoisted(graph, weights)
+    found = hoist_weights(graph, weights)
     names = [node.name for node in found.step.nodes]
     assert names == ["broadcast_in_dim", "tanh", "reshape", "reshape", "dot_general", "add"]
     assert [value.shape for value in found.step.inputs] == [(4, 8), (6,), (6, 8), (6,)]
@@ -75,7 +75,7 @@ def test_values_of_a_kernel_that_is_normed():
     arrays = [random.standard_normal(v.shape).astype(np.float32) for v in graph.inputs]
     for chosen in (weights, frozenset()):
         for ours, theirs in zip(
-            values(graph, arrays, "trn2", chosen), graph.reference(arrays), strict=True
+            evaluate_program(graph, arrays, "trn2", chosen), graph.reference(arrays), strict=True
         ):
             assert np.abs(ours - theirs).max() <= 1e-4
 
@@ -85,4 +85,4 @@ def test_what_is_made_of_nothing_is_no_weight():
     x, w = g.input((4, 8), "float32"), g.input((4, 8), "float32")
     places = g.iota((4, 8), 1)
     g.outputs = [g.elementwise("add", x, g.elementwise("convert", places, dtype="float32"))]
-    assert not hoisted(g, frozenset({w.number})).ahead.nodes
+    assert not hoist_weights(g, frozenset({w.number})).ahead.nodes

@@ -5,7 +5,7 @@ import pytest
 from made_graphs import Made
 
 from trnsim.compiler import Flags
-from trnsim.compiler.patterns.preparation import prepared
+from trnsim.compiler.patterns.preparation import prepare_graph
 from trnsim.graph.ops.contraction import Attention, DotGeneral
 
 
@@ -20,7 +20,7 @@ def test_the_passes_meet_and_the_values_stay():
     made.graph.outputs = [
         made.of("add", *(made.graph.dot_general(rows, turned, (1, 0)) for _ in range(2)))
     ]
-    step = prepared(made.graph, made.weights)
+    step = prepare_graph(made.graph, made.weights)
     kinds = [type(node.operation) for node in step.step.nodes]
     assert kinds.count(Attention) == 1
     assert kinds.count(DotGeneral) == 1  # the same product, twice
@@ -37,7 +37,7 @@ def test_the_passes_meet_and_the_values_stay():
 def test_casts_are_those_of_the_flags(cast):
     made = Made()
     made.graph.outputs = [made.linear(made.given(4, 8), 8, has_bias=False)]
-    step = prepared(made.graph, made.weights, Flags(auto_cast=cast))
+    step = prepare_graph(made.graph, made.weights, Flags(auto_cast=cast))
     (product,) = (node for node in step.step.nodes if isinstance(node.operation, DotGeneral))
     assert product.values[0].dtype == ("float32" if cast == "none" else "bfloat16")
 
@@ -47,6 +47,6 @@ def test_equal_products_in_parts_are_computed_once():
     x, w = made.given(520, 9000), made.given(4, 9000)
     sides = [made.graph.dot_general(x, w, (1, 1)) for _ in range(2)]
     made.graph.outputs = [made.of("add", *sides)]
-    step = prepared(made.graph, made.weights).step
+    step = prepare_graph(made.graph, made.weights).step
     products = [node for node in step.nodes if isinstance(node.operation, DotGeneral)]
     assert len(products) == 2  # the parts of one

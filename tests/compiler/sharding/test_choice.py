@@ -6,10 +6,10 @@ import pytest
 from made_graphs import Made
 
 from trnsim import arch
-from trnsim.compiler.sharding import halved
-from trnsim.compiler.sharding.choice import Choice
+from trnsim.compiler.sharding import halve_graph
+from trnsim.compiler.sharding.choice import SplitChoice
+from trnsim.compiler.sharding.costs import split_costs
 from trnsim.compiler.sharding.splits import SUM, WHOLE
-from trnsim.compiler.sharding.work import work_of
 from trnsim.graph.ops.contraction import Attention, DotGeneral
 
 CORE = arch.paired(arch.target("trn2"))
@@ -17,7 +17,7 @@ CORE = arch.paired(arch.target("trn2"))
 
 def gives(made, operation=DotGeneral):
     """How the results of its products are split."""
-    choice = Choice(made.graph, work_of(made.graph, CORE))
+    choice = SplitChoice(made.graph, split_costs(made.graph, CORE))
     pairs = zip(made.graph.nodes, choice.rules, strict=True)
     return [rule.gives[0] for node, rule in pairs if isinstance(node.operation, operation)]
 
@@ -65,7 +65,7 @@ def test_odd_numbers_of_tokens_are_split_another_way(tokens):
 def test_nothing_is_split_where_nothing_is_even():
     made = mlp(3, 129, 257)
     assert gives(made) == [WHOLE, WHOLE]
-    assert not halved(made.graph, made.weights, CORE).is_split
+    assert not halve_graph(made.graph, made.weights, CORE).is_split
 
 
 def layers(count):
@@ -81,13 +81,13 @@ def test_its_time_grows_with_the_graph_and_not_with_its_paths():
     def steps(count):
         graph, seen = layers(count), []
 
-        class Counting(type(work_of(graph, CORE))):
+        class Counting(type(split_costs(graph, CORE))):
             def node_s(self, node, rule):
                 seen.append(node)
                 return super().node_s(node, rule)
 
-        work = work_of(graph, CORE)
-        Choice(graph, Counting(work.core, work.far))
+        work = split_costs(graph, CORE)
+        SplitChoice(graph, Counting(work.core, work.far))
         return len(seen)
 
     counts = [steps(count) for count in (10, 20, 40)]

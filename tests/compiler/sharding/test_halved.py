@@ -11,8 +11,8 @@ from made_graphs import Made, assert_near
 from two_cores import EXCHANGES, halves_of, rules_by_chance, values_of
 
 from trnsim import arch
-from trnsim.compiler.sharding.halved import by_rules, halved
-from trnsim.compiler.sharding.rules import Rule, rules_of
+from trnsim.compiler.sharding.halved import halve_by_rules, halve_graph
+from trnsim.compiler.sharding.rules import SplitRule, split_rules
 from trnsim.compiler.sharding.splits import SUM, WHOLE
 from trnsim.errors import InternalError
 from trnsim.graph import Graph
@@ -123,8 +123,8 @@ def test_an_input_is_read_as_each_reader_wants_it():
     x, w = graph.input((4, 6), "float32"), graph.input((6, 4), "float32")
     product, power = graph.dot_general(x, w, (1, 0)), graph.elementwise("square", x)
     graph.outputs = [product, power]
-    rules = [rules_of(graph.nodes[0])[3], rules_of(graph.nodes[1])[1]]
-    half = by_rules(graph, {w.number}, rules)
+    rules = [split_rules(graph.nodes[0])[3], split_rules(graph.nodes[1])[1]]
+    half = halve_by_rules(graph, {w.number}, rules)
     assert half.inputs == ((x.number, 1), (w.number, 0), (x.number, 0))
     assert [value.shape for value in half.graph.inputs] == [(4, 3), (3, 4), (2, 6)]
     assert half.weights == {half.graph.inputs[1].number}
@@ -135,7 +135,7 @@ def test_what_is_gathered_twice_is_exchanged_once():
     graph = Graph()
     made = graph.elementwise("exponential", graph.input((4, 3), "float32"))
     graph.outputs = [graph.elementwise(name, made) for name in ("negate", "square")]
-    rules = [rules_of(graph.nodes[0])[1], *(rules_of(node)[0] for node in graph.nodes[1:])]
+    rules = [split_rules(graph.nodes[0])[1], *(split_rules(node)[0] for node in graph.nodes[1:])]
     nodes = halves_of(graph, rules)[0].graph.nodes
     assert sum(isinstance(node.operation, EXCHANGES) for node in nodes) == 1
 
@@ -144,13 +144,13 @@ def test_a_sum_of_what_nothing_summed_is_refused():
     graph = Graph()
     graph.outputs = [graph.elementwise("negate", graph.input((4, 3), "float32"))]
     with pytest.raises(InternalError, match="%0 is wanted as a sum, as which nothing made it"):
-        by_rules(graph, (), [Rule((SUM,), (SUM,))])
+        halve_by_rules(graph, (), [SplitRule((SUM,), (SUM,))])
 
 
 def test_what_both_cores_do_all_of_is_named():
     made = Made("float32")
     (x,) = made.graph.apply_to_all(Sort(0), [made.given(4097)])
     made.graph.outputs = [made.linear(made.graph.reshape(x, (1, 4097)), 256)]
-    half = halved(made.graph, made.weights, CORE)
+    half = halve_graph(made.graph, made.weights, CORE)
     assert half.alike[0] == "sort"
     assert half.is_split

@@ -5,8 +5,8 @@ import pytest
 from test_registry import EXAMPLES, arrays_of, graph_of
 from two_cores import EXCHANGES, follows, halves_of, values_of
 
-from trnsim.compiler.sharding import halved  # noqa: F401  fills the table
-from trnsim.compiler.sharding.rules import Rule, rules_of
+from trnsim.compiler.sharding import halve_graph  # noqa: F401  fills the table
+from trnsim.compiler.sharding.rules import SplitRule, split_rules
 from trnsim.compiler.sharding.splits import SUM, WHOLE
 from trnsim.graph import Graph, Kind
 from trnsim.graph.ops.leaves import Rng
@@ -21,7 +21,7 @@ def test_each_way_of_an_operation_gives_what_it_gives_whole(example):
     graph, arrays = graph_of(example), arrays_of(example)
     with np.errstate(all="ignore"):
         wanted = graph.reference(arrays)
-        for rule in rules_of(graph.nodes[0]):
+        for rule in split_rules(graph.nodes[0]):
             if follows(graph.nodes[0], rule, {}):
                 for ours, theirs in zip(values_of(graph, arrays, [rule]), wanted, strict=True):
                     assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
@@ -43,10 +43,10 @@ def test_the_first_way_is_that_both_cores_do_all():
     x = graph.input((4, 3), "float32")
     graph.outputs = [graph.elementwise("add", x, x)]
     (node,) = graph.nodes
-    whole, first, summed = rules_of(node)
-    assert whole == Rule((WHOLE, WHOLE), (WHOLE,))
-    assert first == Rule((0, 0), (0,))  # three columns have no halves
-    assert summed == Rule((SUM, SUM), (SUM,))
+    whole, first, summed = split_rules(node)
+    assert whole == SplitRule((WHOLE, WHOLE), (WHOLE,))
+    assert first == SplitRule((0, 0), (0,))  # three columns have no halves
+    assert summed == SplitRule((SUM, SUM), (SUM,))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_sum_goes_through_what_is_linear_alone(name, operands, is_linear):
     graph = Graph()
     x = graph.input((2, 2), "float32")
     graph.elementwise(name, *(x if one is None else one for one in operands))
-    assert any(SUM in rule.gives for rule in rules_of(graph.nodes[0])) == is_linear
+    assert any(SUM in rule.gives for rule in split_rules(graph.nodes[0])) == is_linear
 
 
 def test_a_sum_is_not_rounded_before_it_is_whole():
@@ -75,7 +75,7 @@ def test_a_sum_is_not_rounded_before_it_is_whole():
     wide, short = graph.input((2, 2), "float32"), graph.input((2, 2), "bfloat16")
     graph.elementwise("convert", wide, dtype="bfloat16")
     graph.elementwise("convert", short, dtype="float32")
-    narrowing, widening = ([rule.gives for rule in rules_of(node)] for node in graph.nodes)
+    narrowing, widening = ([rule.gives for rule in split_rules(node)] for node in graph.nodes)
     assert (SUM,) not in narrowing
     assert (SUM,) in widening
 
@@ -84,8 +84,8 @@ def test_a_sum_is_exchanged_once_and_a_half_is_gathered():
     graph = Graph()
     x, y = graph.input((4, 6), "float32"), graph.input((6, 8), "float32")
     graph.outputs = [graph.elementwise("exponential", graph.dot_general(x, y, (1, 0)))]
-    whole = rules_of(graph.nodes[1])[0]
-    product = {rule.gives[0]: rule for rule in rules_of(graph.nodes[0])}
+    whole = split_rules(graph.nodes[1])[0]
+    product = {rule.gives[0]: rule for rule in split_rules(graph.nodes[0])}
     names = {
         split: [
             node.name

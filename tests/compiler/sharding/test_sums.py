@@ -2,9 +2,9 @@
 
 import pytest
 
-from trnsim.compiler.sharding import halved  # noqa: F401  fills the table
-from trnsim.compiler.sharding.halved import by_rules
-from trnsim.compiler.sharding.rules import rules_of
+from trnsim.compiler.sharding import halve_graph  # noqa: F401  fills the table
+from trnsim.compiler.sharding.halved import halve_by_rules
+from trnsim.compiler.sharding.rules import split_rules
 from trnsim.compiler.sharding.splits import SUM, WHOLE
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Attention, Convolution
@@ -14,7 +14,7 @@ ONES, NONE = (1, 1), (0, 0)
 
 
 def ways(graph):
-    return [(rule.takes, rule.gives) for rule in rules_of(graph.nodes[-1])[1:]]
+    return [(rule.takes, rule.gives) for rule in split_rules(graph.nodes[-1])[1:]]
 
 
 @pytest.mark.parametrize("left", [1, 2])
@@ -51,7 +51,7 @@ def test_half_of_the_groups_are_half_as_many():
     graph = Graph()
     image, kernels = graph.input((1, 8, 5, 5), "float32"), graph.input((12, 2, 3, 3), "float32")
     graph.outputs = [graph.apply(Convolution(ONES, NONE, NONE, NONE, ONES, 4), image, kernels)]
-    half = by_rules(graph, (), [rules_of(graph.nodes[0])[1]])
+    half = halve_by_rules(graph, (), [split_rules(graph.nodes[0])[1]])
     assert half.graph.nodes[0].operation.groups == 2
     assert half.graph.outputs[0].shape == (1, 6, 3, 3)
 

@@ -191,7 +191,7 @@ def test_an_operation_is_exact_within_its_bound(name):
     assert f"stablehlo.{name}" in imported.operators or name in held  # JAX spells logistic out
     assert not any(node.kind in APART for node in imported.graph.nodes)
     given = imported.arguments(list(map(np.asarray, jax.tree.leaves(operands))))
-    found = program.values(imported.graph, given, "trn2", frozenset())
+    found = program.evaluate_program(imported.graph, given, "trn2", frozenset())
     rounded = {"xla_allow_excess_precision": False}
     fast = jax.jit(function).lower(operands).compile(compiler_options=rounded)(operands)
     for ours, theirs in zip(found, map(np.asarray, jax.tree.leaves(fast)), strict=True):

@@ -86,7 +86,7 @@ def instruction_by_instruction(imported, function, given, tolerance):
     """The values of the program that is compiled, not of the graph's references, are JAX's."""
     arrays = [np.asarray(one) for one in jax.tree.leaves(given)]
     tables = frozenset(imported.constants)
-    made = program.values(imported.graph, imported.arguments(arrays), "trn2", tables)
+    made = program.evaluate_program(imported.graph, imported.arguments(arrays), "trn2", tables)
     for ours, theirs in zip(made, jax.tree.leaves(jax.jit(function)(*given)), strict=True):
         near(ours, theirs, tolerance)
 

@@ -217,7 +217,7 @@ def test_what_does_not_fit_as_one_program_says_so_once():
     function = torch.compile(lambda x: x + 1, backend="neuron", dynamic=False)
     x = torch.ones(3).to("neuron")
     with pytest.MonkeyPatch.context() as patch, numerics("exact"):
-        patch.setattr(program, "values", refused)
+        patch.setattr(program, "evaluate_program", refused)
         with pytest.warns(CompilerWarning, match="forward-0 is computed operator by operator: no"):
             assert function(x).tolist() == [2, 2, 2]
         with warnings.catch_warnings():

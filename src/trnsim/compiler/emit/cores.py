@@ -45,21 +45,21 @@ def all_reduce(emission: Emission, node: Node) -> None:
         emission.add_place(node.result, replace(placed, storage=matrix))
         return
     frame = frame_in_hbm(placed, placed.shape)
-    made = emission.residents.in_order(frame, placed.storage.dtype)
+    result = emission.residents.in_order(frame, placed.storage.dtype)
     most = _LOADED_BYTES // placed.storage.dtype.itemsize
     for span in spans(frame, 0, frame.columns, most, most):
-        part = filled(placed, frame, span, placed.storage.dtype)
-        write(made, frame, span, _summed(part))
-    emission.placed[node.result.number] = [made]
+        chunk = filled(placed, frame, span, placed.storage.dtype)
+        write(result, frame, span, _summed(chunk))
+    emission.placed[node.result.number] = [result]
 
 
-def _summed(given: Tensor) -> Tensor:
+def _summed(tile: Tensor) -> Tensor:
     """A tile of SBUF and its counterpart on the other core, added."""
-    got, made = new(given.shape, given.dtype), new(given.shape, given.dtype)
-    for part in _parts(given):
-        _swap(given, got, part)
-        nisa.tensor_tensor(dst=made[part], data1=given[part], data2=got[part], op=nl.add)
-    return made
+    received, total = new(tile.shape, tile.dtype), new(tile.shape, tile.dtype)
+    for part in _parts(tile):
+        _swap(tile, received, part)
+        nisa.tensor_tensor(dst=total[part], data1=tile[part], data2=received[part], op=nl.add)
+    return total
 
 
 def _parts(tile: Tensor) -> Iterator[tuple[slice, slice, slice]]:
@@ -76,17 +76,17 @@ def _is_short(tile: Tensor) -> bool:
     return bool(tile.shape[1] * tile.shape[2] <= _SHORT * _SENDS)
 
 
-def _swap(given: Tensor, got: Tensor, part: tuple[slice, slice, slice]) -> None:
+def _swap(tile: Tensor, received: Tensor, part: tuple[slice, slice, slice]) -> None:
     """Send part of a tile to the other core, and receive its counterpart."""
     engines = nisa.dma_engine
-    other = 1 - nl.program_id(0)
+    peer = 1 - nl.program_id(0)
     nisa.sendrecv(
-        src=given[part],
-        dst=got[part],
-        send_to_rank=other,
-        recv_from_rank=other,
+        src=tile[part],
+        dst=received[part],
+        send_to_rank=peer,
+        recv_from_rank=peer,
         pipe_id=0,
-        dma_engine=engines.gpsimd_dma if _is_short(given) else engines.dma,
+        dma_engine=engines.gpsimd_dma if _is_short(tile) else engines.dma,
     )
 
 
@@ -99,16 +99,16 @@ def all_gather(emission: Emission, node: Node) -> None:
     axis = _axis(placed, value, operation.dim)
     if axis:
         half = frame_of(placed, placed.shape)
-        made = emission.residents.room(
+        result = emission.residents.room(
             Frame(whole.shape, half.p_dims, half.f_dims, half.block), whole
         )
     else:
-        made = in_hbm(tiles.output(whole.shape, whole.dtype), whole.shape)
-    if made.is_on_chip:
-        _side_by_side(placed.storage.tile, made.storage.tile, axis)
+        result = in_hbm(tiles.output(whole.shape, whole.dtype), whole.shape)
+    if result.is_on_chip:
+        _side_by_side(placed.storage.tile, result.storage.tile, axis)
     else:
-        _through_hbm(placed, value, made, operation.dim)
-    emission.placed[whole.number] = [made]
+        _through_hbm(placed, value, result, operation.dim)
+    emission.placed[whole.number] = [result]
 
 
 def _axis(placed: Placed, value: Value, dim: int) -> int:
@@ -116,32 +116,32 @@ def _axis(placed: Placed, value: Value, dim: int) -> int:
     if not placed.is_on_chip or placed.storage.is_replicated:
         return 0
     frame = frame_of(placed, value.shape)
-    steps = [one for one, n in zip(frame.steps(), frame.shape, strict=True) if n > 1]
-    is_all = steps == [one for one, n in zip(placed.steps, frame.shape, strict=True) if n > 1]
+    steps = [step for step, n in zip(frame.steps(), frame.shape, strict=True) if n > 1]
+    is_all = steps == [step for step, n in zip(placed.steps, frame.shape, strict=True) if n > 1]
     size = frame.blocks, frame.columns
     if not is_all or any(placed.offset) or tuple(placed.storage.tile.shape[1:]) != size:
         return 0
-    outer = [one for one in frame.f_dims if value.shape[one] > 1]
+    outer = [f_dim for f_dim in frame.f_dims if value.shape[f_dim] > 1]
     if dim in frame.f_dims and outer[:1] in ([dim], []):
         return _COLUMNS
     return _BLOCKS if frame.p_dims[:1] == (dim,) and frame.rows % frame.block == 0 else 0
 
 
-def _side_by_side(given: Tensor, made: Tensor, axis: int) -> None:
+def _side_by_side(half: Tensor, whole: Tensor, axis: int) -> None:
     """Both halves in a matrix: this core's is copied, the other's received in its place."""
-    rank, length = nl.program_id(0), given.shape[axis]
-    own, other = (
-        made[(slice(None),) * axis + (slice(at * length, (at + 1) * length),)]
+    rank, length = nl.program_id(0), half.shape[axis]
+    own, peer_half = (
+        whole[(slice(None),) * axis + (slice(at * length, (at + 1) * length),)]
         for at in (rank, 1 - rank)
     )
-    for part in _parts(given):
-        _swap(given, other, part)
-        nisa.tensor_copy(dst=own[part], src=given[part])
+    for part in _parts(half):
+        _swap(half, peer_half, part)
+        nisa.tensor_copy(dst=own[part], src=half[part])
 
 
-def _through_hbm(placed: Placed, value: Value, made: Placed, dim: int) -> None:
+def _through_hbm(placed: Placed, value: Value, whole: Placed, dim: int) -> None:
     """Both halves in HBM: each core writes its own, and waits for the other one."""
     starts = [0] * len(value.shape)
     starts[dim] = nl.program_id(0) * value.shape[dim]
-    turning.write_all(placed, value, made.sliced(value.shape, starts, [1] * len(starts)))
-    nisa.core_barrier(data=made.storage, cores=(0, 1))
+    turning.write_all(placed, value, whole.sliced(value.shape, starts, [1] * len(starts)))
+    nisa.core_barrier(data=whole.storage, cores=(0, 1))

@@ -42,26 +42,26 @@ def all_reduce(emission: Emission, node: Node) -> None:
             else placed
         ]
         return
-    given = placed.storage.tile
-    rows, blocks, columns = given.shape
+    operand = placed.storage.tile
+    rows, blocks, columns = operand.shape
     shape = (rows, blocks * columns)
-    kept = nl.ndarray(shape, dtype=given.dtype, buffer=nl.shared_hbm)
-    got = new(given.shape, given.dtype)
-    nisa.dma_copy(dst=kept, src=given.reshape(shape))
-    made = kept
+    sent = nl.ndarray(shape, dtype=operand.dtype, buffer=nl.shared_hbm)
+    received = new(operand.shape, operand.dtype)
+    nisa.dma_copy(dst=sent, src=operand.reshape(shape))
+    returned = sent
     if emission.links is not None:
-        made = nl.ndarray(shape, dtype=given.dtype, buffer=nl.shared_hbm)
-        emission.links.issue(made, kept, node)
-    nisa.dma_copy(dst=got.reshape(shape), src=made)
-    matrix = replace(placed.storage, tile=got)
+        returned = nl.ndarray(shape, dtype=operand.dtype, buffer=nl.shared_hbm)
+        emission.links.issue(returned, sent, node)
+    nisa.dma_copy(dst=received.reshape(shape), src=returned)
+    matrix = replace(placed.storage, tile=received)
     emission.placed[node.result.number] = [replace(placed, storage=matrix)]
 
 
 @emitter(AllGather, ReduceScatter, AllToAll, CollectivePermute)
 def exchange(emission: Emission, node: Node) -> None:
     """What is given lies in order in HBM, and so does what comes back."""
-    given = emission.dense(node.values[0])
-    made = tiles.output(node.result.shape, node.result.dtype)
+    operand = emission.dense(node.values[0])
+    result = tiles.output(node.result.shape, node.result.dtype)
     if emission.links is not None:
-        emission.links.issue(made, given, node)
-    emission.placed[node.result.number] = [in_hbm(made, node.result.shape)]
+        emission.links.issue(result, operand, node)
+    emission.placed[node.result.number] = [in_hbm(result, node.result.shape)]

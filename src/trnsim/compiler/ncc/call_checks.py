@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from trnsim.compiler.ncc.calls import Asked, Call
+from trnsim.compiler.ncc.calls import CompileTarget, FrameworkCall
 
 _WIDE: Final = ("int32", "int64")
 _SHORT: Final = ("int8", "int16", "uint8", "bool")
@@ -26,13 +26,13 @@ _POOLS: Final = frozenset(
 )
 _LARGEST_UINT32: Final = 2**32 - 1
 
-Check = Callable[[Call, Asked], bool]
+Check = Callable[[FrameworkCall, CompileTarget], bool]
 
 
-def call_refused(call: Call, asked: Asked) -> Iterator[tuple[str, str]]:
+def call_refused(call: FrameworkCall, target: CompileTarget) -> Iterator[tuple[str, str]]:
     """The codes under which a call is refused, each with what was given."""
-    of_types = [code for code, check in _TYPES.items() if check(call, asked)]
-    of_operators = [code for code, check in _OPERATORS.items() if check(call, asked)]
+    of_types = [code for code, check in _TYPES.items() if check(call, target)]
+    of_operators = [code for code, check in _OPERATORS.items() if check(call, target)]
     for code in of_types[:1]:
         yield code, f"{call.on()} gives {', '.join(map(str, call.results))}"
     for code in of_operators:
@@ -44,38 +44,38 @@ def call_refused(call: Call, asked: Asked) -> Iterator[tuple[str, str]]:
 def _has(*names: str) -> Check:
     """Whether a call reads or gives a tensor of one of these types."""
 
-    def check(call: Call, _: Asked) -> bool:
-        return any(one.dtype in names for one in (*call.given, *call.results))
+    def check(call: FrameworkCall, _: CompileTarget) -> bool:
+        return any(tensor.dtype in names for tensor in (*call.tensors, *call.results))
 
     return check
 
 
-def _has_huge_constant(call: Call, _: Asked) -> bool:
-    is_unsigned = any(one.dtype == "uint64" for one in (*call.given, *call.results))
+def _has_huge_constant(call: FrameworkCall, _: CompileTarget) -> bool:
+    is_unsigned = any(tensor.dtype == "uint64" for tensor in (*call.tensors, *call.results))
     return is_unsigned and any(number > _LARGEST_UINT32 for number in call.numbers)
 
 
-def _is_dynamic(call: Call, _: Asked) -> bool:
-    return any(None in one.shape for one in (*call.given, *call.results))
+def _is_dynamic(call: FrameworkCall, _: CompileTarget) -> bool:
+    return any(None in tensor.shape for tensor in (*call.tensors, *call.results))
 
 
-def _is_dilated_twice(call: Call, _: Asked) -> bool:
+def _is_dilated_twice(call: FrameworkCall, _: CompileTarget) -> bool:
     """Strides of a transposed convolution are gaps in its input, and so are those of a gradient."""
     name = call.name.removesuffix("_overrideable")
     if name not in ("convolution", "convolution_backward"):
         return False
     is_gradient = name == "convolution_backward"
     has_gaps = call.arguments["transposed"] != is_gradient
-    is_asked = not is_gradient or call.arguments["output_mask"][0]
+    is_input_computed = not is_gradient or call.arguments["output_mask"][0]
     steps = call.arguments["stride"], call.arguments["dilation"]
-    return bool(has_gaps and is_asked) and all(max(one) > 1 for one in steps)
+    return bool(has_gaps and is_input_computed) and all(max(step) > 1 for step in steps)
 
 
-def _is_topk_of_integers(call: Call, _: Asked) -> bool:
-    return call.name == "topk" and call.given[0].dtype in _WIDE
+def _is_topk_of_integers(call: FrameworkCall, _: CompileTarget) -> bool:
+    return call.name == "topk" and call.tensors[0].dtype in _WIDE
 
 
-def _combines(call: Call) -> bool:
+def _combines(call: FrameworkCall) -> bool:
     """Whether a call is a scatter that combines what it meets, other than `scatter_reduce`."""
     if call.name == "scatter":
         return bool(call.option("reduce", ""))
@@ -84,51 +84,55 @@ def _combines(call: Call) -> bool:
     return call.name in _SCATTERS
 
 
-def _reduces_integers(call: Call, _: Asked) -> bool:
+def _reduces_integers(call: FrameworkCall, _: CompileTarget) -> bool:
     if call.name == "scatter_reduce":
-        return any(one.dtype in (*_WIDE, *_SHORT) for one in call.results)
-    return _combines(call) and any(one.dtype in _SHORT for one in call.results)
+        return any(tensor.dtype in (*_WIDE, *_SHORT) for tensor in call.results)
+    return _combines(call) and any(tensor.dtype in _SHORT for tensor in call.results)
 
 
-def _scatters_integers(call: Call, asked: Asked) -> bool:
+def _scatters_integers(call: FrameworkCall, target: CompileTarget) -> bool:
     return (
-        "scatter" not in asked.flags.implicit_integer_downcast
+        "scatter" not in target.flags.implicit_integer_downcast
         and _combines(call)
-        and any(one.dtype in _WIDE for one in call.results)
+        and any(tensor.dtype in _WIDE for tensor in call.results)
     )
 
 
-def _is_dilated_pool(call: Call, _: Asked) -> bool:
+def _is_dilated_pool(call: FrameworkCall, _: CompileTarget) -> bool:
     dilation = call.option("dilation", 1)
     return call.name in _POOLS and max(dilation if isinstance(dilation, list) else [dilation]) > 1
 
 
-def _shifts_short(call: Call, _: Asked) -> bool:
-    return call.name in _SHIFTS and call.given[0].dtype in ("int8", "int16")
+def _shifts_short(call: FrameworkCall, _: CompileTarget) -> bool:
+    return call.name in _SHIFTS and call.tensors[0].dtype in ("int8", "int16")
 
 
-def _multiplies_integers(call: Call, asked: Asked) -> bool:
+def _multiplies_integers(call: FrameworkCall, target: CompileTarget) -> bool:
     """Trn1 multiplies 32-bit integers, with a warning."""
-    if call.name not in _PRODUCTS or "dot" in asked.flags.implicit_integer_downcast:
+    if call.name not in _PRODUCTS or "dot" in target.flags.implicit_integer_downcast:
         return False
-    refused = ("int64",) if asked.target.core.features.int32_matmul else _WIDE
-    return any(one.dtype in refused for one in call.given)
+    refused = ("int64",) if target.chip.core.features.int32_matmul else _WIDE
+    return any(tensor.dtype in refused for tensor in call.tensors)
 
 
 def _adds_over_cores(name: str, flag: str) -> Check:
     """Whether a call is a collective on integers that no flag lets pass."""
 
-    def check(call: Call, asked: Asked) -> bool:
-        is_it = call.operator.startswith("_c10d_functional") and call.name.startswith(name)
-        is_permitted = flag in asked.flags.implicit_integer_downcast
-        return is_it and not is_permitted and any(one.dtype in _WIDE for one in call.given)
+    def check(call: FrameworkCall, target: CompileTarget) -> bool:
+        is_collective = call.operator.startswith("_c10d_functional") and call.name.startswith(name)
+        is_permitted = flag in target.flags.implicit_integer_downcast
+        return (
+            is_collective
+            and not is_permitted
+            and any(tensor.dtype in _WIDE for tensor in call.tensors)
+        )
 
     return check
 
 
-def _is_wide_power(call: Call, asked: Asked) -> bool:
-    is_integer = any(one.dtype == "int64" for one in call.results)
-    return call.name == "pow" and is_integer and "pow" not in asked.flags.implicit_integer_downcast
+def _is_wide_power(call: FrameworkCall, target: CompileTarget) -> bool:
+    is_integer = any(tensor.dtype == "int64" for tensor in call.results)
+    return call.name == "pow" and is_integer and "pow" not in target.flags.implicit_integer_downcast
 
 
 _TYPES: Final[dict[str, Check]] = {

@@ -13,15 +13,15 @@ from trnsim.errors import SourceLine
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CompileTarget:
     """What a graph is compiled for."""
 
-    target: Target
+    chip: Target
     flags: Flags
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class CallTensor:
     """A tensor of the framework.
 
     Attributes:
@@ -38,7 +38,7 @@ class Given:
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class FrameworkCall:
     """A call of an operator of the framework; PyTorch's, by the names of its schema.
 
     Attributes:
@@ -53,12 +53,12 @@ class Call:
     operator: str
     name: str
     arguments: Mapping[str, Any]
-    results: tuple[Given, ...] = ()
+    results: tuple[CallTensor, ...] = ()
     line: SourceLine | None = None
     reason: str = ""
 
     @cached_property
-    def given(self) -> tuple[Given, ...]:
+    def tensors(self) -> tuple[CallTensor, ...]:
         """The tensors among its arguments, in order."""
         return tuple(_tensors(list(self.arguments.values())))
 
@@ -76,13 +76,13 @@ class Call:
 
     def on(self) -> str:
         """The operator and its tensors, as text."""
-        tensors = ", ".join(map(str, self.given))
+        tensors = ", ".join(map(str, self.tensors))
         return f"{self.operator} on {tensors}" if tensors else self.operator
 
 
-def _tensors(values: list[Any]) -> Iterator[Given]:
+def _tensors(values: list[Any]) -> Iterator[CallTensor]:
     for value in values:
-        if isinstance(value, Given):
+        if isinstance(value, CallTensor):
             yield value
         elif isinstance(value, list):
             yield from _tensors(value)

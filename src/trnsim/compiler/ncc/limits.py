@@ -18,15 +18,17 @@ Source: aws-neuron-sdk issue 819, XTP002.
 
 def memory_refused(plan: MemoryPlan, hbm_bytes: int) -> Iterator[tuple[str, str]]:
     """The code, and what the graph needs, if its tensors do not fit in a device's HBM."""
-    returned = sum(one.type.nbytes for one in plan.held if one.first >= 0 and one.is_returned)
-    kept = plan.input_bytes + returned
-    for code, what, nbytes in (
-        ("NCC_EVRF009", "inputs and outputs", kept),
+    returned = sum(
+        tensor.type.nbytes for tensor in plan.held if tensor.first >= 0 and tensor.is_returned
+    )
+    kept_bytes = plan.input_bytes + returned
+    for code, contents, nbytes in (
+        ("NCC_EVRF009", "inputs and outputs", kept_bytes),
         ("NCC_EXSP001", "tensors that die inside", plan.arena.nbytes),
         ("NCC_EOOM001", "tensors at once", plan.peak_bytes),
     ):
         if nbytes > hbm_bytes:
-            yield code, f"{bytes_text(nbytes)} of {what}, in {bytes_text(hbm_bytes)} of HBM"
+            yield code, f"{bytes_text(nbytes)} of {contents}, in {bytes_text(hbm_bytes)} of HBM"
             return
 
 

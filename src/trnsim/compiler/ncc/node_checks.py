@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from trnsim.arch import has_dtype
-from trnsim.compiler.ncc.calls import Asked
+from trnsim.compiler.ncc.calls import CompileTarget
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.graph import reference_of
 from trnsim.graph.ops.bits import ShiftRightArithmetic
@@ -32,7 +32,7 @@ _PLACES_MAX: Final = 1 << 18
 
 
 def nodes_refused(
-    graph: Graph, asked: Asked, called: frozenset[int]
+    graph: Graph, target: CompileTarget, called: frozenset[int]
 ) -> Iterator[tuple[str, str, int]]:
     """The codes of what is refused, what that is, and the number of the value it makes.
 
@@ -42,14 +42,14 @@ def nodes_refused(
     for node in graph.nodes:
         number = node.result.number
         for code, check in (_OF_ANY if number in called else _OF_GRAPHS).items():
-            if check(node, asked) and not (code == _OF_TYPES and is_said):
+            if check(node, target) and not (code == _OF_TYPES and is_said):
                 is_said = is_said or code == _OF_TYPES
                 yield code, _text(node), number
-        for code, what in places.past_the_end(node):
-            yield code, f"{_text(node)}: {what}", number
+        for code, reach in places.past_the_end(node):
+            yield code, f"{_text(node)}: {reach}", number
         for branch in graphs(node.operation):
-            for code, what, _ in nodes_refused(branch, asked, frozenset()):
-                yield code, f"{what}, in {node.name}", number
+            for code, node_text, _ in nodes_refused(branch, target, frozenset()):
+                yield code, f"{node_text}, in {node.name}", number
 
 
 def _text(node: Node) -> str:
@@ -57,62 +57,62 @@ def _text(node: Node) -> str:
     return f"{node.name} of {', '.join(map(str, node.given)) or node.result.type}"
 
 
-def _has_gaps_twice(node: Node, _: Asked) -> bool:
-    one = node.operation
-    return isinstance(one, Convolution) and max(one.gaps, default=0) > 0 and _above(one.dilations)
+def _has_gaps_twice(node: Node, _: CompileTarget) -> bool:
+    op = node.operation
+    return isinstance(op, Convolution) and max(op.gaps, default=0) > 0 and _above(op.dilations)
 
 
-def _has_gaps_and_strides(node: Node, _: Asked) -> bool:
-    one = node.operation
-    return isinstance(one, Convolution) and max(one.gaps, default=0) > 0 and _above(one.strides)
+def _has_gaps_and_strides(node: Node, _: CompileTarget) -> bool:
+    op = node.operation
+    return isinstance(op, Convolution) and max(op.gaps, default=0) > 0 and _above(op.strides)
 
 
 def _above(steps: tuple[int, ...]) -> bool:
     return max(steps, default=1) > 1
 
 
-def _is_topk_of_integers(node: Node, _: Asked) -> bool:
+def _is_topk_of_integers(node: Node, _: CompileTarget) -> bool:
     return isinstance(node.operation, TopK) and node.given[0].dtype in _WIDE
 
 
-def _has_dilated_windows(node: Node, _: Asked) -> bool:
+def _has_dilated_windows(node: Node, _: CompileTarget) -> bool:
     return isinstance(node.operation, ReduceWindow) and _above(node.operation.dilations)
 
 
-def _shifts_short(node: Node, _: Asked) -> bool:
+def _shifts_short(node: Node, _: CompileTarget) -> bool:
     return isinstance(node.operation, ShiftRightArithmetic) and node.given[0].dtype in _SHORT
 
 
-def _combines(dtypes: tuple[str, ...]) -> Callable[[Node, Asked], bool]:
-    def check(node: Node, asked: Asked) -> bool:
-        is_permitted = dtypes is _WIDE and "scatter" in asked.flags.implicit_integer_downcast
-        one = node.operation
-        is_it = isinstance(one, Scatter) and one.op != "assign"
-        return is_it and not is_permitted and node.result.dtype in dtypes
+def _combines(dtypes: tuple[str, ...]) -> Callable[[Node, CompileTarget], bool]:
+    def check(node: Node, target: CompileTarget) -> bool:
+        is_permitted = dtypes is _WIDE and "scatter" in target.flags.implicit_integer_downcast
+        op = node.operation
+        is_combining = isinstance(op, Scatter) and op.op != "assign"
+        return is_combining and not is_permitted and node.result.dtype in dtypes
 
     return check
 
 
-def _adds_integers(kind: Any, flag: str) -> Callable[[Node, Asked], bool]:
-    def check(node: Node, asked: Asked) -> bool:
-        is_permitted = flag in asked.flags.implicit_integer_downcast
-        is_it = isinstance(node.operation, kind)
-        return is_it and not is_permitted and node.given[0].dtype in _WIDE
+def _adds_integers(kind: Any, flag: str) -> Callable[[Node, CompileTarget], bool]:
+    def check(node: Node, target: CompileTarget) -> bool:
+        is_permitted = flag in target.flags.implicit_integer_downcast
+        is_reduction = isinstance(node.operation, kind)
+        return is_reduction and not is_permitted and node.given[0].dtype in _WIDE
 
     return check
 
 
-def _is_of_e4m3fn(node: Node, asked: Asked) -> bool:
+def _is_of_e4m3fn(node: Node, target: CompileTarget) -> bool:
     """Whether a node reads or makes a tensor of the type; the first such node is said."""
-    if has_dtype(_E4M3FN)(asked.target.core) or asked.flags.fp8_e4m3fn_as_e4m3:
+    if has_dtype(_E4M3FN)(target.chip.core) or target.flags.fp8_e4m3fn_as_e4m3:
         return False
     return any(value.dtype == _E4M3FN for value in (*node.values, *node.results))
 
 
-_OF_ANY: Final[dict[str, Callable[[Node, Asked], bool]]] = {
+_OF_ANY: Final[dict[str, Callable[[Node, CompileTarget], bool]]] = {
     _OF_TYPES: _is_of_e4m3fn,
 }
-_OF_GRAPHS: Final[dict[str, Callable[[Node, Asked], bool]]] = {
+_OF_GRAPHS: Final[dict[str, Callable[[Node, CompileTarget], bool]]] = {
     **_OF_ANY,
     "NCC_EVRF010": _has_gaps_twice,
     "NCC_EVRF011": _has_gaps_and_strides,
@@ -139,37 +139,40 @@ class _Places:
     def past_the_end(self, node: Node) -> Iterator[tuple[str, str]]:
         """The code, and how far counted places reach, if that is past a tensor's end."""
         self._note(node)
-        one = node.operation
-        if not isinstance(one, Gather | Scatter) or node.values[1].number not in self._counted:
+        op = node.operation
+        if not isinstance(op, Gather | Scatter) or node.values[1].number not in self._counted:
             return
-        found = self._of(node.values[1])
-        if not found.size:
+        places = self._of(node.values[1])
+        if not places.size:
             return
-        is_gather = isinstance(one, Gather)
+        is_gather = isinstance(op, Gather)
         shape = node.given[0].shape if is_gather else node.result.shape
-        vectors = found[..., None] if one.index_vector_dim == found.ndim else found
-        for place, dim in enumerate(one.start_index_map):
-            highest = int(vectors.take(place, one.index_vector_dim).max())
+        vectors = places[..., None] if op.index_vector_dim == places.ndim else places
+        for place, dim in enumerate(op.start_index_map):
+            highest = int(vectors.take(place, op.index_vector_dim).max())
             if highest >= shape[dim]:
                 code = "NCC_EVRF056" if is_gather else "NCC_EVRF031"
                 yield code, f"places to {highest} in a length of {shape[dim]}"
 
     def _note(self, node: Node) -> None:
         """Remember a node that reads nothing but what comes of iotas and constants."""
-        one = node.operation
-        is_first = isinstance(one, Iota | Constant)
+        op = node.operation
+        is_first = isinstance(op, Iota | Constant)
         if node.kind in _UNKNOWN or node.result.type.elements > _PLACES_MAX:
             return
         if is_first or (node.values and all(v.number in self._maker for v in node.values)):
             self._maker.update({value.number: node for value in node.results})
-            if isinstance(one, Iota) or any(v.number in self._counted for v in node.values):
+            if isinstance(op, Iota) or any(v.number in self._counted for v in node.values):
                 self._counted |= {value.number for value in node.results}
 
     def _of(self, value: Value) -> Array:
         """The numbers of a value that comes of iotas and constants alone."""
         if value.number not in self._known:
             node = self._maker[value.number]
-            given = [self._of(one) if isinstance(one, Value) else one for one in node.operands]
-            results = zip(node.results, reference_of(node, given), strict=True)
-            self._known.update((one.number, found) for one, found in results)
+            operands = [
+                self._of(operand) if isinstance(operand, Value) else operand
+                for operand in node.operands
+            ]
+            results = zip(node.results, reference_of(node, operands), strict=True)
+            self._known.update((result.number, array) for result, array in results)
         return self._known[value.number]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from trnsim import arch
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.ncc.call_checks import call_refused
-from trnsim.compiler.ncc.calls import Asked, Call
+from trnsim.compiler.ncc.calls import CompileTarget, FrameworkCall
 from trnsim.compiler.ncc.errors import NCC_ERRORS, NccError
 from trnsim.compiler.ncc.limits import instructions_refused, memory_refused
 from trnsim.compiler.ncc.node_checks import nodes_refused
@@ -70,8 +70,8 @@ def refusals(
     target: str = "trn2",
     flags: Flags = Flags(),  # noqa: B008  frozen
     *,
-    calls: Sequence[Call] = (),
-    origins: Mapping[int, Call] | None = None,
+    calls: Sequence[FrameworkCall] = (),
+    origins: Mapping[int, FrameworkCall] | None = None,
     plan: MemoryPlan | None = None,
     hbm_bytes: int = 0,
     instructions: int = 0,
@@ -88,36 +88,38 @@ def refusals(
         hbm_bytes: see `plan`.
         instructions: how many the program has, where that is known.
     """
-    asked = Asked(arch.target(target), flags)
-    made = origins or {}
-    found = [*_of_flags(asked)]
+    target_chip = CompileTarget(arch.target(target), flags)
+    calls_by_value = origins or {}
+    refused = [*_of_flags(target_chip)]
     for call in calls:
-        found += [Refusal(code, what, call.line) for code, what in call_refused(call, asked)]
-    for code, what, number in nodes_refused(graph, asked, frozenset(made)):
-        origin = made.get(number)
-        named = f"{origin.operator}, {what}" if origin else what
-        found.append(Refusal(code, named, origin.line if origin else None))
+        refused += [
+            Refusal(code, what, call.line) for code, what in call_refused(call, target_chip)
+        ]
+    for code, node_text, number in nodes_refused(graph, target_chip, frozenset(calls_by_value)):
+        origin = calls_by_value.get(number)
+        named = f"{origin.operator}, {node_text}" if origin else node_text
+        refused.append(Refusal(code, named, origin.line if origin else None))
     if plan is not None:
-        found += [Refusal(code, what) for code, what in memory_refused(plan, hbm_bytes)]
-    found += [Refusal(code, what) for code, what in instructions_refused(instructions)]
-    return tuple(dict.fromkeys(found))
+        refused += [Refusal(code, excess) for code, excess in memory_refused(plan, hbm_bytes)]
+    refused += [Refusal(code, excess) for code, excess in instructions_refused(instructions)]
+    return tuple(dict.fromkeys(refused))
 
 
-def require_accepted(found: Sequence[Refusal], *, is_strict: bool) -> None:
+def require_accepted(refused: Sequence[Refusal], *, is_strict: bool) -> None:
     """Raise the first refusal that is an error: any where `is_strict`, else one that is final.
 
     Raises:
         CompilerRefusal: for what neuronx-cc refuses.
         OutOfMemory: for a graph that does not fit in HBM.
     """
-    for one in found:
-        if one.documented.is_final or is_strict:
-            raise one.error()
+    for refusal in refused:
+        if refusal.documented.is_final or is_strict:
+            raise refusal.error()
 
 
-def _of_flags(asked: Asked) -> list[Refusal]:
+def _of_flags(target: CompileTarget) -> list[Refusal]:
     """The flags that the chip does not take."""
-    cores = asked.flags.logical_nc_config
-    if cores in (None, 1) or arch.makes_pairs(asked.target.core):
+    cores = target.flags.logical_nc_config
+    if cores in (None, 1) or arch.makes_pairs(target.chip.core):
         return []
-    return [Refusal("NCC_EARG001", f"--logical-nc-config={cores} on {asked.target.name}")]
+    return [Refusal("NCC_EARG001", f"--logical-nc-config={cores} on {target.chip.name}")]

@@ -24,8 +24,8 @@ def _leaves_rows(node: Node) -> bool:
     """Whether the last two dimensions of what it reads stay, in some format."""
     if not isinstance(node.operation, Convert | Reshape):
         return False
-    (given,) = node.values
-    return given.shape[-2:] == node.result.shape[-2:] and given.type.is_floating
+    (operand,) = node.values
+    return operand.shape[-2:] == node.result.shape[-2:] and operand.type.is_floating
 
 
 def _repeats(node: Node) -> bool:
@@ -123,9 +123,9 @@ def _attention(match: Match) -> Value:
     bias = []
     if "bias" in match.captured:
         bias = [graph.reshape(match["bias"], (*query.shape[:-1], key.shape[-2]))]
-    made, _ = graph.apply_to_all(Attention(_scale(match)), [query, key, value, *bias])
-    made = graph.reshape(made, result.shape)
-    return graph.elementwise("convert", made, dtype=result.dtype)
+    attention, _ = graph.apply_to_all(Attention(_scale(match)), [query, key, value, *bias])
+    attention = graph.reshape(attention, result.shape)
+    return graph.elementwise("convert", attention, dtype=result.dtype)
 
 
 ATTENTION = Pattern(

@@ -41,23 +41,23 @@ def apply_casts(graph: Graph, flags: Flags) -> Graph:
     casting = _Casting(graph, flags.cast_dtype, is_all=flags.auto_cast == "all")
     for node in graph.nodes:
         casting.add(node)
-    made = casting.made
-    made.outputs = [casting.as_before(value) for value in graph.outputs]
-    made.prune()
-    verify(made)
-    return made
+    cast_graph = casting.graph
+    cast_graph.outputs = [casting.as_before(value) for value in graph.outputs]
+    cast_graph.prune()
+    verify(cast_graph)
+    return cast_graph
 
 
 class _Casting:
     """A cast in progress."""
 
     def __init__(self, graph: Graph, dtype: str, *, is_all: bool) -> None:
-        self.made = graph.begun()
+        self.graph = graph.begun()
         self._dtype = dtype
         self._is_all = is_all
         self._real = {value.number for value in graph.inputs if value.type.is_floating}
         """Floating point that does not come of integers alone."""
-        self._known: dict[int, Value] = {}
+        self._recast: dict[int, Value] = {}
         """What stands for a value of the graph whose type has changed."""
         self._converted: dict[tuple[int, str], Value] = {}
         self._numbers: dict[int, float] = {}
@@ -66,18 +66,18 @@ class _Casting:
     def add(self, node: Node) -> None:
         """Add an operation, cast or as it is."""
         self._note(node)
-        self.made.came_from = node.origin
-        given = [one for one in node.values if one.number in self._real]
-        if given:
-            self._real |= {one.number for one in node.results if one.type.is_floating}
-        is_of_float32 = any(one.dtype == _F32 for one in given)
+        self.graph.came_from = node.origin
+        real_operands = [value for value in node.values if value.number in self._real]
+        if real_operands:
+            self._real |= {value.number for value in node.results if value.type.is_floating}
+        is_of_float32 = any(value.dtype == _F32 for value in real_operands)
         is_cast = is_of_float32 and (self._is_all or node.kind is Kind.CONTRACTION)
         if not is_cast or _has_own_types(node) or not self._cast(node):
-            self.made.add(node.operation, self._operands(node, self.as_before), node.results)
+            self.graph.add(node.operation, self._operands(node, self.as_before), node.results)
 
     def as_before(self, value: Value) -> Value:
         """A value in the type that it has in the graph."""
-        return self._in(self._known.get(value.number, value), value.dtype)
+        return self._in(self._recast.get(value.number, value), value.dtype)
 
     def _note(self, node: Node) -> None:
         """Remember a constant, and what was in the short type before it was made float32."""
@@ -85,9 +85,9 @@ class _Casting:
         if isinstance(node.operation, Constant) and result.dtype == _F32:
             self._numbers[result.number] = node.operation.number
         if isinstance(node.operation, Convert) and result.dtype == _F32:
-            now = self._known.get(node.values[0].number, node.values[0])
-            if now.dtype == self._dtype:
-                self._converted[result.number, self._dtype] = now
+            current = self._recast.get(node.values[0].number, node.values[0])
+            if current.dtype == self._dtype:
+                self._converted[result.number, self._dtype] = current
 
     def _cast(self, node: Node) -> bool:
         """Add an operation in the short type; False if it is not defined on it."""
@@ -98,39 +98,39 @@ class _Casting:
         except BadInput:
             return False
         if operation.names_dtype:
-            types = (TensorType(types[0].shape, self._wanted(node.result.type)), *types[1:])
-        found = [
-            one if one.type == given else self.made.fresh(given)
-            for one, given in zip(node.results, types, strict=True)
+            types = (TensorType(types[0].shape, self._result_dtype(node.result.type)), *types[1:])
+        results = [
+            result if result.type == type_ else self.graph.fresh(type_)
+            for result, type_ in zip(node.results, types, strict=True)
         ]
-        self.made.add(operation, operands, found)
-        for old, new in zip(node.results, found, strict=True):
-            if old != new and self._is_all:
-                self._known[old.number] = new
-            elif old != new:
-                self.made.add(Convert(to=old.dtype), (new,), (old,))
+        self.graph.add(operation, operands, results)
+        for before, new in zip(node.results, results, strict=True):
+            if before != new and self._is_all:
+                self._recast[before.number] = new
+            elif before != new:
+                self.graph.add(Convert(to=before.dtype), (new,), (before,))
         return True
 
-    def _wanted(self, given: TensorType) -> str:
+    def _result_dtype(self, type_: TensorType) -> str:
         """The element type of a result that an operation lets name."""
-        return self._dtype if self._is_all and given.dtype == _F32 else given.dtype
+        return self._dtype if self._is_all and type_.dtype == _F32 else type_.dtype
 
     def _operands(self, node: Node, way: Callable[[Value], Value]) -> list[Operand]:
         """The operands of an operation, tensors one way or another; logarithms are as they were."""
         is_backward = isinstance(node.operation, AttentionBackward)
         return [
-            one
-            if not isinstance(one, Value)
-            else self.as_before(one)
+            operand
+            if not isinstance(operand, Value)
+            else self.as_before(operand)
             if is_backward and place == _LOGS
-            else way(one)
-            for place, one in enumerate(node.operands)
+            else way(operand)
+            for place, operand in enumerate(node.operands)
         ]
 
     def _short(self, value: Value) -> Value:
         """A value that is not float32."""
-        now = self._known.get(value.number, value)
-        return self._in(now, self._dtype) if now.dtype == _F32 else now
+        current = self._recast.get(value.number, value)
+        return self._in(current, self._dtype) if current.dtype == _F32 else current
 
     def _in(self, value: Value, dtype: str) -> Value:
         """A value in another type, made once."""
@@ -140,9 +140,9 @@ class _Casting:
         if key not in self._converted:
             number = self._numbers.get(value.number)
             self._converted[key] = (
-                self.made.elementwise("convert", value, dtype=dtype)
+                self.graph.elementwise("convert", value, dtype=dtype)
                 if number is None
-                else self.made.constant(number, TensorType(value.shape, dtype))
+                else self.graph.constant(number, TensorType(value.shape, dtype))
             )
         return self._converted[key]
 
@@ -155,10 +155,10 @@ def _has_own_types(node: Node) -> bool:
 def _retyped(operation: Operation, dtype: str) -> Operation:
     """An operation whose attributes name the short type in the place of float32."""
     changes: dict[str, Any] = {}
-    for one in fields(operation):
-        value = getattr(operation, one.name)
+    for attribute in fields(operation):
+        value = getattr(operation, attribute.name)
         if value == _F32:
-            changes[one.name] = dtype
+            changes[attribute.name] = dtype
         elif isinstance(value, TensorType) and value.dtype == _F32:
-            changes[one.name] = TensorType(value.shape, dtype)
+            changes[attribute.name] = TensorType(value.shape, dtype)
     return replace(operation, **changes) if changes else operation

@@ -17,7 +17,7 @@ _AHEAD: Final = (Kind.ELEMENTWISE, Kind.ALIAS, Kind.VIEW, Kind.KERNEL, Kind.REDU
 
 
 @dataclass(frozen=True, slots=True)
-class Hoisted:
+class HoistedGraph:
     """A graph in two.
 
     Attributes:
@@ -37,8 +37,8 @@ def _bytes_of_weights(graph: Graph, weights: frozenset[int]) -> dict[int, int]:
     for node in graph.nodes:
         values = node.values
         if values and node.kind in _AHEAD and all(value.number in nbytes for value in values):
-            given = sum(nbytes[value.number] for value in values)
-            nbytes |= {v.number: min(v.type.nbytes, given) for v in node.results}
+            weight_bytes = sum(nbytes[value.number] for value in values)
+            nbytes |= {v.number: min(v.type.nbytes, weight_bytes) for v in node.results}
     return nbytes
 
 
@@ -47,7 +47,7 @@ def _is_ahead(match: Match) -> bool:
     return all(v.type.nbytes <= match.facts.get(v.number, -1) for v in match.node.results)
 
 
-def _given(match: Match) -> tuple[Value, ...]:
+def _as_inputs(match: Match) -> tuple[Value, ...]:
     """The results as inputs of the step."""
     match.graph.inputs += match.node.results
     return match.node.results
@@ -58,12 +58,12 @@ AHEAD = Pattern(
     "what is computed of weights alone, and is no larger, is a weight of the step",
     before=ANY,
     when=_is_ahead,
-    after=_given,
+    after=_as_inputs,
     source="torch_neuronx.trace, inline_weights_to_neff: weights are constants of the program",
 )
 
 
-def hoisted(graph: Graph, weights: frozenset[int]) -> Hoisted:
+def hoist_weights(graph: Graph, weights: frozenset[int]) -> HoistedGraph:
     """A graph without what is done to its weights ahead of time."""
     nbytes = _bytes_of_weights(graph, weights)
     step = rewritten(graph, [AHEAD], nbytes)
@@ -71,9 +71,11 @@ def hoisted(graph: Graph, weights: frozenset[int]) -> Hoisted:
     step.prune()
     read = {value.number for node in step.nodes for value in node.values}
     read |= {value.number for value in step.outputs}
-    given = [v for v in graph.inputs if v.number in read or v.number not in weights]
-    made = [v for v in step.inputs[len(graph.inputs) :] if v.number in read]
-    step.inputs = [*given, *made]
-    ahead = Graph([v for v in graph.inputs if v.number in weights], list(graph.nodes), made)
+    inputs = [v for v in graph.inputs if v.number in read or v.number not in weights]
+    hoisted_inputs = [v for v in step.inputs[len(graph.inputs) :] if v.number in read]
+    step.inputs = [*inputs, *hoisted_inputs]
+    ahead = Graph(
+        [v for v in graph.inputs if v.number in weights], list(graph.nodes), hoisted_inputs
+    )
     ahead.prune()
-    return Hoisted(ahead, step, frozenset(v.number for v in step.inputs if v.number in nbytes))
+    return HoistedGraph(ahead, step, frozenset(v.number for v in step.inputs if v.number in nbytes))

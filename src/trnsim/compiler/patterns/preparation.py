@@ -7,17 +7,19 @@ from collections.abc import Collection
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.patterns.attention import ATTENTION
 from trnsim.compiler.patterns.casts import apply_casts
-from trnsim.compiler.patterns.hoist import Hoisted, hoisted
+from trnsim.compiler.patterns.hoist import HoistedGraph, hoist_weights
 from trnsim.compiler.patterns.merge import TWICE
 from trnsim.graph import Graph
 from trnsim.graph.rewriting import rewritten
 from trnsim.lower.patterns.contractions import IN_PARTS
 
 
-def prepared(graph: Graph, weights: Collection[int], flags: Flags | None = None) -> Hoisted:
+def prepare_graph(
+    graph: Graph, weights: Collection[int], flags: Flags | None = None
+) -> HoistedGraph:
     """A graph with attention recognized, cast, in parts of a size, and what is done ahead apart."""
-    made = rewritten(graph, [ATTENTION])
-    if made is not graph:
-        made.prune()
-    made = rewritten(apply_casts(made, flags or Flags()), [TWICE, IN_PARTS])
-    return hoisted(made, frozenset(weights))
+    rewritten_graph = rewritten(graph, [ATTENTION])
+    if rewritten_graph is not graph:
+        rewritten_graph.prune()
+    rewritten_graph = rewritten(apply_casts(rewritten_graph, flags or Flags()), [TWICE, IN_PARTS])
+    return hoist_weights(rewritten_graph, frozenset(weights))

@@ -4,6 +4,6 @@ For every value it is chosen whether it is split along a dimension, whole on bot
 what the cores have. Operations then become one core's part of them, with exchanges in between.
 """
 
-from trnsim.compiler.sharding.halved import Halved, halved
+from trnsim.compiler.sharding.halved import HalvedGraph, halve_graph
 
-__all__ = ["Halved", "halved"]
+__all__ = ["HalvedGraph", "halve_graph"]

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from trnsim.compiler.sharding.rules import Rule, rules_of
+from trnsim.compiler.sharding.costs import SplitCosts
+from trnsim.compiler.sharding.rules import SplitRule, split_rules
 from trnsim.compiler.sharding.splits import SUM, WHOLE, Split, halves
-from trnsim.compiler.sharding.work import Work
 from trnsim.graph import Graph, Node, Value
 
 ANY: Final = -3
 """What an output may be: it lies in HBM, which both cores share."""
 
 
-class Choice:
+class SplitChoice:
     """The way of each operation of a graph.
 
     Attributes:
@@ -27,48 +27,50 @@ class Choice:
         seconds: the rough time of one core.
     """
 
-    def __init__(self, graph: Graph, work: Work) -> None:
+    def __init__(self, graph: Graph, work: SplitCosts) -> None:
         self._work = work
         self._uses: dict[int, int] = {}
         for value in (*graph.outputs, *(v for node in graph.nodes for v in node.values)):
             self._uses[value.number] = self._uses.get(value.number, 0) + 1
-        self._made: dict[int, dict[Split, float]] = {}
+        self._costs: dict[int, dict[Split, float]] = {}
         for value in graph.inputs:  # in HBM, which both cores read
-            self._made[value.number] = dict.fromkeys((WHOLE, *halves(value.shape)), 0.0)
+            self._costs[value.number] = dict.fromkeys((WHOLE, *halves(value.shape)), 0.0)
         totals = [self._forward(node) for node in graph.nodes]
         self._needs: dict[int, set[Split]] = {value.number: {ANY} for value in graph.outputs}
-        found: list[Rule] = []
+        chosen: list[SplitRule] = []
         for node, rules in zip(reversed(graph.nodes), reversed(totals), strict=True):
-            found.append(self._backward(node, rules))
-        self.rules = tuple(found[::-1])
+            chosen.append(self._backward(node, rules))
+        self.rules = tuple(chosen[::-1])
         pairs = zip(graph.nodes, self.rules, strict=True)
         self.seconds = sum(work.node_s(node, rule) for node, rule in pairs)
 
-    def _forward(self, node: Node) -> dict[Rule, float]:
+    def _forward(self, node: Node) -> dict[SplitRule, float]:
         """What each way of an operation costs, with all before it."""
-        found: dict[Rule, float] = {}
-        for rule in rules_of(node):
-            reached = (self._reach(v, s) for v, s in zip(node.values, rule.takes, strict=True))
-            found[rule] = self._work.node_s(node, rule) + sum(reached)
+        costs: dict[SplitRule, float] = {}
+        for rule in split_rules(node):
+            operand_costs = (
+                self._reach(v, s) for v, s in zip(node.values, rule.takes, strict=True)
+            )
+            costs[rule] = self._work.node_s(node, rule) + sum(operand_costs)
         for place, value in enumerate(node.results):
-            made = self._made.setdefault(value.number, {})
-            for rule, cost in found.items():
+            ways = self._costs.setdefault(value.number, {})
+            for rule, cost in costs.items():
                 split = rule.gives[place]
-                made[split] = min(made.get(split, float("inf")), cost / len(node.results))
-        return found
+                ways[split] = min(ways.get(split, float("inf")), cost / len(node.results))
+        return costs
 
     def _reach(self, value: Value, need: Split) -> float:
         """A reader's part of what it costs to have a value in one way."""
-        ways = self._made[value.number].items()
+        ways = self._costs[value.number].items()
         least = min(cost + self._work.move_s(value.type, split, need) for split, cost in ways)
         return least / self._uses[value.number]
 
-    def _backward(self, node: Node, rules: dict[Rule, float]) -> Rule:
+    def _backward(self, node: Node, rules: dict[SplitRule, float]) -> SplitRule:
         """The way that costs least with what its readers need."""
 
-        def cost(rule: Rule) -> float:
+        def cost(rule: SplitRule) -> float:
             return rules[rule] + sum(
-                self._given(value, split)
+                self._exchange_s(value, split)
                 for value, split in zip(node.results, rule.gives, strict=True)
             )
 
@@ -77,11 +79,11 @@ class Choice:
             self._needs.setdefault(value.number, set()).add(split)
         return best
 
-    def _given(self, value: Value, split: Split) -> float:
+    def _exchange_s(self, value: Value, split: Split) -> float:
         """The exchanges between how a value is made and how it is read."""
         needs = self._needs.get(value.number, set())
-        asked = {need if need != ANY else (WHOLE if split == SUM else split) for need in needs}
-        return sum(self._work.move_s(value.type, split, need) for need in asked)
+        wanted = {need if need != ANY else (WHOLE if split == SUM else split) for need in needs}
+        return sum(self._work.move_s(value.type, split, need) for need in wanted)
 
 
-__all__ = ["ANY", "Choice"]
+__all__ = ["ANY", "SplitChoice"]

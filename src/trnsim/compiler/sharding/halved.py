@@ -12,10 +12,10 @@ from typing import Any
 from trnsim.arch import NeuronCore
 from trnsim.compiler.sharding import moves, sums
 from trnsim.compiler.sharding.between import BOTH, CoreGather, CoreReduce
-from trnsim.compiler.sharding.choice import Choice
-from trnsim.compiler.sharding.rules import Rule
+from trnsim.compiler.sharding.choice import SplitChoice
+from trnsim.compiler.sharding.costs import split_costs
+from trnsim.compiler.sharding.rules import SplitRule
 from trnsim.compiler.sharding.splits import CORES, SUM, WHOLE, Split, local, local_shape
-from trnsim.compiler.sharding.work import work_of
 from trnsim.errors import InternalError
 from trnsim.graph import Graph, Node, Operation, Value
 from trnsim.graph.ops.contraction import Convolution
@@ -25,13 +25,13 @@ from trnsim.graph.ops.lookup import Gather, Scatter
 
 _RULES = (moves, sums)
 """Importing them fills the table of ways."""
-_TOLD = 0.01
+_REPORTED_SHARE = 0.01
 """The part of a core's time from which on it is told what both cores do."""
 _SHAPED = (Reshape, BroadcastInDim, Slice, DynamicSlice, Constant, Iota)
 
 
 @dataclass(frozen=True, slots=True)
-class Halved:
+class HalvedGraph:
     """One core's graph.
 
     Attributes:
@@ -56,14 +56,14 @@ class Halved:
         )
 
 
-def halved(
+def halve_graph(
     graph: Graph,
     weights: Collection[int],
     core: NeuronCore,
     rank: int = 0,
     *,
     may_exchange: bool = True,
-) -> Halved:
+) -> HalvedGraph:
     """The graph of core `rank` of two.
 
     Args:
@@ -73,8 +73,8 @@ def halved(
         rank: which one.
         may_exchange: whether the cores may exchange values.
     """
-    work = work_of(graph, core, may_exchange=may_exchange)
-    rules = Choice(graph, work).rules
+    work = split_costs(graph, core, may_exchange=may_exchange)
+    rules = SplitChoice(graph, work).rules
     whole: dict[str, float] = {}
     total_s = 0.0
     for node, rule in zip(graph.nodes, rules, strict=True):
@@ -82,94 +82,94 @@ def halved(
         total_s += time_s
         if time_s and set(rule.takes) | set(rule.gives) == {WHOLE}:
             whole[node.name] = whole.get(node.name, 0.0) + time_s
-    alike = [name for name, time_s in whole.items() if time_s > _TOLD * total_s]
-    found = by_rules(graph, weights, rules, rank)
-    return replace(found, alike=tuple(sorted(alike, key=lambda name: -whole[name])))
+    alike = [name for name, time_s in whole.items() if time_s > _REPORTED_SHARE * total_s]
+    half = halve_by_rules(graph, weights, rules, rank)
+    return replace(half, alike=tuple(sorted(alike, key=lambda name: -whole[name])))
 
 
-def by_rules(
-    graph: Graph, weights: Collection[int], rules: Sequence[Rule], rank: int = 0
-) -> Halved:
+def halve_by_rules(
+    graph: Graph, weights: Collection[int], rules: Sequence[SplitRule], rank: int = 0
+) -> HalvedGraph:
     """The graph of core `rank` of two, each operation split by a rule of its own."""
-    return _Halving(rank).of(graph, frozenset(weights), rules)
+    return _GraphHalving(rank).of(graph, frozenset(weights), rules)
 
 
-class _Halving:
+class _GraphHalving:
     """A core's graph in the making."""
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
         self._graph = Graph()
-        self._made: dict[int, tuple[Split, Value]] = {}
-        self._as: dict[tuple[int, Split], Value] = {}
+        self._local: dict[int, tuple[Split, Value]] = {}
+        self._by_split: dict[tuple[int, Split], Value] = {}
         self._inputs: dict[int, tuple[int, Split]] = {}
 
-    def of(self, graph: Graph, weights: frozenset[int], rules: Sequence[Rule]) -> Halved:
+    def of(self, graph: Graph, weights: frozenset[int], rules: Sequence[SplitRule]) -> HalvedGraph:
         for node, rule in zip(graph.nodes, rules, strict=True):
             self._node(node, rule)
         outputs = [self._output(value) for value in graph.outputs]
         self._graph.outputs = [value for _, value in outputs]
-        own = {number for number, (whole, _) in self._inputs.items() if whole in weights}
-        return Halved(
+        own_weights = {number for number, (whole, _) in self._inputs.items() if whole in weights}
+        return HalvedGraph(
             self._graph,
-            frozenset(own),
+            frozenset(own_weights),
             tuple(self._inputs.values()),
             tuple(split for split, _ in outputs),
         )
 
     def _output(self, value: Value) -> tuple[Split, Value]:
-        made = self._made.get(value.number)
-        split = WHOLE if made is None or made[0] == SUM else made[0]
-        return split, self._wanted(value, split)
+        local_value = self._local.get(value.number)
+        split = WHOLE if local_value is None or local_value[0] == SUM else local_value[0]
+        return split, self._in_split(value, split)
 
-    def _node(self, node: Node, rule: Rule) -> None:
+    def _node(self, node: Node, rule: SplitRule) -> None:
         self._graph.came_from = node.origin
         takes = iter(rule.takes)
         operands = [
-            self._wanted(one, next(takes)) if isinstance(one, Value) else one
-            for one in node.operands
+            self._in_split(operand, next(takes)) if isinstance(operand, Value) else operand
+            for operand in node.operands
         ]
         operation = _local(node, rule)
         results = self._graph.apply_to_all(operation, operands, node.result.dtype)
-        for value, split, made in zip(node.results, rule.gives, results, strict=True):
-            if made.type != local(value.type, split):
-                raise InternalError(f"half of {node.name} is {made.type}, of {value.type}")
-            self._made[value.number] = split, made
-            self._as[value.number, split] = made
+        for value, split, local_result in zip(node.results, rule.gives, results, strict=True):
+            if local_result.type != local(value.type, split):
+                raise InternalError(f"half of {node.name} is {local_result.type}, of {value.type}")
+            self._local[value.number] = split, local_result
+            self._by_split[value.number, split] = local_result
 
-    def _wanted(self, value: Value, need: Split) -> Value:
+    def _in_split(self, value: Value, need: Split) -> Value:
         """A value as it is needed: an input, as it was made, or by an exchange."""
         key = value.number, need
-        if key not in self._as:
-            self._as[key] = self._new(value, need)
-        return self._as[key]
+        if key not in self._by_split:
+            self._by_split[key] = self._make(value, need)
+        return self._by_split[key]
 
-    def _new(self, value: Value, need: Split) -> Value:
+    def _make(self, value: Value, need: Split) -> Value:
         graph = self._graph
         if need == SUM:
             raise InternalError(f"%{value.number} is wanted as a sum, as which nothing made it")
-        if value.number not in self._made:
-            own = local(value.type, need)
-            found = graph.input(own.shape, own.dtype)
-            self._inputs[found.number] = value.number, need
-            return found
-        split, made = self._made[value.number]
+        if value.number not in self._local:
+            local_type = local(value.type, need)
+            local_input = graph.input(local_type.shape, local_type.dtype)
+            self._inputs[local_input.number] = value.number, need
+            return local_input
+        split, local_value = self._local[value.number]
         if split == WHOLE:
-            return self._part(made, need)
+            return self._half(local_value, need)
         if need != WHOLE:
-            return self._part(self._wanted(value, WHOLE), need)
+            return self._half(self._in_split(value, WHOLE), need)
         if split == SUM:
-            return graph.apply(CoreReduce(BOTH, "add"), made)
-        return graph.apply(CoreGather(BOTH, split), made)
+            return graph.apply(CoreReduce(BOTH, "add"), local_value)
+        return graph.apply(CoreGather(BOTH, split), local_value)
 
-    def _part(self, whole: Value, dim: Split) -> Value:
+    def _half(self, value: Value, dim: Split) -> Value:
         """This core's half of what both have."""
-        shape = local_shape(whole.shape, dim)
+        shape = local_shape(value.shape, dim)
         starts = [self._rank * shape[dim] if at == dim else 0 for at in range(len(shape))]
-        return self._graph.slice(whole, starts, shape)
+        return self._graph.slice(value, starts, shape)
 
 
-def _local(node: Node, rule: Rule) -> Operation:
+def _local(node: Node, rule: SplitRule) -> Operation:
     """A node's operation on what one core has."""
     operation: Any = node.operation
     gives = rule.gives[0]
@@ -177,8 +177,8 @@ def _local(node: Node, rule: Rule) -> Operation:
         return replace(operation, shape=local_shape(node.result.shape, gives))
     if isinstance(operation, Gather) and rule.takes[0] >= 0:
         table = node.values[0].shape
-        own = local_shape(table, rule.takes[0])
-        sizes = tuple(map(min, operation.slice_sizes, own))
+        local_table = local_shape(table, rule.takes[0])
+        sizes = tuple(map(min, operation.slice_sizes, local_table))
         return replace(operation, slice_sizes=sizes)
     if isinstance(operation, Scatter) and operation.type is not None:
         return replace(operation, type=local(operation.type, gives))
@@ -187,4 +187,4 @@ def _local(node: Node, rule: Rule) -> Operation:
     return node.operation
 
 
-__all__ = ["Halved", "by_rules", "halved"]
+__all__ = ["HalvedGraph", "halve_by_rules", "halve_graph"]

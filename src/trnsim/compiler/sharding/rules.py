@@ -17,7 +17,7 @@ from trnsim.graph.types import ITEM_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SplitRule:
     """One way in which an operation is split.
 
     Attributes:
@@ -29,30 +29,30 @@ class Rule:
     gives: tuple[Split, ...]
 
 
-Ways = Callable[[Node], Iterator[Rule]]
-_WAYS: Final[dict[type[Operation], Ways]] = {}
+SplitRules = Callable[[Node], Iterator[SplitRule]]
+_WAYS: Final[dict[type[Operation], SplitRules]] = {}
 
 
-def ways(*operations: type[Operation]) -> Callable[[Ways], Ways]:
+def declares_splits(*operations: type[Operation]) -> Callable[[SplitRules], SplitRules]:
     """Declare how operations are split."""
 
-    def declare(found: Ways) -> Ways:
-        _WAYS.update(dict.fromkeys(operations, found))
-        return found
+    def declare(list_rules: SplitRules) -> SplitRules:
+        _WAYS.update(dict.fromkeys(operations, list_rules))
+        return list_rules
 
     return declare
 
 
-def rules_of(node: Node) -> tuple[Rule, ...]:
+def split_rules(node: Node) -> tuple[SplitRule, ...]:
     """All ways in which a node can be split, the one by which it is not first."""
-    rules = [Rule((WHOLE,) * len(node.values), (WHOLE,) * len(node.results))]
-    found = _WAYS.get(type(node.operation), _elementwise)
-    if found is not _elementwise or node.kind is Kind.ELEMENTWISE:
-        rules += [rule for rule in found(node) if _fits(node, rule)]
+    rules = [SplitRule((WHOLE,) * len(node.values), (WHOLE,) * len(node.results))]
+    list_rules = _WAYS.get(type(node.operation), _elementwise)
+    if list_rules is not _elementwise or node.kind is Kind.ELEMENTWISE:
+        rules += [rule for rule in list_rules(node) if _fits(node, rule)]
     return tuple(dict.fromkeys(rules))
 
 
-def _fits(node: Node, rule: Rule) -> bool:
+def _fits(node: Node, rule: SplitRule) -> bool:
     """Whether every dimension that is split has two halves."""
     values = (*node.values, *node.results)
     return all(
@@ -65,13 +65,13 @@ _LINEAR: Final = ("add", "subtract")
 _SCALED: Final = ("multiply", "divide", "negate", "convert")
 
 
-def _elementwise(node: Node) -> Iterator[Rule]:
+def _elementwise(node: Node) -> Iterator[SplitRule]:
     """Any dimension; sums of sums, and sums times a number."""
     count = len(node.values)
     for dim in halves(node.result.shape):
-        yield Rule((dim,) * count, (dim,))
+        yield SplitRule((dim,) * count, (dim,))
     if _is_linear(node):
-        yield Rule((SUM,) * count, (SUM,))
+        yield SplitRule((SUM,) * count, (SUM,))
 
 
 def _is_linear(node: Node) -> bool:
@@ -86,10 +86,10 @@ def _is_linear(node: Node) -> bool:
     return node.name in _SCALED and len(operands) == 1 and isinstance(node.operands[0], Value)
 
 
-def same(node: Node, dims: Iterator[Split]) -> Iterator[Rule]:
+def equal_splits(node: Node, dims: Iterator[Split]) -> Iterator[SplitRule]:
     """Rules by which all operands and results are split along the same dimension."""
     for dim in dims:
-        yield Rule((dim,) * len(node.values), (dim,) * len(node.results))
+        yield SplitRule((dim,) * len(node.values), (dim,) * len(node.results))
 
 
-__all__ = ["Rule", "Ways", "carried", "rules_of", "same", "ways"]
+__all__ = ["SplitRule", "SplitRules", "carried", "declares_splits", "equal_splits", "split_rules"]

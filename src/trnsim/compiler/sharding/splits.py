@@ -32,17 +32,17 @@ def local_shape(shape: Shape, split: Split) -> Shape:
     return tuple(n // CORES if dim == split else n for dim, n in enumerate(shape))
 
 
-def local(whole: TensorType, split: Split) -> TensorType:
+def local(tensor: TensorType, split: Split) -> TensorType:
     """What one core has of a tensor."""
-    return TensorType(local_shape(whole.shape, split), whole.dtype)
+    return TensorType(local_shape(tensor.shape, split), tensor.dtype)
 
 
 def carried(before: Shape, after: Shape) -> Iterator[tuple[Split, Split]]:
     """Dimensions of two shapes of the same elements that split them alike."""
     for dim in halves(before):
-        for other in halves(after):
-            if prod(before[dim:]) == prod(after[other:]):
-                yield dim, other
+        for after_dim in halves(after):
+            if prod(before[dim:]) == prod(after[after_dim:]):
+                yield dim, after_dim
 
 
 __all__ = ["CORES", "SUM", "WHOLE", "Split", "carried", "halves", "local", "local_shape"]

@@ -16,7 +16,7 @@ from trnsim.decide.scan.programs import Program, unreadable
 from trnsim.errors import BadInput, EmulatorError
 
 if TYPE_CHECKING:
-    from trnsim.compiler.ncc.calls import Call
+    from trnsim.compiler.ncc.calls import FrameworkCall
 
 __all__ = ["read_export"]
 
@@ -46,7 +46,7 @@ def read_export(file: str, path: Path, root: Path) -> Program:
     return program
 
 
-def _place(call: Call, file: str, root: Path) -> Finding:
+def _place(call: FrameworkCall, file: str, root: Path) -> Finding:
     """A call, where it stands in the user's program if the export says so."""
     line = 1
     if call.line is not None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as dialect
 
-from trnsim.compiler.ncc.calls import Call
+from trnsim.compiler.ncc.calls import FrameworkCall
 from trnsim.device.answer import Subject
 from trnsim.errors import BadInput
 from trnsim.files import read_bytes
@@ -43,9 +43,9 @@ class ProgramGraph:
     weights: frozenset[int]
     names: dict[int, str]
     operators: tuple[str, ...]
-    origins: dict[int, Call] = field(repr=False)
+    origins: dict[int, FrameworkCall] = field(repr=False)
     missing: tuple[str, ...] = ()
-    calls: tuple[Call, ...] = ()
+    calls: tuple[FrameworkCall, ...] = ()
 
     @classmethod
     def of(cls, imported: Imported, weights: Sequence[str] = ()) -> ProgramGraph:
@@ -67,7 +67,7 @@ class ProgramGraph:
                 )
         kept = {number for numbers in arguments.values() for number in numbers}
         origins = {
-            value.number: Call(node.origin.operator, node.name, {}, (), node.origin.line)
+            value.number: FrameworkCall(node.origin.operator, node.name, {}, (), node.origin.line)
             for node in imported.graph.nodes
             if node.origin is not None
             for value in node.results

@@ -14,7 +14,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, fx
 
-from trnsim.compiler.ncc.calls import Call
+from trnsim.compiler.ncc.calls import FrameworkCall
 from trnsim.device.kernel_call import KernelCall
 from trnsim.graph import Graph, Value
 from trnsim.graph.building.build import Build, ReplicaGroups
@@ -61,8 +61,8 @@ class Imported:
     names: dict[int, str]
     operators: tuple[str, ...]
     missing: tuple[str, ...]
-    calls: tuple[Call, ...] = field(default=(), repr=False)
-    origins: dict[int, Call] = field(default_factory=dict[int, Call], repr=False)
+    calls: tuple[FrameworkCall, ...] = field(default=(), repr=False)
+    origins: dict[int, FrameworkCall] = field(default_factory=dict[int, FrameworkCall], repr=False)
     specs: dict[int, Spec] = field(default_factory=dict[int, Spec], repr=False)
     orders: tuple[tuple[int, tuple[int, ...]], ...] = field(default=(), repr=False)
 
@@ -110,8 +110,8 @@ class _Import:
         self.names: dict[int, str] = {}
         self.missing: list[str] = []
         self.operators: list[str] = []
-        self.calls: list[Call] = []
-        self.origins: dict[int, Call] = {}
+        self.calls: list[FrameworkCall] = []
+        self.origins: dict[int, FrameworkCall] = {}
         self.specs: dict[int, Spec] = {}
         self.inputs: list[Spec] = []
         self.empty: set[int] = set()
@@ -183,7 +183,7 @@ class _Import:
                 self.read_outside += values_in(self._value(list(node.all_input_nodes)))
             return inputs
 
-    def _decompose(self, node: fx.Node, call: Call, results: list[Tensor]) -> Any:
+    def _decompose(self, node: fx.Node, call: FrameworkCall, results: list[Tensor]) -> Any:
         decompose = DECOMPOSITIONS.get(call.name)
         if decompose is None:
             raise Unlowered("there is no lowering of it")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from torch import Tensor, fx
 
-from trnsim.compiler.ncc.calls import Call, Given
+from trnsim.compiler.ncc.calls import CallTensor, FrameworkCall
 from trnsim.device.program_line import is_program
 from trnsim.errors import SourceLine
 from trnsim.graph import Origin
@@ -20,13 +20,13 @@ _ROOT: Final = re.compile(r"^[LG]\['[^']*'\]")
 _KEY: Final = re.compile(r"(?:\._modules)?\['?(?P<key>[^'\]]+)'?\]")
 
 
-def call_of(node: fx.Node, name: str) -> Call:
+def call_of(node: fx.Node, name: str) -> FrameworkCall:
     """The call of the operator `name` that a node represents."""
     schema = getattr(node.target, "_schema", None)
     names = [argument.name for argument in schema.arguments] if schema is not None else []
     places = [*names, *map(str, range(len(names), len(node.args)))]
     arguments = dict(zip(places, node.args, strict=False)) | dict(node.kwargs)
-    return Call(
+    return FrameworkCall(
         name.partition(".")[0],
         plain_name(name),
         {key: _plain(value) for key, value in arguments.items()},
@@ -56,14 +56,14 @@ def line_of(node: fx.Node) -> SourceLine | None:
     return program_lines[-1] if program_lines else None
 
 
-def dynamic_inputs(module: fx.GraphModule) -> list[Given]:
+def dynamic_inputs(module: fx.GraphModule) -> list[CallTensor]:
     """The inputs of a graph whose size is symbolic."""
     inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
     tensors = [tensor for node in inputs for tensor in _results(node.meta.get("val"))]
     return [tensor for tensor in tensors if None in tensor.shape]
 
 
-def dynamic_calls(module: fx.GraphModule) -> list[Call]:
+def dynamic_calls(module: fx.GraphModule) -> list[FrameworkCall]:
     """The calls of a graph with results whose size depends on values."""
     nodes = [node for node in module.graph.nodes if node.op == "call_function"]
     calls = [call_of(node, _name(node)) for node in nodes]
@@ -74,13 +74,13 @@ def _name(node: fx.Node) -> str:
     return str(getattr(node.target, "name", lambda: str(node.target))())
 
 
-def _given(tensor: Tensor) -> Given:
+def _given(tensor: Tensor) -> CallTensor:
     lengths: tuple[Any, ...] = tuple(tensor.shape)
     shape = tuple(length if isinstance(length, int) else None for length in lengths)
-    return Given(shape, str(tensor.dtype).removeprefix("torch."))
+    return CallTensor(shape, str(tensor.dtype).removeprefix("torch."))
 
 
-def _results(value: Any) -> list[Given]:
+def _results(value: Any) -> list[CallTensor]:
     parts = value if isinstance(value, list | tuple) else [value]
     return [_given(part) for part in parts if isinstance(part, Tensor)]
 

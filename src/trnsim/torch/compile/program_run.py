@@ -104,7 +104,9 @@ class ProgramRun:
         graph = self.compiled_graph.graph
         arrays = [self._input_array(value, args) for value in graph.inputs]
         try:
-            return program.values(graph, arrays, target().name, self.compiled_graph.weights)
+            return program.evaluate_program(
+                graph, arrays, target().name, self.compiled_graph.weights
+            )
         except _NOT_COMPUTABLE as error:
             self.fallback_reason = error.reason
             warnings.warn(

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from torch import fx
 
 from trnsim.compiler.flags import Flags
-from trnsim.compiler.ncc.calls import Call
+from trnsim.compiler.ncc.calls import FrameworkCall
 from trnsim.compiler.ncc.refusals import Refusal, refusals
 from trnsim.compiler.ncc.refusals import require_accepted as refusals_required
 from trnsim.device.fallback_policy import state
@@ -37,12 +37,12 @@ class ImportedCalls(Protocol):
         ...
 
     @property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[FrameworkCall, ...]:
         """The calls of the framework's operators."""
         ...
 
     @property
-    def origins(self) -> dict[int, Call]:
+    def origins(self) -> dict[int, FrameworkCall]:
         """The call that a value came from, by the value's number."""
         ...
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 import torch
 from torch import nn
 
-from trnsim.compiler.ncc.calls import Call
+from trnsim.compiler.ncc.calls import FrameworkCall
 from trnsim.errors import BadInput
 from trnsim.graph import Graph
 from trnsim.torch.compile.fx_import import Imported, import_graph
@@ -49,8 +49,8 @@ class ModelGraph:
     names: dict[int, str]
     operators: tuple[str, ...]
     missing: tuple[str, ...]
-    calls: tuple[Call, ...] = field(default=(), repr=False)
-    origins: dict[int, Call] = field(default_factory=dict[int, Call], repr=False)
+    calls: tuple[FrameworkCall, ...] = field(default=(), repr=False)
+    origins: dict[int, FrameworkCall] = field(default_factory=dict[int, FrameworkCall], repr=False)
 
     @classmethod
     def of(

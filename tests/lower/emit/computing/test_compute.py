@@ -6,7 +6,7 @@ from made_graphs import CHIPS, Made
 from test_registry import EXAMPLES, arrays_of
 from test_registry import assert_near as assert_nearly_equal
 
-from trnsim.compiler.program import values
+from trnsim.compiler.program import evaluate_program
 from trnsim.graph import Graph, Kind, TensorType
 
 OPERATORS = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
@@ -145,5 +145,5 @@ def test_any_operand_may_be_one_number_throughout(example):
     graph.outputs = results
     with np.errstate(all="ignore"):
         wanted = graph.reference(given)
-    for ours, theirs in zip(values(graph, given, "trn3"), wanted, strict=True):
+    for ours, theirs in zip(evaluate_program(graph, given, "trn3"), wanted, strict=True):
         assert_nearly_equal(ours, theirs, operation.near, operation.unit)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from trnsim.compiler.program import values
+from trnsim.compiler.program import evaluate_program
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.lower.emit.computing.groups import ones_by_group
@@ -42,7 +42,7 @@ SIZES = [(2, 64), (32, 4), (16, 10), (2, 130), (3, 100), (32, 10), (1, 140), (7,
 def test_each_column_has_the_sum_of_its_group(groups, size, rows):
     graph, weights = sums_of_groups(groups, size, rows)
     x, w = arrays = arrays_of(graph)
-    (found,) = values(graph, arrays, "trn1", weights)
+    (found,) = evaluate_program(graph, arrays, "trn1", weights)
     parts = (x @ w).reshape(rows, groups, size)
     wanted = parts - parts.sum(-1, keepdims=True)
     assert np.array_equal(found, wanted.reshape(rows, -1))
@@ -52,7 +52,7 @@ def test_each_column_has_the_sum_of_its_group(groups, size, rows):
 def test_the_sums_themselves_are_one_to_a_group(groups, size):
     graph, weights = sums_of_groups(groups, size, 5, is_spread=False)
     x, w = arrays = arrays_of(graph)
-    (found,) = values(graph, arrays, "trn1", weights)
+    (found,) = evaluate_program(graph, arrays, "trn1", weights)
     assert np.array_equal(found, (x @ w).reshape(5, groups, size).sum(-1))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from trnsim import arch
 from trnsim.compiler import compile  # noqa: A004  the compilers' name
-from trnsim.compiler.program import values
+from trnsim.compiler.program import evaluate_program
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.ops.layout import BroadcastInDim
@@ -173,7 +173,7 @@ def test_a_convolution_gives_the_sum_over_its_windows(case, dtype):
     graph, weights = graph_of(operation, image, kernel, dtype)
     assert is_emitted(graph.nodes[0], weights)
     arrays = arrays_of(graph)
-    (found,) = values(graph, arrays, "trn1", weights)
+    (found,) = evaluate_program(graph, arrays, "trn1", weights)
     wanted = convolved(*arrays, operation)
     assert found.shape == wanted.shape
     np.testing.assert_allclose(found, wanted, atol=2e-5 * np.abs(wanted).max(), rtol=1e-5)
@@ -191,7 +191,7 @@ def test_a_convolution_gives_the_sum_over_its_windows(case, dtype):
 def test_images_beyond_a_band_pass_in_bands_of_rows(image, kernel, operation):
     graph, weights = graph_of(operation, image, kernel, "float32")
     arrays = [np.rint(4 * one).astype(np.float32) for one in arrays_of(graph)]
-    (found,) = values(graph, arrays, "trn2", weights)
+    (found,) = evaluate_program(graph, arrays, "trn2", weights)
     assert np.array_equal(found, graph.reference(arrays)[0])  # whole numbers add up exactly
 
 
@@ -201,7 +201,7 @@ def test_kernels_that_are_no_weights_turn_on_the_chip(image, is_reversed):
     operation = attributes(2, 2, 1, is_reversed=is_reversed)
     graph, weights = graph_of(operation, image, (30, image[1], 3, 3), "float32", is_weight=False)
     arrays = arrays_of(graph)
-    (found,) = values(graph, arrays, "trn1", weights)
+    (found,) = evaluate_program(graph, arrays, "trn1", weights)
     np.testing.assert_allclose(found, convolved(*arrays, operation), atol=1e-4)
 
 
@@ -225,7 +225,7 @@ def test_what_is_not_emitted_is_still_right():
     operation = attributes(3, 2, 1)
     graph, weights = graph_of(operation, (1, 3, 4, 5, 3), (2, 3, 3, 2, 3), "float32")
     arrays = arrays_of(graph)
-    (found,) = values(graph, arrays, "trn1", weights)
+    (found,) = evaluate_program(graph, arrays, "trn1", weights)
     np.testing.assert_allclose(found, convolved(*arrays, operation), atol=1e-4)
 
 
@@ -248,7 +248,7 @@ def test_scale_shift_and_residual_are_applied_on_the_way_out_of_psum(channels):
         operation, (2, 20, 5, 7), (channels, 20, 3, 3), "float32", follow=with_scale_shift_and_other
     )
     image, kernel, scale, shift, other = arrays = arrays_of(graph)
-    (found,) = values(graph, arrays, "trn1", weights)
+    (found,) = evaluate_program(graph, arrays, "trn1", weights)
     columns = (slice(None), None, None)
     wanted = convolved(image, kernel, operation) * scale[columns] + shift[columns] + other
     np.testing.assert_allclose(found, np.maximum(wanted, 0), atol=1e-4)
@@ -286,7 +286,7 @@ def test_results_chain_without_transposes():
     run = traced(graph, arrays, "trn1", weights, numerics=False)
     spans = list(run.timeline.spans())
     assert "nc_transpose" not in {span.opcode for span in spans}
-    (found,) = values(graph, arrays, "trn1", weights)
+    (found,) = evaluate_program(graph, arrays, "trn1", weights)
     (wanted,) = graph.reference(arrays)
     np.testing.assert_allclose(found, wanted, atol=1e-3)
 
@@ -325,7 +325,7 @@ def test_images_whose_rows_are_images_and_channels_are_brought_into_place(images
     found = graph.apply(attributes(2, low=1), image, w)
     graph.outputs = [found, powers]
     arrays = arrays_of(graph)
-    made = values(graph, arrays, "trn1", frozenset({w.number}))
+    made = evaluate_program(graph, arrays, "trn1", frozenset({w.number}))
     wanted = convolved(np.exp(arrays[0]).reshape(shape), arrays[1], attributes(2, low=1))
     np.testing.assert_allclose(made[0], wanted, rtol=1e-3, atol=1e-3)
 
@@ -352,7 +352,7 @@ def test_a_softmax_over_channels_turns_once_and_stays_so(image):
 
     graph, weights = graph_of(attributes(2), image, (140, 20, 1, 1), "float32", follow=follow)
     arrays = [array / 4 for array in arrays_of(graph)]
-    (found,) = values(graph, arrays, "trn1", weights)
+    (found,) = evaluate_program(graph, arrays, "trn1", weights)
     scores = convolved(*arrays, attributes(2))
     powers = np.exp(scores - scores.max(1, keepdims=True))
     np.testing.assert_allclose(found, powers / powers.sum(1, keepdims=True), atol=1e-6)
@@ -376,7 +376,7 @@ def test_images_of_which_each_element_is_copied_are_copied_on_the_chip(shape, ti
     x, w = graph.input(shape, "float32"), graph.input((4, shape[1], 3, 3), "float32")
     graph.outputs = [graph.apply(attributes(2, low=1), copied(graph, x, times), w)]
     arrays = [np.rint(4 * one).astype(np.float32) for one in arrays_of(graph)]
-    (found,) = values(graph, arrays, "trn1", frozenset({w.number}))
+    (found,) = evaluate_program(graph, arrays, "trn1", frozenset({w.number}))
     wide = arrays[0].repeat(times[0], 2).repeat(times[1], 3)
     other = Graph()
     y, v = other.input(wide.shape, "float32"), other.input(w.shape, "float32")
@@ -389,7 +389,7 @@ def test_copies_that_are_returned_are_written():
     x, w = graph.input((1, 20, 3, 5), "float32"), graph.input((4, 20, 1, 1), "float32")
     graph.outputs = [copied(graph, graph.apply(attributes(2), x, w), (2, 2))]
     arrays = arrays_of(graph)
-    (found,) = values(graph, arrays, "trn1", frozenset({w.number}))
+    (found,) = evaluate_program(graph, arrays, "trn1", frozenset({w.number}))
     wanted = convolved(*arrays, attributes(2)).repeat(2, 2).repeat(2, 3)
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
@@ -401,7 +401,7 @@ def test_an_image_whose_rows_lie_as_columns_may_be_larger_than_sbuf_holds(size):
     flipped = graph.transpose(x, (0, 1, 3, 2))
     graph.outputs = [graph.apply(attributes(2, strides=(8, 4)), flipped, w, dtype="float32")]
     arrays = arrays_of(graph)
-    (found,) = values(graph, arrays, "trn2", frozenset({w.number}))
+    (found,) = evaluate_program(graph, arrays, "trn2", frozenset({w.number}))
     (wanted,) = graph.reference(arrays)
     assert np.abs(found - wanted).max() <= 1e-4
 
@@ -414,7 +414,7 @@ def test_images_of_which_strides_leave_rows_out_are_read_by_others_as_they_are(i
     found = graph.apply(attributes(2, strides=2), x, w)
     graph.outputs = [found, graph.elementwise("multiply", x, 2.0)]
     arrays = arrays_of(graph)
-    strided, doubled = values(graph, arrays, "trn2", frozenset({w.number}))
+    strided, doubled = evaluate_program(graph, arrays, "trn2", frozenset({w.number}))
     np.testing.assert_allclose(strided, convolved(*arrays, attributes(2, strides=2)), atol=1e-4)
     np.testing.assert_array_equal(doubled, 2 * arrays[0])
 
@@ -429,7 +429,7 @@ def test_images_that_lie_in_one_row_on_the_chip_come_to_their_partitions(images)
     image = graph.elementwise("multiply", sums, wide)
     graph.outputs = [graph.apply(attributes(2), image, w), image]
     arrays = arrays_of(graph)
-    made = values(graph, arrays, "trn2", frozenset({w.number}))
+    made = evaluate_program(graph, arrays, "trn2", frozenset({w.number}))
     for found, wanted in zip(made, graph.reference(arrays), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
 
@@ -449,7 +449,7 @@ def test_a_part_of_images_on_the_chip_is_read_where_it_lies(kernel, starts, stri
     some = graph.slice(first, (0, 0, *starts), (3, 5, *size), (1, 1, *strides))
     graph.outputs = [graph.apply(attributes(2), some, again), first]
     arrays = arrays_of(graph)
-    made = values(graph, arrays, "trn2", frozenset({w.number, again.number}))
+    made = evaluate_program(graph, arrays, "trn2", frozenset({w.number, again.number}))
     for found, wanted in zip(made, graph.reference(arrays), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=2e-3)
 
@@ -460,6 +460,6 @@ def test_kernels_that_are_no_weights_may_be_larger_than_sbuf_holds(gaps):
     operation = attributes(1, 1, 4, gaps=gaps)
     graph, weights = graph_of(operation, (2, 600, 5), (1100, 600, 9), "float32", is_weight=False)
     arrays = [np.rint(2 * one).astype(np.float32) for one in arrays_of(graph)]
-    (found,) = values(graph, arrays, "trn1", weights)
+    (found,) = evaluate_program(graph, arrays, "trn1", weights)
     np.testing.assert_array_equal(found, graph.reference(arrays)[0])  # whole numbers add up exactly
     assert not compile(graph, "trn1", weights=weights).said

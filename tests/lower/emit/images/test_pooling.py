@@ -2,7 +2,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from trnsim.compiler.program import values
+from trnsim.compiler.program import evaluate_program
 from trnsim.graph import Graph
 from trnsim.graph.ops.reductions import ReduceWindow
 from trnsim.graph.ops.rounding import Convert
@@ -68,7 +68,7 @@ def test_each_window_gives_its_reduction(case, op, dtype):
     graph = graph_of(operation, shape, np.dtype(dtype).name)
     assert is_emitted(graph.nodes[0])
     array = np.random.default_rng(0).uniform(0.5, 1.5, shape).astype(dtype)
-    (found,) = values(graph, [array], "trn1")
+    (found,) = evaluate_program(graph, [array], "trn1")
     wanted = reduced(op, array, operation)
     atol = 2e-6 if dtype is np.float32 else 2.0**-8
     np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=atol, atol=0)
@@ -77,7 +77,7 @@ def test_each_window_gives_its_reduction(case, op, dtype):
 def test_a_window_of_padding_alone_gives_the_neutral_element():
     operation = windows("maximum", (1, 2, 3, 3), (1, 1), 1, 1, 1)
     graph = graph_of(operation, (1, 2, 3, 3), "float32")
-    (found,) = values(graph, [np.ones((1, 2, 3, 3), np.float32)], "trn1")
+    (found,) = evaluate_program(graph, [np.ones((1, 2, 3, 3), np.float32)], "trn1")
     assert np.isneginf(found[:, :, 0]).all()
     assert (found[:, :, 1:-1, 1:-1] == 1).all()
 
@@ -89,7 +89,7 @@ def test_what_was_made_wider_is_read_as_it_was():
         operation, shape, "bfloat16", lambda graph, x: graph.apply(Convert("float32"), x)
     )
     array = np.random.default_rng(0).standard_normal(shape).astype(ml_dtypes.bfloat16)
-    (found,) = values(graph, [array], "trn1")
+    (found,) = evaluate_program(graph, [array], "trn1")
     np.testing.assert_allclose(found, reduced("add", array, operation), rtol=1e-6, atol=1e-6)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_graphs import CHIPS, Made
 
-from trnsim.compiler.program import values
+from trnsim.compiler.program import evaluate_program
 from trnsim.lower.emit.places.turning import is_straight
 from trnsim.lower.emit.places.walk import Frame
 
@@ -21,7 +21,7 @@ def computed(made, x):
 
 def check_exactly(made, *outputs, chip="trn2"):
     made.graph.outputs = list(outputs)
-    found = values(made.graph, made.arrays, chip, frozenset(made.weights))
+    found = evaluate_program(made.graph, made.arrays, chip, frozenset(made.weights))
     for ours, theirs in zip(found, made.graph.reference(made.arrays), strict=True):
         assert ours.dtype == theirs.dtype
         np.testing.assert_array_equal(ours, theirs)

@@ -3,10 +3,10 @@
 from itertools import pairwise
 
 from trnsim import arch
-from trnsim.compiler.sharding import halved  # noqa: F401  fills the table
-from trnsim.compiler.sharding.rules import rules_of
+from trnsim.compiler.sharding import halve_graph  # noqa: F401  fills the table
+from trnsim.compiler.sharding.costs import split_costs
+from trnsim.compiler.sharding.rules import split_rules
 from trnsim.compiler.sharding.splits import SUM, WHOLE
-from trnsim.compiler.sharding.work import work_of
 from trnsim.graph import Graph
 
 CORE = arch.paired(arch.target("trn2"))
@@ -22,8 +22,8 @@ def product(rows, inner, columns):
 
 def costs(graph):
     """Of the product, by the split of its result."""
-    work, node = work_of(graph, CORE), graph.nodes[-1]
-    return {rule.gives[0]: work.node_s(node, rule) for rule in rules_of(node)}
+    work, node = split_costs(graph, CORE), graph.nodes[-1]
+    return {rule.gives[0]: work.node_s(node, rule) for rule in split_rules(node)}
 
 
 def test_few_rows_are_not_worth_splitting_as_all_weights_are_read():
@@ -40,7 +40,7 @@ def test_many_rows_are():
 
 def test_an_exchange_has_a_fixed_cost_and_grows_with_its_bytes():
     graph = product(8, 128, 128)
-    work = work_of(graph, CORE)
+    work = split_costs(graph, CORE)
     large = product(4096, 128, 4096).outputs[0].type
     small = graph.outputs[0].type
     ways = ((WHOLE, 1), (SUM, WHOLE), (0, WHOLE))
@@ -58,7 +58,7 @@ def test_views_cost_nothing_and_inputs_lie_in_hbm():
     turned = graph.reshape(x, (1024, 4096))
     far = graph.elementwise("exponential", turned)
     graph.elementwise("exponential", far)
-    work = work_of(graph, CORE)
-    view, first, second = (work.node_s(node, rules_of(node)[0]) for node in graph.nodes)
+    work = split_costs(graph, CORE)
+    view, first, second = (work.node_s(node, split_rules(node)[0]) for node in graph.nodes)
     assert view == 0
     assert first > 2 * second

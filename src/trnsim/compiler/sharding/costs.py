@@ -10,7 +10,7 @@ from math import ceil, prod
 from typing import Any, Final
 
 from trnsim.arch import NeuronCore
-from trnsim.compiler.sharding.rules import Rule
+from trnsim.compiler.sharding.rules import SplitRule
 from trnsim.compiler.sharding.splits import CORES, SUM, WHOLE, Split, local
 from trnsim.graph import Graph, Kind, Node
 from trnsim.graph.ops.contraction import DotGeneral
@@ -29,7 +29,7 @@ _SLICE_S: Final = 1e-9
 
 
 @dataclass(frozen=True)
-class Work:
+class SplitCosts:
     """Rough times on one of two cores.
 
     Attributes:
@@ -42,25 +42,25 @@ class Work:
     far: frozenset[int]
     may_exchange: bool = True
 
-    def node_s(self, node: Node, rule: Rule) -> float:
+    def node_s(self, node: Node, rule: SplitRule) -> float:
         """One core's part of an operation."""
         if is_view(node):
             return 0.0
-        given = [local(v.type, split) for v, split in zip(node.values, rule.takes, strict=True)]
-        made = [local(v.type, split) for v, split in zip(node.results, rule.gives, strict=True)]
-        pairs = zip(node.values, given, strict=True)
-        far_bytes = sum(one.nbytes for value, one in pairs if value.number in self.far)
+        operands = [local(v.type, split) for v, split in zip(node.values, rule.takes, strict=True)]
+        results = [local(v.type, split) for v, split in zip(node.results, rule.gives, strict=True)]
+        pairs = zip(node.values, operands, strict=True)
+        far_bytes = sum(operand.nbytes for value, operand in pairs if value.number in self.far)
         if isinstance(node.operation, Gather):
-            far_bytes = made[0].nbytes
+            far_bytes = results[0].nbytes
         elif node.kind is Kind.KERNEL:
-            far_bytes = sum(one.nbytes for one in (*given, *made))
-        elements = max(one.elements for one in (*made, *given))
+            far_bytes = sum(tensor.nbytes for tensor in (*operands, *results))
+        elements = max(tensor.elements for tensor in (*results, *operands))
         if node.kind is Kind.CONTRACTION:
-            elements = made[0].elements
+            elements = results[0].elements
         lanes_s = elements / (self.core.partitions * self.core.vector_clock_hz * _AT_ONCE)
-        return max(self._products_s(node, rule, given), self._moved_s(far_bytes)) + lanes_s
+        return max(self._products_s(node, rule, operands), self._moved_s(far_bytes)) + lanes_s
 
-    def move_s(self, given: TensorType, before: Split, after: Split) -> float:
+    def move_s(self, tensor: TensorType, before: Split, after: Split) -> float:
         """What it takes to have a value otherwise split than it was made."""
         if before == after:
             return 0.0
@@ -76,33 +76,33 @@ class Work:
             )
         )
         if before == SUM:
-            added_s = given.elements / (core.partitions * core.vector_clock_hz)
-            return met_s + self._moved_s(given.nbytes) + added_s
-        return 2 * met_s + self._moved_s(given.nbytes * (1 + 1 / CORES))
+            added_s = tensor.elements / (core.partitions * core.vector_clock_hz)
+            return met_s + self._moved_s(tensor.nbytes) + added_s
+        return 2 * met_s + self._moved_s(tensor.nbytes * (1 + 1 / CORES))
 
     def _moved_s(self, nbytes: float) -> float:
         return nbytes / self.core.dma_bytes_per_s
 
-    def _products_s(self, node: Node, rule: Rule, given: list[TensorType]) -> float:
+    def _products_s(self, node: Node, rule: SplitRule, operands: list[TensorType]) -> float:
         """On the Tensor Engine, whose array is used by whole blocks."""
         peak = peak_flop_per_s(self.core)
         if not isinstance(node.operation, DotGeneral):
             is_split = any(split != WHOLE for split in (*rule.takes, *rule.gives))
             return node.operation.flop(*node.given) / peak / (CORES if is_split else 1)
         left, right = node.operation.contracting
-        (lhs, rhs), rank = given, len(given[0].shape)
+        (lhs, rhs), rank = operands, len(operands[0].shape)
         side = int(self.core.pe_rows)
-        depth = _whole(lhs.shape[left], side)
+        depth = _whole_blocks(lhs.shape[left], side)
         rows, columns = lhs.shape[2 * rank - 3 - left], rhs.shape[2 * rank - 3 - right]
         area = min(
-            max(rows, _MOVING_LEAST) * _whole(columns, side),
-            max(columns, _MOVING_LEAST) * _whole(rows, side),
+            max(rows, _MOVING_LEAST) * _whole_blocks(columns, side),
+            max(columns, _MOVING_LEAST) * _whole_blocks(rows, side),
         )
         slow = self.core.fp32_passes if {lhs.dtype, rhs.dtype} == {"float32"} else 1
         return 2.0 * slow * prod(lhs.shape[:-2]) * depth * area / peak
 
 
-def _whole(length: int, side: int) -> int:
+def _whole_blocks(length: int, side: int) -> int:
     return ceil(length / side) * side
 
 
@@ -111,13 +111,13 @@ def is_view(node: Node) -> bool:
     return node.kind in (Kind.VIEW, Kind.ALIAS, Kind.LEAF) or isinstance(node.operation, Transpose)
 
 
-def work_of(graph: Graph, core: NeuronCore, *, may_exchange: bool = True) -> Work:
+def split_costs(graph: Graph, core: NeuronCore, *, may_exchange: bool = True) -> SplitCosts:
     """The rough times of a graph's operations."""
     far: set[Any] = {value.number for value in graph.inputs}
     for node in graph.nodes:
         if is_view(node) and node.values and node.values[0].number in far:
             far.add(node.result.number)
-    return Work(core, frozenset(far), may_exchange)
+    return SplitCosts(core, frozenset(far), may_exchange)
 
 
-__all__ = ["Work", "is_view", "work_of"]
+__all__ = ["SplitCosts", "is_view", "split_costs"]
