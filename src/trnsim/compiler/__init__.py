@@ -1,9 +1,9 @@
-"""The graph compiler: what stands in for neuronx-cc between a graph and a program of instructions.
+"""The graph compiler, in the place of neuronx-cc: from a graph to a program of instructions.
 
-`compile` gives a graph's time as one program for each NeuronCore; `program` has its instructions
-and its values, `patterns` what is done to a graph before that, and `emit` what each operation
-issues. A graph comes with AWS's flags (`Flags`), which change its data types, and `ncc` finds what
-neuronx-cc documents that it refuses, each under its code.
+`compile` estimates a graph's time as one program for each NeuronCore; `program` generates its
+instructions and computes its values, `patterns` rewrites the graph first, and `emit` has the
+instructions of exchanges. A graph comes with AWS's flags (`Flags`), which change its data types.
+`ncc` checks for what neuronx-cc documents that it refuses, by error code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`compile`: the time of a graph as one optimized program for each NeuronCore.
 
 Of many equal layers a few are compiled, and the time of one more is that of each of the others.
-What a graph runs by branches, loops or kernels of its own splits the program.
+Branches, loops and the user's kernels split a graph into several programs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from trnsim.profile.measures.parts import Part
 
 _LOGICAL: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
 _NAMED: Final = 4
-"""Operations that are named of those that one core does."""
+"""Number of operations that a note on single-core work names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +44,17 @@ class CompiledProgram:
         target: the chip.
         lnc: physical cores of a logical one.
         flags: those of neuronx-cc.
-        device_time_s: from the first instruction to the last result.
+        device_time_s: time from the first instruction to the last result.
         launch_s: the fixed cost of starting it.
-        instructions: how many it has.
-        programs: into how many programs branches, loops and kernels split it.
-        layers: equal layers of which a few were compiled; 0 if all operations were.
-        compiled: how many of these were.
-        shares: what operations take, by modules of the model, in its order.
+        instructions: number of instructions.
+        programs: number of programs into which branches, loops and kernels split it.
+        layers: number of equal layers of which a few were compiled; 0 if all operations were.
+        compiled: number of those layers that were compiled.
+        shares: work of the operations by modules of the model, in its order.
         bound: the time below which no program can be.
-        said: why parts of it are kernels one after another.
-        exchanges: those between ranks that take no time in it, and are to be added.
-        limit: what of the chip its results lack room in; nothing where that takes little time.
+        said: reasons why parts of it are kernels one after another.
+        exchanges: exchanges between ranks whose time is to be added, as it is not in the program.
+        limit: a sentence on results that do not fit in SBUF; "" where that costs little time.
     """
 
     target: str
@@ -74,21 +74,21 @@ class CompiledProgram:
 
     @property
     def exchanged_s(self) -> float:
-        """What the exchanges in it take."""
+        """Time of the exchanges in the program, hidden or not."""
         name = Engine.collective.name
         return sum(share.part.busy_s.get(name, 0.0) for share in self.shares)
 
     @property
     def exposed_s(self) -> float:
-        """The part of it on the critical path: the rest is hidden beside other instructions."""
+        """Time of exchanges on the critical path: the rest is hidden beside other instructions."""
         name = Engine.collective.name
         return sum(share.part.critical_s.get(name, 0.0) for share in self.shares)
 
     def costs(self) -> tuple[Cost, ...]:
-        """The program by its operations, the dearest first, launched once.
+        """Costs of the program's operations, the dearest first, launched once.
 
-        An operation's time is what it takes of the critical path: they add up to the program's.
-        Products are shared by the time of the Tensor Engine.
+        An operation's time is its part of the critical path: they add up to the program's. Flop
+        are distributed by the time on the Tensor Engine.
         """
         work: dict[str, Part] = {}
         for share in self.shares:
@@ -110,12 +110,12 @@ class CompiledProgram:
 
     @property
     def over_bound(self) -> float:
-        """Its time over the physical bound."""
+        """The program's time divided by the physical bound."""
         return self.device_time_s / self.bound.seconds if self.bound.seconds else float("inf")
 
     @property
     def mfu(self) -> float:
-        """``bound.flop / (peak * device_time_s)``: the model's products over the peak's.
+        """``bound.flop / (peak * device_time_s)``: model flop utilization.
 
         The peak is that of bfloat16, and follows from the Tensor Engine's clock.
         """
@@ -125,12 +125,12 @@ class CompiledProgram:
     def mbu(self) -> float:
         """``bound.hbm_bytes / (rate * device_time_s)``: weights, inputs and outputs once over HBM.
 
-        The rate is what a core can take of its stack.
+        The rate is a core's bandwidth to its HBM stack.
         """
         return self._used(self.bound.hbm_bytes, hbm_rate(self.target, self.lnc) / self.lnc)
 
     def whole(self, links_s: float = 0.0, exchanges_s: float = 0.0) -> Whole:
-        """The estimate above its programs, with what exchanges between ranks take, and at least."""
+        """The estimate of a step with `exchanges_s` of exchanges; `links_s` enters its bound."""
         least = replace(self.bound, links_s=links_s)
         return Whole(
             self.launch_s,
@@ -167,18 +167,18 @@ def compile(  # noqa: A001  the name that compilers have
     """A graph as one program for each NeuronCore.
 
     Args:
-        graph: its operations.
+        graph: the graph.
         target: the chip.
         lnc: physical cores of a logical one, over which the graph is split; by default what
             --logical-nc-config says among the flags, else 1.
         flags: those of neuronx-cc; its defaults if none.
         weights: the inputs that do not change from call to call, by their values' numbers.
-        tell: what is told of the search for a schedule as it goes.
-        is_linked: whether exchanges between ranks take their time in the program, where it can be
-            told from what else is in it (`trnsim.compiler.links`).
+        tell: receives messages on the progress of the search for a schedule.
+        is_linked: whether exchanges between ranks take their time in the program, where the chip's
+            links are described (`trnsim.compiler.links`).
 
     Raises:
-        BadInput: for an `lnc` that the chip has not, or that the flags contradict.
+        BadInput: for an `lnc` that the chip does not have, or that the flags contradict.
         NotModelled: for an operation without instructions, by name.
     """
     settings = flags or Flags()
@@ -243,10 +243,7 @@ def _cores(lnc: int | None, flags: Flags, target: str) -> int:
 
 
 def split_programs(step: HoistedGraph) -> Iterator[tuple[Graph, frozenset[int]]]:
-    """The graphs of a step's programs, and the weights of each.
-
-    It is cut at operations that are programs of their own.
-    """
+    """The graphs of a step's programs with their weights, cut at operations of kinds `APART`."""
     whole = step.step
     cuts = [place for place, node in enumerate(whole.nodes) if node.kind in APART]
     if not cuts:
@@ -259,7 +256,7 @@ def split_programs(step: HoistedGraph) -> Iterator[tuple[Graph, frozenset[int]]]
 
 
 def _cut_graph(graph: Graph, start: int, end: int) -> Graph:
-    """Some operations of a graph as a graph: what they read of others are its inputs."""
+    """Nodes `start` to `end` as a graph, whose inputs are the values that they read of others."""
     nodes = graph.nodes[start:end]
     numbers_made = {value.number for node in nodes for value in node.results}
     read = {value.number: value for node in nodes for value in node.values}
@@ -271,9 +268,9 @@ def _cut_graph(graph: Graph, start: int, end: int) -> Graph:
 
 
 def price_on_cores(graph: Graph, weights: frozenset[int], options: CompileOptions) -> PricedGraph:
-    """What a graph takes on a logical core.
+    """The price of a graph on a logical core.
 
-    Two cores have a half each, unless one that has all of it is no slower; then the other waits.
+    Two cores run a half each, unless one core alone is no slower; then the other waits.
     """
     if options.cores == 1:
         return price_graph(graph, weights, options)
@@ -297,7 +294,7 @@ def price_on_cores(graph: Graph, weights: frozenset[int], options: CompileOption
 def _price_on_both(
     graph: Graph, weights: frozenset[int], options: CompileOptions, core: arch.NeuronCore
 ) -> PricedGraph | None:
-    """What a graph takes that is split over two cores; None where that is no program."""
+    """The price of a graph split over two cores; None if it has no split or no such program."""
     own_weights = frozenset(value.number for value in graph.inputs) & weights
     half = halve_graph(graph, own_weights, core)
     if not half.is_split:

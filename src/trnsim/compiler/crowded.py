@@ -1,4 +1,4 @@
-"""The sentence that tells of results without room in SBUF."""
+"""A sentence on results that do not fit in SBUF."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from trnsim.compiler.pricing import ProgramFigures
 from trnsim.profile.units import bytes_text, percent_text, time_text
 
 _REPORTED_SHARE: Final = 0.05
-"""The part of a program's time from which on it is told what crosses HBM for want of room."""
+"""Share of a program's time from which on traffic of spilled results is reported."""
 
 
 def crowding_note(programs: Sequence[ProgramFigures], target: str) -> str:
-    """A sentence on results that have no room in SBUF, and what helps; "" where few cross HBM.
+    """A sentence on results that do not fit in SBUF, and a remedy; "" where their traffic is small.
 
-    Results grow with the tokens or images of a step, so the share of them that fits is that of the
-    bytes.
+    Results grow with the tokens or images of a step, so the share of these that would fit is that
+    of the bytes.
     """
     core = arch.target(target).core
     parts = [part for figures in programs for part in figures.work.values()]

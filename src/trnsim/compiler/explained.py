@@ -1,8 +1,8 @@
-"""Which patterns of the table a graph has, and how many instructions its program has without each.
+"""The patterns of the table that a graph has, and its program without each of them.
 
-A pattern without which there is a program is left out, and the graph compiled again with all the
-others: the figures are those of that program. They are not what the pattern saves by itself, as
-another may be found in its place; and fewer instructions need not be faster.
+The graph is compiled again with all patterns but one: the figures are those of that program. They
+are not the saving of the pattern alone, as another may match in its place; and fewer instructions
+need not be faster. Patterns without which there is no program are not left out.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from trnsim.profile.units import time_text
 
 _NEEDED: Final = "needed"
 _STAY: Final = tuple(pattern for pattern in PATTERNS if pattern.after is None)
-"""Those whose operations are issued together: they are counted in the graph that is issued."""
+"""Patterns that keep their operations, issued together: counted in the graph that is issued."""
 
 
 @dataclass(frozen=True, slots=True)
 class PatternUse:
-    """A pattern that a graph has.
+    """The use of a pattern in a graph.
 
     Attributes:
         pattern: the pattern.
-        times: how often the graph has it; of equal layers each counts.
-        without: the program without it; None where the chip has no instructions for what it
-            replaces.
+        times: number of matches in the graph, of each of equal layers.
+        without: the program without the pattern; None where the chip has no instructions for the
+            operations that it replaces.
     """
 
     pattern: Pattern
@@ -62,7 +62,7 @@ def pattern_uses(
     weights: Collection[int],
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[PatternUse, ...]:
-    """The patterns that a graph has, in the order in which they are looked for."""
+    """Uses of the patterns that a graph has, in the order of the table."""
 
     def without(pattern: Pattern) -> CompiledProgram | None:
         if pattern.is_needed:
@@ -81,7 +81,7 @@ def pattern_uses(
 
 
 def _counts(graph: Graph, program: CompiledProgram, weights: Collection[int]) -> dict[str, int]:
-    """How often a graph has each pattern."""
+    """The number of matches of each pattern in a graph, by name."""
     with observed() as times:
         for piece, own in split_programs(prepare_graph(graph, weights, program.flags)):
             if any(node.kind in APART for node in piece.nodes):
@@ -95,7 +95,7 @@ def _counts(graph: Graph, program: CompiledProgram, weights: Collection[int]) ->
 
 
 def pattern_table(patterns: Collection[PatternUse], program: CompiledProgram) -> str:
-    """Patterns beside the program's instructions and time without each, and with all."""
+    """Patterns as a text table: the program's instructions and time without each, and with all."""
     if not patterns:
         return "no pattern of the compiler's table is in this graph"
     rows = [

@@ -1,4 +1,4 @@
-"""The flags that AWS documents for neuronx-cc, as data: values, meanings, what has no effect here.
+"""The flags that AWS documents for neuronx-cc, as data: values, meanings, and those without effect.
 
 Source: aws-neuron-sdk compiler/neuronx-cc/api-reference-guide/index.rst, 'compile' Command, unless
 a row says otherwise.
@@ -18,13 +18,13 @@ DOWNCASTS: Final = ("dot", "scatter", "all_reduce", "reduce_scatter", "pow")
 
 @dataclass(frozen=True, kw_only=True)
 class CompilerFlag:
-    """A flag.
+    """A flag of neuronx-cc.
 
     Attributes:
-        name: without the dashes before it, words joined by hyphens.
+        name: its name without leading dashes, words joined by hyphens.
         sets: the field of `Flags` that it sets; "" if it has no effect here.
-        values: what it takes, each with the field's value; "" stands for no value.
-        takes: what it takes where that is not one of a few, in words.
+        values: legal values, each with that of the field; "" stands for no value.
+        takes: legal values in words, where they are not a few.
         note: why it has no effect here, as the end of a sentence.
         notes: the same for some of its values.
     """
@@ -38,7 +38,7 @@ class CompilerFlag:
 
     @property
     def takes_value(self) -> bool:
-        """Whether a value follows it."""
+        """True if a value follows the flag."""
         return bool(self.takes) or any(self.values)
 
 

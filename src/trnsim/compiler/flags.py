@@ -1,4 +1,4 @@
-"""The flags of neuronx-cc: what they mean for a graph here, and what has no effect.
+"""The flags of neuronx-cc: those that change a graph here, and those without effect.
 
 They come as one text (NEURON_CC_FLAGS), as a list (`compiler_args`), or as the options of
 `torch.compile`. As in neuronx-cc, the last of several settings of one flag holds. A flag that AWS
@@ -43,13 +43,13 @@ class Flags:
             own default.
         implicit_integer_downcast: the operations that may lose precision of integers, in order.
             The default is all of them.
-        native_int64: whether 64-bit integers are computed in 64 bits. False is the default.
-        mixed_precision_accumulation: whether softmax, norms and sums accumulate in float32. True
-            is the default.
-        saturate_infinity: whether infinities become the largest numbers where a matmul transposes.
-        fp8_e4m3fn_as_e4m3: whether float8_e4m3fn is taken for float8_e4m3.
+        native_int64: True if 64-bit integers are computed in 64 bits. False is the default.
+        mixed_precision_accumulation: True, the default, if softmax, norms and sums accumulate in
+            float32.
+        saturate_infinity: True if infinities become the largest numbers where a matmul transposes.
+        fp8_e4m3fn_as_e4m3: True if float8_e4m3fn is taken for float8_e4m3.
         target: the instance family that was named, or "".
-        said: what was accepted and has no effect here, a sentence each. It is no part of equality.
+        said: a sentence on each flag that is accepted without effect. It is no part of equality.
 
     Raises:
         BadInput: for a value that a flag does not take.
@@ -89,11 +89,11 @@ class Flags:
 
         Args:
             source: the text or list.
-            where: what it comes from, for errors.
-            after: flags that come before these.
+            where: the origin of `source`, for errors.
+            after: earlier flags, which these override.
 
         Raises:
-            BadInput: for what is no flag of neuronx-cc, and for a value that a flag does not take.
+            BadInput: for a word that is no flag of neuronx-cc, and for an illegal value.
         """
         flags = after or cls()
         for flag, value in _settings(_words(source, where), where):
@@ -160,7 +160,7 @@ def _settings(words: Iterable[str], where: str) -> Iterator[tuple[CompilerFlag, 
     """Each flag with its value, "" for none.
 
     Raises:
-        BadInput: for what is no flag, and for a flag without its value, or with one too many.
+        BadInput: for a word that is no flag, and for a flag that lacks a value or takes none.
     """
     left = iter(words)
     for word in left:
@@ -229,13 +229,13 @@ def _with(flags: Flags, flag: CompilerFlag, value: str, where: str) -> Flags:
 
 
 def _are_downcasts(flag: CompilerFlag, value: Any) -> bool:
-    """Whether a value is some of the operations that may lose precision of integers, in order."""
+    """True if a value lists operations that may lose precision of integers, in their order."""
     is_listed = flag.name == "implicit-integer-downcast" and isinstance(value, tuple)
     return is_listed and value == tuple(name for name in DOWNCASTS if name in value)
 
 
 def _refuse_value(flag: CompilerFlag, value: object, shown: str) -> NoReturn:
-    """Raise `BadInput`: what the flag takes, and the nearest of it."""
+    """Raise `BadInput` with the legal values of the flag and the nearest of them."""
     legal = [*filter(None, flag.values), *([flag.takes] if flag.takes else [])]
     near = get_close_matches(str(value), flag.values, 1) or [*flag.values, flag.takes]
     raise BadInput(

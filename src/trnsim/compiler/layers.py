@@ -1,10 +1,10 @@
 """Equal layers of a graph: operations that repeat, so that one layer's program stands for all.
 
-A run of layers is a stretch of the graph's operations that repeats with the same operations and
-types: each layer reads the one before it, what came before all layers, and inputs of its own. The
-layers of several runs belong together where one reads the other layer by layer, as the backward
-pass does what the forward pass kept: such runs are a stack, from which layers go together.
-`shortened` gives the graph with fewer layers of its stacks.
+A run of layers is a stretch of the graph in which the same operations on the same types repeat:
+each layer reads the one before it, values from before all layers, and inputs of its own. Runs form
+a stack where one reads the other layer by layer, as a backward pass reads results of the forward
+pass; layers are removed from all runs of a stack together. `shortened` returns the graph with
+fewer layers of its stacks.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from trnsim.graph import Graph, Node, Operation, Value
 from trnsim.graph.graph import Operand
 
 _FEWEST: Final = 3
-"""Layers from which on it pays to compile fewer of them."""
+"""Number of equal layers from which on fewer of them are compiled."""
 _TRIED: Final = 24
-"""Distances at which a repeat is looked for."""
+"""Number of distances at which repeats are searched."""
 _PAYS: Final = 16
-"""The share of a graph, one in so many, that a further run leaves out at least."""
+"""A further run must leave out at least 1 / `_PAYS` of the graph's operations."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerRun:
-    """Equal layers, one after another.
+    """A run of equal layers, one after another.
 
     Attributes:
-        start: the place of the first layer's first operation.
+        start: place of the first layer's first operation.
         length: operations of a layer.
-        count: how many layers there are.
+        count: number of layers.
     """
 
     start: int
@@ -47,21 +47,21 @@ class LayerRun:
 
     @property
     def saved(self) -> int:
-        """Operations beside those of one layer."""
+        """Operations of all layers but one."""
         return self.length * (self.count - 1)
 
     def meets(self, other: LayerRun) -> bool:
-        """Whether both have an operation."""
+        """True if an operation is in both runs."""
         return self.start < other.end and other.start < self.end
 
     def layer(self, place: int) -> int | None:
-        """The layer of the operation at a place; None outside."""
+        """The layer of the operation at a place; None outside the run."""
         return (place - self.start) // self.length if self.start <= place < self.end else None
 
 
 @dataclass(frozen=True, slots=True)
 class Tie:
-    """How layers of a run belong to those of a stack's first run: layer j to ``offset + sign * j``.
+    """Layer j of a run belongs to layer ``offset + sign * j`` of its stack's first run.
 
     A backward pass has a sign of -1.
     """
@@ -75,8 +75,8 @@ class Stack:
     """Runs whose layers belong together.
 
     Attributes:
-        runs: in the order of the graph.
-        ties: of each run to the first one.
+        runs: the runs in the order of the graph.
+        ties: for each run, its tie to the first one.
     """
 
     runs: tuple[LayerRun, ...]
@@ -84,7 +84,7 @@ class Stack:
 
     @property
     def count(self) -> int:
-        """Layers of its shortest run."""
+        """Number of layers of the shortest run."""
         return min(run.count for run in self.runs)
 
 
@@ -92,7 +92,7 @@ class Stack:
 
 
 def stacks_of(graph: Graph) -> list[Stack]:
-    """The stacks of equal layers, of at least three each, that which saves most first."""
+    """The stacks of at least three equal layers, by the operations that they save, most first."""
     stacks: list[Stack] = []
     makers = _makers(graph)
     for run in sorted(_best(graph), key=lambda run: run.start):
@@ -107,7 +107,7 @@ def stacks_of(graph: Graph) -> list[Stack]:
 
 
 def _best(graph: Graph) -> list[LayerRun]:
-    """Runs that do not meet: that which saves most, and others that save a good part."""
+    """Disjoint runs: the one that saves most, and others that save a good part of the graph."""
     keys = _numbered(graph.nodes)
     candidates = [run for length in _distances(keys) for run in _runs(keys, length)]
     best: list[LayerRun] = []
@@ -119,12 +119,12 @@ def _best(graph: Graph) -> list[LayerRun]:
 
 
 def _makers(graph: Graph) -> dict[int, int]:
-    """The place of the operation that makes each value."""
+    """Place of the operation that makes each value, by the value's number."""
     return {value.number: at for at, node in enumerate(graph.nodes) for value in node.results}
 
 
 def _numbered(nodes: list[Node]) -> list[int]:
-    """A number for each operation, the same for those that do the same to the same types."""
+    """A number for each node, equal for the same operation on the same types."""
     numbers: dict[Hashable, int] = {}
     return [numbers.setdefault(_key(node), len(numbers)) for node in nodes]
 
@@ -136,7 +136,7 @@ def _key(node: Node) -> Hashable:
 
 
 def _distances(keys: list[int]) -> list[int]:
-    """Distances between equal operations that occur seldom, the commonest first."""
+    """Distances between equal operations, the commonest first."""
     places: dict[int, list[int]] = {}
     for place, key in enumerate(keys):
         places.setdefault(key, []).append(place)
@@ -149,7 +149,7 @@ def _distances(keys: list[int]) -> list[int]:
 
 
 def _runs(keys: list[int], length: int) -> list[LayerRun]:
-    """The stretches that repeat at a distance at least three times."""
+    """The runs of at least three layers of one length."""
     runs: list[LayerRun] = []
     start, end = 0, len(keys) - length
     for place in range(end + 1):
@@ -163,7 +163,7 @@ def _runs(keys: list[int], length: int) -> list[LayerRun]:
 
 
 def _tied(graph: Graph, makers: dict[int, int], stack: Stack, run: LayerRun) -> Tie | None:
-    """How a run's layers read those of a stack, one by one, if they do."""
+    """The tie of a run whose layers read those of a stack one by one; None if they do not."""
     for other, tie in zip(stack.runs, stack.ties, strict=True):
         pairs = set(_read(graph, makers, other, run))
         ties = Counter(Tie(sign, at - sign * mine) for mine, at in pairs for sign in (-1, 1))
@@ -176,7 +176,7 @@ def _tied(graph: Graph, makers: dict[int, int], stack: Stack, run: LayerRun) -> 
 def _read(
     graph: Graph, makers: dict[int, int], other: LayerRun, run: LayerRun
 ) -> Iterator[tuple[int, int]]:
-    """Pairs of a run's layer and a layer of another run that it reads."""
+    """Pairs of a layer of `run` and a layer of the other run that it reads."""
     for place in range(run.start, run.end):
         for value in graph.nodes[place].values:
             at = other.layer(makers.get(value.number, -1))
@@ -189,14 +189,14 @@ def _read(
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Neighbouring layers of a run that go.
+    """Neighbouring layers of a run that are removed.
 
     Attributes:
-        run: whose.
-        first: the first one that goes.
-        many: how many.
+        run: the run.
+        first: the first layer that is removed.
+        many: number of layers removed.
         stack: the number of the run's stack.
-        sign: that of the run's tie.
+        sign: sign of the run's tie.
     """
 
     run: LayerRun
@@ -206,14 +206,15 @@ class _Cut:
     sign: int
 
     def drops(self, layer: int | None) -> bool:
-        """Whether a layer goes."""
+        """True if a layer is removed."""
         return layer is not None and self.first <= layer < self.first + self.many
 
     def instead(self, layer: int, reader: tuple[_Cut, int] | None) -> int | None:
-        """The layer that a reader, the layer of a cut run if it is in one, sees for one that goes.
+        """The layer that a reader reads instead of a removed one; None if there is none.
 
-        A layer sees the one before those that went; a layer that belongs to one of another run
-        sees the one whose place that has now. Others see the last layer alone.
+        `reader` is the reader's cut run and its layer there, or None outside of runs. A layer of
+        the same run reads the layer before the removed ones; a layer of another run in the stack
+        reads the layer that now has its partner's place. Others may read the last layer alone.
         """
         shift = -self.many
         if reader is not None and reader[0].run != self.run and reader[0].stack == self.stack:
@@ -227,9 +228,9 @@ class _Cut:
 
 
 def shortened(graph: Graph, counts: Sequence[tuple[Stack, int]]) -> Graph | None:
-    """The graph with so many layers of each stack; None where the others are read elsewhere.
+    """The graph with `counts` layers of each stack; None if other operations read removed layers.
 
-    What the layers give on their own, such as keys of a cache, goes with them.
+    Outputs of the removed layers, such as keys of a cache, are removed with them.
     """
     ways = [list(_cuts(stack, many, number)) for number, (stack, many) in enumerate(counts)]
     for chosen in product(*ways):
@@ -240,7 +241,7 @@ def shortened(graph: Graph, counts: Sequence[tuple[Stack, int]]) -> Graph | None
 
 
 def _cuts(stack: Stack, count: int, number: int) -> Iterator[list[_Cut]]:
-    """The ways to leave as many layers of a stack, those that belong together at once."""
+    """The ways to cut a stack to `count` layers: for each way, a cut of every run."""
     many = stack.count - count
     for first in range(count, -1, -1) if len(stack.runs) > 1 else (count,):
         cuts: list[_Cut] = []
@@ -261,7 +262,7 @@ class _Shortening:
         self.makers = _makers(graph)
 
     def _at(self, place: int) -> tuple[_Cut, int] | None:
-        """The cut run of an operation, and its layer there."""
+        """The cut of the run that an operation is in, and its layer; None outside of cut runs."""
         for cut in self.cuts:
             layer = cut.run.layer(place)
             if layer is not None:
@@ -273,7 +274,7 @@ class _Shortening:
         return position is not None and position[0].drops(position[1])
 
     def _instead(self, value: Value, reader: tuple[_Cut, int] | None) -> Value | None:
-        """What is read for a value: itself, that of another layer, or None if it is gone."""
+        """The value to read for a value: itself, that of another layer, or None if removed."""
         place = self.makers.get(value.number, -1)
         position = self._at(place)
         if position is None or not position[0].drops(position[1]):
@@ -287,7 +288,7 @@ class _Shortening:
         return self.whole.nodes[place + (other - layer) * cut.run.length].results[number]
 
     def graph(self) -> Graph | None:
-        """The shorter graph; None where something reads what is gone."""
+        """The shorter graph; None where an operation reads a removed value."""
         nodes: list[Node] = []
         for place, node in enumerate(self.whole.nodes):
             if self._goes(place):

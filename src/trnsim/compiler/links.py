@@ -2,11 +2,11 @@
 
 An exchange runs on the CC-Core beside whatever does not depend on it: "the compiler allows
 independent instruction scheduling except where explicit dependencies exist". Its ranks lie where
-the groups of the graph and TRNSIM_INSTANCE say. A program is one rank's: others are taken to come
-to it at the same time, and there are no values.
+the groups of the graph and TRNSIM_INSTANCE say. A program is one rank's: the other ranks are
+assumed to reach the exchange at the same time, and there are no values.
 
-Not on the first generation: the latency that its chips have there is fitted to whole models, to
-what a collective adds to a step. So it is added to a step.
+The first generation is excepted: its latency is fitted to what a collective adds to a step of a
+whole model, so there the time of exchanges is added to a step.
 
 Source: neuron-runtime/explore/compute-comm-overlap.rst, Overlap Between Compute and Communication.
 """
@@ -52,11 +52,11 @@ class RankExchange(Collective, engines=(), source=_SOURCE):
         cls.engines = (Engine.collective,)
 
     def sources(self) -> tuple[Tile, ...]:
-        """What the rank gives."""
+        """The tensor that the rank sends."""
         return (self.src,)
 
     def targets(self) -> tuple[Tile, ...]:
-        """What it gets."""
+        """The tensor that the rank receives."""
         return (self.dst,)
 
     def groups(self) -> Groups:
@@ -68,10 +68,10 @@ class RankExchange(Collective, engines=(), source=_SOURCE):
         return float(self.message_bytes)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Any layout: the graph was checked."""
+        """Accept any layout: the graph has been checked."""
 
     def execute(self, machine: Machine) -> None:
-        """Nothing: there are no values."""
+        """Do nothing: there are no values."""
 
 
 class _AllReduce(RankExchange, opcode="all_reduce"):
@@ -105,12 +105,12 @@ _KINDS: Final[dict[type, type[RankExchange]]] = {
 
 @dataclass(frozen=True, slots=True)
 class RankLinks:
-    """The links that a rank's program sees.
+    """The links that the exchanges of a rank's program use.
 
     Attributes:
         chip: the chip.
         lnc: NeuronCores of a rank.
-        cores: how many of them run the program; each of two exchanges its part, both at once.
+        cores: number of them that run the program; two exchange a half each, at the same time.
         instance: the instance type that TRNSIM_INSTANCE names; "" for the smallest.
     """
 

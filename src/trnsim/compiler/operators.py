@@ -1,8 +1,8 @@
-"""One operator on a device: its kernels, split over the cores of a logical one.
+"""Costs of a single operator on a device: its kernels, split over the cores of a logical core.
 
-An operator that is called on its own finds its operands in HBM and leaves its result there. Both
-cores read and write their halves of them, and exchange nothing: what would need an exchange is done
-by one core.
+An operator that is called by itself reads its operands from HBM and writes its result there. Each
+of two cores reads and writes its halves and exchanges nothing: an operator that would need an
+exchange runs on one core.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _REMEMBERED = 1 << 14
 
 @lru_cache(_REMEMBERED)
 def operator_costs(graph: Graph, target: str, cores: int = 1) -> tuple[Cost, ...]:
-    """What each kernel of an operator takes on a device of one or two cores.
+    """The cost of each kernel of an operator on a device of one or two cores.
 
-    Bytes are those of both cores; flop are the operator's, whoever does them.
+    Bytes are those of both cores; flop are the whole operator's.
 
     Raises:
         NotModelled: for an operation without a kernel.

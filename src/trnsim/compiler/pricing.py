@@ -1,6 +1,6 @@
-"""What a graph's program takes: compiled whole, or with fewer of its equal layers.
+"""Prices of a graph's program: compiled whole, or with fewer of its equal layers.
 
-What is found is remembered on disk, so that a model is compiled once.
+They are cached on disk, so that a model is compiled once.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from trnsim.lower.program import trace
 from trnsim.profile.measures.parts import Part
 
 APART: Final = (Kind.CONTROL, Kind.CALL)
-"""What is a program of its own: values decide what runs, or the user wrote it."""
+"""Kinds of operations that are programs of their own: control flow, and the user's kernels."""
 NO_PROGRAM: Final = (OutOfMemory, IllegalInstruction, InternalError)
-"""What a graph that has no place on the chip raises."""
+"""Errors of a graph that does not fit on the chip as one program."""
 KERNELS: Final = "kernels"
-"""What is busy while kernels of their own run, one after another."""
+"""The key in busy times of kernels that run one after another."""
 _BY_LAYERS: Final = 4000
-"""Instructions of a layer from which on one layer is compiled with the next, else two pairs are."""
+"""Instructions of the fewest layers beyond which n and n + 1 are compiled, else 2 n and 4 n."""
 _LEAST: Final = 3
-"""Layers of each stack beyond which no shorter graph is looked for."""
+"""Number of layers of each stack beyond which no shorter graph is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramFigures:
-    """What of a program adds up.
+    """Figures of a program, which add up over programs.
 
     Attributes:
-        device_time_s: from the first instruction to the last result.
+        device_time_s: time from the first instruction to the last result.
         launch_s: the fixed cost of starting it.
-        instructions: how many it has.
-        work: what each operation takes.
-        said: why parts of it are no one program.
-        kept: layers that were compiled of each stack; none if all were.
-        schedule: how SBUF is shared.
-        lacks: what another schedule may give it.
+        instructions: number of instructions.
+        work: work of each operation.
+        said: reasons why parts of it are no single program.
+        kept: number of layers compiled of each stack; empty if all were.
+        schedule: division of SBUF.
+        lacks: resources that another schedule may give it.
         is_linked: whether its exchanges between ranks take their time in it.
-        wanted_bytes: of a partition of SBUF for all results that are yet to be read, at the most.
+        wanted_bytes: most bytes of an SBUF partition that results yet to be read want at once.
     """
 
     device_time_s: float = 0.0
@@ -63,14 +63,14 @@ class ProgramFigures:
     wanted_bytes: int = 0
 
     def stored(self) -> dict[str, Any]:
-        """As JSON."""
+        """The figures as JSON."""
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
         schedule = (self.schedule.passing_bytes, self.schedule.ring_bytes)
         return {**plain, "work": to_rows(self.work), "schedule": schedule, "lacks": [*self.lacks]}
 
     @classmethod
     def restored(cls, plain: dict[str, Any]) -> ProgramFigures:
-        """From JSON."""
+        """Figures from JSON."""
         fields_by_name = dict(plain)
         fields_by_name["work"] = from_rows(plain["work"])
         fields_by_name |= {name: tuple(plain[name]) for name in ("said", "kept")}
@@ -79,7 +79,7 @@ class ProgramFigures:
         return cls(**fields_by_name)
 
     def plus(self, other: ProgramFigures) -> ProgramFigures:
-        """With another's; one launch."""
+        """The sum with another program's figures; one launch."""
         return ProgramFigures(
             self.device_time_s + other.device_time_s,
             self.launch_s or other.launch_s,
@@ -91,14 +91,14 @@ class ProgramFigures:
 
 @dataclass(frozen=True, slots=True)
 class PricedGraph:
-    """A graph with what its program takes.
+    """A graph with the figures of its program.
 
     Attributes:
-        graph: of operations that have instructions; the places of the work are its own.
-        weights: its inputs that do not change, by number.
-        figures: what it takes.
-        stacks: its equal layers of which a few were compiled.
-        cores: how many cores have such a program.
+        graph: operations that have instructions; places of the work refer to it.
+        weights: numbers of its inputs that do not change.
+        figures: figures of the program.
+        stacks: equal layers of which a few were compiled.
+        cores: number of cores that run the program.
     """
 
     graph: Graph
@@ -109,7 +109,7 @@ class PricedGraph:
 
     @property
     def layers(self) -> int:
-        """How many equal layers there are of which a few were compiled."""
+        """Number of equal layers of which a few were compiled."""
         return max((stack.count for stack in self.stacks), default=0)
 
     def compiled(self) -> Graph:
@@ -119,7 +119,7 @@ class PricedGraph:
 
 
 def price_graph(graph: Graph, weights: frozenset[int], options: CompileOptions) -> PricedGraph:
-    """What a graph takes on each of the cores that are asked for, in the fastest schedule."""
+    """The price of a graph on each of the cores of `options`, in the fastest schedule."""
     own = frozenset(value.number for value in graph.inputs) & weights
     if any(node.kind in APART for node in graph.nodes):
         return PricedGraph(graph, own, _kernel_figures(graph, options.target, 0))
@@ -140,7 +140,7 @@ def price_graph(graph: Graph, weights: frozenset[int], options: CompileOptions) 
 
 
 def _compile_graph(graph: Graph, weights: frozenset[int], options: CompileOptions) -> PricedGraph:
-    """What a graph takes: compiled whole, or with fewer of its equal layers."""
+    """The price of a graph: compiled with fewer of its equal layers if possible, else whole."""
     plain = PricedGraph(graph, weights, ProgramFigures(), (), options.cores)
     stacks = [stack for stack in stacks_of(graph) if _min_layers(replace(plain, stacks=(stack,)))]
     for some in (stacks, stacks[:1]):
@@ -165,10 +165,10 @@ def _try_schedules(
 
 
 def _price_by_layers(whole: PricedGraph, options: CompileOptions) -> PricedGraph | None:
-    """A graph's figures from those with few layers; None where layers are read elsewhere.
+    """A graph's figures from those with few layers; None where layers cannot be removed.
 
-    Two programs that differ by some layers of a stack give what one takes beside its neighbours.
-    The schedule is the fastest for the fewest layers.
+    Two programs that differ by some layers of a stack give the time of a layer among its
+    neighbours. The schedule is the fastest for the fewest layers.
     """
     stacks = whole.stacks
     least = _min_layers(whole)
@@ -207,14 +207,14 @@ def _price_by_layers(whole: PricedGraph, options: CompileOptions) -> PricedGraph
 
 
 def _min_layers(whole: PricedGraph) -> int:
-    """The fewest layers of each stack that a shorter graph can have; 0 if none can."""
+    """The fewest layers of each stack that a shorter graph can have; 0 if there is none."""
     return next((n for n in range(1, _LEAST + 1) if _shorten(whole, n)), 0)
 
 
 def _shorten(
     whole: PricedGraph, count: int, exempt: tuple[Stack, int] | None = None
 ) -> Graph | None:
-    """The graph with so many layers of each stack, but for one of them; None if it has no such."""
+    """The graph with `count` layers of each stack, `exempt` excepted; None if impossible."""
     kept = {stack: min(count, stack.count) for stack in whole.stacks}
     kept |= dict([exempt] if exempt else [])
     cut = [(stack, many) for stack, many in kept.items() if many < stack.count]
@@ -224,10 +224,10 @@ def _shorten(
 def program_figures(
     graph: Graph, weights: frozenset[int], options: CompileOptions, schedule: Schedule = FIRST
 ) -> ProgramFigures:
-    """The figures of a graph's program in a schedule, all of it compiled.
+    """The figures of a graph's program in a schedule, with all of its operations compiled.
 
-    They are cached on disk: a search that was interrupted goes on where it was. A graph that
-    this compiler cannot place on the chip is priced as kernels one after another.
+    They are cached on disk: an interrupted search resumes. A graph that this compiler cannot place
+    on the chip is priced as kernels one after another.
     """
     links = options.links() if has_exchanges(graph) else None
     base = graph.key(), tuple(sorted(weights)), options.target, options.cores, schedule
@@ -263,14 +263,14 @@ def program_figures(
 
 
 def has_exchanges(graph: Graph) -> bool:
-    """Whether ranks exchange anything."""
+    """True if the graph has exchanges between ranks."""
     return any(node.kind is Kind.COLLECTIVE for node in graph.nodes)
 
 
 def _kernel_figures(graph: Graph, target: str, place: int) -> ProgramFigures:
-    """What branches, loops and users' kernels take, by their kernels.
+    """Figures of branches, loops and users' kernels: the sum of their kernels.
 
-    `place` is that of the one operation which they are of, or -1.
+    `place` is that of their only operation in the graph, or -1.
     """
     figures = ProgramFigures()
     for cost in costs(graph, target):

@@ -1,4 +1,4 @@
-"""What a whole graph computes as one program: its operations that have instructions, its values."""
+"""A whole graph as one program: its operations that have instructions, and its values."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _RULES: Final = (cores, exchange)
 
 
 def legalize_graph(graph: Graph, weights: frozenset[int]) -> tuple[Graph, frozenset[int]]:
-    """The graph of operations that have instructions, and its weights by their numbers there.
+    """An equal graph of operations that have instructions, and the numbers of its weights.
 
-    It gives what has elements: there is nothing else to compute.
+    Outputs without elements are left out: there is nothing to compute.
     """
 
     def is_kept(node: Node) -> bool:
@@ -69,7 +69,7 @@ def evaluate_program(
 
 
 def _array_of(value: Value, arrays: Iterator[Array]) -> Array:
-    """An output: the next array of the program, which gives none for what has no elements."""
+    """An output: the program's next array, or an empty one where it has no elements."""
     if not value.type.elements:
         return np.empty(value.shape, value.type.numpy_dtype())
     array = next(arrays)

@@ -1,8 +1,8 @@
-"""Schedules of a program that are tried: how SBUF is shared by what stays and what passes.
+"""Candidate schedules of a program: how SBUF is divided between resident and passing tensors.
 
-Each is priced by the time model itself, and the fastest is kept. -O1 takes the first one, -O2 tries
-one that leaves a program more room where it lacks some, -O3 tries all of them. That AWS's compiler
-loads more weights ahead is not known: published times of encoders are those of the first ring.
+The time model prices each, and the fastest is taken. -O1 takes the first schedule, -O2 also tries a
+roomier one where the program lacks room, -O3 tries all. Whether AWS's compiler loads more weights
+ahead is not known: published times of encoders agree with the first ring.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _ALL: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """For what a graph is compiled.
+    """Options of a compilation.
 
     Attributes:
         target: the chip.
-        cores: how many cores do the same.
+        cores: number of cores that run the program.
         level: the optimization level, 1 to 3.
-        tell: what is told of the search as it goes.
-        lnc: cores of a rank, where only one of two has the program; 0: `cores`.
+        tell: receives messages on the progress of the search.
+        lnc: cores of a rank, where only one of two runs the program; 0 stands for `cores`.
         is_linked: whether exchanges between ranks take their time in the program.
     """
 
@@ -46,14 +46,14 @@ class CompileOptions:
     is_linked: bool = True
 
     def links(self) -> RankLinks | None:
-        """The links that the program sees, if any."""
+        """The links that the program's exchanges use; None if it has no exchanges."""
         return links_of(self.target, self.lnc or self.cores, self.cores) if self.is_linked else None
 
 
 def alternative_schedules(
     level: int, lacks: Collection[str], instructions: int
 ) -> Sequence[Schedule]:
-    """The schedules to try beside the first, by what its program lacked."""
+    """The schedules to try beside the first, by the resources that its program lacked."""
     if level == 1 or not lacks or (level == 2 and instructions > _LONGEST):  # noqa: PLR2004  -O2
         return ()
     if level == 2:  # noqa: PLR2004  -O2
@@ -67,7 +67,7 @@ def fastest_schedule(
     time_s: Callable[[Schedule], float],
     options: CompileOptions,
 ) -> Schedule:
-    """The schedule of the shortest program, the first one where none is shorter."""
+    """The schedule of the shortest program; `FIRST` where no alternative is shorter."""
     best, best_s = FIRST, first_s
     for number, schedule in enumerate(alternatives, 2):
         options.tell(f"schedule {number} of {len(alternatives) + 1}: {schedule}")

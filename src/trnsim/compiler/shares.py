@@ -1,7 +1,7 @@
-"""What each module of a model takes of its program.
+"""The share of a program that each module of the model takes.
 
-Operations know the module that they came from. Equal layers are one row: the number in the path is
-a star, as in "encoder.layer.*.mlp".
+Operations record the module that they came from. Equal layers are one row: the number in the path
+is a star, as in "encoder.layer.*.mlp".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trnsim.profile.measures.parts import Part
 
 
 def module_shares(work: Work, graph: Graph, stacks: Sequence[Stack]) -> list[Share]:
-    """What a graph's operations take, by the modules and lines they came from, in its order."""
+    """Work by module, operation and source line, in the order of the graph."""
     starred, numbers = _path_starrer(graph, stacks)
     parts: dict[tuple[str, str, SourceLine | None], Part] = {}
     for (name, place), part in sorted(work.items(), key=lambda item: _order(item[0][1])):
@@ -32,14 +32,14 @@ def module_shares(work: Work, graph: Graph, stacks: Sequence[Stack]) -> list[Sha
 
 
 def _order(place: int) -> float:
-    """What belongs to no operation comes last."""
+    """Sort key of a place: work of no operation comes last."""
     return place if place >= 0 else float("inf")
 
 
 def _path_starrer(
     graph: Graph, stacks: Sequence[Stack]
 ) -> tuple[Callable[[str], str], dict[str, int]]:
-    """A path with stars for the numbers of equal layers, and how many there are under each."""
+    """A function that puts stars for the numbers of equal layers, and the layers of each star."""
     stars = _layer_paths(graph, stacks)
     numbers: dict[str, set[str]] = {star: set() for star in stars}
 
@@ -58,7 +58,7 @@ def _path_starrer(
 
 
 def _layer_paths(graph: Graph, stacks: Sequence[Stack]) -> list[str]:
-    """Paths of layers, "encoder.layer.*": where the modules of two equal ones have two numbers."""
+    """Paths of equal layers ("encoder.layer.*"): module paths that differ in one number."""
     stars: dict[str, None] = {}
     runs = [run for stack in stacks for run in stack.runs]
     pairs = [
@@ -77,7 +77,7 @@ def _layer_paths(graph: Graph, stacks: Sequence[Stack]) -> list[str]:
 
 
 def _layer_count(module: str, numbers: dict[str, int]) -> int:
-    """How many equal layers a path is of."""
+    """The number of equal layers that a starred path stands for."""
     steps = module.split(".")
     stars = [".".join(steps[: place + 1]) for place, step in enumerate(steps) if step == "*"]
     times = 1

@@ -1,6 +1,6 @@
-"""The program of a compiled graph that a report shows: its instructions by the user's lines.
+"""The program of a compiled graph for a report: its instructions by the user's lines.
 
-Of several programs it is that with most operations, and of equal layers those that were compiled.
+Of several programs it is the one with most operations; of equal layers, those that were compiled.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from trnsim.runs import Run
 def reported_run(
     graph: Graph, program: CompiledProgram, title: str, weights: Collection[int]
 ) -> Run:
-    """The run of a graph's program, whose lines are those that its operations came from.
+    """The run of a graph's largest program, with the source line of each instruction.
 
     Raises:
-        BadInput: there is none, as kernels run one after another.
+        BadInput: the graph has no program, as kernels run one after another.
     """
     step = prepare_graph(graph, weights, program.flags)
     programs = [one for one in split_programs(step) if not _is_apart(one[0])]
@@ -60,7 +60,7 @@ def _is_apart(graph: Graph) -> bool:
 
 
 def _set_lines(traced: Traced) -> None:
-    """Give each instruction the line that its operation came from."""
+    """Set each instruction's line to the one that its operation came from."""
     lines: dict[SourceLine, int] = {}
     of_name: list[int] = []
     for span in traced.names:

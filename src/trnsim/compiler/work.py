@@ -1,7 +1,7 @@
-"""What each operation of a graph takes of its program: time, engines, HBM.
+"""The work of each operation in a graph's program: its time, engines and HBM traffic.
 
-An operation is known by its place in the graph, so that what is remembered on disk names no
-module of any model. Of equal layers, the first one's places stand for all.
+An operation is identified by its place in the graph, so that files on disk name no module of any
+model. Of equal layers, the first one's places stand for all.
 """
 
 from __future__ import annotations
@@ -21,21 +21,18 @@ from trnsim.profile.measures.parts import Part, parts
 from trnsim.timing.occupancy import Integers
 
 Work = dict[tuple[str, int], Part]
-"""What is taken, by the operations in words and the place of the node that stands for them.
-
-The place is -1 where no node does.
-"""
+"""Work by name of the operation and place of its node in the graph; -1 for work of no node."""
 REASONS: Final = ("weights", "cache", "inputs", "outputs", "spills", "intermediate")
 """Why HBM is read or written.
 
-cache: keys and values that were given. spills: results for which SBUF had no room. intermediate:
-results that a kernel takes or gives in HBM, or that are laid out anew there.
+cache: keys and values that are inputs. spills: results for which SBUF had no room. intermediate:
+results that a kernel reads or writes in HBM, or that are laid out anew there.
 """
 _MOVED: Final = (BroadcastInDim, Concatenate, Convert, Reshape, Transpose)
 
 
 def traced_work(traced: Traced, graph: Graph, weights: frozenset[int]) -> Work:
-    """What the operations of a graph take, from its program."""
+    """The work of a graph's operations, measured on its traced program."""
     places = {id(node): place for place, node in enumerate(graph.nodes)}
     keys = [(span.name, places.get(id(span.node), -1)) for span in traced.names]
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
@@ -47,7 +44,7 @@ def traced_work(traced: Traced, graph: Graph, weights: frozenset[int]) -> Work:
 
 
 def _reasons(traced: Traced, graph: Graph, weights: frozenset[int]) -> Integers:
-    """The reasons of what each instruction reads and writes."""
+    """Indices in `REASONS` of each instruction's read and write of HBM: [2, instructions]."""
     program = traced.run.timeline.program
     cache = caches(graph, weights)
     of_input = {
@@ -59,14 +56,14 @@ def _reasons(traced: Traced, graph: Graph, weights: frozenset[int]) -> Integers:
     reasons = {s: REASONS.index(reason) for s, reason in (of_result | of_input).items()}
     intermediate = REASONS.index("intermediate")
     read = [reasons.get(serial, intermediate) for serial in program.tensor_of]
-    # What is read stands for both where a transfer goes from HBM to HBM; inputs are not written.
+    # A transfer from HBM to HBM counts by what it reads; inputs are never written.
     inputs = {REASONS.index(name) for name in ("weights", "cache", "inputs")}
     written = [intermediate if reason in inputs else reason for reason in read]
     return np.array([read, written], np.int64)
 
 
 def caches(graph: Graph, weights: frozenset[int]) -> frozenset[int]:
-    """The inputs, but for weights, that attention reads as keys or values as they were given."""
+    """Numbers of the inputs, weights excepted, that attention reads unchanged as keys or values."""
     maker = {value.number: node for node in graph.nodes for value in node.results}
     waiting = [
         value
@@ -90,7 +87,7 @@ def caches(graph: Graph, weights: frozenset[int]) -> frozenset[int]:
 
 
 def sum_work(work: Work, other: Work) -> Work:
-    """What two programs take."""
+    """The work of two programs together."""
     keys = dict.fromkeys([*work, *other])
     return {key: work.get(key, Part()).plus(other.get(key, Part())) for key in keys}
 
@@ -102,17 +99,17 @@ def scale_work(
     time_s: float,
     instructions: float,
 ) -> Work:
-    """The work of a graph with all of its layers, from that of one with some of each stack.
+    """The work of a graph with all of its layers, from that of one with a few layers of each stack.
 
-    Each compiled layer stands for as many, so that times and instructions add up to those given;
-    the places are those of the first layer.
+    Each compiled layer is scaled so that times and instructions add up to `time_s` and
+    `instructions`; the places are those of the first layer.
 
     Args:
-        work: of the shorter graph.
-        places: of its operations in the whole graph.
-        stacks: and how many layers of each were compiled.
-        time_s: of the whole program.
-        instructions: of the whole program.
+        work: that of the shorter graph.
+        places: places of its operations in the whole graph.
+        stacks: each stack with the number of its layers that were compiled.
+        time_s: the time of the whole program.
+        instructions: the instructions of the whole program.
     """
     rows = [
         (name, *_first(places[place] if place >= 0 else place, stacks), part)
@@ -135,7 +132,7 @@ def scale_work(
 
 
 def _first(place: int, stacks: Sequence[tuple[Stack, int]]) -> tuple[int, float]:
-    """The place of the first layer's same operation, and how many layers a compiled one is."""
+    """The place of the same operation in the first layer, and the layers that one stands for."""
     for stack, count in stacks:
         for run in stack.runs:
             if run.layer(place) is not None:
@@ -149,7 +146,7 @@ def _share(total: float, part: float) -> float:
 
 
 def to_rows(work: Work) -> list[list[object]]:
-    """Work as JSON."""
+    """Work as rows of JSON."""
     return [
         [name, place, part.instructions, part.busy_s, part.critical_s, part.hbm_bytes]
         for (name, place), part in work.items()
@@ -157,5 +154,5 @@ def to_rows(work: Work) -> list[list[object]]:
 
 
 def from_rows(rows: list[list[Any]]) -> Work:
-    """Work from JSON."""
+    """Work from rows of JSON."""
     return {(name, place): Part(*rest) for name, place, *rest in rows}

@@ -1,1 +1,1 @@
-"""What a program issues where several cores or ranks share a graph."""
+"""Instructions of the exchanges of a program where several cores or ranks share a graph."""

@@ -1,7 +1,7 @@
 """Exchanges between the two cores of a logical core, which run the same program.
 
-What lies in SBUF goes from SBUF to SBUF (sendrecv). What lies in HBM, or so that its halves are no
-parts of a matrix, is written to the HBM that both cores share; a barrier orders it before reads.
+Tensors in SBUF go from SBUF to SBUF (sendrecv). A tensor in HBM, or one whose halves are not parts
+of a matrix, is written to the HBM that both cores share; a barrier orders it before reads.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
 _PIECE_BYTES: Final = 2048
-"""Bytes of a partition that are sent at once: 256 KiB, about as long as a transfer's fixed cost."""
+"""Bytes of a partition in one transfer: 256 KiB in all, about as long as its fixed cost."""
 _SHORT: Final = 256
-"""Elements of a partition that the GpSimd Engine's own DMA sends at most (nki.isa.sendrecv)."""
+"""Most elements of a partition that the GpSimd Engine's own DMA sends (nki.isa.sendrecv)."""
 _SENDS: Final = 4
-"""Transfers of the GpSimd Engine that one exchange is, at most."""
+"""Most transfers of the GpSimd Engine in one exchange."""
 _LOADED_BYTES: Final = 8 * 1024
-"""Bytes of a partition that are loaded at once of what lies in HBM."""
+"""Bytes of a partition that are loaded from HBM at a time."""
 _BLOCKS, _COLUMNS = 1, 2
 """Axes of a matrix along which halves stand."""
 
 
 @emitter(CoreReduce)
 def all_reduce(emission: Emission, node: Node) -> None:
-    """Each core sends its sums to the other, and adds what it gets to them, in any layout."""
+    """Each core sends its sums to the other and adds those that it receives, in any layout."""
     placed = emission.settled(node.values[0])[0]
     if placed.is_on_chip:
         matrix = replace(placed.storage, tile=_summed(placed.storage.tile))
@@ -54,7 +54,7 @@ def all_reduce(emission: Emission, node: Node) -> None:
 
 
 def _summed(tile: Tensor) -> Tensor:
-    """A tile of SBUF and its counterpart on the other core, added."""
+    """The sum of a tile of SBUF and its counterpart on the other core."""
     received, total = new(tile.shape, tile.dtype), new(tile.shape, tile.dtype)
     for part in _parts(tile):
         _swap(tile, received, part)
@@ -63,7 +63,7 @@ def _summed(tile: Tensor) -> Tensor:
 
 
 def _parts(tile: Tensor) -> Iterator[tuple[slice, slice, slice]]:
-    """Neighbouring blocks, or some columns of one, that are sent at once."""
+    """Slices of a tile for one transfer each: neighbouring blocks, or some columns of a block."""
     rows, blocks, columns = tile.shape
     most = _SHORT if _is_short(tile) else _PIECE_BYTES // tile.dtype.itemsize
     for block, count in tiles.pieces(blocks, max(1, most // columns)):
@@ -72,7 +72,7 @@ def _parts(tile: Tensor) -> Iterator[tuple[slice, slice, slice]]:
 
 
 def _is_short(tile: Tensor) -> bool:
-    """Whether a tile goes by the GpSimd Engine's own DMA, past weights that wait to be loaded."""
+    """True if a tile goes by the GpSimd Engine's own DMA, past weights that wait to be loaded."""
     return bool(tile.shape[1] * tile.shape[2] <= _SHORT * _SENDS)
 
 
@@ -92,7 +92,7 @@ def _swap(tile: Tensor, received: Tensor, part: tuple[slice, slice, slice]) -> N
 
 @emitter(CoreGather)
 def all_gather(emission: Emission, node: Node) -> None:
-    """Each core sends its half to the other, and puts both side by side."""
+    """Each core sends its half to the other and puts both side by side."""
     operation: Any = node.operation
     (value,), whole = node.values, node.result
     placed = emission.settled(value)[0]

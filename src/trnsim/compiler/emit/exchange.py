@@ -1,7 +1,7 @@
-"""Exchanges between ranks: a rank's program writes what it gives and reads what it gets.
+"""Exchanges between ranks: a rank's program writes its operand and reads the result.
 
 Between the two, the exchange takes the time of the links (`trnsim.compiler.links`), if the program
-sees any; else `trnsim.lower.without_exchanges` lists it, and who knows the links adds its time.
+has them; else `trnsim.lower.without_exchanges` lists it, and a caller with links adds its time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @emitter(AllReduce)
 def all_reduce(emission: Emission, node: Node) -> None:
-    """What every rank gives at a place becomes what every rank gets there, in any layout."""
+    """The reduction of all ranks' elements at each place, whatever the layout."""
     placed = emission.settled(node.values[0])[0]
     if not placed.is_on_chip or placed.storage.is_replicated:
         if emission.links is not None:
@@ -59,7 +59,7 @@ def all_reduce(emission: Emission, node: Node) -> None:
 
 @emitter(AllGather, ReduceScatter, AllToAll, CollectivePermute)
 def exchange(emission: Emission, node: Node) -> None:
-    """What is given lies in order in HBM, and so does what comes back."""
+    """An exchange whose operand and result lie in row-major order in HBM."""
     operand = emission.dense(node.values[0])
     result = tiles.output(node.result.shape, node.result.dtype)
     if emission.links is not None:

@@ -1,1 +1,1 @@
-"""What neuronx-cc documents that it refuses, by code."""
+"""The documented refusals of neuronx-cc, by error code."""

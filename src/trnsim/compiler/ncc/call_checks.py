@@ -1,7 +1,7 @@
-"""Which of the framework's calls neuronx-cc refuses.
+"""Checks of the framework's calls for operators that neuronx-cc refuses.
 
-The names are those of PyTorch's operators. Of the codes that concern data types, an operator is
-given the first that holds; an operator without a lowering for which none holds has NCC_EVRF001.
+The names are those of PyTorch's operators. Of the codes on data types, an operator gets the first
+that applies; an operator without a lowering to which none applies gets NCC_EVRF001.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Check = Callable[[FrameworkCall, CompileTarget], bool]
 
 
 def call_refused(call: FrameworkCall, target: CompileTarget) -> Iterator[tuple[str, str]]:
-    """The codes under which a call is refused, each with what was given."""
+    """The codes under which a call is refused, each with the operator and its operands."""
     of_types = [code for code, check in _TYPES.items() if check(call, target)]
     of_operators = [code for code, check in _OPERATORS.items() if check(call, target)]
     for code in of_types[:1]:
@@ -42,7 +42,7 @@ def call_refused(call: FrameworkCall, target: CompileTarget) -> Iterator[tuple[s
 
 
 def _has(*names: str) -> Check:
-    """Whether a call reads or gives a tensor of one of these types."""
+    """A check for calls that read or return a tensor of one of these types."""
 
     def check(call: FrameworkCall, _: CompileTarget) -> bool:
         return any(tensor.dtype in names for tensor in (*call.tensors, *call.results))
@@ -60,7 +60,7 @@ def _is_dynamic(call: FrameworkCall, _: CompileTarget) -> bool:
 
 
 def _is_dilated_twice(call: FrameworkCall, _: CompileTarget) -> bool:
-    """Strides of a transposed convolution are gaps in its input, and so are those of a gradient."""
+    """True for gaps in input and kernel; strides of a transposed one or a gradient are gaps."""
     name = call.name.removesuffix("_overrideable")
     if name not in ("convolution", "convolution_backward"):
         return False
@@ -76,7 +76,7 @@ def _is_topk_of_integers(call: FrameworkCall, _: CompileTarget) -> bool:
 
 
 def _combines(call: FrameworkCall) -> bool:
-    """Whether a call is a scatter that combines what it meets, other than `scatter_reduce`."""
+    """True if a call is a scatter that combines elements, other than `scatter_reduce`."""
     if call.name == "scatter":
         return bool(call.option("reduce", ""))
     if call.name in ("index_put", "_unsafe_index_put"):
@@ -108,7 +108,7 @@ def _shifts_short(call: FrameworkCall, _: CompileTarget) -> bool:
 
 
 def _multiplies_integers(call: FrameworkCall, target: CompileTarget) -> bool:
-    """Trn1 multiplies 32-bit integers, with a warning."""
+    """True for products of wide integers; Trn1 multiplies 32-bit integers, with a warning."""
     if call.name not in _PRODUCTS or "dot" in target.flags.implicit_integer_downcast:
         return False
     refused = ("int64",) if target.chip.core.features.int32_matmul else _WIDE
@@ -116,7 +116,7 @@ def _multiplies_integers(call: FrameworkCall, target: CompileTarget) -> bool:
 
 
 def _adds_over_cores(name: str, flag: str) -> Check:
-    """Whether a call is a collective on integers that no flag lets pass."""
+    """A check for calls of a collective on wide integers that no flag permits."""
 
     def check(call: FrameworkCall, target: CompileTarget) -> bool:
         is_collective = call.operator.startswith("_c10d_functional") and call.name.startswith(name)

@@ -1,4 +1,4 @@
-"""The framework's operators that a graph came from, as far as neuronx-cc judges them."""
+"""The framework's calls that a graph came from, as far as neuronx-cc's refusals depend on them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trnsim.errors import SourceLine
 
 @dataclass(frozen=True, slots=True)
 class CompileTarget:
-    """What a graph is compiled for."""
+    """The chip and the flags for which a graph is compiled."""
 
     chip: Target
     flags: Flags
@@ -25,7 +25,7 @@ class CallTensor:
     """A tensor of the framework.
 
     Attributes:
-        shape: its lengths; None where one has no value.
+        shape: lengths of its dimensions; None where a length is dynamic.
         dtype: the framework's name of its element type ("int64").
     """
 
@@ -44,9 +44,9 @@ class FrameworkCall:
     Attributes:
         operator: its full name ("aten::topk").
         name: without namespace, overload and the underscore of in-place forms ("topk").
-        arguments: by name; tensors as `Given`.
-        results: the tensors that it gives.
-        line: of the user's program, where it is known.
+        arguments: arguments by name, tensors as `CallTensor`.
+        results: the tensors that it returns.
+        line: line of the user's program, where it is known.
         reason: why it has no lowering; "" if it has one.
     """
 

@@ -1,7 +1,7 @@
-"""The errors that AWS documents for neuronx-cc and that can arise here: what each refuses.
+"""The errors that AWS documents for neuronx-cc and that can arise here.
 
-Those that cannot arise stand on the page alone (docs/makers/ncc_absent.py). Source: aws-neuron-sdk
-compiler/error-codes, a page for each.
+Those that cannot arise are listed for the page of docs alone (docs/makers/ncc_absent.py). Source:
+aws-neuron-sdk compiler/error-codes, a page for each.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ class NccError:
 
     Attributes:
         code: as neuronx-cc prints it ("NCC_EVRF001").
-        rule: what is refused.
-        fix: what to do about it.
-        reading: what the page leaves open, and how it is read here.
-        is_final: whether nothing can stand in for what is refused, so that it is an error under
-            either policy.
+        rule: the rule that is broken.
+        fix: a remedy.
+        reading: how an ambiguity of AWS's page is read here.
+        is_final: True if there is no fallback, so that it is an error under either policy.
     """
 
     code: str
@@ -33,7 +32,7 @@ class NccError:
 
     @property
     def source(self) -> str:
-        """Its page."""
+        """AWS's page of the error."""
         return f"{_PAGES}/{self.code.removeprefix('NCC_')}.rst"
 
 

@@ -1,4 +1,4 @@
-"""What bounds a whole program: the HBM of a device, and the number of instructions."""
+"""Limits of a whole program: the HBM of a device, and the number of instructions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trnsim.lower import MemoryPlan
 from trnsim.profile.units import bytes_text
 
 INSTRUCTIONS_MAX: Final = 5_000_000
-"""Instructions of a program.
+"""Most instructions of a program.
 
 No page of AWS gives the number; it is in a message of neuronx-cc that a user reports.
 Source: aws-neuron-sdk issue 819, XTP002.
@@ -17,7 +17,7 @@ Source: aws-neuron-sdk issue 819, XTP002.
 
 
 def memory_refused(plan: MemoryPlan, hbm_bytes: int) -> Iterator[tuple[str, str]]:
-    """The code, and what the graph needs, if its tensors do not fit in a device's HBM."""
+    """The code, and the memory that is needed, if a graph's tensors exceed a device's HBM."""
     returned = sum(
         tensor.type.nbytes for tensor in plan.held if tensor.first >= 0 and tensor.is_returned
     )
@@ -33,6 +33,6 @@ def memory_refused(plan: MemoryPlan, hbm_bytes: int) -> Iterator[tuple[str, str]
 
 
 def instructions_refused(instructions: int) -> Iterator[tuple[str, str]]:
-    """The code, and how many instructions there are, if there are too many."""
+    """The code, and the number of instructions, if there are too many."""
     if instructions > INSTRUCTIONS_MAX:
         yield "NCC_EVRF007", f"{instructions:,} instructions, of {INSTRUCTIONS_MAX:,} at most"

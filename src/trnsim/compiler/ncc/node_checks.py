@@ -1,7 +1,7 @@
-"""Which nodes of a graph neuronx-cc refuses.
+"""Checks of a graph's nodes for operations that neuronx-cc refuses.
 
-A node that came from a framework's call is judged here by its types and by the places that it
-reads; what else the call asked for is in `call_checks`.
+A node that came from a framework's call is checked here for its types and for the places that it
+reads; other properties of the call are checked in `call_checks`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ _OF_TYPES: Final = "NCC_EVRF051"
 _E4M3FN: Final = "float8_e4m3fn"
 _UNKNOWN: Final = (Kind.CONTROL, Kind.COLLECTIVE, Kind.CALL, Kind.CONTRACTION)
 _PLACES_MAX: Final = 1 << 18
-"""Places that are computed to compare them with a tensor's length."""
+"""Most elements of an index tensor whose values are computed for a check of bounds."""
 
 
 def nodes_refused(
     graph: Graph, target: CompileTarget, called: frozenset[int]
 ) -> Iterator[tuple[str, str, int]]:
-    """The codes of what is refused, what that is, and the number of the value it makes.
+    """For each refused node: the code, a description, and the number of its result.
 
-    `called` are values that came from a framework's call. Graphs that a node runs are looked into.
+    `called` are numbers of values that came from a framework's call. Graphs that a node runs are
+    checked, too.
     """
     places, is_said = _Places(), False
     for node in graph.nodes:
@@ -53,7 +54,7 @@ def nodes_refused(
 
 
 def _text(node: Node) -> str:
-    """A node and its operands."""
+    """A node and its operands' types as text."""
     return f"{node.name} of {', '.join(map(str, node.given)) or node.result.type}"
 
 
@@ -103,7 +104,7 @@ def _adds_integers(kind: Any, flag: str) -> Callable[[Node, CompileTarget], bool
 
 
 def _is_of_e4m3fn(node: Node, target: CompileTarget) -> bool:
-    """Whether a node reads or makes a tensor of the type; the first such node is said."""
+    """True if a node reads or makes a float8_e4m3fn tensor that the chip does not have."""
     if has_dtype(_E4M3FN)(target.chip.core) or target.flags.fp8_e4m3fn_as_e4m3:
         return False
     return any(value.dtype == _E4M3FN for value in (*node.values, *node.results))
@@ -127,17 +128,17 @@ _OF_GRAPHS: Final[dict[str, Callable[[Node, CompileTarget], bool]]] = {
 
 
 class _Places:
-    """Tensors of a graph that follow from counting alone, as far as they are few."""
+    """Small index tensors of a graph that are computed of iotas and constants alone."""
 
     def __init__(self) -> None:
         self._maker: dict[int, Node] = {}
-        """Of what comes of iotas and constants alone."""
+        """The maker of each value that is computed of iotas and constants alone."""
         self._counted: set[int] = set()
-        """What of that comes of an iota."""
+        """Numbers of those values that depend on an iota."""
         self._known: dict[int, Array] = {}
 
     def past_the_end(self, node: Node) -> Iterator[tuple[str, str]]:
-        """The code, and how far counted places reach, if that is past a tensor's end."""
+        """The code, and the highest index, if counted indices run past a tensor's end."""
         self._note(node)
         op = node.operation
         if not isinstance(op, Gather | Scatter) or node.values[1].number not in self._counted:
@@ -155,7 +156,7 @@ class _Places:
                 yield code, f"places to {highest} in a length of {shape[dim]}"
 
     def _note(self, node: Node) -> None:
-        """Remember a node that reads nothing but what comes of iotas and constants."""
+        """Record a node whose operands are computed of iotas and constants alone."""
         op = node.operation
         is_first = isinstance(op, Iota | Constant)
         if node.kind in _UNKNOWN or node.result.type.elements > _PLACES_MAX:
@@ -166,7 +167,7 @@ class _Places:
                 self._counted |= {value.number for value in node.results}
 
     def _of(self, value: Value) -> Array:
-        """The numbers of a value that comes of iotas and constants alone."""
+        """The elements of a value that is computed of iotas and constants alone."""
         if value.number not in self._known:
             node = self._maker[value.number]
             operands = [

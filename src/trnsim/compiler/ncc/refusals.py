@@ -1,9 +1,9 @@
-"""What neuronx-cc refuses of a graph, under its own codes, with the operator and the user's line.
+"""Refusals of a graph by neuronx-cc, under its own codes, with the operator and the user's line.
 
-A graph's nodes are judged by `node_checks`, the framework's operators that it came from by
-`call_checks`: much of what AWS refuses (a dilated pooling, a product of integers) is lowered to
-other operations here, and shows in the framework's call alone. Whether a refusal is an error or a
-warning is for the front end to say.
+A graph's nodes are checked by `node_checks`, the framework's calls that it came from by
+`call_checks`: much that AWS refuses (a dilated pooling, a product of integers) is lowered to other
+operations here, and shows in the framework's call alone. The front end decides whether a refusal is
+an error or a warning.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Refusal:
 
     Attributes:
         code: as neuronx-cc prints it ("NCC_EVRF013").
-        what: the operator, and what was given to it.
+        what: the operator and its operands.
         line: the line of the user's program that called it, where that is known.
     """
 
@@ -43,16 +43,16 @@ class Refusal:
 
     @property
     def documented(self) -> NccError:
-        """What AWS documents of it."""
+        """The documented error of the code."""
         return NCC_ERRORS[self.code]
 
     @property
     def reason(self) -> str:
-        """What was given, and what is refused."""
+        """The code, the operator with its operands, and the rule that they break."""
         return f"{self.code}: {self.what}; {self.documented.rule}"
 
     def error(self) -> EmulatorError:
-        """It as an error to raise."""
+        """The refusal as an error to raise."""
         kind = OutOfMemory if self.code in _OF_MEMORY else CompilerRefusal
         page = self.documented
         return kind(self.reason, fix=page.fix, source=page.source, line=self.line)
@@ -76,17 +76,17 @@ def refusals(
     hbm_bytes: int = 0,
     instructions: int = 0,
 ) -> tuple[Refusal, ...]:
-    """All that neuronx-cc documents that it refuses of a graph, in order, each once.
+    """All documented refusals of a graph by neuronx-cc, in order, each once.
 
     Args:
-        graph: as it was imported, before casts.
+        graph: the graph as it was imported, before casts.
         target: the chip.
         flags: AWS's flags.
-        calls: the framework's operators in order, with those that have no lowering.
+        calls: the framework's calls in order, including those that have no lowering.
         origins: the call that a value came from, by the value's number.
-        plan: where the graph's tensors lie, with `hbm_bytes`, what the device has.
-        hbm_bytes: see `plan`.
-        instructions: how many the program has, where that is known.
+        plan: addresses of the graph's tensors.
+        hbm_bytes: HBM of the device; for `plan`.
+        instructions: number of instructions of the program, where that is known.
     """
     target_chip = CompileTarget(arch.target(target), flags)
     calls_by_value = origins or {}
@@ -118,7 +118,7 @@ def require_accepted(refused: Sequence[Refusal], *, is_strict: bool) -> None:
 
 
 def _of_flags(target: CompileTarget) -> list[Refusal]:
-    """The flags that the chip does not take."""
+    """Refusals of flags that the chip does not support."""
     cores = target.flags.logical_nc_config
     if cores in (None, 1) or arch.makes_pairs(target.chip.core):
         return []

@@ -1,5 +1,5 @@
-"""What is done to a graph before its instructions are issued, most of it by a table of patterns.
+"""Rewrites of a graph before its instructions are issued, most of them by a table of patterns.
 
-A pattern says what stands before, on which condition, and what takes its place (`table`; the
-language is `trnsim.graph.patterns`). `preparation` has their order; `casts` follows AWS's flags.
+A pattern has the operations that it matches, a condition, and their replacement (`table`; the
+language is `trnsim.graph.patterns`). `preparation` applies them; `casts` follows AWS's flags.
 """

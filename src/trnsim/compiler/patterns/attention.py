@@ -1,4 +1,4 @@
-"""Attention that a graph spells out: products, a softmax and products become one operation.
+"""Attention that a graph spells out: products, a softmax and products as one operation.
 
 A model without its framework's fused attention computes all scores, their maxima, exponentials and
 sums one after another. As one operation, scores stay on the chip.
@@ -21,7 +21,7 @@ from trnsim.graph.rewriting import Match, Pattern
 
 
 def _leaves_rows(node: Node) -> bool:
-    """Whether the last two dimensions of what it reads stay, in some format."""
+    """True if a node leaves the last two dimensions of its operand as they are, in any format."""
     if not isinstance(node.operation, Convert | Reshape):
         return False
     (operand,) = node.values
@@ -29,7 +29,7 @@ def _leaves_rows(node: Node) -> bool:
 
 
 def _repeats(node: Node) -> bool:
-    """Whether it repeats what it reads along its last dimensions, or sees it in another shape."""
+    """True if a node repeats its operand along last dimensions, or reshapes it."""
     operation = node.operation
     if isinstance(operation, BroadcastInDim):
         return tuple(operation.dims) == tuple(range(len(node.values[0].shape)))
@@ -37,7 +37,7 @@ def _repeats(node: Node) -> bool:
 
 
 def _of_rows(op: str, node: Node, read: Value) -> bool:
-    """Whether a reduction is that of the last dimension of what it is repeated along."""
+    """True if a node reduces by `op` the last dimension of a tensor of the shape of `read`."""
     operation: Any = node.operation
     (rows,) = node.values
     is_last = tuple(operation.dims) == (len(rows.shape) - 1,)
@@ -50,7 +50,7 @@ def _is_of_one_format(node: Node, read: Value) -> bool:
 
 
 _alone = partial(of, readers=1, past=_leaves_rows)
-"""The form of an operation with one reader, past what leaves its rows as they are."""
+"""The form of an operation with one reader, past nodes that leave its rows as they are."""
 
 
 def _reduced(op: str, form: Form) -> Op:
@@ -85,7 +85,7 @@ _SOFTMAX = _alone(Divide, Given(form=_POWERS, readers=2), _reduced("add", Given(
 
 
 def _scale(match: Match) -> float:
-    """By what products are multiplied."""
+    """The factor of the products of query and key."""
     scale = 1.0
     for value in reversed(match.captured["scaled"]):
         step = match.makers.of[value.number]
@@ -95,7 +95,7 @@ def _scale(match: Match) -> float:
 
 
 def _is_attention(match: Match) -> bool:
-    """Whether rows are multiplied with rows, of one format, and as many values as keys are read."""
+    """True if the products are of rows of one format, with as many values as keys."""
     products = match.operation("products")
     last: Any = match.node.operation
     query, key, value = (match[name] for name in ("query", "key", "value"))
@@ -113,7 +113,7 @@ def _is_attention(match: Match) -> bool:
 
 
 def _attention(match: Match) -> Value:
-    """The operation, in the shape and format of the last products."""
+    """The attention operation, in the shape and format of the last products."""
     graph, query, key, result = match.graph, match["query"], match["key"], match.node.result
     products = match.operation("products")
     rank = len(key.shape)

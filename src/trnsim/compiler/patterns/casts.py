@@ -4,8 +4,7 @@ matmult casts what the Tensor Engine multiplies: operands of products, convoluti
 whose results are float32 again. all casts every operation, and tensors between them are short;
 inputs and outputs of the graph stay float32. What AWS leaves open is decided so: numbers that come
 of integers or truth values alone (places, masks, counts) and random numbers are not cast until they
-meet a tensor that is, and what a kernel of the user's or a branch reads has the type that it asks
-for.
+meet a tensor that is, and operands of the user's kernels and of branches keep their types.
 
 Source: aws-neuron-sdk compiler/neuronx-cc/api-reference-guide/index.rst, --auto-cast.
 """
@@ -56,12 +55,12 @@ class _Casting:
         self._dtype = dtype
         self._is_all = is_all
         self._real = {value.number for value in graph.inputs if value.type.is_floating}
-        """Floating point that does not come of integers alone."""
+        """Numbers of floating-point values that are not computed of integers alone."""
         self._recast: dict[int, Value] = {}
-        """What stands for a value of the graph whose type has changed."""
+        """The new value in the place of one whose type has changed, by the old one's number."""
         self._converted: dict[tuple[int, str], Value] = {}
         self._numbers: dict[int, float] = {}
-        """Constants of float32."""
+        """Constants of float32, by the value's number."""
 
     def add(self, node: Node) -> None:
         """Add an operation, cast or as it is."""
@@ -80,7 +79,7 @@ class _Casting:
         return self._in(self._recast.get(value.number, value), value.dtype)
 
     def _note(self, node: Node) -> None:
-        """Remember a constant, and what was in the short type before it was made float32."""
+        """Record a constant, and a value of the short type that is converted to float32."""
         result = node.result
         if isinstance(node.operation, Constant) and result.dtype == _F32:
             self._numbers[result.number] = node.operation.number
@@ -112,11 +111,11 @@ class _Casting:
         return True
 
     def _result_dtype(self, type_: TensorType) -> str:
-        """The element type of a result that an operation lets name."""
+        """The element type of a result where the operation lets a graph name it."""
         return self._dtype if self._is_all and type_.dtype == _F32 else type_.dtype
 
     def _operands(self, node: Node, way: Callable[[Value], Value]) -> list[Operand]:
-        """The operands of an operation, tensors one way or another; logarithms are as they were."""
+        """The operands of an operation, tensors by `way`; logarithms keep their type."""
         is_backward = isinstance(node.operation, AttentionBackward)
         return [
             operand
@@ -128,12 +127,12 @@ class _Casting:
         ]
 
     def _short(self, value: Value) -> Value:
-        """A value that is not float32."""
+        """A value, in the short type where it is float32."""
         current = self._recast.get(value.number, value)
         return self._in(current, self._dtype) if current.dtype == _F32 else current
 
     def _in(self, value: Value, dtype: str) -> Value:
-        """A value in another type, made once."""
+        """A value converted to a type, once for each pair."""
         if value.dtype == dtype:
             return value
         key = value.number, dtype
@@ -148,7 +147,7 @@ class _Casting:
 
 
 def _has_own_types(node: Node) -> bool:
-    """Whether an operation asks for its types: it runs what the user wrote, or reads bits."""
+    """True if a node needs its types: it runs the user's code, or reads bits."""
     return node.kind in (Kind.CONTROL, Kind.CALL) or isinstance(node.operation, _OF_BITS)
 
 

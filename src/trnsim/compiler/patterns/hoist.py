@@ -1,8 +1,8 @@
-"""What is done to weights once, outside the step: casts, layouts, parts of them.
+"""Computations on weights alone, moved out of the step: casts, layouts, parts of weights.
 
-What is computed of weights alone and is no larger than they are is the same at every step, so that
-AWS's compiler has it done ahead of time. A wider copy would cost HBM, so that is left in the step;
-on the way to something smaller it costs nothing, as the scale of a kernel that is normed.
+A result that is computed of weights alone is the same at every step, so AWS's compiler computes it
+ahead of time. A result larger than its weights would cost HBM, so it stays in the step, unless it
+is only an intermediate of something smaller, as in the norm of a kernel.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _AHEAD: Final = (Kind.ELEMENTWISE, Kind.ALIAS, Kind.VIEW, Kind.KERNEL, Kind.REDU
 
 @dataclass(frozen=True, slots=True)
 class HoistedGraph:
-    """A graph in two.
+    """A graph in two parts.
 
     Attributes:
-        ahead: what is computed of weights once; its outputs are weights of the step.
-        step: the rest.
-        weights: the step's weights, by number.
+        ahead: computations on weights, done once; its outputs are weights of the step.
+        step: the other operations.
+        weights: numbers of the step's weights.
     """
 
     ahead: Graph
@@ -32,7 +32,7 @@ class HoistedGraph:
 
 
 def _bytes_of_weights(graph: Graph, weights: frozenset[int]) -> dict[int, int]:
-    """Bytes of the weights of which alone a value is computed, or of a value on the way to it."""
+    """For values computed of weights alone: bytes of the smallest values that they come from."""
     nbytes = {v.number: v.type.nbytes for v in graph.inputs if v.number in weights}
     for node in graph.nodes:
         values = node.values
@@ -43,7 +43,7 @@ def _bytes_of_weights(graph: Graph, weights: frozenset[int]) -> dict[int, int]:
 
 
 def _is_ahead(match: Match) -> bool:
-    """Whether nothing that an operation gives is larger than the weights that it comes from."""
+    """True if no result of an operation is larger than the weights that it comes from."""
     return all(v.type.nbytes <= match.facts.get(v.number, -1) for v in match.node.results)
 
 
@@ -64,7 +64,7 @@ AHEAD = Pattern(
 
 
 def hoist_weights(graph: Graph, weights: frozenset[int]) -> HoistedGraph:
-    """A graph without what is done to its weights ahead of time."""
+    """A graph divided into the computations on its weights and the step."""
     nbytes = _bytes_of_weights(graph, weights)
     step = rewritten(graph, [AHEAD], nbytes)
     step = Graph(step.inputs, list(step.nodes), step.outputs)

@@ -12,7 +12,7 @@ from trnsim.graph.ops.leaves import Rng
 from trnsim.graph.rewriting import ANY, Match, Pattern
 
 _ANEW: Final = (Kind.COLLECTIVE, Kind.CONTROL, Kind.CALL)
-"""What is done each time that it is written."""
+"""Kinds of operations that run each time that they are written."""
 
 
 def _is_second(match: Match) -> bool:

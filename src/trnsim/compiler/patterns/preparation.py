@@ -1,4 +1,4 @@
-"""What is done to a graph before its instructions are issued."""
+"""The preparation of a graph before its instructions are issued."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trnsim.lower.patterns.contractions import IN_PARTS
 def prepare_graph(
     graph: Graph, weights: Collection[int], flags: Flags | None = None
 ) -> HoistedGraph:
-    """A graph with attention recognized, cast, in parts of a size, and what is done ahead apart."""
+    """A graph with attention recognized, casts, large products in parts, and weights hoisted."""
     rewritten_graph = rewritten(graph, [ATTENTION])
     if rewritten_graph is not graph:
         rewritten_graph.prune()

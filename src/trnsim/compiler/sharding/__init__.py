@@ -1,7 +1,7 @@
-"""A graph over the two cores of a logical one.
+"""A graph over the two cores of a logical core.
 
-For every value it is chosen whether it is split along a dimension, whole on both cores, or a sum of
-what the cores have. Operations then become one core's part of them, with exchanges in between.
+Every value is split along a dimension, whole on both cores, or the sum of two partial results.
+Operations then become one core's part of them, with exchanges in between.
 """
 
 from trnsim.compiler.sharding.halved import HalvedGraph, halve_graph

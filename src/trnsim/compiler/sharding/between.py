@@ -1,7 +1,7 @@
-"""What the two cores of a logical core exchange inside a program.
+"""Exchanges between the two cores of a logical core inside a program.
 
-They are the exchanges between ranks, by another way: through the HBM that the two cores share, or
-from SBUF to SBUF. `trnsim.lower.without_exchanges` does not see them.
+They compute what exchanges between ranks do, through the HBM that the two cores share or from SBUF
+to SBUF. `trnsim.lower.without_exchanges` leaves them in the graph.
 
 Source: logical-neuroncore-config.rst: workers on the two cores access tensors and perform local
 collective operations without accessing the network.
@@ -19,13 +19,13 @@ BOTH: Final = ((0, 1),)
 
 
 class CoreReduce(AllReduce, kind=Kind.KERNEL, abstract=True):
-    """The sum of what the two cores have, on both."""
+    """The sum of both cores' operands, on both cores."""
 
     name: ClassVar = "all_reduce between cores"
 
 
 class CoreGather(AllGather, kind=Kind.KERNEL, abstract=True):
-    """The halves of both cores along `dim`, on both."""
+    """The halves of both cores, concatenated along `dim`, on both cores."""
 
     name: ClassVar = "all_gather between cores"
 

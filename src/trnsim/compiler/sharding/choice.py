@@ -1,9 +1,9 @@
-"""Which way each operation is split: the ways by which the two cores have least to do together.
+"""The choice of a split for each operation, by least cost of work and exchanges.
 
-Two walks, each of which looks at every operation once. The first one finds for each value what it
-costs to have it made in each way, all before it included; a value that several operations read is
-paid by all of them in equal parts. The second one goes back from the outputs: an operation gets the
-way that costs least with the exchanges that its readers need.
+Two walks visit every operation once. The first computes for each value the cost of making it in
+each split, all operations before it included; a value that several operations read is paid by all
+of them in equal parts. The second goes back from the outputs: an operation gets the split that
+costs least with the exchanges that its readers need.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from trnsim.compiler.sharding.splits import SUM, WHOLE, Split, halves
 from trnsim.graph import Graph, Node, Value
 
 ANY: Final = -3
-"""What an output may be: it lies in HBM, which both cores share."""
+"""The split of an output: any, as it lies in HBM, which both cores share."""
 
 
 class SplitChoice:
-    """The way of each operation of a graph.
+    """The split of each operation of a graph.
 
     Attributes:
-        rules: by place in the graph.
+        rules: the rule of each operation, by place in the graph.
         seconds: the rough time of one core.
     """
 
@@ -45,7 +45,7 @@ class SplitChoice:
         self.seconds = sum(work.node_s(node, rule) for node, rule in pairs)
 
     def _forward(self, node: Node) -> dict[SplitRule, float]:
-        """What each way of an operation costs, with all before it."""
+        """The cost of each split of an operation, all operations before it included."""
         costs: dict[SplitRule, float] = {}
         for rule in split_rules(node):
             operand_costs = (
@@ -60,13 +60,13 @@ class SplitChoice:
         return costs
 
     def _reach(self, value: Value, need: Split) -> float:
-        """A reader's part of what it costs to have a value in one way."""
+        """A reader's part of the cost of a value in a split."""
         ways = self._costs[value.number].items()
         least = min(cost + self._work.move_s(value.type, split, need) for split, cost in ways)
         return least / self._uses[value.number]
 
     def _backward(self, node: Node, rules: dict[SplitRule, float]) -> SplitRule:
-        """The way that costs least with what its readers need."""
+        """The rule that costs least with the exchanges that the readers need."""
 
         def cost(rule: SplitRule) -> float:
             return rules[rule] + sum(
@@ -80,7 +80,7 @@ class SplitChoice:
         return best
 
     def _exchange_s(self, value: Value, split: Split) -> float:
-        """The exchanges between how a value is made and how it is read."""
+        """Time of the exchanges between the split of a value's maker and those of its readers."""
         needs = self._needs.get(value.number, set())
         wanted = {need if need != ANY else (WHOLE if split == SUM else split) for need in needs}
         return sum(self._work.move_s(value.type, split, need) for need in wanted)

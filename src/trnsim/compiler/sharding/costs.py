@@ -1,6 +1,6 @@
-"""What a split costs, roughly: the work of one core, and exchanges between two.
+"""The rough cost of a split: the work of one core, and exchanges between two.
 
-It decides between splits only. The time of a program is that of its instructions.
+It serves to choose between splits only. The time of a program is that of its instructions.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from trnsim.graph.types import TensorType
 from trnsim.profile.measures.metrics import peak_flop_per_s
 
 _MOVING_LEAST: Final = 64
-"""Columns that a product takes the time of at least (trainium_inferentia2_arch.rst: MM)."""
+"""Fewest moving columns that a product is priced with (trainium_inferentia2_arch.rst: MM)."""
 
 _AT_ONCE: Final = 4
-"""Elementwise operations that go on at once: two an instruction, on two engines."""
+"""Elementwise operations that run at the same time: two an instruction, on two engines."""
 _SLICE_S: Final = 1e-9
-"""To take half of what is whole: nothing, but of two ways that cost the same the other one."""
+"""Time to slice a whole value: about nothing, but enough to decide between equal costs."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class SplitCosts:
     """Rough times on one of two cores.
 
     Attributes:
-        core: one of the two.
-        far: values that lie in HBM: inputs and views of them.
+        core: the hardware of one of the two.
+        far: numbers of values that lie in HBM: inputs and views of them.
         may_exchange: whether the cores may exchange values at all.
     """
 
@@ -43,7 +43,7 @@ class SplitCosts:
     may_exchange: bool = True
 
     def node_s(self, node: Node, rule: SplitRule) -> float:
-        """One core's part of an operation."""
+        """Time of one core's part of an operation."""
         if is_view(node):
             return 0.0
         operands = [local(v.type, split) for v, split in zip(node.values, rule.takes, strict=True)]
@@ -61,7 +61,7 @@ class SplitCosts:
         return max(self._products_s(node, rule, operands), self._moved_s(far_bytes)) + lanes_s
 
     def move_s(self, tensor: TensorType, before: Split, after: Split) -> float:
-        """What it takes to have a value otherwise split than it was made."""
+        """Time to bring a value from the split `before` to the split `after`."""
         if before == after:
             return 0.0
         if before == WHOLE and after != SUM:
@@ -84,7 +84,7 @@ class SplitCosts:
         return nbytes / self.core.dma_bytes_per_s
 
     def _products_s(self, node: Node, rule: SplitRule, operands: list[TensorType]) -> float:
-        """On the Tensor Engine, whose array is used by whole blocks."""
+        """Time on the Tensor Engine, whose array is used by whole blocks."""
         peak = peak_flop_per_s(self.core)
         if not isinstance(node.operation, DotGeneral):
             is_split = any(split != WHOLE for split in (*rule.takes, *rule.gives))
@@ -107,7 +107,7 @@ def _whole_blocks(length: int, side: int) -> int:
 
 
 def is_view(node: Node) -> bool:
-    """Whether nothing is done for it."""
+    """True if a node takes no time: a view, alias, leaf or transpose."""
     return node.kind in (Kind.VIEW, Kind.ALIAS, Kind.LEAF) or isinstance(node.operation, Transpose)
 
 

@@ -1,6 +1,6 @@
 """A graph for one of the two cores of a logical core: its half of the work, and the exchanges.
 
-Both cores have the same operations; slices of what is whole begin elsewhere on the other one.
+Both cores have the same operations; only slices of whole values start at other places.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trnsim.graph.ops.lookup import Gather, Scatter
 _RULES = (moves, sums)
 """Importing them fills the table of ways."""
 _REPORTED_SHARE = 0.01
-"""The part of a core's time from which on it is told what both cores do."""
+"""Share of a core's time from which on an operation that both cores repeat is reported."""
 _SHAPED = (Reshape, BroadcastInDim, Slice, DynamicSlice, Constant, Iota)
 
 
@@ -35,11 +35,11 @@ class HalvedGraph:
     """One core's graph.
 
     Attributes:
-        graph: its operations.
-        weights: its inputs that do not change from call to call, by number.
-        inputs: for each input, the number of the whole graph's and how it is split.
-        outputs: how each output is split.
-        alike: operations that take time and that both cores do all of, the longest first.
+        graph: the core's operations.
+        weights: numbers of its inputs that do not change from call to call.
+        inputs: for each input, the number of the whole graph's input and its split.
+        outputs: the split of each output.
+        alike: names of operations that take time and that both cores repeat, the longest first.
     """
 
     graph: Graph
@@ -50,7 +50,7 @@ class HalvedGraph:
 
     @property
     def is_split(self) -> bool:
-        """Whether the cores do different things at all."""
+        """True if any input or output is split."""
         return any(split != WHOLE for _, split in self.inputs) or any(
             split != WHOLE for split in self.outputs
         )
@@ -67,10 +67,10 @@ def halve_graph(
     """The graph of core `rank` of two.
 
     Args:
-        graph: the whole.
-        weights: its inputs that do not change from call to call, by number.
-        core: one of the two.
-        rank: which one.
+        graph: the whole graph.
+        weights: numbers of its inputs that do not change from call to call.
+        core: the hardware of one of the two.
+        rank: the core's number, 0 or 1.
         may_exchange: whether the cores may exchange values.
     """
     work = split_costs(graph, core, may_exchange=may_exchange)
@@ -138,7 +138,7 @@ class _GraphHalving:
             self._by_split[value.number, split] = local_result
 
     def _in_split(self, value: Value, need: Split) -> Value:
-        """A value as it is needed: an input, as it was made, or by an exchange."""
+        """A value in the split that is needed: an input, as it was made, or by an exchange."""
         key = value.number, need
         if key not in self._by_split:
             self._by_split[key] = self._make(value, need)
@@ -163,14 +163,14 @@ class _GraphHalving:
         return graph.apply(CoreGather(BOTH, split), local_value)
 
     def _half(self, value: Value, dim: Split) -> Value:
-        """This core's half of what both have."""
+        """This core's half of a value that both cores have."""
         shape = local_shape(value.shape, dim)
         starts = [self._rank * shape[dim] if at == dim else 0 for at in range(len(shape))]
         return self._graph.slice(value, starts, shape)
 
 
 def _local(node: Node, rule: SplitRule) -> Operation:
-    """A node's operation on what one core has."""
+    """A node's operation on one core's part of its operands."""
     operation: Any = node.operation
     gives = rule.gives[0]
     if isinstance(operation, _SHAPED):

@@ -1,4 +1,4 @@
-"""How operations that move elements are split over two cores."""
+"""Rules by which operations that move elements are split over two cores."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def transpose(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(BroadcastInDim)
 def broadcast(node: Node) -> Iterator[SplitRule]:
-    """A dimension of the operand, or one along which it is repeated."""
+    """A dimension of the operand, or a dimension along which it is repeated."""
     operation: Any = node.operation
     shape, operand_shape = node.result.shape, node.values[0].shape
     dim_of = dict(zip(operation.dims, range(len(operand_shape)), strict=True))
@@ -76,13 +76,13 @@ def _full_dims(before: tuple[int, ...], after: tuple[int, ...]) -> Iterator[Spli
 
 @declares_splits(Concatenate)
 def concatenate(node: Node) -> Iterator[SplitRule]:
-    """Another dimension than that along which the parts stand."""
+    """Any dimension but the one of the concatenation."""
     operation: Any = node.operation
     yield from equal_splits(node, _dims_but(node, operation.dim))
 
 
 def _dims_but(node: Node, *dims: Split) -> Iterator[Split]:
-    """The first operand's dimensions but those."""
+    """The first operand's dimensions except `dims`."""
     rank = len(node.values[0].shape)
     gone = {dim % rank for dim in dims if rank}
     return (dim for dim in range(rank) if dim not in gone)
@@ -140,7 +140,7 @@ def iota(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(Gather)
 def gather(node: Node) -> Iterator[SplitRule]:
-    """A dimension of the indices, or one of which slices have all."""
+    """A batch dimension of the indices, or a table dimension that slices have in full."""
     operation: Any = node.operation
     table, indices = (value.shape for value in node.values)
     place_of = _batch_dims(indices, operation.index_vector_dim)
@@ -158,13 +158,13 @@ def gather(node: Node) -> Iterator[SplitRule]:
 
 
 def _batch_dims(indices: tuple[int, ...], vector: int) -> list[int]:
-    """Dimensions of indices but that of their vectors."""
+    """Dimensions of the indices except that of their vectors."""
     return [dim for dim in range(len(indices)) if dim != vector]
 
 
 @declares_splits(Scatter)
 def scatter(node: Node) -> Iterator[SplitRule]:
-    """A dimension of which updates have all; sums of what the halves of the updates add."""
+    """A dimension that updates have in full; or sums, each core adding half of the updates."""
     operation: Any = node.operation
     updates, indices = (value.shape for value in node.values[:2])
     gone = {*operation.inserted_window_dims, *operation.operand_batching_dims}
@@ -198,14 +198,14 @@ def permute(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(AllGather)
 def all_gather(node: Node) -> Iterator[SplitRule]:
-    """Another dimension than that of the ranks."""
+    """Any dimension but the one along which ranks are gathered."""
     operation: Any = node.operation
     yield from equal_splits(node, _dims_but(node, operation.dim))
 
 
 @declares_splits(ReduceScatter)
 def reduce_scatter(node: Node) -> Iterator[SplitRule]:
-    """Another dimension than that of the ranks."""
+    """Any dimension but the one that is scattered over ranks."""
     operation: Any = node.operation
     yield from equal_splits(node, _dims_but(node, operation.dim))
     if operation.op == "add":
@@ -214,6 +214,6 @@ def reduce_scatter(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(AllToAll)
 def all_to_all(node: Node) -> Iterator[SplitRule]:
-    """Another dimension than those of the ranks."""
+    """Any dimension but the two that are exchanged between ranks."""
     operation: Any = node.operation
     yield from equal_splits(node, _dims_but(node, operation.split_dim, operation.concat_dim))

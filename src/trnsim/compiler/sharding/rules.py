@@ -1,7 +1,7 @@
-"""How each operation can be split over two cores: what it takes of its operands, and what it gives.
+"""Rules by which operations can be split over two cores.
 
-A rule says one way. Every operation has the rule by which both cores do all of it. An operation
-without a function here has no other.
+A rule gives the splits of an operation's operands and results. Every operation has the rule by
+which both cores do all of it; an operation without a function here has no other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trnsim.graph.types import ITEM_BYTES
 
 @dataclass(frozen=True, slots=True)
 class SplitRule:
-    """One way in which an operation is split.
+    """A way in which an operation is split.
 
     Attributes:
         takes: the split of each operand that is a tensor.
@@ -34,7 +34,7 @@ _WAYS: Final[dict[type[Operation], SplitRules]] = {}
 
 
 def declares_splits(*operations: type[Operation]) -> Callable[[SplitRules], SplitRules]:
-    """Declare how operations are split."""
+    """Declare the function that lists the splits of operations of these classes."""
 
     def declare(list_rules: SplitRules) -> SplitRules:
         _WAYS.update(dict.fromkeys(operations, list_rules))
@@ -44,7 +44,7 @@ def declares_splits(*operations: type[Operation]) -> Callable[[SplitRules], Spli
 
 
 def split_rules(node: Node) -> tuple[SplitRule, ...]:
-    """All ways in which a node can be split, the one by which it is not first."""
+    """All rules by which a node can be split; the first leaves it whole."""
     rules = [SplitRule((WHOLE,) * len(node.values), (WHOLE,) * len(node.results))]
     list_rules = _WAYS.get(type(node.operation), _elementwise)
     if list_rules is not _elementwise or node.kind is Kind.ELEMENTWISE:
@@ -53,7 +53,7 @@ def split_rules(node: Node) -> tuple[SplitRule, ...]:
 
 
 def _fits(node: Node, rule: SplitRule) -> bool:
-    """Whether every dimension that is split has two halves."""
+    """True if every dimension that is split has two halves."""
     values = (*node.values, *node.results)
     return all(
         split in (WHOLE, SUM) or split in halves(value.shape)
@@ -66,7 +66,7 @@ _SCALED: Final = ("multiply", "divide", "negate", "convert")
 
 
 def _elementwise(node: Node) -> Iterator[SplitRule]:
-    """Any dimension; sums of sums, and sums times a number."""
+    """Any dimension; partial sums where the operation is linear in them."""
     count = len(node.values)
     for dim in halves(node.result.shape):
         yield SplitRule((dim,) * count, (dim,))
@@ -75,7 +75,7 @@ def _elementwise(node: Node) -> Iterator[SplitRule]:
 
 
 def _is_linear(node: Node) -> bool:
-    """Whether it does to a sum what it does to the parts of it, in no shorter format."""
+    """True if a node of a sum is the sum of the node of its terms, in no shorter format."""
     operands, sizes = node.values, [ITEM_BYTES[value.dtype] for value in node.values]
     if not all(value.type.is_floating for value in (*operands, node.result)):
         return False

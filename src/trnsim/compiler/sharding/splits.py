@@ -1,4 +1,4 @@
-"""How a value lies over two cores: split along a dimension, whole on both, or as two sums.
+"""The split of a value over two cores: along a dimension, whole on both, or as partial sums.
 
 A value that is split along a dimension has its first half on core 0 and its second half on core 1.
 """
@@ -15,11 +15,11 @@ CORES: Final = 2
 """Physical cores of a logical one (logical-neuroncore-config.rst: 1 or 2)."""
 
 Split = int
-"""The dimension along which a value is split, or one of these two."""
+"""The dimension along which a value is split, or `WHOLE` or `SUM`."""
 WHOLE: Final = -1
 """Both cores have all of it."""
 SUM: Final = -2
-"""The value is the sum of what the two cores have."""
+"""The value is the sum of the two cores' tensors."""
 
 
 def halves(shape: Shape) -> Iterator[Split]:
@@ -28,17 +28,17 @@ def halves(shape: Shape) -> Iterator[Split]:
 
 
 def local_shape(shape: Shape, split: Split) -> Shape:
-    """What one core has of a shape."""
+    """One core's part of a shape."""
     return tuple(n // CORES if dim == split else n for dim, n in enumerate(shape))
 
 
 def local(tensor: TensorType, split: Split) -> TensorType:
-    """What one core has of a tensor."""
+    """The type of one core's part of a tensor."""
     return TensorType(local_shape(tensor.shape, split), tensor.dtype)
 
 
 def carried(before: Shape, after: Shape) -> Iterator[tuple[Split, Split]]:
-    """Dimensions of two shapes of the same elements that split them alike."""
+    """Pairs of dimensions of two shapes of the same elements whose halves are the same elements."""
     for dim in halves(before):
         for after_dim in halves(after):
             if prod(before[dim:]) == prod(after[after_dim:]):

@@ -1,4 +1,4 @@
-"""How operations that bring elements together are split over two cores."""
+"""Rules by which operations that combine elements are split over two cores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trnsim.graph.ops.reductions import (
 
 @declares_splits(DotGeneral)
 def dot_general(node: Node) -> Iterator[SplitRule]:
-    """A batching dimension, rows, columns, or what is summed over."""
+    """A batching dimension, rows, columns, or the contracted dimension."""
     operation: Any = node.operation
     rank = len(node.result.shape)
     for dim in range(rank - 2):
@@ -35,7 +35,7 @@ def dot_general(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(Convolution)
 def convolution(node: Node) -> Iterator[SplitRule]:
-    """Images, kernels with their groups, or channels that are summed over."""
+    """Images, kernels with their groups, or the input channels, whose sums are partial."""
     operation: Any = node.operation
     yield SplitRule((0, WHOLE), (0,))
     if operation.groups == 1:
@@ -47,7 +47,7 @@ def convolution(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(Attention)
 def attention(node: Node) -> Iterator[SplitRule]:
-    """Heads and sequences; queries where no mask counts them."""
+    """Heads and sequences; queries where no mask depends on their places."""
     operation: Any = node.operation
     rows = len(node.result.shape) - 2
     yield from equal_splits(node, iter(range(rows)))
@@ -64,7 +64,7 @@ def attention_backward(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(Reduce)
 def reduce(node: Node) -> Iterator[SplitRule]:
-    """A dimension that stays; of sums, one that goes."""
+    """A dimension that stays; of sums, also a reduced one."""
     operation: Any = node.operation
     stays = [dim for dim in range(len(node.values[0].shape)) if dim not in operation.dims]
     for after, before in enumerate(stays):
@@ -83,7 +83,7 @@ def rows(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(Sort)
 def sort(node: Node) -> Iterator[SplitRule]:
-    """Any dimension but that which is sorted."""
+    """Any dimension but the sorted one."""
     operation: Any = node.operation
     rank = len(node.values[0].shape)
     return equal_splits(node, (dim for dim in range(rank) if dim != operation.dim % rank))
