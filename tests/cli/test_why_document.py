@@ -1,7 +1,7 @@
 import pytest
 
 from trnsim.cli.why_document import why_document
-from trnsim.decide.difference import Change
+from trnsim.decide.difference import AnswerChange
 from trnsim.decide.why.explain import Comparison, Explained, Term, Why
 from trnsim.decide.why.times import Time
 from trnsim.document.text import text as text_of
@@ -86,12 +86,12 @@ def test_equal_answers_are_said_to_be():
 def test_sources_inputs_figures_and_cost_follow():
     found = text(
         of(
-            explained(GROWN, sources=(Change("train", "few constants", None),)),
-            inputs=(Change("batch", 1, 8),),
+            explained(GROWN, sources=(AnswerChange("train", "few constants", None),)),
+            inputs=(AnswerChange("batch", 1, 8),),
             figures=(
-                Change("mfu", 0.4, 0.2, within=False),
-                Change("usd", 1.0, 1.0001),
-                Change("saving", None, 0.5),
+                AnswerChange("mfu", 0.4, 0.2, within=False),
+                AnswerChange("usd", 1.0, 1.0001),
+                AnswerChange("saving", None, 0.5),
             ),
             cost={"price": 2.0, "time": 0.5},
         ),
@@ -106,12 +106,12 @@ def test_sources_inputs_figures_and_cost_follow():
 
 
 def test_an_answer_without_times_begins_with_its_name():
-    found = text(of(inputs=(Change("verdict", "pilot", "go"),)), ("a", "b"))
+    found = text(of(inputs=(AnswerChange("verdict", "pilot", "go"),)), ("a", "b"))
     assert "trn2:\ninputs:\n  verdict: pilot -> go" in found
 
 
 def test_the_json_has_the_same_numbers():
-    found = plain(of(explained(GROWN), inputs=(Change("batch", 1, 8),)))
+    found = plain(of(explained(GROWN), inputs=(AnswerChange("batch", 1, 8),)))
     (why,) = found["whys"]
     (one,) = why["times"]
     assert one["terms"] == [{"name": "compute", "a_s": 1e-3, "b_s": 2e-3, "change_s": 1e-3}]

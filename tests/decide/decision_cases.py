@@ -3,12 +3,12 @@
 from trnsim.decide.decision import (
     Assumption,
     Candidate,
+    DatedPrice,
     Decision,
-    Finding,
     Migration,
     Months,
-    Price,
-    Rule,
+    ProgramFinding,
+    RuleOutcome,
     Swing,
     Today,
     Verdict,
@@ -16,8 +16,8 @@ from trnsim.decide.decision import (
 )
 from trnsim.facts import Interval
 
-HERE = Price(55.04, "on_demand", "us-east-1", "2026-07-20", "a table")
-THERE = Price(21.5, "on_demand", "us-east-1", "2026-07-20", "a table")
+HERE = DatedPrice(55.04, "on_demand", "us-east-1", "2026-07-20", "a table")
+THERE = DatedPrice(21.5, "on_demand", "us-east-1", "2026-07-20", "a table")
 
 
 def decision():
@@ -57,10 +57,10 @@ def decision():
         best="trn1.32xlarge",
         today=Today("p5.48xlarge", 1, "on_demand", 80_000.0, hours, 730.0, HERE),
         migration=Migration(12.0, 5000.0, 60_000.0),
-        rules=(Rule("transformer", "ideal", True, "for", "32 layers of attention"),),
+        rules=(RuleOutcome("transformer", "ideal", True, "for", "32 layers of attention"),),
         candidates=(moved, Candidate("inf1.xlarge", is_neuron=True, refused="no room")),
         tornado=(Swing("performance", 0.1, 0.3),),
-        findings=(Finding("train.py", 3, "cuda", "my_kernel"),),
+        findings=(ProgramFinding("train.py", 3, "cuda", "my_kernel"),),
         split=("aten::fft",),
         assumptions=("on demand, as none is named",),
     )

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.decide.assess import Asked, assess, assumptions, decide, lengths, payment
-from trnsim.decide.candidates import Places
+from trnsim.decide.assess import AssessmentOptions, assess, assumptions, decide, lengths, payment
+from trnsim.decide.candidates import Placements
 from trnsim.decide.decision import read as read_decision
 from trnsim.decide.inventory import Shape, Slo, read
 from trnsim.decide.programs import scanned
@@ -20,7 +20,7 @@ COMPANIES = Path(__file__).parent / "companies"
 NAMES = sorted(one.parent.name for one in COMPANIES.glob("*/expected.yaml"))
 ON = ("trn1.32xlarge", "trn2.48xlarge", "trn2.3xlarge", "inf1.xlarge", "inf2.xlarge")
 """Candidates that any of the decisions is about."""
-ASKED = Asked(on=ON, as_of=date(2026, 11, 21))
+ASKED = AssessmentOptions(on=ON, as_of=date(2026, 11, 21))
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def inventory(name):
 def decided(name, predictor, asked=ASKED, **changes):
     """The decision about the company's workload, with some of its fields changed."""
     (workload,) = read(inventory(name))
-    places = Places(predictor, catalogue(), as_of=asked.as_of)
+    places = Placements(predictor, catalogue(), as_of=asked.as_of)
     return decide(replace(workload, **changes), ON, places, asked)
 
 
@@ -165,7 +165,7 @@ def test_every_flip_that_is_written_down_happens(name, flip, predictor):
     (workload,) = read(inventory(name))
     for field, value in {flip["field"]: flip["value"], **flip.get("and", {})}.items():
         workload = flipped(workload, field, value)
-    places = Places(predictor, catalogue(), as_of=ASKED.as_of)
+    places = Placements(predictor, catalogue(), as_of=ASKED.as_of)
     found = decide(workload, ON, places, ASKED, scanned(workload))
     is_close = flip.get("is_close_call", expected(name)["is_close_call"])
     assert (found.verdict, found.is_close_call) == (flip["verdict"], is_close), found.reason
@@ -177,4 +177,4 @@ def test_every_assumption_has_a_source():
 
 def test_an_unknown_kind_is_refused():
     with pytest.raises(BadInput, match="purchase kind 'reserved' is not known; legal: on_demand"):
-        Asked(kind="reserved")
+        AssessmentOptions(kind="reserved")

@@ -4,7 +4,7 @@ import pytest
 from place_cases import places
 from workload_cases import workload
 
-from trnsim.decide.candidates import family, names
+from trnsim.decide.candidates import candidate_names, family
 from trnsim.decide.inventory.workload import Current, Slo
 from trnsim.errors import BadInput
 
@@ -16,21 +16,21 @@ def bought(kind, count=1, instance=P5):
 
 
 def test_all_of_aws_chips_and_the_gpus_named_are_candidates():
-    found = {family(name) for name in names()}
+    found = {family(name) for name in candidate_names()}
     assert {"inf1", "inf2", "trn1", "trn1n", "trn2", "trn2u", "trn3"} <= found
     assert {"p4d", "p4de", "p5", "p5e", "p5en", "p6", "g5", "g6", "g6e"} <= found
     assert not found & {"g4dn", "p6e", ""}
 
 
 def test_candidates_are_named_by_type_target_or_family():
-    assert names((TRN1,)) == (TRN1,)
-    assert names(("inf2",))[0] == INF2
-    assert "trn2.3xlarge" in names(("trn2",))
+    assert candidate_names((TRN1,)) == (TRN1,)
+    assert candidate_names(("inf2",))[0] == INF2
+    assert "trn2.3xlarge" in candidate_names(("trn2",))
 
 
 def test_an_unknown_candidate_is_refused_with_families():
     with pytest.raises(BadInput, match="--on tpu is not known; legal: an instance type, or a fam"):
-        names(("tpu",))
+        candidate_names(("tpu",))
 
 
 def test_a_month_that_one_instance_cannot_hold_takes_more():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from place_cases import places
 from workload_cases import workload
 
-from trnsim.decide.compare import Comparison, price_here
+from trnsim.decide.compare import WorkloadComparison, price_here
 from trnsim.decide.decision import Migration
 from trnsim.decide.draws import Draws
 from trnsim.decide.inventory.workload import Current
@@ -25,7 +25,7 @@ def compared(speeds, doubts=None, name=TRN1, **changes):
     given = workload(current=BLOCK, **changes)
     there = places(speeds, doubts or DOUBTS)
     here = there.here(given)
-    return Comparison(given, here, Draws("a"), 12.0), there.there(given, name, here)
+    return WorkloadComparison(given, here, Draws("a"), 12.0), there.there(given, name, here)
 
 
 @settings(max_examples=25, deadline=None)
@@ -33,7 +33,7 @@ def compared(speeds, doubts=None, name=TRN1, **changes):
 def test_staying_saves_nothing(speed, kind, volume):
     given = workload(kind, volume=volume, current=replace(BLOCK, kind="on_demand"))
     here = places({P5: speed}, DOUBTS).here(given)
-    found = Comparison(given, here, Draws("a"), 12.0).candidate(here, COST)
+    found = WorkloadComparison(given, here, Draws("a"), 12.0).candidate(here, COST)
     assert found.saving.p10 == found.saving.p50 == found.saving.p90 == 0
     assert found.usd_per_month.p50 == given.current.usd_per_month
 
@@ -94,7 +94,7 @@ def test_without_a_price_there_is_a_break_even_alone():
     given = workload("serve", current=Current(P5, 8, "on_demand", 321_000.0, None))
     there = places({P5: 37_461.0, TRN2: 29_615.0})
     here = there.here(given)
-    found = Comparison(given, here, Draws("a"), 12.0).candidate(
+    found = WorkloadComparison(given, here, Draws("a"), 12.0).candidate(
         there.there(given, TRN2, here), COST
     )
     assert found.saving is None

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.decide.difference import Change, difference, name_of
+from trnsim.decide.difference import AnswerChange, difference, name_of
 
 
 def interval(median):
@@ -118,7 +118,7 @@ def test_a_part_is_named_by_its_platform_name_or_chip():
 
 @pytest.mark.parametrize(("old", "new"), [(10**400, 1.0), (1.0, 10**400), (1e-300, 1e300)])
 def test_numbers_beyond_floating_point_have_no_ratio(old, new):
-    assert Change("", old, new).ratio is None
+    assert AnswerChange("", old, new).ratio is None
 
 
 def test_an_interval_of_text_says_nothing_of_doubt():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.decide.draws import DRAWS, Draws, around, at_quantile, is_close
+from trnsim.decide.draws import DRAWS, Draws, at_quantile, interval_around, is_close
 
 
 @pytest.mark.slow
@@ -39,7 +39,7 @@ def test_two_inputs_add_in_squares():
 
 
 def test_the_median_lies_in_its_interval():
-    found = around(5.0, np.array([1.0, 2.0, 3.0]))
+    found = interval_around(5.0, np.array([1.0, 2.0, 3.0]))
     assert found.p90 == found.p50 == 5.0
 
 

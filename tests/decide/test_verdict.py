@@ -4,8 +4,8 @@ import pytest
 from place_cases import places
 from workload_cases import workload
 
-from trnsim.decide.compare import Comparison
-from trnsim.decide.decision import Migration, Rule, Verdict
+from trnsim.decide.compare import WorkloadComparison
+from trnsim.decide.decision import Migration, RuleOutcome, Verdict
 from trnsim.decide.draws import DRAWS, Draws
 from trnsim.decide.inventory.workload import Current
 from trnsim.decide.rules import FORBIDS
@@ -22,7 +22,7 @@ def pairs(speeds, usd=1e5, kind="capacity_block", told="train", **given):
     work = workload(told, current=Current(P5, 4, kind, usd, None))
     found = places({P5: 8e4, **speeds}, DOUBTS, **given)
     here = found.here(work)
-    case = Comparison(work, here, Draws("a"), 12.0)
+    case = WorkloadComparison(work, here, Draws("a"), 12.0)
     made = [found.there(work, name, here) for name in speeds]
     return [(there, case.candidate(there, COST)) for there in made]
 
@@ -83,14 +83,16 @@ def test_what_costs_more_is_left_where_it_is(is_neuron_today, verdict):
 
 
 def test_a_rule_that_forbids_comes_first():
-    rule = Rule("several clouds", "not-recommended", True, FORBIDS, "portability_needed is yes")
+    rule = RuleOutcome(
+        "several clouds", "not-recommended", True, FORBIDS, "portability_needed is yes"
+    )
     found = judged(pairs({TRN1: 2 * EQUAL_COST}), [rule])
     assert found.verdict is Verdict.NO_GO
     assert found.reason == "several clouds: portability_needed is yes"
 
 
 def test_a_rule_that_does_not_hold_forbids_nothing():
-    rule = Rule("several clouds", "not-recommended", False, FORBIDS, "")
+    rule = RuleOutcome("several clouds", "not-recommended", False, FORBIDS, "")
     assert judged(pairs({TRN1: 2 * EQUAL_COST}), [rule]).verdict is Verdict.GO
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trnsim.cli.options import AsOf, OwnPrices, day_of
-from trnsim.decide.assess import Asked
+from trnsim.decide.assess import AssessmentOptions
 from trnsim.errors import BadInput
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ class AskedOptions:
     prices: OwnPrices = None
     as_of: AsOf = None
 
-    def asked(self, rows: Catalogue, seed: int) -> Asked:
+    def asked(self, rows: Catalogue, seed: int) -> AssessmentOptions:
         """The question, with the day of its prices.
 
         Raises:
             BadInput: `as_of` is no day, or a later one.
         """
-        return Asked(
+        return AssessmentOptions(
             on=tuple(self.on or ()),
             kind=self.price,
             as_of=day_of(self.as_of, rows),

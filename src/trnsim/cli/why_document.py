@@ -12,7 +12,7 @@ from trnsim.formatting import amount, clipped, seconds
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from trnsim.decide.difference import Change
+    from trnsim.decide.difference import AnswerChange
     from trnsim.decide.why import Comparison, Explained, Why
     from trnsim.decide.why.explain import Term
     from trnsim.decide.why.times import Time
@@ -62,7 +62,7 @@ def _values(found: Why) -> dict[str, Any]:
     )
 
 
-def _change_values(one: Change) -> dict[str, Any]:
+def _change_values(one: AnswerChange) -> dict[str, Any]:
     return picked(one, "path a=old b=new ratio")
 
 
@@ -221,7 +221,7 @@ def _conditions(times: Sequence[Explained]) -> list[Block]:
     return _list("conditions:", said)
 
 
-def _changed(one: Change) -> str:
+def _changed(one: AnswerChange) -> str:
     return f"{one.path}: {_value(one.old)} -> {_value(one.new)}"
 
 
@@ -256,7 +256,7 @@ def _percent(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio - 1:+.1%}"
 
 
-def _doubt(change: Change) -> str:
+def _doubt(change: AnswerChange) -> str:
     if change.within is None:
         return ""
     return "within" if change.within else "outside"

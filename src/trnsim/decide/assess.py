@@ -10,14 +10,14 @@ from typing import Final
 
 from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.decide import verdict
-from trnsim.decide.candidates import COMMITTED, Places, names
-from trnsim.decide.compare import Comparison
+from trnsim.decide.candidates import COMMITTED, Placements, candidate_names
+from trnsim.decide.compare import WorkloadComparison
 from trnsim.decide.decision import (
     Assumption,
     Candidate,
     Decision,
-    Finding,
     Migration,
+    ProgramFinding,
     WorkloadDecision,
 )
 from trnsim.decide.draws import DEMAND_SPREAD, DRAWS, EFFORT_SPREAD, Draws
@@ -38,12 +38,12 @@ WEEKS_GPU: Final = assumed(2, "from one GPU to another: the same programs, measu
 
 BLOCKS: Final = ("capacity_block", "capacity_block_paid")
 
-Scan = Callable[[Workload], "tuple[Finding, ...] | None"]
+Scan = Callable[[Workload], "tuple[ProgramFinding, ...] | None"]
 """What is found in a workload's programs; None where none are given."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class AssessmentOptions:
     """What an assessment is asked to do.
 
     Attributes:
@@ -69,7 +69,7 @@ class Asked:
 
 def assess(
     path: str | Path,
-    asked: Asked | None = None,
+    options: AssessmentOptions | None = None,
     *,
     rows: Catalogue | None = None,
     predictor: Predictor | None = None,
@@ -79,7 +79,7 @@ def assess(
 
     Args:
         path: the inventory, as `trnsim.decide.inventory.read` takes it.
-        asked: what is looked at; all candidates by default.
+        options: what is looked at; all candidates by default.
         rows: the catalogue; the built-in one by default.
         predictor: of times; one that other assessments have used answers equal questions at once.
         scan: what looks into programs; none by default.
@@ -87,81 +87,83 @@ def assess(
     Raises:
         BadInput: the inventory, a name or a day cannot be used.
     """
-    asked = asked or Asked()
+    options = options or AssessmentOptions()
     rows = rows or catalogue()
-    found = names(asked.on, rows)
-    places = Places(
+    instances = candidate_names(options.on, rows)
+    places = Placements(
         predictor or Predictor(rows),
         rows,
-        kind=asked.kind,
-        as_of=asked.as_of,
-        is_mixed=asked.is_mixed,
+        kind=options.kind,
+        as_of=options.as_of,
+        is_mixed=options.is_mixed,
     )
-    decided = [
-        decide(one, found, places, asked, None if scan is None else scan(one))
-        for one in read(path, rows)
+    decisions = [
+        decide(workload, instances, places, options, None if scan is None else scan(workload))
+        for workload in read(path, rows)
     ]
     return Decision(
         version=VERSION,
-        as_of=str(asked.as_of or today(rows)),
-        seed=asked.seed,
-        draws=asked.draws,
-        kind=asked.kind,
+        as_of=str(options.as_of or today(rows)),
+        seed=options.seed,
+        draws=options.draws,
+        kind=options.kind,
         inventory=str(path),
-        workloads=tuple(decided),
+        workloads=tuple(decisions),
         assumptions=assumptions(),
-        caveats=_caveats(decided, asked),
+        caveats=_caveats(decisions, options),
     )
 
 
 def decide(
     workload: Workload,
     instances: Sequence[str],
-    places: Places,
-    asked: Asked,
-    findings: tuple[Finding, ...] | None = None,
+    places: Placements,
+    options: AssessmentOptions,
+    findings: tuple[ProgramFinding, ...] | None = None,
 ) -> WorkloadDecision:
     """The decision about one workload, among `instances` beside its own."""
     here = places.here(workload)
     limit = float(PAYBACK_LIMIT_MONTHS)
-    compared = Comparison(workload, here, Draws(workload.name, asked.seed, asked.draws), limit)
+    comparison = WorkloadComparison(
+        workload, here, Draws(workload.name, options.seed, options.draws), limit
+    )
     pairs: list[Pair] = []
     for name in instances:
         if name != workload.current.instance:
             there = places.there(workload, name, here)
             cost = migration(here.is_neuron, there.is_neuron)
-            pairs.append((there, compared.candidate(there, cost)))
-    own = migration(here.is_neuron, is_neuron_there=True)
-    evidence = _evidence(workload, pairs, own, findings)
-    told = rules(evidence)
-    judged = verdict.judge(
+            pairs.append((there, comparison.candidate(there, cost)))
+    neuron_move = migration(here.is_neuron, is_neuron_there=True)
+    evidence = _evidence(workload, pairs, neuron_move, findings)
+    outcomes = rules(evidence)
+    judgement = verdict.judge(
         pairs,
-        told,
+        outcomes,
         is_neuron_today=here.is_neuron,
         refused=here.refused,
-        draws=asked.draws,
+        draws=options.draws,
         limit_months=limit,
-        times_predicted=compared.times_predicted,
+        times_predicted=comparison.times_predicted,
     )
-    place = next((place for place, one in pairs if one.instance == judged.best), None)
-    staying = compared.candidate(here, replace(own, weeks=0.0, usd=0.0))
+    place = next((place for place, move in pairs if move.instance == judgement.best), None)
+    staying = comparison.candidate(here, replace(neuron_move, weeks=0.0, usd=0.0))
     return WorkloadDecision(
         name=workload.name,
         kind=workload.kind,
         model=workload.model.name,
         volume=workload.volume,
         volume_unit=workload.volume_unit,
-        verdict=judged.verdict,
-        is_close_call=judged.is_close_call,
-        reason=judged.reason,
-        best=judged.best,
-        today=compared.today(),
-        migration=own,
-        rules=told,
-        candidates=(staying, *sorted((one for _, one in pairs), key=_order)),
-        tornado=() if place is None else compared.tornado(place, own),
+        verdict=judgement.verdict,
+        is_close_call=judgement.is_close_call,
+        reason=judgement.reason,
+        best=judgement.best,
+        today=comparison.today(),
+        migration=neuron_move,
+        rules=outcomes,
+        candidates=(staying, *sorted((move for _, move in pairs), key=_order)),
+        tornado=() if place is None else comparison.tornado(place, neuron_move),
         findings=findings or (),
-        split=tuple(one.name for one in findings or () if one.kind == "operator"),
+        split=tuple(finding.name for finding in findings or () if finding.kind == "operator"),
         assumptions=(
             *workload.assumptions,
             *lengths(workload),
@@ -172,18 +174,20 @@ def decide(
 
 def lengths(workload: Workload) -> tuple[str, ...]:
     """What is taken for granted about lengths and demand that the inventory does not state."""
-    shape, found = workload.shape, list[str]()
+    shape, notes = workload.shape, list[str]()
     if workload.kind == "serve":
-        given = {"input_len": shape.input_len, "output_len": shape.output_len}
+        tokens = {"input_len": shape.input_len, "output_len": shape.output_len}
         usual = {"input_len": INPUT_TOKENS, "output_len": OUTPUT_TOKENS}
-        found += [f"{name} is {usual[name]:,} tokens" for name, one in given.items() if one is None]
+        notes += [
+            f"{name} is {usual[name]:,} tokens" for name, count in tokens.items() if count is None
+        ]
     if workload.kind == "train" and shape.sequence is None:
         length = workload.model.usual_length(SEQUENCE)
-        found.append(f"sequence is {length:,} tokens")
+        notes.append(f"sequence is {length:,} tokens")
     is_even = workload.kind == "serve" and workload.peak_ratio is None
     if is_even and workload.volume_unit != "gpu_hours":
-        found.append("demand is the same at all hours: the inventory names no peak_ratio")
-    return tuple(found)
+        notes.append("demand is the same at all hours: the inventory names no peak_ratio")
+    return tuple(notes)
 
 
 def payment(kind: str, *, is_steady: bool) -> tuple[str, ...]:
@@ -207,29 +211,29 @@ def _evidence(
     workload: Workload,
     pairs: Sequence[Pair],
     cost: Migration,
-    findings: tuple[Finding, ...] | None,
+    findings: tuple[ProgramFinding, ...] | None,
 ) -> Evidence:
-    found = verdict.best(pairs) or verdict.quotable(pairs)
-    neurons = [one for place, one in pairs if place.is_neuron and place.is_open]
-    promised = [one.slo for one in neurons if one.slo is not None]
+    best_pair = verdict.best(pairs) or verdict.quotable(pairs)
+    neurons = [move for place, move in pairs if place.is_neuron and place.is_open]
+    promised = [move.slo for move in neurons if move.slo is not None]
     if workload.deadline_hours is not None:  # enough instances are taken to keep it
-        promised += ["met" for one in neurons if one.refused is None]
+        promised += ["met" for move in neurons if move.refused is None]
     return Evidence(
         workload=workload,
         migration=cost,
         limit_months=float(PAYBACK_LIMIT_MONTHS),
-        best=None if found is None else found[1],
-        chips=0 if found is None else found[0].chips,
+        best=None if best_pair is None else best_pair[1],
+        chips=0 if best_pair is None else best_pair[0].chips,
         findings=findings,
         is_promise_kept="met" in promised if promised else None,
     )
 
 
-def _order(one: Candidate) -> tuple[bool, bool, bool, float, str]:
+def _order(move: Candidate) -> tuple[bool, bool, bool, float, str]:
     """What saves most first, then what has no price, misses its promise, or is refused."""
-    saving = -one.saving.p50 if one.saving is not None else 0.0
-    is_late = one.slo == "missed"
-    return one.refused is not None, is_late, one.saving is None, saving, one.instance
+    saving = -move.saving.p50 if move.saving is not None else 0.0
+    is_late = move.slo == "missed"
+    return move.refused is not None, is_late, move.saving is None, saving, move.instance
 
 
 def assumptions() -> tuple[Assumption, ...]:
@@ -251,11 +255,13 @@ def assumptions() -> tuple[Assumption, ...]:
     )
 
 
-def _caveats(decided: Sequence[WorkloadDecision], asked: Asked) -> tuple[str, ...]:
-    said: list[str] = []
-    kinds = {one.kind for each in decided for one in each.candidates if one.kind}
-    if asked.is_mixed and len(kinds) > 1:
-        said.append(f"mixed prices: {', '.join(sorted(kinds))}")
-    if any(one.price and one.price.is_stale for each in decided for one in each.candidates):
-        said.append("some prices are more than 90 days old")
-    return tuple(said)
+def _caveats(decisions: Sequence[WorkloadDecision], options: AssessmentOptions) -> tuple[str, ...]:
+    caveats: list[str] = []
+    kinds = {move.kind for decision in decisions for move in decision.candidates if move.kind}
+    if options.is_mixed and len(kinds) > 1:
+        caveats.append(f"mixed prices: {', '.join(sorted(kinds))}")
+    if any(
+        move.price and move.price.is_stale for decision in decisions for move in decision.candidates
+    ):
+        caveats.append("some prices are more than 90 days old")
+    return tuple(caveats)

@@ -41,7 +41,7 @@ COMMITTED: Final = ("ri_1y", "ri_3y", "ri_effective", "savings_plan_1y", "saving
 _ROUNDS: Final = 4
 
 
-def names(on: tuple[str, ...] = (), rows: Catalogue | None = None) -> tuple[str, ...]:
+def candidate_names(on: tuple[str, ...] = (), rows: Catalogue | None = None) -> tuple[str, ...]:
     """Instances to look at: all candidates, or those that `on` names, by type, target or family.
 
     Raises:
@@ -51,34 +51,34 @@ def names(on: tuple[str, ...] = (), rows: Catalogue | None = None) -> tuple[str,
     if not on:
         return tuple(
             name
-            for name, one in rows.instances.items()
-            if rows.accelerator(one.accelerator).is_neuron or family(name) in GPUS
+            for name, instance in rows.instances.items()
+            if rows.accelerator(instance.accelerator).is_neuron or family(name) in GPUS
         )
-    found: list[str] = []
+    chosen_names: list[str] = []
     short = platforms()
-    for one in on:
-        named = [one] if one in rows.instances else []
-        named = named or [name for name in rows.instances if family(name) == one]
-        if not named and one in short:
-            named = [short[one]]
-        if not named:
+    for selector in on:
+        matches = [selector] if selector in rows.instances else []
+        matches = matches or [name for name in rows.instances if family(name) == selector]
+        if not matches and selector in short:
+            matches = [short[selector]]
+        if not matches:
             families = dict.fromkeys(filter(None, map(family, rows.instances)))
             raise BadInput(
-                f"--on {one} is not known; legal: an instance type, or a family of "
+                f"--on {selector} is not known; legal: an instance type, or a family of "
                 f"{', '.join(families)}"
             )
-        found += named
-    return tuple(dict.fromkeys(found))
+        chosen_names += matches
+    return tuple(dict.fromkeys(chosen_names))
 
 
 def family(name: str) -> str:
     """The family of an instance type: p6 of p6-b200.48xlarge; "" of a name without one."""
-    found = _FAMILY.match(name.lower())
-    return found.group() if found else ""
+    match = _FAMILY.match(name.lower())
+    return match.group() if match else ""
 
 
 @dataclass(frozen=True)
-class Place:
+class Placement:
     """A workload on instances of one type.
 
     Attributes:
@@ -117,7 +117,7 @@ class Place:
         return self.instances * self.instance.count
 
 
-class Places:
+class Placements:
     """Places of workloads.
 
     Args:
@@ -147,15 +147,15 @@ class Places:
         """The purchase kind of both sides."""
         return self._kind or workload.current.kind
 
-    def here(self, workload: Workload) -> Place:
+    def here(self, workload: Workload) -> Placement:
         """Where it runs today."""
         count = workload.current.count
         name = workload.current.instance
         speed = self._predictor.speed(workload, name, count or 1).speed
-        units = None if speed is None else units_per_month(workload, speed, self._each(name))
+        units = None if speed is None else units_per_month(workload, speed, self._chip_count(name))
         return self._place(workload, name, units, count)
 
-    def there(self, workload: Workload, name: str, here: Place) -> Place:
+    def there(self, workload: Workload, name: str, here: Placement) -> Placement:
         """The same work on instances of the type `name`."""
         if name == here.instance.name:
             return here
@@ -166,15 +166,15 @@ class Places:
             units = workload.volume
         return self._place(workload, name, units, None)
 
-    def _each(self, name: str) -> int:
+    def _chip_count(self, name: str) -> int:
         return self._rows.instances[name].count
 
     def _place(
         self, workload: Workload, name: str, units: float | None, count: int | None
-    ) -> Place:
+    ) -> Placement:
         instance = self._rows.instances[name]
         chip = self._rows.accelerator(instance.accelerator)
-        target = next((one for one in TARGETS.values() if one.chip == chip.name), None)
+        target = next((target for target in TARGETS.values() if target.chip == chip.name), None)
         is_open = target is not None and (workload.kind != "train" or target.is_for_training)
         is_steady = _is_steady(workload)
         speed, refused, instances, hours, load = self._sized(workload, name, units, count)
@@ -184,7 +184,7 @@ class Places:
             days = None if is_all_year else hours / instances / 24
             quoted, no_price = self._price(workload, name, days, instances)
             reference = self._reference(workload, name)
-        return Place(
+        return Placement(
             instance=instance,
             chip=chip.name,
             is_neuron=chip.is_neuron,
@@ -205,9 +205,9 @@ class Places:
         self, workload: Workload, name: str, units: float | None, count: int | None
     ) -> tuple[Speed | None, str | None, int, float, float]:
         """The speed, why there is none, instances, instance-hours a month, and groups in use."""
-        wanted, rounds = count or 1, 0
+        requested, rounds = count or 1, 0
         while True:
-            answer, rounds = self._predictor.speed(workload, name, wanted), rounds + 1
+            answer, rounds = self._predictor.speed(workload, name, requested), rounds + 1
             speed = answer.speed
             if speed is None or units is None:
                 why = answer.refused or "its volume is in hours of an instance that is refused"
@@ -221,11 +221,11 @@ class Places:
                 return speed, None, instances, instances * HOURS_PER_MONTH, load
             limit = min(workload.deadline_hours or HOURS_PER_MONTH, HOURS_PER_MONTH)
             needed = speed.group * math.ceil(hours / limit / speed.group - 1e-9)
-            if count or workload.kind != "train" or needed <= speed.group >= wanted:
+            if count or workload.kind != "train" or needed <= speed.group >= requested:
                 break
-            if speed.group >= MOST_TIMED or needed <= wanted or rounds == _ROUNDS:
+            if speed.group >= MOST_TIMED or needed <= requested or rounds == _ROUNDS:
                 break
-            wanted = needed
+            requested = needed
         instances = max(count or needed, 1)
         if instances > MOST:
             return None, _too_many(instances), 0, 0.0, 0.0
@@ -235,31 +235,31 @@ class Places:
         self, workload: Workload, name: str, days: float | None, instances: int
     ) -> tuple[Quote | None, str | None]:
         """The price of today's kind that can be bought for this use, or why there is none."""
-        found = self._quote(name, self.kind(workload), workload)
-        reason = why_not(found, days=days, instances=instances, is_together=False)
-        if name == workload.current.instance and found.row is not None:
-            return found, None  # it is bought so today
+        current = self._quote(name, self.kind(workload), workload)
+        reason = why_not(current, days=days, instances=instances, is_together=False)
+        if name == workload.current.instance and current.row is not None:
+            return current, None  # it is bought so today
         if reason is None:
-            return found, None
+            return current, None
         if self._is_mixed:
             for kind in PUBLIC:
-                other = self._quote(name, kind, workload)
-                if why_not(other, days=days, instances=instances, is_together=False) is None:
-                    return other, None
+                public = self._quote(name, kind, workload)
+                if why_not(public, days=days, instances=instances, is_together=False) is None:
+                    return public, None
         return None, reason
 
     def _reference(self, workload: Workload, name: str) -> Quote | None:
         quotes = [self._quote(name, kind, workload) for kind in PUBLIC]
-        priced = [(one.usd_per_hour, one) for one in quotes if one.usd_per_hour is not None]
+        priced = [(price.usd_per_hour, price) for price in quotes if price.usd_per_hour is not None]
         return min(priced, key=lambda pair: pair[0])[1] if priced else None
 
     def _quote(self, name: str, kind: str, workload: Workload) -> Quote:
-        found = quote(
+        regional = quote(
             name, kind, as_of=self._as_of, region=workload.current.region, rows=self._rows
         )
-        if found.row is None and workload.current.region is not None:
+        if regional.row is None and workload.current.region is not None:
             return quote(name, kind, as_of=self._as_of, rows=self._rows)
-        return found
+        return regional
 
 
 def _too_many(instances: int) -> str:
@@ -270,17 +270,17 @@ def _closed(workload: Workload, chip: Accelerator, *, is_open: bool) -> tuple[st
     """Why no workload is told to move to a chip of AWS's that could run it."""
     if not chip.is_neuron or is_open:
         return ()
-    is_kept = any(one.chip == chip.name for one in TARGETS.values())
+    is_kept = any(target.chip == chip.name for target in TARGETS.values())
     why = f"is not for kind {workload.kind}" if is_kept else "gets no new software"
     return (f"no place to move to: {chip.name} {why}",)
 
 
-def _elsewhere(workload: Workload, found: Quote | None) -> tuple[str, ...]:
+def _elsewhere(workload: Workload, price: Quote | None) -> tuple[str, ...]:
     """That a price of another region stands in, where the workload's has none."""
-    wanted = workload.current.region
-    if wanted is None or found is None or found.row is None or found.region is not None:
+    region = workload.current.region
+    if region is None or price is None or price.row is None or price.region is not None:
         return ()
-    return (f"no price in {wanted} is known; that of {found.row.region} stands in",)
+    return (f"no price in {region} is known; that of {price.row.region} stands in",)
 
 
 def units_per_month(workload: Workload, speed: Speed, accelerators: int) -> float:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trnsim.decide.decision import Candidate, Migration, Months, Price, Swing, Today
+from trnsim.decide.decision import Candidate, DatedPrice, Migration, Months, Swing, Today
 from trnsim.decide.draws import (
     DEMAND,
     DEMAND_SPREAD,
@@ -24,37 +24,37 @@ from trnsim.decide.draws import (
     EFFORT_SPREAD,
     Draws,
     Samples,
-    around,
     at_quantile,
+    interval_around,
 )
 from trnsim.price.payback import HOURS_PER_MONTH
 
 if TYPE_CHECKING:
-    from trnsim.decide.candidates import Place
+    from trnsim.decide.candidates import Placement
     from trnsim.decide.inventory.workload import Workload
     from trnsim.price import Quote
 
 _HOURS: Final = "gpu_hours"
 
 
-def listed(quote: Quote | None) -> Price | None:
+def listed_price(quote: Quote | None) -> DatedPrice | None:
     """A quote as a page shows it; None without a public price."""
     if quote is None or quote.row is None or quote.usd_per_hour is None:
         return None
     row = quote.row
     source = quote.usd_per_hour.provenance.source
     usd = float(quote.usd_per_hour)
-    return Price(usd, quote.kind, row.region, row.as_of, source, quote.is_stale)
+    return DatedPrice(usd, quote.kind, row.region, row.as_of, source, quote.is_stale)
 
 
-def price_here(workload: Workload, here: Place) -> Price | None:
+def price_here(workload: Workload, here: Placement) -> DatedPrice | None:
     """The price of today: of the table, or what the bill gives for its hours.
 
     Hours of the bill are those of `count` instances all month, or those of accelerators given.
     """
-    found = listed(here.price)
-    if found is not None:
-        return found
+    price = listed_price(here.price)
+    if price is not None:
+        return price
     current, hours = workload.current, 0.0
     if current.count:
         hours, how = current.count * float(HOURS_PER_MONTH), "count x 730 hours"
@@ -67,11 +67,11 @@ def price_here(workload: Workload, here: Place) -> Price | None:
     usd = current.usd_per_month / hours
     day = "" if workload.as_of is None else str(workload.as_of)
     region = current.region or "not stated"
-    return Price(usd, current.kind, region, day, f"the bill over {how}")
+    return DatedPrice(usd, current.kind, region, day, f"the bill over {how}")
 
 
 @dataclass(frozen=True)
-class Comparison:
+class WorkloadComparison:
     """A workload here, and the draws by which other places are compared with it.
 
     Attributes:
@@ -79,12 +79,12 @@ class Comparison:
     """
 
     workload: Workload
-    here: Place
+    here: Placement
     draws: Draws
     limit_months: float
 
     @cached_property
-    def price(self) -> Price | None:
+    def price(self) -> DatedPrice | None:
         """What an hour costs here."""
         return price_here(self.workload, self.here)
 
@@ -110,16 +110,16 @@ class Comparison:
             count=current.count,
             kind=current.kind,
             usd_per_month=current.usd_per_month,
-            hours=around(here.hours, self._hours(here)) if is_known else None,
+            hours=interval_around(here.hours, self._hours(here)) if is_known else None,
             paid_hours=here.hours if is_known else None,
             price=self.price,
             refused=here.refused,
         )
 
-    def candidate(self, there: Place, migration: Migration) -> Candidate:
+    def candidate(self, there: Placement, migration: Migration) -> Candidate:
         """Cost, saving and payback there."""
-        speed, price = there.speed, listed(there.price)
-        made = Candidate(
+        speed, price = there.speed, listed_price(there.price)
+        candidate = Candidate(
             instance=there.instance.name,
             is_neuron=there.is_neuron,
             refused=there.refused,
@@ -128,11 +128,11 @@ class Comparison:
             kind="" if price is None else price.kind,
         )
         if speed is None:
-            return made
-        known = replace(
-            made,
+            return candidate
+        timed = replace(
+            candidate,
             instances=there.instances,
-            hours=around(there.hours, self._hours(there)),
+            hours=interval_around(there.hours, self._hours(there)),
             paid_hours=there.hours,
             break_even_usd_per_hour=self.break_even(there, migration),
             family=speed.family,
@@ -144,40 +144,40 @@ class Comparison:
             notes=(*speed.notes, *there.notes),
         )
         ratio = self.ratio(there)
-        return known if ratio is None else self._priced(known, there, ratio, migration)
+        return timed if ratio is None else self._priced(timed, there, ratio, migration)
 
-    def ratio(self, there: Place) -> float | None:
+    def ratio(self, there: Placement) -> float | None:
         """Cost there over cost here, at the medians; None without prices."""
-        price = listed(there.price)
+        price = listed_price(there.price)
         if price is None or self.price is None or self.here.speed is None:
             return None
         return there.hours * price.usd_per_hour / (self.here.hours * self.price.usd_per_hour)
 
-    def break_even(self, there: Place, migration: Migration) -> float | None:
+    def break_even(self, there: Placement, migration: Migration) -> float | None:
         """USD an hour up to which a move there pays back in time; None where none does."""
         if self.price is None or self.here.speed is None or there.speed is None:
             return None
-        left = 1 - migration.usd / (self.limit_months * self.bill)
-        usd = left * self.here.hours * self.price.usd_per_hour / there.hours
+        share = 1 - migration.usd / (self.limit_months * self.bill)
+        usd = share * self.here.hours * self.price.usd_per_hour / there.hours
         return usd if usd > 0 else None
 
     def _priced(
-        self, known: Candidate, there: Place, ratio: float, migration: Migration
+        self, timed: Candidate, there: Placement, ratio: float, migration: Migration
     ) -> Candidate:
         """The candidate with what follows from prices on both sides."""
         saving = 1 - self.ratios(there, ratio)
         months = self._months(saving, migration)
-        whole, usd = sum(known.ms.values()), self.bill * ratio
+        total_ms, usd = sum(timed.ms.values()), self.bill * ratio
         return replace(
-            known,
-            usd_per_month=around(usd, self.bill * (1 - saving)),
-            saving=around(1 - ratio, saving),
+            timed,
+            usd_per_month=interval_around(usd, self.bill * (1 - saving)),
+            saving=interval_around(1 - ratio, saving),
             pays_back_months=_in_months(months, migration.usd, self.bill * (1 - ratio)),
             share_paying_back=float(np.mean(months <= self.limit_months)),
-            usd={cause: usd * ms / whole for cause, ms in known.ms.items()},
+            usd={cause: usd * ms / total_ms for cause, ms in timed.ms.items()},
         )
 
-    def ratios(self, there: Place, ratio: float) -> Samples:
+    def ratios(self, there: Placement, ratio: float) -> Samples:
         """Draws of the ratio."""
         hours = self._hours(there) / self._hours(self.here)
         prices = self.draws.factor(self._price_sigmas(there))
@@ -193,11 +193,11 @@ class Comparison:
     def _demand(self) -> Samples:
         return self.draws.factor({DEMAND: float(DEMAND_SPREAD)})
 
-    def _hours(self, place: Place) -> Samples:
+    def _hours(self, place: Placement) -> Samples:
         """Draws of instance-hours: performance and demand."""
         return _hours(place, self._demand() * self._times(place))
 
-    def _times(self, place: Place) -> Samples:
+    def _times(self, place: Placement) -> Samples:
         """Draws of true over predicted time; hours that are given are those of today's speed."""
         times = self.draws.factor({} if place.speed is None else place.speed.doubts)
         if self.workload.volume_unit != _HOURS or self.here.speed is None:
@@ -205,14 +205,14 @@ class Comparison:
         return times / self.draws.factor(self.here.speed.doubts)
 
     @staticmethod
-    def _price_sigmas(place: Place) -> dict[str, float]:
+    def _price_sigmas(place: Placement) -> dict[str, float]:
         """The doubt about a price, by the name of what is bought."""
         quote = place.price
         if quote is None or quote.usd_per_hour is None:
             return {}
         return {f"price of {quote.instance}": quote.usd_per_hour.provenance.spread}
 
-    def tornado(self, there: Place, migration: Migration) -> tuple[Swing, ...]:
+    def tornado(self, there: Placement, migration: Migration) -> tuple[Swing, ...]:
         """What P10 and P90 of each input alone do to the net saving, the widest first.
 
         Net: of the bills until the limit, what is saved less what the migration costs.
@@ -220,9 +220,9 @@ class Comparison:
         ratio = self.ratio(there)
         if ratio is None or there.speed is None or self.here.speed is None:
             return ()
-        one, two = there.speed.doubts, self.here.speed.doubts
-        performance = apart(one, two)
-        prices = apart(self._price_sigmas(there), self._price_sigmas(self.here))
+        there_doubts, here_doubts = there.speed.doubts, self.here.speed.doubts
+        performance = difference_sigma(there_doubts, here_doubts)
+        prices = difference_sigma(self._price_sigmas(there), self._price_sigmas(self.here))
         base = migration.usd / (self.limit_months * self.bill)
 
         def net(ratio: float, effort: float = 1.0, demand: float = 1.0) -> float:
@@ -239,16 +239,16 @@ class Comparison:
             for demand in (at_quantile(float(DEMAND_SPREAD), at) for at in ("p10", "p90"))
         )
         swings.append(Swing(DEMAND, low, high))
-        return tuple(sorted(swings, key=lambda one: -abs(one.high - one.low)))
+        return tuple(sorted(swings, key=lambda swing: -abs(swing.high - swing.low)))
 
-    def _at_demand(self, there: Place, demand: float) -> float:
+    def _at_demand(self, there: Placement, demand: float) -> float:
         """What whole instances do to the ratio at another demand."""
         factor = np.array([demand])
         changed = _hours(there, factor) / _hours(self.here, factor)
         return float(changed[0]) / (there.hours / self.here.hours)
 
 
-def _hours(place: Place, factor: Samples) -> Samples:
+def _hours(place: Placement, factor: Samples) -> Samples:
     """Instance-hours at a factor of the work: whole groups all month, or what the work takes."""
     if not place.is_steady or place.speed is None:
         return place.hours * factor
@@ -256,14 +256,14 @@ def _hours(place: Place, factor: Samples) -> Samples:
     return groups * place.speed.group * HOURS_PER_MONTH
 
 
-def apart(one: dict[str, float], two: dict[str, float]) -> float:
+def difference_sigma(left: dict[str, float], right: dict[str, float]) -> float:
     """One sigma of the difference: what has the same name is the same error."""
-    names = one.keys() | two.keys()
-    return math.hypot(*(one.get(name, 0.0) - two.get(name, 0.0) for name in names))
+    names = left.keys() | right.keys()
+    return math.hypot(*(left.get(name, 0.0) - right.get(name, 0.0) for name in names))
 
 
 def _in_months(months: Samples, migration_usd: float, saved_usd: float) -> Months:
     likely = migration_usd / saved_usd if saved_usd > 0 else math.inf
     p10, p90 = (float(np.quantile(months, at, method="nearest")) for at in (0.1, 0.9))
-    found = (min(p10, likely), likely, max(p90, likely))
-    return Months(*(one if math.isfinite(one) else None for one in found))
+    quantiles = (min(p10, likely), likely, max(p90, likely))
+    return Months(*(months if math.isfinite(months) else None for months in quantiles))

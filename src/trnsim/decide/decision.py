@@ -56,7 +56,7 @@ class Assumption:
 
 
 @dataclass(frozen=True)
-class Rule:
+class RuleOutcome:
     """A rule of the source document, and whether it holds for a workload.
 
     Attributes:
@@ -74,7 +74,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Price:
+class DatedPrice:
     """A dated price of an instance."""
 
     usd_per_hour: float
@@ -111,7 +111,7 @@ class Today:
     usd_per_month: float
     hours: Interval | None
     paid_hours: float | None
-    price: Price | None
+    price: DatedPrice | None
     refused: str | None = None
 
 
@@ -145,7 +145,7 @@ class Candidate:
     kind: str = ""
     hours: Interval | None = None
     paid_hours: float | None = None
-    price: Price | None = None
+    price: DatedPrice | None = None
     no_price: str | None = None
     usd_per_month: Interval | None = None
     saving: Interval | None = None
@@ -173,7 +173,7 @@ class Swing:
 
 
 @dataclass(frozen=True)
-class Finding:
+class ProgramFinding:
     """What a scan found in a program."""
 
     path: str
@@ -215,10 +215,10 @@ class WorkloadDecision:
     best: str | None
     today: Today
     migration: Migration
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[RuleOutcome, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     tornado: tuple[Swing, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ProgramFinding, ...] = ()
     split: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
 
@@ -250,10 +250,10 @@ class Decision:
         Raises:
             BadInput: there is none.
         """
-        for one in self.workloads:
-            if one.name == name:
-                return one
-        legal = ", ".join(one.name for one in self.workloads)
+        for workload in self.workloads:
+            if workload.name == name:
+                return workload
+        legal = ", ".join(workload.name for workload in self.workloads)
         raise BadInput(f"no workload is called {name!r}; legal: {legal}")
 
     def text(self) -> str:

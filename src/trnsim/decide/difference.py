@@ -34,7 +34,7 @@ _PART_NAMES: Final = (*_NAMES, "instance")
 
 
 @dataclass(frozen=True)
-class Change:
+class AnswerChange:
     """One value that differs; None stands for one that is not there.
 
     Attributes:
@@ -68,8 +68,8 @@ class Difference:
     """
 
     name: str
-    figures: tuple[Change, ...]
-    causes: tuple[Change, ...]
+    figures: tuple[AnswerChange, ...]
+    causes: tuple[AnswerChange, ...]
     cost: Mapping[str, float]
 
     @property
@@ -82,12 +82,12 @@ def difference(
     name: str, old: Mapping[str, Any], new: Mapping[str, Any], aside: Sequence[str] = ()
 ) -> Difference:
     """What changed between two answers about `name`, but for the fields in `aside`."""
-    kept = [{key: one[key] for key in one if key not in aside} for one in (old, new)]
-    changes = list(_changes("", *kept))
+    compared = [{key: answer[key] for key in answer if key not in aside} for answer in (old, new)]
+    changes = list(_changes("", *compared))
     return Difference(
         name,
-        tuple(one for one in changes if _is_figure(one)),
-        tuple(one for one in changes if not _is_figure(one)),
+        tuple(change for change in changes if _is_figure(change)),
+        tuple(change for change in changes if not _is_figure(change)),
         _cost(old, new),
     )
 
@@ -96,11 +96,11 @@ def name_of(plain: object, keys: Sequence[str] = _NAMES) -> str | None:
     """What names an answer, or by other `keys` a part of one; None where nothing does."""
     if not isinstance(plain, Mapping):
         return None
-    found = next((plain[key] for key in keys if key in plain), None)
-    return found if isinstance(found, str) else None
+    name = next((plain[key] for key in keys if key in plain), None)
+    return name if isinstance(name, str) else None
 
 
-def _changes(path: str, old: object, new: object) -> Iterator[Change]:
+def _changes(path: str, old: object, new: object) -> Iterator[AnswerChange]:
     """Every value that differs below `path`."""
     if _is_interval(old) or _is_interval(new):
         yield from _changed_interval(path, old, new)
@@ -110,40 +110,42 @@ def _changes(path: str, old: object, new: object) -> Iterator[Change]:
     elif _is_list(old) and _is_list(new):
         yield from _changes(path, _by_name(old), _by_name(new))
     elif old != new:
-        yield Change(path, old, new)
+        yield AnswerChange(path, old, new)
 
 
-def _changed_interval(path: str, old: Any, new: Any) -> Iterator[Change]:
+def _changed_interval(path: str, old: Any, new: Any) -> Iterator[AnswerChange]:
     """A figure with doubt changes where its median does, or where it comes or goes."""
-    before, after = (one["p50"] if _is_interval(one) else one for one in (old, new))
+    before, after = (side["p50"] if _is_interval(side) else side for side in (old, new))
     if before == after:
         return
     is_known = _is_interval(old) and _is_number(after) and _is_number(old["p10"])
     within = None
     if is_known and (old["p90"] is None or _is_number(old["p90"])):  # months without an end: None
         within = bool(old["p10"] <= after) and (old["p90"] is None or bool(after <= old["p90"]))
-    yield Change(path, before, after, within)
+    yield AnswerChange(path, before, after, within)
 
 
-def _by_name(found: Any) -> dict[str, Any]:
+def _by_name(members: Any) -> dict[str, Any]:
     """The members of a list by their names, or by their places.
 
     A line ``name = value: source`` is the constant of that name.
     """
-    if all(isinstance(one, str) for one in found):
-        halves = [one.partition(" = ") for one in found]
+    if all(isinstance(member, str) for member in members):
+        halves = [member.partition(" = ") for member in members]
         return {name: value or "said" for name, _, value in halves}
-    names = [name_of(one, _PART_NAMES) for one in found]
+    names = [name_of(member, _PART_NAMES) for member in members]
     is_named = None not in names and len(set(names)) == len(names)
-    keys = names if is_named else range(len(found))
-    return {str(key): one for key, one in zip(keys, found, strict=True)}
+    keys = names if is_named else range(len(members))
+    return {str(key): member for key, member in zip(keys, members, strict=True)}
 
 
 def _cost(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, float]:
     """The factors of a cost's change; nothing where no cost is known on both sides."""
     for cost, speed, power in _COSTS:
-        total, time = (Change(key, _p50(old, key), _p50(new, key)).ratio for key in (cost, speed))
-        count = Change("instances", old.get("instances", 1), new.get("instances", 1)).ratio
+        total, time = (
+            AnswerChange(key, _p50(old, key), _p50(new, key)).ratio for key in (cost, speed)
+        )
+        count = AnswerChange("instances", old.get("instances", 1), new.get("instances", 1)).ratio
         if total and time and count:
             factor = time if power == 1 else 1 / time
             if factor * count:
@@ -152,8 +154,8 @@ def _cost(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _p50(answer: Mapping[str, Any], key: str) -> object:
-    found: Any = answer.get(key)
-    return found["p50"] if _is_interval(found) else found
+    figure: Any = answer.get(key)
+    return figure["p50"] if _is_interval(figure) else figure
 
 
 def _is_interval(value: Any) -> bool:
@@ -173,6 +175,6 @@ def _is_number(value: Any) -> bool:
         return False
 
 
-def _is_figure(change: Change) -> bool:
+def _is_figure(change: AnswerChange) -> bool:
     """Whether a change is one of what is predicted, rather than of what it is predicted from."""
     return change.within is not None or float in (type(change.old), type(change.new))

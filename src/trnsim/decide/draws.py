@@ -45,15 +45,15 @@ class Draws:
         self.count = count
         self._name = name
         self._seed = seed
-        self._known: dict[str, Samples] = {}
+        self._normals: dict[str, Samples] = {}
 
     def normal(self, input_: str) -> Samples:
         """Draws of a standard normal, by the name of an input."""
-        if input_ not in self._known:
+        if input_ not in self._normals:
             names = [zlib.crc32(text.encode()) for text in (self._name, input_)]
             order = np.random.default_rng([self._seed, *names]).permutation(self.count)
-            self._known[input_] = _quantiles(self.count)[order]
-        return self._known[input_]
+            self._normals[input_] = _quantiles(self.count)[order]
+        return self._normals[input_]
 
     def factor(self, sigmas: Mapping[str, float]) -> Samples:
         """``exp(sum of sigma z)`` over inputs."""
@@ -74,9 +74,9 @@ def at_quantile(sigma: float, quantile: str) -> float:
     return math.exp(_OPPOSITE[quantile] * sigma)
 
 
-def around(median: float, samples: Samples) -> Interval:
+def interval_around(median: float, samples: Samples) -> Interval:
     """P10 and P90 of samples, with the figure at the medians of all inputs between them."""
-    p10, p90 = (float(one) for one in np.percentile(samples, [10, 90]))
+    p10, p90 = (float(percentile) for percentile in np.percentile(samples, [10, 90]))
     return Interval(min(p10, median), median, max(p90, median))
 
 

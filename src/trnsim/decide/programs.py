@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trnsim.decide.decision import Finding
+from trnsim.decide.decision import ProgramFinding
 from trnsim.decide.scan import scan
 
 if TYPE_CHECKING:
     from trnsim.decide.inventory.workload import Workload
 
 
-def scanned(workload: Workload) -> tuple[Finding, ...] | None:
+def scanned(workload: Workload) -> tuple[ProgramFinding, ...] | None:
     """What stands in the programs of a workload; None where none are named.
 
     Raises:
@@ -22,6 +22,6 @@ def scanned(workload: Workload) -> tuple[Finding, ...] | None:
         return None
     root = Path(workload.line.file).parent
     return tuple(
-        Finding(one.file, one.line, one.kind, one.what, one.advice)
-        for one in scan(workload.sources, root).places
+        ProgramFinding(finding.file, finding.line, finding.kind, finding.what, finding.advice)
+        for finding in scan(workload.sources, root).places
     )

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trnsim.decide.decision import Candidate, Rule, Verdict
+from trnsim.decide.decision import Candidate, RuleOutcome, Verdict
 from trnsim.decide.draws import is_close
 from trnsim.decide.rules import FORBIDS
 from trnsim.facts import assumed
@@ -47,43 +47,47 @@ class Judgement:
 def best(pairs: Sequence[Pair]) -> Pair | None:
     """The place on AWS's chips that saves most at P50, at a price that can be paid."""
     return _most(
-        [(one.saving.p50, (place, one)) for place, one in _open(pairs) if one.saving is not None]
+        [
+            (move.saving.p50, (place, move))
+            for place, move in _open(pairs)
+            if move.saving is not None
+        ]
     )
 
 
 def quotable(pairs: Sequence[Pair]) -> Pair | None:
     """The place on AWS's chips that would save most at a price that is public for another kind."""
-    found: list[tuple[float, Pair]] = []
-    for place, one in _open(pairs):
-        even, public = one.break_even_usd_per_hour, place.reference
-        if one.price is not None or even is None or public is None or public.usd_per_hour is None:
+    savings: list[tuple[float, Pair]] = []
+    for place, move in _open(pairs):
+        even, public = move.break_even_usd_per_hour, place.reference
+        if move.price is not None or even is None or public is None or public.usd_per_hour is None:
             continue
         if public.usd_per_hour < even:
-            found.append((1 - public.usd_per_hour / even, (place, one)))
-    return _most(found)
+            savings.append((1 - public.usd_per_hour / even, (place, move)))
+    return _most(savings)
 
 
 def _open(pairs: Sequence[Pair]) -> list[Pair]:
     """Places that a workload may be told to move to."""
     return [
-        (place, one)
-        for place, one in pairs
-        if place.is_neuron and place.is_open and one.refused is None and one.slo != "missed"
+        (place, move)
+        for place, move in pairs
+        if place.is_neuron and place.is_open and move.refused is None and move.slo != "missed"
     ]
 
 
-def _most(found: list[tuple[float, Pair]]) -> Pair | None:
+def _most(ranked: list[tuple[float, Pair]]) -> Pair | None:
     """The pair of the largest value; of equal ones, a validated one."""
-    if not found:
+    if not ranked:
         return None
-    top = max(value for value, _ in found)
-    equal = [(pair[1].is_validated, value, pair) for value, pair in found if value >= top - EQUAL]
-    return max(equal, key=lambda one: one[:2])[2]
+    top = max(value for value, _ in ranked)
+    equal = [(pair[1].is_validated, value, pair) for value, pair in ranked if value >= top - EQUAL]
+    return max(equal, key=lambda item: item[:2])[2]
 
 
 def judge(
     pairs: Sequence[Pair],
-    rules: Sequence[Rule],
+    rules: Sequence[RuleOutcome],
     *,
     is_neuron_today: bool,
     refused: str | None,
@@ -108,34 +112,36 @@ def judge(
             return Judgement(no, False, f"{rule.name}: {rule.evidence}", None)
     if refused is not None:
         return Judgement(no, False, f"today's instance is not predicted: {refused}", None)
-    found = best(pairs)
-    share = 0.0 if found is None else found[1].share_paying_back or 0.0
+    top = best(pairs)
+    share = 0.0 if top is None else top[1].share_paying_back or 0.0
     is_near = is_close(share, LIKELY, draws) or (
-        found is not None and share < LIKELY and _is_in_time(found[1], limit_months)
+        top is not None and share < LIKELY and _is_in_time(top[1], limit_months)
     )
-    if found is None or share < LIKELY or is_near:
-        asked = quotable(pairs)
+    if top is None or share < LIKELY or is_near:
+        wanted_quote = quotable(pairs)
         besides = "" if is_neuron_today else _besides(pairs)
-        if asked is not None and not is_near:
-            reason = _quote_reason(asked) + besides
-            return Judgement(Verdict.NEEDS_QUOTE, False, reason, asked[1].instance)
-        return Judgement(no, is_near, _no_reason(found, share, limit_months) + besides, None)
-    one = found[1]
+        if wanted_quote is not None and not is_near:
+            reason = _quote_reason(wanted_quote) + besides
+            return Judgement(Verdict.NEEDS_QUOTE, False, reason, wanted_quote[1].instance)
+        return Judgement(no, is_near, _no_reason(top, share, limit_months) + besides, None)
+    move = top[1]
     is_near = is_close(share, SURE, draws)
     is_sure = share >= SURE and not is_near
-    said = f"{_saved(one)} and pays back within {limit_months:.0f} months in {share:.0%} of draws"
+    claim = f"{_saved(move)} and pays back within {limit_months:.0f} months in {share:.0%} of draws"
     doubts = [] if is_sure else [f"less than the {SURE:.0%} of a move"]
-    if not one.is_validated:
-        doubts.append(f"plans of {one.family} are not validated there")
+    if not move.is_validated:
+        doubts.append(f"plans of {move.family} are not validated there")
     doubts += _odd(times_predicted)
     rival = _rival(pairs)
-    if rival is not None and _saving(rival) > _saving(one) + EQUAL:
+    if rival is not None and _saving(rival) > _saving(move) + EQUAL:
         doubts.append(f"{rival.instance} saves {_saving(rival):.0%} with the same programs")
     if not doubts:
-        reason = f"{said}; {one.family} is validated there"
-        return Judgement(Verdict.GO, is_close_call=False, reason=reason, best=one.instance)
-    is_close_call = is_near and one.is_validated
-    return Judgement(Verdict.PILOT, is_close_call, f"{said}; {' and '.join(doubts)}", one.instance)
+        reason = f"{claim}; {move.family} is validated there"
+        return Judgement(Verdict.GO, is_close_call=False, reason=reason, best=move.instance)
+    is_close_call = is_near and move.is_validated
+    return Judgement(
+        Verdict.PILOT, is_close_call, f"{claim}; {' and '.join(doubts)}", move.instance
+    )
 
 
 def _odd(times_predicted: float | None) -> list[str]:
@@ -145,20 +151,22 @@ def _odd(times_predicted: float | None) -> list[str]:
     return [f"the bill is {times_predicted:.2g} times what its volume takes here: check both"]
 
 
-def _is_in_time(one: Candidate, limit_months: float) -> bool:
+def _is_in_time(move: Candidate, limit_months: float) -> bool:
     """Whether it pays back in time at the medians of all inputs."""
-    months = None if one.pays_back_months is None else one.pays_back_months.p50
+    months = None if move.pays_back_months is None else move.pays_back_months.p50
     return months is not None and months <= limit_months
 
 
 def _rival(pairs: Sequence[Pair]) -> Candidate | None:
     """The GPU instance that saves most and pays back as likely as not."""
-    found = [
-        one
-        for place, one in pairs
-        if not place.is_neuron and one.slo != "missed" and (one.share_paying_back or 0.0) >= LIKELY
+    rivals = [
+        move
+        for place, move in pairs
+        if not place.is_neuron
+        and move.slo != "missed"
+        and (move.share_paying_back or 0.0) >= LIKELY
     ]
-    return max(found, key=_saving, default=None)
+    return max(rivals, key=_saving, default=None)
 
 
 def _besides(pairs: Sequence[Pair]) -> str:
@@ -169,30 +177,30 @@ def _besides(pairs: Sequence[Pair]) -> str:
     return f"; {rival.instance} saves {_saving(rival):.0%} with the same programs"
 
 
-def _saving(one: Candidate) -> float:
-    return 0.0 if one.saving is None else one.saving.p50
+def _saving(move: Candidate) -> float:
+    return 0.0 if move.saving is None else move.saving.p50
 
 
-def _saved(one: Candidate) -> str:
-    return f"{one.instance} saves {_saving(one):.0%} at P50"
+def _saved(move: Candidate) -> str:
+    return f"{move.instance} saves {_saving(move):.0%} at P50"
 
 
-def _quote_reason(asked: Pair) -> str:
-    place, one = asked
-    even, public = one.break_even_usd_per_hour, place.reference
+def _quote_reason(pair: Pair) -> str:
+    place, move = pair
+    even, public = move.break_even_usd_per_hour, place.reference
     usd = 0.0 if public is None or public.usd_per_hour is None else float(public.usd_per_hour)
     kind = "" if public is None else public.kind
     return (
-        f"{one.instance} pays back below {even:.2f} USD/h, and {one.no_price}; "
+        f"{move.instance} pays back below {even:.2f} USD/h, and {move.no_price}; "
         f"a {kind} costs {usd:.2f}: ask for a price"
     )
 
 
-def _no_reason(found: Pair | None, share: float, limit_months: float) -> str:
-    if found is None:
+def _no_reason(top: Pair | None, share: float, limit_months: float) -> str:
+    if top is None:
         return "no instance with AWS's chips can run it at a price of the same kind"
-    one = found[1]
-    if one.saving is None or one.saving.p50 <= 0:
-        more = 0.0 if one.saving is None else -one.saving.p50
-        return f"{one.instance}, the cheapest, costs {more:.0%} more than today at P50"
-    return f"{_saved(one)}, and pays back within {limit_months:.0f} months in {share:.0%} of draws"
+    move = top[1]
+    if move.saving is None or move.saving.p50 <= 0:
+        more = 0.0 if move.saving is None else -move.saving.p50
+        return f"{move.instance}, the cheapest, costs {more:.0%} more than today at P50"
+    return f"{_saved(move)}, and pays back within {limit_months:.0f} months in {share:.0%} of draws"

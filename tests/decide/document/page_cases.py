@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from trnsim.decide.assess import Asked, assess
+from trnsim.decide.assess import AssessmentOptions, assess
 
 COMPANIES = Path(__file__).parents[1] / "companies"
 NAMES = ("laws", "parcels", "bank", "thumbs")
@@ -14,7 +14,9 @@ ON = ("inf2.xlarge", "trn1.32xlarge", "trn2.48xlarge")
 def assessed():
     """Four companies as one decision: go, go, no-go, stay; trn2 has no price on demand."""
     found = [
-        assess(COMPANIES / name / "inventory.csv", Asked(on=ON, as_of=date(2026, 11, 21)))
+        assess(
+            COMPANIES / name / "inventory.csv", AssessmentOptions(on=ON, as_of=date(2026, 11, 21))
+        )
         for name in NAMES
     ]
     return replace(found[0], workloads=tuple(one for each in found for one in each.workloads))

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from trnsim.decide.decision import (
     Candidate,
+    DatedPrice,
     Decision,
     Migration,
     Months,
-    Price,
     Today,
     Verdict,
     WorkloadDecision,
@@ -21,7 +21,7 @@ CANDIDATE = Candidate(
     kind="on_demand",
     hours=Interval(800.0, 1000.0, 1250.0),
     paid_hours=1000.0,
-    price=Price(21.5, "on_demand", "us-east-1", "2026-07-20", "a page"),
+    price=DatedPrice(21.5, "on_demand", "us-east-1", "2026-07-20", "a page"),
     usd_per_month=Interval(48_000.0, 60_000.0, 75_000.0),
     saving=Interval(0.25, 0.40, 0.52),
     break_even_usd_per_hour=33.0,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from decision_cases import decision
 
-from trnsim.decide.decision import Price
+from trnsim.decide.decision import DatedPrice
 from trnsim.decide.inventory.workload import Slo
 from trnsim.decide.pilot.plan import Pilot
 from trnsim.decide.pilot.sides import Paired, Run, Side
@@ -12,7 +12,7 @@ from trnsim.decide.pilot.telling import Telling
 from trnsim.decide.pilot.thresholds import Money, thresholds
 from trnsim.facts import Interval
 
-PRICE = Price(40.0, "on_demand", "us-east-1", "2026-07-20", "a page")
+PRICE = DatedPrice(40.0, "on_demand", "us-east-1", "2026-07-20", "a page")
 
 
 def paired_run():

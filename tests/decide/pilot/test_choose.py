@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from trnsim.decide.assess import Asked
+from trnsim.decide.assess import AssessmentOptions
 from trnsim.decide.pilot.choose import Wanted, pilot
 from trnsim.decide.times import Predictor
 from trnsim.errors import BadInput
 
 ROOT = Path(__file__).parents[3]
 BERT = ROOT / "tests" / "decide" / "bert.json"
-ASKED = Asked(on=("inf2.xlarge",), as_of=date(2026, 11, 21))
+ASKED = AssessmentOptions(on=("inf2.xlarge",), as_of=date(2026, 11, 21))
 HEADER = "workload,model_config,kind,items_per_month,current_instance,usd_per_month,framework,"
 HEADER += "portability_needed\n"
 PREDICTOR = Predictor()

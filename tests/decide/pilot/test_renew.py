@@ -13,7 +13,7 @@ from log_cases import csv_log, step_s, titan_log, vllm_log
 from workload_cases import BERT, SMALL
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.decide.assess import Asked
+from trnsim.decide.assess import AssessmentOptions
 from trnsim.decide.inventory import read
 from trnsim.decide.pilot.choose import Wanted, pilot
 from trnsim.decide.pilot.measure import read_logs
@@ -22,7 +22,7 @@ from trnsim.decide.pilot.renew import decided, result
 from trnsim.decide.times import Predictor
 
 COMPANIES = Path(__file__).parents[1] / "companies"
-ASKED = Asked(on=("trn1.32xlarge",), as_of=date(2026, 11, 21))
+ASKED = AssessmentOptions(on=("trn1.32xlarge",), as_of=date(2026, 11, 21))
 CASES = int(os.environ.get("TRNSIM_PILOT_CASES", "3"))
 """Of each company; docs/runs.md has 100."""
 ENOUGH = 50

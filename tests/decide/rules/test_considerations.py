@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from rule_cases import BEST, rule
 
-from trnsim.decide.decision import Finding
+from trnsim.decide.decision import ProgramFinding
 
-FFT = Finding("train.py", 12, "operator", "aten::fft_fft")
+FFT = ProgramFinding("train.py", 12, "operator", "aten::fft_fft")
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from rule_cases import BEST, rule
 
-from trnsim.decide.decision import Finding, Migration
+from trnsim.decide.decision import Migration, ProgramFinding
 from trnsim.decide.rules import FORBIDS
 from trnsim.facts import Interval
 
-KERNEL = Finding("scan.cu", 3, "cuda", "scan")
+KERNEL = ProgramFinding("scan.cu", 3, "cuda", "scan")
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_one_input_forbids_a_move(name, quiet, loud, text):
 
 
 def test_another_finding_is_no_kernel():
-    call = Finding("train.py", 3, "device call", "cuda()")
+    call = ProgramFinding("train.py", 3, "device call", "cuda()")
     assert rule("CUDA-only", findings=(call,)).applies is False
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.decide import inventory
-from trnsim.decide.assess import Asked, Scan, assess, migration
-from trnsim.decide.candidates import Places
-from trnsim.decide.compare import Comparison, apart, listed
+from trnsim.decide.assess import AssessmentOptions, Scan, assess, migration
+from trnsim.decide.candidates import Placements
+from trnsim.decide.compare import WorkloadComparison, difference_sigma, listed_price
 from trnsim.decide.decision import Assumption, Migration, WorkloadDecision
 from trnsim.decide.draws import Draws
 from trnsim.decide.pilot import sides
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trnsim.arch.catalogue import Catalogue
-    from trnsim.decide.candidates import Place
-    from trnsim.decide.decision import Decision, Price
+    from trnsim.decide.candidates import Placement
+    from trnsim.decide.decision import DatedPrice, Decision
     from trnsim.decide.inventory.workload import Workload
 
 
@@ -63,7 +63,7 @@ class _Looked:
 def pilot(
     path: Path,
     folder: Path,
-    asked: Asked,
+    asked: AssessmentOptions,
     wanted: Wanted,
     *,
     rows: Catalogue | None = None,
@@ -80,7 +80,9 @@ def pilot(
     predictor = predictor or Predictor(rows)
     workloads = _named(inventory.read(path, rows), wanted.workload)
     decision = assess(path, asked, rows=rows, predictor=predictor, scan=scan)
-    places = Places(predictor, rows, kind=asked.kind, as_of=asked.as_of, is_mixed=asked.is_mixed)
+    places = Placements(
+        predictor, rows, kind=asked.kind, as_of=asked.as_of, is_mixed=asked.is_mixed
+    )
     look = _Look(places, rows, asked, wanted)
     found = [look.at(one, decision.workload(one.name)) for one in workloads]
     found.sort(key=lambda one: (one.runs is None, -one.told.net_usd))
@@ -110,9 +112,9 @@ def _named(workloads: list[Workload], name: str | None) -> list[Workload]:
 class _Look:
     """Looks at workloads."""
 
-    places: Places
+    places: Placements
     rows: Catalogue
-    asked: Asked
+    asked: AssessmentOptions
     wanted: Wanted
 
     def at(self, workload: Workload, decided: WorkloadDecision) -> _Looked:
@@ -124,7 +126,7 @@ class _Look:
             for rule in decided.rules:
                 if rule.applies and rule.effect == FORBIDS:
                     return self._refused(workload, f"{rule.name}: {rule.evidence}")
-        compared = Comparison(
+        compared = WorkloadComparison(
             workload,
             here,
             Draws(workload.name, self.asked.seed, self.asked.draws),
@@ -146,10 +148,10 @@ class _Look:
         return _Looked(workload, Telling(workload.name, "", refused=reason))
 
     def _stakes(
-        self, workload: Workload, decided: WorkloadDecision, compared: Comparison
-    ) -> list[tuple[Place, Stake]]:
+        self, workload: Workload, decided: WorkloadDecision, compared: WorkloadComparison
+    ) -> list[tuple[Placement, Stake]]:
         """Places on AWS's chips that a pilot could look at, and what is at stake there."""
-        found: list[tuple[Place, Stake]] = []
+        found: list[tuple[Placement, Stake]] = []
         for one in decided.candidates:
             is_asked = decided.best in (None, one.instance)
             if not is_asked or not one.is_neuron or one.instance == decided.today.instance:
@@ -160,7 +162,9 @@ class _Look:
                 found.append((there, stake))
         return found
 
-    def _runs(self, workload: Workload, here: Place, there: Place, price: Price | None) -> Paired:
+    def _runs(
+        self, workload: Workload, here: Placement, there: Placement, price: DatedPrice | None
+    ) -> Paired:
         known = {TODAY: (here, price), THERE: (there, price_of(there))}
         return sides.paired(
             workload,
@@ -175,12 +179,12 @@ class _Look:
         )
 
 
-def price_of(place: Place) -> Price | None:
+def price_of(place: Placement) -> DatedPrice | None:
     """The price of a place, or where its kind is not sold that of the cheapest public kind."""
-    return listed(place.price) or listed(place.reference)
+    return listed_price(place.price) or listed_price(place.reference)
 
 
-def _stake(there: Place, compared: Comparison) -> Stake | None:
+def _stake(there: Placement, compared: WorkloadComparison) -> Stake | None:
     here, price, usd = compared.here, compared.price, price_of(there)
     if there.speed is None or here.speed is None or price is None or usd is None:
         return None
@@ -188,7 +192,7 @@ def _stake(there: Place, compared: Comparison) -> Stake | None:
     return Stake(
         bill=compared.bill,
         ratio=ratio,
-        sigma=apart(there.speed.doubts, here.speed.doubts),
+        sigma=difference_sigma(there.speed.doubts, here.speed.doubts),
         migration_usd=migration(here.is_neuron, there.is_neuron).usd,
         limit_months=compared.limit_months,
     )
@@ -198,7 +202,7 @@ def _made(
     best: _Looked,
     told: Sequence[Telling],
     decision: Decision,
-    asked: Asked,
+    asked: AssessmentOptions,
     wanted: Wanted,
     places: tuple[Path, Path],
 ) -> Pilot:

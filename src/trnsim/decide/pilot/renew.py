@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.decide import inventory
-from trnsim.decide.assess import Asked, Scan, decide
-from trnsim.decide.candidates import Places
+from trnsim.decide.assess import AssessmentOptions, Scan, decide
+from trnsim.decide.candidates import Placements
 from trnsim.decide.decision import Verdict
 from trnsim.decide.pilot.checks import Check, Measurement, Result
 from trnsim.decide.pilot.logs.measured import Load
@@ -124,7 +124,7 @@ def decided(
 ) -> WorkloadDecision:
     """The decision about the pilot's workload with these factors, among the same candidates."""
     before: Decision = pilot.decision
-    asked = Asked(
+    asked = AssessmentOptions(
         kind=before.kind,
         as_of=date.fromisoformat(before.as_of),
         seed=before.seed,
@@ -132,7 +132,7 @@ def decided(
         is_mixed=pilot.is_mixed,
     )
     names = [one.instance for one in pilot.decided.candidates]
-    places = Places(
+    places = Placements(
         Corrected(predictor, workload.name, factors),
         rows,
         kind=asked.kind,

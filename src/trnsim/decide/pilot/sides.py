@@ -17,7 +17,7 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from trnsim.decide.decision import Price
+from trnsim.decide.decision import DatedPrice
 from trnsim.decide.pilot.logs.measured import WARMUP_STEPS
 from trnsim.decide.times import passing, serving, training
 from trnsim.facts import Interval, assumed
@@ -108,7 +108,7 @@ class Side:
     rate_per_s: Interval
     units: float
     hours: float
-    price: Price | None
+    price: DatedPrice | None
     usd: float | None
 
 
@@ -123,7 +123,7 @@ class Place:
 
     instance: str
     speed: Speed
-    price: Price | None
+    price: DatedPrice | None
 
 
 @dataclass(frozen=True)

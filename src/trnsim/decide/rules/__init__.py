@@ -4,7 +4,7 @@ A rule holds, does not, or cannot be told from the inventory. What holds speaks 
 against it; a rule that forbids one decides alone, all others say why draws come out as they do.
 """
 
-from trnsim.decide.decision import Rule
+from trnsim.decide.decision import RuleOutcome
 from trnsim.decide.rules.considerations import considerations
 from trnsim.decide.rules.evidence import Evidence
 from trnsim.decide.rules.ideal import ideal
@@ -14,7 +14,7 @@ from trnsim.decide.rules.not_recommended import FORBIDS, not_recommended
 __all__ = ["FORBIDS", "Evidence", "rules"]
 
 
-def rules(given: Evidence) -> tuple[Rule, ...]:
+def rules(given: Evidence) -> tuple[RuleOutcome, ...]:
     """All rules, in the order of the document."""
     return (
         *ideal(given),

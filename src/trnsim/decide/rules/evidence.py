@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trnsim.decide.decision import Candidate, Finding, Migration
+    from trnsim.decide.decision import Candidate, Migration, ProgramFinding
     from trnsim.decide.inventory.workload import Workload
 
 
@@ -27,7 +27,7 @@ class Evidence:
     limit_months: float
     best: Candidate | None = None
     chips: int = 0
-    findings: tuple[Finding, ...] | None = None
+    findings: tuple[ProgramFinding, ...] | None = None
     is_promise_kept: bool | None = None
 
     @property

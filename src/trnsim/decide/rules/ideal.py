@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trnsim.decide.decision import Rule
+from trnsim.decide.decision import RuleOutcome
 
 if TYPE_CHECKING:
     from trnsim.decide.rules.evidence import Evidence
@@ -16,7 +16,7 @@ FRAMEWORKS: Final = ("pytorch", "jax")
 _GROUP: Final = "ideal"
 
 
-def ideal(given: Evidence) -> tuple[Rule, ...]:
+def ideal(given: Evidence) -> tuple[RuleOutcome, ...]:
     """Transformers, more than 100 chips, PyTorch or JAX, 30 to 50 % saved, committed to AWS."""
     return (
         _transformer(given),
@@ -27,43 +27,51 @@ def ideal(given: Evidence) -> tuple[Rule, ...]:
     )
 
 
-def _transformer(given: Evidence) -> Rule:
+def _transformer(given: Evidence) -> RuleOutcome:
     """Every model of an inventory is read as a transformer; what is no training is said."""
     model, kind = given.workload.model, given.workload.kind
     applies = kind == "train"
     said = f"{model.name}: {sum(tower.depth for tower in model.towers)} layers; kind is {kind}"
     effect = "for a move" if applies else "none: rules of Inferentia count"
-    return Rule("training of a transformer", _GROUP, applies, effect, said)
+    return RuleOutcome("training of a transformer", _GROUP, applies, effect, said)
 
 
-def _chips(given: Evidence) -> Rule:
+def _chips(given: Evidence) -> RuleOutcome:
     if given.workload.kind != "train" or not given.chips:
-        return Rule("more than 100 chips", _GROUP, None, "none", "no training on AWS's chips")
+        return RuleOutcome(
+            "more than 100 chips", _GROUP, None, "none", "no training on AWS's chips"
+        )
     applies = given.chips > CHIPS
     effect = "for a move" if applies else "none: the source sees the strength above 100 chips"
-    return Rule("more than 100 chips", _GROUP, applies, effect, f"{given.chips:,} chips")
+    return RuleOutcome("more than 100 chips", _GROUP, applies, effect, f"{given.chips:,} chips")
 
 
-def _framework(given: Evidence) -> Rule:
+def _framework(given: Evidence) -> RuleOutcome:
     named = given.workload.framework
     if named is None:
-        return Rule("PyTorch or JAX", _GROUP, None, "to be answered", "framework is not given")
+        return RuleOutcome(
+            "PyTorch or JAX", _GROUP, None, "to be answered", "framework is not given"
+        )
     applies = named in FRAMEWORKS
-    return Rule("PyTorch or JAX", _GROUP, applies, "for a move" if applies else "against", named)
+    return RuleOutcome(
+        "PyTorch or JAX", _GROUP, applies, "for a move" if applies else "against", named
+    )
 
 
-def _saving(given: Evidence) -> Rule:
+def _saving(given: Evidence) -> RuleOutcome:
     name = "a saving of 30 to 50 %"
     if given.best is None or given.saving is None:
-        return Rule(name, _GROUP, None, "none", "no price of an equal kind")
+        return RuleOutcome(name, _GROUP, None, "none", "no price of an equal kind")
     applies = given.saving >= SAVING
     said = f"{given.saving:.0%} on {given.best.instance} at P50"
-    return Rule(name, _GROUP, applies, "for a move" if applies else "against", said)
+    return RuleOutcome(name, _GROUP, applies, "for a move" if applies else "against", said)
 
 
-def _committed(given: Evidence) -> Rule:
+def _committed(given: Evidence) -> RuleOutcome:
     name, is_committed = "committed to AWS", given.workload.is_committed_to_aws
     if is_committed is None:
-        return Rule(name, _GROUP, None, "to be answered", "committed_to_aws is not given")
+        return RuleOutcome(name, _GROUP, None, "to be answered", "committed_to_aws is not given")
     said = "committed_to_aws is " + ("yes" if is_committed else "no")
-    return Rule(name, _GROUP, is_committed, "for a move" if is_committed else "against", said)
+    return RuleOutcome(
+        name, _GROUP, is_committed, "for a move" if is_committed else "against", said
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trnsim.decide.decision import Rule
+from trnsim.decide.decision import RuleOutcome
 
 if TYPE_CHECKING:
     from trnsim.decide.rules.evidence import Evidence
@@ -22,54 +22,54 @@ FAMILIES: Final = ("encoders and ViT", "CLIP", "TPOT", "TTFT")
 _GROUP: Final = "inferentia"
 
 
-def inferentia(given: Evidence) -> tuple[Rule, ...]:
+def inferentia(given: Evidence) -> tuple[RuleOutcome, ...]:
     """The rules for inference; none of training."""
     if given.workload.kind == "train":
         return ()
     return _volume(given), _latency(given), _standard(given), _least(given), _large(given)
 
 
-def _volume(given: Evidence) -> Rule:
+def _volume(given: Evidence) -> RuleOutcome:
     name, work = "high volume", given.workload
     if work.volume_unit == "gpu_hours":
-        return Rule(name, _GROUP, None, "none", f"{work.volume:,.0f} hours of GPUs a month")
+        return RuleOutcome(name, _GROUP, None, "none", f"{work.volume:,.0f} hours of GPUs a month")
     applies = work.volume >= HIGH_VOLUME
     unit = work.volume_unit.partition("_")[0]
     said = f"{work.volume:,.0f} {unit} a month, high from {HIGH_VOLUME:,.0f}"
-    return Rule(name, _GROUP, applies, "for a move" if applies else "against", said)
+    return RuleOutcome(name, _GROUP, applies, "for a move" if applies else "against", said)
 
 
-def _latency(given: Evidence) -> Rule:
+def _latency(given: Evidence) -> RuleOutcome:
     name, slo = "latency-tolerant batch", given.workload.slo
     limits = [one for one in (slo.ttft_s, slo.tpot_s, slo.latency_s) if one is not None]
     if not limits:
-        return Rule(name, _GROUP, True, "for a move", "no latency is promised")
+        return RuleOutcome(name, _GROUP, True, "for a move", "no latency is promised")
     applies = min(limits) >= TOLERANT_S
     said = f"{min(limits):g} s promised, tolerant from {TOLERANT_S:g}"
     effect = "for a move" if applies else "larger batches are ruled out"
-    return Rule(name, _GROUP, applies, effect, said)
+    return RuleOutcome(name, _GROUP, applies, effect, said)
 
 
-def _standard(given: Evidence) -> Rule:
+def _standard(given: Evidence) -> RuleOutcome:
     name, best = "standard architecture", given.best
     if best is None:
-        return Rule(name, _GROUP, None, "none", "no instance with AWS's chips")
+        return RuleOutcome(name, _GROUP, None, "none", "no instance with AWS's chips")
     applies = best.family in FAMILIES
     said = f"{given.workload.model.name}: plans of {best.family}"
-    return Rule(name, _GROUP, applies, "for a move" if applies else "against", said)
+    return RuleOutcome(name, _GROUP, applies, "for a move" if applies else "against", said)
 
 
-def _least(given: Evidence) -> Rule:
+def _least(given: Evidence) -> RuleOutcome:
     usd = given.workload.current.usd_per_month
     applies = usd >= LEAST_USD
     effect = "for a move" if applies else "against: engineering costs more than is saved"
-    return Rule("10,000 USD a month", _GROUP, applies, effect, f"{usd:,.0f} USD a month")
+    return RuleOutcome("10,000 USD a month", _GROUP, applies, effect, f"{usd:,.0f} USD a month")
 
 
-def _large(given: Evidence) -> Rule:
+def _large(given: Evidence) -> RuleOutcome:
     usd = given.workload.current.usd_per_month
     applies = usd >= LARGE_USD
-    return Rule(
+    return RuleOutcome(
         "100,000 USD a month",
         _GROUP,
         applies,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.decide.difference import Change, difference
+from trnsim.decide.difference import AnswerChange, difference
 from trnsim.decide.why.times import COLLECTIVE, LAYER, Time
 from trnsim.errors import BadInput
 
@@ -77,13 +77,13 @@ class Explained:
     old: Time
     new: Time
     terms: tuple[Term, ...]
-    sources: tuple[Change, ...]
+    sources: tuple[AnswerChange, ...]
     conditions: tuple[tuple[str, ...], tuple[str, ...]]
 
     @property
     def ratio(self) -> float | None:
         """New median over old median."""
-        return Change("", self.old.p50_s, self.new.p50_s).ratio
+        return AnswerChange("", self.old.p50_s, self.new.p50_s).ratio
 
     @property
     def is_equal(self) -> bool:
@@ -136,8 +136,8 @@ class Why:
 
     name: str
     times: tuple[Explained, ...]
-    inputs: tuple[Change, ...]
-    figures: tuple[Change, ...]
+    inputs: tuple[AnswerChange, ...]
+    figures: tuple[AnswerChange, ...]
     cost: Mapping[str, float]
 
     @property
@@ -290,14 +290,14 @@ def _size(one: Term) -> tuple[float, float]:
     return -abs(one.change_s), -max(abs(one.old_s or 0.0), abs(one.new_s or 0.0))
 
 
-def _sources(old: Time, new: Time) -> tuple[Change, ...]:
+def _sources(old: Time, new: Time) -> tuple[AnswerChange, ...]:
     if old.is_measured or new.is_measured or set(old.sources.values()) == set(new.sources.values()):
         return ()
     if len(old.sources) == len(new.sources) == 1:
         (one,), (two,) = old.sources.values(), new.sources.values()
-        return (Change("source", one, two),)
+        return (AnswerChange("source", one, two),)
     pairs = [
-        Change(name, old.sources.get(name), new.sources.get(name))
+        AnswerChange(name, old.sources.get(name), new.sources.get(name))
         for name in dict.fromkeys((*old.sources, *new.sources))
     ]
     return tuple(one for one in pairs if one.old != one.new)
@@ -312,10 +312,10 @@ def _conditions(old: Time, new: Time) -> tuple[tuple[str, ...], tuple[str, ...]]
     )
 
 
-def _sizes(pairs: Sequence[tuple[Time, Time]]) -> list[Change]:
+def _sizes(pairs: Sequence[tuple[Time, Time]]) -> list[AnswerChange]:
     """Sizes of a run's own steps that differ; other sizes are among an answer's inputs."""
     return [
-        Change(f"{old.name}.{key}", old.sizes[key], new.sizes[key])
+        AnswerChange(f"{old.name}.{key}", old.sizes[key], new.sizes[key])
         for old, new in pairs
         if old.name.endswith(" step")
         for key in old.sizes
@@ -323,13 +323,13 @@ def _sizes(pairs: Sequence[tuple[Time, Time]]) -> list[Change]:
     ]
 
 
-def _options(old: Answer, new: Answer, causes: Sequence[Change]) -> list[Change]:
+def _options(old: Answer, new: Answer, causes: Sequence[AnswerChange]) -> list[AnswerChange]:
     """Options of two commands that differ, and are not in the answers themselves."""
     if not (old.options and new.options):
         return []
     said = {one.path.rpartition(".")[2] for one in causes}
     return [
-        Change(name, old.options.get(name), new.options.get(name))
+        AnswerChange(name, old.options.get(name), new.options.get(name))
         for name in dict.fromkeys((*old.options, *new.options))
         if old.options.get(name) != new.options.get(name)
         and name.lstrip("-").replace("-", "_") not in said
@@ -337,7 +337,9 @@ def _options(old: Answer, new: Answer, causes: Sequence[Change]) -> list[Change]
     ]
 
 
-def _inputs(old: Answer, new: Answer, pairs: Sequence[tuple[Time, Time]]) -> tuple[Change, ...]:
+def _inputs(
+    old: Answer, new: Answer, pairs: Sequence[tuple[Time, Time]]
+) -> tuple[AnswerChange, ...]:
     """Inputs that the answers of two commands have in common."""
     if old.is_measured or new.is_measured:
         return ()
@@ -346,7 +348,7 @@ def _inputs(old: Answer, new: Answer, pairs: Sequence[tuple[Time, Time]]) -> tup
         for answer, time in zip((old, new), pairs[0], strict=True)
     )
     return tuple(
-        Change(key, one[key], two[key]) for key in one if key in two and one[key] != two[key]
+        AnswerChange(key, one[key], two[key]) for key in one if key in two and one[key] != two[key]
     )
 
 
@@ -372,7 +374,7 @@ def _at(plain: Mapping[str, Any], path: str) -> object:
     return found
 
 
-def _figures(old: Answer, new: Answer) -> tuple[Change, ...]:
+def _figures(old: Answer, new: Answer) -> tuple[AnswerChange, ...]:
     """Figures of a log beside the plan's; of two commands, none but times are compared."""
     if not (old.is_measured or new.is_measured):
         return ()
