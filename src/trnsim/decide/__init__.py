@@ -2,5 +2,5 @@
 
 Rooms, in the order of the steps: `inventory` reads what a company runs today, `scan` what in its
 programs stands in the way of another accelerator, `times` predicts, `candidates` finds places and
-prices, `rules` tells the source document's, `compare` and `verdict` decide, `decision` is the file.
+prices, `rules` judges by the source document, `compare` and `verdict` decide, `decision` is a file.
 """

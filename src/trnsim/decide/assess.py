@@ -39,20 +39,20 @@ WEEKS_GPU: Final = assumed(2, "from one GPU to another: the same programs, measu
 BLOCKS: Final = ("capacity_block", "capacity_block_paid")
 
 Scan = Callable[[Workload], "tuple[ProgramFinding, ...] | None"]
-"""What is found in a workload's programs; None where none are given."""
+"""Finds problems in a workload's programs; None if the inventory names no programs."""
 
 
 @dataclass(frozen=True)
 class AssessmentOptions:
-    """What an assessment is asked to do.
+    """Options of an assessment.
 
     Attributes:
-        on: instances or families to look at; () for all candidates.
+        on: instances or families to consider; () for all candidates.
         kind: purchase kind of all prices; "" for that of each workload.
         as_of: day of the prices; None for today.
-        seed: of all draws.
-        draws: how many.
-        is_mixed: whether another public kind may stand in for one that is not sold.
+        seed: seed of all draws.
+        draws: number of draws.
+        is_mixed: True if another public kind may stand in for one that is not on sale.
     """
 
     on: tuple[str, ...] = ()
@@ -78,11 +78,11 @@ def assess(
     """The decision about each workload of the inventory at `path`.
 
     Args:
-        path: the inventory, as `trnsim.decide.inventory.read` takes it.
-        options: what is looked at; all candidates by default.
+        path: the inventory, as `trnsim.decide.inventory.read` reads it.
+        options: instances, prices and draws; the defaults of `AssessmentOptions` without them.
         rows: the catalogue; the built-in one by default.
-        predictor: of times; one that other assessments have used answers equal questions at once.
-        scan: what looks into programs; none by default.
+        predictor: predictor of times; one from an earlier assessment keeps its answers.
+        scan: scan of a workload's programs; none by default.
 
     Raises:
         BadInput: the inventory, a name or a day cannot be used.
@@ -173,7 +173,7 @@ def decide(
 
 
 def lengths(workload: Workload) -> tuple[str, ...]:
-    """What is taken for granted about lengths and demand that the inventory does not state."""
+    """Assumptions about lengths and demand that the inventory does not state."""
     shape, notes = workload.shape, list[str]()
     if workload.kind == "serve":
         tokens = {"input_len": shape.input_len, "output_len": shape.output_len}
@@ -191,7 +191,7 @@ def lengths(workload: Workload) -> tuple[str, ...]:
 
 
 def payment(kind: str, *, is_steady: bool) -> tuple[str, ...]:
-    """What is taken for granted about hours that are paid for at prices of `kind`."""
+    """Assumptions about the hours that are paid for at prices of `kind`."""
     if kind in BLOCKS:
         return ("blocks are priced by the hour that is used; they are sold by the day",)
     if kind in COMMITTED and not is_steady:
@@ -200,7 +200,7 @@ def payment(kind: str, *, is_steady: bool) -> tuple[str, ...]:
 
 
 def migration(is_neuron_here: bool, is_neuron_there: bool) -> Migration:
-    """What a move costs once: of a new program, or of the same one on another GPU."""
+    """One-time cost of a move: to a new program, or of the same one to another GPU."""
     is_easy = not is_neuron_here and not is_neuron_there
     weeks = WEEKS_GPU if is_easy else ENGINEER_WEEKS
     usd = float(USD_PER_ENGINEER_WEEK)
@@ -230,14 +230,14 @@ def _evidence(
 
 
 def _order(move: Candidate) -> tuple[bool, bool, bool, float, str]:
-    """What saves most first, then what has no price, misses its promise, or is refused."""
+    """Sort key: largest saving first, then no price, a missed promise, refused."""
     saving = -move.saving.p50 if move.saving is not None else 0.0
     is_late = move.slo == "missed"
     return move.refused is not None, is_late, move.saving is None, saving, move.instance
 
 
 def assumptions() -> tuple[Assumption, ...]:
-    """Numbers that nobody gave, with the reason for each."""
+    """Numbers that no user stated, with the reason for each."""
     facts: dict[str, tuple[Rate, str]] = {
         "engineer-weeks of a move to or from AWS's chips": (ENGINEER_WEEKS, "weeks"),
         "engineer-weeks between GPUs": (WEEKS_GPU, "weeks"),

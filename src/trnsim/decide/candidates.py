@@ -1,4 +1,4 @@
-"""Where a workload may run: instances, how many for a month, and the price of an equal kind.
+"""Placements of a workload: instances, their number for a month, and the price of an equal kind.
 
     instance-hours = units a month / (units an hour of an instance)
     instances      = instance-hours / hours until the deadline, or all month of a service
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from trnsim.decide.times import Predictor, Speed
 
 GPUS: Final = ("p4d", "p4de", "p5", "p5e", "p5en", "p6", "g5", "g6", "g6e")
-"""Families of GPU instances that are candidates by default, beside all of AWS's chips."""
+"""Families of GPU instances that are candidates by default, beside all with AWS's chips."""
 PUBLIC: Final = ("on_demand", "capacity_block")
-"""Kinds that anybody can buy: their price tells whether a quote of another kind is worth asking."""
+"""Kinds that anybody can buy: their price shows if a quote of another kind is worth a request."""
 _FAMILY: Final = re.compile(r"[a-z]+\d+[a-z]*")
 MOST: Final = 10_000
-"""Instances of one type: more than a region is known to have."""
+"""Instances of one type: more than any region is known to have."""
 SHORTEST_MONTH: Final = 28 * 24
 LONGEST_MONTH: Final = 31 * 24
 COMMITTED: Final = ("ri_1y", "ri_3y", "ri_effective", "savings_plan_1y", "savings_plan_3y")
@@ -42,10 +42,10 @@ _ROUNDS: Final = 4
 
 
 def candidate_names(on: tuple[str, ...] = (), rows: Catalogue | None = None) -> tuple[str, ...]:
-    """Instances to look at: all candidates, or those that `on` names, by type, target or family.
+    """Instances to consider: all candidates, or those that `on` names by type, target or family.
 
     Raises:
-        BadInput: a name that is none of these.
+        BadInput: a name is none of these.
     """
     rows = rows or catalogue()
     if not on:
@@ -82,18 +82,18 @@ class Placement:
     """A workload on instances of one type.
 
     Attributes:
-        instance: the type.
-        is_neuron: whether its chips are AWS's.
-        is_open: whether a workload may be told to move there: software for the chip goes on.
-        speed: of a group of instances; None where it is refused.
+        instance: instance type.
+        is_neuron: True if its chips are AWS's.
+        is_open: True if a move there may be recommended: its chip still gets new software.
+        speed: speed of a group of instances; None if the workload is refused.
         hours: instance-hours a month, all inputs at their medians.
-        load: groups in use on average; above `hours` where whole ones are kept on.
-        is_steady: whether whole groups are kept on all month.
-        instances: in use at one time.
-        price: of today's kind.
-        no_price: why there is none.
-        reference: of public kinds, the cheapest price.
-        refused: why it cannot run there.
+        load: mean groups in use, a fraction; `hours` has whole groups if the service is steady.
+        is_steady: True if whole groups are on all month.
+        instances: instances in use at one time.
+        price: price of the same kind as today's.
+        no_price: reason for the lack of a price.
+        reference: cheapest price of public kinds.
+        refused: reason why it cannot run there.
     """
 
     instance: Instance
@@ -118,14 +118,14 @@ class Placement:
 
 
 class Placements:
-    """Places of workloads.
+    """Maker of placements of workloads.
 
     Args:
-        predictor: of speeds.
-        rows: the catalogue of instances and prices.
+        predictor: predictor of speeds.
+        rows: catalogue of instances and prices.
         kind: purchase kind of all prices; "" for today's of each workload.
         as_of: day of the prices.
-        is_mixed: whether another public kind may stand in for one that is not sold.
+        is_mixed: True if another public kind may stand in for one that is not on sale.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Placements:
         return self._kind or workload.current.kind
 
     def here(self, workload: Workload) -> Placement:
-        """Where it runs today."""
+        """The workload on its instances of today."""
         count = workload.current.count
         name = workload.current.instance
         speed = self._predictor.speed(workload, name, count or 1).speed
@@ -204,7 +204,7 @@ class Placements:
     def _sized(
         self, workload: Workload, name: str, units: float | None, count: int | None
     ) -> tuple[Speed | None, str | None, int, float, float]:
-        """The speed, why there is none, instances, instance-hours a month, and groups in use."""
+        """Speed, reason for its lack, instances, instance-hours a month, and groups in use."""
         requested, rounds = count or 1, 0
         while True:
             answer, rounds = self._predictor.speed(workload, name, requested), rounds + 1
@@ -234,7 +234,7 @@ class Placements:
     def _price(
         self, workload: Workload, name: str, days: float | None, instances: int
     ) -> tuple[Quote | None, str | None]:
-        """The price of today's kind that can be bought for this use, or why there is none."""
+        """Price of today's kind that can be bought for this use, or the reason for its lack."""
         current = self._quote(name, self.kind(workload), workload)
         reason = why_not(current, days=days, instances=instances, is_together=False)
         if name == workload.current.instance and current.row is not None:
@@ -267,7 +267,7 @@ def _too_many(instances: int) -> str:
 
 
 def _closed(workload: Workload, chip: Accelerator, *, is_open: bool) -> tuple[str, ...]:
-    """Why no workload is told to move to a chip of AWS's that could run it."""
+    """Note that no move to one of AWS's chips is recommended although it could run the workload."""
     if not chip.is_neuron or is_open:
         return ()
     is_kept = any(target.chip == chip.name for target in TARGETS.values())
@@ -276,7 +276,7 @@ def _closed(workload: Workload, chip: Accelerator, *, is_open: bool) -> tuple[st
 
 
 def _elsewhere(workload: Workload, price: Quote | None) -> tuple[str, ...]:
-    """That a price of another region stands in, where the workload's has none."""
+    """Note that a price of another region stands in for the workload's region."""
     region = workload.current.region
     if region is None or price is None or price.row is None or price.region is not None:
         return ()
@@ -284,7 +284,7 @@ def _elsewhere(workload: Workload, price: Quote | None) -> tuple[str, ...]:
 
 
 def units_per_month(workload: Workload, speed: Speed, accelerators: int) -> float:
-    """Tokens or items a month: as given, or as predicted in the hours of accelerators given."""
+    """Tokens or items a month: as stated, or as predicted in the accelerator-hours of the bill."""
     if workload.volume_unit != "gpu_hours":
         return workload.volume
     hours = workload.volume / accelerators
@@ -292,9 +292,9 @@ def units_per_month(workload: Workload, speed: Speed, accelerators: int) -> floa
 
 
 def whole_months(hours: float) -> float:
-    """`hours` as those of whole instances in a mean month, where they are so in a real one.
+    """`hours` of an instance as whole instances in a mean month, if they are so in a real month.
 
-    A bill of October has 744 hours of an instance that is on all month: one instance, not 1.02.
+    A bill of October has 744 hours of an instance that is on all month: 1 instance, not 1.02.
     """
     instances = round(hours / HOURS_PER_MONTH)
     if instances * SHORTEST_MONTH <= hours <= instances * LONGEST_MONTH:
@@ -303,11 +303,11 @@ def whole_months(hours: float) -> float:
 
 
 def _is_steady(workload: Workload) -> bool:
-    """Whether somebody waits for answers: then instances are on all month."""
+    """True if users wait for the answers, so that instances are on all month."""
     slo = workload.slo
     return workload.kind == "serve" or slo.latency_s is not None
 
 
 def _peak(workload: Workload) -> float:
-    """Demand of the busiest hour over the mean; hours that are given hold it already."""
+    """Demand of the busiest hour over the mean; accelerator-hours of a bill include it already."""
     return 1.0 if workload.volume_unit == "gpu_hours" else workload.peak_ratio or 1.0

@@ -1,4 +1,4 @@
-"""A workload here and there: cost, saving and payback, at the medians and over draws.
+"""Cost, saving and payback of a workload on another instance, at the medians and over draws.
 
     ratio    = (hours there x USD/h there) / (hours here x USD/h here)
     saving   = 1 - ratio
@@ -38,7 +38,7 @@ _HOURS: Final = "gpu_hours"
 
 
 def listed_price(quote: Quote | None) -> DatedPrice | None:
-    """A quote as a page shows it; None without a public price."""
+    """Dated price of a quote; None without a public price."""
     if quote is None or quote.row is None or quote.usd_per_hour is None:
         return None
     row = quote.row
@@ -48,9 +48,9 @@ def listed_price(quote: Quote | None) -> DatedPrice | None:
 
 
 def price_here(workload: Workload, here: Placement) -> DatedPrice | None:
-    """The price of today: of the table, or what the bill gives for its hours.
+    """Price of today's instance: from the catalogue, or the bill over its hours.
 
-    Hours of the bill are those of `count` instances all month, or those of accelerators given.
+    The bill's hours are those of `count` instances all month, or its accelerator-hours.
     """
     price = listed_price(here.price)
     if price is not None:
@@ -72,10 +72,10 @@ def price_here(workload: Workload, here: Placement) -> DatedPrice | None:
 
 @dataclass(frozen=True)
 class WorkloadComparison:
-    """A workload here, and the draws by which other places are compared with it.
+    """Draws by which a workload's other placements are compared with today's.
 
     Attributes:
-        limit_months: within which a move is to pay back.
+        limit_months: months within which a move must pay back.
     """
 
     workload: Workload
@@ -85,24 +85,24 @@ class WorkloadComparison:
 
     @cached_property
     def price(self) -> DatedPrice | None:
-        """What an hour costs here."""
+        """Price of an hour on today's instance."""
         return price_here(self.workload, self.here)
 
     @property
     def bill(self) -> float:
-        """USD a month, today."""
+        """Today's bill, in USD a month."""
         return self.workload.current.usd_per_month
 
     @property
     def times_predicted(self) -> float | None:
-        """Today's bill over what is predicted here; None without a prediction or an equal price."""
+        """Today's bill over the cost predicted here; None without that or an equal price."""
         kind = self.workload.current.kind
         if self.price is None or self.here.speed is None or self.price.kind != kind:
             return None
         return self.bill / (self.here.hours * self.price.usd_per_hour)
 
     def today(self) -> Today:
-        """What it runs on, and what is predicted of that."""
+        """Today's instances, bill and price, with the hours predicted for them."""
         here, current = self.here, self.workload.current
         is_known = here.speed is not None
         return Today(
@@ -117,7 +117,7 @@ class WorkloadComparison:
         )
 
     def candidate(self, there: Placement, migration: Migration) -> Candidate:
-        """Cost, saving and payback there."""
+        """The placement `there` as a candidate: cost, saving and payback."""
         speed, price = there.speed, listed_price(there.price)
         candidate = Candidate(
             instance=there.instance.name,
@@ -164,7 +164,7 @@ class WorkloadComparison:
     def _priced(
         self, timed: Candidate, there: Placement, ratio: float, migration: Migration
     ) -> Candidate:
-        """The candidate with what follows from prices on both sides."""
+        """The candidate with the figures that need prices on both sides."""
         saving = 1 - self.ratios(there, ratio)
         months = self._months(saving, migration)
         total_ms, usd = sum(timed.ms.values()), self.bill * ratio
@@ -178,7 +178,7 @@ class WorkloadComparison:
         )
 
     def ratios(self, there: Placement, ratio: float) -> Samples:
-        """Draws of the ratio."""
+        """Draws of cost there over cost here."""
         hours = self._hours(there) / self._hours(self.here)
         prices = self.draws.factor(self._price_sigmas(there))
         prices = prices / self.draws.factor(self._price_sigmas(self.here))
@@ -198,7 +198,7 @@ class WorkloadComparison:
         return _hours(place, self._demand() * self._times(place))
 
     def _times(self, place: Placement) -> Samples:
-        """Draws of true over predicted time; hours that are given are those of today's speed."""
+        """Draws of true over predicted time; hours on the bill are at today's speed."""
         times = self.draws.factor({} if place.speed is None else place.speed.doubts)
         if self.workload.volume_unit != _HOURS or self.here.speed is None:
             return times
@@ -206,16 +206,16 @@ class WorkloadComparison:
 
     @staticmethod
     def _price_sigmas(place: Placement) -> dict[str, float]:
-        """The doubt about a price, by the name of what is bought."""
+        """Sigma of a price, by the name of the instance that it buys."""
         quote = place.price
         if quote is None or quote.usd_per_hour is None:
             return {}
         return {f"price of {quote.instance}": quote.usd_per_hour.provenance.spread}
 
     def tornado(self, there: Placement, migration: Migration) -> tuple[Swing, ...]:
-        """What P10 and P90 of each input alone do to the net saving, the widest first.
+        """Net saving at P10 and P90 of each input alone, the widest range first.
 
-        Net: of the bills until the limit, what is saved less what the migration costs.
+        Net: of the bills until the limit, the saving less the cost of the migration.
         """
         ratio = self.ratio(there)
         if ratio is None or there.speed is None or self.here.speed is None:
@@ -242,14 +242,14 @@ class WorkloadComparison:
         return tuple(sorted(swings, key=lambda swing: -abs(swing.high - swing.low)))
 
     def _at_demand(self, there: Placement, demand: float) -> float:
-        """What whole instances do to the ratio at another demand."""
+        """Factor of the ratio at another demand, as groups are rounded up to whole ones."""
         factor = np.array([demand])
         changed = _hours(there, factor) / _hours(self.here, factor)
         return float(changed[0]) / (there.hours / self.here.hours)
 
 
 def _hours(place: Placement, factor: Samples) -> Samples:
-    """Instance-hours at a factor of the work: whole groups all month, or what the work takes."""
+    """Instance-hours at a factor of the work: whole groups all month, or the hours of the work."""
     if not place.is_steady or place.speed is None:
         return place.hours * factor
     groups = np.maximum(np.ceil(place.load * factor - 1e-9), 1.0)
@@ -257,7 +257,7 @@ def _hours(place: Placement, factor: Samples) -> Samples:
 
 
 def difference_sigma(left: dict[str, float], right: dict[str, float]) -> float:
-    """One sigma of the difference: what has the same name is the same error."""
+    """One sigma of the difference of two logarithms; causes of the same name cancel."""
     names = left.keys() | right.keys()
     return math.hypot(*(left.get(name, 0.0) - right.get(name, 0.0) for name in names))
 

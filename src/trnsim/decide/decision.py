@@ -1,4 +1,4 @@
-"""Decisions as values, and as the JSON file that pages, a pilot and a guard read back.
+"""Decisions as values, and as the JSON file that pages, pilots and guards read.
 
 Every dollar of a workload follows from figures in the same file:
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SCHEMA_NAME: Final = "assess/1"
 FORMAT: Final = 1
-"""Version of the file; another one is not read."""
+"""Version of the file; files of other versions are refused."""
 _FIX: Final = "give a file that `trnsim assess INVENTORY --out DECISION.json` wrote"
 
 
@@ -47,7 +47,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Assumption:
-    """A number that the user did not give; `value` is None where it is no number."""
+    """A number that the user did not state; `value` is None if the assumption is not a number."""
 
     name: str
     value: float | None
@@ -57,13 +57,13 @@ class Assumption:
 
 @dataclass(frozen=True)
 class RuleOutcome:
-    """A rule of the source document, and whether it holds for a workload.
+    """A rule of the source document, and its outcome for a workload.
 
     Attributes:
         group: "ideal", "considerations", "not-recommended" or "inferentia".
-        applies: whether it holds; None where the inventory does not say.
-        effect: what it does to the decision.
-        evidence: the figures it rests on.
+        applies: True if the rule holds; None if the inventory does not say.
+        effect: consequence for the decision.
+        evidence: figures on which the outcome rests.
     """
 
     name: str
@@ -96,13 +96,13 @@ class Months:
 
 @dataclass(frozen=True)
 class Today:
-    """What a workload runs on and costs.
+    """Today's instances and bill of a workload.
 
     Attributes:
-        usd_per_month: of the bill.
-        hours: instance-hours a month as predicted here, by the model that predicts them there.
-        paid_hours: those that are paid for, at P50.
-        price: of the same kind, from the table or from the bill; None where neither is known.
+        usd_per_month: the bill.
+        hours: instance-hours a month that the model predicts here, as it does for candidates.
+        paid_hours: hours that are paid for, at P50.
+        price: price of the same kind, from the catalogue or the bill; None if neither has it.
     """
 
     instance: str
@@ -120,21 +120,21 @@ class Candidate:
     """A workload on another instance.
 
     Attributes:
-        is_neuron: whether its chips are AWS's.
-        instances: in use at one time.
+        is_neuron: True if its chips are AWS's.
+        instances: instances in use at one time.
         hours: instance-hours a month.
-        paid_hours: those that are paid for, at P50; not rounded up to the whole days of a block.
-        price: of the kind of today's; None where it cannot be bought.
-        no_price: why there is none.
-        usd_per_month: of today's bill, times predicted cost there over predicted cost here.
+        paid_hours: hours paid for, at P50; not rounded up to the whole days of a block.
+        price: price of the same kind as today's; None if it is not on sale.
+        no_price: reason for the lack of a price.
+        usd_per_month: today's bill x predicted cost there / predicted cost here.
         saving: part of today's bill.
-        break_even_usd_per_hour: up to this price it pays back in time, at P50.
-        share_paying_back: of the draws, within the limit.
-        family: of published times that it is judged by.
-        is_validated: whether times of this chip were published in that family.
-        error: what the family's plans are off by: {"median": 0.05, "p90": 0.10}.
-        refused: why it cannot run there.
-        slo: whether the promise is kept: "met", "missed", or None without one.
+        break_even_usd_per_hour: highest price at which the move pays back in time, at P50.
+        share_paying_back: share of the draws in which it pays back within the limit.
+        family: family of published times that its prediction is judged by.
+        is_validated: True if times of this chip were published in that family.
+        error: sizes of the family's errors: {"median": 0.05, "p90": 0.10}.
+        refused: reason why it cannot run there.
+        slo: state of the promised latency: "met", "missed", or None without one.
         ms: milliseconds by cause, of a step, a token or an item.
         usd: USD a month by the same causes.
     """
@@ -174,7 +174,7 @@ class Swing:
 
 @dataclass(frozen=True)
 class ProgramFinding:
-    """What a scan found in a program."""
+    """Something in a program that stands in the way of a move, found by a scan."""
 
     path: str
     line: int
@@ -198,9 +198,9 @@ class WorkloadDecision:
 
     Attributes:
         kind: "train", "serve" or "infer".
-        is_close_call: whether the sampling error of the share that pays back covers a threshold.
-        best: the instance that the decision is about, or None.
-        tornado: of `best`, widest first.
+        is_close_call: True if sampling error of the share that pays back covers a threshold.
+        best: instance that the decision is about, or None.
+        tornado: swings of `best`, widest first.
         split: operators that AWS's chips do not run.
     """
 
@@ -228,9 +228,9 @@ class Decision:
     """All decisions about an inventory.
 
     Attributes:
-        version: of trnsim.
+        version: version of trnsim.
         as_of: day of the prices, YYYY-MM-DD.
-        kind: purchase kind that was asked for; "" for that of each workload.
+        kind: purchase kind of all prices; "" for that of each workload.
     """
 
     version: str
@@ -248,7 +248,7 @@ class Decision:
         """The decision about the workload called `name`.
 
         Raises:
-            BadInput: there is none.
+            BadInput: no workload has this name.
         """
         for workload in self.workloads:
             if workload.name == name:

@@ -1,4 +1,4 @@
-"""What changed between two answers of a plan or a decision, and which of their inputs explain it.
+"""Differences between two answers of a plan or a decision, and the inputs that explain them.
 
 Answers are JSON as the commands print it. Floating-point numbers and intervals {p10, p50, p90} are
 figures; text, whole numbers and flags are inputs and choices. An answer has one figure of cost:
@@ -35,11 +35,11 @@ _PART_NAMES: Final = (*_NAMES, "instance")
 
 @dataclass(frozen=True)
 class AnswerChange:
-    """One value that differs; None stands for one that is not there.
+    """A value that differs between two answers; None stands for a missing one.
 
     Attributes:
-        path: its keys in the JSON, with dots.
-        within: whether the new median lies in the old interval; None where there is no interval.
+        path: keys of the value in the JSON, joined by dots.
+        within: True if the new median lies in the old interval; None without an interval.
     """
 
     path: str
@@ -62,7 +62,7 @@ class Difference:
 
     Attributes:
         name: of the platform or workload.
-        figures: what was predicted otherwise.
+        figures: predicted values that differ.
         causes: inputs and choices that differ.
         cost: ratios new to old of the price, the instances and the time that make up the cost.
     """
@@ -74,14 +74,14 @@ class Difference:
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing differs."""
+        """True if nothing differs."""
         return not self.figures and not self.causes
 
 
 def difference(
     name: str, old: Mapping[str, Any], new: Mapping[str, Any], aside: Sequence[str] = ()
 ) -> Difference:
-    """What changed between two answers about `name`, but for the fields in `aside`."""
+    """Differences between two answers about `name`, except in the fields `aside`."""
     compared = [{key: answer[key] for key in answer if key not in aside} for answer in (old, new)]
     changes = list(_changes("", *compared))
     return Difference(
@@ -93,7 +93,7 @@ def difference(
 
 
 def name_of(plain: object, keys: Sequence[str] = _NAMES) -> str | None:
-    """What names an answer, or by other `keys` a part of one; None where nothing does."""
+    """Name of an answer, or by other `keys` of a part of one; None if it has none."""
     if not isinstance(plain, Mapping):
         return None
     name = next((plain[key] for key in keys if key in plain), None)
@@ -101,7 +101,7 @@ def name_of(plain: object, keys: Sequence[str] = _NAMES) -> str | None:
 
 
 def _changes(path: str, old: object, new: object) -> Iterator[AnswerChange]:
-    """Every value that differs below `path`."""
+    """Differing values below `path`."""
     if _is_interval(old) or _is_interval(new):
         yield from _changed_interval(path, old, new)
     elif isinstance(old, Mapping) and isinstance(new, Mapping):
@@ -114,7 +114,7 @@ def _changes(path: str, old: object, new: object) -> Iterator[AnswerChange]:
 
 
 def _changed_interval(path: str, old: Any, new: Any) -> Iterator[AnswerChange]:
-    """A figure with doubt changes where its median does, or where it comes or goes."""
+    """Change of a figure with an interval, if its median changes, appears or disappears."""
     before, after = (side["p50"] if _is_interval(side) else side for side in (old, new))
     if before == after:
         return
@@ -126,7 +126,7 @@ def _changed_interval(path: str, old: Any, new: Any) -> Iterator[AnswerChange]:
 
 
 def _by_name(members: Any) -> dict[str, Any]:
-    """The members of a list by their names, or by their places.
+    """The members of a list by their names, or by their positions.
 
     A line ``name = value: source`` is the constant of that name.
     """
@@ -140,7 +140,7 @@ def _by_name(members: Any) -> dict[str, Any]:
 
 
 def _cost(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, float]:
-    """The factors of a cost's change; nothing where no cost is known on both sides."""
+    """Factors of a change of cost; empty if no cost is known on both sides."""
     for cost, speed, power in _COSTS:
         total, time = (
             AnswerChange(key, _p50(old, key), _p50(new, key)).ratio for key in (cost, speed)
@@ -176,5 +176,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_figure(change: AnswerChange) -> bool:
-    """Whether a change is one of what is predicted, rather than of what it is predicted from."""
+    """True if a change is of a predicted value rather than of an input."""
     return change.within is not None or float in (type(change.old), type(change.new))

@@ -1,4 +1,4 @@
-"""Draws of what is not known: performance, prices, effort and demand, together.
+"""Draws of uncertain inputs: performance, prices, effort and demand, together.
 
 Each input is a lognormal factor of median 1. Its values are the quantiles of equal shares, in an
 order that is drawn: the sample of one input has no sampling error, that of several has little. The
@@ -24,7 +24,7 @@ Samples = NDArray[np.float64]
 
 DRAWS: Final = 4000
 ERRORS: Final = 3.0
-"""Standard errors within which a share is not told from a threshold."""
+"""Standard errors within which a share may lie on either side of a threshold."""
 DEMAND_SPREAD: Final = assumed(0.20, "one sigma of next year's volume over this year's; no source")
 EFFORT_SPREAD: Final = assumed(0.30, "one sigma of engineer-weeks, as of any assumed number here")
 DEMAND: Final = "demand"
@@ -36,9 +36,9 @@ class Draws:
     """Draws for one workload.
 
     Args:
-        name: the workload's.
-        seed: of all draws.
-        count: of draws.
+        name: name of the workload.
+        seed: seed of all draws.
+        count: number of draws.
     """
 
     def __init__(self, name: str, seed: int = 0, count: int = DRAWS) -> None:
@@ -81,7 +81,7 @@ def interval_around(median: float, samples: Samples) -> Interval:
 
 
 def is_close(share: float, threshold: float, count: int) -> bool:
-    """Whether sampling error of a share of draws covers a threshold.
+    """True if the sampling error of a share of draws covers a threshold.
 
     Its standard error is ``sqrt(threshold (1 - threshold) / count)``.
     """

@@ -1,4 +1,4 @@
-"""A workload's programs, as a decision tells of them."""
+"""Problems in a workload's programs, as a decision lists them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def scanned(workload: Workload) -> tuple[ProgramFinding, ...] | None:
-    """What stands in the programs of a workload; None where none are named.
+    """Findings of a scan of a workload's programs; None if the inventory names no programs.
 
     Raises:
-        BadInput: one does not exist, or leads out of the inventory's folder.
+        BadInput: a program does not exist, or leads out of the inventory's folder.
     """
     if not workload.sources:
         return None

@@ -1,4 +1,4 @@
-"""The verdict: what the rules forbid, then what the draws say of the best place on AWS's chips.
+"""The verdict: first what the rules forbid, then the draws of the best place with AWS's chips.
 
     go           it pays back in `SURE` of the draws, and its family is validated on that chip
     pilot        in `LIKELY` of them, or one of the two above is missing, or the bill and the volume
@@ -36,7 +36,7 @@ Pair = tuple["Place", Candidate]
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, whether it is a close call, why, and the place that it is about."""
+    """A verdict, its reason, and the instance that it is about."""
 
     verdict: Verdict
     is_close_call: bool
@@ -45,7 +45,7 @@ class Judgement:
 
 
 def best(pairs: Sequence[Pair]) -> Pair | None:
-    """The place on AWS's chips that saves most at P50, at a price that can be paid."""
+    """Placement with AWS's chips that saves most at P50, at a price that can be paid."""
     return _most(
         [
             (move.saving.p50, (place, move))
@@ -56,7 +56,7 @@ def best(pairs: Sequence[Pair]) -> Pair | None:
 
 
 def quotable(pairs: Sequence[Pair]) -> Pair | None:
-    """The place on AWS's chips that would save most at a price that is public for another kind."""
+    """Placement that would save most with AWS's chips at a price public for another kind."""
     savings: list[tuple[float, Pair]] = []
     for place, move in _open(pairs):
         even, public = move.break_even_usd_per_hour, place.reference
@@ -68,7 +68,7 @@ def quotable(pairs: Sequence[Pair]) -> Pair | None:
 
 
 def _open(pairs: Sequence[Pair]) -> list[Pair]:
-    """Places that a workload may be told to move to."""
+    """Placements to which a move may be recommended."""
     return [
         (place, move)
         for place, move in pairs
@@ -77,7 +77,7 @@ def _open(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _most(ranked: list[tuple[float, Pair]]) -> Pair | None:
-    """The pair of the largest value; of equal ones, a validated one."""
+    """Pair of the largest value; of equal values, a validated pair."""
     if not ranked:
         return None
     top = max(value for value, _ in ranked)
@@ -98,13 +98,13 @@ def judge(
     """The verdict about a workload.
 
     Args:
-        pairs: places other than today's, and what is known of each.
-        rules: of the source document.
-        is_neuron_today: whether it runs on AWS's chips.
-        refused: why today's instance cannot be predicted, or None.
-        draws: how many shares are of.
-        limit_months: within which a move is to pay back.
-        times_predicted: today's bill over what is predicted there, or None.
+        pairs: placements other than today's, each with its candidate.
+        rules: outcomes of the source document's rules.
+        is_neuron_today: True if it runs on AWS's chips.
+        refused: reason why today's instance cannot be predicted, or None.
+        draws: number of draws that shares are of.
+        limit_months: months within which a move must pay back.
+        times_predicted: today's bill over the cost predicted here, or None.
     """
     no = Verdict.STAY if is_neuron_today else Verdict.NO_GO
     for rule in rules:
@@ -145,20 +145,20 @@ def judge(
 
 
 def _odd(times_predicted: float | None) -> list[str]:
-    """That volume and bill do not belong together, as far as the prediction tells."""
+    """Doubt that the volume and the bill belong together, judged by the prediction."""
     if times_predicted is None or 1 / ODD <= times_predicted <= ODD:
         return []
     return [f"the bill is {times_predicted:.2g} times what its volume takes here: check both"]
 
 
 def _is_in_time(move: Candidate, limit_months: float) -> bool:
-    """Whether it pays back in time at the medians of all inputs."""
+    """True if the move pays back in time at the medians of all inputs."""
     months = None if move.pays_back_months is None else move.pays_back_months.p50
     return months is not None and months <= limit_months
 
 
 def _rival(pairs: Sequence[Pair]) -> Candidate | None:
-    """The GPU instance that saves most and pays back as likely as not."""
+    """GPU instance that saves most and pays back as likely as not."""
     rivals = [
         move
         for place, move in pairs
@@ -170,7 +170,7 @@ def _rival(pairs: Sequence[Pair]) -> Candidate | None:
 
 
 def _besides(pairs: Sequence[Pair]) -> str:
-    """That another GPU instance pays back, where no move to AWS's chips does."""
+    """Note that another GPU instance pays back although no move to AWS's chips does."""
     rival = _rival(pairs)
     if rival is None or _saving(rival) <= EQUAL:
         return ""
