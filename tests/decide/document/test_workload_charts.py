@@ -6,7 +6,7 @@ from page_cases import COMPANIES  # noqa: F401  the folder is on the path
 from shown_pages import Shown, at
 
 from trnsim.decide.document.figures import figures
-from trnsim.decide.document.workload_charts import compared, workload_charts
+from trnsim.decide.document.workload_charts import compared_candidates, workload_charts
 from trnsim.document.figure import Figures
 
 
@@ -32,7 +32,7 @@ def _listed(values):
 
 def test_here_there_and_the_cheapest_are_compared_once_each(assessed):
     train = assessed.workloads[0]
-    names = [one.instance for one in compared(train)]
+    names = [one.instance for one in compared_candidates(train)]
     assert names[:2] == [train.today.instance, train.best]
     assert len(set(names)) == len(names) <= 4
 

@@ -5,7 +5,7 @@ from shown_pages import Shown
 
 from trnsim.decide.document.figures import figures
 from trnsim.decide.document.workload_section import (
-    Sources,
+    PriceSources,
     sources_items,
     verdict_mark,
     workload_section,
@@ -16,7 +16,7 @@ from trnsim.document.html import html
 
 
 def made(found, number=0):
-    sources = Sources()
+    sources = PriceSources()
     values = Figures(figures(found))
     section = workload_section(found.workloads[number], values, number, 12.0, sources)
     return html(Document("", None, [section])), sources
@@ -32,10 +32,10 @@ def test_rules_findings_and_assumptions_are_there():
 
 def test_prices_name_their_sources_by_number():
     markup, sources = made(decision())
-    assert list(sources.known) == ["a table"]
+    assert list(sources.numbers) == ["a table"]
     assert "on_demand, us-east-1, 2026-07-20 [1]" in Shown(markup).text
     assert sources_items(sources) == Items(["a table"], is_numbered=True, kind="small")
-    assert sources_items(Sources()) == Note("No price was found.")
+    assert sources_items(PriceSources()) == Note("No price was found.")
 
 
 def test_what_has_no_price_says_why():

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trnsim.decide.document.figures import chosen, figures, rows_of
+from trnsim.decide.document.figures import best_candidate, candidate_rows, figures
 from trnsim.decide.document.workload_section import (
-    Sources,
+    PriceSources,
     sources_items,
     verdict_mark,
     workload_section,
@@ -53,15 +53,15 @@ figures.json beside this page has all its numbers, table.csv a row for each cand
 def decision_document(decision: Decision) -> Document:
     """The document, whose values are those of `figures`."""
     values = figures(decision)
-    found = Figures(values)
-    sources = Sources()
+    page_figures = Figures(values)
+    sources = PriceSources()
     limit = float(PAYBACK_LIMIT_MONTHS)
     workloads = [
-        workload_section(one, found, at, limit, sources)
-        for at, one in enumerate(decision.workloads)
+        workload_section(workload, page_figures, at, limit, sources)
+        for at, workload in enumerate(decision.workloads)
     ]
     drawn = f"{decision.draws} draws"
-    said = (
+    subtitle = (
         f"{decision.inventory}; prices of {decision.as_of}; {drawn}, seed {decision.seed}; "
         f"trnsim {decision.version}"
     )
@@ -72,23 +72,23 @@ def decision_document(decision: Decision) -> Document:
         Items(decision.caveats),
     ]
     sections = [
-        Section("Decisions", [_summary(decision, found)], place="page"),
+        Section("Decisions", [_summary(decision, page_figures)], place="page"),
         *workloads,
         Section("Sources of prices", [sources_items(sources)], place="page"),
         Section("Assumed", assumed, heading_place="page"),
         Section("How to read it", [Items(_READING.splitlines())], place="page"),
     ]
-    return Document(_TITLE, values, sections, said, rows_of(decision), SCHEMA)
+    return Document(_TITLE, values, sections, subtitle, candidate_rows(decision), SCHEMA)
 
 
-def _summary(decision: Decision, found: Figures) -> Block:
+def _summary(decision: Decision, figures: Figures) -> Block:
     if not decision.workloads:
         return Note("The inventory has no workloads.")
     rows: list[Sequence[Cell]] = [
-        _line(one, found, at) for at, one in enumerate(decision.workloads)
+        _line(workload, figures, at) for at, workload in enumerate(decision.workloads)
     ]
     today, after, once = (
-        found.usd("totals", name)
+        figures.usd("totals", name)
         for name in ("today_usd_per_month", "after_usd_per_month", "migration_usd")
     )
     moved = "once all that is go has moved"
@@ -96,28 +96,28 @@ def _summary(decision: Decision, found: Figures) -> Block:
     return Table(_SUMMARY, rows, marked={len(rows) - 1: "total"})
 
 
-def _line(one: WorkloadDecision, found: Figures, at: int) -> Sequence[Cell]:
-    best = chosen(one)
+def _line(workload: WorkloadDecision, figures: Figures, at: int) -> Sequence[Cell]:
+    best = best_candidate(workload)
     usd: Cell = "-"
     months = "-"
     if best is not None:
-        place = ("workloads", at, "candidates", one.candidates.index(best))
-        usd = found.usd_range(*place, "usd_per_month")
+        place = ("workloads", at, "candidates", workload.candidates.index(best))
+        usd = figures.usd_range(*place, "usd_per_month")
         if best.pays_back_months is not None and best.pays_back_months.p50 is not None:
             months = amount(best.pays_back_months.p50)
-    today = found.usd("workloads", at, "today", "usd_per_month")
-    name = SectionLink(one.name, f"workload-{at}")
-    return (name, verdict_mark(one), today, one.best or "-", usd, months, one.reason)
+    today = figures.usd("workloads", at, "today", "usd_per_month")
+    name = SectionLink(workload.name, f"workload-{at}")
+    return (name, verdict_mark(workload), today, workload.best or "-", usd, months, workload.reason)
 
 
 def _assumed(decision: Decision) -> Table:
     rows = [
         (
-            f"{one.name}:",
-            f"{'-' if one.value is None else amount(one.value)} {one.unit}",
-            one.source,
+            f"{assumption.name}:",
+            f"{'-' if assumption.value is None else amount(assumption.value)} {assumption.unit}",
+            assumption.source,
         )
-        for one in decision.assumptions
+        for assumption in decision.assumptions
     ]
-    known = (Column(""), Column(""), Column("", place="page"))
-    return Table(known, rows, indent=2)
+    headings = (Column(""), Column(""), Column("", place="page"))
+    return Table(headings, rows, indent=2)

@@ -43,31 +43,36 @@ def figures(decision: Decision) -> dict[str, Any]:
     """The structure."""
     values: dict[str, Any] = plain(decision)
     del values["format"]
-    for one, workload in zip(decision.workloads, values["workloads"], strict=True):
-        for each, found in zip(one.candidates, workload["candidates"], strict=True):
-            found["migration_usd"] = _migration_usd(one, each)
-            found["time"] = _time(one, each)
+    for workload, entry in zip(decision.workloads, values["workloads"], strict=True):
+        for option, row in zip(workload.candidates, entry["candidates"], strict=True):
+            row["migration_usd"] = _migration_usd(workload, option)
+            row["time"] = _time(workload, option)
     return {"page": FORMAT, **values, "totals": _totals(decision)}
 
 
-def chosen(one: WorkloadDecision) -> Candidate | None:
+def best_candidate(workload: WorkloadDecision) -> Candidate | None:
     """The candidate that a decision is about."""
-    return next((each for each in one.candidates if each.instance == one.best), None)
+    return next(
+        (option for option in workload.candidates if option.instance == workload.best), None
+    )
 
 
-def staying(one: WorkloadDecision) -> Candidate | None:
+def todays_candidate(workload: WorkloadDecision) -> Candidate | None:
     """The candidate of today's instance."""
-    return next((each for each in one.candidates if each.instance == one.today.instance), None)
+    return next(
+        (option for option in workload.candidates if option.instance == workload.today.instance),
+        None,
+    )
 
 
 def _totals(decision: Decision) -> dict[str, float]:
-    bills = [one.today.usd_per_month for one in decision.workloads]
+    bills = [workload.today.usd_per_month for workload in decision.workloads]
     after, moving = sum(bills), 0.0
-    for one in decision.workloads:
-        best = chosen(one)
-        if one.verdict is Verdict.GO and best is not None and best.usd_per_month is not None:
-            after += best.usd_per_month.p50 - one.today.usd_per_month
-            moving += _migration_usd(one, best)
+    for workload in decision.workloads:
+        best = best_candidate(workload)
+        if workload.verdict is Verdict.GO and best is not None and best.usd_per_month is not None:
+            after += best.usd_per_month.p50 - workload.today.usd_per_month
+            moving += _migration_usd(workload, best)
     return {
         "today_usd_per_month": float(sum(bills)),
         "after_usd_per_month": float(after),
@@ -75,48 +80,52 @@ def _totals(decision: Decision) -> dict[str, float]:
     }
 
 
-def _migration_usd(one: WorkloadDecision, there: Candidate) -> float:
-    here = staying(one)
+def _migration_usd(workload: WorkloadDecision, there: Candidate) -> float:
+    here = todays_candidate(workload)
     if here is None:
-        return one.migration.usd
+        return workload.migration.usd
     return (
         0.0 if here.instance == there.instance else migration(here.is_neuron, there.is_neuron).usd
     )
 
 
-def _time(one: WorkloadDecision, there: Candidate) -> dict[str, Any] | None:
+def _time(workload: WorkloadDecision, there: Candidate) -> dict[str, Any] | None:
     """The time that is plotted against dollars; None where nothing is predicted."""
-    if one.kind == "train":
+    if workload.kind == "train":
         if there.paid_hours is None or not there.instances:
             return None
         return {"value": there.paid_hours / there.instances, "unit": TRAIN}
     value = sum(there.ms.values())
-    return {"value": value, "unit": _UNITS[one.kind]} if value else None
+    return {"value": value, "unit": _UNITS[workload.kind]} if value else None
 
 
-def rows_of(decision: Decision) -> Table:
+def candidate_rows(decision: Decision) -> Table:
     """A row for each workload and candidate; cells without a figure are empty."""
-    pairs = ((one, each) for one in decision.workloads for each in one.candidates or (None,))
+    pairs = (
+        (workload, option)
+        for workload in decision.workloads
+        for option in workload.candidates or (None,)
+    )
     return records([_row(*pair) for pair in pairs], list(_row(None, None)))
 
 
-def _row(one: WorkloadDecision | None, each: Candidate | None) -> dict[str, Any]:
+def _row(workload: WorkloadDecision | None, option: Candidate | None) -> dict[str, Any]:
     """The columns of a row, by name; None for what there is not."""
-    today = one and one.today
+    today = workload and workload.today
     row = {
-        **picked(one, "workload=name verdict close_call=is_close_call"),
+        **picked(workload, "workload=name verdict close_call=is_close_call"),
         **picked(today, "today_instance=instance today_usd_per_month=usd_per_month"),
-        "best": one and each and each.instance == one.best,
-        "migration_usd": one and each and _migration_usd(one, each),
-        **picked(each, _CANDIDATE),
-        "error_median": each and each.error.get("median"),
-        "error_p90": each and each.error.get("p90"),
-        "refused": each and each.refused,
+        "best": workload and option and option.instance == workload.best,
+        "migration_usd": workload and option and _migration_usd(workload, option),
+        **picked(option, _CANDIDATE),
+        "error_median": option and option.error.get("median"),
+        "error_p90": option and option.error.get("p90"),
+        "refused": option and option.refused,
     }
-    return {name: _said(value) for name, value in row.items()}
+    return {name: _cell(value) for name, value in row.items()}
 
 
-def _said(value: object) -> object:
+def _cell(value: object) -> object:
     if isinstance(value, bool):
         return ("no", "yes")[value]
     return value.value if isinstance(value, Verdict) else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trnsim.decide.document.figures import chosen, staying
+from trnsim.decide.document.figures import best_candidate, todays_candidate
 from trnsim.document.answer import Drawing
 from trnsim.document.drawing import (
     Bar,
@@ -39,107 +39,115 @@ _MS: Final = {"train": "ms a step", "serve": "ms a token", "infer": "ms an item"
 
 
 def workload_charts(
-    one: WorkloadDecision, found: Figures, at: int, limit: float
+    workload: WorkloadDecision, figures: Figures, at: int, limit: float
 ) -> tuple[Drawing, ...]:
     """All charts of the workload number `at`; of those without figures, why."""
-    places = {each.instance: n for n, each in enumerate(one.candidates)}
+    places = {option.instance: n for n, option in enumerate(workload.candidates)}
     drawn = (
-        _front(one, found, at),
-        _causes(one, at, places, "usd"),
-        _causes(one, at, places, "ms"),
-        _tornado(one, at),
-        _months(one, at, limit),
+        _front(workload, figures, at),
+        _causes(workload, at, places, "usd"),
+        _causes(workload, at, places, "ms"),
+        _tornado(workload, at),
+        _months(workload, at, limit),
     )
     return tuple(map(Drawing, drawn))
 
 
-def _none(caption: str, why: str) -> str:
+def _empty_chart(caption: str, why: str) -> str:
     return chart(caption, f'<p class="soft">{why}</p>')
 
 
-def _front(one: WorkloadDecision, found: Figures, at: int) -> str:
+def _front(workload: WorkloadDecision, figures: Figures, at: int) -> str:
     caption = "Cost and time: nothing is better in both than what is on the line"
-    made: list[Dot] = []
-    for n, each in enumerate(one.candidates):
-        time = found.at("workloads", at, "candidates", n, "time")
-        if each.usd_per_month is None or time is None:
+    points: list[Dot] = []
+    for n, option in enumerate(workload.candidates):
+        time = figures.at("workloads", at, "candidates", n, "time")
+        if option.usd_per_month is None or time is None:
             continue
         place = pointer("workloads", at, "candidates", n, "usd_per_month", "p50")
-        usd = each.usd_per_month.p50
-        made.append(Dot(each.instance, usd, time["value"], _kind(one, each), place))
-    if not made:
-        return _none(caption, "No candidate has a price of the same kind.")
-    named = _named(one, made)
+        usd = option.usd_per_month.p50
+        points.append(Dot(option.instance, usd, time["value"], _kind(workload, option), place))
+    if not points:
+        return _empty_chart(caption, "No candidate has a price of the same kind.")
+    labels = _labelled_names(workload, points)
     shown = [
-        Dot(dot.name, dot.x, dot.y, dot.kind, dot.of, is_named=dot.name in named) for dot in made
+        Dot(dot.name, dot.x, dot.y, dot.kind, dot.of, is_named=dot.name in labels) for dot in points
     ]
     unit = next(
         time["unit"]
-        for n in range(len(one.candidates))
-        if (time := found.at("workloads", at, "candidates", n, "time")) is not None
+        for n in range(len(workload.candidates))
+        if (time := figures.at("workloads", at, "candidates", n, "time")) is not None
     )
     below = [("ours", "AWS's chips"), ("other", "GPUs"), ("here", "today's")]
-    if any(dot.kind == "out" for dot in made):
+    if any(dot.kind == "out" for dot in points):
         below.append(("out", "misses its promise"))
     return chart(caption, dots(shown, "USD a month", unit, amount), legend(below))
 
 
-def _named(one: WorkloadDecision, made: list[Dot]) -> set[str]:
+def _labelled_names(workload: WorkloadDecision, points: list[Dot]) -> set[str]:
     """Today's instance, the best one, and the two ends of the line."""
-    open_ = [dot for dot in made if dot.kind != "out"] or made
+    open_ = [dot for dot in points if dot.kind != "out"] or points
     ends = (min(open_, key=lambda dot: dot.x).name, min(open_, key=lambda dot: dot.y).name)
-    return {one.today.instance, *ends, *([one.best] if one.best else [])}
+    return {workload.today.instance, *ends, *([workload.best] if workload.best else [])}
 
 
-def _kind(one: WorkloadDecision, each: Candidate) -> str:
-    if each.instance == one.today.instance:
+def _kind(workload: WorkloadDecision, option: Candidate) -> str:
+    if option.instance == workload.today.instance:
         return "here"
-    if each.slo == "missed":
+    if option.slo == "missed":
         return "out"
-    return "ours" if each.is_neuron else "other"
+    return "ours" if option.is_neuron else "other"
 
 
-def compared(one: WorkloadDecision) -> list[Candidate]:
+def compared_candidates(workload: WorkloadDecision) -> list[Candidate]:
     """Today's instance, the best one, the cheapest on AWS's chips, and the cheapest of all."""
-    known = [each for each in one.candidates if each.usd_per_month is not None and each.ms]
-    cheapest = sorted(known, key=lambda each: each.usd_per_month.p50 if each.usd_per_month else 0.0)
-    ours = [each for each in cheapest if each.is_neuron]
-    wanted = [staying(one), chosen(one), *ours[:1], *cheapest[:1]]
-    kept = {each.instance: each for each in wanted if each is not None and each.ms}
-    return list(kept.values())[:_COMPARED]
+    priced = [
+        option for option in workload.candidates if option.usd_per_month is not None and option.ms
+    ]
+    cheapest = sorted(
+        priced, key=lambda option: option.usd_per_month.p50 if option.usd_per_month else 0.0
+    )
+    ours = [option for option in cheapest if option.is_neuron]
+    selected = [todays_candidate(workload), best_candidate(workload), *ours[:1], *cheapest[:1]]
+    by_instance = {
+        option.instance: option for option in selected if option is not None and option.ms
+    }
+    return list(by_instance.values())[:_COMPARED]
 
 
-def _causes(one: WorkloadDecision, at: int, places: dict[str, int], field: str) -> str:
-    unit = "USD a month" if field == "usd" else _MS[one.kind]
+def _causes(workload: WorkloadDecision, at: int, places: dict[str, int], field: str) -> str:
+    unit = "USD a month" if field == "usd" else _MS[workload.kind]
     caption = f"By cause: {unit}"
-    shown = [each for each in compared(one) if getattr(each, field)]
+    shown = [option for option in compared_candidates(workload) if getattr(option, field)]
     if not shown:
-        return _none(caption, "There is nothing to show: no prediction with a price.")
-    causes = list(dict.fromkeys(cause for each in compared(one) for cause in each.ms))
+        return _empty_chart(caption, "There is nothing to show: no prediction with a price.")
+    causes = list(
+        dict.fromkeys(cause for option in compared_candidates(workload) for cause in option.ms)
+    )
     colours = {cause: colour(n) for n, cause in enumerate(causes)}
     rows = [
         Bar(
-            each.instance,
+            option.instance,
             tuple(
                 BarPart(
                     cause,
                     value,
                     colours[cause],
-                    pointer("workloads", at, "candidates", places[each.instance], field, cause),
+                    pointer("workloads", at, "candidates", places[option.instance], field, cause),
                 )
-                for cause, value in getattr(each, field).items()
+                for cause, value in getattr(option, field).items()
             ),
-            amount(sum(getattr(each, field).values())),
+            amount(sum(getattr(option, field).values())),
         )
-        for each in shown
+        for option in shown
     ]
     return chart(caption, bars(rows), legend([(colours[cause], cause) for cause in causes]))
 
 
-def _tornado(one: WorkloadDecision, at: int) -> str:
+def _tornado(workload: WorkloadDecision, at: int) -> str:
     caption = "Which input matters: net saving at its P10 and P90"
-    if not one.tornado:
-        return _none(caption, "No candidate with a price was chosen.")
+    if not workload.tornado:
+        return _empty_chart(caption, "No candidate with a price was chosen.")
     rows = [
         RangeBar(
             swing.input,
@@ -149,24 +157,24 @@ def _tornado(one: WorkloadDecision, at: int) -> str:
             pointer("workloads", at, "tornado", n, "low"),
             f"{percent(swing.low)} to {percent(swing.high)}",
         )
-        for n, swing in enumerate(one.tornado)
+        for n, swing in enumerate(workload.tornado)
     ]
     return chart(caption, spans(rows, percent), _NET)
 
 
-def _months(one: WorkloadDecision, at: int, limit: float) -> str:
+def _months(workload: WorkloadDecision, at: int, limit: float) -> str:
     caption = f"Months until a move is paid back, P10 to P90; the limit is {limit:g}"
     rows: list[RangeBar] = []
-    for n, each in enumerate(one.candidates):
-        months = each.pays_back_months
-        if months is None or months.p10 is None or each.instance == one.today.instance:
+    for n, option in enumerate(workload.candidates):
+        months = option.pays_back_months
+        if months is None or months.p10 is None or option.instance == workload.today.instance:
             continue
         words = "never at P50" if months.p50 is None else f"{amount(months.p50)} at P50"
         of = pointer("workloads", at, "candidates", n, "pays_back_months", "p10")
-        rows.append(RangeBar(each.instance, months.p10, months.p50, months.p90, of, words))
+        rows.append(RangeBar(option.instance, months.p10, months.p50, months.p90, of, words))
     if not rows:
-        return _none(caption, "No move with a price is ever paid back.")
+        return _empty_chart(caption, "No move with a price is ever paid back.")
     rows.sort(key=lambda row: (row.mid is None, row.mid or row.low))
-    left = len(rows) - _ROWS
-    more = f'<p class="soft">{left} more in the table.</p>' if left > 0 else ""
+    hidden = len(rows) - _ROWS
+    more = f'<p class="soft">{hidden} more in the table.</p>' if hidden > 0 else ""
     return chart(caption, spans(rows[:_ROWS], amount, limit, _FAR * limit), more)

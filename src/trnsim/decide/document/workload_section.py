@@ -61,77 +61,80 @@ _CANDIDATES: Final = (
 )
 
 
-class Sources:
+class PriceSources:
     """Sources of prices, numbered in the order in which a document names them."""
 
     def __init__(self) -> None:
-        self.known: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
 
     def number(self, source: str) -> int:
         """The number of a source."""
-        return self.known.setdefault(source, len(self.known) + 1)
+        return self.numbers.setdefault(source, len(self.numbers) + 1)
 
 
 def workload_section(
-    one: WorkloadDecision, found: Figures, at: int, limit: float, sources: Sources
+    workload: WorkloadDecision, figures: Figures, at: int, limit: float, sources: PriceSources
 ) -> Section:
     """The section of the workload number `at`, whose moves are to pay back in `limit` months."""
-    close = " (close call)" if one.is_close_call else ""
+    close = " (close call)" if workload.is_close_call else ""
     blocks: list[Block] = [
-        Note(f"{one.name}: {one.verdict.value.upper()}{close}. {one.reason}", place="text"),
-        Note((verdict_mark(one), f" {one.reason}"), place="page"),
-        _today(one, found, at),
-        Note(_move(one, found, at, sources), kind="soft", place="page"),
-        *_basis(one, found, at),
-        *workload_charts(one, found, at, limit),
-        *_candidates(one, found, at, sources),
-        *_rules(one),
-        *_findings(one),
+        Note(
+            f"{workload.name}: {workload.verdict.value.upper()}{close}. {workload.reason}",
+            place="text",
+        ),
+        Note((verdict_mark(workload), f" {workload.reason}"), place="page"),
+        _today(workload, figures, at),
+        Note(_move(workload, figures, at, sources), kind="soft", place="page"),
+        *_basis(workload, figures, at),
+        *workload_charts(workload, figures, at, limit),
+        *_candidates(workload, figures, at, sources),
+        *_rules(workload),
+        *_findings(workload),
     ]
-    return Section(one.name, blocks, f"workload-{at}", heading_place="page")
+    return Section(workload.name, blocks, f"workload-{at}", heading_place="page")
 
 
-def verdict_mark(one: WorkloadDecision) -> Mark:
+def verdict_mark(workload: WorkloadDecision) -> Mark:
     """The verdict as a mark."""
-    close = ", close call" if one.is_close_call else ""
-    return Mark(one.verdict.value + close, f"verdict {one.verdict.value}")
+    close = ", close call" if workload.is_close_call else ""
+    return Mark(workload.verdict.value + close, f"verdict {workload.verdict.value}")
 
 
-def _today(one: WorkloadDecision, found: Figures, at: int) -> Note:
-    today = one.today
+def _today(workload: WorkloadDecision, figures: Figures, at: int) -> Note:
+    today = workload.today
     count = "" if today.count is None else f"{today.count} x "
-    unit = one.volume_unit.replace("_per_month", "").replace("_", " ")
-    said = (
-        f"{one.kind} {one.model}, {amount(one.volume)} {unit} a month, today {count}"
+    unit = workload.volume_unit.replace("_per_month", "").replace("_", " ")
+    text = (
+        f"{workload.kind} {workload.model}, {amount(workload.volume)} {unit} a month, today {count}"
         f"{today.instance} {today.kind}, "
     )
-    usd = found.usd("workloads", at, "today", "usd_per_month")
-    return Note((said, usd, " USD a month"), indent=2)
+    usd = figures.usd("workloads", at, "today", "usd_per_month")
+    return Note((text, usd, " USD a month"), indent=2)
 
 
-def _move(one: WorkloadDecision, found: Figures, at: int, sources: Sources) -> Words:
+def _move(workload: WorkloadDecision, figures: Figures, at: int, sources: PriceSources) -> Words:
     """Where today's price is from, why today is not predicted, what a move costs."""
-    today, move = one.today, one.migration
+    today, move = workload.today, workload.migration
     parts: list[Words] = []
     if today.price is not None:
-        usd = found.usd("workloads", at, "today", "price", "usd_per_hour", form=usd_per_hour)
+        usd = figures.usd("workloads", at, "today", "price", "usd_per_hour", form=usd_per_hour)
         parts.append(("Today's price: ", usd, f" USD/h [{sources.number(today.price.source)}]. "))
     if today.refused is not None:
         parts.append(f"Today is not predicted: {today.refused}. ")
-    week = found.usd("workloads", at, "migration", "usd_per_week")
-    cost = found.usd("workloads", at, "migration", "usd")
+    week = figures.usd("workloads", at, "migration", "usd_per_week")
+    cost = figures.usd("workloads", at, "migration", "usd")
     parts.append((f"A move to AWS's chips: {amount(move.weeks)} weeks x ", week, " USD = "))
     return (*parts, cost, " USD.")
 
 
-def _basis(one: WorkloadDecision, found: Figures, at: int) -> list[Note]:
+def _basis(workload: WorkloadDecision, figures: Figures, at: int) -> list[Note]:
     """The prediction that today's bill is compared with, and the assumptions."""
-    today, notes = one.today, list[Note]()
+    today, notes = workload.today, list[Note]()
     if today.paid_hours is not None and today.price is not None:
         usd = today.paid_hours * today.price.usd_per_hour
         place = ("workloads", at, "today", "price", "usd_per_hour")
-        price = found.usd(*place, form=usd_per_hour)
-        said = (
+        price = figures.usd(*place, form=usd_per_hour)
+        text = (
             f"predicted here: {amount(today.paid_hours)} instance-hours x ",
             price,
             (
@@ -139,66 +142,70 @@ def _basis(one: WorkloadDecision, found: Figures, at: int) -> list[Note]:
                 f"{today.usd_per_month / usd:.3g} times that, and all sums below are scaled by it"
             ),
         )
-        notes.append(Note(said, indent=2))
-    return [*notes, *(Note(f"assumed: {said}", indent=2) for said in one.assumptions)]
+        notes.append(Note(text, indent=2))
+    return [*notes, *(Note(f"assumed: {text}", indent=2) for text in workload.assumptions)]
 
 
 def _candidates(
-    one: WorkloadDecision, found: Figures, at: int, sources: Sources
+    workload: WorkloadDecision, figures: Figures, at: int, sources: PriceSources
 ) -> Sequence[Block]:
     """Today's instance, the one that the verdict is about, then the others; who cannot run it."""
-    places = {id(each): number for number, each in enumerate(one.candidates)}
-    able = [each for each in one.candidates if each.refused is None]
-    first = [each for each in able if each.instance in {one.today.instance, one.best}]
-    shown = [*first, *(each for each in able if each not in first)]
-    rows = [
-        _candidate(one, each, found, ("workloads", at, "candidates", places[id(each)]), sources)
-        for each in shown
+    places = {id(option): number for number, option in enumerate(workload.candidates)}
+    able = [option for option in workload.candidates if option.refused is None]
+    first = [
+        option for option in able if option.instance in {workload.today.instance, workload.best}
     ]
-    best = {n: "best" for n, each in enumerate(shown) if each.instance == one.best}
-    refused = [each for each in one.candidates if each.refused is not None]
-    left = len(one.candidates) - min(len(shown), SHOWN)
-    more = f"{left} more, refused or dearer: --json"
+    shown = [*first, *(option for option in able if option not in first)]
+    rows = [
+        _candidate(
+            workload, option, figures, ("workloads", at, "candidates", places[id(option)]), sources
+        )
+        for option in shown
+    ]
+    best = {n: "best" for n, option in enumerate(shown) if option.instance == workload.best}
+    refused = [option for option in workload.candidates if option.refused is not None]
+    hidden = len(workload.candidates) - min(len(shown), SHOWN)
+    more = f"{hidden} more, refused or dearer: --json"
     cannot = Table(columns(" | ", numbers_from=2), [(e.instance, e.refused or "") for e in refused])
     return (
         Table(_CANDIDATES, rows, indent=2, marked=best, most=SHOWN)
         if shown
         else Note("No instance can run it.", indent=2),
-        *([Note(more, indent=2, place="text")] if left else []),
+        *([Note(more, indent=2, place="text")] if hidden else []),
         *([Folded(f"{len(refused)} instances cannot run it", [cannot], "page")] if refused else []),
-        *(Note(said, indent=2, place="text") for said in _notes(one, shown[:SHOWN])),
+        *(Note(note, indent=2, place="text") for note in _notes(workload, shown[:SHOWN])),
     )
 
 
 def _candidate(
-    one: WorkloadDecision,
-    each: Candidate,
-    found: Figures,
+    workload: WorkloadDecision,
+    option: Candidate,
+    figures: Figures,
     place: tuple[str | int, ...],
-    sources: Sources,
+    sources: PriceSources,
 ) -> Sequence[Cell]:
-    months, price = each.pays_back_months, each.price
-    share = "-" if each.share_paying_back is None else f"{each.share_paying_back:.0%}"
-    today = " (today)" if each.instance == one.today.instance else ""
-    details = Mark("; ".join(filter(None, (each.layout, *each.notes))), is_below=True)
-    even = found.usd(*place, "break_even_usd_per_hour", form=usd_per_hour)
-    usd = found.at(*place, "usd_per_month")
+    months, price = option.pays_back_months, option.price
+    share = "-" if option.share_paying_back is None else f"{option.share_paying_back:.0%}"
+    today = " (today)" if option.instance == workload.today.instance else ""
+    details = Mark("; ".join(filter(None, (option.layout, *option.notes))), is_below=True)
+    even = figures.usd(*place, "break_even_usd_per_hour", form=usd_per_hour)
+    usd = figures.at(*place, "usd_per_month")
     return (
-        clipped(_short(each.instance), _NAME),
-        f"x {each.instances}",
-        (Mark(each.instance, "strong"), f"{today} x {each.instances}", details),
-        _hours(each.hours),
-        _price(each, found, place, sources),
-        "-" if usd is None else found.usd(*place, "usd_per_month", "p50"),
-        found.usd_range(*place, "usd_per_month"),
-        _saving(each.saving),
-        "slo missed" if each.slo == "missed" else share,
+        clipped(_short(option.instance), _NAME),
+        f"x {option.instances}",
+        (Mark(option.instance, "strong"), f"{today} x {option.instances}", details),
+        _hours(option.hours),
+        _price(option, figures, place, sources),
+        "-" if usd is None else figures.usd(*place, "usd_per_month", "p50"),
+        figures.usd_range(*place, "usd_per_month"),
+        _saving(option.saving),
+        "slo missed" if option.slo == "missed" else share,
         "no price" if price is None else usd_per_hour(price.usd_per_hour),
         even,
         "-" if months is None or months.p50 is None else amount(months.p50),
         share,
-        each.slo or "-",
-        _error(each),
+        option.slo or "-",
+        _error(option),
     )
 
 
@@ -214,14 +221,16 @@ def _hours(hours: Interval | None) -> Cell:
     return (p50, Mark(f" ({p10} to {p90})"))
 
 
-def _price(each: Candidate, found: Figures, place: tuple[str | int, ...], sources: Sources) -> Cell:
-    price = each.price
+def _price(
+    option: Candidate, figures: Figures, place: tuple[str | int, ...], sources: PriceSources
+) -> Cell:
+    price = option.price
     if price is None:
-        return Mark(each.no_price or "no price")
+        return Mark(option.no_price or "no price")
     stale = ", more than 90 days old" if price.is_stale else ""
-    said = f"{price.kind}, {price.region}, {price.day}{stale} [{sources.number(price.source)}]"
-    usd = found.usd(*place, "price", "usd_per_hour", form=usd_per_hour)
-    return (usd, Mark(said, is_below=True))
+    text = f"{price.kind}, {price.region}, {price.day}{stale} [{sources.number(price.source)}]"
+    usd = figures.usd(*place, "price", "usd_per_hour", form=usd_per_hour)
+    return (usd, Mark(text, is_below=True))
 
 
 def _saving(saving: Interval | None) -> str:
@@ -230,52 +239,57 @@ def _saving(saving: Interval | None) -> str:
     return f"{saving.p50:+.0%} ({saving.p10:+.0%} to {saving.p90:+.0%})"
 
 
-def _error(each: Candidate) -> Cell:
-    if not each.error:
+def _error(option: Candidate) -> Cell:
+    if not option.error:
         return "-"
-    known = "" if each.is_validated else "; this chip has no published times"
-    median, p90 = percent(each.error["median"]), percent(each.error["p90"])
-    return (f"{median}, {p90}", Mark(each.family + known, is_below=True))
+    remark = "" if option.is_validated else "; this chip has no published times"
+    median, p90 = percent(option.error["median"]), percent(option.error["p90"])
+    return (f"{median}, {p90}", Mark(option.family + remark, is_below=True))
 
 
-def _notes(one: WorkloadDecision, shown: Sequence[Candidate]) -> list[str]:
+def _notes(workload: WorkloadDecision, shown: Sequence[Candidate]) -> list[str]:
     """Remarks on prices and times that are shown, by instance."""
-    noted: dict[str, list[str]] = {}
-    today = one.today
+    names_by_note: dict[str, list[str]] = {}
+    today = workload.today
     bought = today.kind if today.price is None else today.price.kind
-    for each in shown:
-        said = each.notes
-        if each.price is not None and each.kind != bought:
-            said = (*said, f"{each.kind}, against {bought} today")
-        for note in said:
-            noted.setdefault(note, []).append(each.instance)
-    return [f"{', '.join(names)}: {note}" for note, names in noted.items()]
+    for option in shown:
+        notes = option.notes
+        if option.price is not None and option.kind != bought:
+            notes = (*notes, f"{option.kind}, against {bought} today")
+        for note in notes:
+            names_by_note.setdefault(note, []).append(option.instance)
+    return [f"{', '.join(names)}: {note}" for note, names in names_by_note.items()]
 
 
-def _rules(one: WorkloadDecision) -> Sequence[Block]:
+def _rules(workload: WorkloadDecision) -> Sequence[Block]:
     """The rules of each group below its head."""
     blocks: list[Block] = []
-    for group in dict.fromkeys(rule.group for rule in one.rules):
+    for group in dict.fromkeys(rule.group for rule in workload.rules):
         rows = [
             (_MARKS[rule.applies], f"{rule.name}: {rule.evidence}", rule.effect)
-            for rule in one.rules
+            for rule in workload.rules
             if rule.group == group
         ]
-        known = (Column(""), Column(""), Column("", place="page"))
+        headings = (Column(""), Column(""), Column("", place="page"))
         blocks += [
             Note(_HEADS.get(group, group), indent=2, kind="strong"),
-            Table(known, rows, indent=4, kind="small"),
+            Table(headings, rows, indent=4, kind="small"),
         ]
     return blocks
 
 
-def _findings(one: WorkloadDecision) -> Sequence[Block]:
+def _findings(workload: WorkloadDecision) -> Sequence[Block]:
     """Findings of a scan of the programs."""
-    if not one.findings:
+    if not workload.findings:
         return ()
     rows = [
-        (Mark(f"{each.path}:{each.line}", "mono"), each.kind, Mark(each.name, "mono"), each.text)
-        for each in one.findings
+        (
+            Mark(f"{finding.path}:{finding.line}", "mono"),
+            finding.kind,
+            Mark(finding.name, "mono"),
+            finding.text,
+        )
+        for finding in workload.findings
     ]
     return (
         Note("Found in its programs", kind="strong", place="page"),
@@ -283,8 +297,8 @@ def _findings(one: WorkloadDecision) -> Sequence[Block]:
     )
 
 
-def sources_items(sources: Sources) -> Block:
+def sources_items(sources: PriceSources) -> Block:
     """All sources, numbered."""
-    if not sources.known:
+    if not sources.numbers:
         return Note("No price was found.")
-    return Items(list(sources.known), is_numbered=True, kind="small")
+    return Items(list(sources.numbers), is_numbered=True, kind="small")
