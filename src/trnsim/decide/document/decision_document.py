@@ -1,6 +1,6 @@
-"""A decision as a document: all workloads, each by itself, sources, assumptions.
+"""A decision as a document: summary of all workloads, a section for each, sources, assumptions.
 
-All dollars are read from the figures of `decide.document.figures`, and say from where there.
+All dollars are read from `decide.document.figures`, with the places where they stand there.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ figures.json beside this page has all its numbers, table.csv a row for each cand
 
 
 def decision_document(decision: Decision) -> Document:
-    """The document, whose values are those of `figures`."""
+    """Document of a decision; its values are those of `figures`."""
     values = figures(decision)
     page_figures = Figures(values)
     sources = PriceSources()

@@ -1,9 +1,9 @@
-"""All numbers of a decision's page, as one JSON structure and as rows of a table.
+"""All numbers of a decision's page, as a JSON structure and as rows of a table.
 
-The structure is that of `Decision`, with what follows from it:
+The structure is that of `Decision`, with figures that follow from it:
 
     migration_usd                of a candidate: weeks x USD a week, 0 for staying
-    time                         of a candidate: what a user waits for, and its unit
+    time                         of a candidate: latency or duration, and its unit
     totals.today_usd_per_month   sum of the bills
     totals.after_usd_per_month   likewise, where what is "go" has moved, at P50
     totals.migration_usd         sum over what is "go"
@@ -40,7 +40,7 @@ _CANDIDATE: Final = (
 
 
 def figures(decision: Decision) -> dict[str, Any]:
-    """The structure."""
+    """Figures of a decision's page, by their keys in the JSON."""
     values: dict[str, Any] = plain(decision)
     del values["format"]
     for workload, entry in zip(decision.workloads, values["workloads"], strict=True):
@@ -51,14 +51,14 @@ def figures(decision: Decision) -> dict[str, Any]:
 
 
 def best_candidate(workload: WorkloadDecision) -> Candidate | None:
-    """The candidate that a decision is about."""
+    """Candidate that a decision is about."""
     return next(
         (option for option in workload.candidates if option.instance == workload.best), None
     )
 
 
 def todays_candidate(workload: WorkloadDecision) -> Candidate | None:
-    """The candidate of today's instance."""
+    """Candidate of today's instance."""
     return next(
         (option for option in workload.candidates if option.instance == workload.today.instance),
         None,
@@ -90,7 +90,7 @@ def _migration_usd(workload: WorkloadDecision, there: Candidate) -> float:
 
 
 def _time(workload: WorkloadDecision, there: Candidate) -> dict[str, Any] | None:
-    """The time that is plotted against dollars; None where nothing is predicted."""
+    """Time that is plotted against dollars; None without a prediction."""
     if workload.kind == "train":
         if there.paid_hours is None or not there.instances:
             return None
@@ -110,7 +110,7 @@ def candidate_rows(decision: Decision) -> Table:
 
 
 def _row(workload: WorkloadDecision | None, option: Candidate | None) -> dict[str, Any]:
-    """The columns of a row, by name; None for what there is not."""
+    """Columns of a row, by name; None for missing values."""
     today = workload and workload.today
     row = {
         **picked(workload, "workload=name verdict close_call=is_close_call"),

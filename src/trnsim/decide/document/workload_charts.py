@@ -1,4 +1,4 @@
-"""Charts of one workload: cost against time, causes, inputs of the doubt, months to pay back."""
+"""Charts of a workload: cost against time, causes, inputs of the doubt, months to pay back."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _NET: Final = (
     "costs; the other inputs at their medians.</p>"
 )
 _FAR: Final = 2.5
-"""Months are drawn up to so many times the limit."""
+"""Limits of the payback at which the axis of months ends."""
 _MS: Final = {"train": "ms a step", "serve": "ms a token", "infer": "ms an item"}
 
 
 def workload_charts(
     workload: WorkloadDecision, figures: Figures, at: int, limit: float
 ) -> tuple[Drawing, ...]:
-    """All charts of the workload number `at`; of those without figures, why."""
+    """All charts of workload number `at`, or the reason why a chart is empty."""
     places = {option.instance: n for n, option in enumerate(workload.candidates)}
     drawn = (
         _front(workload, figures, at),
@@ -85,7 +85,7 @@ def _front(workload: WorkloadDecision, figures: Figures, at: int) -> str:
 
 
 def _labelled_names(workload: WorkloadDecision, points: list[Dot]) -> set[str]:
-    """Today's instance, the best one, and the two ends of the line."""
+    """Names of the instances with a label: today's, the best, and both ends of the line."""
     open_ = [dot for dot in points if dot.kind != "out"] or points
     ends = (min(open_, key=lambda dot: dot.x).name, min(open_, key=lambda dot: dot.y).name)
     return {workload.today.instance, *ends, *([workload.best] if workload.best else [])}
@@ -100,7 +100,7 @@ def _kind(workload: WorkloadDecision, option: Candidate) -> str:
 
 
 def compared_candidates(workload: WorkloadDecision) -> list[Candidate]:
-    """Today's instance, the best one, the cheapest on AWS's chips, and the cheapest of all."""
+    """Candidates of charts by cause: today's, the best, and the cheapest, Neuron and overall."""
     priced = [
         option for option in workload.candidates if option.usd_per_month is not None and option.ms
     ]

@@ -1,4 +1,4 @@
-"""The section of one workload: verdict, bill, charts, candidates, rules, findings, assumptions."""
+"""Section of a workload: verdict, bill, charts, candidates, rules, findings, assumptions."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class PriceSources:
 def workload_section(
     workload: WorkloadDecision, figures: Figures, at: int, limit: float, sources: PriceSources
 ) -> Section:
-    """The section of the workload number `at`, whose moves are to pay back in `limit` months."""
+    """Section of workload number `at`, whose moves must pay back in `limit` months."""
     close = " (close call)" if workload.is_close_call else ""
     blocks: list[Block] = [
         Note(
@@ -95,7 +95,7 @@ def workload_section(
 
 
 def verdict_mark(workload: WorkloadDecision) -> Mark:
-    """The verdict as a mark."""
+    """Mark with the verdict."""
     close = ", close call" if workload.is_close_call else ""
     return Mark(workload.verdict.value + close, f"verdict {workload.verdict.value}")
 
@@ -113,7 +113,7 @@ def _today(workload: WorkloadDecision, figures: Figures, at: int) -> Note:
 
 
 def _move(workload: WorkloadDecision, figures: Figures, at: int, sources: PriceSources) -> Words:
-    """Where today's price is from, why today is not predicted, what a move costs."""
+    """Words on the source of today's price, a missing prediction, and the cost of a move."""
     today, move = workload.today, workload.migration
     parts: list[Words] = []
     if today.price is not None:
@@ -128,7 +128,7 @@ def _move(workload: WorkloadDecision, figures: Figures, at: int, sources: PriceS
 
 
 def _basis(workload: WorkloadDecision, figures: Figures, at: int) -> list[Note]:
-    """The prediction that today's bill is compared with, and the assumptions."""
+    """Notes on the prediction that today's bill is compared with, and the assumptions."""
     today, notes = workload.today, list[Note]()
     if today.paid_hours is not None and today.price is not None:
         usd = today.paid_hours * today.price.usd_per_hour
@@ -149,7 +149,7 @@ def _basis(workload: WorkloadDecision, figures: Figures, at: int) -> list[Note]:
 def _candidates(
     workload: WorkloadDecision, figures: Figures, at: int, sources: PriceSources
 ) -> Sequence[Block]:
-    """Today's instance, the one that the verdict is about, then the others; who cannot run it."""
+    """Tables of candidates: today's instance, the verdict's, the others; then those refused."""
     places = {id(option): number for number, option in enumerate(workload.candidates)}
     able = [option for option in workload.candidates if option.refused is None]
     first = [
@@ -210,7 +210,7 @@ def _candidate(
 
 
 def _short(name: str) -> str:
-    """The name of a type: that in parentheses, of ``Trn2 UltraServer (u-trn2x64)``."""
+    """Short name of a type: the text in parentheses of ``Trn2 UltraServer (u-trn2x64)``."""
     return name.partition("(")[2].removesuffix(")") or name
 
 
@@ -262,7 +262,7 @@ def _notes(workload: WorkloadDecision, shown: Sequence[Candidate]) -> list[str]:
 
 
 def _rules(workload: WorkloadDecision) -> Sequence[Block]:
-    """The rules of each group below its head."""
+    """Rules by group, each group below its heading."""
     blocks: list[Block] = []
     for group in dict.fromkeys(rule.group for rule in workload.rules):
         rows = [
@@ -298,7 +298,7 @@ def _findings(workload: WorkloadDecision) -> Sequence[Block]:
 
 
 def sources_items(sources: PriceSources) -> Block:
-    """All sources, numbered."""
+    """Numbered list of all sources."""
     if not sources.numbers:
         return Note("No price was found.")
     return Items(list(sources.numbers), is_numbered=True, kind="small")
