@@ -4,7 +4,7 @@ from datetime import date
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.decide.candidates import Placements
-from trnsim.decide.times.predict import Answer
+from trnsim.decide.times.predict import SpeedAnswer
 from trnsim.decide.times.speed import Speed
 
 DAY = date(2026, 11, 21)
@@ -22,8 +22,8 @@ class Told:
 
     def speed(self, _workload, name, _instances=1):
         if name not in self.speeds:
-            return Answer(None, "no room")
-        return Answer(
+            return SpeedAnswer(None, "no room")
+        return SpeedAnswer(
             Speed(
                 self.speeds[name],
                 self.group,

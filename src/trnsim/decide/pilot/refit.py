@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trnsim.decide.times import Answer, Predictor, Speed
+from trnsim.decide.times import Predictor, Speed, SpeedAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,16 +67,16 @@ class Corrected(Predictor):
         self._factors = factors
         self._learnt: _Learnt | None = None
 
-    def speed(self, workload: Workload, name: str, instances: int = 1) -> Answer:
+    def speed(self, workload: Workload, name: str, instances: int = 1) -> SpeedAnswer:
         """The speed of `workload` on the type `name`, with at least `instances` of it."""
         answer = self._base.speed(workload, name, instances)
         if workload.name != self._name or answer.speed is None:
             return answer
         if name in self._factors:
-            return Answer(_measured(answer.speed, name, self._factors[name]))
+            return SpeedAnswer(_measured(answer.speed, name, self._factors[name]))
         if self._learnt is None:
             self._learnt = self._learn(workload)
-        return Answer(self._learnt.told(answer.speed))
+        return SpeedAnswer(self._learnt.told(answer.speed))
 
     def _learn(self, workload: Workload) -> _Learnt:
         found = {name: self._base.speed(workload, name).speed for name in self._factors}

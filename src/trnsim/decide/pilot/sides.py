@@ -231,7 +231,9 @@ def _serving(
     shape = workload.shape
     inputs = shape.input_len or serving.INPUT_TOKENS
     outputs = shape.output_len or serving.OUTPUT_TOKENS
-    chosen = {name: serving.chosen(workload, places[name].instance, rows) for name in SIDES}
+    chosen = {
+        name: serving.best_deployment(workload, places[name].instance, rows) for name in SIDES
+    }
     flying = {
         name: max(int(busy.sequences * min(promised / busy.tokens_per_s, 1.0)), 1)
         for name, (busy, promised, _) in chosen.items()
@@ -286,7 +288,9 @@ def _passing(
     rows: Catalogue | None,
 ) -> Paired:
     shape = workload.shape
-    taken = {name: passing.chosen(workload, places[name].instance, rows)[0] for name in SIDES}
+    taken = {
+        name: passing.best_estimate(workload, places[name].instance, rows)[0] for name in SIDES
+    }
     run = replace(
         _run(workload, seed, count or REQUESTS, "items"),
         sequence=shape.sequence,

@@ -46,11 +46,11 @@ class Family:
 
     def is_validated(self, chip: Accelerator) -> bool:
         """Whether decisions about `chip` may rest on it."""
-        target = next((one for one in TARGETS.values() if one.chip == chip.name), None)
+        target = next((target for target in TARGETS.values() if target.chip == chip.name), None)
         if target is None or not target.is_fitted or self.p90 > MOST_ERROR:
             return False
-        other = self.is_for_inference if target.is_for_training else self.is_for_training
-        return not other
+        is_for_other_use = self.is_for_inference if target.is_for_training else self.is_for_training
+        return not is_for_other_use
 
 
 ENCODERS: Final = Family("encoders and ViT", 0.051, 0.094)

@@ -33,11 +33,11 @@ def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed
     Raises:
         EmulatorError: no batch can run.
     """
-    taken, is_met = chosen(workload, name, rows)
-    return _speed(workload, name, taken, is_met, rows)
+    best, is_met = best_estimate(workload, name, rows)
+    return _speed(workload, name, best, is_met, rows)
 
 
-def chosen(
+def best_estimate(
     workload: Workload, name: str, rows: Catalogue | None = None
 ) -> tuple[InferenceEstimate, bool | None]:
     """The estimate of that batch, and whether its latency is kept; None without a limit.
@@ -46,25 +46,25 @@ def chosen(
         EmulatorError: no batch can run.
     """
     limit = workload.slo.latency_s
-    found: list[InferenceEstimate] = []
+    trials: list[InferenceEstimate] = []
     refused: EmulatorError | None = None
     for batch in (workload.shape.batch,) if workload.shape.batch else BATCHES:
         try:
-            found.append(estimate(workload.model_path, name, _asked(workload, batch), rows=rows))
+            trials.append(estimate(workload.model_path, name, _options(workload, batch), rows=rows))
         except EmulatorError as error:
             refused = error
             break
-    if not found:
+    if not trials:
         raise refused or InternalError("no batch was tried")
-    kept = [one for one in found if limit is None or one.latency_s.p50 <= limit]
-    if kept:
-        taken = max(kept, key=lambda one: one.items_per_s.p50)
+    in_time = [trial for trial in trials if limit is None or trial.latency_s.p50 <= limit]
+    if in_time:
+        best = max(in_time, key=lambda trial: trial.items_per_s.p50)
     else:
-        taken = min(found, key=lambda one: one.latency_s.p50)
-    return taken, None if limit is None else bool(kept)
+        best = min(trials, key=lambda trial: trial.latency_s.p50)
+    return best, None if limit is None else bool(in_time)
 
 
-def _asked(workload: Workload, batch: int) -> Asked:
+def _options(workload: Workload, batch: int) -> Asked:
     shape = workload.shape
     return Asked(batch=batch, sequence=shape.sequence, image=shape.image, steps=shape.steps)
 
@@ -72,33 +72,33 @@ def _asked(workload: Workload, batch: int) -> Asked:
 def _speed(
     workload: Workload,
     name: str,
-    taken: InferenceEstimate,
+    best: InferenceEstimate,
     is_met: bool | None,
     rows: Catalogue | None,
 ) -> Speed:
     chip = machine(name, rows=rows).chip
-    parts = inference(workload.model_path, _asked(workload, taken.batch)).parts
-    read = [part.model for part in parts if isinstance(part.model, Captured)]
+    parts = inference(workload.model_path, _options(workload, best.batch)).parts
+    graphs = [part.model for part in parts if isinstance(part.model, Captured)]
     kind = ""
-    if read:
-        kind = DENOISER if any(one.is_of_diffusers for one in read) else NETWORK
-    family = _family(taken, kind)
-    sigma = math.log(taken.latency_s.p90 / taken.latency_s.p50) / _TENTH
+    if graphs:
+        kind = DENOISER if any(graph.is_of_diffusers for graph in graphs) else NETWORK
+    family = _family(best, kind)
+    sigma = math.log(best.latency_s.p90 / best.latency_s.p50) / _TENTH
     return Speed(
-        units_per_s=taken.items_per_s.p50,
+        units_per_s=best.items_per_s.p50,
         group=1,
         doubts=doubts(chip, kind or Phase.ENCODE, sigma),
         family=family.name,
         is_validated=family.is_validated(chip),
         error=family.error,
         is_met=is_met,
-        layout=f"{taken.copies} copies of batch {taken.batch}",
-        ms={cause: 1e3 * time_s for cause, time_s in taken.estimate.parts_s.items() if time_s},
-        notes=taken.notes,
+        layout=f"{best.copies} copies of batch {best.batch}",
+        ms={cause: 1e3 * time_s for cause, time_s in best.estimate.parts_s.items() if time_s},
+        notes=best.notes,
     )
 
 
-def _family(taken: InferenceEstimate, kind: str) -> Family:
+def _family(best: InferenceEstimate, kind: str) -> Family:
     if kind:
         return DIFFUSION if kind == DENOISER else NETWORKS
-    return CLIP if taken.item == "pair" else ENCODERS
+    return CLIP if best.item == "pair" else ENCODERS

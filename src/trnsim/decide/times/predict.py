@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue
     from trnsim.decide.inventory.workload import Workload
 
-__all__ = ["Answer", "Predictor"]
+__all__ = ["Predictor", "SpeedAnswer"]
 
 
 @dataclass(frozen=True)
-class Answer:
+class SpeedAnswer:
     """A speed, or why there is none."""
 
     speed: Speed | None
@@ -39,36 +39,36 @@ class Predictor:
     ) -> None:
         self._rows = rows
         self._tell = tell
-        self._known: dict[tuple[object, ...], Answer] = {}
+        self._answers: dict[tuple[object, ...], SpeedAnswer] = {}
 
-    def speed(self, workload: Workload, name: str, instances: int = 1) -> Answer:
+    def speed(self, workload: Workload, name: str, instances: int = 1) -> SpeedAnswer:
         """The speed of `workload` on the type `name`, with at least `instances` of it.
 
         Volume, bill and deadline do not matter to it.
         """
-        wanted = instances if workload.kind == "train" else 1
-        key = (*self._asked(workload), *self._hardware(name), wanted)
-        if key not in self._known:
+        count = instances if workload.kind == "train" else 1
+        key = (*self._question(workload), *self._hardware(name), count)
+        if key not in self._answers:
             if self._tell is not None:
                 self._tell(f"{workload.name}: {name}")
-            self._known[key] = self._answer(workload, name, wanted)
-        return self._known[key]
+            self._answers[key] = self._answer(workload, name, count)
+        return self._answers[key]
 
-    def _answer(self, workload: Workload, name: str, instances: int) -> Answer:
+    def _answer(self, workload: Workload, name: str, instances: int) -> SpeedAnswer:
         try:
             if workload.kind == "train":
-                return Answer(training.speed(workload, name, instances, self._rows))
-            of = serving.speed if workload.kind == "serve" else passing.speed
-            return Answer(of(workload, name, self._rows))
+                return SpeedAnswer(training.speed(workload, name, instances, self._rows))
+            predict = serving.speed if workload.kind == "serve" else passing.speed
+            return SpeedAnswer(predict(workload, name, self._rows))
         except EmulatorError as error:
-            return Answer(None, error.reason)
+            return SpeedAnswer(None, error.reason)
 
     @staticmethod
-    def _asked(workload: Workload) -> tuple[object, ...]:
+    def _question(workload: Workload) -> tuple[object, ...]:
         return (workload.kind, str(workload.model_path), workload.shape, workload.slo)
 
     def _hardware(self, name: str) -> tuple[object, ...]:
         """What decides a time: two instances of one hardware are one question."""
         where = machine(name, rows=self._rows)
-        one = where.instance
-        return (where.chip.name, one.count, float(one.memory_bytes), one.efa_bytes_per_s, one.shape)
+        chip, host = where.chip, where.instance
+        return (chip.name, host.count, float(host.memory_bytes), host.efa_bytes_per_s, host.shape)

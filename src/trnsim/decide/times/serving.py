@@ -47,11 +47,11 @@ def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed
         BadInput: nothing can be deployed.
         OutOfMemory: the model has no room.
     """
-    best, rate, is_met = chosen(workload, name, rows)
+    best, rate, is_met = best_deployment(workload, name, rows)
     return best.speed(rate, is_met)
 
 
-def chosen(
+def best_deployment(
     workload: Workload, name: str, rows: Catalogue | None = None
 ) -> tuple[Busy, float, bool | None]:
     """That deployment, its output tokens a second, and whether latencies are kept, if promised.
@@ -65,22 +65,23 @@ def chosen(
     demand, where = kept_busy(*lengths), machine(name, rows=rows)
     options = Options(max_model_len=sum(lengths))
     model = workload.model
-    found = Search(model, where, options, demand, None, Limits(), None).deployments()
-    busy = sorted((Busy(one, demand) for one in found), key=lambda one: one.cost)
+    deployments = Search(model, where, options, demand, None, Limits(), None).deployments()
+    busy = [Busy(deployment, demand) for deployment in deployments]
+    busy.sort(key=lambda option: option.cost)
     if not _has_limits(slo):
         return busy[0], busy[0].tokens_per_s, None
     best, rate = busy[0], 0.0
-    for one in [one for one in busy if one.may_keep(slo)][:_TRIED]:
-        if rate and _BUSY / one.cost <= rate / best.deployment.instances:
+    for candidate in [candidate for candidate in busy if candidate.can_keep(slo)][:_TRIED]:
+        if rate and _BUSY / candidate.cost <= rate / best.deployment.instances:
             break
-        kept = one.kept(slo)
-        if kept / one.deployment.instances > rate / best.deployment.instances:
-            best, rate = one, kept
+        within_rate = candidate.rate_within(slo)
+        if within_rate / candidate.deployment.instances > rate / best.deployment.instances:
+            best, rate = candidate, within_rate
     return best, rate or best.tokens_per_s, rate > 0
 
 
 def _has_limits(slo: Slo) -> bool:
-    return any(one is not None for one in (slo.ttft_s, slo.tpot_s, slo.latency_s))
+    return any(limit is not None for limit in (slo.ttft_s, slo.tpot_s, slo.latency_s))
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class Busy:
         """Instance-seconds of a token."""
         return self.deployment.instances / self.tokens_per_s
 
-    def may_keep(self, slo: Slo) -> bool:
+    def can_keep(self, slo: Slo) -> bool:
         """Whether latencies are kept without any wait."""
         steps, engine = self.deployment.steps, self.deployment.engine
         prompt_s = steps.prefill(1, engine.bucket(self.demand.drawn.inputs.mean), 0).time_s
@@ -134,23 +135,23 @@ class Busy:
             (slo.tpot_s, decode_s),
             (slo.latency_s, prompt_s + self.outputs * decode_s),
         )
-        return all(limit is None or one <= limit for limit, one in least)
+        return all(limit is None or time_s <= limit for limit, time_s in least)
 
-    def kept(self, slo: Slo) -> float:
+    def rate_within(self, slo: Slo) -> float:
         """Tokens a second with latencies kept, all replicas alike; 0 where none is."""
         part = _BUSY
         for _ in range(_LOWERED):
-            if self._is_kept(slo, part):
+            if self._is_within(slo, part):
                 return part * self.tokens_per_s
             part *= _LOWER
         return 0.0
 
-    def _is_kept(self, slo: Slo, part: float) -> bool:
+    def _is_within(self, slo: Slo, part: float) -> bool:
         per_s = part * self.sequences / self.cycle_s
         drawn = replace(self.demand.drawn.at_rate(per_s), count=_REQUESTS)
         load = drawn.requests(self.deployment.engine.max_model_len)
         values = once(replace(self.deployment, replicas=1), load)[1].values
-        at = next((one for one in PERCENTILES if one >= slo.percentile), PERCENTILES[-1])
+        at = next((rank for rank in PERCENTILES if rank >= slo.percentile), PERCENTILES[-1])
         limits = {"ttft": slo.ttft_s, "tpot": slo.tpot_s, "e2e": slo.latency_s}
         return all(
             limit is None or values.get(f"{name}_p{at}_s", 0.0) <= limit
@@ -159,23 +160,24 @@ class Busy:
 
     def speed(self, tokens_per_s: float, is_met: bool | None) -> Speed:
         """What the deployment does at this rate."""
-        found, engine = self.deployment, self.deployment.engine
-        prompt = found.steps.prefill(1, engine.bucket(self.demand.drawn.inputs.mean), 0)
-        decode = found.steps.decode(self.sequences, engine.max_model_len)
+        deployment, engine = self.deployment, self.deployment.engine
+        prompt = deployment.steps.prefill(1, engine.bucket(self.demand.drawn.inputs.mean), 0)
+        decode = deployment.steps.decode(self.sequences, engine.max_model_len)
         share = self.outputs * decode.time_s / engine.growth / self.cycle_s
-        chip = found.machine.chip
+        chip = deployment.machine.chip
         family = TPOT if share >= 1 / 2 else TTFT
         prompts_s = self.sequences * prompt.time_s / self.outputs
         parts = {cause: 1e3 * time_s for cause, time_s in decode.parts_s.items() if time_s}
         return Speed(
             units_per_s=tokens_per_s,
-            group=found.instances,
+            group=deployment.instances,
             doubts=doubts(chip, Phase.DECODE, decode.sigma, share)
             | doubts(chip, Phase.PREFILL, prompt.sigma, 1 - share),
             family=family.name,
             is_validated=family.is_validated(chip),
             error=family.error,
             is_met=is_met,
-            layout=f"{found.replicas} replicas of {found.ranks} ranks, {self.sequences} sequences",
+            layout=f"{deployment.replicas} replicas of {deployment.ranks} ranks, "
+            f"{self.sequences} sequences",
             ms={"prompts of others": 1e3 * prompts_s, **parts},
         )

@@ -61,6 +61,6 @@ def doubts(chip: Accelerator, phase: str, sigma: float, share: float = 1.0) -> d
     """
     side = "AWS's chips" if chip.is_neuron else "GPUs"
     common = min(shared_spread(chip, phase), sigma)
-    own = math.sqrt(sigma**2 - common**2)
-    found = {f"{phase} on {side}": share * common, f"{phase} on {chip.name}": share * own}
-    return {name: one for name, one in found.items() if one > 0}
+    chip_sigma = math.sqrt(sigma**2 - common**2)
+    sigmas = {f"{phase} on {side}": share * common, f"{phase} on {chip.name}": share * chip_sigma}
+    return {name: value for name, value in sigmas.items() if value > 0}

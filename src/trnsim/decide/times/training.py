@@ -36,24 +36,24 @@ def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None 
         BadInput: no layout is legal, or the type cannot exchange with others.
         OutOfMemory: the model has no room.
     """
-    found = smallest(workload, name, rows)
+    choice = smallest(workload, name, rows)
     notes: tuple[str, ...] = ()
-    if instances > found.machine.count:
-        found = _enlarged(workload, found, name, min(instances, MOST_TIMED))
+    if instances > choice.machine.count:
+        choice = _enlarged(workload, choice, name, min(instances, MOST_TIMED))
         if instances > MOST_TIMED:
-            notes = (f"timed on {found.machine.count} instances",)
-    where, step = found.machine, found.step
-    kept = goodput(where.chips, where.count, None).goodput
-    layout, said = step.layout, f"{where.count} x {where.instance.name}, {step.layout}"
+            notes = (f"timed on {choice.machine.count} instances",)
+    where, step = choice.machine, choice.step
+    useful_share = goodput(where.chips, where.count, None).goodput
+    layout, description = step.layout, f"{where.count} x {where.instance.name}, {step.layout}"
     sigma = math.log(step.step_s.p90 / step.step_s.p10) / _TENTHS
     return Speed(
-        units_per_s=layout.global_batch * layout.sequence / step.step_s.p50 * kept,
+        units_per_s=layout.global_batch * layout.sequence / step.step_s.p50 * useful_share,
         group=where.count,
         doubts=doubts(where.chip, Phase.TRAIN, sigma),
         family=TRAINING.name,
         is_validated=TRAINING.is_validated(where.chip),
         error=TRAINING.error,
-        layout=said,
+        layout=description,
         ms={cause: 1e3 * time_s for cause, time_s in step.parts_s.items() if time_s},
         notes=notes,
     )
@@ -66,30 +66,30 @@ def smallest(workload: Workload, name: str, rows: Catalogue | None = None) -> Be
         BadInput: no layout is legal.
         OutOfMemory: the model has no room.
     """
-    asked = _asked(workload, machine(name, rows=rows))
-    return best(workload.model, name, None, asked, _EFFORT)
+    job = _job(workload, machine(name, rows=rows))
+    return best(workload.model, name, None, job, _EFFORT)
 
 
-def _asked(workload: Workload, where: Machine) -> Asked:
-    asked = replace(usual(workload.model, where, workload.shape.sequence), virtual=1, micro_batch=1)
+def _job(workload: Workload, where: Machine) -> Asked:
+    job = replace(usual(workload.model, where, workload.shape.sequence), virtual=1, micro_batch=1)
     batch = workload.shape.batch
-    return replace(asked, global_batch=batch) if batch else asked
+    return replace(job, global_batch=batch) if batch else job
 
 
-def _enlarged(workload: Workload, found: Best, name: str, wanted: int) -> Best:
+def _enlarged(workload: Workload, choice: Best, name: str, count: int) -> Best:
     """The best layout on about `wanted` instances, or what was found where none is legal.
 
     Raises:
         BadInput: the type cannot exchange with others.
     """
-    count = found.machine.count
-    times = max(wanted // count, 1)
-    if not found.machine.instance.efa_bytes_per_s:
-        raise BadInput(f"{wanted} x {name} are needed, and without EFA they cannot train together")
+    least = choice.machine.count
+    times = max(count // least, 1)
+    if not choice.machine.instance.efa_bytes_per_s:
+        raise BadInput(f"{count} x {name} are needed, and without EFA they cannot train together")
     for more in dict.fromkeys((times, 1 << (times.bit_length() - 1))):
         try:
-            asked = _asked(workload, machine(name, more * count))
-            return fixed(workload.model, name, more * count, asked, _EFFORT)
+            job = _job(workload, machine(name, more * least))
+            return fixed(workload.model, name, more * least, job, _EFFORT)
         except EmulatorError:
             continue
-    return found
+    return choice
