@@ -1,9 +1,9 @@
-"""How far plans are from published times, by family.
+"""Errors of plans against published times, by family.
 
 Source: docs/generated/accuracy-models.md; a test compares the two.
 
-A family is validated on a chip where published times of that chip are among its rows, and P90 of
-the errors of rows left out is at most `MOST_ERROR`.
+A family is validated on a chip if published times of that chip are among its rows, and P90 of
+the errors of held-out rows is at most `MOST_ERROR`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from trnsim.arch.catalogue import Accelerator
 
 MOST_ERROR: Final = 0.25
-"""P90 of errors up to which a family's plans are taken for a decision: the target of training, the
-widest of the families that have met theirs."""
+"""P90 of errors up to which a family's plans support a decision: the target of training, the
+widest target that a family has met."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Family:
     """A family of published rows.
 
     Attributes:
-        name: as in the table.
-        median: of the sizes of errors of rows left out.
-        p90: of these.
-        is_for_training: whether its rows are of chips for training alone.
-        is_for_inference: whether its rows are of chips for inference alone.
+        name: name in the table.
+        median: median of the sizes of errors of held-out rows.
+        p90: their P90.
+        is_for_training: True if its rows are of chips for training alone.
+        is_for_inference: True if its rows are of chips for inference alone.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Family:
         return {"median": self.median, "p90": self.p90}
 
     def is_validated(self, chip: Accelerator) -> bool:
-        """Whether decisions about `chip` may rest on it."""
+        """True if decisions about `chip` may rest on this family."""
         target = next((target for target in TARGETS.values() if target.chip == chip.name), None)
         if target is None or not target.is_fitted or self.p90 > MOST_ERROR:
             return False

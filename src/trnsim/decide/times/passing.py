@@ -1,4 +1,4 @@
-"""The speed of single passes: encoders, images and pairs, at the batch that gives the most."""
+"""Speed of single passes over encoders, images and pairs, at the batch with the highest rate."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from trnsim.decide.inventory.workload import Workload
 
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
-"""Tried where the inventory names none."""
+"""Batches to try if the inventory names none."""
 _TENTH: Final = 1.2815515655446004
 
 
 def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed:
-    """Items a second on the type `name`.
+    """Speed of the workload on the type `name`, in items a second.
 
-    Of the batches whose latency is kept, the one with most items a second is taken; where none is,
-    the quickest.
+    Of the batches within the latency limit, that with most items a second; if there is none, the
+    quickest batch.
 
     Raises:
         EmulatorError: no batch can run.
@@ -40,7 +40,7 @@ def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed
 def best_estimate(
     workload: Workload, name: str, rows: Catalogue | None = None
 ) -> tuple[InferenceEstimate, bool | None]:
-    """The estimate of that batch, and whether its latency is kept; None without a limit.
+    """Estimate of that batch, and whether it is within the latency limit; None without a limit.
 
     Raises:
         EmulatorError: no batch can run.

@@ -1,4 +1,4 @@
-"""One predictor for today's instance and for each candidate; equal questions are asked once."""
+"""Predictor for today's instance and for candidates; equal questions are answered once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Predictor", "SpeedAnswer"]
 
 @dataclass(frozen=True)
 class SpeedAnswer:
-    """A speed, or why there is none."""
+    """Speed of a workload on an instance, or the reason for its lack."""
 
     speed: Speed | None
     refused: str | None = None
@@ -30,8 +30,8 @@ class Predictor:
     """Speeds of workloads on instances.
 
     Args:
-        rows: the catalogue.
-        tell: called with each question before it is answered.
+        rows: catalogue of instances.
+        tell: called with each new question.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Predictor:
     def speed(self, workload: Workload, name: str, instances: int = 1) -> SpeedAnswer:
         """The speed of `workload` on the type `name`, with at least `instances` of it.
 
-        Volume, bill and deadline do not matter to it.
+        Volume, bill and deadline have no influence on it.
         """
         count = instances if workload.kind == "train" else 1
         key = (*self._question(workload), *self._hardware(name), count)
@@ -68,7 +68,7 @@ class Predictor:
         return (workload.kind, str(workload.model_path), workload.shape, workload.slo)
 
     def _hardware(self, name: str) -> tuple[object, ...]:
-        """What decides a time: two instances of one hardware are one question."""
+        """Properties of a type that decide a time: types of equal hardware share an answer."""
         where = machine(name, rows=self._rows)
         chip, host = where.chip, where.instance
         return (chip.name, host.count, float(host.memory_bytes), host.efa_bytes_per_s, host.shape)

@@ -1,10 +1,10 @@
-"""The speed of serving: the cheapest deployment of one instance within the promised latency.
+"""Speed of serving: the cheapest deployment of an instance within the promised latency.
 
     cycle  = sequences x prefill + output tokens x decode(sequences)
     tokens = sequences x output tokens / cycle
 
-A closed form ranks deployments, kept busy; a short run of the server with requests that come at
-random then lowers the rate of the best until its latencies are kept.
+A closed form ranks deployments at full load; a short run of the server with random arrivals then
+lowers the rate of the best ones until their latencies are within the promise.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 INPUT_TOKENS: Final = 2048
 OUTPUT_TOKENS: Final = 256
-"""Of a request whose lengths nobody states, as `trnsim plan serve` takes them."""
+"""Lengths of a request if none are stated, as in `trnsim plan serve`."""
 _REQUESTS: Final = 256
-"""Of a run whose latencies are looked at."""
+"""Requests of a run that measures latencies."""
 _BUSY: Final = 0.9
-"""Of the rate when kept busy, at which requests that come at random are tried first."""
+"""Share of the rate at full load with which a run with random arrivals begins."""
 _LOWER: Final = 0.8
 _LOWERED: Final = 6
 _TRIED: Final = 12
-"""Deployments of which a run is made."""
+"""Most deployments that are run."""
 
 
 def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed:
-    """Output tokens a second on the type `name`, prompts included.
+    """Speed in output tokens a second on the type `name`, prompts included.
 
     Raises:
         BadInput: nothing can be deployed.
@@ -54,7 +54,7 @@ def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed
 def best_deployment(
     workload: Workload, name: str, rows: Catalogue | None = None
 ) -> tuple[Busy, float, bool | None]:
-    """That deployment, its output tokens a second, and whether latencies are kept, if promised.
+    """Best deployment, its output tokens a second, and whether it keeps the promised latencies.
 
     Raises:
         BadInput: nothing can be deployed.
@@ -86,7 +86,7 @@ def _has_limits(slo: Slo) -> bool:
 
 @dataclass(frozen=True)
 class Busy:
-    """A deployment that is kept busy by requests of one kind."""
+    """A deployment under full load of requests of one kind."""
 
     deployment: Deployment
     demand: Demand
@@ -103,7 +103,7 @@ class Busy:
 
     @property
     def cycle_s(self) -> float:
-        """Seconds in which all sequences of a replica are served."""
+        """Seconds in which a replica serves all its sequences."""
         return request_s(self.deployment, self.demand.drawn)
 
     @property
@@ -126,7 +126,7 @@ class Busy:
         return self.deployment.instances / self.tokens_per_s
 
     def can_keep(self, slo: Slo) -> bool:
-        """Whether latencies are kept without any wait."""
+        """True if latencies are within the promise for a request that never waits."""
         steps, engine = self.deployment.steps, self.deployment.engine
         prompt_s = steps.prefill(1, engine.bucket(self.demand.drawn.inputs.mean), 0).time_s
         decode_s = steps.decode(1, engine.max_model_len).time_s
@@ -138,7 +138,7 @@ class Busy:
         return all(limit is None or time_s <= limit for limit, time_s in least)
 
     def rate_within(self, slo: Slo) -> float:
-        """Tokens a second with latencies kept, all replicas alike; 0 where none is."""
+        """Tokens a second of all replicas with latencies within the promise; 0 if no rate is."""
         part = _BUSY
         for _ in range(_LOWERED):
             if self._is_within(slo, part):
@@ -159,7 +159,7 @@ class Busy:
         )
 
     def speed(self, tokens_per_s: float, is_met: bool | None) -> Speed:
-        """What the deployment does at this rate."""
+        """Speed of an instance at this rate of the deployment."""
         deployment, engine = self.deployment, self.deployment.engine
         prompt = deployment.steps.prefill(1, engine.bucket(self.demand.drawn.inputs.mean), 0)
         decode = deployment.steps.decode(self.sequences, engine.max_model_len)

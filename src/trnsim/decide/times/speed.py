@@ -1,4 +1,4 @@
-"""What a predictor says of a workload on an instance, and the doubt about it by cause."""
+"""Predicted speed of a workload on an instance, and its doubt by cause."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Speed:
-    """What a group of instances does.
+    """Predicted speed of a group of instances.
 
     Attributes:
         units_per_s: tokens or items a second of the group, at the medians of all inputs.
-        group: instances that work together; 1 where each works alone.
+        group: instances that work together; 1 if each works alone.
         doubts: by cause, one sigma of the logarithm of (true / predicted) time. Causes of the same
             name are the same error on two instances, which cancels between them.
-        family: of published times that the prediction is judged by.
-        is_validated: whether times of this chip are among these, and plans near them.
-        error: of that family: its median and its P90.
-        is_met: whether the promised latency is kept; None without one.
-        layout: what the planner chose.
+        family: family of published times that the prediction is judged by.
+        is_validated: True if times of this chip are in that family, and plans are near them.
+        error: median and P90 of that family's errors.
+        is_met: True if the promised latency is kept; None without a promise.
+        layout: layout or deployment that the planner chose.
         ms: milliseconds by cause, of a step, a token or a batch.
-        notes: what a reader must know.
+        notes: notes for readers.
     """
 
     units_per_s: float
@@ -43,21 +43,21 @@ class Speed:
 
     @property
     def units_per_hour(self) -> float:
-        """Of one instance of the group."""
+        """Units an hour of one instance of the group."""
         return 3600 * self.units_per_s / self.group
 
 
 def doubts(chip: Accelerator, phase: str, sigma: float, share: float = 1.0) -> dict[str, float]:
-    """The doubt about a phase on a chip: what the constants carry, and what is the chip's own.
+    """Doubt about a phase on a chip: the share of its constants, and that of the chip alone.
 
-    Constants of a phase are shared by all of AWS's chips, or by all GPUs: their error is the same
-    on both sides. The rest of `sigma`, in squares, is of the chip alone.
+    Constants of a phase are shared by all of AWS's chips, or by all GPUs: their error is equal on
+    both sides. The remainder of `sigma`, in squares, belongs to the chip alone.
 
     Args:
         chip: the accelerator.
         phase: a `Phase`, or one of `trnsim.estimate.choice` for graphs.
         sigma: one sigma of the logarithm of (true / predicted) time, of the phase.
-        share: of the phase in the whole time.
+        share: share of the phase in the total time.
     """
     side = "AWS's chips" if chip.is_neuron else "GPUs"
     common = min(shared_spread(chip, phase), sigma)

@@ -1,4 +1,4 @@
-"""The speed of training: the smallest group of instances that holds the model, or a larger one."""
+"""Speed of training: on the smallest group of instances that holds the model, or a larger one."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from trnsim.system.train.candidates import Asked
 
 MOST_TIMED: Final = 64
-"""Instances of a job that is timed; larger ones are taken to be as fast an instance."""
+"""Instances of a job that is timed; larger jobs are assumed as fast per instance."""
 _EFFORT: Final = Effort(budget=3, deadline_s=5)
 _TENTHS: Final = 2 * 1.2815515655446004
 
 
 def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None = None) -> Speed:
-    """Tokens a second on at least `instances` of the type `name`.
+    """Speed in tokens a second on at least `instances` of the type `name`.
 
     The layout is the planner's best with one sequence in a micro batch and no virtual stages, on
-    the fewest instances that hold the model, or on about as many as are asked for.
+    the fewest instances that hold the model, or on about `instances` if that is more.
 
     Raises:
         BadInput: no layout is legal, or the type cannot exchange with others.
@@ -60,7 +60,7 @@ def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None 
 
 
 def smallest(workload: Workload, name: str, rows: Catalogue | None = None) -> Best:
-    """The fewest instances of the type `name` that hold the model, and the best step there.
+    """Best step on the fewest instances of the type `name` that hold the model.
 
     Raises:
         BadInput: no layout is legal.
@@ -77,7 +77,7 @@ def _job(workload: Workload, where: Machine) -> Asked:
 
 
 def _enlarged(workload: Workload, choice: Best, name: str, count: int) -> Best:
-    """The best layout on about `wanted` instances, or what was found where none is legal.
+    """Best layout on about `count` instances of the type `name`, or `choice` if none is legal.
 
     Raises:
         BadInput: the type cannot exchange with others.
