@@ -1,7 +1,7 @@
 import pytest
 from answer_cases import infer, serve, train
 
-from trnsim.decide.pilot.logs.measured import Load, Measured, Step, Training
+from trnsim.decide.pilot.logs.measured import Load, LoggedStep, RunLog, Training
 from trnsim.decide.why.answers import answers
 from trnsim.decide.why.logs import with_logs
 from trnsim.errors import BadInput
@@ -10,11 +10,11 @@ NAMES = ("A (plan.json)", "B (run.log)")
 
 
 def steps(sequences=None, **each):
-    made = tuple(Step(number, 1.0, **each) for number in range(20))
-    return Measured("run.log", "csv", Training(made, sequences))
+    made = tuple(LoggedStep(number, 1.0, **each) for number in range(20))
+    return RunLog("run.log", "csv", Training(made, sequences))
 
 
-LOAD = Measured(
+LOAD = RunLog(
     "bench.json", "vllm", Load(100, 0, 60.0, 90.0, {50: 0.1, 99: 0.2}, {50: 0.02, 99: 0.03})
 )
 
@@ -44,7 +44,7 @@ def test_a_load_test_has_its_latencies_and_its_figures():
 
 
 def test_a_load_test_of_one_token_each_has_no_time_between_them():
-    one = Measured("a.csv", "csv", Load(100, 0, 60.0, 90.0, {50: 0.1}, {}))
+    one = RunLog("a.csv", "csv", Load(100, 0, 60.0, 90.0, {50: 0.1}, {}))
     assert [time.name for time in logged(infer(), one).times] == ["TTFT"]
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim import files
 from trnsim.decide.pilot.checks import Log
-from trnsim.decide.pilot.logs import Measured, read
+from trnsim.decide.pilot.logs import RunLog, read
 from trnsim.decide.pilot.logs.measured import LEAST_STEPS, Load, Training
 from trnsim.decide.pilot.sides import SIDES, TODAY, Run, Side
 from trnsim.errors import BadInput
@@ -49,7 +49,7 @@ class Logs:
     """
 
     logs: tuple[Log, ...]
-    runs: dict[str, tuple[Measured, ...]]
+    runs: dict[str, tuple[RunLog, ...]]
     rates: dict[str, float]
     sigmas: dict[str, float]
     logits: float | None
@@ -68,7 +68,7 @@ def read_logs(pilot: Pilot, paths: Sequence[Path]) -> Logs:
     """
     _check_twice(paths)
     arrays = [path for path in paths if path.suffix.lower() == _LOGITS]
-    runs: dict[str, tuple[Measured, ...]] = dict.fromkeys(SIDES, ())
+    runs: dict[str, tuple[RunLog, ...]] = dict.fromkeys(SIDES, ())
     for path in paths:
         side = side_of(path)
         if path not in arrays:
@@ -115,7 +115,7 @@ def _check_twice(paths: Sequence[Path]) -> None:
             raise BadInput(f"{path} is named twice; legal: each log once")
 
 
-def _checked(one: Measured, run: Run) -> Measured:
+def _checked(one: RunLog, run: Run) -> RunLog:
     """A log that is of this pilot's run.
 
     Raises:
@@ -141,7 +141,7 @@ def _plain(model: str) -> str:
     return model.rstrip("/").rpartition("/")[2].lower()
 
 
-def _check_side(side: str, runs: Sequence[Measured]) -> None:
+def _check_side(side: str, runs: Sequence[RunLog]) -> None:
     if not runs:
         raise BadInput(
             f"no log of {side}; legal: one or more of each side",
@@ -155,7 +155,7 @@ def _check_side(side: str, runs: Sequence[Measured]) -> None:
         )
 
 
-def _log(one: Measured, run: Run, side: Side, last: Sequence[int]) -> Log:
+def _log(one: RunLog, run: Run, side: Side, last: Sequence[int]) -> Log:
     """A log as figures.
 
     Raises:
@@ -175,7 +175,7 @@ def _log(one: Measured, run: Run, side: Side, last: Sequence[int]) -> Log:
     return Log(one.path, side.name, one.format, count, rate, _loss(one, last))
 
 
-def _rate(one: Measured, run: Run, side: Side) -> float:
+def _rate(one: RunLog, run: Run, side: Side) -> float:
     """Tokens or items a second of the whole side."""
     if isinstance(one.run, Load):
         return one.run.output_tokens_per_s
@@ -184,7 +184,7 @@ def _rate(one: Measured, run: Run, side: Side) -> float:
     return (one.run.tokens_per_s or 0.0) * side.ranks
 
 
-def _last_steps(runs: dict[str, tuple[Measured, ...]]) -> list[int]:
+def _last_steps(runs: dict[str, tuple[RunLog, ...]]) -> list[int]:
     """The last quarter of the steps that all logs have.
 
     Raises:
@@ -207,7 +207,7 @@ def _last_steps(runs: dict[str, tuple[Measured, ...]]) -> list[int]:
     return common[-max(len(common) // 4, 1) :]
 
 
-def _loss(one: Measured, last: Sequence[int]) -> float | None:
+def _loss(one: RunLog, last: Sequence[int]) -> float | None:
     """The mean loss of the last steps; None without one, or where it is no number."""
     if not isinstance(one.run, Training):
         return None
@@ -215,7 +215,7 @@ def _loss(one: Measured, last: Sequence[int]) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def _sigma(logs: Sequence[Log], runs: Sequence[Measured]) -> float:
+def _sigma(logs: Sequence[Log], runs: Sequence[RunLog]) -> float:
     """One sigma of the logarithm of a side's rate.
 
     Raises:
@@ -234,7 +234,7 @@ def _sigma(logs: Sequence[Log], runs: Sequence[Measured]) -> float:
     return sigma
 
 
-def _own_sigma(one: Measured) -> float:
+def _own_sigma(one: RunLog) -> float:
     """The error of one log's rate: of a median of steps, or of a mean of requests.
 
     Requests of a load test are taken to differ as much as they last, which is an upper bound where

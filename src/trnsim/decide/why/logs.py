@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from trnsim.decide.pilot.logs.measured import Load, Measured, Training
+from trnsim.decide.pilot.logs.measured import Load, RunLog, Training
 from trnsim.decide.why.answers import Answer
 from trnsim.decide.why.times import STEP, TPOT, TTFT, Time, Values
 from trnsim.errors import BadInput
@@ -15,7 +15,7 @@ _AXES: Final = ("tensor", "pipeline", "data", "context")
 """Axes of a layout whose product is the number of its ranks."""
 
 
-Given: TypeAlias = "Mapping[str, Answer] | Measured"
+Given: TypeAlias = "Mapping[str, Answer] | RunLog"
 """Answers by name, or a log."""
 
 
@@ -27,19 +27,19 @@ def with_logs(
     Raises:
         BadInput: both are logs, or there are several plans beside one.
     """
-    if isinstance(old, Measured):
-        if isinstance(new, Measured):
+    if isinstance(old, RunLog):
+        if isinstance(new, RunLog):
             raise BadInput(
                 f"{names[0]} and {names[1]} are measured logs, which have no parts; legal: one log",
                 fix="give a plan beside it; trnsim pilot read compares the logs of two sides",
             )
         return _beside(old, new, names[1]), new
-    if isinstance(new, Measured):
+    if isinstance(new, RunLog):
         return old, _beside(new, old, names[0])
     return old, new
 
 
-def _beside(log: Measured, plans: Mapping[str, Answer], name: str) -> Mapping[str, Answer]:
+def _beside(log: RunLog, plans: Mapping[str, Answer], name: str) -> Mapping[str, Answer]:
     if len(plans) > 1:
         raise BadInput(
             f"{name} answers for {', '.join(plans)}; legal beside a log: one answer",
@@ -49,7 +49,7 @@ def _beside(log: Measured, plans: Mapping[str, Answer], name: str) -> Mapping[st
     return {log.path: of_log(log, plan)}
 
 
-def of_log(log: Measured, plan: Answer) -> Answer:
+def of_log(log: RunLog, plan: Answer) -> Answer:
     """What the log says, beside a plan of the same run.
 
     A log with rates alone has the step in which the plan's ranks make the plan's tokens.
@@ -69,7 +69,7 @@ def of_log(log: Measured, plan: Answer) -> Answer:
     return Answer(f"log ({log.format})", log.path, plain, found, is_measured=True)
 
 
-def _training(log: Measured, run: Training, plan: Answer) -> tuple[Time, ...]:
+def _training(log: RunLog, run: Training, plan: Answer) -> tuple[Time, ...]:
     if plan.kind != "plan train":
         raise BadInput(
             f"{log.path} has steps of a training run, {plan.name} is of trnsim {plan.kind}; legal "

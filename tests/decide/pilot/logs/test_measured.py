@@ -7,8 +7,8 @@ from trnsim.decide.pilot.logs.measured import (
     LEAST_STEPS,
     WARMUP_STEPS,
     Load,
-    Measured,
-    Step,
+    LoggedStep,
+    RunLog,
     load,
     training,
 )
@@ -18,23 +18,25 @@ NEEDED = WARMUP_STEPS + LEAST_STEPS
 
 
 def steps(count, **figures):
-    return [Step(number, 5.0, **({"time_s": 2.0} | figures)) for number in range(count)]
+    return [LoggedStep(number, 5.0, **({"time_s": 2.0} | figures)) for number in range(count)]
 
 
 def test_the_first_steps_do_not_count():
-    found = training("a.log", [Step(n, 1.0, time_s=100.0 if n < 5 else 2.0) for n in range(NEEDED)])
+    found = training(
+        "a.log", [LoggedStep(n, 1.0, time_s=100.0 if n < 5 else 2.0) for n in range(NEEDED)]
+    )
     assert len(found.settled) == LEAST_STEPS
     assert found.step_s == 2.0
     assert found.tokens_per_s is None
 
 
 def test_the_time_of_a_step_is_a_median_which_one_stall_does_not_move():
-    found = training("a.log", [*steps(NEEDED), Step(NEEDED, 1.0, time_s=1e4)])
+    found = training("a.log", [*steps(NEEDED), LoggedStep(NEEDED, 1.0, time_s=1e4)])
     assert found.step_s == 2.0
 
 
 def test_a_step_that_is_done_again_after_a_restart_counts_once():
-    again = [*steps(NEEDED), Step(7, 4.0, time_s=9.0)]
+    again = [*steps(NEEDED), LoggedStep(7, 4.0, time_s=9.0)]
     found = training("a.log", again)
     assert len(found.steps) == NEEDED
     assert found.steps[7].time_s == 9.0
@@ -52,12 +54,12 @@ def test_the_least_number_of_steps_is_enough_and_one_less_is_not():
 @pytest.mark.parametrize("figure", ["time_s", "tokens_per_s"])
 def test_a_step_with_an_impossible_figure_is_named(figure, value):
     with pytest.raises(BadInput, match=r"a\.log:1: step 3: .* legal: a positive number"):
-        training("a.log", [*steps(NEEDED), Step(3, 1.0, **{figure: value})])
+        training("a.log", [*steps(NEEDED), LoggedStep(3, 1.0, **{figure: value})])
 
 
 def test_a_loss_that_is_no_number_is_a_result_and_stays():
     """A run that diverges has failed the pilot; its log is read all the same."""
-    found = training("a.log", [*steps(NEEDED), Step(NEEDED, math.nan, time_s=2.0)])
+    found = training("a.log", [*steps(NEEDED), LoggedStep(NEEDED, math.nan, time_s=2.0)])
     assert math.isnan(found.steps[-1].loss)
 
 
@@ -84,5 +86,5 @@ def test_a_load_test_needs_enough_requests_and_positive_figures():
 
 
 def test_the_kind_is_that_of_the_run():
-    assert Measured("a", "csv", a_load()).kind == "serve"
-    assert Measured("a", "csv", training("a", steps(NEEDED))).kind == "train"
+    assert RunLog("a", "csv", a_load()).kind == "serve"
+    assert RunLog("a", "csv", training("a", steps(NEEDED))).kind == "train"

@@ -9,7 +9,7 @@
 | csv | a table with step, step_s and loss, or with requests |
 """
 
-from trnsim.decide.pilot.logs.measured import Measured
+from trnsim.decide.pilot.logs.measured import RunLog
 from trnsim.decide.pilot.logs.reading import FORMATS, of_json, read
 
-__all__ = ["FORMATS", "Measured", "of_json", "read"]
+__all__ = ["FORMATS", "RunLog", "of_json", "read"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trnsim.decide.pilot.logs.measured import Load, Measured, load
+from trnsim.decide.pilot.logs.measured import Load, RunLog, load
 from trnsim.reader import Foreign, Place, declared, record
 
 _S_PER_MS: Final = 1e-3
@@ -20,9 +20,9 @@ _TPOT: Final = ("metrics", "inter_token_latency_ms", _SUCCESSFUL)
 _RANKS: Final = "percentiles"
 
 
-def _ms(what: str, *inside: str, name: str = "", is_required: bool = False) -> Any:
+def _ms(help_text: str, *inside: str, name: str = "", is_required: bool = False) -> Any:
     alias = (name,) if name else ()
-    rule = {"help": what, "unit": "ms", "alias": alias, "inside": inside}
+    rule = {"help": help_text, "unit": "ms", "alias": alias, "inside": inside}
     return declared(**rule) if is_required else declared(None, **rule)
 
 
@@ -79,7 +79,7 @@ def is_vllm(value: Any) -> bool:
     return isinstance(value, dict) and {"duration", "completed", "output_throughput"} <= {*value}
 
 
-def vllm(place: Place) -> Measured:
+def vllm(place: Place) -> RunLog:
     """The run in the JSON of ``vllm bench serve``.
 
     Raises:
@@ -87,7 +87,7 @@ def vllm(place: Place) -> Measured:
     """
     path, run = place.document.file, record(VllmFields, place)
     sent = run.completed if run.num_prompts is None else run.num_prompts
-    found = Load(
+    figures = Load(
         requests=run.completed,
         failed=sent - run.completed,
         duration_s=run.duration,
@@ -95,7 +95,7 @@ def vllm(place: Place) -> Measured:
         ttft_s=_seconds(run.median_ttft_ms, run.p90_ttft_ms, run.p99_ttft_ms),
         tpot_s=_seconds(run.median_tpot_ms, run.p90_tpot_ms, run.p99_tpot_ms),
     )
-    return Measured(path, "vllm", load(path, found), run.model_id or None)
+    return RunLog(path, "vllm", load(path, figures), run.model_id or None)
 
 
 def is_guidellm(value: Any) -> bool:
@@ -103,7 +103,7 @@ def is_guidellm(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("benchmarks"), list)
 
 
-def guidellm(place: Place) -> Measured:
+def guidellm(place: Place) -> RunLog:
     """The one benchmark of a report.
 
     Raises:
@@ -115,7 +115,7 @@ def guidellm(place: Place) -> Measured:
         raise several.told(why, "run guidellm with one rate")
     first = several.inner(0)
     run = record(GuidellmFields, first)
-    found = Load(
+    figures = Load(
         requests=run.finished,
         failed=run.sent - run.finished,
         duration_s=run.duration,
@@ -123,7 +123,7 @@ def guidellm(place: Place) -> Measured:
         ttft_s=_seconds(run.ttft_p50, run.ttft_p90, run.ttft_p99),
         tpot_s=_seconds(run.tpot_p50, run.tpot_p90, run.tpot_p99),
     )
-    return Measured(path, "guidellm", load(path, found), _model(first.value))
+    return RunLog(path, "guidellm", load(path, figures), _model(first.value))
 
 
 def _model(benchmark: dict[str, Any]) -> str | None:

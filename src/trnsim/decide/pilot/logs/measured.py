@@ -18,7 +18,7 @@ LEAST_REQUESTS: Final = 50
 
 
 @dataclass(frozen=True)
-class Step:
+class LoggedStep:
     """One step of training.
 
     Attributes:
@@ -41,25 +41,25 @@ class Training:
         sequences: of a step, or None where the log does not say.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[LoggedStep, ...]
     sequences: int | None = None
 
     @property
-    def settled(self) -> tuple[Step, ...]:
+    def settled(self) -> tuple[LoggedStep, ...]:
         """The steps behind the first `WARMUP_STEPS`."""
         return self.steps[WARMUP_STEPS:]
 
     @property
     def step_s(self) -> float | None:
         """The median time of a settled step, or None where no step has one."""
-        found = [one.time_s for one in self.settled if one.time_s is not None]
-        return median(found) if found else None
+        times_s = [step.time_s for step in self.settled if step.time_s is not None]
+        return median(times_s) if times_s else None
 
     @property
     def tokens_per_s(self) -> float | None:
         """The median rate of an accelerator, or None where no step has one."""
-        found = [one.tokens_per_s for one in self.settled if one.tokens_per_s is not None]
-        return median(found) if found else None
+        rates = [step.tokens_per_s for step in self.settled if step.tokens_per_s is not None]
+        return median(rates) if rates else None
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Measured:
+class RunLog:
     """A log.
 
     Attributes:
@@ -103,7 +103,7 @@ class Measured:
         return "train" if isinstance(self.run, Training) else "serve"
 
 
-def training(path: str, found: list[Step], sequences: int | None = None) -> Training:
+def training(path: str, steps: list[LoggedStep], sequences: int | None = None) -> Training:
     """A run of the steps `found`, checked.
 
     A step that is there twice, as after a restart, counts as it was done last.
@@ -111,46 +111,46 @@ def training(path: str, found: list[Step], sequences: int | None = None) -> Trai
     Raises:
         BadInput: there are too few, or a number is none.
     """
-    steps = {one.number: one for one in found}
+    by_number = {step.number: step for step in steps}
     needed = WARMUP_STEPS + LEAST_STEPS
-    if len(steps) < needed:
+    if len(by_number) < needed:
         raise fault(
             path,
-            f"{len(steps)} steps; legal: {needed} or more, of which the first "
+            f"{len(by_number)} steps; legal: {needed} or more, of which the first "
             f"{WARMUP_STEPS} are left out",
             fix="run longer, and log every step",
         )
-    ordered = [steps[number] for number in sorted(steps)]
-    for one in ordered:
-        _check(path, one)
+    ordered = [by_number[number] for number in sorted(by_number)]
+    for step in ordered:
+        _check(path, step)
     return Training(tuple(ordered), sequences)
 
 
-def load(path: str, found: Load) -> Load:
+def load(path: str, load_test: Load) -> Load:
     """`found`, checked.
 
     Raises:
         BadInput: too few requests were finished, or a figure is no positive number.
     """
-    if found.requests < LEAST_REQUESTS:
+    if load_test.requests < LEAST_REQUESTS:
         raise fault(
             path,
-            f"{found.requests} requests were finished; legal: {LEAST_REQUESTS} or more",
+            f"{load_test.requests} requests were finished; legal: {LEAST_REQUESTS} or more",
             fix="send more requests",
         )
     figures = {
-        "duration": found.duration_s,
-        "output tokens a second": found.output_tokens_per_s,
-        **{f"TTFT P{rank}": value for rank, value in found.ttft_s.items()},
-        **{f"TPOT P{rank}": value for rank, value in found.tpot_s.items()},
+        "duration": load_test.duration_s,
+        "output tokens a second": load_test.output_tokens_per_s,
+        **{f"TTFT P{rank}": value for rank, value in load_test.ttft_s.items()},
+        **{f"TPOT P{rank}": value for rank, value in load_test.tpot_s.items()},
     }
     for name, value in figures.items():
         if not (value > 0 and math.isfinite(value)):
             raise fault(path, f"{name} is {value}; legal: a positive number")
-    return found
+    return load_test
 
 
-def _check(path: str, step: Step) -> None:
+def _check(path: str, step: LoggedStep) -> None:
     for name, value in (("time", step.time_s), ("tokens a second", step.tokens_per_s)):
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise fault(path, f"step {step.number}: {name} is {value}; legal: a positive number")

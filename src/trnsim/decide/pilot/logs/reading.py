@@ -12,12 +12,12 @@ from trnsim.decide.pilot.logs.training_logs import is_nemo, is_torchtitan, nemo,
 from trnsim.reader import Place, fault, load
 
 if TYPE_CHECKING:
-    from trnsim.decide.pilot.logs.measured import Measured
+    from trnsim.decide.pilot.logs.measured import RunLog
 
 FORMATS: Final = ("vllm", "guidellm", "torchtitan", "nemo", "csv")
 
 
-def read(path: Path | str) -> Measured:
+def read(path: Path | str) -> RunLog:
     """What the log at `path` says.
 
     Raises:
@@ -28,9 +28,9 @@ def read(path: Path | str) -> Measured:
         return table(path)
     name = str(path)
     if path.suffix.lower() == ".json":
-        found = of_json(load(path).root)
-        if found is not None:
-            return found
+        log = of_json(load(path).root)
+        if log is not None:
+            return log
     else:
         text = files.read_text(path)
         if is_torchtitan(text):
@@ -44,7 +44,7 @@ def read(path: Path | str) -> Measured:
     )
 
 
-def of_json(place: Place) -> Measured | None:
+def of_json(place: Place) -> RunLog | None:
     """What the JSON of a load test says; None for any other value.
 
     Raises:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from trnsim.decide.pilot.logs.measured import (
     LEAST_REQUESTS,
     Load,
-    Measured,
-    Step,
+    LoggedStep,
+    RunLog,
     Training,
     training,
 )
@@ -62,7 +62,7 @@ class RequestRow(Record):
     model: str | None = declared(None, help="name of the model")
 
 
-def table(path: Path) -> Measured:
+def table(path: Path) -> RunLog:
     """The run in the CSV file at `path`.
 
     Raises:
@@ -71,9 +71,9 @@ def table(path: Path) -> Measured:
     document = load(path, is_table=True)
     if "step" in (document.parsed.columns or ()):
         steps = rows(StepRow, document)
-        return Measured(str(path), "csv", _training(path, steps), _model(path, steps))
+        return RunLog(str(path), "csv", _training(path, steps), _model(path, steps))
     requests = rows(RequestRow, document)
-    return Measured(str(path), "csv", _load(path, requests), _model(path, requests))
+    return RunLog(str(path), "csv", _load(path, requests), _model(path, requests))
 
 
 def _model(path: Path, rows: Sequence[StepRow] | Sequence[RequestRow]) -> str | None:
@@ -89,7 +89,8 @@ def _training(path: Path, rows: Sequence[StepRow]) -> Training:
         if ("step_s" in row) == ("tokens_per_s" in row):
             raise row.refused("step_s", "legal: either step_s or tokens_per_s")
     steps = [
-        Step(row.step, row.loss, time_s=row.step_s, tokens_per_s=row.tokens_per_s) for row in rows
+        LoggedStep(row.step, row.loss, time_s=row.step_s, tokens_per_s=row.tokens_per_s)
+        for row in rows
     ]
     batches = {row.sequences for row in rows if row.sequences}
     if len(batches) > 1:
@@ -98,27 +99,29 @@ def _training(path: Path, rows: Sequence[StepRow]) -> Training:
 
 
 def _load(path: Path, rows: Sequence[RequestRow]) -> Load:
-    done = [_request(row) for row in rows if row.e2e_s is not None]
-    if len(done) < LEAST_REQUESTS:
+    requests = [_request(row) for row in rows if row.e2e_s is not None]
+    if len(requests) < LEAST_REQUESTS:
         raise fault(
             path,
-            f"{len(done)} requests were finished; legal: {LEAST_REQUESTS} or more",
+            f"{len(requests)} requests were finished; legal: {LEAST_REQUESTS} or more",
             fix="send more requests; a row without e2e_s is one that failed",
         )
-    ends = [one.sent_s + one.e2e_s for one in done]
-    duration_s = max(ends) - min(one.sent_s for one in done)
+    ends = [request.sent_s + request.e2e_s for request in requests]
+    duration_s = max(ends) - min(request.sent_s for request in requests)
     # Items of a batch come out together: no time lies between them.
-    several = [one for one in done if one.tokens > 1 and one.e2e_s > one.ttft_s]
-    between = [(one.e2e_s - one.ttft_s) / (one.tokens - 1) for one in several]
-    found = Load(
-        requests=len(done),
-        failed=len(rows) - len(done),
+    several = [
+        request for request in requests if request.tokens > 1 and request.e2e_s > request.ttft_s
+    ]
+    between = [(request.e2e_s - request.ttft_s) / (request.tokens - 1) for request in several]
+    figures = Load(
+        requests=len(requests),
+        failed=len(rows) - len(requests),
         duration_s=duration_s,
-        output_tokens_per_s=sum(one.tokens for one in done) / duration_s,
-        ttft_s=_percentiles([one.ttft_s for one in done]),
+        output_tokens_per_s=sum(request.tokens for request in requests) / duration_s,
+        ttft_s=_percentiles([request.ttft_s for request in requests]),
         tpot_s=_percentiles(between) if len(between) > 1 else {},
     )
-    return load_test(str(path), found)
+    return load_test(str(path), figures)
 
 
 class _Request(NamedTuple):
@@ -134,10 +137,12 @@ def _request(row: RequestRow) -> _Request:
     for name in ("sent_s", "ttft_s", "output_tokens"):
         if name not in row:
             raise row.refused(name, "a request that has e2e_s has this field")
-    found = _Request(row.sent_s or 0.0, row.ttft_s or 0.0, row.e2e_s or 0.0, row.output_tokens or 0)
-    if found.e2e_s < found.ttft_s:
+    request = _Request(
+        row.sent_s or 0.0, row.ttft_s or 0.0, row.e2e_s or 0.0, row.output_tokens or 0
+    )
+    if request.e2e_s < request.ttft_s:
         raise row.refused("e2e_s", "legal: no less than ttft_s")
-    return found
+    return request
 
 
 def _percentiles(values: Sequence[float]) -> dict[int, float]:

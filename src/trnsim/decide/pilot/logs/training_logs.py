@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from trnsim.decide.pilot.logs.measured import Measured, Step, training
+from trnsim.decide.pilot.logs.measured import LoggedStep, RunLog, training
 from trnsim.reader import fault
 
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -32,17 +32,17 @@ def is_torchtitan(text: str) -> bool:
     return _TITAN.search(_COLOUR.sub("", text)) is not None
 
 
-def torchtitan(path: str, text: str) -> Measured:
+def torchtitan(path: str, text: str) -> RunLog:
     """The run that torchtitan logged.
 
     Raises:
         BadInput: it has too few steps, or a number is not legal.
     """
-    found = [
-        Step(int(number), _value(loss), tokens_per_s=_value(rate))
+    steps = [
+        LoggedStep(int(number), _value(loss), tokens_per_s=_value(rate))
         for number, loss, rate in _TITAN.findall(_COLOUR.sub("", text))
     ]
-    return Measured(path, "torchtitan", training(path, found))
+    return RunLog(path, "torchtitan", training(path, steps))
 
 
 def is_nemo(text: str) -> bool:
@@ -50,16 +50,18 @@ def is_nemo(text: str) -> bool:
     return _NEMO_TIME.search(text) is not None
 
 
-def nemo(path: str, text: str) -> Measured:
+def nemo(path: str, text: str) -> RunLog:
     """The run that NeMo logged.
 
     Raises:
         BadInput: times are not in seconds, the batch changes, or it has too few steps.
     """
-    found: list[Step] = []
+    steps: list[LoggedStep] = []
     batches: set[int] = set()
     for line in _COLOUR.sub("", text).splitlines():
-        time, number, loss = (one.search(line) for one in (_NEMO_TIME, _NEMO_STEP, _NEMO_LOSS))
+        time, number, loss = (
+            pattern.search(line) for pattern in (_NEMO_TIME, _NEMO_STEP, _NEMO_LOSS)
+        )
         if not (time and number and loss):
             continue
         if time[1] != "s":
@@ -68,12 +70,12 @@ def nemo(path: str, text: str) -> Measured:
                 f"train_step_timing is in {time[1]}; legal: s",
                 fix="log it as NeMo does",
             )
-        found.append(Step(int(number[1]), _value(loss[1]), time_s=_value(time[2])))
-        batches.update(int(one) for one in _NEMO_BATCH.findall(line))
+        steps.append(LoggedStep(int(number[1]), _value(loss[1]), time_s=_value(time[2])))
+        batches.update(int(size) for size in _NEMO_BATCH.findall(line))
     if len(batches) > 1:
-        said = ", ".join(str(one) for one in sorted(batches))
-        raise fault(path, f"global_batch_size is {said} in turn; legal: one of a run")
-    return Measured(path, "nemo", training(path, found, next(iter(batches), None)))
+        sizes = ", ".join(str(size) for size in sorted(batches))
+        raise fault(path, f"global_batch_size is {sizes} in turn; legal: one of a run")
+    return RunLog(path, "nemo", training(path, steps, next(iter(batches), None)))
 
 
 def _value(text: str) -> float:
