@@ -1,6 +1,6 @@
-"""Logs of training runs and of load tests, as figures of one form.
+"""Logs of training runs and of load tests, as figures of a common form.
 
-| format | what is read |
+| format | content |
 |---|---|
 | vllm | the JSON of ``vllm bench serve --save-result`` |
 | guidellm | the JSON report of ``guidellm benchmark`` |

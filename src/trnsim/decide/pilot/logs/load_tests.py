@@ -75,7 +75,7 @@ class GuidellmFields(Foreign):
 
 
 def is_vllm(value: Any) -> bool:
-    """Whether `value` is what vLLM's benchmark wrote."""
+    """True if `value` is the JSON that vLLM's benchmark writes."""
     return isinstance(value, dict) and {"duration", "completed", "output_throughput"} <= {*value}
 
 
@@ -99,15 +99,15 @@ def vllm(place: Place) -> RunLog:
 
 
 def is_guidellm(value: Any) -> bool:
-    """Whether `value` is a report of guidellm."""
+    """True if `value` is a report of guidellm."""
     return isinstance(value, dict) and isinstance(value.get("benchmarks"), list)
 
 
 def guidellm(place: Place) -> RunLog:
-    """The one benchmark of a report.
+    """The run in a report with a single benchmark.
 
     Raises:
-        BadInput: there are several, or a figure is missing or not legal.
+        BadInput: it has several benchmarks, or a figure is missing or not legal.
     """
     path, several = place.document.file, place.inner("benchmarks")
     if len(several.value) != 1:
@@ -127,7 +127,7 @@ def guidellm(place: Place) -> RunLog:
 
 
 def _model(benchmark: dict[str, Any]) -> str | None:
-    """The model as guidellm's worker or backend names it."""
+    """Model by the name that guidellm's worker or backend gives it."""
     for place in ("worker", "config", "backend"):
         within = benchmark.get(place)
         if isinstance(within, dict):
@@ -138,6 +138,6 @@ def _model(benchmark: dict[str, Any]) -> str | None:
 
 
 def _seconds(p50: float, p90: float | None, p99: float | None) -> dict[int, float]:
-    """Percentiles of a latency that are there; the median always is."""
+    """Percentiles of a latency in seconds, without those that are missing."""
     ranks = {50: p50, 90: p90, 99: p99}
     return {rank: ms * _S_PER_MS for rank, ms in ranks.items() if ms is not None}

@@ -1,4 +1,4 @@
-"""What a run did, from its log."""
+"""Content of a run's log."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Final
 from trnsim.reader import fault
 
 WARMUP_STEPS: Final = 5
-"""Steps at the beginning that are left out: compiling, and filling of caches."""
+"""First steps, which figures leave out: compilation, and caches that fill."""
 LEAST_STEPS: Final = 10
-"""Steps that are needed behind those."""
+"""Least steps behind those."""
 LEAST_REQUESTS: Final = 50
-"""Finished requests that are needed; their P99 rests on one of two of them."""
+"""Least finished requests; their P99 rests on one or two of them."""
 
 
 @dataclass(frozen=True)
 class LoggedStep:
-    """One step of training.
+    """A logged step of training.
 
     Attributes:
-        time_s: None where the log has the rate alone.
-        tokens_per_s: of one accelerator, or None where the log has the time alone.
+        time_s: time of the step; None if the log has the rate alone.
+        tokens_per_s: rate of one accelerator; None if the log has the time alone.
     """
 
     number: int
@@ -37,8 +37,8 @@ class Training:
     """A training run.
 
     Attributes:
-        steps: in the order of their numbers.
-        sequences: of a step, or None where the log does not say.
+        steps: steps in the order of their numbers.
+        sequences: sequences of a step, or None if the log does not say.
     """
 
     steps: tuple[LoggedStep, ...]
@@ -51,13 +51,13 @@ class Training:
 
     @property
     def step_s(self) -> float | None:
-        """The median time of a settled step, or None where no step has one."""
+        """Median time of a settled step, or None if no step has one."""
         times_s = [step.time_s for step in self.settled if step.time_s is not None]
         return median(times_s) if times_s else None
 
     @property
     def tokens_per_s(self) -> float | None:
-        """The median rate of an accelerator, or None where no step has one."""
+        """Median rate of an accelerator, or None if no step has one."""
         rates = [step.tokens_per_s for step in self.settled if step.tokens_per_s is not None]
         return median(rates) if rates else None
 
@@ -67,9 +67,9 @@ class Load:
     """A load test of a server.
 
     Attributes:
-        requests: that were finished.
-        failed: that were not.
-        output_tokens_per_s: of the whole server.
+        requests: number of finished requests.
+        failed: number of failed requests.
+        output_tokens_per_s: rate of the server.
         ttft_s: time to the first token, by percentile.
         tpot_s: time between the further tokens, by percentile.
     """
@@ -84,12 +84,12 @@ class Load:
 
 @dataclass(frozen=True)
 class RunLog:
-    """A log.
+    """A log of a run.
 
     Attributes:
-        path: its name, for messages.
-        format: what wrote it.
-        model: as the log names it, or None.
+        path: path of the log, for messages.
+        format: format of the log, by the program that writes it.
+        model: name of the model in the log, or None.
     """
 
     path: str
@@ -99,17 +99,17 @@ class RunLog:
 
     @property
     def kind(self) -> str:
-        """What was run: "train" or "serve"."""
+        """Kind of the run: "train" or "serve"."""
         return "train" if isinstance(self.run, Training) else "serve"
 
 
 def training(path: str, steps: list[LoggedStep], sequences: int | None = None) -> Training:
-    """A run of the steps `found`, checked.
+    """A training run of `steps`, checked.
 
-    A step that is there twice, as after a restart, counts as it was done last.
+    Of a step that was logged twice, as after a restart, the last record counts.
 
     Raises:
-        BadInput: there are too few, or a number is none.
+        BadInput: there are too few steps, or a figure is not a positive number.
     """
     by_number = {step.number: step for step in steps}
     needed = WARMUP_STEPS + LEAST_STEPS
@@ -127,10 +127,10 @@ def training(path: str, steps: list[LoggedStep], sequences: int | None = None) -
 
 
 def load(path: str, load_test: Load) -> Load:
-    """`found`, checked.
+    """`load_test`, checked.
 
     Raises:
-        BadInput: too few requests were finished, or a figure is no positive number.
+        BadInput: too few requests were finished, or a figure is not a positive number.
     """
     if load_test.requests < LEAST_REQUESTS:
         raise fault(

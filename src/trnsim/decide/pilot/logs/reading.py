@@ -1,4 +1,4 @@
-"""The log at a path, by what it holds."""
+"""The log at a path, in the format that its content shows."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FORMATS: Final = ("vllm", "guidellm", "torchtitan", "nemo", "csv")
 
 
 def read(path: Path | str) -> RunLog:
-    """What the log at `path` says.
+    """The log at `path`.
 
     Raises:
-        BadInput: it cannot be read, is none of `FORMATS`, or its figures are not legal.
+        BadInput: it cannot be read, is in none of `FORMATS`, or its figures are not legal.
     """
     path = Path(path)
     if path.suffix.lower() == ".csv":
@@ -45,7 +45,7 @@ def read(path: Path | str) -> RunLog:
 
 
 def of_json(place: Place) -> RunLog | None:
-    """What the JSON of a load test says; None for any other value.
+    """The log in the JSON of a load test; None for any other value.
 
     Raises:
         BadInput: its figures are not legal.

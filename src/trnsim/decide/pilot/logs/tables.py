@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MOST: Final = 1e6
-"""Seconds or tokens of one step or request; above it a number is a slip."""
+"""Seconds or tokens of a step or request above which a number is a slip."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ def _load(path: Path, rows: Sequence[RequestRow]) -> Load:
 
 
 class _Request(NamedTuple):
-    """A request that was finished."""
+    """A finished request."""
 
     sent_s: float
     ttft_s: float

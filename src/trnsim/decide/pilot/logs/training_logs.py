@@ -28,7 +28,7 @@ _NEMO_BATCH: Final = re.compile(r"global_batch_size:\s*(\d+)")
 
 
 def is_torchtitan(text: str) -> bool:
-    """Whether a line of `text` is one of torchtitan's."""
+    """True if a line of `text` is torchtitan's."""
     return _TITAN.search(_COLOUR.sub("", text)) is not None
 
 
@@ -46,7 +46,7 @@ def torchtitan(path: str, text: str) -> RunLog:
 
 
 def is_nemo(text: str) -> bool:
-    """Whether a line of `text` is one of NeMo's."""
+    """True if a line of `text` is NeMo's."""
     return _NEMO_TIME.search(text) is not None
 
 
@@ -79,5 +79,5 @@ def nemo(path: str, text: str) -> RunLog:
 
 
 def _value(text: str) -> float:
-    """The number that a log writes; its commas separate thousands."""
+    """The number in a log, whose commas separate thousands."""
     return float(text.replace(",", ""))
