@@ -15,7 +15,7 @@ from trnsim.cli.report_files import answer
 from trnsim.cli.terminal import echo
 from trnsim.decide.pilot import document
 from trnsim.decide.pilot import files as folders
-from trnsim.decide.pilot.choose import Wanted
+from trnsim.decide.pilot.choose import PilotRequest
 from trnsim.decide.pilot.choose import pilot as chosen
 from trnsim.decide.pilot.measure import read_logs
 from trnsim.decide.pilot.plan import check_unchanged
@@ -29,7 +29,7 @@ from trnsim.formatting import amount, parse_whole
 from trnsim.version import VERSION
 
 if TYPE_CHECKING:
-    from trnsim.decide.pilot.checks import Check, Measurement, Result
+    from trnsim.decide.pilot.checks import Check, Measurement, PilotResult
     from trnsim.decide.pilot.plan import Pilot
 
 _SIDES: Final = columns(
@@ -89,7 +89,7 @@ def write(given: WriteOptions) -> None:
             given.inventory,
             given.out,
             asked,
-            Wanted(given.workload, given.steps, given.prices),
+            PilotRequest(given.workload, given.steps, given.prices),
             rows=rows,
             predictor=Predictor(rows, tell),
             scan=scanned,
@@ -134,12 +134,12 @@ def _written(pilot: Pilot) -> str:
     return f"{pilot.workload}: {pilot.today.instance} and {pilot.there.instance}\n  {pilot.why}"
 
 
-def _document(pilot: Pilot, found: Result) -> Document:
+def _document(pilot: Pilot, found: PilotResult) -> Document:
     after = found.renewed
     close = ", a close call" if after.is_close_call else ""
     blocks: list[Block] = [
         Note(f"{pilot.workload}: {str(after.verdict).upper()}{close}. {after.reason}"),
-        Note(f"before the pilot: {pilot.decided.verdict}", indent=2),
+        Note(f"before the pilot: {pilot.workload_decision.verdict}", indent=2),
         Table(_SIDES, [_side(one) for one in (found.today, found.there)]),
         Table(_CHECKS, [_check(one) for one in found.checks]),
     ]

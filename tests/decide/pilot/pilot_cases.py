@@ -6,9 +6,9 @@ from decision_cases import decision
 
 from trnsim.decide.decision import DatedPrice
 from trnsim.decide.inventory.workload import Slo
+from trnsim.decide.pilot.pilot_value import PilotValue
 from trnsim.decide.pilot.plan import Pilot
-from trnsim.decide.pilot.sides import Paired, Run, Side
-from trnsim.decide.pilot.telling import Telling
+from trnsim.decide.pilot.sides import PilotRun, PilotSides, Side
 from trnsim.decide.pilot.thresholds import Money, thresholds
 from trnsim.facts import Interval
 
@@ -17,12 +17,12 @@ PRICE = DatedPrice(40.0, "on_demand", "us-east-1", "2026-07-20", "a page")
 
 def paired_run():
     """A training run with round figures."""
-    run = Run("train", "llama", 0, 100, "tokens", "bf16", 32, sequences=512, sequence=8192)
+    run = PilotRun("train", "llama", 0, 100, "tokens", "bf16", 32, sequences=512, sequence=8192)
     today = Side("today", "p5.48xlarge", 1, 8, "DP=8", Interval(8e4, 1e5, 1.25e5), 1e9, 3.0, PRICE,
                  120.0)  # fmt: skip
     there = Side("there", "trn1.32xlarge", 1, 32, "DP=32", Interval(2e4, 3e4, 4e4), 1e9, 10.0,
                  PRICE, 400.0)  # fmt: skip
-    return Paired(run, today, there, {})
+    return PilotSides(run, today, there, {})
 
 
 def pilot_of(kind):
@@ -36,7 +36,7 @@ def pilot_of(kind):
         is_mixed=False,
         workload="chat",
         why="it tells most",
-        told=(Telling("chat", "trn1.32xlarge", 100.0, 0.2, 520.0, 5.0, 10.0),),
+        told=(PilotValue("chat", "trn1.32xlarge", 100.0, 0.2, 520.0, 5.0, 10.0),),
         run=replace(runs.run, kind=kind),
         today=runs.today,
         there=runs.there,

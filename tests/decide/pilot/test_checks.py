@@ -2,7 +2,7 @@
 
 from decision_cases import decision
 
-from trnsim.decide.pilot.checks import Check, Measurement, Result
+from trnsim.decide.pilot.checks import Check, Measurement, PilotResult
 
 SIDE = Measurement("today", "p5.48xlarge", 1e5, 1e5, 1.0, 0.01, 0.3, 0.02)
 
@@ -13,6 +13,6 @@ def check(name, is_met):
 
 def test_what_failed_and_what_is_open():
     checks = (check("a", is_met=True), check("b", is_met=False), check("c", is_met=None))
-    found = Result((), SIDE, SIDE, checks, decision().workloads[0])
+    found = PilotResult((), SIDE, SIDE, checks, decision().workloads[0])
     assert [one.name for one in found.failed] == ["b"]
     assert [one.name for one in found.open] == ["c"]

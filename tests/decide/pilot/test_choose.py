@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from trnsim.decide.assess import AssessmentOptions
-from trnsim.decide.pilot.choose import Wanted, pilot
+from trnsim.decide.pilot.choose import PilotRequest, pilot
 from trnsim.decide.times import Predictor
 from trnsim.errors import BadInput
 
@@ -34,7 +34,7 @@ def inventory(tmp_path):
 
 
 def chosen(path, workload=None, **settings):
-    made, launch = pilot(path, path.parent / "pilot", ASKED, Wanted(workload, **settings),
+    made, launch = pilot(path, path.parent / "pilot", ASKED, PilotRequest(workload, **settings),
                          predictor=PREDICTOR)  # fmt: skip
     return made, launch
 

@@ -10,8 +10,8 @@ from pilot_cases import pilot_of
 
 from trnsim.decide import decision as decisions
 from trnsim.decide.decision import Verdict
-from trnsim.decide.pilot.checks import Check, Log, Measurement, Result
-from trnsim.decide.pilot.document import document, renewed, write
+from trnsim.decide.pilot.checks import Check, Log, Measurement, PilotResult
+from trnsim.decide.pilot.document import document, renewed_decision, write
 from trnsim.decide.pilot.plan import read
 from trnsim.formatting import amount
 
@@ -36,7 +36,7 @@ def ran(**changes):
         Check("USD a month", "USD a month", 75_000.0, is_least=False, figure=68_750.0, is_met=True),
     )
     logs = (Log("today.csv", "today", "csv", 100, 9e4, 2.0),)
-    return Result(logs, *sides, checks, replace(after, **changes))
+    return PilotResult(logs, *sides, checks, replace(after, **changes))
 
 
 def leaves(value):
@@ -88,7 +88,7 @@ def test_other_workloads_of_the_decision_stay_as_they_were():
     made = pilot_of("train")
     other = replace(made.decision.workloads[0], name="other")
     both = replace(made.decision, workloads=(*made.decision.workloads, other))
-    found = renewed(replace(made, decision=both), ran())
+    found = renewed_decision(replace(made, decision=both), ran())
     assert found.workload("other") == other
     assert found.workload("chat").verdict == "go"
 

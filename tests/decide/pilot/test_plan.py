@@ -8,7 +8,7 @@ import pytest
 from pilot_cases import pilot_of
 from workload_cases import LLAMA, workload
 
-from trnsim.decide.pilot.checks import Check, Log, Measurement, Result
+from trnsim.decide.pilot.checks import Check, Log, Measurement, PilotResult
 from trnsim.decide.pilot.plan import (
     Pilot,
     check_unchanged,
@@ -26,7 +26,9 @@ def full():
     side = Measurement("today", "p5.48xlarge", 1e5, 9e4, 1.11, 0.01, 0.3, 0.02)
     log = Log("today.csv", "today", "csv", 100, 9e4, 2.0)
     check = Check("loss", "relative", 0.02, is_least=False, figure=0.01, is_met=True)
-    return replace(made, result=Result((log,), side, side, (check,), made.decision.workloads[0]))
+    return replace(
+        made, result=PilotResult((log,), side, side, (check,), made.decision.workloads[0])
+    )
 
 
 @pytest.mark.parametrize("made", [pilot_of("train"), pilot_of("serve"), full()])
@@ -93,5 +95,5 @@ def test_paths_are_as_seen_from_the_folder(tmp_path):
 def test_what_was_decided_is_of_the_workload():
     made = pilot_of("train")
     assert isinstance(made, Pilot)
-    assert made.decided.name == "chat"
+    assert made.workload_decision.name == "chat"
     assert made.sides["there"] is made.there

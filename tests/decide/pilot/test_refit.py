@@ -6,7 +6,7 @@ import pytest
 from place_cases import Told
 from workload_cases import workload
 
-from trnsim.decide.pilot.refit import FAMILY, Corrected, Factor, learnt
+from trnsim.decide.pilot.refit import FAMILY, Factor, PilotPredictor, update
 
 HERE, THERE, OTHER = "p5.48xlarge", "trn1.32xlarge", "p5en.48xlarge"
 DOUBTS = {
@@ -20,7 +20,7 @@ SPEEDS = {HERE: 100.0, OTHER: 120.0, THERE: 50.0}
 def corrected(**factors):
     named = {"here": HERE, "there": THERE}
     measured = {named[key]: one for key, one in factors.items()}
-    return Corrected(Told(SPEEDS, DOUBTS, is_validated=False), "a workload", measured)
+    return PilotPredictor(Told(SPEEDS, DOUBTS, is_validated=False), "a workload", measured)
 
 
 def test_a_measured_speed_is_the_measured_one_with_the_error_of_the_run():
@@ -57,7 +57,7 @@ def test_another_workload_and_a_refusal_are_unchanged():
 
 
 def test_a_run_that_measures_badly_teaches_little():
-    (good, bad) = (learnt([({"a": 0.1}, Factor(1.5, error))]) for error in (0.0, 1.0))
+    (good, bad) = (update([({"a": 0.1}, Factor(1.5, error))]) for error in (0.0, 1.0))
     assert good.z["a"] * 0.1 == pytest.approx(math.log(1.5))
     assert good.variance["a"] == pytest.approx(0)
     assert bad.z["a"] * 0.1 == pytest.approx(math.log(1.5) * 0.01 / 1.01)
@@ -65,4 +65,4 @@ def test_a_run_that_measures_badly_teaches_little():
 
 
 def test_a_prediction_without_doubt_learns_nothing():
-    assert learnt([({}, Factor(1.5, 0.01))]).z == {}
+    assert update([({}, Factor(1.5, 0.01))]).z == {}

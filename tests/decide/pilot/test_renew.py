@@ -15,10 +15,10 @@ from workload_cases import BERT, SMALL
 from trnsim.arch.catalogue import catalogue
 from trnsim.decide.assess import AssessmentOptions
 from trnsim.decide.inventory import read
-from trnsim.decide.pilot.choose import Wanted, pilot
+from trnsim.decide.pilot.choose import PilotRequest, pilot
 from trnsim.decide.pilot.measure import read_logs
 from trnsim.decide.pilot.refit import Factor
-from trnsim.decide.pilot.renew import decided, result
+from trnsim.decide.pilot.renew import result, workload_decision
 from trnsim.decide.times import Predictor
 
 COMPANIES = Path(__file__).parents[1] / "companies"
@@ -35,7 +35,7 @@ class Case:
     def __init__(self, name, folder):
         (inventory,) = (COMPANIES / name).glob("inventory.*")
         self.folder, self.predictor, self.rows = folder, Predictor(), catalogue()
-        self.pilot, _ = pilot(inventory, folder, ASKED, Wanted(), predictor=self.predictor)
+        self.pilot, _ = pilot(inventory, folder, ASKED, PilotRequest(), predictor=self.predictor)
         (self.workload,) = read(inventory)
 
     def logs(self, today=1.0, there=1.0, seed=0, **settings):
@@ -58,7 +58,7 @@ class Case:
         """The decision if the factors were known."""
         names = self.pilot.today.instance, self.pilot.there.instance
         factors = dict(zip(names, (Factor(today, 0.0), Factor(there, 0.0)), strict=True))
-        return decided(self.pilot, self.workload, factors, self.rows, self.predictor)
+        return workload_decision(self.pilot, self.workload, factors, self.rows, self.predictor)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_hidden_factors_come_back_and_the_decision_is_that_of_the_truth(case):
 
 def test_without_factors_the_decision_stands_and_is_surer(laws):
     found = laws.result(laws.logs())
-    before = laws.pilot.decided
+    before = laws.pilot.workload_decision
     there = next(one for one in found.renewed.candidates if one.instance == "trn1.32xlarge")
     old = next(one for one in before.candidates if one.instance == "trn1.32xlarge")
     assert there.saving.p50 == pytest.approx(old.saving.p50, abs=0.02)
@@ -98,7 +98,7 @@ def test_without_factors_the_decision_stands_and_is_surer(laws):
 
 def test_hours_of_a_side_grow_by_its_factor(laws):
     found = laws.result(laws.logs(today=0.8, there=1.25, noise=0.0))
-    old = laws.pilot.decided
+    old = laws.pilot.workload_decision
     assert found.renewed.today.paid_hours == pytest.approx(0.8 * old.today.paid_hours, rel=1e-4)
     there, before = (
         next(one for one in each.candidates if one.instance == "trn1.32xlarge")
@@ -161,7 +161,7 @@ def differing(laws, there_loss, count=1, spread=0.0):
 def test_a_loss_outside_its_band_is_said_and_holds_a_go_back(laws):
     found = differing(laws, 2.2)
     assert checks(found)["loss"].is_met is False
-    assert laws.pilot.decided.verdict == "go"
+    assert laws.pilot.workload_decision.verdict == "go"
     assert found.renewed.verdict == "pilot"
     assert "loss left the band" in found.renewed.reason
 
@@ -207,7 +207,7 @@ def serving(tmp_path_factory):
     )
     asked = replace(ASKED, on=("inf2.xlarge",))
     predictor = Predictor()
-    made, _ = pilot(folder / "inventory.csv", folder, asked, Wanted(),
+    made, _ = pilot(folder / "inventory.csv", folder, asked, PilotRequest(),
                     predictor=predictor)  # fmt: skip
     return folder, made, predictor
 
@@ -246,7 +246,9 @@ def test_passes_are_read_from_a_table_of_batches(tmp_path):
         + "labels,bert.json,infer,2e10,g5.xlarge,20000,128,8,1\n"
     )
     asked, predictor = replace(ASKED, on=("inf2.xlarge",)), Predictor()
-    made, _ = pilot(tmp_path / "inventory.csv", tmp_path, asked, Wanted(), predictor=predictor)
+    made, _ = pilot(
+        tmp_path / "inventory.csv", tmp_path, asked, PilotRequest(), predictor=predictor
+    )
     paths = []
     for side, factor in (("today", 1.2), ("there", 0.9)):
         batch_s = factor * 8 / made.sides[side].rate_per_s.p50

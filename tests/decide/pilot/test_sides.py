@@ -11,7 +11,7 @@ from pilot_cases import PRICE
 from workload_cases import BERT, SMALL, workload
 
 from trnsim.decide.inventory.workload import Shape, Slo
-from trnsim.decide.pilot.sides import START_HOURS, Place, model_name, paired
+from trnsim.decide.pilot.sides import START_HOURS, Host, model_name, pilot_sides
 from trnsim.decide.times import Predictor
 
 PAIRS = {
@@ -26,10 +26,10 @@ def runs(kind, price=PRICE, count=None, **changes):
     path, *names = PAIRS[kind]
     given = workload(kind, path=path, **changes)
     places = {
-        side: Place(name, PREDICTOR.speed(given, name).speed, price)
+        side: Host(name, PREDICTOR.speed(given, name).speed, price)
         for side, name in zip(("today", "there"), names, strict=True)
     }
-    return paired(given, places, seed=7, count=count), places
+    return pilot_sides(given, places, seed=7, count=count), places
 
 
 def option(text, name):

@@ -48,7 +48,7 @@ def test_a_dearer_place_must_be_faster():
 
 def test_a_bill_that_never_pays_has_no_break_even():
     small = replace(MONEY, bill=5000.0)
-    assert small.left == 0
+    assert small.budget == 0
     assert not {"throughput break-even", "USD a month"} & by_name(paired_run(), small).keys()
 
 

@@ -68,7 +68,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Result:
+class PilotResult:
     """A pilot that ran.
 
     Attributes:
@@ -84,9 +84,9 @@ class Result:
     @property
     def failed(self) -> tuple[Check, ...]:
         """Thresholds that were not met."""
-        return tuple(one for one in self.checks if one.is_met is False)
+        return tuple(check for check in self.checks if check.is_met is False)
 
     @property
     def open(self) -> tuple[Check, ...]:
         """Thresholds about which nothing was measured."""
-        return tuple(one for one in self.checks if one.is_met is None)
+        return tuple(check for check in self.checks if check.is_met is None)

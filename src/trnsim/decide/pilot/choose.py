@@ -14,9 +14,9 @@ from trnsim.decide.compare import WorkloadComparison, difference_sigma, listed_p
 from trnsim.decide.decision import Assumption, Migration, WorkloadDecision
 from trnsim.decide.draws import Draws
 from trnsim.decide.pilot import sides
+from trnsim.decide.pilot.pilot_value import PilotValue, Stake, pilot_value
 from trnsim.decide.pilot.plan import Pilot, digests, relative, rests_on
-from trnsim.decide.pilot.sides import START_HOURS, THERE, TODAY, Paired
-from trnsim.decide.pilot.telling import Stake, Telling, telling
+from trnsim.decide.pilot.sides import START_HOURS, THERE, TODAY, PilotSides
 from trnsim.decide.pilot.thresholds import FAILED, NOISE, Money, thresholds
 from trnsim.decide.rules import FORBIDS
 from trnsim.decide.times import Predictor
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PilotRequest:
     """What a pilot is asked to be.
 
     Attributes:
@@ -50,12 +50,12 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class _Looked:
+class _Prospect:
     """A workload that a pilot could be of."""
 
     workload: Workload
-    told: Telling
-    runs: Paired | None = None
+    value: PilotValue
+    runs: PilotSides | None = None
     cost: Migration | None = None
     ratio: float = 1.0
 
@@ -63,8 +63,8 @@ class _Looked:
 def pilot(
     path: Path,
     folder: Path,
-    asked: AssessmentOptions,
-    wanted: Wanted,
+    options: AssessmentOptions,
+    request: PilotRequest,
     *,
     rows: Catalogue | None = None,
     predictor: Predictor | None = None,
@@ -78,103 +78,109 @@ def pilot(
     """
     rows = rows or catalogue()
     predictor = predictor or Predictor(rows)
-    workloads = _named(inventory.read(path, rows), wanted.workload)
-    decision = assess(path, asked, rows=rows, predictor=predictor, scan=scan)
+    workloads = _selected_workloads(inventory.read(path, rows), request.workload)
+    decision = assess(path, options, rows=rows, predictor=predictor, scan=scan)
     places = Placements(
-        predictor, rows, kind=asked.kind, as_of=asked.as_of, is_mixed=asked.is_mixed
+        predictor, rows, kind=options.kind, as_of=options.as_of, is_mixed=options.is_mixed
     )
-    look = _Look(places, rows, asked, wanted)
-    found = [look.at(one, decision.workload(one.name)) for one in workloads]
-    found.sort(key=lambda one: (one.runs is None, -one.told.net_usd))
-    best = found[0]
+    survey = _Survey(places, rows, options, request)
+    prospects = [
+        survey.prospect(workload, decision.workload(workload.name)) for workload in workloads
+    ]
+    prospects.sort(key=lambda prospect: (prospect.runs is None, -prospect.value.net_usd))
+    best = prospects[0]
     if best.runs is None or best.cost is None:
-        said = "; ".join(f"{one.workload.name}: {one.told.refused}" for one in found)
-        raise BadInput(f"{path}: no workload can have a pilot: {said}")
-    made = _made(best, [one.told for one in found], decision, asked, wanted, (path, folder))
-    return made, best.runs.files
+        reasons = "; ".join(
+            f"{prospect.workload.name}: {prospect.value.refused}" for prospect in prospects
+        )
+        raise BadInput(f"{path}: no workload can have a pilot: {reasons}")
+    plan = _plan(
+        best, [prospect.value for prospect in prospects], decision, options, request, (path, folder)
+    )
+    return plan, best.runs.files
 
 
-def _named(workloads: list[Workload], name: str | None) -> list[Workload]:
+def _selected_workloads(workloads: list[Workload], name: str | None) -> list[Workload]:
     if name is None:
         return workloads
-    found = [one for one in workloads if one.name == name]
-    if not found:
-        names = [one.name for one in workloads]
+    selected = [workload for workload in workloads if workload.name == name]
+    if not selected:
+        names = [workload.name for workload in workloads]
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         raise BadInput(
             f"--workload {name!r} is not in the inventory; legal: {', '.join(names)}",
             fix=f"do you mean {' or '.join(near)}?" if near else "",
         )
-    return found
+    return selected
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Survey:
     """Looks at workloads."""
 
     places: Placements
     rows: Catalogue
-    asked: AssessmentOptions
-    wanted: Wanted
+    options: AssessmentOptions
+    request: PilotRequest
 
-    def at(self, workload: Workload, decided: WorkloadDecision) -> _Looked:
+    def prospect(self, workload: Workload, decision: WorkloadDecision) -> _Prospect:
         """What a pilot of the workload would be, and tell."""
         here = self.places.here(workload)
         if here.speed is None:
             return self._refused(workload, f"today's instance is not predicted: {here.refused}")
-        if self.wanted.workload is None:
-            for rule in decided.rules:
+        if self.request.workload is None:
+            for rule in decision.rules:
                 if rule.applies and rule.effect == FORBIDS:
                     return self._refused(workload, f"{rule.name}: {rule.evidence}")
-        compared = WorkloadComparison(
+        comparison = WorkloadComparison(
             workload,
             here,
-            Draws(workload.name, self.asked.seed, self.asked.draws),
+            Draws(workload.name, self.options.seed, self.options.draws),
             float(PAYBACK_LIMIT_MONTHS),
         )
-        pairs = self._stakes(workload, decided, compared)
+        pairs = self._stakes(workload, decision, comparison)
         if not pairs:
             return self._refused(workload, "no place on AWS's chips has a time and a price")
         there, stake = max(pairs, key=lambda pair: (pair[1].value_usd, pair[1].net_usd))
         try:
-            runs = self._runs(workload, here, there, compared.price)
+            runs = self._runs(workload, here, there, comparison.price)
         except EmulatorError as error:
             return self._refused(workload, f"{there.instance.name}: {error.reason}")
         cost = migration(here.is_neuron, there.is_neuron)
-        return _Looked(workload, telling(workload.name, stake, runs), runs, cost, stake.ratio)
+        return _Prospect(workload, pilot_value(workload.name, stake, runs), runs, cost, stake.ratio)
 
     @staticmethod
-    def _refused(workload: Workload, reason: str | None) -> _Looked:
-        return _Looked(workload, Telling(workload.name, "", refused=reason))
+    def _refused(workload: Workload, reason: str | None) -> _Prospect:
+        return _Prospect(workload, PilotValue(workload.name, "", refused=reason))
 
     def _stakes(
-        self, workload: Workload, decided: WorkloadDecision, compared: WorkloadComparison
+        self, workload: Workload, decision: WorkloadDecision, comparison: WorkloadComparison
     ) -> list[tuple[Placement, Stake]]:
         """Places on AWS's chips that a pilot could look at, and what is at stake there."""
-        found: list[tuple[Placement, Stake]] = []
-        for one in decided.candidates:
-            is_asked = decided.best in (None, one.instance)
-            if not is_asked or not one.is_neuron or one.instance == decided.today.instance:
+        stakes: list[tuple[Placement, Stake]] = []
+        for option in decision.candidates:
+            is_asked = decision.best in (None, option.instance)
+            if not is_asked or not option.is_neuron or option.instance == decision.today.instance:
                 continue
-            there = self.places.there(workload, one.instance, compared.here)
-            stake = _stake(there, compared)
-            if stake is not None and there.is_open and one.slo != "missed":
-                found.append((there, stake))
-        return found
+            there = self.places.there(workload, option.instance, comparison.here)
+            stake = _stake(there, comparison)
+            if stake is not None and there.is_open and option.slo != "missed":
+                stakes.append((there, stake))
+        return stakes
 
     def _runs(
         self, workload: Workload, here: Placement, there: Placement, price: DatedPrice | None
-    ) -> Paired:
-        known = {TODAY: (here, price), THERE: (there, price_of(there))}
-        return sides.paired(
+    ) -> PilotSides:
+        placements = {TODAY: (here, price), THERE: (there, price_of(there))}
+        return sides.pilot_sides(
             workload,
             {
-                name: sides.Place(place.instance.name, place.speed, usd)
-                for name, (place, usd) in known.items()
+                name: sides.Host(place.instance.name, place.speed, usd)
+                for name, (place, usd) in placements.items()
                 if place.speed is not None
             },
-            seed=self.asked.seed,
-            count=self.wanted.count,
+            seed=self.options.seed,
+            count=self.request.count,
             rows=self.rows,
         )
 
@@ -184,26 +190,26 @@ def price_of(place: Placement) -> DatedPrice | None:
     return listed_price(place.price) or listed_price(place.reference)
 
 
-def _stake(there: Placement, compared: WorkloadComparison) -> Stake | None:
-    here, price, usd = compared.here, compared.price, price_of(there)
+def _stake(there: Placement, comparison: WorkloadComparison) -> Stake | None:
+    here, price, usd = comparison.here, comparison.price, price_of(there)
     if there.speed is None or here.speed is None or price is None or usd is None:
         return None
     ratio = there.hours * usd.usd_per_hour / (here.hours * price.usd_per_hour)
     return Stake(
-        bill=compared.bill,
+        bill=comparison.bill,
         ratio=ratio,
         sigma=difference_sigma(there.speed.doubts, here.speed.doubts),
         migration_usd=migration(here.is_neuron, there.is_neuron).usd,
-        limit_months=compared.limit_months,
+        limit_months=comparison.limit_months,
     )
 
 
-def _made(
-    best: _Looked,
-    told: Sequence[Telling],
+def _plan(
+    best: _Prospect,
+    values: Sequence[PilotValue],
     decision: Decision,
-    asked: AssessmentOptions,
-    wanted: Wanted,
+    options: AssessmentOptions,
+    request: PilotRequest,
     places: tuple[Path, Path],
 ) -> Pilot:
     path, folder = places
@@ -214,12 +220,12 @@ def _made(
     return Pilot(
         version=decision.version,
         inventory=relative(path, folder),
-        prices=None if wanted.prices is None else relative(wanted.prices, folder),
-        digests=digests(rests_on(workload, path, wanted.prices), folder),
-        is_mixed=asked.is_mixed,
+        prices=None if request.prices is None else relative(request.prices, folder),
+        digests=digests(rests_on(workload, path, request.prices), folder),
+        is_mixed=options.is_mixed,
         workload=workload.name,
-        why=_why(best.told, is_named=wanted.workload is not None),
-        told=tuple(told),
+        why=_why(best.value, is_named=request.workload is not None),
+        told=tuple(values),
         run=best.runs.run,
         today=best.runs.today,
         there=best.runs.there,
@@ -231,31 +237,31 @@ def _made(
     )
 
 
-def _why(told: Telling, *, is_named: bool) -> str:
-    chosen = "it was named" if is_named else "it tells most"
-    run = "at no public price" if told.run_usd is None else f"{amount(told.run_usd)} USD"
-    said = (
-        f"{chosen}: knowing its times is worth {amount(told.value_usd)} USD, as "
-        f"{told.share_wrong:.0%} of draws are on the other side than the decision; its run costs "
-        f"{run}, and {amount(told.delay_usd)} USD of savings wait"
+def _why(value: PilotValue, *, is_named: bool) -> str:
+    grounds = "it was named" if is_named else "it tells most"
+    run = "at no public price" if value.run_usd is None else f"{amount(value.run_usd)} USD"
+    text = (
+        f"{grounds}: knowing its times is worth {amount(value.value_usd)} USD, as "
+        f"{value.share_wrong:.0%} of draws are on the other side than the decision; its run costs "
+        f"{run}, and {amount(value.delay_usd)} USD of savings wait"
     )
     settled = "; that is less than it costs: the decision is settled without a pilot"
-    return said if told.net_usd > 0 else said + settled
+    return text if value.net_usd > 0 else text + settled
 
 
-def _assumptions(runs: Paired, decided: WorkloadDecision) -> tuple[Assumption, ...]:
+def _assumptions(runs: PilotSides, decision: WorkloadDecision) -> tuple[Assumption, ...]:
     facts = {
         "start of a run": (START_HOURS, "hours"),
         "noise of today's loss": (NOISE, "relative"),
         "failed requests": (FAILED, "of all"),
     }
-    found = [
+    assumptions = [
         Assumption(name, float(fact), unit, fact.provenance.source)
         for name, (fact, unit) in facts.items()
     ]
     price = runs.there.price
-    if price is not None and price.kind != decided.today.kind:
-        source = f"a {price.kind}: {runs.there.instance} is not sold as {decided.today.kind}"
+    if price is not None and price.kind != decision.today.kind:
+        source = f"a {price.kind}: {runs.there.instance} is not sold as {decision.today.kind}"
         name = f"price of {runs.there.instance}"
-        found.append(Assumption(name, price.usd_per_hour, "USD/h", source))
-    return tuple(found)
+        assumptions.append(Assumption(name, price.usd_per_hour, "USD/h", source))
+    return tuple(assumptions)

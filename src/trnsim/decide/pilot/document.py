@@ -19,39 +19,40 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trnsim.decide.decision import Candidate, Decision, WorkloadDecision
-    from trnsim.decide.pilot.checks import Check, Measurement, Result
+    from trnsim.decide.pilot.checks import Check, Measurement, PilotResult
 
 DECISION: Final = "decision.json"
 DOCUMENT: Final = "migration.md"
 RESULTS: Final = (DECISION, DOCUMENT)
 
 
-def renewed(pilot: Pilot, found: Result) -> Decision:
+def renewed_decision(pilot: Pilot, result: PilotResult) -> Decision:
     """The whole decision, with that of the pilot's workload renewed."""
     before = pilot.decision
     workloads = tuple(
-        found.renewed if one.name == pilot.workload else one for one in before.workloads
+        result.renewed if workload.name == pilot.workload else workload
+        for workload in before.workloads
     )
     return replace(before, workloads=workloads)
 
 
-def write(pilot: Pilot, found: Result, folder: Path) -> list[Path]:
+def write(pilot: Pilot, result: PilotResult, folder: Path) -> list[Path]:
     """Write the result of a pilot to its folder: decision, document, and the pilot with it.
 
     Raises:
         BadInput: the folder cannot be written.
     """
     contents = {
-        DECISION: renewed(pilot, found).text(),
-        DOCUMENT: document(pilot, found),
-        NAME: replace(pilot, result=found).text(),
+        DECISION: renewed_decision(pilot, result).text(),
+        DOCUMENT: document(pilot, result),
+        NAME: replace(pilot, result=result).text(),
     }
     return files.write_together(folder, contents)
 
 
-def document(pilot: Pilot, found: Result) -> str:
+def document(pilot: Pilot, result: PilotResult) -> str:
     """The page for those who decide and those who move."""
-    before, after = pilot.decided, found.renewed
+    before, after = pilot.workload_decision, result.renewed
     close = " (a close call)" if after.is_close_call else ""
     workload = markdown_text(pilot.workload)
     parts = [
@@ -61,17 +62,17 @@ def document(pilot: Pilot, found: Result) -> str:
             f"{before.verdict}. {before.reason}."
         ),
         "## What was measured",
-        _measured(pilot, found),
+        _measured(pilot, result),
         (
             "A factor is measured time over predicted time. Hours of a side grow by its factor, "
             "and the error of its family of plans gives way to that of the runs."
         ),
-        _logs(found),
+        _logs(result),
         "## Thresholds",
-        _thresholds(found),
-        *_said(found),
+        _thresholds(result),
+        *_shortfalls(result),
         "## The decision, before and after",
-        _compared(pilot, found),
+        _comparison(pilot, result),
         "## Steps of the migration",
         _steps(pilot, after),
         "## Fallback",
@@ -80,24 +81,26 @@ def document(pilot: Pilot, found: Result) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _measured(pilot: Pilot, found: Result) -> str:
-    def row(one: Measurement) -> tuple[str, ...]:
+def _measured(pilot: Pilot, result: PilotResult) -> str:
+    def row(side: Measurement) -> tuple[str, ...]:
         return (
-            one.side,
-            one.instance,
-            f"{amount(one.predicted_per_s)} {pilot.run.unit}/s",
-            f"{amount(one.measured_per_s)} {pilot.run.unit}/s",
-            f"{one.factor:.3f}",
-            f"{one.old_error:.1%}",
-            f"{one.new_error:.1%}",
+            side.side,
+            side.instance,
+            f"{amount(side.predicted_per_s)} {pilot.run.unit}/s",
+            f"{amount(side.measured_per_s)} {pilot.run.unit}/s",
+            f"{side.factor:.3f}",
+            f"{side.old_error:.1%}",
+            f"{side.new_error:.1%}",
         )
 
     header = ("side", "instance", "predicted", "measured", "factor", "P90 error before", "after")
-    return markdown_table(header, [row(found.today), row(found.there)])
+    return markdown_table(header, [row(result.today), row(result.there)])
 
 
-def _logs(found: Result) -> str:
-    rows = [(one.path, one.side, one.format, str(one.count), _loss(one.loss)) for one in found.logs]
+def _logs(result: PilotResult) -> str:
+    rows = [
+        (log.path, log.side, log.format, str(log.count), _loss(log.loss)) for log in result.logs
+    ]
     return markdown_table(("log", "side", "format", "counted", "loss at the end"), rows)
 
 
@@ -105,34 +108,36 @@ def _loss(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-def _thresholds(found: Result) -> str:
+def _thresholds(result: PilotResult) -> str:
     return markdown_table(
-        ("threshold", "legal", "measured", "unit", "met"), [_row(one) for one in found.checks]
+        ("threshold", "legal", "measured", "unit", "met"), [_row(check) for check in result.checks]
     )
 
 
-def _row(one: Check) -> tuple[str, ...]:
-    legal = f"{'>=' if one.is_least else '<='} {amount(one.limit)}"
-    figure = "-" if one.figure is None else amount(one.figure)
-    is_met = {None: one.note or "not measured", True: "yes", False: "NO"}[one.is_met]
-    return (one.name, legal, figure, one.unit, is_met)
+def _row(check: Check) -> tuple[str, ...]:
+    legal = f"{'>=' if check.is_least else '<='} {amount(check.limit)}"
+    figure = "-" if check.figure is None else amount(check.figure)
+    is_met = {None: check.note or "not measured", True: "yes", False: "NO"}[check.is_met]
+    return (check.name, legal, figure, check.unit, is_met)
 
 
-def _said(found: Result) -> list[str]:
+def _shortfalls(result: PilotResult) -> list[str]:
     """What failed, and what nobody measured."""
-    said: list[str] = []
-    if found.failed:
-        said.append(f"Not met: {', '.join(one.name for one in found.failed)}.")
-    if found.open:
-        said.append(f"Not measured: {', '.join(one.name for one in found.open)}.")
-    return said or ["All thresholds are met."]
+    lines: list[str] = []
+    if result.failed:
+        lines.append(f"Not met: {', '.join(check.name for check in result.failed)}.")
+    if result.open:
+        lines.append(f"Not measured: {', '.join(check.name for check in result.open)}.")
+    return lines or ["All thresholds are met."]
 
 
-def _compared(pilot: Pilot, found: Result) -> str:
+def _comparison(pilot: Pilot, result: PilotResult) -> str:
     rows: list[tuple[str, ...]] = []
-    for when, one in (("before", pilot.decided), ("after", found.renewed)):
-        place = _candidate(one, pilot.there.instance)
-        rows.append((when, str(one.verdict), amount(one.today.usd_per_month), *_money(place)))
+    for when, decision in (("before", pilot.workload_decision), ("after", result.renewed)):
+        place = _candidate(decision, pilot.there.instance)
+        rows.append(
+            (when, str(decision.verdict), amount(decision.today.usd_per_month), *_money(place))
+        )
     header = ("", "verdict", "USD a month today", "there", "saving", "pays back in months",
               "break-even USD/h", "draws")  # fmt: skip
     return markdown_table(header, rows)
@@ -154,8 +159,8 @@ def _money(place: Candidate | None) -> tuple[str, ...]:
     )
 
 
-def _candidate(decided: WorkloadDecision, name: str) -> Candidate | None:
-    return next((one for one in decided.candidates if one.instance == name), None)
+def _candidate(decision: WorkloadDecision, name: str) -> Candidate | None:
+    return next((option for option in decision.candidates if option.instance == name), None)
 
 
 def _steps(pilot: Pilot, after: WorkloadDecision) -> str:
@@ -181,7 +186,7 @@ def _steps(pilot: Pilot, after: WorkloadDecision) -> str:
     ]  # fmt: skip
     if after.verdict is Verdict.PILOT:
         steps.insert(0, f"Settle first what makes this a pilot: {after.reason}.")
-    return "\n".join(f"{number}. {one}" for number, one in enumerate(steps, 1))
+    return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
 
 
 def _fallback(after: WorkloadDecision) -> str:

@@ -82,7 +82,7 @@ def write(pilot: Pilot, launch: Mapping[str, str], folder: Path) -> list[Path]:
 def readme(pilot: Pilot, launch: Mapping[str, str]) -> str:
     """The page for the people who run it."""
     today, there = pilot.today, pilot.there
-    before = pilot.decided
+    before = pilot.workload_decision
     parts = [
         f"# Pilot: {markdown_text(pilot.workload)}, {today.instance} and {there.instance}",
         (
@@ -115,12 +115,12 @@ def readme(pilot: Pilot, launch: Mapping[str, str]) -> str:
             ("threshold", "legal", "unit", "from"),
             [
                 (
-                    markdown_text(one.name),
-                    f"{'>=' if one.is_least else '<='} {amount(one.limit)}",
-                    one.unit,
-                    one.source,
+                    markdown_text(threshold.name),
+                    f"{'>=' if threshold.is_least else '<='} {amount(threshold.limit)}",
+                    threshold.unit,
+                    threshold.source,
                 )
-                for one in pilot.thresholds
+                for threshold in pilot.thresholds
             ],
         ),
     ]
@@ -152,12 +152,12 @@ def _counted(pilot: Pilot) -> str:
 def _others(pilot: Pilot) -> str:
     rows = [
         (
-            one.workload,
-            one.instance or "-",
-            "-" if one.refused else amount(one.value_usd),
-            "-" if one.run_usd is None else amount(one.run_usd + one.delay_usd),
-            one.refused or "",
+            value.workload,
+            value.instance or "-",
+            "-" if value.refused else amount(value.value_usd),
+            "-" if value.run_usd is None else amount(value.run_usd + value.delay_usd),
+            value.refused or "",
         )
-        for one in pilot.told
+        for value in pilot.told
     ]
     return markdown_table(("workload", "there", "worth USD", "costs USD", "no pilot"), rows)

@@ -17,7 +17,7 @@ from trnsim import files
 from trnsim.decide.pilot.checks import Log
 from trnsim.decide.pilot.logs import RunLog, read
 from trnsim.decide.pilot.logs.measured import LEAST_STEPS, Load, Training
-from trnsim.decide.pilot.sides import SIDES, TODAY, Run, Side
+from trnsim.decide.pilot.sides import SIDES, TODAY, PilotRun, Side
 from trnsim.errors import BadInput
 from trnsim.facts import assumed
 
@@ -56,7 +56,7 @@ class Logs:
 
     def losses(self, side: str) -> list[float | None]:
         """The last losses of a side's runs."""
-        return [one.loss for one in self.logs if one.side == side]
+        return [log.loss for log in self.logs if log.side == side]
 
 
 def read_logs(pilot: Pilot, paths: Sequence[Path]) -> Logs:
@@ -72,19 +72,19 @@ def read_logs(pilot: Pilot, paths: Sequence[Path]) -> Logs:
     for path in paths:
         side = side_of(path)
         if path not in arrays:
-            runs[side] = (*runs[side], _checked(read(path), pilot.run))
+            runs[side] = (*runs[side], _checked_log(read(path), pilot.run))
     for side in SIDES:
         _check_side(side, runs[side])
     last = _last_steps(runs)
     logs: list[Log] = []
-    for side, found in runs.items():
-        logs += [_log(one, pilot.run, pilot.sides[side], last) for one in found]
-    by_side = {side: [one for one in logs if one.side == side] for side in SIDES}
+    for side, side_logs in runs.items():
+        logs += [_log(log, pilot.run, pilot.sides[side], last) for log in side_logs]
+    by_side = {side: [log for log in logs if log.side == side] for side in SIDES}
     return Logs(
         tuple(logs),
         runs,
         {
-            side: math.exp(fmean(math.log(one.rate_per_s) for one in by_side[side]))
+            side: math.exp(fmean(math.log(log.rate_per_s) for log in by_side[side]))
             for side in SIDES
         },
         {side: _sigma(by_side[side], runs[side]) for side in SIDES},
@@ -109,31 +109,31 @@ def side_of(path: Path) -> str:
 
 
 def _check_twice(paths: Sequence[Path]) -> None:
-    found = [path.resolve() for path in paths]
+    resolved = [path.resolve() for path in paths]
     for path in paths:
-        if found.count(path.resolve()) > 1:
+        if resolved.count(path.resolve()) > 1:
             raise BadInput(f"{path} is named twice; legal: each log once")
 
 
-def _checked(one: RunLog, run: Run) -> RunLog:
+def _checked_log(log: RunLog, run: PilotRun) -> RunLog:
     """A log that is of this pilot's run.
 
     Raises:
         BadInput: it is not.
     """
-    if (one.kind == "train") != (run.kind == "train"):
+    if (log.kind == "train") != (run.kind == "train"):
         legal = "steps of a training run" if run.kind == "train" else "requests of a load test"
         unit = "seconds a step" if run.kind == "train" else f"{run.unit} a second"
-        raise BadInput(f"{one.path}: a log of {one.kind}; legal: {legal}, in {unit}")
-    if one.model is not None and _plain(one.model) != _plain(run.model):
+        raise BadInput(f"{log.path}: a log of {log.kind}; legal: {legal}, in {unit}")
+    if log.model is not None and _plain(log.model) != _plain(run.model):
         raise BadInput(
-            f"{one.path}: of the model {one.model}; the pilot is of {run.model}",
+            f"{log.path}: of the model {log.model}; the pilot is of {run.model}",
             fix=f"if it is the same, name it {run.model} in the log",
         )
-    batch = one.run.sequences if isinstance(one.run, Training) else None
+    batch = log.run.sequences if isinstance(log.run, Training) else None
     if batch is not None and batch != run.sequences:
-        raise BadInput(f"{one.path}: {batch} sequences a step; legal: {run.sequences}, as written")
-    return one
+        raise BadInput(f"{log.path}: {batch} sequences a step; legal: {run.sequences}, as written")
+    return log
 
 
 def _plain(model: str) -> str:
@@ -147,7 +147,7 @@ def _check_side(side: str, runs: Sequence[RunLog]) -> None:
             f"no log of {side}; legal: one or more of each side",
             fix=f"give a log whose name begins with {side}",
         )
-    formats = sorted({one.format for one in runs})
+    formats = sorted({log.format for log in runs})
     if len(formats) > 1:
         raise BadInput(
             f"logs of {side} are of {' and '.join(formats)}; legal: one format on a side",
@@ -155,33 +155,33 @@ def _check_side(side: str, runs: Sequence[RunLog]) -> None:
         )
 
 
-def _log(one: RunLog, run: Run, side: Side, last: Sequence[int]) -> Log:
+def _log(log: RunLog, run: PilotRun, side: Side, last: Sequence[int]) -> Log:
     """A log as figures.
 
     Raises:
         BadInput: its rate is far from what is possible, as of another unit.
     """
-    rate = _rate(one, run, side)
+    rate = _rate(log, run, side)
     ratio = rate / side.rate_per_s.p50
     if not 1 / MOST_OFF <= ratio <= MOST_OFF:
         raise BadInput(
-            f"{one.path}: {rate:.4g} {run.unit} a second of {side.instances} x {side.instance}, "
+            f"{log.path}: {rate:.4g} {run.unit} a second of {side.instances} x {side.instance}, "
             f"{ratio:.3g} times the predicted {side.rate_per_s.p50:.4g}; legal: up to "
             f"{MOST_OFF:g} times more or less",
             fix="look at its units: seconds a step, or tokens a second of one accelerator",
         )
-    made = one.run
-    count = len(made.settled) if isinstance(made, Training) else made.requests
-    return Log(one.path, side.name, one.format, count, rate, _loss(one, last))
+    content = log.run
+    count = len(content.settled) if isinstance(content, Training) else content.requests
+    return Log(log.path, side.name, log.format, count, rate, _loss(log, last))
 
 
-def _rate(one: RunLog, run: Run, side: Side) -> float:
+def _rate(log: RunLog, run: PilotRun, side: Side) -> float:
     """Tokens or items a second of the whole side."""
-    if isinstance(one.run, Load):
-        return one.run.output_tokens_per_s
-    if one.run.step_s is not None:
-        return (run.sequences or 1) * (run.sequence or 1) / one.run.step_s
-    return (one.run.tokens_per_s or 0.0) * side.ranks
+    if isinstance(log.run, Load):
+        return log.run.output_tokens_per_s
+    if log.run.step_s is not None:
+        return (run.sequences or 1) * (run.sequence or 1) / log.run.step_s
+    return (log.run.tokens_per_s or 0.0) * side.ranks
 
 
 def _last_steps(runs: dict[str, tuple[RunLog, ...]]) -> list[int]:
@@ -190,15 +190,15 @@ def _last_steps(runs: dict[str, tuple[RunLog, ...]]) -> list[int]:
     Raises:
         BadInput: they have too few in common.
     """
-    found = [
-        {step.number for step in one.run.settled}
-        for each in runs.values()
-        for one in each
-        if isinstance(one.run, Training)
+    steps_by_log = [
+        {step.number for step in log.run.settled}
+        for side_logs in runs.values()
+        for log in side_logs
+        if isinstance(log.run, Training)
     ]
-    if not found:
+    if not steps_by_log:
         return []
-    common = sorted(set.intersection(*found))
+    common = sorted(set.intersection(*steps_by_log))
     if len(common) < LEAST_STEPS:
         raise BadInput(
             f"the logs have {len(common)} steps in common; legal: {LEAST_STEPS} or more",
@@ -207,12 +207,12 @@ def _last_steps(runs: dict[str, tuple[RunLog, ...]]) -> list[int]:
     return common[-max(len(common) // 4, 1) :]
 
 
-def _loss(one: RunLog, last: Sequence[int]) -> float | None:
+def _loss(log: RunLog, last: Sequence[int]) -> float | None:
     """The mean loss of the last steps; None without one, or where it is no number."""
-    if not isinstance(one.run, Training):
+    if not isinstance(log.run, Training):
         return None
-    found = fmean(step.loss for step in one.run.settled if step.number in last)
-    return found if math.isfinite(found) else None
+    loss = fmean(step.loss for step in log.run.settled if step.number in last)
+    return loss if math.isfinite(loss) else None
 
 
 def _sigma(logs: Sequence[Log], runs: Sequence[RunLog]) -> float:
@@ -221,28 +221,28 @@ def _sigma(logs: Sequence[Log], runs: Sequence[RunLog]) -> float:
     Raises:
         BadInput: it is more than `MOST_SIGMA`.
     """
-    within = fmean([_own_sigma(one) for one in runs])
-    rates = [math.log(one.rate_per_s) for one in logs]
+    within = fmean([_log_sigma(log) for log in runs])
+    rates = [math.log(log.rate_per_s) for log in logs]
     between = stdev(rates) if len(rates) > 1 else 0.0
     sigma = math.hypot(max(within, between), float(RUN_SIGMA)) / math.sqrt(len(logs))
     if sigma > MOST_SIGMA:
         raise BadInput(
-            f"{', '.join(one.path for one in logs)}: the rate is known within {sigma:.1%}; legal: "
+            f"{', '.join(log.path for log in logs)}: the rate is known within {sigma:.1%}; legal: "
             f"{MOST_SIGMA:.0%}",
             fix="too few steps or requests, or too much noise: run longer, or several times",
         )
     return sigma
 
 
-def _own_sigma(one: RunLog) -> float:
+def _log_sigma(log: RunLog) -> float:
     """The error of one log's rate: of a median of steps, or of a mean of requests.
 
     Requests of a load test are taken to differ as much as they last, which is an upper bound where
     their lengths are alike.
     """
-    if isinstance(one.run, Load):
-        return 1 / math.sqrt(one.run.requests)
-    values = [math.log(step.time_s or step.tokens_per_s or 1.0) for step in one.run.settled]
+    if isinstance(log.run, Load):
+        return 1 / math.sqrt(log.run.requests)
+    values = [math.log(step.time_s or step.tokens_per_s or 1.0) for step in log.run.settled]
     return _MEDIAN_LOSS * stdev(values) / math.sqrt(len(values))
 
 
@@ -252,13 +252,13 @@ def _logits(paths: dict[str, list[Path]]) -> float | None:
     Raises:
         BadInput: there are several of a side, or their shapes differ.
     """
-    for side, found in paths.items():
-        if len(found) > 1:
-            raise BadInput(f"{len(found)} arrays of logits of {side}; legal: one")
+    for side, side_paths in paths.items():
+        if len(side_paths) > 1:
+            raise BadInput(f"{len(side_paths)} arrays of logits of {side}; legal: one")
     if not all(paths.values()):
         return None
     arrays: dict[str, NDArray[Any]] = {
-        side: files.read_array(found[0]) for side, found in paths.items()
+        side: files.read_array(side_paths[0]) for side, side_paths in paths.items()
     }
     today, there = arrays[TODAY], arrays[SIDES[1]]
     if today.shape != there.shape or not today.size:

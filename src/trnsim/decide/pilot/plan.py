@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim import files
 from trnsim.decide.decision import Assumption, Decision, WorkloadDecision
-from trnsim.decide.pilot.checks import Result
-from trnsim.decide.pilot.sides import Run, Side
-from trnsim.decide.pilot.telling import Telling
+from trnsim.decide.pilot.checks import PilotResult
+from trnsim.decide.pilot.pilot_value import PilotValue
+from trnsim.decide.pilot.sides import PilotRun, Side
 from trnsim.decide.pilot.thresholds import Threshold
 from trnsim.document.values import json_text
 from trnsim.errors import BadInput
@@ -54,8 +54,8 @@ class Pilot:
     is_mixed: bool
     workload: str
     why: str
-    told: tuple[Telling, ...]
-    run: Run
+    told: tuple[PilotValue, ...]
+    run: PilotRun
     today: Side
     there: Side
     migration_usd: float
@@ -63,16 +63,16 @@ class Pilot:
     thresholds: tuple[Threshold, ...]
     decision: Decision
     assumptions: tuple[Assumption, ...] = ()
-    result: Result | None = None
+    result: PilotResult | None = None
     format: int = FORMAT
 
     @property
     def sides(self) -> dict[str, Side]:
         """Both sides by name."""
-        return {one.name: one for one in (self.today, self.there)}
+        return {side.name: side for side in (self.today, self.there)}
 
     @property
-    def decided(self) -> WorkloadDecision:
+    def workload_decision(self) -> WorkloadDecision:
         """What was decided about the workload before the pilot."""
         return self.decision.workload(self.workload)
 
@@ -110,9 +110,10 @@ def digests(paths: Iterable[Path], folder: Path) -> dict[str, str]:
     Raises:
         BadInput: one cannot be read.
     """
-    found = dict.fromkeys(path.resolve() for path in paths)
+    resolved = dict.fromkeys(path.resolve() for path in paths)
     return {
-        relative(path, folder): hashlib.sha256(files.read_bytes(path)).hexdigest() for path in found
+        relative(path, folder): hashlib.sha256(files.read_bytes(path)).hexdigest()
+        for path in resolved
     }
 
 

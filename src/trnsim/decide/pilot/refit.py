@@ -51,7 +51,7 @@ class Factor:
     is_met: bool | None = None
 
 
-class Corrected(Predictor):
+class PilotPredictor(Predictor):
     """Speeds of one workload as a pilot corrects them; those of others are unchanged.
 
     Args:
@@ -65,7 +65,7 @@ class Corrected(Predictor):
         self._base = base
         self._name = workload
         self._factors = factors
-        self._learnt: _Learnt | None = None
+        self._update: _Update | None = None
 
     def speed(self, workload: Workload, name: str, instances: int = 1) -> SpeedAnswer:
         """The speed of `workload` on the type `name`, with at least `instances` of it."""
@@ -73,28 +73,28 @@ class Corrected(Predictor):
         if workload.name != self._name or answer.speed is None:
             return answer
         if name in self._factors:
-            return SpeedAnswer(_measured(answer.speed, name, self._factors[name]))
-        if self._learnt is None:
-            self._learnt = self._learn(workload)
-        return SpeedAnswer(self._learnt.told(answer.speed))
+            return SpeedAnswer(_measured_speed(answer.speed, name, self._factors[name]))
+        if self._update is None:
+            self._update = self._updated_causes(workload)
+        return SpeedAnswer(self._update.updated_speed(answer.speed))
 
-    def _learn(self, workload: Workload) -> _Learnt:
-        found = {name: self._base.speed(workload, name).speed for name in self._factors}
-        return learnt(
+    def _updated_causes(self, workload: Workload) -> _Update:
+        speeds = {name: self._base.speed(workload, name).speed for name in self._factors}
+        return update(
             [
                 (speed.doubts, self._factors[name])
-                for name, speed in found.items()
+                for name, speed in speeds.items()
                 if speed is not None
             ]
         )
 
 
-def _measured(speed: Speed, name: str, factor: Factor) -> Speed:
+def _measured_speed(speed: Speed, name: str, factor: Factor) -> Speed:
     """A speed that was measured, with the error of the run alone."""
-    made = _slower(speed, factor.value)
+    slower = _slower(speed, factor.value)
     error = {"median": _MEDIAN * factor.sigma, "p90": _NINETY * factor.sigma}
     return replace(
-        made,
+        slower,
         doubts={f"pilot on {name}": factor.sigma} if factor.sigma else {},
         family=FAMILY,
         is_validated=True,
@@ -107,18 +107,18 @@ def _slower(speed: Speed, factor: float) -> Speed:
     return replace(
         speed,
         units_per_s=speed.units_per_s / factor,
-        ms={cause: factor * one for cause, one in speed.ms.items()},
+        ms={cause: factor * ms for cause, ms in speed.ms.items()},
     )
 
 
 @dataclass(frozen=True)
-class _Learnt:
+class _Update:
     """Causes after an update: the likeliest z of each, and its variance; others are 0 and 1."""
 
     z: dict[str, float]
     variance: dict[str, float]
 
-    def told(self, speed: Speed) -> Speed:
+    def updated_speed(self, speed: Speed) -> Speed:
         """A speed that was not measured, with what was learnt of the causes that it shares."""
         shift = sum(sigma * self.z.get(cause, 0.0) for cause, sigma in speed.doubts.items())
         doubts = {
@@ -128,7 +128,7 @@ class _Learnt:
         return replace(_slower(speed, math.exp(shift)), doubts=doubts)
 
 
-def learnt(runs: list[tuple[Mapping[str, float], Factor]]) -> _Learnt:
+def update(runs: list[tuple[Mapping[str, float], Factor]]) -> _Update:
     """What factors tell of causes: ``z = K y`` and ``1 - K H`` with ``K = H' (H H' + R)^-1``.
 
     H has the sigmas of each run's causes, y the logarithms of the factors, R the runs' own errors.
@@ -136,11 +136,11 @@ def learnt(runs: list[tuple[Mapping[str, float], Factor]]) -> _Learnt:
     """
     causes = list(dict.fromkeys(cause for doubts, _ in runs for cause in doubts))
     if not causes:
-        return _Learnt({}, {})
+        return _Update({}, {})
     sigmas = np.array([[doubts.get(cause, 0.0) for cause in causes] for doubts, _ in runs])
     logs = np.array([math.log(factor.value) for _, factor in runs])
     errors = np.diag([factor.sigma**2 for _, factor in runs])
     gain: NDArray[np.float64] = sigmas.T @ np.linalg.pinv(sigmas @ sigmas.T + errors)
-    left = 1 - np.einsum("ij,ji->i", gain, sigmas)
+    variance = 1 - np.einsum("ij,ji->i", gain, sigmas)
     z = dict(zip(causes, (gain @ logs).tolist(), strict=True))
-    return _Learnt(z, dict(zip(causes, np.clip(left, 0.0, 1.0).tolist(), strict=True)))
+    return _Update(z, dict(zip(causes, np.clip(variance, 0.0, 1.0).tolist(), strict=True)))

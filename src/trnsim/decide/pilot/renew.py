@@ -13,9 +13,9 @@ from trnsim.decide import inventory
 from trnsim.decide.assess import AssessmentOptions, Scan, decide
 from trnsim.decide.candidates import Placements
 from trnsim.decide.decision import Verdict
-from trnsim.decide.pilot.checks import Check, Measurement, Result
+from trnsim.decide.pilot.checks import Check, Measurement, PilotResult
 from trnsim.decide.pilot.logs.measured import Load
-from trnsim.decide.pilot.refit import Corrected, Factor
+from trnsim.decide.pilot.refit import Factor, PilotPredictor
 from trnsim.decide.pilot.sides import SIDES, THERE, TODAY
 from trnsim.decide.pilot.thresholds import (
     EVEN,
@@ -49,15 +49,15 @@ _TENTH: Final = 1.2815515655446004
 
 def measurement(pilot: Pilot, logs: Logs, side: str) -> Measurement:
     """What a side measured, beside what was predicted."""
-    made = pilot.sides[side]
+    predicted = pilot.sides[side]
     sigma = logs.sigmas[side]
-    old = math.log(made.rate_per_s.p90 / made.rate_per_s.p50) / _TENTH
+    old = math.log(predicted.rate_per_s.p90 / predicted.rate_per_s.p50) / _TENTH
     return Measurement(
         side=side,
-        instance=made.instance,
-        predicted_per_s=made.rate_per_s.p50,
+        instance=predicted.instance,
+        predicted_per_s=predicted.rate_per_s.p50,
         measured_per_s=logs.rates[side],
-        factor=made.rate_per_s.p50 / logs.rates[side],
+        factor=predicted.rate_per_s.p50 / logs.rates[side],
         sigma=sigma,
         old_error=_NINETY * old,
         new_error=_NINETY * sigma,
@@ -72,49 +72,51 @@ def result(
     rows: Catalogue | None = None,
     predictor: Predictor | None = None,
     scan: Scan | None = None,
-) -> Result:
+) -> PilotResult:
     """What the logs make of the decision of `pilot`, which lies in `folder`.
 
     Raises:
         BadInput: the inventory cannot be used any more.
     """
-    measured = {side: measurement(pilot, logs, side) for side in SIDES}
-    checks = [_check(one, pilot, logs, measured) for one in pilot.thresholds]
+    measurements = {side: measurement(pilot, logs, side) for side in SIDES}
+    checks = [_check(threshold, pilot, logs, measurements) for threshold in pilot.thresholds]
     rows = rows or catalogue()
-    found = inventory.read(folder / pilot.inventory, rows)
-    workload = next((one for one in found if one.name == pilot.workload), None)
+    workloads = inventory.read(folder / pilot.inventory, rows)
+    workload = next((entry for entry in workloads if entry.name == pilot.workload), None)
     if workload is None:
         raise BadInput(f"{pilot.inventory} has no workload {pilot.workload!r} any more")
-    factors = factors_of(measured, checks)
-    renewed = decided(pilot, workload, factors, rows, predictor or Predictor(rows), scan)
-    there = next(one for one in renewed.candidates if one.instance == pilot.there.instance)
+    factors = instance_factors(measurements, checks)
+    renewed = workload_decision(pilot, workload, factors, rows, predictor or Predictor(rows), scan)
+    there = next(option for option in renewed.candidates if option.instance == pilot.there.instance)
     usd = there.usd_per_month.p50 if there.usd_per_month is not None else None
     note = "" if usd is not None else there.no_price or "no price of today's kind"
-    checks = [_judged(one, usd, note) if one.name == USD else one for one in checks]
-    return Result(
+    checks = [_with_figure(check, usd, note) if check.name == USD else check for check in checks]
+    return PilotResult(
         logs.logs,
-        measured[TODAY],
-        measured[THERE],
+        measurements[TODAY],
+        measurements[THERE],
         tuple(checks),
-        _held(renewed, [one for one in checks if one.is_met is False]),
+        _held_back(renewed, [check for check in checks if check.is_met is False]),
     )
 
 
-def factors_of(measured: dict[str, Measurement], checks: list[Check]) -> dict[str, Factor]:
+def instance_factors(
+    measurements: dict[str, Measurement], checks: list[Check]
+) -> dict[str, Factor]:
     """The factor of each instance; there with its promise, where one was measured."""
     promised = [
-        one.is_met
-        for one in checks
-        if one.is_met is not None and one.name.startswith(("TTFT", "TPOT", "latency"))
+        check.is_met
+        for check in checks
+        if check.is_met is not None and check.name.startswith(("TTFT", "TPOT", "latency"))
     ]
     is_met = all(promised) if promised else None
     return {
-        one.instance: Factor(one.factor, one.sigma, is_met if side == THERE else None)
-        for side, one in measured.items()
+        outcome.instance: Factor(outcome.factor, outcome.sigma, is_met if side == THERE else None)
+        for side, outcome in measurements.items()
     }
 
 
-def decided(
+def workload_decision(
     pilot: Pilot,
     workload: Workload,
     factors: dict[str, Factor],
@@ -124,50 +126,52 @@ def decided(
 ) -> WorkloadDecision:
     """The decision about the pilot's workload with these factors, among the same candidates."""
     before: Decision = pilot.decision
-    asked = AssessmentOptions(
+    options = AssessmentOptions(
         kind=before.kind,
         as_of=date.fromisoformat(before.as_of),
         seed=before.seed,
         draws=before.draws,
         is_mixed=pilot.is_mixed,
     )
-    names = [one.instance for one in pilot.decided.candidates]
+    names = [option.instance for option in pilot.workload_decision.candidates]
     places = Placements(
-        Corrected(predictor, workload.name, factors),
+        PilotPredictor(predictor, workload.name, factors),
         rows,
-        kind=asked.kind,
-        as_of=asked.as_of,
-        is_mixed=asked.is_mixed,
+        kind=options.kind,
+        as_of=options.as_of,
+        is_mixed=options.is_mixed,
     )
     findings = None if scan is None else scan(workload)
-    return decide(workload, names, places, asked, findings)
+    return decide(workload, names, places, options, findings)
 
 
-def _held(renewed: WorkloadDecision, failed: list[Check]) -> WorkloadDecision:
+def _held_back(renewed: WorkloadDecision, failed: list[Check]) -> WorkloadDecision:
     """A decision that does not go where results differ: it stays a pilot until it is known why."""
-    wrong = [one.name for one in failed if one.name in (LOSS, LOGITS)]
+    wrong = [check.name for check in failed if check.name in (LOSS, LOGITS)]
     if renewed.verdict is not Verdict.GO or not wrong:
         return renewed
-    said = f"{' and '.join(wrong)} left the band, and why must be known first; {renewed.reason}"
-    return replace(renewed, verdict=Verdict.PILOT, reason=said)
+    reason = f"{' and '.join(wrong)} left the band, and why must be known first; {renewed.reason}"
+    return replace(renewed, verdict=Verdict.PILOT, reason=reason)
 
 
 def _check(
-    threshold: Threshold, pilot: Pilot, logs: Logs, measured: dict[str, Measurement]
+    threshold: Threshold, pilot: Pilot, logs: Logs, measurements: dict[str, Measurement]
 ) -> Check:
     """A threshold beside its figure; that of USD has none yet."""
     if threshold.name == LOSS:
         return _loss_check(threshold, pilot, logs)
-    each = {side: measured[side].measured_per_s / pilot.sides[side].instances for side in SIDES}
+    per_instance = {
+        side: measurements[side].measured_per_s / pilot.sides[side].instances for side in SIDES
+    }
     figures: dict[str, Callable[[], float | None]] = {
         LOGITS: lambda: logs.logits,
-        SLOWEST: lambda: each[THERE],
-        EVEN: lambda: each[THERE] / each[TODAY],
+        SLOWEST: lambda: per_instance[THERE],
+        EVEN: lambda: per_instance[THERE] / per_instance[TODAY],
         FAILURES: lambda: _failures(logs),
         USD: lambda: None,
     }
-    found = figures.get(threshold.name, lambda: _latency(threshold.name, logs))()
-    return _judged(_open(threshold), found, "" if found is not None else "not measured")
+    figure = figures.get(threshold.name, lambda: _latency(threshold.name, logs))()
+    return _with_figure(_open(threshold), figure, "" if figure is not None else "not measured")
 
 
 def _open(threshold: Threshold) -> Check:
@@ -181,7 +185,7 @@ def _open(threshold: Threshold) -> Check:
     )
 
 
-def _judged(check: Check, figure: float | None, note: str = "") -> Check:
+def _with_figure(check: Check, figure: float | None, note: str = "") -> Check:
     if figure is None:
         return replace(check, figure=None, is_met=None, note=note)
     is_met = figure >= check.limit if check.is_least else figure <= check.limit
@@ -192,32 +196,32 @@ def _judged(check: Check, figure: float | None, note: str = "") -> Check:
 def _loss_check(threshold: Threshold, pilot: Pilot, logs: Logs) -> Check:
     """Losses at the end: a loss that is no number leaves every band."""
     today, there = (
-        [one for one in logs.losses(side) if one is not None] for side in (TODAY, THERE)
+        [loss for loss in logs.losses(side) if loss is not None] for side in (TODAY, THERE)
     )
-    made = _open(threshold)
+    check = _open(threshold)
     if None in (*logs.losses(TODAY), *logs.losses(THERE)):
-        return replace(made, is_met=False, note="a loss is no number")
+        return replace(check, is_met=False, note="a loss is no number")
     note = ""
     if len(today) >= LEAST_RUNS:
         noise = stdev(today) / abs(fmean(today))
-        made = replace(made, limit=loss_band(pilot.run.dtype, noise))
+        check = replace(check, limit=loss_band(pilot.run.dtype, noise))
         note = f"noise {noise:.2g} of {len(today)} runs of today"
     difference = abs(fmean(there) - fmean(today)) / abs(fmean(today)) if fmean(today) else math.nan
-    return _judged(made, difference, note)
+    return _with_figure(check, difference, note)
 
 
 def _latency(name: str, logs: Logs) -> float | None:
     """The largest of the percentile that a threshold is named after, of the logs from there."""
     which, _, rank = name.partition(" P")
-    found = [
-        (one.run.tpot_s if which == "TPOT" else one.run.ttft_s).get(int(rank))
-        for one in logs.runs[THERE]
-        if isinstance(one.run, Load)
+    latencies = [
+        (log.run.tpot_s if which == "TPOT" else log.run.ttft_s).get(int(rank))
+        for log in logs.runs[THERE]
+        if isinstance(log.run, Load)
     ]
-    known = [one for one in found if one is not None]
-    return max(known) if known and len(known) == len(found) else None
+    values = [latency for latency in latencies if latency is not None]
+    return max(values) if values and len(values) == len(latencies) else None
 
 
 def _failures(logs: Logs) -> float:
-    found = [one.run for one in logs.runs[THERE] if isinstance(one.run, Load)]
-    return max(one.failed / (one.failed + one.requests) for one in found)
+    loads = [log.run for log in logs.runs[THERE] if isinstance(log.run, Load)]
+    return max(load.failed / (load.failed + load.requests) for load in loads)

@@ -51,7 +51,7 @@ _KINDS: Final = {"torchrun": "torchrun.sh", "sbatch": "sbatch.sh", "k8s": "k8s.y
 
 
 @dataclass(frozen=True)
-class Run:
+class PilotRun:
     """What both sides do.
 
     Attributes:
@@ -113,7 +113,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Place:
+class Host:
     """Where a side is, and what is known of it.
 
     Attributes:
@@ -127,30 +127,30 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Paired:
+class PilotSides:
     """Both sides, and the files that start them, by name."""
 
-    run: Run
+    run: PilotRun
     today: Side
     there: Side
     files: dict[str, str]
 
 
-def paired(
+def pilot_sides(
     workload: Workload,
-    places: Mapping[str, Place],
+    places: Mapping[str, Host],
     *,
     seed: int = 0,
     count: int | None = None,
     rows: Catalogue | None = None,
-) -> Paired:
+) -> PilotSides:
     """The paired run of `workload` on `places`, by side.
 
     Raises:
         EmulatorError: a side cannot run it.
     """
-    made = {"train": _training, "serve": _serving, "infer": _passing}[workload.kind]
-    return made(workload, places, seed, count, rows)
+    sides_of_kind = {"train": _training, "serve": _serving, "infer": _passing}[workload.kind]
+    return sides_of_kind(workload, places, seed, count, rows)
 
 
 def model_name(workload: Workload) -> str:
@@ -159,13 +159,13 @@ def model_name(workload: Workload) -> str:
     return path.resolve().parent.name if path.stem == "config" else path.stem
 
 
-def _run(workload: Workload, seed: int, count: int, unit: str, dtype: str = "bf16") -> Run:
+def _run(workload: Workload, seed: int, count: int, unit: str, dtype: str = "bf16") -> PilotRun:
     depth = sum(tower.depth for tower in workload.model.towers)
-    return Run(workload.kind, model_name(workload), seed, count, unit, dtype, depth)
+    return PilotRun(workload.kind, model_name(workload), seed, count, unit, dtype, depth)
 
 
 def _side(
-    name: str, at: Place, *, instances: int, ranks: int, layout: str, rate: float, units: float
+    name: str, at: Host, *, instances: int, ranks: int, layout: str, rate: float, units: float
 ) -> Side:
     spread = math.exp(_TENTH * math.hypot(*at.speed.doubts.values()))
     hours = units / rate / 3600 + float(START_HOURS)
@@ -186,14 +186,14 @@ def _side(
 
 def _training(
     workload: Workload,
-    places: Mapping[str, Place],
+    places: Mapping[str, Host],
     seed: int,
     count: int | None,
     rows: Catalogue | None,
-) -> Paired:
+) -> PilotSides:
     first = training.smallest(workload, places[TODAY].instance, rows).step.layout
     alike = replace(workload.shape, batch=first.global_batch, sequence=first.sequence)
-    given = replace(workload, shape=alike)
+    equal_work = replace(workload, shape=alike)
     run = replace(
         _run(workload, seed, count or STEPS, "tokens", first.dtype),
         sequences=first.global_batch,
@@ -201,13 +201,13 @@ def _training(
     )
     words = [f"--train-iters {run.steps}", f"--seed {seed}", "--log-interval 1"]
     words += ["--dataloader-type single", "--deterministic-mode"]
-    found: dict[str, Side] = {}
+    sides: dict[str, Side] = {}
     files: dict[str, str] = {}
     for name in SIDES:
-        best = training.smallest(given, places[name].instance, rows)
+        best = training.smallest(equal_work, places[name].instance, rows)
         where, step = best.machine, best.step
         tokens = step.layout.global_batch * step.layout.sequence
-        found[name] = _side(
+        sides[name] = _side(
             name,
             places[name],
             instances=where.count,
@@ -218,55 +218,55 @@ def _training(
         )
         for kind, ending in _KINDS.items():
             files[f"{name}-{ending}"] = trainers.text(kind, where, step.layout, words)
-    return Paired(run, found[TODAY], found[THERE], files)
+    return PilotSides(run, sides[TODAY], sides[THERE], files)
 
 
 def _serving(
     workload: Workload,
-    places: Mapping[str, Place],
+    places: Mapping[str, Host],
     seed: int,
     count: int | None,
     rows: Catalogue | None,
-) -> Paired:
+) -> PilotSides:
     shape = workload.shape
     inputs = shape.input_len or serving.INPUT_TOKENS
     outputs = shape.output_len or serving.OUTPUT_TOKENS
-    chosen = {
+    deployments = {
         name: serving.best_deployment(workload, places[name].instance, rows) for name in SIDES
     }
     flying = {
         name: max(int(busy.sequences * min(promised / busy.tokens_per_s, 1.0)), 1)
-        for name, (busy, promised, _) in chosen.items()
+        for name, (busy, promised, _) in deployments.items()
     }
-    clients = {name: flying[name] * chosen[name][0].deployment.replicas for name in SIDES}
-    asked = max(count or REQUESTS, WAVES * max(clients.values()))
-    run = replace(_run(workload, seed, asked, "tokens"), input_len=inputs, output_len=outputs)
-    found: dict[str, Side] = {}
+    clients = {name: flying[name] * deployments[name][0].deployment.replicas for name in SIDES}
+    total = max(count or REQUESTS, WAVES * max(clients.values()))
+    run = replace(_run(workload, seed, total, "tokens"), input_len=inputs, output_len=outputs)
+    sides: dict[str, Side] = {}
     files: dict[str, str] = {}
-    for name, (busy, _, _) in chosen.items():
-        deployed = busy.deployment
-        found[name] = _side(
+    for name, (busy, _, _) in deployments.items():
+        deployment = busy.deployment
+        sides[name] = _side(
             name,
             places[name],
-            instances=deployed.instances,
-            ranks=deployed.ranks_used,
-            layout=f"{deployed.replicas} replicas of {deployed.ranks} ranks, "
+            instances=deployment.instances,
+            ranks=deployment.ranks_used,
+            layout=f"{deployment.replicas} replicas of {deployment.ranks} ranks, "
             f"{flying[name]} requests at a time each",
             rate=busy.rate(flying[name]),
             units=float(run.count * outputs),
         )
-        files[f"{name}-server.sh"] = _server(deployed, run.model)
+        files[f"{name}-server.sh"] = _server(deployment, run.model)
         files[f"{name}-load.sh"] = _load(name, run, clients[name])
-    return Paired(run, found[TODAY], found[THERE], files)
+    return PilotSides(run, sides[TODAY], sides[THERE], files)
 
 
-def _server(deployed: Deployment, model: str) -> str:
-    command = servers.vllm(deployed, "MODEL").replace("vllm serve MODEL", 'vllm serve "$MODEL"')
+def _server(deployment: Deployment, model: str) -> str:
+    command = servers.vllm(deployment, "MODEL").replace("vllm serve MODEL", 'vllm serve "$MODEL"')
     name = shlex.quote(model)
     return f"{_SHELL}{_WEIGHTS}{command} \\\n    --served-model-name {name}\n"
 
 
-def _load(side: str, run: Run, clients: int) -> str:
+def _load(side: str, run: PilotRun, clients: int) -> str:
     """The load test of a side. Source: docs.vllm.ai, cli/bench/serve."""
     words = [
         f'vllm bench serve --model {shlex.quote(run.model)} --tokenizer "$MODEL"',
@@ -282,39 +282,39 @@ def _load(side: str, run: Run, clients: int) -> str:
 
 def _passing(
     workload: Workload,
-    places: Mapping[str, Place],
+    places: Mapping[str, Host],
     seed: int,
     count: int | None,
     rows: Catalogue | None,
-) -> Paired:
+) -> PilotSides:
     shape = workload.shape
-    taken = {
+    estimates = {
         name: passing.best_estimate(workload, places[name].instance, rows)[0] for name in SIDES
     }
     run = replace(
         _run(workload, seed, count or REQUESTS, "items"),
         sequence=shape.sequence,
     )
-    items = run.count * max(one.batch for one in taken.values())
-    found: dict[str, Side] = {}
+    items = run.count * max(estimate.batch for estimate in estimates.values())
+    sides: dict[str, Side] = {}
     files: dict[str, str] = {}
-    for name, one in taken.items():
+    for name, best in estimates.items():
         where = machine(places[name].instance, rows=rows)
-        found[name] = _side(
+        sides[name] = _side(
             name,
             places[name],
             instances=1,
             ranks=where.ranks,
-            layout=f"{one.copies} copies of batch {one.batch}",
-            rate=one.items_per_s.p50,
+            layout=f"{best.copies} copies of batch {best.batch}",
+            rate=best.items_per_s.p50,
             units=float(items),
         )
-        words = [f"--copies {one.copies} --batch-size {one.batch} --items {items} --seed {seed}"]
+        words = [f"--copies {best.copies} --batch-size {best.batch} --items {items} --seed {seed}"]
         words += [f"--sequence-length {shape.sequence}"] if shape.sequence else []
         words += [f"--image-size {shape.image}"] if shape.image else []
         words += [f"--steps {shape.steps}"] if shape.steps else []
-        lines = ["#!/bin/sh", f"# on 1 x {one.instance}"]
+        lines = ["#!/bin/sh", f"# on 1 x {best.instance}"]
         lines += [f"export NEURON_LOGICAL_NC_CONFIG={where.lnc}"] if where.lnc else []
         lines += [f"python infer.py {' '.join(words)} --log {name}.csv", ""]
         files[f"{name}-run.sh"] = "\n".join(lines)
-    return Paired(run, found[TODAY], found[THERE], files)
+    return PilotSides(run, sides[TODAY], sides[THERE], files)

@@ -23,7 +23,7 @@ from trnsim.facts import assumed
 
 if TYPE_CHECKING:
     from trnsim.decide.inventory.workload import Slo
-    from trnsim.decide.pilot.sides import Paired, Run, Side
+    from trnsim.decide.pilot.sides import PilotRun, PilotSides, Side
 
 NOISE: Final = assumed(
     0.003, "relative spread of the last loss over runs that differ in nothing but machines"
@@ -85,7 +85,7 @@ class Money:
     ratio: float
 
     @property
-    def left(self) -> float:
+    def budget(self) -> float:
         """Part of the bill that may be spent there; none where the move never pays back."""
         return 1 - self.migration_usd / (self.limit_months * self.bill)
 
@@ -100,36 +100,36 @@ def loss_band(dtype: str, noise: float) -> float:
     return unit_roundoff(dtype) + SIGMAS * math.sqrt(2) * noise
 
 
-def thresholds(runs: Paired, money: Money, slo: Slo) -> tuple[Threshold, ...]:
+def thresholds(runs: PilotSides, money: Money, slo: Slo) -> tuple[Threshold, ...]:
     """All thresholds of a pilot."""
     return (*_correctness(runs.run), *_speed(runs, money), *_promises(runs.run, slo))
 
 
-def _correctness(run: Run) -> list[Threshold]:
+def _correctness(run: PilotRun) -> list[Threshold]:
     limit = unit_roundoff(run.dtype) * math.sqrt(2 * run.depth)
     source = f"{run.dtype}, {run.depth} layers"
-    found = [Threshold(LOGITS, "of the largest", limit, is_least=False, source=source)]
+    limits = [Threshold(LOGITS, "of the largest", limit, is_least=False, source=source)]
     if run.kind == "train":
         band = loss_band(run.dtype, float(NOISE))
         source = f"{run.dtype}, noise {float(NOISE):g} assumed unless today has several logs"
-        found.insert(0, Threshold(LOSS, "relative", band, is_least=False, source=source))
-    return found
+        limits.insert(0, Threshold(LOSS, "relative", band, is_least=False, source=source))
+    return limits
 
 
-def _speed(runs: Paired, money: Money) -> list[Threshold]:
+def _speed(runs: PilotSides, money: Money) -> list[Threshold]:
     there, today, unit = runs.there, runs.today, f"{runs.run.unit}/s"
     slowest = there.rate_per_s.p10 / there.instances
     source = "P10 of the prediction, an instance"
-    found = [Threshold(SLOWEST, unit, slowest, is_least=True, source=source)]
+    limits = [Threshold(SLOWEST, unit, slowest, is_least=True, source=source)]
     even = break_even(today, there, money)
     if even is not None:
         source = "an instance there over one of today's, from which it pays back in time"
-        found.append(Threshold(EVEN, "there / today", even, is_least=True, source=source))
-    if money.left > 0:
+        limits.append(Threshold(EVEN, "there / today", even, is_least=True, source=source))
+    if money.budget > 0:
         source = f"today's bill less the move's cost over {money.limit_months:.0f} months"
-        usd = money.left * money.bill
-        found.append(Threshold(USD, "USD a month", usd, is_least=False, source=source))
-    return found
+        usd = money.budget * money.bill
+        limits.append(Threshold(USD, "USD a month", usd, is_least=False, source=source))
+    return limits
 
 
 def break_even(today: Side, there: Side, money: Money) -> float | None:
@@ -137,27 +137,27 @@ def break_even(today: Side, there: Side, money: Money) -> float | None:
 
     Where whole instances are kept on all month, what today's leave idle counts in `money.ratio`.
     """
-    if money.left <= 0:
+    if money.budget <= 0:
         return None
     predicted = there.rate_per_s.p50 / there.instances / (today.rate_per_s.p50 / today.instances)
-    return predicted * money.ratio / money.left
+    return predicted * money.ratio / money.budget
 
 
-def _promises(run: Run, slo: Slo) -> list[Threshold]:
+def _promises(run: PilotRun, slo: Slo) -> list[Threshold]:
     rank = promised_rank(slo)
     limits = {f"TTFT P{rank}": slo.ttft_s, f"TPOT P{rank}": slo.tpot_s}
-    found = [
+    promises = [
         Threshold(name, "s", limit, is_least=False, source="the inventory's promise")
         for name, limit in limits.items()
         if limit is not None
     ]
     if run.kind == "infer" and slo.latency_s is not None:
         name = f"latency P{rank}"
-        found.append(Threshold(name, "s", slo.latency_s, is_least=False, source="the inventory"))
+        promises.append(Threshold(name, "s", slo.latency_s, is_least=False, source="the inventory"))
     if run.kind != "train":
         source = FAILED.provenance.source
-        found.append(Threshold(FAILURES, "of all", float(FAILED), is_least=False, source=source))
-    return found
+        promises.append(Threshold(FAILURES, "of all", float(FAILED), is_least=False, source=source))
+    return promises
 
 
 def promised_rank(slo: Slo) -> int:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pilot_cases import paired_run
 
-from trnsim.decide.pilot.telling import Stake, telling
+from trnsim.decide.pilot.pilot_value import Stake, pilot_value
 
 NEAR = Stake(bill=100_000, ratio=0.9, sigma=0.3, migration_usd=60_000, limit_months=12)
 
@@ -46,8 +46,10 @@ def test_a_bill_ten_times_as_large_is_worth_ten_times_as_much():
 
 def test_the_length_of_the_run_is_subtracted():
     runs = paired_run()
-    found = telling("chat", NEAR, runs)
-    longer = telling("chat", NEAR, replace(runs, there=replace(runs.there, hours=200.0, usd=900.0)))
+    found = pilot_value("chat", NEAR, runs)
+    longer = pilot_value(
+        "chat", NEAR, replace(runs, there=replace(runs.there, hours=200.0, usd=900.0))
+    )
     assert found.run_usd == runs.today.usd + runs.there.usd
     assert found.delay_usd == pytest.approx(NEAR.saving_usd_per_month * found.hours / 730)
     assert found.net_usd == found.value_usd - found.run_usd - found.delay_usd
@@ -56,6 +58,6 @@ def test_the_length_of_the_run_is_subtracted():
 
 def test_a_side_without_a_price_has_no_cost_of_the_run():
     runs = paired_run()
-    found = telling("chat", NEAR, replace(runs, there=replace(runs.there, usd=None)))
+    found = pilot_value("chat", NEAR, replace(runs, there=replace(runs.there, usd=None)))
     assert found.run_usd is None
     assert found.net_usd == found.value_usd - found.delay_usd

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from trnsim.price.payback import HOURS_PER_MONTH
 
 if TYPE_CHECKING:
-    from trnsim.decide.pilot.sides import Paired
+    from trnsim.decide.pilot.sides import PilotSides
 
 _NORMAL = NormalDist()
 
@@ -90,7 +90,7 @@ class Stake:
 
 
 @dataclass(frozen=True)
-class Telling:
+class PilotValue:
     """What a pilot of a workload tells.
 
     Attributes:
@@ -118,17 +118,17 @@ class Telling:
         return self.value_usd - (self.run_usd or 0.0) - self.delay_usd
 
 
-def telling(workload: str, stake: Stake, runs: Paired) -> Telling:
+def pilot_value(workload: str, stake: Stake, runs: PilotSides) -> PilotValue:
     """What `runs` tell about `stake`."""
     hours = max(runs.today.hours, runs.there.hours)
-    costs = [one.usd for one in (runs.today, runs.there)]
-    known = [one for one in costs if one is not None]
-    return Telling(
+    costs = [side.usd for side in (runs.today, runs.there)]
+    public = [cost for cost in costs if cost is not None]
+    return PilotValue(
         workload,
         runs.there.instance,
         value_usd=stake.value_usd,
         share_wrong=stake.share_wrong,
-        run_usd=sum(known) if len(known) == len(costs) else None,
+        run_usd=sum(public) if len(public) == len(costs) else None,
         delay_usd=stake.saving_usd_per_month * hours / HOURS_PER_MONTH,
         hours=hours,
     )
