@@ -1,4 +1,4 @@
-"""What a pilot measured, beside what was predicted and what it had to show."""
+"""Measurements of a pilot beside predictions and thresholds."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from trnsim.decide.decision import WorkloadDecision
 
 @dataclass(frozen=True)
 class Log:
-    """A log that was read.
+    """A log of a run, as figures.
 
     Attributes:
         side: "today" or "there".
         count: steps, requests or passes in it.
-        rate_per_s: tokens or items of the side.
-        loss: at its end; None without one, or where it is no number.
+        rate_per_s: tokens or items a second of the side.
+        loss: loss at its end; None without a loss, or if it is not a number.
     """
 
     path: str
@@ -28,15 +28,15 @@ class Log:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A side.
+    """A side's measured rate beside its prediction.
 
     Attributes:
-        predicted_per_s: tokens or items, at P50.
-        measured_per_s: the geometric mean of its logs.
+        predicted_per_s: tokens or items a second, at P50.
+        measured_per_s: geometric mean of its logs.
         factor: measured time over predicted time.
         sigma: one sigma of the factor's logarithm: the error of the runs.
-        old_error: P90 of the prediction's errors before.
-        new_error: P90 of them now.
+        old_error: P90 of the prediction's errors before the pilot.
+        new_error: P90 of its errors after the pilot.
     """
 
     side: str
@@ -51,11 +51,11 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Check:
-    """A threshold beside what was measured.
+    """A threshold beside its measured figure.
 
     Attributes:
-        figure: None where nothing was measured.
-        is_met: None where nothing was measured.
+        figure: measured figure; None if it was not measured.
+        is_met: True if the figure is legal; None if it was not measured.
     """
 
     name: str
@@ -69,10 +69,10 @@ class Check:
 
 @dataclass(frozen=True)
 class PilotResult:
-    """A pilot that ran.
+    """Result of a finished pilot.
 
     Attributes:
-        renewed: the decision with the factors that were measured.
+        renewed: decision with the measured factors.
     """
 
     logs: tuple[Log, ...]
@@ -83,10 +83,10 @@ class PilotResult:
 
     @property
     def failed(self) -> tuple[Check, ...]:
-        """Thresholds that were not met."""
+        """Thresholds that were missed."""
         return tuple(check for check in self.checks if check.is_met is False)
 
     @property
     def open(self) -> tuple[Check, ...]:
-        """Thresholds about which nothing was measured."""
+        """Thresholds whose figures were not measured."""
         return tuple(check for check in self.checks if check.is_met is None)

@@ -1,4 +1,4 @@
-"""The pilot of an inventory: of the workload that tells most, or of the one that is named."""
+"""Pilot of an inventory: of the workload with the most valuable pilot, or of one by name."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PilotRequest:
-    """What a pilot is asked to be.
+    """Request for a pilot.
 
     Attributes:
-        workload: its name; None for the one that tells most.
-        count: steps, requests or passes; None for the default.
-        prices: the file of the user's own prices, if there is one.
+        workload: name of its workload; None for the most valuable pilot.
+        count: number of steps, requests or passes; None for the default.
+        prices: file of the user's own prices, or None.
     """
 
     workload: str | None = None
@@ -51,7 +51,7 @@ class PilotRequest:
 
 @dataclass(frozen=True)
 class _Prospect:
-    """A workload that a pilot could be of."""
+    """A workload with its possible pilot."""
 
     workload: Workload
     value: PilotValue
@@ -73,8 +73,8 @@ def pilot(
     """The pilot of the inventory at `path`, to be written to `folder`, and its launch files.
 
     Raises:
-        BadInput: the inventory cannot be used, has no workload of that name, or none that a pilot
-            could be of.
+        BadInput: the inventory cannot be used, has no workload of that name, or none that can
+            have a pilot.
     """
     rows = rows or catalogue()
     predictor = predictor or Predictor(rows)
@@ -116,7 +116,7 @@ def _selected_workloads(workloads: list[Workload], name: str | None) -> list[Wor
 
 @dataclass(frozen=True)
 class _Survey:
-    """Looks at workloads."""
+    """Survey of the workloads that can have a pilot."""
 
     places: Placements
     rows: Catalogue
@@ -124,7 +124,7 @@ class _Survey:
     request: PilotRequest
 
     def prospect(self, workload: Workload, decision: WorkloadDecision) -> _Prospect:
-        """What a pilot of the workload would be, and tell."""
+        """The workload with its pilot, or with the reason why it can have none."""
         here = self.places.here(workload)
         if here.speed is None:
             return self._refused(workload, f"today's instance is not predicted: {here.refused}")
@@ -156,7 +156,7 @@ class _Survey:
     def _stakes(
         self, workload: Workload, decision: WorkloadDecision, comparison: WorkloadComparison
     ) -> list[tuple[Placement, Stake]]:
-        """Places on AWS's chips that a pilot could look at, and what is at stake there."""
+        """Placements with AWS's chips that a pilot can test, with the stakes of a move there."""
         stakes: list[tuple[Placement, Stake]] = []
         for option in decision.candidates:
             is_asked = decision.best in (None, option.instance)
@@ -186,7 +186,7 @@ class _Survey:
 
 
 def price_of(place: Placement) -> DatedPrice | None:
-    """The price of a place, or where its kind is not sold that of the cheapest public kind."""
+    """Price of a placement; that of the cheapest public kind if its own kind is not on sale."""
     return listed_price(place.price) or listed_price(place.reference)
 
 

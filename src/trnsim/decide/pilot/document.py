@@ -1,4 +1,4 @@
-"""The migration document: what a pilot measured, the decision renewed, and how to move.
+"""The migration document: measurements of a pilot, the renewed decision, and steps of the move.
 
 Every figure in USD stands in `pilot.json`, where the result is kept beside the pilot.
 """
@@ -27,7 +27,7 @@ RESULTS: Final = (DECISION, DOCUMENT)
 
 
 def renewed_decision(pilot: Pilot, result: PilotResult) -> Decision:
-    """The whole decision, with that of the pilot's workload renewed."""
+    """The decision on the inventory, with that of the pilot's workload renewed."""
     before = pilot.decision
     workloads = tuple(
         result.renewed if workload.name == pilot.workload else workload
@@ -51,7 +51,7 @@ def write(pilot: Pilot, result: PilotResult, folder: Path) -> list[Path]:
 
 
 def document(pilot: Pilot, result: PilotResult) -> str:
-    """The page for those who decide and those who move."""
+    """Page in Markdown for those who decide and those who move."""
     before, after = pilot.workload_decision, result.renewed
     close = " (a close call)" if after.is_close_call else ""
     workload = markdown_text(pilot.workload)
@@ -122,7 +122,7 @@ def _row(check: Check) -> tuple[str, ...]:
 
 
 def _shortfalls(result: PilotResult) -> list[str]:
-    """What failed, and what nobody measured."""
+    """Lines on thresholds that were missed or not measured."""
     lines: list[str] = []
     if result.failed:
         lines.append(f"Not met: {', '.join(check.name for check in result.failed)}.")
@@ -164,7 +164,7 @@ def _candidate(decision: WorkloadDecision, name: str) -> Candidate | None:
 
 
 def _steps(pilot: Pilot, after: WorkloadDecision) -> str:
-    """What to do next: document 001's third phase, or why not to begin it."""
+    """Next steps: document 001's third phase, or the reason not to begin it."""
     if after.verdict is Verdict.NEEDS_QUOTE:
         place = _candidate(after, after.best or pilot.there.instance)
         even = None if place is None else place.break_even_usd_per_hour

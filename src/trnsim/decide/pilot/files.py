@@ -1,4 +1,4 @@
-"""The folder of a pilot: what to run, what must be shown, and what reads it back."""
+"""The folder of a pilot: launch files, thresholds, and the file from which logs are read."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _BY_KIND: Final = {
 
 
 def check(folder: Path, *, is_forced: bool) -> None:
-    """Refuse a folder that has a pilot already, or cannot be written, before anything is computed.
+    """Refuse a folder that has a pilot already or is not writable, before any prediction.
 
     Raises:
-        BadInput: so it is.
+        BadInput: the folder is refused.
     """
     if (folder / NAME).exists() and not is_forced:
         raise BadInput(
@@ -50,10 +50,10 @@ def check(folder: Path, *, is_forced: bool) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Remove what an older pilot left in `folder`: its launch files and its result.
+    """Remove the files of an older pilot from `folder`: its launch files and its result.
 
     Raises:
-        BadInput: one cannot be removed.
+        BadInput: a file cannot be removed.
     """
     if not (folder / NAME).exists():
         return
@@ -66,7 +66,7 @@ def clear(folder: Path) -> None:
 
 
 def write(pilot: Pilot, launch: Mapping[str, str], folder: Path) -> list[Path]:
-    """Write a pilot to `folder`, which is made; the paths. Its `pilot.json` comes last.
+    """Write a pilot to `folder`, which is created; returns the paths. `pilot.json` comes last.
 
     Raises:
         BadInput: the folder cannot be written.
@@ -80,7 +80,7 @@ def write(pilot: Pilot, launch: Mapping[str, str], folder: Path) -> list[Path]:
 
 
 def readme(pilot: Pilot, launch: Mapping[str, str]) -> str:
-    """The page for the people who run it."""
+    """Page in Markdown for the people who run the pilot."""
     today, there = pilot.today, pilot.there
     before = pilot.workload_decision
     parts = [

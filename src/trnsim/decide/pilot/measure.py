@@ -1,7 +1,7 @@
-"""Logs of a pilot by side: checked, and as rates with the error of the runs.
+"""Logs of a pilot by side: checked, and as rates with the errors of the runs.
 
-A log is today's or that of the new instances by the beginning of its name. Arrays of logits, which
-`numpy.save` wrote, are read beside the logs.
+A log's name begins with its side, `today` or `there`. Arrays of logits that `numpy.save` wrote
+are read beside the logs.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 RUN_SIGMA: Final = assumed(0.01, "one sigma between runs on other machines of one type; no source")
 MOST_SIGMA: Final = 0.05
-"""Above it a run does not say enough: a pilot's factor is to be right within 5 %."""
+"""Highest sigma of a side's rate: a pilot's factor must be right within 5 %."""
 MOST_OFF: Final = 10.0
-"""Times that a rate may differ from the predicted one before its unit is in doubt."""
+"""Factor by which a rate may differ from the prediction before its unit is in doubt."""
 _MEDIAN_LOSS: Final = math.sqrt(math.pi / 2)
 """Standard error of a median over that of a mean, of normal values."""
 _LOGITS: Final = ".npy"
@@ -38,14 +38,14 @@ _LOGITS: Final = ".npy"
 
 @dataclass(frozen=True)
 class Logs:
-    """What the logs of both sides say.
+    """Figures from the logs of both sides.
 
     Attributes:
-        logs: of both sides.
-        runs: what each side's logs hold.
+        logs: figures of each log.
+        runs: contents of each side's logs.
         rates: tokens or items a second, by side.
         sigmas: one sigma of the logarithm of each rate.
-        logits: largest difference over the largest of today's; None without both.
+        logits: largest difference over the largest logit of today; None without both arrays.
     """
 
     logs: tuple[Log, ...]
@@ -55,16 +55,16 @@ class Logs:
     logits: float | None
 
     def losses(self, side: str) -> list[float | None]:
-        """The last losses of a side's runs."""
+        """Last losses of a side's runs."""
         return [log.loss for log in self.logs if log.side == side]
 
 
 def read_logs(pilot: Pilot, paths: Sequence[Path]) -> Logs:
-    """What the logs at `paths` say.
+    """Figures from the logs at `paths`.
 
     Raises:
         BadInput: a name is of neither side, a side has no log, or a log cannot be read, is of
-            another kind, model, batch or unit, or says too little.
+            another kind, model, batch or unit, or is too short.
     """
     _check_twice(paths)
     arrays = [path for path in paths if path.suffix.lower() == _LOGITS]
@@ -93,10 +93,10 @@ def read_logs(pilot: Pilot, paths: Sequence[Path]) -> Logs:
 
 
 def side_of(path: Path) -> str:
-    """The side that a log's name begins with.
+    """The side with which a log's name begins.
 
     Raises:
-        BadInput: it begins with neither.
+        BadInput: it begins with neither side.
     """
     name = path.name.lower()
     for side in SIDES:
@@ -116,10 +116,10 @@ def _check_twice(paths: Sequence[Path]) -> None:
 
 
 def _checked_log(log: RunLog, run: PilotRun) -> RunLog:
-    """A log that is of this pilot's run.
+    """The log, if it is of this pilot's run.
 
     Raises:
-        BadInput: it is not.
+        BadInput: it is of another run.
     """
     if (log.kind == "train") != (run.kind == "train"):
         legal = "steps of a training run" if run.kind == "train" else "requests of a load test"
@@ -137,7 +137,7 @@ def _checked_log(log: RunLog, run: PilotRun) -> RunLog:
 
 
 def _plain(model: str) -> str:
-    """A model's name without its owner, in small letters: some tools write a path, some a name."""
+    """A model's name in small letters without its owner: some tools log a path, some a name."""
     return model.rstrip("/").rpartition("/")[2].lower()
 
 
@@ -156,10 +156,10 @@ def _check_side(side: str, runs: Sequence[RunLog]) -> None:
 
 
 def _log(log: RunLog, run: PilotRun, side: Side, last: Sequence[int]) -> Log:
-    """A log as figures.
+    """Figures of a log.
 
     Raises:
-        BadInput: its rate is far from what is possible, as of another unit.
+        BadInput: its rate is far from the prediction, as in another unit.
     """
     rate = _rate(log, run, side)
     ratio = rate / side.rate_per_s.p50
@@ -176,7 +176,7 @@ def _log(log: RunLog, run: PilotRun, side: Side, last: Sequence[int]) -> Log:
 
 
 def _rate(log: RunLog, run: PilotRun, side: Side) -> float:
-    """Tokens or items a second of the whole side."""
+    """Rate in tokens or items a second of all instances of a side."""
     if isinstance(log.run, Load):
         return log.run.output_tokens_per_s
     if log.run.step_s is not None:
@@ -185,10 +185,10 @@ def _rate(log: RunLog, run: PilotRun, side: Side) -> float:
 
 
 def _last_steps(runs: dict[str, tuple[RunLog, ...]]) -> list[int]:
-    """The last quarter of the steps that all logs have.
+    """The last quarter of the steps that all logs share.
 
     Raises:
-        BadInput: they have too few in common.
+        BadInput: they share too few.
     """
     steps_by_log = [
         {step.number for step in log.run.settled}
@@ -208,7 +208,7 @@ def _last_steps(runs: dict[str, tuple[RunLog, ...]]) -> list[int]:
 
 
 def _loss(log: RunLog, last: Sequence[int]) -> float | None:
-    """The mean loss of the last steps; None without one, or where it is no number."""
+    """Mean loss of the last steps; None without a loss, or if it is not a number."""
     if not isinstance(log.run, Training):
         return None
     loss = fmean(step.loss for step in log.run.settled if step.number in last)
@@ -219,7 +219,7 @@ def _sigma(logs: Sequence[Log], runs: Sequence[RunLog]) -> float:
     """One sigma of the logarithm of a side's rate.
 
     Raises:
-        BadInput: it is more than `MOST_SIGMA`.
+        BadInput: it is above `MOST_SIGMA`.
     """
     within = fmean([_log_sigma(log) for log in runs])
     rates = [math.log(log.rate_per_s) for log in logs]
@@ -235,10 +235,10 @@ def _sigma(logs: Sequence[Log], runs: Sequence[RunLog]) -> float:
 
 
 def _log_sigma(log: RunLog) -> float:
-    """The error of one log's rate: of a median of steps, or of a mean of requests.
+    """Sigma of one log's rate: of a median of steps, or of a mean of requests.
 
-    Requests of a load test are taken to differ as much as they last, which is an upper bound where
-    their lengths are alike.
+    Times of requests are assumed to spread as much as their mean, which is an upper bound for
+    requests of similar lengths.
     """
     if isinstance(log.run, Load):
         return 1 / math.sqrt(log.run.requests)

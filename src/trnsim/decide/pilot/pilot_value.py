@@ -1,12 +1,12 @@
-"""Which workload a pilot tells most about: the value of knowing its times, less what the run costs.
+"""Value of a pilot of each workload: of knowing its times, less the cost of the run.
 
     net      = bills until the limit x (1 - ratio e^(sigma z)) - migration, z normal
     value    = E[max(0, net)] - max(0, E[net])
-    tells    = value - USD of the run - saving that is lost while it runs
+    net value = value - USD of the run - saving that is lost while it runs
 
 The value is the expected value of perfect information about performance (Howard 1966): USD at
-stake, weighted with the draws that are on the wrong side of the decision. It has a closed form,
-that of a put: with K what may be spent there and R what is expected to be,
+stake, weighted by the draws on the wrong side of the decision. It has the closed form of a put,
+with K the cost that may be spent there and R the expected cost there:
 
     E[max(0, net)] = K N(d) - R e^(sigma^2 / 2) N(d - sigma),  d = ln(K / R) / sigma
 """
@@ -28,14 +28,14 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True)
 class Stake:
-    """What a move is about.
+    """Stakes of a move.
 
     Attributes:
-        bill: USD a month today.
+        bill: today's bill in USD a month.
         ratio: predicted cost there over predicted cost here.
         sigma: one sigma of its logarithm, of performance alone.
         migration_usd: cost of the move.
-        limit_months: within which it is to pay back.
+        limit_months: months within which it must pay back.
     """
 
     bill: float
@@ -58,7 +58,7 @@ class Stake:
 
     @property
     def _d(self) -> float:
-        """Sigmas between what is likely and what may be spent; infinite without a doubt."""
+        """Sigmas between the likely cost and the highest allowed; infinite without a doubt."""
         if self._may_cost <= 0:
             return -math.inf
         distance = math.log(self._may_cost / self._likely)
@@ -66,12 +66,12 @@ class Stake:
 
     @property
     def net_usd(self) -> float:
-        """Expected USD until the limit, of moving now."""
+        """Expected USD until the limit, of a move without a pilot."""
         return self._may_cost - self._mean
 
     @property
     def value_usd(self) -> float:
-        """Of knowing the times before the decision."""
+        """USD value of knowing the times before the decision."""
         if self._may_cost <= 0 or not self.sigma:
             return 0.0
         put = self._may_cost * _NORMAL.cdf(self._d) - self._mean * _NORMAL.cdf(self._d - self.sigma)
@@ -79,28 +79,28 @@ class Stake:
 
     @property
     def share_wrong(self) -> float:
-        """Part of the draws that are on the other side than the decision."""
+        """Share of the draws on the wrong side of the decision."""
         pays = _NORMAL.cdf(self._d) if math.isfinite(self._d) else float(self._d > 0)
         return 1 - pays if self.net_usd > 0 else pays
 
     @property
     def saving_usd_per_month(self) -> float:
-        """Expected, and lost while a move waits; zero where none is expected."""
+        """Expected saving, which is lost while a move waits; 0 if none is expected."""
         return max(0.0, self.bill * (1 - self.ratio * math.exp(self.sigma**2 / 2)))
 
 
 @dataclass(frozen=True)
 class PilotValue:
-    """What a pilot of a workload tells.
+    """Value and cost of a pilot of a workload.
 
     Attributes:
-        instance: where to.
-        value_usd: of knowing its times.
-        share_wrong: part of the draws on the other side than the decision.
-        run_usd: of both sides' runs; None where one has no public price.
+        instance: instance to which it may move.
+        value_usd: value of knowing its times.
+        share_wrong: share of the draws on the wrong side of the decision.
+        run_usd: cost of both sides' runs; None if a side has no public price.
         delay_usd: saving lost while they run.
-        hours: of the longer side.
-        refused: why there is no pilot of it; the figures are 0 then.
+        hours: hours of the longer side.
+        refused: reason why it can have no pilot; its figures are 0 then.
     """
 
     workload: str
@@ -114,12 +114,12 @@ class PilotValue:
 
     @property
     def net_usd(self) -> float:
-        """The value less what the run costs."""
+        """Value less the cost of the run."""
         return self.value_usd - (self.run_usd or 0.0) - self.delay_usd
 
 
 def pilot_value(workload: str, stake: Stake, runs: PilotSides) -> PilotValue:
-    """What `runs` tell about `stake`."""
+    """Value of a pilot with these sides, given the stakes."""
     hours = max(runs.today.hours, runs.there.hours)
     costs = [side.usd for side in (runs.today, runs.there)]
     public = [cost for cost in costs if cost is not None]

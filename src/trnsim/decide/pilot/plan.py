@@ -1,4 +1,4 @@
-"""A pilot as a value, and as `pilot.json`, from which its logs are read."""
+"""A pilot as a value, and as the file `pilot.json`."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _FIX: Final = "name a folder that `trnsim pilot write INVENTORY --out DIR` wrote
 
 @dataclass(frozen=True)
 class Pilot:
-    """A pilot.
+    """Plan of a pilot, with its result once it has run.
 
     Attributes:
-        version: of trnsim.
-        inventory: its path, relative to the pilot's folder where there is one.
-        prices: the same of the user's own prices; None without.
+        version: version of trnsim.
+        inventory: its path, relative to the pilot's folder if possible.
+        prices: likewise the path of the user's own prices; None without them.
         digests: SHA-256 of every file that the decision rests on, by its path.
-        is_mixed: whether another public kind of price might stand in.
-        workload: the one that runs.
-        why: why this one.
-        told: what a pilot of each workload would tell, the most telling first.
-        migration_usd: what the move to `there` costs.
-        limit_months: within which it is to pay back.
-        decision: before the pilot.
-        result: after it; None before.
+        is_mixed: True if another public kind of price may stand in.
+        workload: name of the workload that runs.
+        why: reason for the choice of this workload.
+        told: value of a pilot of each workload, the most valuable first.
+        migration_usd: cost of the move to `there`.
+        limit_months: months within which the move must pay back.
+        decision: decision before the pilot.
+        result: result of the pilot; None before it has run.
     """
 
     version: str
@@ -73,7 +73,7 @@ class Pilot:
 
     @property
     def workload_decision(self) -> WorkloadDecision:
-        """What was decided about the workload before the pilot."""
+        """Decision about the pilot's workload before the pilot."""
         return self.decision.workload(self.workload)
 
     def text(self) -> str:
@@ -85,7 +85,7 @@ def read(folder: Path) -> Pilot:
     """The pilot in `folder`.
 
     Raises:
-        BadInput: there is none, it cannot be read, is of another version, or a field is not legal.
+        BadInput: it is missing, unreadable or of another version, or a field is not legal.
     """
     path = folder / NAME
     if not path.exists():
@@ -97,7 +97,7 @@ def read(folder: Path) -> Pilot:
 
 
 def relative(path: Path, folder: Path) -> str:
-    """`path` as seen from `folder`, so that both can be moved together."""
+    """`path` relative to `folder`, so that both can be moved together."""
     try:
         return os.path.relpath(path.resolve(), folder.resolve())
     except ValueError:  # on another drive
@@ -105,10 +105,10 @@ def relative(path: Path, folder: Path) -> str:
 
 
 def digests(paths: Iterable[Path], folder: Path) -> dict[str, str]:
-    """SHA-256 of files by their path as seen from `folder`.
+    """SHA-256 of files by their paths relative to `folder`.
 
     Raises:
-        BadInput: one cannot be read.
+        BadInput: a file cannot be read.
     """
     resolved = dict.fromkeys(path.resolve() for path in paths)
     return {
@@ -118,16 +118,16 @@ def digests(paths: Iterable[Path], folder: Path) -> dict[str, str]:
 
 
 def rests_on(workload: Workload, inventory: Path, prices: Path | None) -> list[Path]:
-    """The files that the decision about a workload rests on."""
+    """Files on which the decision about a workload rests."""
     more = [] if prices is None else [prices]
     return [inventory, Path(workload.line.file), workload.model_path, *more]
 
 
 def check_unchanged(pilot: Pilot, folder: Path, now: str) -> None:
-    """Refuse a pilot whose files are others by now, or whose predictions are of another version.
+    """Refuse a pilot whose files have changed, or whose predictions are of another version.
 
     Raises:
-        BadInput: a file has changed, or is gone, or trnsim is not the one that wrote it; `now` is.
+        BadInput: a file has changed or is missing, or `now` is not the version that wrote it.
     """
     if pilot.version != now:
         raise BadInput(

@@ -1,12 +1,12 @@
-"""Predictions after a pilot: its own factors on both sides, and what they tell of other instances.
+"""Predictions after a pilot: factors on both sides, and their effect on other instances.
 
     factor = measured time / predicted time, of one workload on one instance
 
 A prediction has causes of doubt (`trnsim.decide.times.speed`), each a normal z of its own:
-``log factor = sum of sigma z``. The two factors that were measured give the z of their causes their
+``log factor = sum of sigma z``. The two measured factors give the z of their causes their
 likeliest values and smaller doubts (a Gaussian update), and other instances share some of them: a
-GPU that is slower than predicted says that other GPUs are. What a run measured keeps only the run's
-own error.
+GPU that is slower than predicted makes slower GPUs likelier. A measured speed keeps only the error
+of its run.
 
 Source of the update: Bishop, Pattern Recognition and Machine Learning, 2006, equations 2.113-2.117.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from trnsim.decide.inventory.workload import Workload
 
 FAMILY: Final = "the pilot's measurement"
-"""What a measured speed is judged by, in place of published times."""
+"""Family of a measured speed, in place of one of published times."""
 _MEDIAN: Final = 0.6744897501960817
 _TENTH: Final = 1.2815515655446004
 _NINETY: Final = 1.6448536269514722
@@ -38,12 +38,12 @@ _NINETY: Final = 1.6448536269514722
 
 @dataclass(frozen=True)
 class Factor:
-    """How far a prediction was off on one instance.
+    """Measured over predicted time on one instance.
 
     Attributes:
         value: measured time over predicted time.
         sigma: one sigma of its logarithm: the error of the run.
-        is_met: whether the promised latency was kept; None where none was promised.
+        is_met: True if the promised latency was kept; None without a promise.
     """
 
     value: float
@@ -52,12 +52,12 @@ class Factor:
 
 
 class PilotPredictor(Predictor):
-    """Speeds of one workload as a pilot corrects them; those of others are unchanged.
+    """Speeds of a pilot's workload with the measured factors; other workloads are unchanged.
 
     Args:
-        base: predicts.
-        workload: the name of the pilot's workload.
-        factors: what was measured, by instance.
+        base: predictor of uncorrected speeds.
+        workload: name of the pilot's workload.
+        factors: measured factors, by instance.
     """
 
     def __init__(self, base: Predictor, workload: str, factors: Mapping[str, Factor]) -> None:
@@ -90,7 +90,7 @@ class PilotPredictor(Predictor):
 
 
 def _measured_speed(speed: Speed, name: str, factor: Factor) -> Speed:
-    """A speed that was measured, with the error of the run alone."""
+    """A speed with its measured factor, whose only doubt is the error of the run."""
     slower = _slower(speed, factor.value)
     error = {"median": _MEDIAN * factor.sigma, "p90": _NINETY * factor.sigma}
     return replace(
@@ -113,13 +113,13 @@ def _slower(speed: Speed, factor: float) -> Speed:
 
 @dataclass(frozen=True)
 class _Update:
-    """Causes after an update: the likeliest z of each, and its variance; others are 0 and 1."""
+    """Causes after an update: likeliest z and variance of each; 0 and 1 for all others."""
 
     z: dict[str, float]
     variance: dict[str, float]
 
     def updated_speed(self, speed: Speed) -> Speed:
-        """A speed that was not measured, with what was learnt of the causes that it shares."""
+        """A speed that was not measured, with the update of the causes that it shares."""
         shift = sum(sigma * self.z.get(cause, 0.0) for cause, sigma in speed.doubts.items())
         doubts = {
             cause: sigma * math.sqrt(self.variance.get(cause, 1.0))
@@ -129,10 +129,10 @@ class _Update:
 
 
 def update(runs: list[tuple[Mapping[str, float], Factor]]) -> _Update:
-    """What factors tell of causes: ``z = K y`` and ``1 - K H`` with ``K = H' (H H' + R)^-1``.
+    """Update of causes by factors: ``z = K y`` and ``1 - K H`` with ``K = H' (H H' + R)^-1``.
 
     H has the sigmas of each run's causes, y the logarithms of the factors, R the runs' own errors.
-    Covariances between causes are left out, which never makes a doubt too small for one cause.
+    Covariances between causes are left out, so that no doubt about one cause is too small.
     """
     causes = list(dict.fromkeys(cause for doubts, _ in runs for cause in doubts))
     if not causes:

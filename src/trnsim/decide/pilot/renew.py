@@ -1,4 +1,4 @@
-"""A pilot's result: factors, thresholds, and the decision made again with what was measured."""
+"""Result of a pilot: factors, thresholds, and the decision renewed by the measurements."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from trnsim.decide.pilot.plan import Pilot
 
 LEAST_RUNS: Final = 3
-"""Logs of today from which the noise of its loss is taken."""
+"""Logs of today that are needed to measure the noise of its loss."""
 _NINETY: Final = 1.6448536269514722
 """Sigmas below which nine tenths of the sizes of errors lie."""
 _TENTH: Final = 1.2815515655446004
 
 
 def measurement(pilot: Pilot, logs: Logs, side: str) -> Measurement:
-    """What a side measured, beside what was predicted."""
+    """Measured rate of a side beside its prediction."""
     predicted = pilot.sides[side]
     sigma = logs.sigmas[side]
     old = math.log(predicted.rate_per_s.p90 / predicted.rate_per_s.p50) / _TENTH
@@ -73,10 +73,10 @@ def result(
     predictor: Predictor | None = None,
     scan: Scan | None = None,
 ) -> PilotResult:
-    """What the logs make of the decision of `pilot`, which lies in `folder`.
+    """Result of `pilot`, which lies in `folder`, from its logs.
 
     Raises:
-        BadInput: the inventory cannot be used any more.
+        BadInput: the inventory can no longer be used.
     """
     measurements = {side: measurement(pilot, logs, side) for side in SIDES}
     checks = [_check(threshold, pilot, logs, measurements) for threshold in pilot.thresholds]
@@ -103,7 +103,7 @@ def result(
 def instance_factors(
     measurements: dict[str, Measurement], checks: list[Check]
 ) -> dict[str, Factor]:
-    """The factor of each instance; there with its promise, where one was measured."""
+    """Factor of each instance; that of the new instance has its promise, if it was measured."""
     promised = [
         check.is_met
         for check in checks
@@ -124,7 +124,7 @@ def workload_decision(
     predictor: Predictor,
     scan: Scan | None = None,
 ) -> WorkloadDecision:
-    """The decision about the pilot's workload with these factors, among the same candidates."""
+    """Decision about the pilot's workload with these factors, among the same candidates."""
     before: Decision = pilot.decision
     options = AssessmentOptions(
         kind=before.kind,
@@ -146,7 +146,7 @@ def workload_decision(
 
 
 def _held_back(renewed: WorkloadDecision, failed: list[Check]) -> WorkloadDecision:
-    """A decision that does not go where results differ: it stays a pilot until it is known why."""
+    """A decision held at a pilot if losses or logits differ, until the reason is known."""
     wrong = [check.name for check in failed if check.name in (LOSS, LOGITS)]
     if renewed.verdict is not Verdict.GO or not wrong:
         return renewed
@@ -194,7 +194,7 @@ def _with_figure(check: Check, figure: float | None, note: str = "") -> Check:
 
 
 def _loss_check(threshold: Threshold, pilot: Pilot, logs: Logs) -> Check:
-    """Losses at the end: a loss that is no number leaves every band."""
+    """Check of the last losses; a loss that is not a number fails it."""
     today, there = (
         [loss for loss in logs.losses(side) if loss is not None] for side in (TODAY, THERE)
     )
@@ -211,7 +211,7 @@ def _loss_check(threshold: Threshold, pilot: Pilot, logs: Logs) -> Check:
 
 
 def _latency(name: str, logs: Logs) -> float | None:
-    """The largest of the percentile that a threshold is named after, of the logs from there."""
+    """Highest percentile of a threshold's latency over the logs of the new instances."""
     which, _, rank = name.partition(" P")
     latencies = [
         (log.run.tpot_s if which == "TPOT" else log.run.ttft_s).get(int(rank))

@@ -1,7 +1,7 @@
-"""The two sides of a pilot: the same work on today's instances and on the new ones.
+"""The two sides of a pilot: the same work on today's instances and on new ones.
 
-A side is the fewest instances that hold the model. What it does a second is predicted as for a
-decision, so a factor that is measured there holds for the decision's hours too.
+A side is the fewest instances that hold the model. Its rate is predicted as for a decision, so
+that its measured factor also holds for the decision's hours.
 
 | kind | alike on both sides | counted |
 |---|---|---|
@@ -37,13 +37,13 @@ TODAY: Final = "today"
 THERE: Final = "there"
 SIDES: Final = (TODAY, THERE)
 STEPS: Final = 100
-"""Steps of a training run behind the first ones, unless told: the median of as many steps that
-differ by 8 % is known within 1 %."""
+"""Default steps of a training run behind the first ones: the median of as many steps that differ
+by 8 % is known within 1 %."""
 REQUESTS: Final = 1000
-"""Requests or passes unless told: P99 rests on ten of them."""
+"""Default requests or passes: P99 rests on ten of them."""
 START_HOURS: Final = assumed(0.5, "until the first step: loading weights and compiling; no source")
 WAVES: Final = 4
-"""Requests of each client at least: the less busy ends of a load test then weigh little."""
+"""Least requests of each client: the idle ends of a load test then weigh little."""
 _SHELL: Final = "#!/bin/sh\n"
 _WEIGHTS: Final = ': "${MODEL:?set it to the folder of weights and tokenizer}"\n'
 _TENTH: Final = 1.2815515655446004
@@ -52,19 +52,19 @@ _KINDS: Final = {"torchrun": "torchrun.sh", "sbatch": "sbatch.sh", "k8s": "k8s.y
 
 @dataclass(frozen=True)
 class PilotRun:
-    """What both sides do.
+    """Work that both sides do.
 
     Attributes:
         kind: "train", "serve" or "infer".
-        model: its name in logs.
-        seed: of weights, order of data, and requests.
-        count: steps behind the first `WARMUP_STEPS`, requests, or passes.
-        unit: what is counted: "tokens" or "items".
-        sequences: of a step of training.
+        model: name of the model in logs.
+        seed: seed of weights, order of data, and requests.
+        count: number of steps behind the first `WARMUP_STEPS`, of requests, or of passes.
+        unit: unit of rates: "tokens" or "items".
+        sequences: sequences of a step of training.
         sequence: tokens of a sequence that is trained on or passed.
         input_len: tokens of a request.
-        output_len: tokens of its answer.
-        dtype: of products.
+        output_len: tokens of an answer.
+        dtype: dtype of products.
         depth: layers of the model.
     """
 
@@ -82,22 +82,22 @@ class PilotRun:
 
     @property
     def steps(self) -> int:
-        """Steps of a training run with the first ones, which are left out of figures."""
+        """Steps of a training run, with the first ones, which figures leave out."""
         return self.count + WARMUP_STEPS
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side.
+    """A side of a pilot.
 
     Attributes:
-        instances: that work together.
-        ranks: of all of them; a log's rate "of one accelerator" is of one.
-        rate_per_s: tokens or items of all instances.
-        units: done in the run.
-        hours: of the run, with its start.
-        price: of an hour of one instance; None where none is public.
-        usd: of the run.
+        instances: instances that work together.
+        ranks: ranks of all instances; a log's rate "of one accelerator" is that of a rank.
+        rate_per_s: tokens or items a second of all instances.
+        units: tokens or items of the run.
+        hours: hours of the run, with its start.
+        price: price of an hour of one instance; None without a public price.
+        usd: cost of the run.
     """
 
     name: str
@@ -114,11 +114,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Host:
-    """Where a side is, and what is known of it.
+    """Instance type of a side, with its speed and price.
 
     Attributes:
-        speed: as predicted for the decision.
-        price: of an hour.
+        speed: speed as predicted for the decision.
+        price: price of an hour.
     """
 
     instance: str
@@ -128,7 +128,7 @@ class Host:
 
 @dataclass(frozen=True)
 class PilotSides:
-    """Both sides, and the files that start them, by name."""
+    """Both sides of a pilot, and the files that start them, by name."""
 
     run: PilotRun
     today: Side
@@ -144,7 +144,7 @@ def pilot_sides(
     count: int | None = None,
     rows: Catalogue | None = None,
 ) -> PilotSides:
-    """The paired run of `workload` on `places`, by side.
+    """Both sides of `workload` on `places`, by side.
 
     Raises:
         EmulatorError: a side cannot run it.
@@ -154,7 +154,7 @@ def pilot_sides(
 
 
 def model_name(workload: Workload) -> str:
-    """The model's name in logs: of its file, or of its folder where the file is a config.json."""
+    """The model's name in logs: that of its file, or of the folder of a config.json."""
     path = workload.model_path
     return path.resolve().parent.name if path.stem == "config" else path.stem
 

@@ -1,15 +1,15 @@
-"""What a pilot must show before anything moves, fixed before it runs.
+"""Thresholds that a pilot must meet before a move, fixed before it runs.
 
     logits      largest difference / largest logit  <=  u sqrt(2 layers)
     loss        relative difference at the end      <=  u + 3 sqrt(2) noise
     throughput  an instance there  >=  P10 of the prediction
-    throughput  there / today, an instance  >=  (predicted there / today) ratio / left
-    USD a month there  <=  today's bill x left
-    left = 1 - migration / (payback limit x today's bill), ratio = cost there / cost today
+    throughput  there / today, an instance  >=  (predicted there / today) ratio / budget
+    USD a month there  <=  today's bill x budget
+    budget = 1 - migration / (payback limit x today's bill), ratio = cost there / cost today
 
 u is half the distance from 1 to the next number of the dtype. Every layer adds to the residual
-stream twice, and roundings that do not depend on each other add in squares. The noise is that of
-today's own runs: the spread of their last losses, or a default where there is one run.
+stream twice, and independent roundings add in squares. The noise is that of today's own runs: the
+spread of their last losses, or a default if there are too few runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOISE: Final = assumed(
     0.003, "relative spread of the last loss over runs that differ in nothing but machines"
 )
 SIGMAS: Final = 3
-"""Standard deviations of a difference that chance alone rarely makes."""
+"""Standard deviations of a difference that chance alone rarely exceeds."""
 FAILED: Final = assumed(0.01, "part of requests that may fail")
 _BITS: Final = {
     "fp32": FLOAT32.mantissa_bits,
@@ -49,12 +49,12 @@ LOSS, LOGITS, SLOWEST, EVEN, USD, FAILURES = (
 
 @dataclass(frozen=True)
 class Threshold:
-    """One of them.
+    """A threshold of one figure.
 
     Attributes:
-        limit: in `unit`.
-        is_least: whether a figure must be no less; else no more.
-        source: what it rests on.
+        limit: limit in `unit`.
+        is_least: True if legal figures are at or above the limit; else at or below it.
+        source: what the limit rests on.
     """
 
     name: str
@@ -64,18 +64,18 @@ class Threshold:
     source: str
 
     def is_met(self, figure: float) -> bool:
-        """Whether a figure keeps it; NaN does not."""
+        """True if a figure is legal; False for NaN."""
         return figure >= self.limit if self.is_least else figure <= self.limit
 
 
 @dataclass(frozen=True)
 class Money:
-    """What the dollars of a threshold follow from.
+    """Figures from which thresholds in USD follow.
 
     Attributes:
-        bill: USD a month today.
+        bill: today's bill in USD a month.
         migration_usd: cost of the move.
-        limit_months: within which it is to pay back.
+        limit_months: months within which the move must pay back.
         ratio: predicted cost there over predicted cost today.
     """
 
@@ -86,7 +86,7 @@ class Money:
 
     @property
     def budget(self) -> float:
-        """Part of the bill that may be spent there; none where the move never pays back."""
+        """Share of the bill that may be spent there; at most 0 if the move never pays back."""
         return 1 - self.migration_usd / (self.limit_months * self.bill)
 
 
@@ -96,7 +96,7 @@ def unit_roundoff(dtype: str) -> float:
 
 
 def loss_band(dtype: str, noise: float) -> float:
-    """Relative difference of losses that a dtype and chance may make."""
+    """Relative difference of losses that a dtype and chance may cause."""
     return unit_roundoff(dtype) + SIGMAS * math.sqrt(2) * noise
 
 
@@ -135,7 +135,7 @@ def _speed(runs: PilotSides, money: Money) -> list[Threshold]:
 def break_even(today: Side, there: Side, money: Money) -> float | None:
     """Rate of an instance there over one of today's, at which it just pays back; None: never.
 
-    Where whole instances are kept on all month, what today's leave idle counts in `money.ratio`.
+    For groups that are on all month, the idle share of today's counts in `money.ratio`.
     """
     if money.budget <= 0:
         return None
@@ -161,5 +161,5 @@ def _promises(run: PilotRun, slo: Slo) -> list[Threshold]:
 
 
 def promised_rank(slo: Slo) -> int:
-    """The percentile of logs by which a promise is judged: the next one that they have."""
+    """Percentile of logs by which a promise is judged: the next one that logs have."""
     return next((rank for rank in (50, 90, 99) if rank >= slo.percentile), 99)
