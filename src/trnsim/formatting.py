@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,54 +32,6 @@ def enumerated(words: Sequence[str], last: str) -> str:
     """`words` as one phrase, with `last` before the last word: "a, b or c"."""
     *first, end = words
     return f"{', '.join(first)} {last} {end}" if first else end
-
-
-def parse_number(text: str) -> float:
-    """A number as Python and JSON write it: 8000, 8000.5, 8e3, 8_000.
-
-    Raises:
-        ValueError: for anything else, and for 8,000 and 8.000, which some read as thousands.
-    """
-    if re.fullmatch(r"[+-]?[1-9]\d{0,2}(\.\d{3})+", text.strip()):
-        raise ValueError(f"{text!r} may have a separator of thousands; write 8000, 8.0 or 8e3")
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(
-            f"{text!r} is no number; write it without separators or unit: 8000, 8000.5 or 8e3"
-        ) from None
-
-
-def parse_whole(text: str) -> int:
-    """A whole number as Python writes it: 8000, 8_000.
-
-    Raises:
-        ValueError: for anything else.
-    """
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(
-            f"{text!r} is no whole number; write it without separators or unit: 8000"
-        ) from None
-
-
-def parse_wholes(text: str) -> tuple[int, ...]:
-    """Whole numbers separated by commas: 8, or 8,16,32.
-
-    Raises:
-        ValueError: for anything else, a repeated number, and 8,128, which some read as thousands.
-    """
-    if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+", text.strip()):
-        parts = " and ".join(text.strip().split(","))
-        raise ValueError(
-            f"{text!r} may be one number or several; write {text.replace(',', '')}, or {parts} as "
-            f"'{text.replace(',', ', ')}'"
-        )
-    numbers = tuple(parse_whole(part) for part in text.split(","))
-    if len(set(numbers)) < len(numbers):
-        raise ValueError(f"{text!r} has a number twice; write each once")
-    return numbers
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

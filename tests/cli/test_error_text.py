@@ -6,7 +6,7 @@ import pytest
 
 from trnsim.cli import error_text
 from trnsim.errors import BadInput, SourceLine
-from trnsim.formatting import parse_number
+from trnsim.quantities import number
 
 
 def raised(source, name="user.py", **given):
@@ -44,14 +44,14 @@ def test_a_traceback_begins_at_the_script():
 
 
 def test_our_frames_stay_where_they_raised():
-    error = raised("number('many')", number=parse_number)
+    error = raised("number('many')", number=number)
     text = error_text.users_traceback(error, Path("user.py"))
     assert "user.py" in text
-    assert "formatting.py" in text
+    assert "quantities.py" in text
 
 
 def test_our_frames_between_the_users_go():
-    ours = compile("def through(f): f()", parse_number.__code__.co_filename, "exec")
+    ours = compile("def through(f): f()", number.__code__.co_filename, "exec")
     space = {}
     exec(ours, space)  # noqa: S102  a frame that lies in the package
     error = raised("def f():\n    1/0\nthrough(f)", through=space["through"])

@@ -2,18 +2,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import pytest
 import typer
 from typer.testing import CliRunner
 
-from trnsim.cli.options import as_number, chip_names, command, parser
-from trnsim.formatting import parse_number, parse_whole
+from trnsim.cli.options import chip_names, command, parser
 
 
 @dataclass(frozen=True, kw_only=True)
 class Copied:
     source: Annotated[Path, typer.Argument(metavar="FILE")]
-    times: Annotated[int, typer.Option(parser=as_number(parse_whole), help="How often.")] = 2
+    times: Annotated[int, typer.Option(help="How often.")] = 2
     kind: Annotated[str | None, typer.Option("--as")] = None
 
 
@@ -33,15 +31,6 @@ def test_the_fields_of_a_dataclass_are_the_options_of_a_command():
     given = Copied(source=Path("b.txt"), times=3, kind="text")
     assert run(app, ["b.txt", "--times", "3", "--as", "text"]).output == f"{given}\n"
     assert "Missing argument 'FILE'" in run(app, []).output
-
-
-@pytest.mark.parametrize("read", [parse_number, parse_whole])
-def test_text_is_read_and_a_default_is_taken_as_it_is(read):
-    assert as_number(read)("8_000") == 8000
-    assert as_number(read)(8) == 8
-    assert as_number(read)(None) is None
-    with pytest.raises(ValueError, match="without separators or unit"):
-        as_number(read)("8,000")
 
 
 def test_the_chips_are_those_of_the_table():

@@ -70,8 +70,8 @@ HEAD = "phase,batch,tokens,past,time_us\n"
             ":2: time_us is 'nan'; legal: a number above 0 [microseconds]",
         ),
         (
-            HEAD + "decode,4,1,0,42us\n",
-            ":2: time_us is '42us': no number; write it without separators or unit",
+            HEAD + "decode,4,1,0,42usec\n",
+            ":2: time_us is '42usec': has the unit 'usec'; legal: ns, us, ms",
         ),
         (
             "phase,batch,tokens,time_ms\n",

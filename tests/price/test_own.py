@@ -132,15 +132,14 @@ ROW = "trn2.48xlarge,on_demand,{},,2026-11-01,"
     [
         (
             ROW.format('"8,000"'),
-            "usd_per_hour is '8,000': no number; write it without separators",
+            "usd_per_hour is '8,000': no number [USD/hour]; write it without separators",
         ),
         (
             ROW.format("8.000"),
             "usd_per_hour is '8.000': may have a separator of thousands; write 8000",
         ),
-        (ROW.format("$35"), "usd_per_hour is '$35': no number; write it without separators or"),
-        (ROW.format("35 USD"), "usd_per_hour is '35 USD': no number"),
-        (ROW.format("45%"), "usd_per_hour is '45%': no number"),
+        (ROW.format("35 EUR"), "usd_per_hour is '35 EUR': has the unit 'EUR'; legal: k, M, B, USD"),
+        (ROW.format("45%"), "usd_per_hour is '45%': has the unit '%'; legal: k, M, B, USD, /ns"),
         (
             ROW.format("nan"),
             "usd_per_hour is 'nan'; legal: a number above 0 and at most 100,000",
@@ -216,7 +215,7 @@ def test_a_bad_cell_is_refused_with_file_line_field_and_legal_values(tmp_path, l
         ("usd_per_hour,credit_usd", "1,100", "the row has usd_per_hour and credit_usd; legal: one"),
         ("credit_usd,until", "100,tomorrow", "until is 'tomorrow'; legal: a day as"),
         (f"{HEADER},sizes", f"{ROW.format(1)},0", "sizes[0] is '0'; legal: a whole number above 0"),
-        (f"{HEADER},sizes", f"{ROW.format(1)},4;8", "sizes[0] is '4;8': no whole number"),
+        (f"{HEADER},sizes", f"{ROW.format(1)},4;8", "sizes[0] is '4;8': no number"),
         (f"{HEADER},longest_days", f"{ROW.format(1)},1.5", "longest_days is '1.5': no whole"),
         (
             f"{HEADER},shortest_days,longest_days",

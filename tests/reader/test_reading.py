@@ -22,7 +22,7 @@ class Colour(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Inner(Record):
-    size: float = declared(help="its size", unit="m", above=0, most=5)
+    size: float = declared(help="its size", unit="W", above=0, most=5)
     steps: tuple[int, ...] = declared((), help="steps", least=1, most=3, each=Rule(least=0))
 
 
@@ -81,7 +81,7 @@ def test_a_file_is_a_record_of_its_kind(written):
         ("name: a\ninner:\n  size: 7\n", ":3: inner.size is '7'; legal: a number above 0 and", ""),
         ("name: a\ninner:\n  size: inf\n", ":3: inner.size is 'inf'; legal: a number above", ""),
         ("name: a\ninner: {steps: [1]}\n", ":2: inner.size is missing; legal: a number", ""),
-        ("name: a\ninner:\n  size: 1\n  steps: 1;x\n", ":4: inner.steps[1] is 'x': no whole", ""),
+        ("name: a\ninner:\n  size: 1\n  steps: 1;x\n", ":4: inner.steps[1] is 'x': no number", ""),
         ("name: a\ninner:\n  size: 1\n  steps: []\n", ":4: inner.steps is []: 0 items; legal", ""),
         (
             "name: a\ninner:\n  size: 1\n  steps: {}\n",

@@ -11,8 +11,9 @@ import typer
 from trnsim import files
 from trnsim.cli import report_files
 from trnsim.cli.asked import AskedOptions, check_seed
-from trnsim.cli.options import AsJson, as_number, command, own_rows, parser
+from trnsim.cli.options import AsJson, command, own_rows, parser
 from trnsim.cli.progress import progress
+from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import Report
 from trnsim.cli.terminal import echo, width
 from trnsim.decide.assess import assess as assess_inventory
@@ -22,7 +23,6 @@ from trnsim.decide.programs import scanned
 from trnsim.decide.times import Predictor
 from trnsim.document.text import text
 from trnsim.errors import BadInput
-from trnsim.formatting import parse_whole
 
 app = parser()
 
@@ -38,9 +38,7 @@ class AssessOptions(AskedOptions):
     template: Annotated[bool, typer.Option("--template", help="Print an inventory to fill in.")] = (
         False
     )
-    seed: Annotated[
-        int, typer.Option(parser=as_number(parse_whole), help="Of all draws.", metavar="NUMBER")
-    ] = 0
+    seed: Annotated[int, whole("Of all draws.")] = 0
     out: Annotated[
         Path | None, typer.Option(help="Write the decision as JSON there.", metavar="FILE")
     ] = None

@@ -13,6 +13,7 @@ import typer
 from trnsim import arch
 from trnsim.cli.options import AsJson, chip_names, parser
 from trnsim.cli.progress import progress
+from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answer as report_answer
 from trnsim.cli.terminal import echo, width
 from trnsim.compiler import Flags
@@ -49,9 +50,9 @@ _Report = Annotated[
         metavar="DIR|FILE.html",
     ),
 ]
-_Batch = Annotated[int, typer.Option(help="Sequences or images of a config.json's model.")]
-_Sequence = Annotated[int, typer.Option(help="Tokens of each sequence.")]
-_Past = Annotated[int, typer.Option(help="Keys in the cache: one more token is decoded.")]
+_Batch = Annotated[int, whole("Sequences or images of a config.json's model.", unit="sequences")]
+_Sequence = Annotated[int, whole("Tokens of each sequence.", unit="tokens")]
+_Past = Annotated[int, whole("Keys in the cache: one more token is decoded.", unit="tokens")]
 _Tp = Annotated[int, typer.Option(help="Ranks over which each layer is split.")]
 _Phase = Annotated[
     str | None, typer.Option(help="encode, prefill, decode or train, where it is not clear.")

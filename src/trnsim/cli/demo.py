@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from trnsim import arch, demo, files
-from trnsim.cli.options import as_number, chip_names, parser
+from trnsim.cli.options import chip_names, parser
+from trnsim.cli.quantity_options import whole
 from trnsim.cli.terminal import echo
 from trnsim.demo import examples
 from trnsim.errors import BadInput
-from trnsim.formatting import parse_whole
 
 _ROWS = 512
 _NEXT = "trnsim run YOUR.py, trnsim plan train YOUR.json, trnsim assess YOUR.csv"
@@ -25,7 +25,7 @@ def show(
     on: Annotated[str, typer.Option(help=f"Chip: {chip_names()}.")] = "trn2",
     sequence: Annotated[
         int,
-        typer.Option(parser=as_number(parse_whole), help="Rows of q, k and v.", metavar="NUMBER"),
+        whole("Rows of q, k and v.", unit="rows"),
     ] = 1024,
     report: Annotated[Path, typer.Option(help="Where to write the kernel's HTML page.")] = Path(
         "trnsim-report/attention.html"

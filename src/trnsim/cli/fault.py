@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
-from math import inf
 from typing import Annotated
 
 import typer
 
 from trnsim.cli.options import parser
+from trnsim.cli.quantity_options import number
 from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.instance.state import hardware
@@ -21,7 +20,6 @@ app = parser()
 
 _CLEAR = "clear"
 _RESET = "reset"
-_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "h": 3600.0}
 
 
 @app.command()
@@ -38,9 +36,10 @@ def fault(
     core: Annotated[
         int | None, typer.Option(help="A logical core within the device; without, all of them.")
     ] = None,
-    lasts: Annotated[
-        str, typer.Option("--for", help="How long, such as 30s; without, until it is cleared.")
-    ] = "",
+    lasts_s: Annotated[
+        float | None,
+        number("How many seconds; without, until it is cleared.", "--for", unit="s", example="30s"),
+    ] = None,
 ) -> None:
     """Inject a hardware fault into the emulated instance.
 
@@ -57,11 +56,11 @@ def fault(
     if device is not None:
         model.device(device)
     if kind == _CLEAR:
-        _refuse(kind, {"--core": core, "--for": lasts or None})
+        _refuse(kind, {"--core": core, "--for": lasts_s})
         echo(f"{hardware.clear(folder, device)} faults ended (emulated)")
         return
     if kind == _RESET:
-        _refuse(kind, {"--device": device, "--core": core, "--for": lasts or None})
+        _refuse(kind, {"--device": device, "--core": core, "--for": lasts_s})
         echo(f"{hardware.reset(folder)} faults forgotten, counters are at 0 (emulated)")
         return
     hardware.kind_named(kind)
@@ -73,12 +72,14 @@ def fault(
             f"core {core} does not exist: a device of {model.name} at LNC={model.lnc} has cores 0 "
             f"to {cores - 1}"
         )
+    if lasts_s is not None and lasts_s <= 0:
+        raise BadInput(f"--for is {lasts_s:g}; legal: above 0 seconds", fix="write 30s or 500ms")
     asked = hardware.Injected(
         kind,
         device,
         core,
         time.time(),
-        _seconds(lasts),
+        lasts_s,
         serial_number=model.devices[device].serial_number,
     )
     made = hardware.inject(folder, asked)
@@ -90,18 +91,3 @@ def _refuse(kind: str, options: Mapping[str, object]) -> None:
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise BadInput(f"trnsim fault {kind} takes no {given[0]}", fix=f"leave {given[0]} out")
-
-
-def _seconds(text: str) -> float | None:
-    """Seconds of "30s", "500ms", "2m"; None of "".
-
-    Raises:
-        BadInput: it is no duration above 0.
-    """
-    if not text:
-        return None
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|)", text)
-    for_s = float(found[1]) * _UNITS[found[2]] if found else 0.0
-    if not 0 < for_s < inf:
-        raise BadInput(f"--for {text!r} is no duration", fix="write 30s, 500ms, 2m or 1h")
-    return for_s

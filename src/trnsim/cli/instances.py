@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trnsim.cli.hardware_blocks import GIB, TERA
-from trnsim.cli.options import AsJson, AsOf, OwnPrices, as_number, day_of, own_rows, parser
+from trnsim.cli.options import AsJson, AsOf, OwnPrices, day_of, own_rows, parser
 from trnsim.cli.price_blocks import remark
+from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answer
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.document.values import picked
 from trnsim.errors import BadInput
-from trnsim.formatting import clipped, parse_whole
+from trnsim.formatting import clipped
 from trnsim.place.machine import machine
 from trnsim.price import KINDS, Quote, quote
 from trnsim.system.holding import holding
@@ -47,8 +48,6 @@ _FITS: Final = (
     "trnsim plan."
 )
 
-Number = as_number(parse_whole)
-
 
 @app.command()
 def instances(
@@ -60,17 +59,11 @@ def instances(
     ] = None,
     tokens: Annotated[
         int | None,
-        typer.Option(
-            parser=Number,
-            help="Tokens of a sequence with --for; without, all that the model knows.",
-            metavar="NUMBER",
-        ),
+        whole("Tokens of a sequence with --for; without, all that the model knows.", unit="tokens"),
     ] = None,
     sequences: Annotated[
         int,
-        typer.Option(
-            parser=Number, help="Sequences in memory at one time, with --for.", metavar="NUMBER"
-        ),
+        whole("Sequences in memory at one time, with --for.", unit="sequences"),
     ] = 1,
     kind: Annotated[
         str | None,

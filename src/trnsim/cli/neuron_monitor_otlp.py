@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from trnsim.cli.monitor_reports import collect, source
-from trnsim.cli.options import as_number, parser
+from trnsim.cli.options import parser
+from trnsim.cli.quantity_options import number
 from trnsim.errors import BadInput
-from trnsim.formatting import parse_number
 from trnsim.tools.monitor.otlp import export
 from trnsim.tools.monitor.series import Collected
 
@@ -24,9 +24,7 @@ def neuron_monitor_otlp(
     ] = "http://127.0.0.1:4318",
     period: Annotated[
         float,
-        typer.Option(
-            parser=as_number(parse_number), help="Seconds between exports.", metavar="NUMBER"
-        ),
+        number("Seconds between exports.", unit="s", example="500ms"),
     ] = 5.0,
 ) -> None:
     """Send what neuron-monitor measures to a collector of OpenTelemetry; end it with Ctrl-C.

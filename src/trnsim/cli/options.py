@@ -28,8 +28,6 @@ parser: Final = partial(
 )
 """A Typer application that prints plain text and passes errors on."""
 
-_Number = TypeVar("_Number", int, float, tuple[int, ...])
-
 
 def leave_output() -> None:
     """Write nothing more to the standard output, also on leaving Python."""
@@ -43,15 +41,6 @@ def chip_names() -> str:
     from trnsim.formatting import enumerated  # noqa: PLC0415
 
     return enumerated(list(TARGETS), "or")
-
-
-def as_number(read: Callable[[str], _Number]) -> Callable[[Any], _Number]:
-    """`read` as the parser of an option; a default, which is no string, passes unchanged."""
-
-    def parse(given: Any) -> _Number:
-        return read(given) if isinstance(given, str) else given
-
-    return parse
 
 
 def command(

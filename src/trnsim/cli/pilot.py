@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from trnsim.cli.asked import AskedOptions, check_seed
-from trnsim.cli.options import AsJson, as_number, command, own_rows, parser
+from trnsim.cli.options import AsJson, command, own_rows, parser
 from trnsim.cli.progress import progress
+from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answer
 from trnsim.cli.terminal import echo
 from trnsim.decide.pilot import document
@@ -25,7 +26,7 @@ from trnsim.decide.programs import scanned
 from trnsim.decide.times import Predictor
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
-from trnsim.formatting import amount, parse_whole
+from trnsim.formatting import amount
 from trnsim.version import VERSION
 
 if TYPE_CHECKING:
@@ -56,17 +57,11 @@ class WriteOptions(AskedOptions):
     ] = None
     steps: Annotated[
         int | None,
-        typer.Option(
-            parser=as_number(parse_whole),
-            help="Steps of a training run, or requests of a load test.",
-            metavar="NUMBER",
-        ),
+        whole("Steps of a training run, or requests of a load test.", unit="steps"),
     ] = None
     seed: Annotated[
         int,
-        typer.Option(
-            parser=as_number(parse_whole), help="Of draws, weights and data.", metavar="NUMBER"
-        ),
+        whole("Of draws, weights and data."),
     ] = 0
     force: Annotated[bool, typer.Option("--force", help="Write over a pilot.")] = False
 

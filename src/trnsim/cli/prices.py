@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trnsim import files
-from trnsim.cli.options import AsJson, AsOf, OwnPrices, as_number, day_of, own_rows, parser
+from trnsim.cli.options import AsJson, AsOf, OwnPrices, day_of, own_rows, parser
 from trnsim.cli.price_blocks import (
     credits_told,
     overview,
@@ -18,11 +18,11 @@ from trnsim.cli.price_blocks import (
     sold,
     story_sections,
 )
+from trnsim.cli.quantity_options import number, whole
 from trnsim.cli.report_files import answer
 from trnsim.cli.terminal import echo
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
-from trnsim.formatting import parse_number, parse_whole
 from trnsim.price import KINDS, Quote, caveats, quote, relative_cost
 from trnsim.price.live import as_table, instance_types
 from trnsim.price.live import refresh as read_from_aws
@@ -57,15 +57,11 @@ def show(
     kind: Kind = None,
     days: Annotated[
         float | None,
-        typer.Option(
-            parser=as_number(parse_number), help="Say what is sold for so long.", metavar="NUMBER"
-        ),
+        number("Say what is sold for so long.", unit="days"),
     ] = None,
     instances: Annotated[
         int | None,
-        typer.Option(
-            parser=as_number(parse_whole), help="Say what is sold in this size.", metavar="NUMBER"
-        ),
+        whole("Say what is sold in this size."),
     ] = None,
     prices: OwnPrices = None,
     as_json: AsJson = False,

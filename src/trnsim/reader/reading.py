@@ -16,8 +16,8 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_origin
 
+from trnsim import quantities
 from trnsim.errors import BadInput, SourceLine
-from trnsim.formatting import parse_number, parse_whole
 from trnsim.reader.declaration import (
     ANY,
     Declared,
@@ -37,6 +37,7 @@ __all__ = ["Foreign", "Record", "read", "read_rows", "record", "rows"]
 _TRUTHS: Final = {"yes": True, "no": False, "true": True, "false": False}
 _NEAR: Final = 3
 _DIGITS: Final = 20
+_NOT_FINITE: Final = ("nan", "inf", "infinity")
 _T = TypeVar("_T")
 
 
@@ -288,7 +289,7 @@ def _text(rule: Rule, hint: Any, place: Place) -> str:
 
 def _number(rule: Rule, hint: Any, place: Place) -> float:
     stated = place.value
-    stated = _spelled(parse_number, place) if isinstance(stated, str) else stated
+    stated = _spelled(quantities.number, rule, place) if isinstance(stated, str) else stated
     if isinstance(stated, bool) or not isinstance(stated, int | float):
         raise _illegal(rule, hint, place)
     try:
@@ -302,7 +303,7 @@ def _number(rule: Rule, hint: Any, place: Place) -> float:
 
 def _whole(rule: Rule, hint: Any, place: Place) -> int:
     stated = place.value
-    value: Any = _spelled(parse_whole, place) if isinstance(stated, str) else stated
+    value: Any = _spelled(quantities.whole, rule, place) if isinstance(stated, str) else stated
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not rule.allows(value):
@@ -310,9 +311,12 @@ def _whole(rule: Rule, hint: Any, place: Place) -> int:
     return value
 
 
-def _spelled(parse: Any, place: Place) -> Any:
+def _spelled(parse: Any, rule: Rule, place: Place) -> Any:
+    """The number that a text states, in the unit of its field."""
+    if place.value.strip().lstrip("+-").casefold() in _NOT_FINITE:
+        return math.nan  # which no rule allows
     try:
-        return parse(place.value)
+        return parse(place.value, rule.unit)
     except ValueError as error:
         said = str(error).removeprefix(f"{place.value!r} ").removeprefix("is ")
         raise place.refused(said) from None

@@ -90,7 +90,6 @@ def test_what_is_set_is_what_is_deployed():
 BAD = [
     ("--concurrency 3 --request-rate 2", r"both --concurrency and --request-rate given; legal: on"),
     ("--request-rate 0", r"--request-rate is 0.0; legal: a positive number a second"),
-    ("--request-rate nan", r"--request-rate is nan; legal: a positive number a second"),
     ("--concurrency 0", r"--concurrency is 0; legal: whole numbers from 1 on"),
     ("--num-prompts 0", r"--num-prompts is 0; legal: whole numbers from 1 on"),
     ("--seed -1", r"--seed is -1; legal: whole numbers from 0 on"),
@@ -98,7 +97,6 @@ BAD = [
     ("--max-num-seqs 0", r"--max-num-seqs is 0; legal: whole numbers from 1 on"),
     ("--router foo", r"--router is 'foo'; legal: round-robin or least-work"),
     ("--emit foo", r"--emit is 'foo'; legal: vllm"),
-    ("--buckets 12,a", r"--buckets: 'a' is no whole number"),
     ("--buckets 128,256", r"--buckets: the largest of 128,256 does not hold the longest sequence "),
     ("--tensor-parallel-size 100", r"--tensor-parallel-size of 100 on trn1.32xlarge, which has 32"),
     ("--max-model-len 200000", r"--max-model-len of 200000 tokens; llama-3.1-8b has 131072 positi"),
@@ -131,7 +129,7 @@ def test_a_trace_is_saved_of_one_platform(tmp_path):
 def test_a_number_with_a_separator_is_refused(option):
     result = CliRunner().invoke(app, ["plan", "serve", CONFIG, "--on", "trn1", option, "8.000"])
     assert result.exit_code == 2
-    assert "is no whole number; write it without separators or unit" in result.output
+    assert "may have a separator of thousands" in " ".join(result.output.split())
 
 
 def test_measured_layers_are_named_by_phase_and_move_the_times(tmp_path):

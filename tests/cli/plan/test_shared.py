@@ -74,7 +74,7 @@ WRONG_SERVING = [
     (("--pipeline-parallel-size", "33"), "--pipeline-parallel-size of 33; llama-3.1-8b has 32 la"),
     (("--expert-parallel-size", "3"), "--expert-parallel-size of 3; llama-3.1-8b has no experts"),
     (("--input-len", "nan"), "--input-len"),
-    (("--slo-tpot", "nan"), "slo"),
+    (("--slo-tpot", "-1"), "slo"),
 ]
 
 

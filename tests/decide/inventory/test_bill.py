@@ -111,7 +111,7 @@ def test_a_size_that_the_catalogue_lacks_is_named_with_its_cost(tmp_path):
         ({"line_item_usage_amount": "-1"}, "line_item_usage_amount is '-1'; legal: a number"),
         ({"line_item_usage_amount": "1e30"}, "line_item_usage_amount is '1e30'; legal: a number"),
         ({"line_item_usage_amount": ""}, "line_item_usage_amount is missing"),
-        ({"line_item_unblended_cost": "$5"}, "line_item_unblended_cost is '$5': no number"),
+        ({"line_item_unblended_cost": "€5"}, "line_item_unblended_cost is '€5': no number"),
         ({"line_item_unblended_cost": "1,5"}, "line_item_unblended_cost is '1,5': no number"),
         (
             {"line_item_usage_start_date": "01.10.2026"},

@@ -51,7 +51,7 @@ def test_a_file_that_is_no_inventory_is_refused(tmp_path, content, message):
         (YAML + "  usd: 9\n", "inventory.yaml:7: the field 'usd' is not known; legal: "),
         (YAML + "  kind: train\n", "inventory.yaml:7: kind is given twice, first in line 3"),
         (YAML + "  region: {a: b}\n", "inventory.yaml:7: region is a mapping; legal: the code"),
-        (YAML + "  batch: 8,000\n", "inventory.yaml:7: batch is '8,000': no whole number"),
+        (YAML + "  batch: 8,000\n", "inventory.yaml:7: batch is '8,000': no number"),
         (YAML + "  <<: *other\n", "inventory.yaml:7: no YAML: found undefined alias"),
         (YAML + YAML, "inventory.yaml:7: workload is 'chat': the name stands in line 1 too"),
         (YAML + "  sources: ['../a']\n", "inventory.yaml:7: sources is ['../a']: it leads out"),

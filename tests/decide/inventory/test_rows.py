@@ -13,10 +13,10 @@ WRITTEN = {
     "8000": 8000.0, "8000.5": 8000.5, "8e3": 8000.0, "8_000": 8000.0, " 8000 ": 8000.0,
     "+8000": 8000.0, '"8000"': 8000.0, "0.008": 0.008, "8.0": 8.0, "8000.000": 8000.0,
     "8,000": None, '"8,000"': None, "8.000": None, '"8.000,5"': None, "8.000,5": None,
-    "8 000": None, "8'000": None, "8k": None, "8K": None, "$8000": None, "8000 USD": None,
+    "8 000": None, "8'000": None, "8k": 8000.0, "8K": 8000.0, "8 k": 8000.0, "8m": None,
     "inf": None, "-inf": None, "nan": None, "1e999": None, "0": None, "-8000": None, "": None,
     "0x1f40": None, "8.000.000": None, '"8,000,000"': None, "1e30": None, "80%": None,
-    "€8000": None, "-0": None, "NaN": None,
+    "€8000": None, "-0": None, "NaN": None, "8000 EUR": None, "$8,000": None,
 }  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def test_a_number_is_never_silently_another(tmp_path, column, written):
     ("changes", "what"),
     [
         ({"kind": "tune"}, "kind is 'tune'; legal: train, serve, infer"),
-        ({"usd_per_month": "$8"}, "usd_per_month is '$8': no number; write it without"),
+        ({"usd_per_month": "€8"}, "usd_per_month is '€8': no number [USD/month]; write it without"),
         (
             {"usd_per_month": "1e30"},
             "usd_per_month is '1e30'; legal: a number above 0 and at most 1e+10",
@@ -88,7 +88,7 @@ def test_a_number_is_never_silently_another(tmp_path, column, written):
             {"percentile": "100"},
             "percentile is '100'; legal: a number above 0 and below 100",
         ),
-        ({"ttft_s": "500ms"}, "ttft_s is '500ms': no number"),
+        ({"ttft_s": "500 msec"}, "ttft_s is '500 msec': has the unit 'msec'; legal: ns, us, ms"),
         ({"latency_s": "-1"}, "latency_s is '-1'; legal: a number above 0"),
         (
             {"deadline_hours": "745"},
@@ -152,3 +152,11 @@ def test_a_file_without_rows_is_refused(tmp_path):
 def test_the_example_is_read():
     names = [one.name for one in read(EXAMPLES / "inventory.csv")]
     assert names == ["nightly-pretraining", "weekly-tuning", "chat", "summaries"]
+
+
+def test_money_and_times_may_have_units(tmp_path):
+    cells = {"usd_per_month": "$80k", "ttft_s": "500ms", "tpot_s": "30 ms", "input_len": "2Ki"}
+    (workload,) = read(csv(tmp_path, cells))
+    assert workload.current.usd_per_month == 80e3
+    assert (workload.slo.ttft_s, workload.slo.tpot_s) == (0.5, 0.03)
+    assert workload.shape.input_len == 2048

@@ -43,11 +43,11 @@ def test_lengths_are_a_number_or_a_distribution():
         ("0", r"^--output-len is 0; a request has at least 1 token\n  fix: --output-len 128\n"),
         ("-5", r"^--output-len is -5; a request has at least 1 token"),
         ("uniform:9:1", r"^--output-len is 'uniform:9:1'; legal: NUMBER, uniform:LEAST:MOST or lo"),
-        ("lognormal:nan:1", r"^--output-len is lognormal:nan:1; a request has at least 1 token"),
-        ("lognormal:9:nan", r"^--output-len is 'lognormal:9:nan'; legal: NUMBER, uniform"),
+        ("lognormal:0:1", r"^--output-len is lognormal:0:1; a request has at least 1 token"),
+        ("lognormal:9:nan", r"^--output-len: 'nan' is no finite number.*; legal: NUMBER, uniform"),
         ("normal:1:2", r"^--output-len is 'normal:1:2'; legal: NUMBER"),
-        ("1.5", r"^--output-len: '1.5' is no whole number; write it without .*legal: NUMBER"),
-        ("8.000", r"^--output-len: '8.000' is no whole number"),
+        ("1.5", r"^--output-len: '1.5' is no whole number of tokens; write .*; legal: NUMBER"),
+        ("8.000", r"^--output-len: '8.000' may have a separator of thousands"),
     ],
 )
 def test_lengths_that_no_request_has_are_refused(text, message):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trnsim.cli.plan.shared import AsJson, On, platform_names, whole
+from trnsim.cli.plan.shared import AsJson, On, platform_names
+from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answer
 from trnsim.document.answer import Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
@@ -30,7 +31,11 @@ def collective(
     kind: Annotated[str, typer.Argument(help=f"{enumerated(list(KINDS), 'or')}.", metavar="KIND")],
     nbytes: Annotated[
         int,
-        whole("Bytes of the whole message: the larger of a rank's input and output.", "--bytes"),
+        whole(
+            "Bytes of the whole message: the larger of a rank's input and output.",
+            "--bytes",
+            unit="bytes",
+        ),
     ],
     ranks: Annotated[
         int | None,
@@ -56,7 +61,7 @@ def collective(
     Inside an instance the fabric's links decide, between instances EFA, between buildings what
     joins them. The algorithm is the one with the shortest time.
 
-    Example: trnsim plan collective all_reduce --on trn2.48xlarge --ranks 64 --bytes 1048576
+    Example: trnsim plan collective all_reduce --on trn2.48xlarge --ranks 64 --bytes 1MiB
     """
     if kind not in KINDS:
         raise BadInput(f"collective {kind!r}", fix=f"one of {', '.join(KINDS)}")

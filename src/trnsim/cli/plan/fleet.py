@@ -9,13 +9,13 @@ import typer
 
 from trnsim import files
 from trnsim.cli import report_files
-from trnsim.cli.options import AsJson, as_number
+from trnsim.cli.options import AsJson
 from trnsim.cli.plan.fleet_document import fleet_document
 from trnsim.cli.progress import progress
+from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import Report
 from trnsim.document.values import document_json
 from trnsim.errors import BadInput
-from trnsim.formatting import parse_whole
 from trnsim.system.fleet.comparison import DRAWS, POLICIES, compare
 from trnsim.system.fleet.reading import read
 from trnsim.system.fleet.report import values
@@ -28,15 +28,8 @@ def fleet(
     policy: Annotated[
         str, typer.Option(help="separate, threshold, solver, several with commas, or all.")
     ] = "all",
-    draws: Annotated[
-        int,
-        typer.Option(
-            help="Of demand and failures.", parser=as_number(parse_whole), metavar="NUMBER"
-        ),
-    ] = DRAWS,
-    seed: Annotated[
-        int, typer.Option(help="Of all draws.", parser=as_number(parse_whole), metavar="NUMBER")
-    ] = 0,
+    draws: Annotated[int, whole("Of demand and failures.")] = DRAWS,
+    seed: Annotated[int, whole("Of all draws.")] = 0,
     out: Annotated[
         Path | None, typer.Option("--out", help="Write the JSON to this file as well.")
     ] = None,

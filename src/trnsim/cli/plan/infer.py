@@ -20,8 +20,8 @@ from trnsim.cli.plan.shared import (
     compared_document,
     measured_table,
     purchased,
-    whole,
 )
+from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answer
 from trnsim.document.answer import Block, Items, Note, Section, Table, columns
 from trnsim.document.values import picked
@@ -51,9 +51,10 @@ class Options:
             metavar="CONFIG.json",
         ),
     ]
-    batch: Annotated[int, whole("Items that go through a copy at once.")] = 1
+    batch: Annotated[int, whole("Items that go through a copy at once.", unit="items")] = 1
     sequence: Annotated[
-        int | None, whole("Tokens of a text; without, 128, or as many as the model knows.")
+        int | None,
+        whole("Tokens of a text; without, 128, or as many as the model knows.", unit="tokens"),
     ] = None
     image: Annotated[
         int | None, whole("Pixels of an image along a side; without, the model's own.")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trnsim.cli.plan.shared import AsJson, Config, whole
+from trnsim.cli.plan.shared import AsJson, Config
+from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answer
 from trnsim.document.answer import Document, Note, Section
 from trnsim.document.values import picked
@@ -30,8 +31,10 @@ def layer(
     config: Config,
     on: Annotated[str, typer.Option("--on", help="A platform, as trn1 or trn2.48xlarge.")],
     phase: Annotated[str, typer.Option(help="encode, prefill or decode.")] = "decode",
-    batch: Annotated[int, whole("Sequences.")] = 1,
-    sequence: Annotated[int, whole("Tokens; in decode, those that are there.")] = 2048,
+    batch: Annotated[int, whole("Sequences.", unit="sequences")] = 1,
+    sequence: Annotated[
+        int, whole("Tokens; in decode, those that are there.", unit="tokens")
+    ] = 2048,
     tensor_parallel_size: Annotated[int, whole("Ranks that share it.")] = 1,
     measured: Annotated[Path | None, typer.Option(help="A CSV file of your own times.")] = None,
     as_json: AsJson = False,

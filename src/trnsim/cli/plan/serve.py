@@ -22,15 +22,13 @@ from trnsim.cli.plan.shared import (
     On,
     beside,
     measured_table,
-    number,
     purchased,
-    whole,
 )
 from trnsim.cli.progress import progress
+from trnsim.cli.quantity_options import number, whole, wholes
 from trnsim.cli.report_files import answer
 from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
-from trnsim.formatting import parse_whole
 from trnsim.place.machine import machine
 from trnsim.system.serve import launch, trace
 from trnsim.system.serve.demand import Demand, Slo
@@ -52,10 +50,6 @@ _MOST: Final = 100_000
 _WAVES: Final = 4
 
 
-def _wholes(text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, metavar="NUMBER,...")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Asked:
     """What the command line says."""
@@ -69,36 +63,62 @@ class Asked:
     data_parallel_size: Annotated[int | None, whole("Replicas; all that fit.")] = None
     prefill_replicas: Annotated[int, whole("Replicas for prompts alone.")] = 0
     lnc: Annotated[int | None, whole("NeuronCores of a rank.")] = None
-    max_num_seqs: Annotated[int | None, whole("Sequences that decode together.")] = None
-    max_model_len: Annotated[int | None, whole("Tokens of the longest sequence.")] = None
-    max_num_batched_tokens: Annotated[int | None, whole("Tokens of a step.")] = None
+    max_num_seqs: Annotated[
+        int | None, whole("Sequences that decode together.", unit="sequences")
+    ] = None
+    max_model_len: Annotated[
+        int | None, whole("Tokens of the longest sequence.", unit="tokens")
+    ] = None
+    max_num_batched_tokens: Annotated[int | None, whole("Tokens of a step.", unit="tokens")] = None
     max_prefills: Annotated[int | None, whole("Prompts of a prefill step on Neuron.")] = None
-    block_size: Annotated[int | None, whole("Tokens of a KV block.")] = None
-    gpu_memory_utilization: Annotated[float, number("Part of HBM to use.")] = 0.9
+    block_size: Annotated[
+        int | None, whole("Tokens of a KV block.", unit="tokens", example="16")
+    ] = None
+    gpu_memory_utilization: Annotated[float, number("Part of HBM to use.", unit="share")] = 0.9
     quantization: Annotated[str, typer.Option(help="Of weights: fp8, int8, mxfp4, ...")] = ""
     kv_cache_dtype: Annotated[str, typer.Option(help="auto or fp8.")] = "auto"
     enable_prefix_caching: Annotated[bool, typer.Option(help="Compute prefixes once.")] = True
     enable_chunked_prefill: Annotated[bool, typer.Option(help="Mixed steps on GPUs.")] = True
-    num_speculative_tokens: Annotated[int, whole("Tokens drafted for a step.")] = 0
+    num_speculative_tokens: Annotated[
+        int, whole("Tokens drafted for a step.", unit="tokens", example="4")
+    ] = 0
     speculative_acceptance: Annotated[
-        float | None, number("Probability with which a drafted token is accepted.")
+        float | None,
+        number("Probability with which a drafted token is accepted.", unit="share"),
     ] = None
     speculative_model: Annotated[
         Path | None, typer.Option(help="Its config.json; an EAGLE head without.")
     ] = None
-    buckets: Annotated[str, _wholes("Compiled lengths; powers of two from 128 on.")] = ""
-    num_seqs_buckets: Annotated[str, _wholes("Compiled batches; all sequences.")] = ""
-    host_time: Annotated[float | None, number("Seconds of the host for a step.")] = None
+    buckets: Annotated[
+        Any,  # None, or a tuple of whole numbers
+        wholes(
+            "Compiled lengths; powers of two from 128 on.",
+            unit="tokens",
+            example="512,1Ki",
+            is_list=True,
+        ),
+    ] = None
+    num_seqs_buckets: Annotated[
+        Any,
+        wholes("Compiled batches; all sequences.", unit="sequences", example="8,16", is_list=True),
+    ] = None
+    host_time: Annotated[
+        float | None, number("Seconds of the host for a step.", unit="s", example="2ms")
+    ] = None
     expert_imbalance: Annotated[
         float | None, number("Tokens of the busiest expert rank over the mean.")
     ] = None
-    input_len: Annotated[str | None, typer.Option(help="Tokens of prompts.")] = None
-    output_len: Annotated[str | None, typer.Option(help="Tokens of answers.")] = None
+    input_len: Annotated[
+        str | None, typer.Option(help="Tokens of prompts.", metavar="TOKENS|2k")
+    ] = None
+    output_len: Annotated[
+        str | None, typer.Option(help="Tokens of answers.", metavar="TOKENS|256")
+    ] = None
     concurrency: Annotated[int | None, whole("Clients that wait for answers.")] = None
-    request_rate: Annotated[float | None, number("Requests a second.")] = None
+    request_rate: Annotated[float | None, number("Requests a second.", unit="requests/s")] = None
     burstiness: Annotated[float, number("Below 1 for bursts; 1 is Poisson.")] = 1.0
-    num_prompts: Annotated[int | None, whole("Requests.")] = None
-    prefix_len: Annotated[int, whole("Tokens that prompts share, in front.")] = 0
+    num_prompts: Annotated[int | None, whole("Requests.", unit="requests")] = None
+    prefix_len: Annotated[int, whole("Tokens that prompts share, in front.", unit="tokens")] = 0
     num_prefixes: Annotated[int, whole("Different prefixes.")] = 1
     trace_file: Annotated[
         Path | None, typer.Option("--trace", help="Requests: JSON lines or CSV.")
@@ -106,8 +126,10 @@ class Asked:
     save_trace: Annotated[Path | None, typer.Option(help="Write the requests.")] = None
     router: Annotated[str, typer.Option(help="round-robin or least-work.")] = "round-robin"
     seed: Annotated[int, whole("Of all draws.")] = 0
-    slo_ttft: Annotated[float | None, number("Seconds to the first token, at P99.")] = None
-    slo_tpot: Annotated[float | None, number("Seconds between tokens, at P99.")] = None
+    slo_ttft: Annotated[
+        float | None, number("Seconds to the first token, at P99.", unit="s", example="2s")
+    ] = None
+    slo_tpot: Annotated[float | None, number("Seconds between tokens, at P99.", unit="s")] = None
     measured: MeasuredFile = None
     price: Kind = "capacity_block"
     prices: OwnPrices = None
@@ -137,8 +159,8 @@ class Asked:
             draft_tokens=self.num_speculative_tokens,
             acceptance=self.speculative_acceptance,
             draft=read(self.speculative_model) if self.speculative_model else None,
-            buckets=_sizes("--buckets", self.buckets),
-            batches=_sizes("--num-seqs-buckets", self.num_seqs_buckets),
+            buckets=self.buckets or (),
+            batches=self.num_seqs_buckets or (),
             host_s=self.host_time,
             imbalance=self.expert_imbalance,
         )
@@ -246,14 +268,6 @@ def _check_load(asked: Asked) -> None:
             f"both --trace and {both[0]} given; legal: one of them, as a trace is the load",
             fix="leave one out",
         )
-
-
-def _sizes(option: str, given: str) -> tuple[int, ...]:
-    """The whole numbers of a list."""
-    try:
-        return tuple(parse_whole(one) for one in given.split(",")) if given else ()
-    except ValueError as error:
-        raise BadInput(f"{option}: {error}", fix=f"{option} 128,256,512") from None
 
 
 def _router(given: str) -> Router:

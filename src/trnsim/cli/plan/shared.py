@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trnsim.cli.options import as_number
 from trnsim.cli.price_blocks import credits_told
 from trnsim.document.answer import Document, Note, Section
 from trnsim.errors import BadInput
 from trnsim.estimate.measured import read
-from trnsim.formatting import enumerated, parse_number, parse_whole
+from trnsim.formatting import enumerated
 from trnsim.place.machine import compared
 from trnsim.price import KINDS, caveats
 from trnsim.workload.resident import active_parameters, parameters
@@ -47,16 +46,6 @@ MeasuredFile = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-def whole(told: str, *names: str) -> Any:
-    """An option that takes a whole number, with its help."""
-    return typer.Option(*names, parser=as_number(parse_whole), help=told, metavar="NUMBER")
-
-
-def number(told: str, *names: str) -> Any:
-    """An option that takes a number, with its help."""
-    return typer.Option(*names, parser=as_number(parse_number), help=told, metavar="NUMBER")
 
 
 def size_of(model: Architecture) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trnsim import files
-from trnsim.cli.options import OwnPrices, as_number, command, own_rows
+from trnsim.cli.options import OwnPrices, command, own_rows
 from trnsim.cli.plan.shared import (
     AsJson,
     Config,
@@ -20,16 +20,14 @@ from trnsim.cli.plan.shared import (
     On,
     beside,
     measured_table,
-    number,
     purchased,
-    whole,
 )
 from trnsim.cli.plan.train_document import train_document
 from trnsim.cli.progress import progress
+from trnsim.cli.quantity_options import number, whole, wholes
 from trnsim.cli.report_files import answer
 from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
-from trnsim.formatting import parse_wholes
 from trnsim.place.machine import machine
 from trnsim.system.train import launch, run, trace
 from trnsim.system.train.best import BUDGET, Effort
@@ -62,31 +60,31 @@ class Options:
     on: On = None
     instances: Annotated[
         Any,  # None, or a tuple of whole numbers
-        typer.Option(
-            parser=as_number(parse_wholes),
-            help="How many, or several numbers to compare; the smallest that fits unless told.",
-            metavar="NUMBER,...",
+        wholes(
+            "How many, or several numbers to compare; the smallest that fits unless told.",
+            example="4,8",
         ),
     ] = None
-    tokens: Annotated[float, number("Tokens of the whole run.", "--tokens")] = 1e9
+    tokens: Annotated[
+        float, number("Tokens of the whole run.", unit="tokens", example="10B", default="1B")
+    ] = 1e9
     sequence: Annotated[
-        int | None, whole("Tokens of a text; 8192, or what the model knows.", "--sequence")
+        int | None, whole("Tokens of a text; 8192, or what the model knows.", unit="tokens")
     ] = None
     global_batch: Annotated[
-        int | None, whole("Sequences per step; about 4 million tokens.", "--global-batch")
+        int | None, whole("Sequences per step; about 4 million tokens.", unit="sequences")
     ] = None
     micro_batch: Annotated[
-        int | None, whole("Sequences that a data rank takes at once.", "--micro-batch")
+        int | None,
+        whole("Sequences that a data rank takes at once.", unit="sequences", example="2"),
     ] = None
-    tp: Annotated[int | None, whole("Tensor ranks.", "--tp")] = None
-    pp: Annotated[int | None, whole("Pipeline stages.", "--pp")] = None
-    vp: Annotated[int | None, whole("Parts of a stage; interleaved above 1.", "--vp")] = None
-    dp: Annotated[int | None, whole("Data ranks.", "--dp")] = None
-    cp: Annotated[int | None, whole("Ranks that share a sequence.", "--cp")] = None
-    ep: Annotated[int | None, whole("Data ranks that share experts.", "--ep")] = None
-    zero: Annotated[
-        int | None, whole("What data ranks share: 0 to 3, as ZeRO counts.", "--zero")
-    ] = None
+    tp: Annotated[int | None, whole("Tensor ranks.")] = None
+    pp: Annotated[int | None, whole("Pipeline stages.")] = None
+    vp: Annotated[int | None, whole("Parts of a stage; interleaved above 1.")] = None
+    dp: Annotated[int | None, whole("Data ranks.")] = None
+    cp: Annotated[int | None, whole("Ranks that share a sequence.")] = None
+    ep: Annotated[int | None, whole("Data ranks that share experts.")] = None
+    zero: Annotated[int | None, whole("What data ranks share: 0 to 3, as ZeRO counts.")] = None
     recompute: Annotated[
         str | None, typer.Option(help="What backward computes again: none, selective or full.")
     ] = None
@@ -98,22 +96,23 @@ class Options:
     dtype: Annotated[str, typer.Option(help="Of products: fp32, fp16, bf16 or fp8.")] = "bf16"
     optimizer: Annotated[str, typer.Option(help="adamw, adamw-bf16, lamb, ...")] = "adamw"
     deadline: Annotated[
-        float | None, number("Seconds after which a search times no more.", "--deadline")
+        float | None,
+        number("Seconds after which a search times no more.", unit="s", example="5min"),
     ] = None
-    budget: Annotated[int, whole("Layouts that a search times.", "--budget")] = BUDGET
+    budget: Annotated[int, whole("Layouts that a search times.", unit="layouts")] = BUDGET
     ray: Annotated[
         str, typer.Option(metavar="ADDRESS", help="A Ray cluster that does the search.")
     ] = ""
     chip_mtbf_hours: Annotated[
-        float, number("Hours between failures of one chip.", "--chip-mtbf-hours")
+        float, number("Hours between failures of one chip.", unit="hours", default="2112d")
     ] = run.CHIP_MTBF_S / _HOUR_S
     checkpoint_s: Annotated[
-        float, number("Seconds for which a checkpoint stops training.", "--checkpoint-s")
+        float, number("Seconds for which a checkpoint stops training.", unit="s", example="2min")
     ] = run.CHECKPOINT_S
     recovery_s: Annotated[
-        float, number("Seconds from a failure until training goes on.", "--recovery-s")
+        float, number("Seconds from a failure until training goes on.", unit="s", example="10min")
     ] = run.RECOVERY_S
-    spares: Annotated[int, whole("Instances that wait to replace others.", "--spares")] = 0
+    spares: Annotated[int, whole("Instances that wait to replace others.")] = 0
     measured: MeasuredFile = None
     price: Kind = "capacity_block"
     prices: OwnPrices = None
@@ -180,7 +179,7 @@ def train(given: Options) -> None:
     Axes that no option names are searched; chips without work are refused. Failures, checkpoints
     and stragglers lengthen the run, not the step.
 
-    Example: trnsim plan train examples/llama-3.1-8b.json --on trn2 --instances 4 --tokens 1e9
+    Example: trnsim plan train examples/llama-3.1-8b.json --on trn2 --instances 4 --tokens 10B
     """
     model = read(given.config)
     rows = own_rows(given.prices)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trnsim.errors import BadInput
-from trnsim.formatting import parse_number, parse_whole
+from trnsim.quantities import number, whole
 
 _LENGTHS: Final = "NUMBER, uniform:LEAST:MOST or lognormal:MEDIAN:SIGMA"
 _STREAMS: Final = ("arrivals", "inputs", "outputs", "prefixes")
@@ -95,11 +95,11 @@ def lengths(text: str, option: str) -> Lengths:
     kind, *numbers = text.split(":")
     try:
         if not numbers:
-            found = Lengths("fixed", parse_whole(kind))
+            found = Lengths("fixed", whole(kind, "tokens"))
         elif kind == "uniform" and len(numbers) == len(("least", "most")):
-            found = Lengths(kind, parse_whole(numbers[0]), parse_whole(numbers[1]))
+            found = Lengths(kind, whole(numbers[0], "tokens"), whole(numbers[1], "tokens"))
         elif kind == "lognormal" and len(numbers) == len(("median", "sigma")):
-            found = Lengths(kind, parse_number(numbers[0]), parse_number(numbers[1]))
+            found = Lengths(kind, number(numbers[0], "tokens"), number(numbers[1]))
         else:
             raise BadInput(f"{option} is {text!r}; legal: {_LENGTHS}", fix=f"{option} 512")
     except ValueError as error:

@@ -1,0 +1,72 @@
+"""Options that are numbers, with a unit or without, as `trnsim.quantities` reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import typer
+
+from trnsim import quantities
+
+_NAMES: Final = {"": "NUMBER", "s": "SECONDS", "requests/s": "PER_SECOND"}
+"""Units whose name in a help text is not their own in capitals."""
+_Value = TypeVar("_Value", int, float, tuple[int, ...])
+
+
+def number(
+    text: str, *names: str, unit: str = "", example: str = "", default: str | bool = True
+) -> Any:
+    """An option that takes a number.
+
+    Args:
+        text: its help.
+        names: its names, where they are not those of its parameter.
+        unit: of a number that states none.
+        example: a value that its help shows.
+        default: the default in a unit that reads better.
+    """
+    return _option(quantities.number, text, names, unit, example, default)
+
+
+def whole(text: str, *names: str, unit: str = "", example: str = "") -> Any:
+    """An option that takes a whole number, likewise."""
+    return _option(quantities.whole, text, names, unit, example)
+
+
+def wholes(text: str, *names: str, unit: str = "", example: str, is_list: bool = False) -> Any:
+    """An option that takes whole numbers with commas between, always or one number too."""
+    return _option(partial(quantities.wholes, is_list=is_list), text, names, unit, example)
+
+
+def _option(
+    read: Callable[[str, str], _Value],
+    text: str,
+    names: tuple[str, ...],
+    unit: str,
+    example: str,
+    default: str | bool = True,
+) -> Any:
+    shown = example or (quantities.example(unit) if unit else "")
+    return typer.Option(
+        *names,
+        parser=_parser(read, unit),
+        help=text,
+        show_default=default,
+        metavar=f"{_NAMES.get(unit, unit.upper())}{shown and f'|{shown}'}",
+    )
+
+
+def _parser(read: Callable[[str, str], _Value], unit: str) -> Callable[[Any], Any]:
+    """The value of what stands on the command line; a default, which is no string, is its own."""
+
+    def parse(stated: Any) -> Any:
+        if not isinstance(stated, str):
+            return stated
+        try:
+            return read(stated, unit)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parse
