@@ -23,8 +23,8 @@ def test_a_weight_is_known_where_all_of_it_lies_in_order():
     assert inputs.weight_of(places[w.number]) == w.number
     assert inputs.weight_of(places[w.number].transposed((1, 0))) is None
     assert inputs.weight_of(places[x.number]) is None
-    assert inputs.is_given(places[x.number].storage)
-    assert not inputs.is_given(Tensor(4, 6))
+    assert inputs.is_input(places[x.number].storage)
+    assert not inputs.is_input(Tensor(4, 6))
 
 
 def test_what_is_dense_is_all_of_a_tensor_in_order():

@@ -21,14 +21,14 @@ class Constants:
     def __init__(self, inputs: Inputs, most_bytes: int) -> None:
         """Tiles of inputs; results may take so many bytes of a partition beside them."""
         self._inputs, self._most_bytes = inputs, most_bytes
-        self._made: dict[Any, Tensor] = {}
+        self._tiles: dict[Any, Tensor] = {}
         self._columns: dict[Any, Tensor] = {}
 
     def once(self, key: Any, make: Callable[[], Tensor]) -> Tensor:
         """A tile that is made once."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
+        if key not in self._tiles:
+            self._tiles[key] = make()
+        return self._tiles[key]
 
     def ones(self, dtype: Any) -> Tensor:
         """A block of ones, [128, 128]."""
@@ -48,8 +48,8 @@ class Constants:
         if not outer or frame.p_dims[: len(outer)] != tuple(outer) or frame.block % length:
             return None
         key = ("periodic", number, frame, placed.steps, placed.offset)
-        if key in self._made:
-            return self._made[key]
+        if key in self._tiles:
+            return self._tiles[key]
         moves = [dim for dim in frame.f_dims if any(placed.steps[dim])]
         if any(not any(placed.steps[dim]) and frame.shape[dim] > 1 for dim in inner):
             return None
@@ -70,7 +70,7 @@ class Constants:
             tile = turning.repeated(own, thin, frame.block)
         else:
             tile = repeated(turning.framed(own, thin).storage.tile, frame.block)
-        self._made[key] = tile
+        self._tiles[key] = tile
         return tile
 
     def column(self, number: int, placed: Placed, frame: Frame) -> Tensor:

@@ -19,19 +19,19 @@ class Crowding:
 
     def __init__(self, residents: Residents) -> None:
         self._residents = residents
-        self._found: dict[int, tuple[Any, Value, int]] = {}
+        self._unread: dict[int, tuple[Any, Value, int]] = {}
         self.wanted_bytes = 0
 
     def add(self, value: Value, storage: Any, nbytes: int) -> None:
         """Count a result of so many bytes of a partition, once for its places and its views."""
-        known: dict[int, bool] = {}
-        self._found = {
-            number: one
-            for number, one in self._found.items()
-            if one[0] is not storage and self._residents.is_wanted(one[1], known)
+        is_read_later: dict[int, bool] = {}
+        self._unread = {
+            number: entry
+            for number, entry in self._unread.items()
+            if entry[0] is not storage and self._residents.is_wanted(entry[1], is_read_later)
         }
-        before = self._found.get(value.number)
+        before = self._unread.get(value.number)
         largest = max(nbytes, before[2] if before else 0)
-        self._found[value.number] = storage, value, largest
-        together = sum(size for _, _, size in self._found.values())
+        self._unread[value.number] = storage, value, largest
+        together = sum(size for _, _, size in self._unread.values())
         self.wanted_bytes = max(self.wanted_bytes, together)

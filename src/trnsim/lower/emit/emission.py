@@ -74,10 +74,10 @@ class Emission:
         with self.names.within("results to HBM"):
             # What others read too is computed with them.
             outputs = sorted(
-                self.facts.graph.outputs, key=lambda one: bool(self.facts.readers(one))
+                self.facts.graph.outputs, key=lambda value: bool(self.facts.readers(value))
             )
-            found = {value.number: self._returned(value) for value in outputs}
-            return tuple(found[value.number] for value in self.facts.graph.outputs)
+            tensors = {value.number: self._returned(value) for value in outputs}
+            return tuple(tensors[value.number] for value in self.facts.graph.outputs)
 
     def _emit(self, node: Node) -> None:
         with self.names.within(node.name, node):
@@ -88,9 +88,9 @@ class Emission:
     def _returned(self, value: Value) -> Tensor:
         tensor = self.dense(value)
         maker = self.facts.maker.get(value.number)
-        is_made = maker is not None and not isinstance(maker.operation, Reinterpret)
+        is_computed = maker is not None and not isinstance(maker.operation, Reinterpret)
         shape = value.shape or (1,)  # as a tensor in HBM has a number
-        if is_made and not self.inputs.is_given(tensor) and tuple(tensor.shape) == shape:
+        if is_computed and not self.inputs.is_input(tensor) and tuple(tensor.shape) == shape:
             return tensor
         out = tiles.output(value.shape, value.dtype)
         tiles.copy_run(out, 0, tensor, 0, value.type.elements)
@@ -98,10 +98,10 @@ class Emission:
 
     def settled(self, value: Value) -> list[Placed]:
         """All places of a value, computed if it was not."""
-        found = self.places(value)
-        if found[0].is_pending:
-            found = self._computed(value)
-        return sorted(found, key=lambda one: not one.is_on_chip)
+        places = self.places(value)
+        if places[0].is_pending:
+            places = self._computed(value)
+        return sorted(places, key=lambda place: not place.is_on_chip)
 
     def _computed(self, value: Value) -> list[Placed]:
         """The places of what was pending; what it was a view of is computed, if it has a place."""
@@ -128,11 +128,11 @@ class Emission:
         node = self.facts.maker.get(value.number)
         is_new = node is not None and value.number not in self.placed
         if node is not None and is_new and isinstance(node.operation, Convert):
-            found = self.placed.get(node.values[0].number, [])
+            places = self.placed.get(node.values[0].number, [])
             if value.type.is_floating and any(
-                self.inputs.weight_of(one) is not None for one in found
+                self.inputs.weight_of(place) is not None for place in places
             ):
-                return found
+                return places
         return self.settled(value)
 
     def unconverted(self, value: Value) -> Placed | None:
@@ -143,13 +143,13 @@ class Emission:
         node = self.facts.maker.get(value.number)
         if node is None or value.number in self.placed or not isinstance(node.operation, Convert):
             return None
-        (given,) = node.values
-        is_alone = given.number not in self.placed and self.facts.uses.get(given.number, 0) <= 1
+        (source,) = node.values
+        is_alone = source.number not in self.placed and self.facts.uses.get(source.number, 0) <= 1
         is_long = self.facts.uses.get(value.number, 0) > _CONVERTING
-        if is_alone or is_long or not given.type.is_floating:
+        if is_alone or is_long or not source.type.is_floating:
             return None
-        found = self.places(given)
-        return None if found[0].is_pending or found[0].is_on_chip else found[0]
+        places = self.places(source)
+        return None if places[0].is_pending or places[0].is_on_chip else places[0]
 
     def places(self, value: Value) -> list[Placed]:
         """All places of a value, which may be pending."""
@@ -171,34 +171,34 @@ class Emission:
 
     def _views(self, node: Node) -> list[Placed]:
         source = node.values[0]
-        views = [view(node, one) for one in self.places(source)]
-        found = [one for one in views if one is not None]
-        if not found:
+        candidates = [view(node, place) for place in self.places(source)]
+        views = [candidate for candidate in candidates if candidate is not None]
+        if not views:
             # Steps do not say where its elements are, but for those that lie in order.
             dense = view(node, in_hbm(self.dense(source), source.shape))
-            found = [] if dense is None else [dense]
-        return found
+            views = [] if dense is None else [dense]
+        return views
 
     def dense(self, value: Value) -> Tensor:
         """A value in HBM, its elements in row-major order."""
-        for one in self.settled(value):
-            if not one.is_on_chip and one == in_hbm(one.storage, value.shape):
-                return one.storage
+        for place in self.settled(value):
+            if not place.is_on_chip and place == in_hbm(place.storage, value.shape):
+                return place.storage
         (first, *_), node = self.settled(value), self.facts.maker.get(value.number)
         if number_of(self.facts.maker, value) is not None:
-            made = self._filled(value)
+            tensor = self._filled(value)
         elif node is not None and is_view(node):
-            made = self._viewed(node, first)
+            tensor = self._viewed(node, first)
         else:
-            made = turning.written(first, value)
-        self.placed[value.number].append(in_hbm(made, value.shape))
-        return made
+            tensor = turning.written(first, value)
+        self.placed[value.number].append(in_hbm(tensor, value.shape))
+        return tensor
 
     def _filled(self, value: Value) -> Tensor:
         """A value in HBM that is one number throughout."""
-        made = tiles.output(value.shape, value.dtype)
-        tiles.fill(made, value.type.elements, number_of(self.facts.maker, value) or 0.0)
-        return made
+        tensor = tiles.output(value.shape, value.dtype)
+        tiles.fill(tensor, value.type.elements, number_of(self.facts.maker, value) or 0.0)
+        return tensor
 
     def _viewed(self, node: Node, placed: Placed) -> Tensor:
         """A view of what lies somewhere, in HBM in row-major order."""
@@ -213,7 +213,7 @@ class Emission:
 
     def by_kernel(self, kernel: Callable[..., Any], node: Node) -> None:
         """Run an operation from HBM to HBM."""
-        made = kernel(node.operation, node, *(self.dense(value) for value in node.values))
-        results = made if isinstance(made, tuple) else (made,)
+        output = kernel(node.operation, node, *(self.dense(value) for value in node.values))
+        results = output if isinstance(output, tuple) else (output,)
         for value, tensor in zip(node.results, results, strict=True):
             self.placed[value.number] = [in_hbm(tensor, value.shape)]

@@ -30,18 +30,23 @@ def evict(residents: Residents, value: Value, nbytes: int) -> bool:
         nbytes: bytes of a partition that it needs.
     """
     latest = next_reader(residents, value)
-    found = [(next_reader(residents, one), one, size) for one, size in residents.held()]
-    found = sorted((one for one in found if one[0] > latest), key=lambda one: -one[0])
+    candidates = [
+        (next_reader(residents, resident), resident, size) for resident, size in residents.held()
+    ]
+    candidates = sorted(
+        (candidate for candidate in candidates if candidate[0] > latest),
+        key=lambda candidate: -candidate[0],
+    )
     chosen: list[Value] = []
     missing = nbytes - residents.free_bytes()
-    for _, one, size in found:
+    for _, chosen_value, size in candidates:
         if missing <= 0:
             break
-        if _leave(residents, one):
-            chosen.append(one)
+        if _leave(residents, chosen_value):
+            chosen.append(chosen_value)
             missing -= size
-    for one in chosen:
-        _move(residents, one)
+    for chosen_value in chosen:
+        _move(residents, chosen_value)
     return missing <= 0
 
 
@@ -52,48 +57,50 @@ def next_reader(residents: Residents, value: Value) -> int:
     returned is computed in its order after all others.
     """
     last = len(residents.facts.graph.nodes)
-    best, waiting, seen = last, [value], {value.number}
+    best, waiting, visited = last, [value], {value.number}
     while waiting:
         for node in residents.facts.readers(waiting.pop()):
             places = residents.placed.get(node.result.number)
             waits = is_view(node) or (node.kind is Kind.ELEMENTWISE and places is None)
             if waits or (places is not None and places[0].is_pending):
-                if node.result.number not in seen:
-                    seen.add(node.result.number)
+                if node.result.number not in visited:
+                    visited.add(node.result.number)
                     waiting.append(node.result)
             elif places is None:
                 best = min(best, residents.facts.order[node.result.number])
     if best < last:
         return best
-    known: dict[int, bool] = {}
-    wanted = [one.result for one in residents.facts.readers(value)]
-    wanted = [one for one in wanted if residents.is_wanted(one, known)]
-    return last + min((residents.facts.order[one.number] for one in wanted), default=last)
+    is_read_later: dict[int, bool] = {}
+    wanted = [reader.result for reader in residents.facts.readers(value)]
+    wanted = [result for result in wanted if residents.is_wanted(result, is_read_later)]
+    return last + min((residents.facts.order[result.number] for result in wanted), default=last)
 
 
 def _leave(residents: Residents, value: Value) -> bool:
     """Whether a value may go: it lies in matrices whose partitions differ."""
     places = residents.placed.get(value.number, [])
-    mine = [one for one in places if one.is_on_chip]
-    return bool(mine) and not any(one.storage.is_replicated for one in mine)
+    on_chip = [place for place in places if place.is_on_chip]
+    return bool(on_chip) and not any(place.storage.is_replicated for place in on_chip)
 
 
 def _move(residents: Residents, value: Value) -> None:
     """Leave no place of a value, nor of its views, on the chip."""
     if residents.facts.is_returned(value):
         residents.dense(value)
-    matrices = [one.storage for one in residents.placed[value.number] if one.is_on_chip]
-    others = [one for one in residents.placed[value.number] if not one.is_on_chip]
-    made: dict[int, Tensor] = {}
+    matrices = [place.storage for place in residents.placed[value.number] if place.is_on_chip]
+    others = [place for place in residents.placed[value.number] if not place.is_on_chip]
+    copies: dict[int, Tensor] = {}
     if not others:
-        made[id(matrices[0])] = _stored(matrices[0])
-    gone = {id(one) for one in matrices}
+        copies[id(matrices[0])] = _stored(matrices[0])
+    gone = {id(matrix) for matrix in matrices}
     for number, places in residents.placed.items():
-        if any(id(one.storage) in gone for one in places):
-            moved = [_moved(one, made) if id(one.storage) in gone else one for one in places]
-            kept = [one for one in moved if one is not None]
-            if kept:
-                residents.placed[number] = kept
+        if any(id(place.storage) in gone for place in places):
+            moved = [
+                _moved(place, copies) if id(place.storage) in gone else place for place in places
+            ]
+            remaining = [place for place in moved if place is not None]
+            if remaining:
+                residents.placed[number] = remaining
 
 
 def _stored(matrix: Matrix) -> Tensor:
@@ -106,9 +113,9 @@ def _stored(matrix: Matrix) -> Tensor:
     return out
 
 
-def _moved(placed: Placed, made: dict[int, Tensor]) -> Placed | None:
+def _moved(placed: Placed, copies: dict[int, Tensor]) -> Placed | None:
     """A place in HBM for one on the chip; None where another place of the same value is enough."""
-    tensor = made.get(id(placed.storage))
+    tensor = copies.get(id(placed.storage))
     if tensor is None:
         return None
     columns = placed.storage.columns

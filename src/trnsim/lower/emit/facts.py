@@ -75,9 +75,9 @@ class Facts:
         for node in path:
             if node.values[0] != value:
                 number = min(0, *self.maker) - 1  # the graph's own are not below 0
-                made = Value(number, TensorType(node.result.shape, value.dtype))
-                node = Node(node.operation, (value,), (made,))  # noqa: PLW2901  another operand
-                self.maker[made.number] = node
+                operand = Value(number, TensorType(node.result.shape, value.dtype))
+                node = Node(node.operation, (value,), (operand,))  # noqa: PLW2901  another operand
+                self.maker[operand.number] = node
             value = node.result
         return value
 
@@ -104,14 +104,14 @@ class Facts:
 
 def uses(graph: Graph) -> dict[int, int]:
     """How many operations read each value, looking through views."""
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for value in graph.outputs:
-        found[value.number] = found.get(value.number, 0) + 1
+        counts[value.number] = counts.get(value.number, 0) + 1
     for node in reversed(graph.nodes):
-        times = found.get(node.result.number, 0) if is_view(node) or widens(node) else 1
+        times = counts.get(node.result.number, 0) if is_view(node) or widens(node) else 1
         for value in node.values:
-            found[value.number] = found.get(value.number, 0) + times
-    return found
+            counts[value.number] = counts.get(value.number, 0) + times
+    return counts
 
 
 def contracted(graph: Graph) -> set[int]:
@@ -119,20 +119,20 @@ def contracted(graph: Graph) -> set[int]:
 
     They lie best with that dimension along the partitions.
     """
-    found: set[int] = set()
+    numbers: set[int] = set()
     for node in reversed(graph.nodes):
         if isinstance(node.operation, DotGeneral):
-            found |= {
+            numbers |= {
                 value.number
                 for value, dim in zip(node.values, node.operation.contracting, strict=True)
                 if dim == len(value.shape) - 1
             }
-        elif node.result.number in found and (
+        elif node.result.number in numbers and (
             node.kind is Kind.ELEMENTWISE or isinstance(node.operation, Reshape)
         ):
             last = node.result.shape[-1:]
-            found |= {value.number for value in node.values if value.shape[-1:] == last}
-    return found
+            numbers |= {value.number for value in node.values if value.shape[-1:] == last}
+    return numbers
 
 
 def of_long_rows(graph: Graph) -> set[int]:

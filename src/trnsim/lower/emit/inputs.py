@@ -39,7 +39,7 @@ class Inputs:
         self._numbers[id(tensor)] = value.number
         return in_hbm(tensor, value.shape)
 
-    def is_given(self, tensor: Tensor) -> bool:
+    def is_input(self, tensor: Tensor) -> bool:
         """Whether a tensor is the caller's."""
         return id(tensor) in self._numbers
 

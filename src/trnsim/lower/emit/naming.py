@@ -52,25 +52,25 @@ class Names:
 
 def chain_name(maker: Mapping[int, Node], value: Value, leaves: Mapping[int, Placed]) -> str:
     """The operations that compute a value of leaves, in words: products, then what follows."""
-    found: list[str] = [one.storage.name for one in leaves.values() if one.is_pending]
+    names: list[str] = [place.storage.name for place in leaves.values() if place.is_pending]
     waiting, seen = [value], set[int]()
     while waiting:
-        one = waiting.pop()
-        node = maker.get(one.number)
-        if node is None or one.number in leaves or one.number in seen:
+        current = waiting.pop()
+        node = maker.get(current.number)
+        if node is None or current.number in leaves or current.number in seen:
             continue
-        seen.add(one.number)
+        seen.add(current.number)
         if node.kind in (Kind.ELEMENTWISE, Kind.REDUCTION):
-            found.append(node.name)
+            names.append(node.name)
         waiting += node.values
-    return "+".join(dict.fromkeys(sorted(found, key=_is_convert))) or "copy"
+    return "+".join(dict.fromkeys(sorted(names, key=_is_convert))) or "copy"
 
 
 def chain_node(
     maker: Mapping[int, Node], value: Value, leaves: Mapping[int, Placed]
 ) -> Node | None:
     """The operation that stands for those that compute a value: the first product, or the last."""
-    products = [number for number, one in leaves.items() if one.is_pending]
+    products = [number for number, place in leaves.items() if place.is_pending]
     return maker.get(min(products, default=value.number))
 
 

@@ -55,10 +55,10 @@ class Residents:
             placed = frame.matrix(dtype_of(value.dtype))
             self.hold(value, placed)
             return placed
-        found = self.in_order(frame, dtype_of(value.dtype))
-        self.spilled.append(found.storage)
-        self.crowding.add(value, found.storage, nbytes)
-        return found
+        spilled = self.in_order(frame, dtype_of(value.dtype))
+        self.spilled.append(spilled.storage)
+        self.crowding.add(value, spilled.storage, nbytes)
+        return spilled
 
     def in_order(self, frame: Frame, dtype: Any) -> Placed:
         """A tensor in HBM in a frame's order."""
@@ -73,10 +73,10 @@ class Residents:
         if frame.columns * size <= self.free_bytes():
             return turning.framed(placed, frame)
         result = self.in_order(frame, dtype)
-        whole, rest = divmod(frame.rows, frame.block)
+        full, rest = divmod(frame.rows, frame.block)
         most = max(_TURNED_BYTES // dtype.itemsize // P, 1)
-        groups = [(*one, frame.block) for one in tiles.pieces(whole, most)]
-        groups += [(whole, 1, rest)] if rest else []
+        groups = [(*piece, frame.block) for piece in tiles.pieces(full, most)]
+        groups += [(full, 1, rest)] if rest else []
         for start, columns in tiles.pieces(frame.columns, max(_TURNED_BYTES // size // P, 1) * P):
             for block, blocks, rows in groups:
                 span = Span(block, blocks, rows, start, columns)
@@ -96,29 +96,29 @@ class Residents:
 
     def held(self) -> list[tuple[Value, int]]:
         """What lies in SBUF and is yet to be read, with its bytes of a partition."""
-        known: dict[int, bool] = {}
+        is_read_later: dict[int, bool] = {}
         self._held = [
-            one
-            for one in self._held
-            if self._may_lie_on_chip(one[0]) and self.is_wanted(one[0], known)
+            resident
+            for resident in self._held
+            if self._may_lie_on_chip(resident[0]) and self.is_wanted(resident[0], is_read_later)
         ]
         return self._held
 
     def _may_lie_on_chip(self, value: Value) -> bool:
         """Whether a value has a place on the chip, or is on its way there."""
         places = self.placed.get(value.number)
-        return places is None or any(one.is_on_chip for one in places)
+        return places is None or any(place.is_on_chip for place in places)
 
-    def is_wanted(self, value: Value, known: dict[int, bool]) -> bool:
+    def is_wanted(self, value: Value, is_read_later: dict[int, bool]) -> bool:
         """Whether an operation that is yet to be computed reads a value, or the caller does."""
-        waiting, seen = [value], set[int]()
+        waiting, visited = [value], set[int]()
         while waiting:
-            one = waiting.pop()
-            if one.number in seen or known.get(one.number) is False:
+            current = waiting.pop()
+            if current.number in visited or is_read_later.get(current.number) is False:
                 continue
-            seen.add(one.number)
-            is_read = known.get(one.number, False) or self.facts.is_returned(one)
-            for node in self.facts.readers(one):
+            visited.add(current.number)
+            is_read = is_read_later.get(current.number, False) or self.facts.is_returned(current)
+            for node in self.facts.readers(current):
                 places = self.placed.get(node.result.number)
                 is_lazy = node.kind is Kind.ELEMENTWISE and places is None
                 if is_view(node) or is_lazy or (places is not None and places[0].is_pending):
@@ -126,7 +126,7 @@ class Residents:
                 else:
                     is_read |= places is None
             if is_read:
-                known[value.number] = True
+                is_read_later[value.number] = True
                 return True
-        known.update(dict.fromkeys(seen, False))
+        is_read_later.update(dict.fromkeys(visited, False))
         return False

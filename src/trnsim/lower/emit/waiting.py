@@ -36,7 +36,7 @@ class Waiting:
         self._facts, self._placed, self._settled = facts, placed, settled
         self.later: set[int] = set()
         self.folded: dict[int, Node] = {}
-        self._asked: set[int] = set()
+        self._offered: set[int] = set()
         self._depths: dict[int, int] = {}
         self._panels: dict[int, dict[int, int]] = {}
 
@@ -54,9 +54,9 @@ class Waiting:
     def fold(self, node: Node) -> bool:
         """Leave a reduction to who reads it; False for one that was, as its result is needed."""
         number = node.result.number
-        if number in self._asked:
+        if number in self._offered:
             return False
-        self._asked.add(number)
+        self._offered.add(number)
         self.folded[number] = node
         return True
 
@@ -64,7 +64,7 @@ class Waiting:
         """Compute operands that wait for products until the panels of the others find room."""
         panels = {value: self._panels_of(value) for value in node.values}
         panels = {value: own for value, own in panels.items() if own}
-        for value in sorted(panels, key=lambda one: -len(panels[one])):
+        for value in sorted(panels, key=lambda operand: -len(panels[operand])):
             together = {number: size for own in panels.values() for number, size in own.items()}
             if sum(together.values()) <= _PANELS_BYTES or len(panels) < 2:  # noqa: PLR2004  beside another
                 break
@@ -81,12 +81,12 @@ class Waiting:
         if node is None or (places is not None and not places[0].is_pending):
             return {}
         if value.number not in self._panels:
-            found: dict[int, int] = {}
+            panels: dict[int, int] = {}
             if isinstance(node.operation, DotGeneral):
                 passes = node.values[0]
-                if not any(one.is_on_chip for one in placed.get(passes.number, ())):
-                    found = {passes.number: panel_bytes(node)}
+                if not any(place.is_on_chip for place in placed.get(passes.number, ())):
+                    panels = {passes.number: panel_bytes(node)}
             elif is_view(node):
-                found = self._panels_of(node.values[0])
-            self._panels[value.number] = found
+                panels = self._panels_of(node.values[0])
+            self._panels[value.number] = panels
         return self._panels[value.number]

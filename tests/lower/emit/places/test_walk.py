@@ -18,13 +18,13 @@ from trnsim.lower.emit.places.walk import (
     is_aligned,
     is_all,
     is_movable,
+    merged_span,
     natural,
     repeated,
     runs,
     slice_of,
     spans,
     strips,
-    whole,
     write,
 )
 from trnsim.lower.kernels.tiles import new
@@ -244,7 +244,7 @@ def test_neighbours_of_a_block_are_one_strip_up_to_so_many_columns():
     assert found == [[0, 10], [20], [40, 50], [60, 70]]
     assert [list(strip) for strip in strips(one[:1], 5)] == [one[:1]]  # one may be longer
     assert list(strips([], 5)) == []
-    assert whole(other) == Span(1, 1, 64, 60, 13)
+    assert merged_span(other) == Span(1, 1, 64, 60, 13)
 
 
 DOUBLED = [(1, 1, 0), (1, 128, 8), (3, 12, 3), (5, 7, 2)]

@@ -162,11 +162,11 @@ class Attending(Operands):
         here = bias.sliced((1 if is_row else count, columns), (0 if is_row else at, first), (1, 1))
         key = ("bias", here.offset, here.shape)
         if key not in self._constants:
-            own = self.bias.storage.tile if self.bias.is_on_chip else self.bias.storage
-            given = rows_of(here, columns, 0, here.shape[0], own.dtype)
-            tile = new(given.shape, given.dtype)
+            stored = self.bias.storage.tile if self.bias.is_on_chip else self.bias.storage
+            bias_rows = rows_of(here, columns, 0, here.shape[0], stored.dtype)
+            tile = new(bias_rows.shape, bias_rows.dtype)
             lowest = _HIDDEN * self.scale
-            nisa.tensor_scalar(dst=tile, data=given, op0=nl.maximum, operand0=lowest)
+            nisa.tensor_scalar(dst=tile, data=bias_rows, op0=nl.maximum, operand0=lowest)
             if len(self._constants) > _BIASES:
                 self._constants.clear()
             self._constants[key] = tile
@@ -203,13 +203,13 @@ class Attending(Operands):
         if len(places) == 1:
             return self._mask(*places[0], columns)
         if (places, columns) not in self._together_masks:
-            whole, row = new((sum(count for _, count in places), columns), nl.bfloat16), 0
+            mask, row = new((sum(count for _, count in places), columns), nl.bfloat16), 0
             for offset, count in places:
                 # Engines begin at few partitions, transfers at any.
                 part = self._mask(offset, count, columns)
-                nisa.dma_copy(dst=whole[row : row + count], src=part)
+                nisa.dma_copy(dst=mask[row : row + count], src=part)
                 row += count
-            self._together_masks[places, columns] = whole
+            self._together_masks[places, columns] = mask
         return self._together_masks[places, columns]
 
     def _mask(self, offset: int, count: int, columns: int) -> Tensor:
@@ -247,8 +247,8 @@ class Attending(Operands):
         nisa.tensor_scalar(dst=shift, data=largest, op0=nl.multiply, operand0=-self.scale)
         powers = new((L, number, S), self.dtype)
         for at in range(number):
-            one = slice(at, at + 1)
-            self.powers(powers[:, at], scores[:, at], shift[:, one], totals[:, one])
+            columns = slice(at, at + 1)
+            self.powers(powers[:, at], scores[:, at], shift[:, columns], totals[:, columns])
         self.keep_logs(shift, totals, [(heads[0], 0, L)])
         blocks = -(-S // P)
         flipped = new((min(P, S), number * blocks, L), self.dtype, nl.psum)
@@ -275,9 +275,9 @@ class Attending(Operands):
             return scores
         L, number, S = scores.shape
         mask = self._mask(0, L, S).reshape((L, 1, S)).broadcast(1, number)
-        seen = new(scores.shape)
-        nisa.tensor_tensor(dst=seen, data1=scores, data2=mask, op=nl.add)
-        return seen
+        masked = new(scores.shape)
+        nisa.tensor_tensor(dst=masked, data1=scores, data2=mask, op=nl.add)
+        return masked
 
     def powers(self, dst: Tensor, scores: Tensor, shift: Tensor, total: Tensor) -> None:
         """``exp(scale * scores + shift)``, and the sum of each row."""
@@ -317,7 +317,7 @@ class Attending(Operands):
     ) -> None:
         """Results [queries, heads of V] turned, as many heads at once as lie in one block."""
         queries, column = result.shape[0], 0
-        places = [head(out, one).sliced((queries, self.V), (start, 0), (1, 1)) for one in heads]
+        places = [head(out, index).sliced((queries, self.V), (start, 0), (1, 1)) for index in heads]
         if lies_in_rows(places[0], self.V):
             store_rows(places, result.reshape((queries, len(heads), self.V)))
             return

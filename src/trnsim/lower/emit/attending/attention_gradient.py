@@ -92,7 +92,7 @@ class Gradient(Attending):
         )
         self.logs: Placed = self._logs()
         self._blocks: dict[int, tuple[int, Placed]] = {}
-        self._known: dict[Any, Tensor] = {}
+        self._loaded_rows: dict[Any, Tensor] = {}
         self.is_in_rows = False
         widths = [-(-width // P) for width in (self.E, self.V)]
         self.stretch = max(min(BANK, _BANKS * BANK // sum(widths) // P * P), P)
@@ -100,7 +100,9 @@ class Gradient(Attending):
     def run(self) -> None:
         """Every head, as many side by side as a bank holds."""
         outs = self._outs()
-        heads = sorted(product(*map(range, self.heads)), key=lambda one: head(outs[0], one).offset)
+        heads = sorted(
+            product(*map(range, self.heads)), key=lambda index: head(outs[0], index).offset
+        )
         with balance.balanced():
             for at, count in tiles.pieces(len(heads), self._beside_gradients()):
                 self._run(self._unit_of(heads[at : at + count]), outs)
@@ -113,13 +115,16 @@ class Gradient(Attending):
         is_last = all(map(emission.facts.is_last, results))
         self.is_in_rows = is_last and max(self.L, self.S) <= P
         if self.is_in_rows:
-            return [in_hbm(tiles.output(one.shape, one.dtype), one.shape) for one in results]
+            return [
+                in_hbm(tiles.output(value.shape, value.dtype), value.shape) for value in results
+            ]
         frames = [
             self.frame_of(value.shape, placed)
             for value, placed in zip(results, (self.query, self.key, self.value), strict=True)
         ]
         return [
-            emission.residents.room(frame, one) for frame, one in zip(frames, results, strict=True)
+            emission.residents.room(frame, value)
+            for frame, value in zip(frames, results, strict=True)
         ]
 
     def _beside_gradients(self) -> int:
@@ -136,14 +141,14 @@ class Gradient(Attending):
         rank = len(value.shape)
         frame = Frame(value.shape, (rank - 1,), tuple(range(rank - 1)))
         places = self.emission.settled(value)
-        here = next((one for one in places if is_aligned(one, frame)), None)
-        if here is None or here.steps != frame.steps() or any(here.offset):
-            here = framed(places[0], frame)
-        made = frame.matrix(nl.float32)
+        placed = next((place for place in places if is_aligned(place, frame)), None)
+        if placed is None or placed.steps != frame.steps() or any(placed.offset):
+            placed = framed(places[0], frame)
+        logs = frame.matrix(nl.float32)
         nisa.tensor_scalar(
-            dst=made.storage.tile, data=here.storage.tile, op0=nl.multiply, operand0=-1.0
+            dst=logs.storage.tile, data=placed.storage.tile, op0=nl.multiply, operand0=-1.0
         )
-        return made
+        return logs
 
     def _log(self, index: Index, start: int, count: int) -> Tensor:
         """The logarithms of some queries, negated, [queries, 1]."""
@@ -155,19 +160,19 @@ class Gradient(Attending):
 
         What lies across is brought by whole blocks of partitions.
         """
-        found = head(placed, index)
-        if not lies_across(found):
+        matrix = head(placed, index)
+        if not lies_across(matrix):
             near, _ = self.neighbours.near(placed, index)
-            return near if near.shape == found.shape else found
+            return near if near.shape == matrix.shape else matrix
         width = placed.shape[-1]
         if width > P:
-            return found
+            return matrix
         block = P if P % width == 0 else P // width * width
         frame = replace(frame_in_hbm(placed, placed.shape), block=block)
         steps = frame.steps()
         number = sum(step[0] * at for step, at in zip(steps, index, strict=False)) // block
-        known, here = self._blocks.get(id(placed), (-1, placed))
-        if known != number:
+        number_there, here = self._blocks.get(id(placed), (-1, placed))
+        if number_there != number:
             partitions = min(block, frame.rows - number * block)
             tile = filled(placed, frame, Span(number, 1, partitions, 0, frame.columns), self.dtype)
             matrix = Matrix(tile, partitions, block)
@@ -178,29 +183,29 @@ class Gradient(Attending):
     def _line(self, part: Placed, start: int, count: int) -> Tensor:
         """Rows of a head, loaded once for a unit."""
         key = id(part.storage), part.offset, start
-        if key not in self._known:
-            self._known[key] = rows_of(part, part.shape[1], start, count, self.dtype)
-        return self._known[key]
+        if key not in self._loaded_rows:
+            self._loaded_rows[key] = rows_of(part, part.shape[1], start, count, self.dtype)
+        return self._loaded_rows[key]
 
     def _columns(self, part: Placed, from_: int) -> list[Tensor]:
         """A head's matrix [rows, width] by 128 of its width: where it lies, or its rows turned."""
-        length, whole = part.shape
-        slices = list(tiles.pieces(whole, P))
+        length, total_width = part.shape
+        slices = list(tiles.pieces(total_width, P))
         if part.is_on_chip or lies_across(part):
             sides = [(part.sliced((length, n), (0, at), (1, 1)), n) for at, n in slices]
-            return [columns_of(one, n, 0, length, self.dtype, from_) for one, n in sides]
-        found = [new((width, length), self.dtype) for _, width in slices]
+            return [columns_of(side, n, 0, length, self.dtype, from_) for side, n in sides]
+        columns = [new((width, length), self.dtype) for _, width in slices]
         for start, count in tiles.pieces(length, P):
             line = self._line(part, start, count)
-            for made, (at, width) in zip(found, slices, strict=True):
+            for column, (at, width) in zip(columns, slices, strict=True):
                 flipped = new((width, count), self.dtype, nl.psum)
                 nisa.nc_transpose(dst=flipped, data=line[:, at : at + width])
-                nisa.tensor_copy(dst=made[:, start : start + count], src=flipped)
-        return found
+                nisa.tensor_copy(dst=column[:, start : start + count], src=flipped)
+        return columns
 
     def _unit_of(self, heads: list[Index]) -> _Unit:
         """Heads with their operands on the chip."""
-        self._known.clear()
+        self._loaded_rows.clear()
         query, key = self._sides(self.query, self.key, heads, self.E)
         grad, value = self._sides(self.grad, self.value, heads, self.V)
         return _Unit(
@@ -220,25 +225,25 @@ class Gradient(Attending):
         self, queries: Placed, keys: Placed, heads: list[Index], width: int
     ) -> tuple[list[list[Tensor]], list[list[Tensor]]]:
         """Both sides of a product as columns, which begin at the same partition."""
-        found: tuple[list[list[Tensor]], list[list[Tensor]]] = ([], [])
+        columns: tuple[list[list[Tensor]], list[list[Tensor]]] = ([], [])
         for index in heads:
-            places = [self._place(one, index, width) for one in (queries, keys)]
+            places = [self._place(side, index, width) for side in (queries, keys)]
             if places[0] == places[1] >= 0:
-                for side, one in zip(found, (queries, keys), strict=True):
-                    side.append(self._standing(one, index, places[0]))
+                for side, placed in zip(columns, (queries, keys), strict=True):
+                    side.append(self._standing(placed, index, places[0]))
                 continue
-            parts = [self._near(one, index) for one in (queries, keys)]
-            firsts = {first_partition(one, width) for one in parts}
+            parts = [self._near(placed, index) for placed in (queries, keys)]
+            firsts = {first_partition(part, width) for part in parts}
             from_ = firsts.pop() if len(firsts) == 1 else 0
-            for side, part in zip(found, parts, strict=True):
+            for side, part in zip(columns, parts, strict=True):
                 side.append(self._columns(part, from_))
-        return found
+        return columns
 
     def _place(self, placed: Placed, index: Index, width: int) -> int:
         """The partition at which a head's columns begin, brought with others or where they lie."""
-        found = head(placed, index)
-        if placed.is_on_chip and found.steps[1] == (1, 0):
-            return first_partition(found, width)
+        matrix = head(placed, index)
+        if placed.is_on_chip and matrix.steps[1] == (1, 0):
+            return first_partition(matrix, width)
         return self.neighbours.place(placed, index)
 
     def _standing(self, placed: Placed, index: Index, from_: int) -> list[Tensor]:
@@ -252,20 +257,22 @@ class Gradient(Attending):
     ) -> list[list[Tensor]]:
         """Rows of heads by 128: turned, those of all heads in one bank, or where they lie."""
         length, width = placed.shape[-2:]
-        found: list[list[Tensor]] = []
+        rows: list[list[Tensor]] = []
         is_across = placed.is_on_chip and placed.steps[-1] == (1, 0)
         for start, count in tiles.pieces(length, P):
             if not is_across and not lies_across(head(placed, heads[0])):
-                found.append([self._line(self._near(placed, one), start, count) for one in heads])
+                rows.append(
+                    [self._line(self._near(placed, index), start, count) for index in heads]
+                )
                 continue
             flipped = new((count, len(heads), width), self.dtype, nl.psum)
             for number, parts in enumerate(columns):
                 for part, (at, n) in zip(parts, tiles.pieces(width, P), strict=True):
                     dst = flipped[:, number, at : at + n]
                     nisa.nc_transpose(dst=dst, data=part[:, start : start + count])
-            made = copied(flipped, self.dtype, new(flipped.shape, self.dtype))
-            found.append([made[:, number] for number in range(len(heads))])
-        return found
+            turned = copied(flipped, self.dtype, new(flipped.shape, self.dtype))
+            rows.append([turned[:, number] for number in range(len(heads))])
+        return rows
 
     def _drops(self, heads: list[Index]) -> list[Tensor]:
         """Each query's sum of its gradient times its result, by 128 queries, [queries, heads]."""
@@ -273,22 +280,22 @@ class Gradient(Attending):
         both: list[tuple[int, Tensor]] = []
         for number, sides in enumerate(zip(grads, results, strict=True)):
             for grad, result in zip(*sides, strict=True):
-                made = new(grad.shape)
+                terms = new(grad.shape)
                 nisa.tensor_tensor(
-                    dst=made, data1=grad, data2=result, op=nl.multiply, engine=nisa.gpsimd_engine
+                    dst=terms, data1=grad, data2=result, op=nl.multiply, engine=nisa.gpsimd_engine
                 )
-                both.append((number, made))
-        ones, found = self.emission.constants.ones(nl.float32), list[Tensor]()
+                both.append((number, terms))
+        ones, drops = self.emission.constants.ones(nl.float32), list[Tensor]()
         for start, count in tiles.pieces(self.L, P):
             sums = new((count, len(heads)), nl.float32, nl.psum)
-            for number, one in both:
+            for number, column in both:
                 nisa.nc_matmul(
                     dst=sums[:, number : number + 1],
-                    stationary=one[:, start : start + count],
-                    moving=ones[: one.shape[0], :1],
+                    stationary=column[:, start : start + count],
+                    moving=ones[: column.shape[0], :1],
                 )
-            found.append(copied(sums, nl.float32))
-        return found
+            drops.append(copied(sums, nl.float32))
+        return drops
 
     # Computing
 
@@ -298,14 +305,16 @@ class Gradient(Attending):
         for start, count in tiles.pieces(self.S, self.stretch):
             is_last = start + count == self.S
             sums = [self._sums(width, many, count) for width in (self.E, self.V)]
-            seen = [(at, n) for at, n in tiles.pieces(self.L, P) if self._sees(at + n - 1, start)]
-            for place in seen:
+            visible = [
+                (at, n) for at, n in tiles.pieces(self.L, P) if self._sees(at + n - 1, start)
+            ]
+            for place in visible:
                 self._block(unit, place, (start, count), sums)
-            if not seen:
-                sums = [[new(one.shape) for one in side] for side in sums]
+            if not visible:
+                sums = [[new(part.shape) for part in side] for side in sums]
                 for side in sums:
-                    for one in side:
-                        nisa.memset(dst=one, value=0.0)
+                    for part in side:
+                        nisa.memset(dst=part, value=0.0)
             for out, parts, scale in zip(outs[1:], sums, (self.scale, 1.0), strict=True):
                 self._store_gradient(out, unit, start, parts, scale)
             if is_last:
@@ -318,16 +327,16 @@ class Gradient(Attending):
             return [new((rows, heads, width), nl.float32, nl.psum)]
         return [new((n, heads, rows), nl.float32, nl.psum) for _, n in tiles.pieces(width, P)]
 
-    def _product(self, sums: list[Tensor], number: int, rows: Tensor, other: Tensor) -> None:
+    def _product(self, sums: list[Tensor], number: int, rows: Tensor, second: Tensor) -> None:
         """Add the product of rows [n, width] and [n, m] over n: [width, m], or [m, width]."""
         if self.is_in_rows:
             for at, width in tiles.pieces(rows.shape[1], BANK):
                 dst, moving = sums[0][:, number, at : at + width], rows[:, at : at + width]
-                nisa.nc_matmul(dst=dst, stationary=other, moving=moving)
+                nisa.nc_matmul(dst=dst, stationary=second, moving=moving)
             return
         for part, (at, width) in zip(sums, tiles.pieces(rows.shape[1], P), strict=True):
             stationary = rows[:, at : at + width]
-            nisa.nc_matmul(dst=part[:, number], stationary=stationary, moving=other)
+            nisa.nc_matmul(dst=part[:, number], stationary=stationary, moving=second)
 
     def _sees(self, query: int, key: int) -> bool:
         return not self.is_causal or key <= query
@@ -386,9 +395,9 @@ class Gradient(Attending):
             balance.note(Engine.scalar, scores[:, number])
         if self._sees(at, start + columns - 1):
             return weights
-        seen = new(shape, self.dtype)
+        visible = new(shape, self.dtype)
         nisa.affine_select(
-            dst=seen,
+            dst=visible,
             pattern=[[0, shape[1]], [-1, columns]],
             offset=at - start,
             channel_multiplier=1,
@@ -396,7 +405,7 @@ class Gradient(Attending):
             on_false_value=0.0,
             cmp_op=nl.greater_equal,
         )
-        return seen
+        return visible
 
     def _to_query(self, unit: _Unit, at: int, start: int, slopes: Tensor) -> None:
         """Add what a stretch of keys gives to the gradients of 128 queries: slopes turned."""
@@ -408,20 +417,23 @@ class Gradient(Attending):
                 dst = flipped[:count, number * blocks + block]
                 nisa.nc_transpose(dst=dst, data=slopes[:, number, key : key + count])
         turned = evacuated(flipped, columns, blocks)
-        found = self._sums(self.E, many, rows)
+        sums = self._sums(self.E, many, rows)
         for number in range(many):
             for block, (key, count) in enumerate(tiles.pieces(columns, P)):
                 keys = unit.key_rows[(start + key) // P][number]
-                self._product(found, number, keys, turned[:count, number * blocks + block])
+                self._product(sums, number, keys, turned[:count, number * blocks + block])
         before = unit.to_query.get(at)
         if before is not None:
-            pairs = [(new(one.shape), one, more) for one, more in zip(before, found, strict=True)]
-            for whole, one, more in pairs:
-                nisa.tensor_tensor(dst=whole, data1=one, data2=more, op=nl.add)
-            found = [whole for whole, _, _ in pairs]
+            pairs = [
+                (new(earlier.shape), earlier, later)
+                for earlier, later in zip(before, sums, strict=True)
+            ]
+            for total, earlier, later in pairs:
+                nisa.tensor_tensor(dst=total, data1=earlier, data2=later, op=nl.add)
+            sums = [total for total, _, _ in pairs]
         elif self.stretch < self.S:
-            found = [copied(one, nl.float32, new(one.shape)) for one in found]
-        unit.to_query[at] = found
+            sums = [copied(part, nl.float32, new(part.shape)) for part in sums]
+        unit.to_query[at] = sums
 
     # Storing
 
@@ -429,7 +441,7 @@ class Gradient(Attending):
         self, out: Placed, unit: _Unit, start: int, parts: list[Tensor], scale: float
     ) -> None:
         """Gradients times a number to their places, heads at once that lie in a line."""
-        places = [head(out, one) for one in unit.heads]
+        places = [head(out, index) for index in unit.heads]
         if self.is_in_rows:
             (part,) = parts
             store_rows(places, scaled(new(part.shape, self.dtype), part, scale))
@@ -447,9 +459,9 @@ class Gradient(Attending):
             first = end
 
 
-def _follows(places: list[Placed], first: int, other: int, rows: int) -> bool:
+def _follows(places: list[Placed], first: int, last: int, rows: int) -> bool:
     """Whether the rows of a head lie right after those of all from the first one on."""
-    one, two = places[first], places[other]
-    if one.steps[0][-1] != 1 or any(one.steps[0][:-1]) or rows != one.shape[0]:
+    start, end = places[first], places[last]
+    if start.steps[0][-1] != 1 or any(start.steps[0][:-1]) or rows != start.shape[0]:
         return False
-    return two.offset == (*one.offset[:-1], one.offset[-1] + (other - first) * rows)
+    return end.offset == (*start.offset[:-1], start.offset[-1] + (last - first) * rows)

@@ -55,15 +55,15 @@ def packs(groups: list[list[Head]], L: int) -> list[list[list[Head]]] | None:
     """Groups of heads by packs of up to 128 queries; None where one group has many."""
     if len(groups) == 1 or any(len(heads) * L > _FEW for heads in groups):
         return None
-    found: list[list[list[Head]]] = [[]]
+    full_packs: list[list[list[Head]]] = [[]]
     rows = 0
     for heads in groups:
         if rows + len(heads) * L > P:
-            found.append([])
+            full_packs.append([])
             rows = 0
-        found[-1].append(heads)
+        full_packs[-1].append(heads)
         rows += len(heads) * L
-    return found
+    return full_packs
 
 
 class Decoding:
@@ -76,24 +76,26 @@ class Decoding:
         self.largest: Any = None
         self.total: Any = None
         self.result: Any = None
-        self.is_one = True
+        self.is_single_pass = True
 
     def _members(self, groups: list[list[Head]]) -> Iterator[_Member]:
-        one, start = self.attending, 0
-        whole = new((one.E, len(groups), self.n), one.dtype)
-        nisa.memset(dst=whole, value=0.0)
+        attending, start = self.attending, 0
+        queries = new((attending.E, len(groups), self.n), attending.dtype)
+        nisa.memset(dst=queries, value=0.0)
         for number, heads in enumerate(groups):
-            rows = len(heads) * one.L
+            rows = len(heads) * attending.L
             for place, head in enumerate(heads):
-                at = start + place * one.L
-                nisa.tensor_copy(dst=whole[:, number, at : at + one.L], src=one.queries_of(head))
-            yield _Member(heads, start, rows, whole[:, number])
+                at = start + place * attending.L
+                nisa.tensor_copy(
+                    dst=queries[:, number, at : at + attending.L], src=attending.queries_of(head)
+                )
+            yield _Member(heads, start, rows, queries[:, number])
             start += rows
 
     def run(self, out: Placed) -> None:
         """Compute, and put each head in its place."""
         passes = self._passes()
-        self.is_one = len(passes) == 1
+        self.is_single_pass = len(passes) == 1
         for number, stretches in enumerate(passes):
             self._pass(stretches, number % _AHEAD)
         inverse = new((self.n, 1))
@@ -107,32 +109,32 @@ class Decoding:
 
     def _passes(self) -> list[list[Stretch]]:
         """Stretches of keys whose scores are in PSUM at once; few keys at the end join others."""
-        one = self.attending
-        key_bytes = one.dtype.itemsize * (1 + -(-one.V // P)) * len(self.members)
+        attending = self.attending
+        key_bytes = attending.dtype.itemsize * (1 + -(-attending.V // P)) * len(self.members)
         banks = min(max(_PASS_BYTES // (key_bytes * BANK), 1), _BANKS)
-        found = [[stretch] for stretch in one.stretches(banks * BANK)]
-        if len(found) > 1 and found[-1][0].count <= BANK:
-            last = found.pop()
-            found[-1] += last
-        return found
+        passes = [[stretch] for stretch in attending.stretches(banks * BANK)]
+        if len(passes) > 1 and passes[-1][0].count <= BANK:
+            last = passes.pop()
+            passes[-1] += last
+        return passes
 
     def _pass(self, stretches: list[Stretch], slot: int) -> None:
         scale, n = self.attending.scale, self.n
-        brought = [self._brought(one, slot) for one in stretches]
+        brought = [self._brought(stretch, slot) for stretch in stretches]
         chunks = [
             (keys, start, count)
             for keys in brought
             for start, count in tiles.pieces(keys[0].length, BANK)
         ]
         scores = [self._scores(*chunk) for chunk in chunks]
-        each = new((n, len(chunks) + 1))
-        nisa.memset(dst=each, value=-3.0e38)
+        maxima = new((n, len(chunks) + 1))
+        nisa.memset(dst=maxima, value=-3.0e38)
         for number, part in enumerate(scores):
-            nisa.tensor_reduce(dst=each[:, number : number + 1], op=nl.maximum, data=part, axis=1)
+            nisa.tensor_reduce(dst=maxima[:, number : number + 1], op=nl.maximum, data=part, axis=1)
         if self.largest is not None:
-            nisa.tensor_copy(dst=each[:, len(chunks) :], src=self.largest)
+            nisa.tensor_copy(dst=maxima[:, len(chunks) :], src=self.largest)
         largest, shift = new((n, 1)), new((n, 1))
-        nisa.tensor_reduce(dst=largest, op=nl.maximum, data=each, axis=1)
+        nisa.tensor_reduce(dst=largest, op=nl.maximum, data=maxima, axis=1)
         nisa.tensor_scalar(dst=shift, data=largest, op0=nl.multiply, operand0=-scale)
         totals = new((n, len(chunks)))
         sums = new((self.attending.V, n), nl.float32, nl.psum)
@@ -146,10 +148,12 @@ class Decoding:
 
     def _brought(self, stretch: Stretch, slot: int) -> list[Keys]:
         """A stretch of each member's keys, all of which come before the values."""
-        one = self.attending
-        heads = {(slot, at, stretch.part): one.heads for at, one in enumerate(self.members)}
-        keys = [one.keys_at(own, stretch, (place, "keys")) for place, own in heads.items()]
-        values = [one.values_at(own, stretch, (place, "values")) for place, own in heads.items()]
+        attending = self.attending
+        heads = {(slot, at, stretch.part): member.heads for at, member in enumerate(self.members)}
+        keys = [attending.keys_at(own, stretch, (place, "keys")) for place, own in heads.items()]
+        values = [
+            attending.values_at(own, stretch, (place, "values")) for place, own in heads.items()
+        ]
         return [Keys(stretch.first, stretch.count, *own) for own in zip(keys, values, strict=True)]
 
     def _scores(self, keys: list[Keys], start: int, columns: int) -> Tensor:
@@ -175,11 +179,11 @@ class Decoding:
     def _gather(self, largest: Tensor, total: Tensor, sums: Tensor) -> None:
         """Add what came before, rescaled to the new maximum."""
         if self.largest is not None:
-            less, shrunk, whole = (new((self.n, 1)) for _ in range(3))
+            less, shrunk, rescaled = (new((self.n, 1)) for _ in range(3))
             nisa.tensor_tensor(dst=less, data1=self.largest, data2=largest, op=nl.subtract)
             nisa.activation(dst=shrunk, op=nl.exp, data=less, scale=self.attending.scale)
             nisa.scalar_tensor_tensor(
-                dst=whole,
+                dst=rescaled,
                 data=self.total,
                 op0=nl.multiply,
                 operand0=shrunk,
@@ -192,8 +196,8 @@ class Decoding:
                 result = copied(result, nl.float32, new(result.shape))
             nisa.tensor_tensor(dst=before, data1=result, data2=self._across(shrunk), op=nl.multiply)
             nisa.tensor_tensor(dst=added, data1=before, data2=sums, op=nl.add)
-            total, sums = whole, added
-        elif not self.is_one:
+            total, sums = rescaled, added
+        elif not self.is_single_pass:
             sums = copied(sums, nl.float32, new(sums.shape))
         self.largest, self.total, self.result = largest, total, sums
 

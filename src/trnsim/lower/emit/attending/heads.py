@@ -17,8 +17,8 @@ def head(placed: Placed, index: tuple[int, ...]) -> Placed:
     """One head's matrix [rows, width]."""
     rank = len(placed.shape)
     starts = (*index, 0, 0)
-    found = placed.sliced((*(1,) * (rank - 2), *placed.shape[-2:]), starts, (1,) * rank)
-    return Placed(found.storage, found.shape[-2:], found.steps[-2:], found.offset)
+    matrix = placed.sliced((*(1,) * (rank - 2), *placed.shape[-2:]), starts, (1,) * rank)
+    return Placed(matrix.storage, matrix.shape[-2:], matrix.steps[-2:], matrix.offset)
 
 
 def cube(tile: Tensor) -> Tensor:
@@ -37,8 +37,8 @@ def first_partition(placed: Placed, width: int) -> int:
 
 def may_begin(first: int, partitions: int) -> bool:
     """Whether engines take so many partitions from there on."""
-    spans = next(one for one in (32, 64, P) if partitions <= one)
-    return first % spans == 0
+    alignment = next(size for size in (32, 64, P) if partitions <= size)
+    return first % alignment == 0
 
 
 def columns_of(
@@ -90,11 +90,11 @@ def rows_of(
     is_across = here.is_on_chip and here.steps[1] == (1, 0) and not here.steps[0][0]
     if width > P and (is_across or (not here.is_on_chip and lies_across(here))):
         own = here.storage.tile.dtype if here.is_on_chip else here.storage.dtype
-        made = new((count, width), own)
+        rows = new((count, width), own)
         for at, n in tiles.pieces(width, P):
             part = rows_of(here, n, 0, count, own, at)
-            nisa.tensor_copy(dst=made[:, at : at + n], src=part)
-        return made
+            nisa.tensor_copy(dst=rows[:, at : at + n], src=part)
+        return rows
     if is_across:
         turned = new((count, width), dtype or here.storage.tile.dtype, nl.psum)
         nisa.nc_transpose(dst=turned, data=columns_of(here, width, 0, count, dtype))
@@ -129,17 +129,17 @@ def evacuated(flipped: Tensor, columns: int, blocks: int) -> Tensor:
             nisa.tensor_copy(dst=weights[:, half:], src=flipped[:, half:])
         return weights
     for first in range(0, flipped.shape[1], blocks):
-        whole, last = slice(first, first + blocks - 1), first + blocks - 1
-        nisa.tensor_copy(dst=weights[:, whole], src=flipped[:, whole])
+        full, last = slice(first, first + blocks - 1), first + blocks - 1
+        nisa.tensor_copy(dst=weights[:, full], src=flipped[:, full])
         nisa.tensor_copy(dst=weights[:rest, last], src=flipped[:rest, last])
     return weights
 
 
-def follows(out: Placed, first: tuple[int, ...], other: tuple[int, ...], rows: int) -> bool:
+def follows(out: Placed, first: tuple[int, ...], second: tuple[int, ...], rows: int) -> bool:
     """Whether another head lies so many partitions after the first, in the same block."""
     if not out.is_on_chip:
         return False
-    (p, f), (q, g) = head(out, first).offset, head(out, other).offset
+    (p, f), (q, g) = head(out, first).offset, head(out, second).offset
     block = out.storage.block
     return q == p + rows and g == f and q // block == p // block
 

@@ -44,101 +44,101 @@ class Neighbours:
 
         What does not lie in rows in HBM, or not in whole blocks of them, stays where it is.
         """
-        found = head(placed, index)
-        length, width = found.shape
-        if not lies_in_rows(found, width) or (length > P and length % P):
-            return found, 0
-        most, first = _most(found), 0
+        matrix = head(placed, index)
+        length, width = matrix.shape
+        if not lies_in_rows(matrix, width) or (length > P and length % P):
+            return matrix, 0
+        most, first = _most(matrix), 0
         if length <= most * P:
-            group = self._group(placed, found)
+            group = self._group(placed, matrix)
         else:
             first = row // (most * P) * most * P
             rows = min(most * P, length - first)
-            found = found.sliced((rows, width), (first, 0), (1, 1))
-            group = [found.offset[0]]
-        return self._from(found, group), first
+            matrix = matrix.sliced((rows, width), (first, 0), (1, 1))
+            group = [matrix.offset[0]]
+        return self._from(matrix, group), first
 
     def place(self, placed: Placed, index: Index) -> int:
         """The partition at which a head lies that is turned with its neighbours; -1 if it is not.
 
         Narrow heads stand one below the other, as many as there is room for.
         """
-        found = head(placed, index)
-        length, width = found.shape
-        if not lies_in_rows(found, width) or (length > P and length % P):
+        matrix = head(placed, index)
+        length, width = matrix.shape
+        if not lies_in_rows(matrix, width) or (length > P and length % P):
             return -1
-        if width not in _NARROW or length > _most(found) * P:
+        if width not in _NARROW or length > _most(matrix) * P:
             return -1
-        return self._group(placed, found).index(found.offset[0]) % (P // width) * width
+        return self._group(placed, matrix).index(matrix.offset[0]) % (P // width) * width
 
     def columns(self, placed: Placed, index: Index) -> Tensor:
         """A head as [width, rows], turned with its neighbours, at its `place`."""
-        found = head(placed, index)
-        rows, width = found.shape
-        group, dtype = self._group(placed, found), placed.storage.dtype
-        number, at = divmod(group.index(found.offset[0]), P // width)
+        matrix = head(placed, index)
+        rows, width = matrix.shape
+        group, dtype = self._group(placed, matrix), placed.storage.dtype
+        number, at = divmod(group.index(matrix.offset[0]), P // width)
         key = id(placed.storage), group[0], number
         if key not in self._turned:
             first = number * (P // width)
             many = min(P // width, len(group) - first)
-            lines = self._from(found, group).storage.tile
+            lines = self._from(matrix, group).storage.tile
             blocks = max(1, rows // P)
-            made = new((many * width, rows), dtype)
+            turned = new((many * width, rows), dtype)
             for block, (start, count) in enumerate(tiles.pieces(rows, P)):
                 begin = first * blocks + block
                 data = lines[:, begin : begin + (many - 1) * blocks + 1 : blocks]
                 flipped = new((many * width, count), dtype, nl.psum)
                 nisa.nc_transpose(dst=flipped, data=data)
-                copied(flipped, dtype, made[:, start : start + count])
-            self._turned[key] = made
+                copied(flipped, dtype, turned[:, start : start + count])
+            self._turned[key] = turned
         return self._turned[key][at * width : (at + 1) * width]
 
-    def _group(self, placed: Placed, found: Placed) -> list[int]:
+    def _group(self, placed: Placed, matrix: Placed) -> list[int]:
         """Where the heads begin that come with a head: evenly spaced, as many as have room."""
         if id(placed) not in self._groups:
-            most = _most(found) // max(1, found.shape[0] // P)
-            starts = sorted({head(placed, one).offset[0] for one in self._heads})
+            most = _most(matrix) // max(1, matrix.shape[0] // P)
+            starts = sorted({head(placed, index).offset[0] for index in self._heads})
             self._groups[id(placed)] = _evenly(starts, most)
-        return next(group for group in self._groups[id(placed)] if found.offset[0] in group)
+        return next(group for group in self._groups[id(placed)] if matrix.offset[0] in group)
 
-    def _from(self, found: Placed, group: list[int]) -> Placed:
+    def _from(self, matrix: Placed, group: list[int]) -> Placed:
         """A head of those that begin at some places, brought once."""
-        rows, width = found.shape
-        key = id(found.storage), group[0]
+        rows, width = matrix.shape
+        key = id(matrix.storage), group[0]
         if key not in self._brought:
-            self._brought[key] = _load(found, group)
-        whole = self._brought[key]
-        place = group.index(found.offset[0]) * rows
-        return Placed(whole.storage, (rows, width), whole.steps, (place, 0))
+            self._brought[key] = _load(matrix, group)
+        brought = self._brought[key]
+        place = group.index(matrix.offset[0]) * rows
+        return Placed(brought.storage, (rows, width), brought.steps, (place, 0))
 
 
-def _most(found: Placed) -> int:
+def _most(matrix: Placed) -> int:
     """Blocks of a head's rows that one transfer brings."""
-    return int(max(1, _BYTES // (found.shape[1] * found.storage.dtype.itemsize)))
+    return int(max(1, _BYTES // (matrix.shape[1] * matrix.storage.dtype.itemsize)))
 
 
 def _evenly(starts: list[int], most: int) -> list[list[int]]:
     """Numbers in groups of at most so many, evenly spaced."""
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     for start in starts:
-        last = found[-1] if found else []
+        last = groups[-1] if groups else []
         is_even = len(last) < 2 or start - last[-1] == last[1] - last[0]  # noqa: PLR2004
         if last and len(last) < most and is_even:
             last.append(start)
         else:
-            found.append([start])
-    return found
+            groups.append([start])
+    return groups
 
 
-def _load(found: Placed, group: list[int]) -> Placed:
+def _load(member: Placed, group: list[int]) -> Placed:
     """Heads [rows, width] one after the other as blocks of rows, by one transfer."""
-    rows, width = found.shape
+    rows, width = member.shape
     block = min(rows, P)
-    blocks, step = rows // block, found.steps[0][0]
-    tile = new((block, len(group) * blocks, width), found.storage.dtype)
+    blocks, step = rows // block, member.steps[0][0]
+    tile = new((block, len(group) * blocks, width), member.storage.dtype)
     space = group[1] - group[0] if len(group) > 1 else 0
     pattern = [(step, block), (space, len(group)), (step * block, blocks), (1, width)]
-    source = tiles.strided(found.storage, pattern, group[0])
+    source = tiles.strided(member.storage, pattern, group[0])
     nisa.dma_copy(dst=tile.reshape((block, len(group), blocks, width)), src=source)
     matrix = Matrix(tile, len(group) * rows, block)
     return Placed(matrix, (len(group) * rows, width), ((1, 0), (0, 1)), (0, 0))
@@ -147,7 +147,7 @@ def _load(found: Placed, group: list[int]) -> Placed:
 def store_rows(places: list[Placed], rows: Tensor) -> None:
     """Rows [rows, heads, width] to heads in HBM; evenly spaced ones by one transfer."""
     first, step = 0, places[0].steps[0][0]
-    for group in _evenly([one.offset[0] for one in places], len(places)):
+    for group in _evenly([place.offset[0] for place in places], len(places)):
         space = group[1] - group[0] if len(group) > 1 else 0
         pattern = [(step, rows.shape[0]), (space, len(group)), (1, rows.shape[2])]
         target = tiles.strided(places[0].storage, pattern, group[0])

@@ -108,20 +108,20 @@ class Operands:
     def _settled(self, value: Value) -> Placed:
         """Where a value lies so that rows or columns of a head lie along columns."""
         *_, rows, width = range(len(value.shape))
-        for one in self.emission.settled(value):
-            if one.is_on_chip and one.storage.tile.dtype != dtype_of(value.dtype):
+        for place in self.emission.settled(value):
+            if place.is_on_chip and place.storage.tile.dtype != dtype_of(value.dtype):
                 continue
-            if not one.is_on_chip or not one.steps[width][0]:
-                return one
-            if one.steps[width] == (1, 0) and not one.steps[rows][0]:
-                return one
+            if not place.is_on_chip or not place.steps[width][0]:
+                return place
+            if place.steps[width] == (1, 0) and not place.steps[rows][0]:
+                return place
         return in_hbm(self.emission.dense(value), value.shape)
 
     def _parts(self, key: Value, value: Value) -> list[tuple[Placed, Placed, int]]:
         """Keys and values as they lie: a new one beside a cache stays beside it."""
-        sides = [self._joined(one) for one in (key, value)]
+        sides = [self._joined(tensor) for tensor in (key, value)]
         if [n for _, n in sides[0]] != [n for _, n in sides[1]]:
-            sides = [[(self._settled(one), self.S)] for one in (key, value)]
+            sides = [[(self._settled(tensor), self.S)] for tensor in (key, value)]
         return [(k, v, n) for (k, n), (v, _) in zip(*sides, strict=True)]
 
     def _joined(self, value: Value) -> list[tuple[Placed, int]]:
@@ -129,19 +129,19 @@ class Operands:
         views, maker = self._views_of(value)
         if maker is None or maker.operation.dim != len(maker.result.shape) - 2:
             return [(self._settled(value), self.S)]
-        found: list[tuple[Placed, int]] = []
-        for one in maker.values:
-            placed: Placed | None = self._settled(one)
+        parts: list[tuple[Placed, int]] = []
+        for operand in maker.values:
+            placed: Placed | None = self._settled(operand)
             for view in views:
-                shape = (*view.result.shape[:-2], one.shape[-2], view.result.shape[-1])
+                shape = (*view.result.shape[:-2], operand.shape[-2], view.result.shape[-1])
                 if placed is not None and isinstance(view.operation, BroadcastInDim):
                     placed = placed.repeated(shape, view.operation.dims)
                 elif placed is not None:
                     placed = placed.reshaped(shape)
             if placed is None:
                 return [(self._settled(value), self.S)]
-            found.append((placed, one.shape[-2]))
-        return found
+            parts.append((placed, operand.shape[-2]))
+        return parts
 
     def _views_of(self, value: Value) -> tuple[list[Node], Any]:
         """The views of a concatenation that keep its keys, the first one first, and its node."""
@@ -157,41 +157,41 @@ class Operands:
 
     def _groups(self) -> list[list[tuple[int, ...]]]:
         """Heads that read the same keys."""
-        found: defaultdict[Any, list[tuple[int, ...]]] = defaultdict(list)
+        groups: defaultdict[Any, list[tuple[int, ...]]] = defaultdict(list)
         for index in product(*map(range, self.heads)):
-            found[self._key_of(index)].append(index)
-        return list(found.values())
+            groups[self._key_of(index)].append(index)
+        return list(groups.values())
 
     def _key_of(self, index: tuple[int, ...]) -> Any:
-        return tuple(tuple(head(one, index).offset for one in part[:2]) for part in self.parts)
+        return tuple(tuple(head(side, index).offset for side in part[:2]) for part in self.parts)
 
     def tiles_of(self, heads: list[tuple[int, ...]]) -> list[Rows]:
         """The queries of heads that share keys, up to 128 together."""
         places = [(h, at, n) for h in heads for at, n in tiles.pieces(self.L, P)]
-        found: list[Rows] = []
+        row_tiles: list[Rows] = []
         while places:
-            mine: list[tuple[tuple[int, ...], int, int]] = []
+            stretches: list[tuple[tuple[int, ...], int, int]] = []
             rows = 0
-            while places and rows + places[0][2] <= P and (not mine or self.bias is None):
+            while places and rows + places[0][2] <= P and (not stretches or self.bias is None):
                 rows += places[0][2]
-                mine.append(places.pop(0))
+                stretches.append(places.pop(0))
             # Keys that several heads read begin at partition 0, and so do their queries.
-            parts = [self.queries_at(*one, is_alone=len(heads) == 1) for one in mine]
+            parts = [self.queries_at(*stretch, is_alone=len(heads) == 1) for stretch in stretches]
             queries = parts[0] if len(parts) == 1 else self._beside_each_other(parts, rows)
-            found.append(Rows(mine, queries, rows=rows))
-        return found
+            row_tiles.append(Rows(stretches, queries, rows=rows))
+        return row_tiles
 
     def _beside_each_other(self, parts: list[list[Tensor]], rows: int) -> list[Tensor]:
         """Queries of several stretches as one."""
-        found: list[Tensor] = []
+        joined: list[Tensor] = []
         for number, (_, width) in enumerate(self.slices):
-            whole, column = new((width, rows), self.dtype), 0
+            tile, column = new((width, rows), self.dtype), 0
             for part in parts:
                 count = part[number].shape[1]
-                nisa.tensor_copy(dst=whole[:, column : column + count], src=part[number])
+                nisa.tensor_copy(dst=tile[:, column : column + count], src=part[number])
                 column += count
-            found.append(whole)
-        return found
+            joined.append(tile)
+        return joined
 
     def queries_at(
         self, index: tuple[int, ...], start: int, count: int, *, is_alone: bool
@@ -208,12 +208,12 @@ class Operands:
         parts = [
             placed.sliced((placed.shape[0], width), (0, at), (1, 1)) for at, width in self.slices
         ]
-        return [columns_of(one, one.shape[1], start, count, self.dtype, from_) for one in parts]
+        return [columns_of(part, part.shape[1], start, count, self.dtype, from_) for part in parts]
 
     def stands(self, index: tuple[int, ...]) -> bool:
         """Whether a head's queries and keys are turned with their neighbours, to one partition."""
         is_few = len(self.parts) == 1 and self.S <= _FEW and self.is_turned_together
-        places = [self.neighbours.place(one, index) for one in (self.query, self.parts[0][0])]
+        places = [self.neighbours.place(side, index) for side in (self.query, self.parts[0][0])]
         return is_few and places[0] == places[1] >= 0
 
     def queries_of(self, index: tuple[int, ...]) -> Tensor:
@@ -224,7 +224,7 @@ class Operands:
         """The partition at which a head's queries and keys both begin."""
         query = first_partition(head(self.query, index), self.E)
         keys = [first_partition(head(key, index), self.E) for key, _, _ in self.parts]
-        return query if all(one == query for one in keys) else 0
+        return query if all(first == query for first in keys) else 0
 
     def keys_of(self, heads: list[tuple[int, ...]]) -> list[Keys]:
         """The stretches of keys and values that some heads read, loaded once."""
@@ -234,22 +234,22 @@ class Operands:
             return self._loaded[name]
         if len(self._loaded) >= P:
             self._loaded.clear()
-        found = [
+        stretches = [
             Keys(at.first, at.count, self.keys_at(heads, at), self.values_at(heads, at))
             for at in self.stretches(_STRETCH)
         ]
-        self._loaded[name] = found
-        return found
+        self._loaded[name] = stretches
+        return stretches
 
     def stretches(self, longest: int) -> list[Stretch]:
         """All keys in stretches of at most so many, each of one part."""
-        found: list[Stretch] = []
+        stretches: list[Stretch] = []
         first = 0
         for number, (_, _, length) in enumerate(self.parts):
             for start, count in tiles.pieces(length, longest):
-                found.append(Stretch(number, start, count, first + start))
+                stretches.append(Stretch(number, start, count, first + start))
             first += length
-        return found
+        return stretches
 
     def keys_at(
         self, heads: list[tuple[int, ...]], at: Stretch, slot: Hashable = None
@@ -260,16 +260,18 @@ class Operands:
         readers of those; without a slot they have tiles of their own.
         """
         if len(heads) == 1 and self.stands(heads[0]):
-            whole = self.neighbours.columns(self.parts[0][0], heads[0])
-            return [whole[:, at.start : at.start + at.count]]
+            turned = self.neighbours.columns(self.parts[0][0], heads[0])
+            return [turned[:, at.start : at.start + at.count]]
         key, is_free = self._side(heads, at, 0)
         if not lies_in_rows(key, self.E):
             partition = self._from(heads[0]) if len(heads) == 1 else 0
             return self._columns_of(key, at.start, at.count, partition)
         keys = [new((width, at.count), self.dtype) for _, width in self.slices]
         for start, parts in self._lines(key, self.E, at, slot, is_free=is_free):
-            rows, whole, _ = parts.shape
-            pieces = product(zip(keys, self.slices, strict=True), tiles.pieces(whole, _BLOCKS))
+            rows, total_blocks, _ = parts.shape
+            pieces = product(
+                zip(keys, self.slices, strict=True), tiles.pieces(total_blocks, _BLOCKS)
+            )
             for (key_part, (begin, width)), (first, blocks) in pieces:
                 flipped = new((width, blocks, rows), self.dtype, nl.psum)
                 for block in range(blocks):
@@ -296,12 +298,12 @@ class Operands:
                 rows_of(value, self.V, at.start + start, n, self.dtype)
                 for start, n in tiles.pieces(at.count, P)
             ]
-        return [self._with_ones(one) for one in values] if self.sums_weights else values
+        return [self._with_ones(tile) for tile in values] if self.sums_weights else values
 
     def _side(self, heads: list[tuple[int, ...]], at: Stretch, side: int) -> tuple[Placed, bool]:
         """The keys or values of a part, and whether their order is free: where both lie in rows."""
         key, value, length = self.parts[at.part]
-        near = [self._few(one, heads[0], length) for one in (key, value)]
+        near = [self._few(side, heads[0], length) for side in (key, value)]
         both = lies_in_rows(near[0], self.E) and lies_in_rows(near[1], self.V)
         return near[side], both and self.bias is None and not self.is_causal
 
@@ -311,10 +313,10 @@ class Operands:
 
     def _with_ones(self, values: Tensor) -> Tensor:
         """Values [keys, V] and a column of ones, whose weighted sum is that of the weights."""
-        made = new((values.shape[0], self.V + 1), self.dtype)
-        copied(values, self.dtype, made[:, : self.V])
-        nisa.memset(dst=made[:, self.V :], value=1.0, engine=nisa.gpsimd_engine)
-        return made
+        widened = new((values.shape[0], self.V + 1), self.dtype)
+        copied(values, self.dtype, widened[:, : self.V])
+        nisa.memset(dst=widened[:, self.V :], value=1.0, engine=nisa.gpsimd_engine)
+        return widened
 
     def _lines(
         self, placed: Placed, width: int, stretch: Stretch, slot: Hashable, *, is_free: bool

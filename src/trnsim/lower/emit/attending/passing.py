@@ -68,19 +68,21 @@ class Passing:
             self._overlap(None, before, out)
 
     def _steps(self, groups: list[list[tuple[int, ...]]]) -> Iterator[_Step]:
-        one = self.attending
+        attending = self.attending
         for heads in groups:
-            for rows in one.tiles_of(heads):
-                end = max(at + n for _, at, n in rows.places) if one.is_causal else one.S
-                seen = [keys for keys in one.keys_of(heads) if keys.start < end]
-                for keys in seen:
+            for rows in attending.tiles_of(heads):
+                end = (
+                    max(at + n for _, at, n in rows.places) if attending.is_causal else attending.S
+                )
+                visible = [keys for keys in attending.keys_of(heads) if keys.start < end]
+                for keys in visible:
                     columns = min(keys.length, end - keys.start)
-                    yield _Step(rows, keys, columns, keys is seen[-1], [])
+                    yield _Step(rows, keys, columns, keys is visible[-1], [])
 
     def _overlap(self, step: _Step | None, before: _Step | None, out: Placed) -> None:
         """Score a step and weigh the one before, bank by bank."""
-        each, banks = self._scored(step), self._weighed(before)
-        for _ in zip_longest(each, banks):
+        scores, banks = self._scored(step), self._weighed(before)
+        for _ in zip_longest(scores, banks):
             pass
         if before is not None and before.is_last:
             self._store(before.rows, out)
@@ -89,67 +91,69 @@ class Passing:
         """The scores of a step and their maximum."""
         if step is None:
             return
-        one, rows, keys = self.attending, step.rows, step.keys
+        attending, rows, keys = self.attending, step.rows, step.keys
         pieces = list(tiles.pieces(step.columns, BANK))
-        each = new((rows.rows, len(pieces)))
+        maxima = new((rows.rows, len(pieces)))
         for number, (start, count) in enumerate(pieces):
             part = new((rows.rows, count), nl.float32, nl.psum)
             for query, key in zip(rows.queries, keys.keys, strict=True):
                 moving = key[:, start : start + count]
                 nisa.nc_matmul(dst=part, stationary=query, moving=moving)
-            one.add_bias(part, rows.places[0], keys.start + start)
-            one.mask_out(part, rows, keys.start + start)
-            largest = each[:, number : number + 1]
+            attending.add_bias(part, rows.places[0], keys.start + start)
+            attending.mask_out(part, rows, keys.start + start)
+            largest = maxima[:, number : number + 1]
             nisa.tensor_reduce(dst=largest, op=nl.maximum, data=part, axis=1)
             balance.note(Engine.vector, part)
             step.scores.append(part)
             yield
-        self._shift(step, each)
+        self._shift(step, maxima)
 
-    def _shift(self, step: _Step, each: Tensor) -> None:
+    def _shift(self, step: _Step, maxima: Tensor) -> None:
         """``-scale * maximum`` of each row, of all stretches up to this one."""
         rows, scale = step.rows, -self.attending.scale
         step.before, step.shift = rows.shift, new((rows.rows, 1))
         if balance.has_own_port():
-            self._shift_beside(step, each)
+            self._shift_beside(step, maxima)
         else:
-            largest = each
-            if each.shape[1] > 1:
+            largest = maxima
+            if maxima.shape[1] > 1:
                 largest = new((rows.rows, 1))
-                nisa.tensor_reduce(dst=largest, op=nl.maximum, data=each, axis=1)
+                nisa.tensor_reduce(dst=largest, op=nl.maximum, data=maxima, axis=1)
             rest = {} if rows.shift is None else {"op1": nl.minimum, "operand1": rows.shift}
             nisa.tensor_scalar(
                 dst=step.shift, data=largest, op0=nl.multiply, operand0=scale, **rest
             )
         rows.shift = step.shift
 
-    def _shift_beside(self, step: _Step, each: Tensor) -> None:
+    def _shift_beside(self, step: _Step, maxima: Tensor) -> None:
         """The same by GpSimd, which has nothing else to do: halves of the columns, and so on."""
-        while each.shape[1] > 1:
-            half = -(-each.shape[1] // 2)
-            made = new((each.shape[0], half))
-            _beside(made, each[:, :half], nl.maximum, each[:, each.shape[1] - half :])
-            each = made
+        while maxima.shape[1] > 1:
+            half = -(-maxima.shape[1] // 2)
+            halves = new((maxima.shape[0], half))
+            _beside(halves, maxima[:, :half], nl.maximum, maxima[:, maxima.shape[1] - half :])
+            maxima = halves
         scale = self.attending.emission.constants.once(
             ("number", -self.attending.scale), lambda: _number(-self.attending.scale)
         )
-        scale = scale[: each.shape[0]]
+        scale = scale[: maxima.shape[0]]
         if step.before is None:
-            _beside(step.shift, each, nl.multiply, scale)
+            _beside(step.shift, maxima, nl.multiply, scale)
             return
-        made = new(each.shape)
-        _beside(made, each, nl.multiply, scale)
-        _beside(step.shift, made, nl.minimum, step.before)
+        scaled = new(maxima.shape)
+        _beside(scaled, maxima, nl.multiply, scale)
+        _beside(step.shift, scaled, nl.minimum, step.before)
 
     def _weighed(self, step: _Step | None) -> Iterator[None]:
         """The values of a step, weighted, added to those before."""
         if step is None:
             return
-        one, rows = self.attending, step.rows
-        step.result = new((rows.rows, one.V + 1), nl.float32, nl.psum)
+        attending, rows = self.attending, step.rows
+        step.result = new((rows.rows, attending.V + 1), nl.float32, nl.psum)
         for number, part in enumerate(step.scores):
-            powers = new(part.shape, one.dtype)
-            nisa.activation(dst=powers, op=nl.exp, data=part, bias=step.shift, scale=one.scale)
+            powers = new(part.shape, attending.dtype)
+            nisa.activation(
+                dst=powers, op=nl.exp, data=part, bias=step.shift, scale=attending.scale
+            )
             balance.note(Engine.scalar, part)
             self._spend(step, powers, number * BANK)
             yield
@@ -166,7 +170,7 @@ class Passing:
         for number, (at, count) in enumerate(tiles.pieces(columns, P)):
             values = step.keys.values[(start + at) // P][:count]
             for first, width in tiles.pieces(values.shape[1], BANK):
-                dst, moving = (one[:, first : first + width] for one in (step.result, values))
+                dst, moving = (tensor[:, first : first + width] for tensor in (step.result, values))
                 nisa.nc_matmul(dst=dst, stationary=weights[:count, number], moving=moving)
 
     def _gather(self, step: _Step) -> None:
@@ -191,26 +195,26 @@ class Passing:
 
     def _store(self, rows: Rows, out: Placed) -> None:
         """Divide by the totals, turn, and put each head in its place."""
-        one = self.attending
-        total = rows.result[:, one.V :]
-        one.keep_logs(rows.shift, total, rows.places)
+        attending = self.attending
+        total = rows.result[:, attending.V :]
+        attending.keep_logs(rows.shift, total, rows.places)
         inverse = new((rows.rows, 1))
         nisa.reciprocal(dst=inverse, data=total)
-        result = new((rows.rows, one.V), one.dtype)
-        data = rows.result[:, : one.V]
+        result = new((rows.rows, attending.V), attending.dtype)
+        data = rows.result[:, : attending.V]
         if balance.of_one(balance.with_number(data)) is Engine.scalar:
             nisa.activation(dst=result, op=nl.copy, data=data, scale=inverse)
         else:
             nisa.tensor_scalar(dst=result, data=data, op0=nl.multiply, operand0=inverse)
-        if len(rows.places) == 1 or not out.is_on_chip or one.V > P:
+        if len(rows.places) == 1 or not out.is_on_chip or attending.V > P:
             self._store_each(rows, result, out)
             return
-        flipped = new((one.V, rows.rows), one.dtype, nl.psum)
+        flipped = new((attending.V, rows.rows), attending.dtype, nl.psum)
         nisa.nc_transpose(dst=flipped, data=result)
         column = 0
         for index, start, queries in rows.places:
-            here = head(out, index).sliced((queries, one.V), (start, 0), (1, 1))
-            put(here, flipped[:, column : column + queries], one.dtype)
+            here = head(out, index).sliced((queries, attending.V), (start, 0), (1, 1))
+            put(here, flipped[:, column : column + queries], attending.dtype)
             column += queries
 
     def _store_each(self, rows: Rows, result: Tensor, out: Placed) -> None:

@@ -95,32 +95,32 @@ def compute_scaled(node: Node, data: Tensor, steps: list[Step], dst: Tensor | No
         for op, operand, is_reversed in steps[:-1]:
             data = _apart(data, op, operand, is_reversed)
         op, operand, is_reversed = steps[-1]
-        made, data = _into(node, data, dst)
+        result, data = _into(node, data, dst)
         left, right = (operand, data) if is_reversed else (data, operand)
-        binary(made, op, left, right)
-        return made
-    made, data = _into(node, data, dst)
-    (op0, one, first), (op1, other, second) = steps
+        binary(result, op, left, right)
+        return result
+    result, data = _into(node, data, dst)
+    (op0, operand0, first), (op1, operand1, second) = steps
     is_affine = (op0, op1) == (nl.multiply, nl.add)
     nisa.tensor_scalar(
-        engine=engine_with_number(made, data, is_on_scalar=is_affine),
-        dst=made,
+        engine=engine_with_number(result, data, is_on_scalar=is_affine),
+        dst=result,
         data=data,
         op0=op0,
-        operand0=column(one),
+        operand0=column(operand0),
         reverse0=first,
         op1=op1,
-        operand1=column(other),
+        operand1=column(operand1),
         reverse1=second,
     )
-    return made
+    return result
 
 
 def compute_with(
     node: Node,
     data: Tensor,
     step: Step,
-    other: Operand,
+    second: Operand,
     dst: Tensor | None,
     *,
     is_reversed: bool = False,
@@ -129,30 +129,30 @@ def compute_with(
     op0, operand, first = step
     operation: Any = node.operation
     op1 = getattr(nl, operation.alu)
-    is_one = suits([operand]) and not is_number(other)
-    both = is_one and data.buffer is nl.psum and other.buffer is nl.psum
-    if not is_one or both or tuple(other.shape) != tuple(data.shape):
+    is_fusible = suits([operand]) and not is_number(second)
+    both = is_fusible and data.buffer is nl.psum and second.buffer is nl.psum
+    if not is_fusible or both or tuple(second.shape) != tuple(data.shape):
         data = _apart(data, op0, operand, first)
-        made = new(shape_of([data, other]), dtype_of(node.result.dtype)) if dst is None else dst
-        binary(made, op1, other if is_reversed else data, data if is_reversed else other)
-        return made
-    if _is_apart(op0, data, other):
+        result = new(shape_of([data, second]), dtype_of(node.result.dtype)) if dst is None else dst
+        binary(result, op1, second if is_reversed else data, data if is_reversed else second)
+        return result
+    if _is_apart(op0, data, second):
         part = _apart(data, op0, operand, first)
-        made = new(data.shape, dtype_of(node.result.dtype)) if dst is None else dst
-        binary(made, op1, other if is_reversed else part, part if is_reversed else other)
-        return made
-    made, data = _into(node, data, dst)
+        result = new(data.shape, dtype_of(node.result.dtype)) if dst is None else dst
+        binary(result, op1, second if is_reversed else part, part if is_reversed else second)
+        return result
+    result, data = _into(node, data, dst)
     nisa.scalar_tensor_tensor(
-        dst=made,
+        dst=result,
         data=data,
         op0=op0,
         operand0=column(operand),
         reverse0=first,
         op1=op1,
-        operand1=widened(other, tuple(made.shape)),
+        operand1=widened(second, tuple(result.shape)),
         reverse1=is_reversed,
     )
-    return made
+    return result
 
 
 def _is_apart(op: Any, data: Tensor, other: Tensor) -> bool:
@@ -161,7 +161,7 @@ def _is_apart(op: Any, data: Tensor, other: Tensor) -> bool:
     pairs = balance.with_tensor(wide, other)
     firsts = balance.with_number(data, wide) if op in ON_SCALAR else {}
     fused = ((Engine.vector, balance.seconds(Engine.vector, data, _TWO_TENSORS)),)
-    ways = [(one, two) for one in firsts.items() for two in pairs.items()]
+    ways = [(first, second) for first in firsts.items() for second in pairs.items()]
     if balance.best(fused, *ways):
         return True
     balance.take(fused)
@@ -174,11 +174,11 @@ def compute_shifted(node: Node, data: Tensor, shift: Operand, dst: Tensor | None
     if not suits([shift]):
         data = _apart(data, nl.add, shift, False)
         return apply(node, [data], dst)
-    made, data = _into(node, data, dst)
+    result, data = _into(node, data, dst)
     function = getattr(nl, operation.activation)
-    balance.note(Engine.scalar, made)
-    nisa.activation(dst=made, op=function, data=data, bias=column(shift))
-    return made
+    balance.note(Engine.scalar, result)
+    nisa.activation(dst=result, op=function, data=data, bias=column(shift))
+    return result
 
 
 def compute_activated(
@@ -186,39 +186,39 @@ def compute_activated(
 ) -> Tensor:
     """``f(data * scale + shift)`` in one instruction of the Scalar Engine."""
     operation: Any = node.operation
-    made, data = _into(node, data, dst)
+    result, data = _into(node, data, dst)
     function = nl.relu if isinstance(operation, arithmetic.Relu) else None
     bias = shift
     if is_number(shift):
         bias = new((data.shape[0], 1))
         nisa.memset(dst=bias, value=shift)
-    balance.note(Engine.scalar, made)
+    balance.note(Engine.scalar, result)
     nisa.activation(
-        dst=made,
+        dst=result,
         op=function or getattr(nl, operation.activation),
         data=data,
         scale=column(scale),
         bias=bias if is_number(shift) else column(shift),
     )
-    return made
+    return result
 
 
 def _into(node: Node, data: Tensor, dst: Tensor | None) -> tuple[Tensor, Tensor]:
     """Where a result goes, and the data as wide as that."""
-    made = new(data.shape, dtype_of(node.result.dtype)) if dst is None else dst
-    return made, widened(data, tuple(made.shape))
+    result = new(data.shape, dtype_of(node.result.dtype)) if dst is None else dst
+    return result, widened(data, tuple(result.shape))
 
 
 def _apart(data: Tensor, op: Any, operand: Operand, is_reversed: bool) -> Tensor:
-    made = new(shape_of([data, operand]))
-    binary(made, op, operand if is_reversed else data, data if is_reversed else operand)
-    return made
+    result = new(shape_of([data, operand]))
+    binary(result, op, operand if is_reversed else data, data if is_reversed else operand)
+    return result
 
 
 def suits(operands: list[Operand]) -> bool:
     """Whether operands are numbers or columns of one block."""
-    columns = [one for one in operands if not is_number(one)]
-    return all(tuple(one.shape[1:]) == (1, 1) for one in columns)
+    tensors = [operand for operand in operands if not is_number(operand)]
+    return all(tuple(tensor.shape[1:]) == (1, 1) for tensor in tensors)
 
 
 OPERATORS: Final = {

@@ -31,10 +31,10 @@ class Counted(Made):
         if len(pattern) <= 1:
             step = pattern[0][0] if pattern else 0
             pattern, first = [[step, span.columns]], first + span.start * step
-        made = new((span.partitions, span.blocks, span.columns), self.dtype)
+        counts = new((span.partitions, span.blocks, span.columns), self.dtype)
         blocks = [[frame.block * row, span.blocks]]
-        nisa.iota(dst=made, pattern=blocks + pattern, offset=first, channel_multiplier=row)
-        return made
+        nisa.iota(dst=counts, pattern=blocks + pattern, offset=first, channel_multiplier=row)
+        return counts
 
 
 class Drawn(Made):
@@ -48,16 +48,16 @@ class Drawn(Made):
         del placed, frame
         bits = new((span.partitions, span.blocks, span.columns), nl.uint32)
         nisa.rng(dst=bits)
-        made = new(bits.shape)
+        numbers = new(bits.shape)
         nisa.tensor_scalar(
-            dst=made,
+            dst=numbers,
             data=bits,
             op0=nl.multiply,
             operand0=2.0**-_RANDOM_BITS,
             op1=nl.minimum,
             operand1=_BELOW_ONE,
         )
-        return made
+        return numbers
 
 
 def made_of(operation: Iota | Rng) -> Placed:

@@ -35,10 +35,10 @@ from trnsim.lower.emit.places.walk import (
     frame_of,
     in_turn,
     is_all,
+    merged_span,
     slice_of,
     spans,
     strips,
-    whole,
     write,
 )
 from trnsim.lower.kernels import tiles
@@ -93,15 +93,15 @@ class Evaluation(Fusing):
             self.leaves[value.number, ()] = pending
             return
         for self._joins in (is_kept, False):
-            for known in (self._beside, self._rows, self.leaves, self._values):
-                known.clear()
+            for table in (self._beside, self._rows, self.leaves, self._values):
+                table.clear()
             vars(self).pop("frame", None)
             self._collect(value, (), is_root=is_kept)
             if not (self._beside or self._rows) or self._are_joined():
                 break
         inside = {*self._values, *(node.result.number for node in self._rows.values())}
-        for number, one in list(self._beside.items()):
-            if is_inside(emission, one, inside):
+        for number, other in list(self._beside.items()):
+            if is_inside(emission, other, inside):
                 del self._beside[number]
         self._settle_others()
 
@@ -109,7 +109,7 @@ class Evaluation(Fusing):
     def frame(self) -> Frame:
         """The layout in which it is computed: that of a leaf, unless it is given."""
         numbers = {number for number, _ in self.leaves}
-        places = [one for one in self.leaves.values() if not one.is_made]
+        places = [place for place in self.leaves.values() if not place.is_made]
         return framed(self.emission, self.value, places, numbers)
 
     def _are_joined(self) -> bool:
@@ -117,13 +117,15 @@ class Evaluation(Fusing):
 
         Sums in PSUM are computed once for all readers, and rows lie along the partitions.
         """
-        kept = {len(node.result.shape) for node in self._rows.values()}
-        return not self.pending() and all(stand(self.frame, self.value.shape, one) for one in kept)
+        ranks = {len(node.result.shape) for node in self._rows.values()}
+        return not self.pending() and all(
+            stand(self.frame, self.value.shape, rank) for rank in ranks
+        )
 
     @contextmanager
     def _named(self) -> Generator[None]:
         """What is issued inside belongs to the operations that it computes, of its leaves."""
-        leaves = {number: one for (number, _), one in self.leaves.items()}
+        leaves = {number: place for (number, _), place in self.leaves.items()}
         chain = (self.emission.facts.maker, self.value, leaves)
         with self.emission.names.within(chain_name(*chain), chain_node(*chain)):
             yield
@@ -139,12 +141,12 @@ class Evaluation(Fusing):
     def leave(self) -> Placed:
         """The value's place in HBM, in row-major order, with all of it computed."""
         with self._named(), balanced():
-            found = self._in_parts(is_asked=True)
-            if found is None:
-                made = tiles.output(self.value.shape, self.value.dtype)
-                self._places[self.value.number] = in_hbm(made, self.value.shape)
-                found = self._run()
-            return found
+            place = self._in_parts(is_asked=True)
+            if place is None:
+                tensor = tiles.output(self.value.shape, self.value.dtype)
+                self._places[self.value.number] = in_hbm(tensor, self.value.shape)
+                place = self._run()
+            return place
 
     def _in_parts(self, *, is_asked: bool = False) -> Placed | None:
         """What goes from HBM to HBM in matrices that suit engines; None of other values."""
@@ -154,14 +156,14 @@ class Evaluation(Fusing):
             return None
         if not self.is_in_hbm():
             return None
-        made = {one.number: tiles.output(one.shape, one.dtype) for one in values}
-        results = {number: in_hbm(one, self.value.shape) for number, one in made.items()}
+        tensors = {output.number: tiles.output(output.shape, output.dtype) for output in values}
+        results = {number: in_hbm(tensor, self.value.shape) for number, tensor in tensors.items()}
         piece = PIECE if len(self.leaves) + len(values) <= _MANY_TENSORS else PIECE // 2
-        found = parts({**self.leaves, **results}, piece)
-        if not all(is_near(one, self.leaves) for one in found):
+        parts_ = parts({**self.leaves, **results}, piece)
+        if not all(is_near(part, self.leaves) for part in parts_):
             return None
         self._is_in_parts = True
-        for part in found:
+        for part in parts_:
             self._columns, self._chunks, self.frame = {}, {}, part.frame
             self.leaves = {key: part.places[key] for key in self.leaves}
             self._places = {number: part.places[number] for number in results}
@@ -211,9 +213,9 @@ class Evaluation(Fusing):
 
     def _cross(self, strip: list[Span]) -> None:
         """Compute spans of what is kept; what crosses HBM crosses for all of them at once."""
-        self._strip, self._parts = whole(strip), {}
-        one = self._strip
-        shape = (one.partitions, one.blocks, one.columns)
+        self._strip, self._parts = merged_span(strip), {}
+        joined = self._strip
+        shape = (joined.partitions, joined.blocks, joined.columns)
         places = {number: at for number, at in self._places.items() if not at.is_on_chip}
         self._leaving = {}
         if len(strip) > 1:
@@ -221,7 +223,7 @@ class Evaluation(Fusing):
         for span in strip:
             self.tile(span)
         for number, placed in places.items():
-            write(placed, self.frame, one, self._leaving[number])
+            write(placed, self.frame, joined, self._leaving[number])
         self._strip = None
 
     def _put(self, value: Value, span: Span) -> Tensor:
@@ -230,33 +232,33 @@ class Evaluation(Fusing):
         if placed.is_on_chip:
             return self._computed(value, (), span, slice_of(placed, self.frame, span))
         if (self._strip or span) == span:
-            self._leaving[value.number] = self._whole(value, span, placed.storage.dtype)
+            self._leaving[value.number] = self._written(value, span, placed.storage.dtype)
             return self._leaving[value.number]
         at = span.start - (self._strip or span).start
         dst = self._leaving[value.number][:, :, at : at + span.columns]
         return self._computed(value, (), span, dst)
 
-    def _whole(self, value: Value, span: Span, dtype: Any) -> Tensor:
+    def _written(self, value: Value, span: Span, dtype: Any) -> Tensor:
         """A value's tile as it is written, which others read too."""
         shape = (span.partitions, span.blocks, span.columns)
         node = self.emission.facts.maker.get(value.number)
         if node is not None and isinstance(node.operation, Convert):
             return self._computed(value, (), span, new(shape, dtype))
-        found = self._computed(value, (), span, None)
-        if found.dtype == dtype and found.shape[2] == span.columns and found.buffer is nl.sbuf:
-            found = widened(found, shape)
+        tile = self._computed(value, (), span, None)
+        if tile.dtype == dtype and tile.shape[2] == span.columns and tile.buffer is nl.sbuf:
+            tile = widened(tile, shape)
         else:
-            found = copied(found, dtype, new(shape, dtype))
-            self._memo[value.number, ()] = found
-        return found
+            tile = copied(tile, dtype, new(shape, dtype))
+            self._memo[value.number, ()] = tile
+        return tile
 
     def is_in_hbm(self) -> bool:
         """Whether all that it begins from comes from HBM."""
-        return not any(one.is_on_chip or one.is_pending for one in self.leaves.values())
+        return not any(leaf.is_on_chip or leaf.is_pending for leaf in self.leaves.values())
 
     def pending(self) -> list[Pending]:
         """The products among the leaves."""
-        return [one.storage for one in self.leaves.values() if one.is_pending]
+        return [leaf.storage for leaf in self.leaves.values() if leaf.is_pending]
 
     def spans(self, start: int = 0, columns: int = 0) -> Iterator[Span]:
         """Spans of some columns, or all: of one bank where sums come from PSUM."""
@@ -267,18 +269,18 @@ class Evaluation(Fusing):
         """Spans of some columns, those together that transfers bring or take at once."""
         pending = self.pending()
         longest = 1 if pending else PIECE
-        most = min((one.span_columns() for one in pending), default=PIECE)
+        most = min((product.span_columns() for product in pending), default=PIECE)
         if self._rows:
             most = self.frame.columns
             longest = most if most >= _ALONE else PIECE
         if self._is_in_parts or self._rows:
             longest = in_turn(self.frame, longest)
-        chunk = min((one.chunk() for one in pending), default=end - start)
+        chunk = min((product.chunk() for product in pending), default=end - start)
         together = _STRIP_BYTES // ITEM_BYTES[self.value.dtype]
         for first in range(start, end, chunk):
             count = min(chunk, end - first)
-            for one in pending:
-                one.enter(first, count)
+            for product in pending:
+                product.enter(first, count)
             yield from strips(spans(self.frame, first, count, longest, most), together)
 
     def tile(self, span: Span, dst: Tensor | None = None) -> Tensor:
@@ -286,7 +288,7 @@ class Evaluation(Fusing):
         self._memo.clear()
         if self._places:
             return self._put(self.value, span)
-        return self._made(self.value, (), span, dst)
+        return self._tile_of(self.value, (), span, dst)
 
     # The operations
 
@@ -300,8 +302,8 @@ class Evaluation(Fusing):
             self.leaves[key] = self._leaf(value, path)
         elif isinstance(node.operation, Constant):
             return
-        elif (made := self._made_here(value, is_root=is_root)) is not None:
-            self.leaves[key] = along(path, made) or self._in_order(*key)
+        elif (place := self._generated(value, is_root=is_root)) is not None:
+            self.leaves[key] = along(path, place) or self._in_order(*key)
         elif is_passed(node) and self._inlined(node.values[0]):
             self._collect(node.values[0], (node, *path))
         elif not path and (value.number in self._beside or self._is_of_rows(value, node)):
@@ -328,14 +330,14 @@ class Evaluation(Fusing):
             return True
         return emission.facts.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
 
-    def _made_here(self, value: Value, *, is_root: bool = False) -> Placed | None:
+    def _generated(self, value: Value, *, is_root: bool = False) -> Placed | None:
         """A view of places or of random numbers that are made where they are read."""
         node = self.emission.facts.maker.get(value.number)
         if node is None or value.number in self.emission.placed:
             return None
         if is_view(node):
-            found = self._made_here(node.values[0])
-            return None if found is None else view(node, found)
+            place = self._generated(node.values[0])
+            return None if place is None else view(node, place)
         is_once = self.emission.facts.uses.get(value.number, 0) <= 1
         if isinstance(node.operation, Iota) or (
             isinstance(node.operation, Rng) and is_root | is_once
@@ -372,9 +374,9 @@ class Evaluation(Fusing):
         if not _is_short(node, emission.facts.uses[value.number]):
             return False
         if isinstance(node.operation, Convert):
-            places = [emission.placed.get(one.number) for one in node.values]
-            return all(one is not None and not one[0].is_pending for one in places)
-        return all(self._is_at_hand(one) for one in node.values)
+            places = [emission.placed.get(operand.number) for operand in node.values]
+            return all(place is not None and not place[0].is_pending for place in places)
+        return all(self._is_at_hand(operand) for operand in node.values)
 
     def _is_at_hand(self, value: Value) -> bool:
         """Whether a value lies somewhere, as it is, converted, or repeated."""
@@ -394,14 +396,14 @@ class Evaluation(Fusing):
     def _leaf(self, value: Value, path: Path) -> Placed:
         """Where a leaf lies, in the shape that is computed."""
         emission = self.emission
-        found = emission.places(value)
-        if found[0].is_pending:
-            placed = along(path, found[0])
+        places = emission.places(value)
+        if places[0].is_pending:
+            placed = along(path, places[0])
             is_once = emission.facts.uses.get(value.number, 0) <= 1
             if is_once and placed is not None and is_all(placed):
                 return placed
-        for one in emission.settled(value):
-            placed = along(path, one)
+        for place in emission.settled(value):
+            placed = along(path, place)
             if placed is not None:
                 return placed
         return self._in_order(value.number, path)
@@ -414,42 +416,42 @@ class Evaluation(Fusing):
                 self.emission.settled(value)
                 self.leaves[number, path] = self._leaf(value, path)
 
-    def _made(self, value: Value, path: Path, span: Span, dst: Tensor | None = None) -> Tensor:
+    def _tile_of(self, value: Value, path: Path, span: Span, dst: Tensor | None = None) -> Tensor:
         """The tile of a value in a span."""
         key = (value.number, path)
         if key in self._memo and dst is None:
             return self._memo[key]
         if path or value.number not in self._beside:
             return self._computed(value, path, span, dst)
-        found = self._put(value, span)
-        return found if dst is None else copied(found, dst.dtype, dst)
+        tile = self._put(value, span)
+        return tile if dst is None else copied(tile, dst.dtype, dst)
 
     def _computed(self, value: Value, path: Path, span: Span, dst: Tensor | None) -> Tensor:
         """The tile of a value, computed or fetched."""
         key = (value.number, path)
         number = self._number(value)
         if number is not None:
-            found = filled_with(number, value.dtype, span.partitions)
+            tile = filled_with(number, value.dtype, span.partitions)
         elif not path and value.number in self._rows:
-            found = self._of_row(self.emission.facts.maker[value.number].values[0], span)
+            tile = self._of_row(self.emission.facts.maker[value.number].values[0], span)
         elif key in self.leaves:
-            found = self.fetched(key, span)
+            tile = self.fetched(key, span)
         else:
             node = self.emission.facts.maker[value.number]
             if is_passed(node):
-                return self._made(node.values[0], (node, *path), span, dst)
+                return self._tile_of(node.values[0], (node, *path), span, dst)
             is_elided = isinstance(node.operation, Convert) and self._is_elided(node)
             if dst is not None and is_elided and self._number(node.values[0]) is None:
-                return self._made(node.values[0], path, span, dst)
-            found = self._activated(node, path, span, dst)
-            if found is None:
-                found = self._joined(node, path, span, dst)
-            self._memo[key] = found
-            return found
+                return self._tile_of(node.values[0], path, span, dst)
+            tile = self._activated(node, path, span, dst)
+            if tile is None:
+                tile = self._joined(node, path, span, dst)
+            self._memo[key] = tile
+            return tile
         if dst is not None:
-            found = copied(found, dst.dtype, dst)
-        self._memo[key] = found
-        return found
+            tile = copied(tile, dst.dtype, dst)
+        self._memo[key] = tile
+        return tile
 
     def _of_row(self, value: Value, span: Span) -> Any:
         """A number to a row of a span, [partitions, blocks, 1], of a reduction that waits."""
@@ -459,31 +461,31 @@ class Evaluation(Fusing):
         if (value.number, ()) not in self._memo:
             node = self.emission.facts.maker[value.number]
             if value.number in self.emission.waiting.folded:
-                found = self._reduced(node, span)
+                column = self._reduced(node, span)
             elif node.kind is Kind.ELEMENTWISE:
                 parts = [
-                    self._of_row(one, span) if isinstance(one, Value) else one
-                    for one in node.operands
+                    self._of_row(operand, span) if isinstance(operand, Value) else operand
+                    for operand in node.operands
                 ]
-                found = apply(node, parts)
+                column = apply(node, parts)
             else:
-                found = self._of_row(node.values[0], span)
-            self._memo[value.number, ()] = found
+                column = self._of_row(node.values[0], span)
+            self._memo[value.number, ()] = column
         return self._memo[value.number, ()]
 
     def _reduced(self, node: Node, span: Span) -> Tensor:
         """The reduction of each row of a span; squares and their sum are one instruction."""
         operation: Any = node.operation
-        made = new((span.partitions, span.blocks, 1))
+        sums = new((span.partitions, span.blocks, 1))
         value = node.values[0]
         inner, path = self._below(value, ())
         is_square = inner is not None and isinstance(inner.operation, Square)
         if inner is not None and is_square and operation.op == "add" and span.blocks == 1:
             data = self._operand(inner.values[0], path, span)
-            squares_reduced(data, made)
-            return made
-        reduced(self._made(value, (), span), operation.op, made)
-        return made
+            squares_reduced(data, sums)
+            return sums
+        reduced(self._tile_of(value, (), span), operation.op, sums)
+        return sums
 
 
 def _is_short(node: Node, readers: int) -> bool:

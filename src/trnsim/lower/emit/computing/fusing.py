@@ -42,7 +42,7 @@ class Fusing(Leaves):
     _memo: dict[tuple[int, Path], Tensor]
     _rows: dict[int, Node]
 
-    def _made(self, value: Value, path: Path, span: Span, dst: Tensor | None = None) -> Tensor:
+    def _tile_of(self, value: Value, path: Path, span: Span, dst: Tensor | None = None) -> Tensor:
         """The tile of a value in a span."""
         raise NotImplementedError
 
@@ -74,7 +74,7 @@ class Fusing(Leaves):
             if before is not None and before.is_shift:
                 data = self._operand(before.data, at, span)
                 return compute_shifted(node, data, self._operand(before.other, at, span), dst)
-        operands = [self._operand(one, path, span) for one in node.operands]
+        operands = [self._operand(operand, path, span) for operand in node.operands]
         operands = with_a_tile(node, operands, span.partitions)
         if isinstance(node.operation, Convert) and are_floats(node) and not self._is_elided(node):
             rounded = copied(operands[0], dtype_of(node.result.dtype))
@@ -96,25 +96,25 @@ class Fusing(Leaves):
         if not (is_activation(node) or isinstance(node.operation, Relu)):
             return None
         inner, at = self._below(node.values[0], path)
-        found = self._scale_and_shift(inner, at)
-        if found is None:
+        operands = self._scale_and_shift(inner, at)
+        if operands is None:
             return self._activated_sum(node, inner, at, span, dst)
-        data, scale, shift = (self._operand(one, at, span) for one, at in found)
+        data, scale, shift = (self._operand(operand, at, span) for operand, at in operands)
         if not suits([scale, shift]):
             return None
         return compute_activated(node, data, scale, shift, dst)
 
     def _scale_and_shift(self, node: Node | None, path: Path) -> list[tuple[Any, Path]] | None:
         """Data, scale and shift of ``data * scale + shift``, each with its path."""
-        found: list[tuple[Any, Path]] = []
+        steps: list[tuple[Any, Path]] = []
         for operation in (Add, Multiply):
             step = None if node is None else scaled(node, partial(self._is_column, path=path))
             if node is None or step is None or not isinstance(node.operation, operation):
                 return None
-            found.append((step.other, path))
+            steps.append((step.other, path))
             data, at = step.data, path
             node, path = self._below(data, path)
-        return [(data, at), *found[::-1]]
+        return [(data, at), *steps[::-1]]
 
     def _activated_sum(
         self, node: Node, sum_: Node | None, path: Path, span: Span, dst: Tensor | None
@@ -126,15 +126,15 @@ class Fusing(Leaves):
         if sum_ is None or not isinstance(sum_.operation, Add) or not is_binary(sum_):
             return None
         for value, other, _ in sides(sum_):
-            found = self._scale_and_shift(*self._below(value, path))
-            if found is None or not isinstance(other, Value) or self._is_column(other, path):
+            operands = self._scale_and_shift(*self._below(value, path))
+            if operands is None or not isinstance(other, Value) or self._is_column(other, path):
                 continue
-            data, scale, shift = (self._operand(one, at, span) for one, at in found)
+            data, scale, shift = (self._operand(operand, at, span) for operand, at in operands)
             second = self._operand(other, path, span)
             if suits([scale, shift]) and tuple(second.shape) == tuple(data.shape):
-                whole = new(data.shape)
-                compute_with(sum_, data, (nl.multiply, scale, False), second, whole)
-                return compute_activated(node, whole, 1.0, shift, dst)
+                sums = new(data.shape)
+                compute_with(sum_, data, (nl.multiply, scale, False), second, sums)
+                return compute_activated(node, sums, 1.0, shift, dst)
         return None
 
     def _below(self, value: Value, path: Path) -> tuple[Node | None, Path]:
@@ -164,7 +164,7 @@ class Fusing(Leaves):
         if not isinstance(value, Value):
             return value
         number = self._number(value)
-        return self._made(value, path, span) if number is None else number
+        return self._tile_of(value, path, span) if number is None else number
 
     def _number(self, value: Value) -> float | None:
         """The number that a tensor repeats, if it is constant."""

@@ -32,22 +32,22 @@ def sums_by_group(emission: Emission, node: Node, evaluation: Evaluation, dims: 
         sums = new((rows, frame.columns), nl.float32, nl.psum)
         first = number * block // size * size // block
         last = (ceil((number * block + rows) / size) * size - 1) // block
-        for other in range(first, last + 1):
-            moving = parts[other]
+        for source in range(first, last + 1):
+            moving = parts[source]
             ones = emission.constants.once(
-                ("groups", size, block, other, number),
-                partial(ones_by_group, size, block, other, number),
+                ("groups", size, block, source, number),
+                partial(ones_by_group, size, block, source, number),
             )
             nisa.nc_matmul(dst=sums, stationary=ones[: moving.shape[0], :rows], moving=moving)
         nisa.tensor_copy(dst=placed.storage.tile[:rows, number], src=sums)
     reduced: Any = node.operation
-    kept = [dim for dim in range(len(frame.shape)) if dim not in reduced.dims]
+    remaining = [dim for dim in range(len(frame.shape)) if dim not in reduced.dims]
     for reader in emission.facts.readers(node.result):
         operation: Any = reader.operation
-        is_back = isinstance(operation, BroadcastInDim) and list(operation.dims) == kept
+        is_back = isinstance(operation, BroadcastInDim) and list(operation.dims) == remaining
         if is_back and reader.result.shape == frame.shape:
             emission.placed[reader.result.number] = [placed]
-    steps = tuple(placed.steps[dim] for dim in kept)
+    steps = tuple(placed.steps[dim] for dim in remaining)
     emission.placed[node.result.number] = [Placed(placed.storage, node.result.shape, steps, (0, 0))]
 
 

@@ -44,14 +44,14 @@ def join(emission: Emission, node: Node) -> bool:
     if not all(node.result.shape) or not _is_of_images(emission, node):
         return False
     frame = Frame(shape, (1,), (0, *range(2, len(shape))))
-    whole = emission.residents.room(frame, node.result)
+    joined = emission.residents.room(frame, node.result)
     first = 0
     for value in node.values:
         starts = [first if dim == 1 else 0 for dim in range(len(shape))]
-        target = whole.sliced(value.shape, starts, (1,) * len(shape))
+        target = joined.sliced(value.shape, starts, (1,) * len(shape))
         _put(emission, value, target)
         first += value.shape[1]
-    emission.placed[node.result.number] = [whole]
+    emission.placed[node.result.number] = [joined]
     return True
 
 
@@ -66,24 +66,24 @@ def stack(emission: Emission, node: Node) -> bool:
     if not any(placed.is_on_chip for _, placed in parts):
         return False
     dim = node.operation.dim if isinstance(node.operation, Concatenate) else 0
-    made = tiles.output(node.result.shape, node.result.dtype)
-    whole, first = in_hbm(made, node.result.shape), 0
+    output = tiles.output(node.result.shape, node.result.dtype)
+    joined, first = in_hbm(output, node.result.shape), 0
     for value, placed in parts:
         starts = [first if at == dim else 0 for at in range(len(value.shape))]
-        write_all(placed, value, whole.sliced(value.shape, starts, (1,) * len(starts)))
+        write_all(placed, value, joined.sliced(value.shape, starts, (1,) * len(starts)))
         first += value.shape[dim]
-    emission.placed[node.result.number] = [whole]
+    emission.placed[node.result.number] = [joined]
     return True
 
 
 def _is_of_images(emission: Emission, node: Node) -> bool:
     """Whether what is joined is read by channels, at once or after other operations."""
-    waiting, seen = [node.result], set[int]()
+    waiting, visited = [node.result], set[int]()
     while waiting:
         value = waiting.pop()
-        if value.number in seen:
+        if value.number in visited:
             continue
-        seen.add(value.number)
+        visited.add(value.number)
         for reader in emission.facts.readers(value):
             if is_by_channels(reader, value):
                 return True
@@ -107,16 +107,16 @@ def _put(emission: Emission, value: Value, target: Placed) -> None:
 
 def _is_computed(emission: Emission, value: Value, target: Placed, frame: Frame) -> bool:
     """Compute a value where it belongs, if nobody else reads it and it is computed by channels."""
-    found = emission.placed.get(value.number)
+    places = emission.placed.get(value.number)
     node = emission.facts.maker.get(value.number)
-    if node is None or (found is not None and not found[0].is_pending):
+    if node is None or (places is not None and not places[0].is_pending):
         return False
     is_shared = emission.facts.uses.get(value.number, 0) > 1
-    if is_shared or is_view(node) or (found is None and node.kind is not Kind.ELEMENTWISE):
+    if is_shared or is_view(node) or (places is None and node.kind is not Kind.ELEMENTWISE):
         return False
     if emission.unconverted(value) is not None:
         return False
-    evaluation = Evaluation(emission, value, found[0] if found else None)
+    evaluation = Evaluation(emission, value, places[0] if places else None)
     is_whole = not target.is_on_chip or target.offset[0] % frame.block == 0
     if is_whole and evaluation.frame == frame:
         evaluation.fill(target)
@@ -127,12 +127,12 @@ def _is_computed(emission: Emission, value: Value, target: Placed, frame: Frame)
 
 def _source(emission: Emission, value: Value, frame: Frame) -> Placed:
     """Where a value lies by channels, or in HBM."""
-    found = emission.unconverted(value)
-    if found is not None:
-        return found
-    for one in emission.settled(value):
-        if not one.is_on_chip or is_aligned(one, frame):
-            return one
+    unconverted = emission.unconverted(value)
+    if unconverted is not None:
+        return unconverted
+    for place in emission.settled(value):
+        if not place.is_on_chip or is_aligned(place, frame):
+            return place
     return in_hbm(emission.dense(value), value.shape)
 
 

@@ -78,20 +78,20 @@ class Leaves:
         placed = self.leaves[key]
         if self._is_in_parts and not placed.is_made and all(map(any, placed.steps)):
             return loaded(placed, self.frame, span, placed.storage.dtype)
-        return self._found(key, placed, span)
+        return self._tile_in_frame(key, placed, span)
 
-    def _found(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor:
+    def _tile_in_frame(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor:
         """A leaf's tile, made or moved if it does not lie in the frame."""
         if placed.is_pending or placed.is_made:
             at = (span,) if placed.is_pending else (placed, self.frame, span)
-            made: Tensor | None = placed.storage.tile(*at)
-            if made is not None:
-                return made
+            generated: Tensor | None = placed.storage.tile(*at)
+            if generated is not None:
+                return generated
             self.leaves[key] = placed = self._in_order(*key)
         if is_aligned(placed, self.frame):
-            found = slice_of(placed, self.frame, span)
-            if found is not None:
-                return found
+            tile = slice_of(placed, self.frame, span)
+            if tile is not None:
+                return tile
         period = self.emission.constants.periodic(key[0], placed, self.frame)
         if period is not None:
             end = span.start + span.columns if period.shape[2] > 1 else 1
@@ -149,16 +149,16 @@ class Leaves:
             part, at = self._parts[key], span.start - strip.start
             return part if part.shape[2] == 1 else part[:, :, at : at + span.columns]
         if not is_row and not placed.is_on_chip:
-            found = self._of_chunk(key, placed, span)
-            if found is not None:
-                return found
+            tile = self._of_chunk(key, placed, span)
+            if tile is not None:
+                return tile
         if self._is_in_parts:
-            made = loaded(placed, self.frame, span, dtype)
+            tile = loaded(placed, self.frame, span, dtype)
         else:
-            made = filled(placed, self.frame, span, dtype)
+            tile = filled(placed, self.frame, span, dtype)
         if is_row:
-            self._columns[short] = made
-        return made
+            self._columns[short] = tile
+        return tile
 
     def _of_chunk(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor | None:
         """A part of columns that are loaded with their neighbours, as longer rows come faster."""
@@ -170,8 +170,8 @@ class Leaves:
             return None
         first, tile = self._chunks.get((key, span.block), (-1, None))
         if first != start:
-            whole = replace(span, start=start, columns=count)
-            tile = filled(placed, self.frame, whole, placed.storage.dtype)
+            chunk = replace(span, start=start, columns=count)
+            tile = filled(placed, self.frame, chunk, placed.storage.dtype)
             if tile.shape[2] != count:
                 return None
             self._chunks[key, span.block] = start, tile
@@ -188,22 +188,22 @@ def loaded(placed: Placed, frame: Frame, span: Span, dtype: Any) -> Tensor:
     along = axes(placed, frame.f_dims)
     if len(along) == 1 and along[0][1] == (1,):
         return filled(placed, frame, span, dtype)
-    kept = [dim for dim in frame.f_dims if any(placed.steps[dim])]
-    is_repeated = kept and len(along) < FREE_DIMENSIONS and not all(any(one) for _, one in along)
+    moving = [dim for dim in frame.f_dims if any(placed.steps[dim])]
+    is_repeated = moving and len(along) < FREE_DIMENSIONS and not all(any(n) for _, n in along)
     if is_repeated and span.columns == frame.columns:
-        dims = (*frame.p_dims, *kept)
+        dims = (*frame.p_dims, *moving)
         once, thin = _chosen(placed, frame, dims)
         tile = loaded(once, thin, replace(span, columns=thin.columns), dtype)
         shape = (span.partitions, span.blocks)
         view = tile.reshape((*shape, *(n if any(step) else 1 for n, step in along)))
-        made = copied(view, dtype, new((*shape, *(length for length, _ in along)), dtype))
-        return made.reshape((*shape, span.columns))
+        repeated = copied(view, dtype, new((*shape, *(length for length, _ in along)), dtype))
+        return repeated.reshape((*shape, span.columns))
     step = along[0][1][0] if len(along) == 1 else 1
     reach = (span.columns - 1) * step + 1
     if not 1 < step <= NEAR or reach * dtype.itemsize > _REACH_BYTES:
         return filled(placed, frame, span, dtype)
-    wide, whole = _chosen(placed, frame, frame.p_dims, frame.columns * step)
-    near = filled(wide, whole, replace(span, start=span.start * step, columns=reach), dtype)
+    wide, frame_wide = _chosen(placed, frame, frame.p_dims, frame.columns * step)
+    near = filled(wide, frame_wide, replace(span, start=span.start * step, columns=reach), dtype)
     return copied(near[:, :, ::step], dtype)
 
 
@@ -213,7 +213,7 @@ def _chosen(
     """Some dimensions of a place, and of its frame; beside those a run of so many elements."""
     lengths = [(placed.shape[dim], placed.steps[dim]) for dim in dims]
     lengths += [(reach, (1,))] if reach else []
-    shape, steps = (tuple(one) for one in zip(*lengths, strict=True))
+    shape, steps = (tuple(column) for column in zip(*lengths, strict=True))
     rows = len(frame.p_dims)
     thin = Frame(shape, tuple(range(rows)), tuple(range(rows, len(shape))), frame.block)
     return Placed(placed.storage, shape, steps, placed.offset), thin

@@ -43,9 +43,9 @@ def dot_general(emission: Emission, node: Node) -> None:
     if node.result.number in emission.facts.standing:
         split = _split(emission, node)
         if split is not None and emission.facts.uses[node.result.number] == 1:
-            made = _Standing(emission, node, split)
-            if made.fits():
-                emission.placed[split.number] = [made.placed()]
+            standing = _Standing(emission, node, split)
+            if standing.fits():
+                emission.placed[split.number] = [standing.placed()]
                 return
         if len(node.result.shape) == 2:  # noqa: PLR2004  a matrix
             emission.placed[node.result.number] = [Product(emission, node, stays=0).placed()]
@@ -63,9 +63,9 @@ def _lies_in_rows(emission: Emission, node: Node) -> bool:
     """
     if not emission.facts.is_last(node.result):
         return False
-    given = {value.number for value in emission.facts.graph.inputs}
+    inputs = {value.number for value in emission.facts.graph.inputs}
     origins = [_origin(emission, value) for value in node.values]
-    if not given.issuperset(origins) or origins[1] in emission.inputs.weights:
+    if not inputs.issuperset(origins) or origins[1] in emission.inputs.weights:
         return False
     operation: Any = node.operation
     M, N = node.result.shape[-2:]
@@ -108,7 +108,7 @@ class Product(Pending):
         self.batch = tuple(range(rank - 2))
         self._stays = _Side(emission, node.values[stays], operation.contracting[stays])
         self._passes = _Side(emission, node.values[1 - stays], operation.contracting[1 - stays])
-        self._stays.spare_bytes = max(PANEL_BYTES // 2 - self._passes.whole_bytes(), 0)
+        self._stays.spare_bytes = max(PANEL_BYTES // 2 - self._passes.total_bytes(), 0)
         self._p_dim, self._f_dim = (rank - 1, rank - 2) if stays else (rank - 2, rank - 1)
         self.frame = Frame(node.result.shape, (self._p_dim,), (*self.batch, self._f_dim))
 
@@ -121,9 +121,9 @@ class Product(Pending):
 
         Of several matrices one at a time, where each has blocks of rows: they share what stays.
         """
-        found, own = self._passes.chunk(), int(self.frame.shape[self._f_dim])
+        chunk, own = self._passes.chunk(), int(self.frame.shape[self._f_dim])
         is_apart = self.batch and self.frame.blocks > 1 and not self._stays.is_ready()
-        return own if is_apart and found > own else found
+        return own if is_apart and chunk > own else chunk
 
     def enter(self, start: int, columns: int) -> None:
         """Go to a range of columns."""
@@ -159,8 +159,8 @@ class _Standing(Product):
 
     def fits(self) -> bool:
         """Whether all of the side that passes may be in SBUF."""
-        whole = self._stays.frame.columns
-        return self._passes.chunk() == self.frame.shape[2] and self._stays.chunk() == whole
+        columns = self._stays.frame.columns
+        return self._passes.chunk() == self.frame.shape[2] and self._stays.chunk() == columns
 
     def chunk(self) -> int:
         """All columns."""
@@ -217,13 +217,13 @@ class _Side:
         if self._weight() is not None:
             return None
         dtype, free = dtype_of(self.value.dtype), self.frame.f_dims[-1]
-        for one in self.emission.settled(self.value):
-            moves = self.length == 1 or any(one.steps[free])
-            if moves and is_aligned(one, self.frame) and one.storage.tile.dtype == dtype:
-                return one
+        for place in self.emission.settled(self.value):
+            moves = self.length == 1 or any(place.steps[free])
+            if moves and is_aligned(place, self.frame) and place.storage.tile.dtype == dtype:
+                return place
         return None
 
-    def whole_bytes(self) -> int:
+    def total_bytes(self) -> int:
         """Bytes of a partition for all of it."""
         return int(self.frame.columns * self.blocks * dtype_of(self.value.dtype).itemsize)
 
@@ -252,11 +252,11 @@ class _Side:
     def _brought(self, start: int, columns: int) -> Placed:
         """A range of columns in SBUF, which the next product of them finds there."""
         key = self.value.number, self.frame, start, columns
-        known = self.emission.passing
-        if known is None or known[0] != key:
-            made = turned(self.emission, self.value, self.frame, start, columns)
-            self.emission.passing = known = key, made
-        return known[1]
+        latest = self.emission.passing
+        if latest is None or latest[0] != key:
+            placed = turned(self.emission, self.value, self.frame, start, columns)
+            self.emission.passing = latest = key, placed
+        return latest[1]
 
     def _prepared(self, start: int, columns: int) -> Placed | None:
         """A range of columns of a weight, in SBUF."""
@@ -278,10 +278,10 @@ class _Side:
         if self._is_part:
             at = start - self._start
             return here.storage.tile[:rows, k, at : at + columns]
-        found = slice_of(here, self.frame, Span(k, 1, rows, start, columns))
-        if found is None:
+        evenly_spaced = slice_of(here, self.frame, Span(k, 1, rows, start, columns))
+        if evenly_spaced is None:
             raise InternalError(f"columns of {self.frame} do not lie evenly")
-        return found[:, 0, :]
+        return evenly_spaced[:, 0, :]
 
     # The side that stays
 
@@ -298,13 +298,13 @@ class _Side:
         ready = self._ready()
         if ready is not None:
             offset = number * self.length
-            found = slice_of(
+            columns = slice_of(
                 ready,
                 self.frame,
                 Span(0, self.blocks, min(P, self.frame.rows), offset, self.length),
             )
-            if found is not None:
-                return found, 0
+            if columns is not None:
+                return columns, 0
         size = dtype_of(self.value.dtype).itemsize * self.blocks
         width = max(self._held_bytes() // size // P, 1) * P
         start = first // width * width
@@ -325,20 +325,22 @@ class _Side:
 
     def _weight(self) -> tuple[int, Frame] | None:
         """The weight that this side is, as it is, converted, or by a view of all of it."""
-        for one in self.emission.stored(self.value):
-            number = self.emission.inputs.weight_of(one)
+        for place in self.emission.stored(self.value):
+            number = self.emission.inputs.weight_of(place)
             if number is not None:
                 return number, self.frame
-            whole = sorted(range(len(one.steps)), key=lambda dim: -one.steps[dim][0])
+            order = sorted(range(len(place.steps)), key=lambda dim: -place.steps[dim][0])
             number = (
-                None if one.is_on_chip else self.emission.inputs.weight_of(one.transposed(whole))
+                None
+                if place.is_on_chip
+                else self.emission.inputs.weight_of(place.transposed(order))
             )
             if number is not None:
-                place = {dim: at for at, dim in enumerate(whole)}
+                position = {dim: at for at, dim in enumerate(order)}
                 frame = Frame(
-                    tuple(one.shape[dim] for dim in whole),
-                    tuple(place[dim] for dim in self.frame.p_dims),
-                    tuple(place[dim] for dim in self.frame.f_dims),
+                    tuple(place.shape[dim] for dim in order),
+                    tuple(position[dim] for dim in self.frame.p_dims),
+                    tuple(position[dim] for dim in self.frame.f_dims),
                 )
                 return number, frame
         return None

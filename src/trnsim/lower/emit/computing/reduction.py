@@ -56,8 +56,8 @@ def reduce(emission: Emission, node: Node) -> None:
     evaluation.frame = natural(value.shape, last)
     _along(emission, node, evaluation, {dim for dim in operation.dims if value.shape[dim] > 1})
     if not is_in_hbm:  # who reads it has something else along the partitions
-        made = in_hbm(emission.dense(node.result), node.result.shape)
-        emission.placed[node.result.number] = [made]
+        place = in_hbm(emission.dense(node.result), node.result.shape)
+        emission.placed[node.result.number] = [place]
 
 
 def _as_it_lies(emission: Emission, node: Node, *, is_of_rows: bool) -> bool:
@@ -141,10 +141,10 @@ def _tile(evaluation: Evaluation, span: Span, dtype: Any) -> Tensor:
     """A span's tile in a format; as it comes from HBM if it comes so."""
     shape = (span.partitions, span.blocks, span.columns)
     if evaluation.is_in_hbm() and (evaluation.value.number, ()) in evaluation.leaves:
-        found = evaluation.tile(span)
-        if found.dtype == dtype and tuple(found.shape) == shape:
-            return found
-        return copied(found, dtype, new(shape, dtype))
+        tile = evaluation.tile(span)
+        if tile.dtype == dtype and tuple(tile.shape) == shape:
+            return tile
+        return copied(tile, dtype, new(shape, dtype))
     return evaluation.tile(span, new(shape, dtype))
 
 
@@ -187,13 +187,13 @@ def _at_once(evaluation: Evaluation, op: str, inner: int, placed: Placed) -> Non
 
 def _as_integers(placed: Placed, frame: Frame, dtype: str) -> Placed:
     """Whole numbers in float32 as integers of a type, modulo what it holds."""
-    made = frame.matrix(dtype_of(dtype))
+    cast = frame.matrix(dtype_of(dtype))
     for span in spans(frame, 0, frame.columns, P, frame.columns):
         here = slice(span.block, span.block + span.blocks)
         part = placed.storage.tile[: span.partitions, here]
-        whole = integers.wrapped(part, dtype)
-        copied(whole, made.storage.tile.dtype, made.storage.tile[: span.partitions, here])
-    return made
+        target = cast.storage.tile[: span.partitions, here]
+        copied(integers.wrapped(part, dtype), target.dtype, target)
+    return cast
 
 
 def _in_pieces(evaluation: Evaluation, op: str, inner: int, placed: Placed) -> None:
@@ -202,10 +202,10 @@ def _in_pieces(evaluation: Evaluation, op: str, inner: int, placed: Placed) -> N
     parts = -(-inner // PIECE)
     for group, start in enumerate(range(0, frame.columns, inner)):
         for rows in spans(frame, start, inner, 1, inner):
-            each = new((rows.partitions, 1, parts))
+            partials = new((rows.partitions, 1, parts))
             for number, (at, count) in enumerate(pieces(inner, PIECE)):
                 tile = evaluation.tile(replace(rows, start=start + at, columns=count))
-                whole = widened(tile, (rows.partitions, 1, count))
-                reduced(whole, op, each[:, :, number : number + 1])
+                piece = widened(tile, (rows.partitions, 1, count))
+                reduced(piece, op, partials[:, :, number : number + 1])
             block = slice(rows.block, rows.block + 1)
-            reduced(each, op, result[: rows.partitions, block, group : group + 1])
+            reduced(partials, op, result[: rows.partitions, block, group : group + 1])

@@ -41,15 +41,15 @@ def concatenate(emission: Emission, node: Node) -> None:
     """``concatenate(-x[half:], x[:half])`` along the partitions; images; others by a kernel."""
     if join(emission, node):
         return
-    found = recognized(ROTATION, node, Makers(emission.facts.maker))
-    if found is not None:
-        source = found["x"]
+    match = recognized(ROTATION, node, Makers(emission.facts.maker))
+    if match is not None:
+        source = match["x"]
         placed = emission.settled(source)[0]
         own = frame_of if placed.is_on_chip else frame_in_hbm
         frame = own(placed, source.shape)
         if _fits(placed, frame, len(source.shape) - 1):
-            made = Rotation(emission, placed, frame)
-            emission.placed[node.result.number] = [made.placed()]
+            rotation = Rotation(emission, placed, frame)
+            emission.placed[node.result.number] = [rotation.placed()]
             return
     if not stack(emission, node):
         emission.waiting.later.add(node.result.number)
@@ -105,10 +105,10 @@ class Rotation(Pending):
         """A block of the source, brought from HBM if it lies there."""
         if not self.source.is_on_chip:
             return filled(self.source, self.frame, span, self.source.storage.dtype)
-        found = slice_of(self.source, self.frame, span)
-        if found is None:
+        moving = slice_of(self.source, self.frame, span)
+        if moving is None:
             raise InternalError(f"columns of {self.frame} do not lie evenly")
-        return found
+        return moving
 
     def _turn(self, dtype: Any) -> Tensor:
         """The matrix, made once."""

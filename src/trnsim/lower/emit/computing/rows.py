@@ -32,15 +32,15 @@ def waits(emission: Emission, node: Node) -> bool:
     """Whether a reduction is computed with who reads it: of whole rows that lie in HBM."""
     operation: Any = node.operation
     (value,) = node.values
-    kept = len(value.shape) - len(operation.dims)
-    is_last = tuple(sorted(operation.dims)) == tuple(range(kept, len(value.shape)))
-    rows, width = prod(value.shape[:kept]), prod(value.shape[kept:])
+    outer = len(value.shape) - len(operation.dims)
+    is_last = tuple(sorted(operation.dims)) == tuple(range(outer, len(value.shape)))
+    rows, width = prod(value.shape[:outer]), prod(value.shape[outer:])
     if not is_last or rows < _FEWEST or not 1 < width <= _LONGEST:
         return False
-    return _is_repeated(emission, node.result, value.shape, kept) and _streams(emission, value)
+    return _is_repeated(emission, node.result, value.shape, outer) and _streams(emission, value)
 
 
-def _is_repeated(emission: Emission, value: Value, shape: Shape, kept: int) -> bool:
+def _is_repeated(emission: Emission, value: Value, shape: Shape, outer: int) -> bool:
     """Whether all that is read of a reduction is repeated along the rows again."""
     while True:
         readers = emission.facts.readers(value)
@@ -48,9 +48,9 @@ def _is_repeated(emission: Emission, value: Value, shape: Shape, kept: int) -> b
             return False
         (node,) = readers
         if isinstance(node.operation, BroadcastInDim):
-            return is_of_rows(node, kept) and node.result.shape == shape
-        others = [one for one in node.values if one is not value]
-        is_alone = all(is_constant(emission, one) for one in others)
+            return is_of_rows(node, outer) and node.result.shape == shape
+        others = [operand for operand in node.values if operand is not value]
+        is_alone = all(is_constant(emission, operand) for operand in others)
         if not isinstance(node.operation, Reshape) and (
             node.kind is not Kind.ELEMENTWISE or not is_alone or not node.result.type.is_floating
         ):
@@ -58,13 +58,13 @@ def _is_repeated(emission: Emission, value: Value, shape: Shape, kept: int) -> b
         value = node.result
 
 
-def is_of_rows(node: Node, kept: int) -> bool:
+def is_of_rows(node: Node, outer: int) -> bool:
     """Whether a tensor is repeated along all but the first dimensions, and differs along those."""
     operation: Any = node.operation
     (value,) = node.values
     long = [(dim, n) for dim, n in zip(operation.dims, value.shape, strict=True) if n > 1]
-    fits = all(dim < kept and n == node.result.shape[dim] for dim, n in long)
-    return fits and prod(value.shape) == prod(node.result.shape[:kept])
+    fits = all(dim < outer and n == node.result.shape[dim] for dim, n in long)
+    return fits and prod(value.shape) == prod(node.result.shape[:outer])
 
 
 def is_constant(emission: Emission, value: Value) -> bool:
@@ -74,20 +74,20 @@ def is_constant(emission: Emission, value: Value) -> bool:
 
 def _streams(emission: Emission, value: Value) -> bool:
     """Whether what is reduced is computed of tensors that lie in HBM in order, and of rows."""
-    waiting, seen, whole = [value], set[int](), 0
+    waiting, visited, tensors = [value], set[int](), 0
     while waiting:
-        one = waiting.pop()
-        if one.number in seen:
+        source = waiting.pop()
+        if source.number in visited:
             continue
-        seen.add(one.number)
-        node = emission.facts.maker.get(one.number)
-        places = emission.placed.get(one.number)
-        if one.number in emission.facts.features or not one.type.is_floating:
+        visited.add(source.number)
+        node = emission.facts.maker.get(source.number)
+        places = emission.placed.get(source.number)
+        if source.number in emission.facts.features or not source.type.is_floating:
             return False
         if places is not None:
-            if one.shape != value.shape or places[0] != in_hbm(places[0].storage, one.shape):
+            if source.shape != value.shape or places[0] != in_hbm(places[0].storage, source.shape):
                 return False
-            whole += 1
+            tensors += 1
         elif node is not None and isinstance(node.operation, BroadcastInDim):
             if not _is_at_hand(emission, node.values[0]):
                 return False
@@ -95,7 +95,7 @@ def _streams(emission: Emission, value: Value) -> bool:
             return False
         else:
             waiting += node.values
-    return whole > 0
+    return tensors > 0
 
 
 def _is_at_hand(emission: Emission, value: Value) -> bool:
@@ -104,7 +104,7 @@ def _is_at_hand(emission: Emission, value: Value) -> bool:
         node = emission.facts.maker[value.number]
         if isinstance(node.operation, Constant):
             return True
-        tensors = [one for one in node.values if not is_constant(emission, one)]
+        tensors = [operand for operand in node.values if not is_constant(emission, operand)]
         is_passed = isinstance(node.operation, BroadcastInDim | Reshape)
         if len(tensors) != 1 or (node.kind is not Kind.ELEMENTWISE and not is_passed):
             return False
@@ -119,7 +119,7 @@ def below(emission: Emission, node: Node) -> Node | None:
         if value.number in emission.placed or value.number not in emission.facts.maker:
             return None
         maker = emission.facts.maker[value.number]
-        tensors = [one for one in maker.values if not is_constant(emission, one)]
+        tensors = [operand for operand in maker.values if not is_constant(emission, operand)]
         is_step = maker.kind is Kind.ELEMENTWISE or isinstance(maker.operation, Reshape)
         if len(tensors) != 1 or not is_step:
             return None
@@ -127,12 +127,12 @@ def below(emission: Emission, node: Node) -> Node | None:
     return emission.waiting.folded[value.number]
 
 
-def stand(frame: Frame, shape: Shape, kept: int) -> bool:
+def stand(frame: Frame, shape: Shape, outer: int) -> bool:
     """Whether a frame has the first dimensions of a shape along the partitions, in their order."""
     long = [dim for dim, length in enumerate(shape) if length > 1]
     across = [dim for dim in frame.p_dims if shape[dim] > 1]
     down = [dim for dim in frame.f_dims if shape[dim] > 1]
-    first = [dim for dim in long if dim < kept]
+    first = [dim for dim in long if dim < outer]
     return (across, down) == (first, long[len(first) :]) and not frame.is_replicated
 
 

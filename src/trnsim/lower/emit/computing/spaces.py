@@ -45,18 +45,18 @@ def parts(places: Mapping[Any, Placed], piece: int) -> list[Part]:
     """What tensors of one shape in HBM are computed in, by rows of at most so many elements."""
     tensors = list(places.values())
     shape = tensors[0].shape
-    steps = [tuple(one.steps[dim][0] for one in tensors) for dim in range(len(shape))]
-    found: list[Part] = []
+    steps = [tuple(tensor.steps[dim][0] for tensor in tensors) for dim in range(len(shape))]
+    parts_: list[Part] = []
     for rows, columns, first in _spaces(merged(shape, steps), piece):
-        outer = _walked(rows, is_counted=any(one.is_made for one in tensors))
+        outer = _walked(rows, is_counted=any(tensor.is_made for tensor in tensors))
         for index in product(*(range(length) for length, _ in rows[:outer])):
             moved = [
                 sum(i * step[at] for i, (_, step) in zip(index, rows, strict=False))
                 + first * any(step[at] for _, step in (*rows, *columns))
                 for at in range(len(tensors))
             ]
-            found.append(_part(places, rows[outer:], columns, moved))
-    return found
+            parts_.append(_part(places, rows[outer:], columns, moved))
+    return parts_
 
 
 def is_near(part: Part, keys: Iterable[Any]) -> bool:
@@ -72,19 +72,19 @@ def is_near(part: Part, keys: Iterable[Any]) -> bool:
 def _part(
     places: Mapping[Any, Placed], rows: list[_Axis], columns: list[_Axis], moved: list[int]
 ) -> Part:
-    whole = [*rows, *columns]
-    shape = tuple(length for length, _ in whole)
-    frame = Frame(shape, tuple(range(len(rows))), tuple(range(len(rows), len(whole))))
+    all_axes = [*rows, *columns]
+    shape = tuple(length for length, _ in all_axes)
+    frame = Frame(shape, tuple(range(len(rows))), tuple(range(len(rows), len(all_axes))))
     return Part(
         frame,
         {
             key: Placed(
-                one.storage,
+                tensor.storage,
                 shape,
-                tuple((step[at],) for _, step in whole),
-                (one.offset[0] + moved[at],),
+                tuple((step[at],) for _, step in all_axes),
+                (tensor.offset[0] + moved[at],),
             )
-            for at, (key, one) in enumerate(places.items())
+            for at, (key, tensor) in enumerate(places.items())
         },
     )
 
@@ -135,7 +135,7 @@ def _rows(rows: int, columns: int, step: _Steps, first: int) -> _Space:
 
 
 def _times(step: _Steps, number: int) -> _Steps:
-    return tuple(one * number for one in step)
+    return tuple(stride * number for stride in step)
 
 
 def _split(along: list[_Axis], piece: int) -> tuple[list[_Axis], list[_Axis]]:
@@ -165,7 +165,7 @@ def _filled_up(along: list[_Axis], columns: int, piece: int) -> list[_Axis]:
     if place < 0 or width >= _FEW_COLUMNS:
         return along
     length, step = along[place]
-    others = [one for one, _ in along[:place]]
+    others = [length for length, _ in along[:place]]
 
     def tiles_with(inner: int) -> int:
         lengths = [*others, length // inner]

@@ -58,9 +58,9 @@ def is_emitted(node: Node, weights: frozenset[int]) -> bool:
 @emitter(Convolution)
 def convolution(emission: Emission, node: Node) -> None:
     """A convolution that is computed where it is read."""
-    made = Convolved(emission, node)
-    made.image.settle()
-    emission.placed[node.result.number] = [made.placed()]
+    convolved = Convolved(emission, node)
+    convolved.image.settle()
+    emission.placed[node.result.number] = [convolved.placed()]
 
 
 def sight_of(node: Node) -> Sight:
@@ -68,8 +68,8 @@ def sight_of(node: Node) -> Sight:
     operation: Any = node.operation
     image, kernel = (value.shape for value in node.values)
 
-    def pair(numbers: tuple[int, ...], other: int) -> tuple[int, int]:
-        first, second = (other, *numbers)[-2:]
+    def pair(numbers: tuple[int, ...], default: int) -> tuple[int, int]:
+        first, second = (default, *numbers)[-2:]
         return first, second
 
     return Sight(
@@ -94,15 +94,15 @@ class Convolved(Pending):
         image, self.kernel = node.values
         is_reversed = operation.is_reversed
         kernels = kernels_of(self.kernel.shape, operation.groups, is_reversed=is_reversed)
-        is_one = kernels.channels >= image.shape[1]
+        is_single_block = kernels.channels >= image.shape[1]
         has_gaps = any(self.sight.gaps) and self.sight.strides == (1, 1)
         self.gaps = Gaps(self.sight) if has_gaps else None
-        seen = self.sight if self.gaps is None else self.gaps.dense
-        self.image = Image(emission, image, seen, P if is_one else kernels.channels)
+        sight_seen = self.sight if self.gaps is None else self.gaps.dense
+        self.image = Image(emission, image, sight_seen, P if is_single_block else kernels.channels)
         shape = node.result.shape
         self.block = kernels.outputs if operation.groups > 1 and shape[1] > kernels.outputs else P
         self.frame = Frame(shape, (1,), (0, *range(2, len(shape))), self.block)
-        is_packed = is_one and self.gaps is None and self._weight() is not None
+        is_packed = is_single_block and self.gaps is None and self._weight() is not None
         self.kernels = self._packed(kernels) if is_packed else kernels
         self._bands: list[Band] = []
         self._panels: dict[int, Tensor] = {}
@@ -155,14 +155,14 @@ class Convolved(Pending):
 
     def enter(self, start: int, columns: int) -> None:
         """Have what the windows of a range of columns see in SBUF."""
-        whole = self.image.whole() if self._is_bare() else None
-        if whole is not None:
-            self._bands = [whole]
+        band = self.image.whole() if self._is_bare() else None
+        if band is not None:
+            self._bands = [band]
             return
         taps, gaps = self.kernels.taps, self.gaps
-        found = parts(self.sight.places, start, columns)
-        seen = found if gaps is None else map(gaps.part, found)
-        self._bands = [self.image.band(part, taps) for part in seen]
+        boxes = parts(self.sight.places, start, columns)
+        seen_boxes = boxes if gaps is None else map(gaps.part, boxes)
+        self._bands = [self.image.band(part, taps) for part in seen_boxes]
 
     def tile(self, span: Span) -> Tensor:
         """The sums of a span of one block, in PSUM."""
@@ -180,11 +180,11 @@ class Convolved(Pending):
 
     def _add_phases(self, span: Span, part: Part, dst: Tensor, gaps: Gaps) -> None:
         """The sums of a part, its windows in groups that meet elements under the same taps."""
-        whole = dst.reshape((dst.shape[0], part.images, part.rows, part.columns))
+        windows = dst.reshape((dst.shape[0], part.images, part.rows, part.columns))
         for phase in gaps.phases(part):
-            target = whole[:, :, phase.rows, phase.columns]
+            target = windows[:, :, phase.rows, phase.columns]
             if phase.taps:
-                self._add(span, target, [(number, (0, 0), one) for number, one in phase.taps])
+                self._add(span, target, [(number, (0, 0), box) for number, box in phase.taps])
             else:
                 nisa.memset(dst=target, value=0.0)
 
@@ -203,14 +203,14 @@ class Convolved(Pending):
         rows = min(kernels.channels, channels - number * kernels.channels)
         if not self._is_bare():
             rows = kernels.taps.within(first) * kernels.channels
-        band = next(one for one in self._bands if one.holds(part))
+        band = next(band for band in self._bands if band.holds(part))
         return band.view(self.image.sight, number, rows, first, part)
 
     # The side that stays
 
     def _weight(self) -> int | None:
-        for one in self.emission.settled(self.kernel):
-            number = self.emission.inputs.weight_of(one)
+        for place in self.emission.settled(self.kernel):
+            number = self.emission.inputs.weight_of(place)
             if number is not None:
                 return number
         return None
@@ -255,10 +255,10 @@ class Convolved(Pending):
             if at not in self._panels:
                 if len(self._panels) * count * column_bytes >= _PANELS_BYTES:
                     self._panels.clear()
-                found = turned(self.emission, self.kernel, frame, at, count)
-                self._panels[at] = found.storage.tile
+                columns = turned(self.emission, self.kernel, frame, at, count)
+                self._panels[at] = columns.storage.tile
             return self._panels[at]
-        whole = self._turned
-        if whole is None:
-            whole = self._turned = turned(self.emission, self.kernel, frame).storage.tile
-        return whole[:, :, at : at + count]
+        kernels = self._turned
+        if kernels is None:
+            kernels = self._turned = turned(self.emission, self.kernel, frame).storage.tile
+        return kernels[:, :, at : at + count]

@@ -53,7 +53,7 @@ class Gaps:
     @property
     def dense(self) -> Sight:
         """What they see of the image without gaps, as windows of one element."""
-        spans = [self._seen(axis, 0, count) for axis, count in enumerate(self.sight.places)]
+        spans = [self._range_met(axis, 0, count) for axis, count in enumerate(self.sight.places)]
         lows = [self._low(axis) for axis in (0, 1)]
         return replace(
             self.sight,
@@ -66,7 +66,7 @@ class Gaps:
 
     def part(self, part: Part) -> Part:
         """The elements under some windows, in whole rows."""
-        first, rows = self._seen(0, part.row, part.rows)
+        first, rows = self._range_met(0, part.row, part.rows)
         return replace(part, row=first, rows=rows, column=0, columns=self.dense.places[1])
 
     def phases(self, part: Part) -> Iterator[Phase]:
@@ -86,7 +86,7 @@ class Gaps:
         """Zeros before the first element, of the image without gaps."""
         return self.sight.low[axis] // (self.sight.gaps[axis] + 1)
 
-    def _seen(self, axis: int, start: int, count: int) -> tuple[int, int]:
+    def _range_met(self, axis: int, start: int, count: int) -> tuple[int, int]:
         """The first element that windows may meet, and how many; at least one."""
         step, low = self.sight.gaps[axis] + 1, self.sight.low[axis]
         end = start + self.sight.reach(axis, count) - 1

@@ -126,7 +126,8 @@ class Band:
     def view(self, sight: Sight, block: int, rows: int, tap: tuple[int, int], part: Part) -> Tensor:
         """What some windows see through a tap: [rows, images, rows and columns of windows]."""
         length = self.images * self.rows * self.width
-        whole = self.tile[:rows, block, :length].reshape((rows, self.images, self.rows, self.width))
+        flat = self.tile[:rows, block, :length]
+        padded = flat.reshape((rows, self.images, self.rows, self.width))
         image = part.image - self.image
         spots = [
             slice(at, at + (count - 1) * stride + 1, stride)
@@ -140,7 +141,7 @@ class Band:
                 strict=True,
             )
         ]
-        return whole[:, image : image + part.images, spots[0], spots[1]]
+        return padded[:, image : image + part.images, spots[0], spots[1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,13 +249,13 @@ class Image:
         wide = self.emission.unconverted(self.value)
         if wide is not None and is_straight(wide, self.frame):
             return _of_four(wide)
-        places = self.emission.settled(self.value)
-        for one in places:
-            if is_aligned(one, self.frame) and _is_even(_of_four(one), _of_four_dims(self.frame)):
-                return _of_four(one)
-        for one in places:
-            if not one.is_on_chip and is_straight(one, self.frame):
-                return _of_four(one)
+        places, dims = self.emission.settled(self.value), _of_four_dims(self.frame)
+        for place in places:
+            if is_aligned(place, self.frame) and _is_even(_of_four(place), dims):
+                return _of_four(place)
+        for place in places:
+            if not place.is_on_chip and is_straight(place, self.frame):
+                return _of_four(place)
         nbytes = self.frame.blocks * self.frame.columns * ITEM_BYTES[self.value.dtype]
         if nbytes > self.emission.residents.most_bytes // _SHARE:
             return _of_four(in_hbm(self.emission.dense(self.value), self.value.shape))
@@ -273,8 +274,8 @@ class Image:
             if tile.shape[2] > length:
                 nisa.memset(dst=tile[:channels, block, length:], value=self.number)
             shape = (channels, band.images, band.rows, band.width)
-            whole = tile[:channels, block, :length].reshape(shape)
-            _surround(whole, (top, rows, steps[0]), (side, columns, steps[1]), self.number)
+            padded = tile[:channels, block, :length].reshape(shape)
+            _surround(padded, (top, rows, steps[0]), (side, columns, steps[1]), self.number)
             if not rows or not columns:
                 continue
             spots = tuple(
@@ -282,7 +283,7 @@ class Image:
                 for at, count, step in zip((top, side), (rows, columns), steps, strict=True)
             )
             box = Part(band.image, first, left, band.images, rows, columns)
-            self._copy(placed, block, whole[:, :, spots[0], spots[1]], box)
+            self._copy(placed, block, padded[:, :, spots[0], spots[1]], box)
 
     def _copy(self, placed: Placed, block: int, target: Tensor, box: Part) -> None:
         """Elements of a block of channels: rows and columns of some images."""
@@ -312,9 +313,9 @@ class Image:
             start = (box.image * high + first) * wide
             span = Span(block, 1, target.shape[0], start, rows * wide)
             part = filled(placed, _of_four_dims(self.frame), span, target.dtype)
-            whole = part[:, 0].reshape((target.shape[0], 1, rows, wide))
+            images = part[:, 0].reshape((target.shape[0], 1, rows, wide))
             piece = target[:, :, at : at + count]
-            self._spread(whole, piece, replace(box, row=box.row + at, rows=count), first)
+            self._spread(images, piece, replace(box, row=box.row + at, rows=count), first)
 
     def _spread(self, images: Tensor, target: Tensor, box: Part, start: int) -> None:
         """Rows from `start` on, each element as often as it is copied."""
@@ -349,7 +350,7 @@ class Image:
         """[channels, images, rows, columns] in HBM."""
         first = block * self.frame.block
         count = min(self.frame.block, self.frame.rows - first)
-        steps = [one for (one,) in placed.steps]
+        steps = [step for (step,) in placed.steps]
         starts = (box.image, first, box.row, box.column)
         offset = placed.offset[0] + sum(a * b for a, b in zip(steps, starts, strict=True))
         order = (steps[1], steps[0], *steps[2:])
@@ -390,25 +391,25 @@ def _every(start: int, count: int, times: int, number: int) -> _Copies:
 def _copied(emission: Emission, value: Value) -> tuple[Value, tuple[int, int]]:
     """What images are copies of, and how often each row and column is there."""
     node = emission.facts.maker.get(value.number)
-    found = None if node is None else recognized(ENLARGING, node, Makers(emission.facts.maker))
-    return (value, (1, 1)) if found is None else (found["images"], times(found))
+    match = None if node is None else recognized(ENLARGING, node, Makers(emission.facts.maker))
+    return (value, (1, 1)) if match is None else (match["images"], times(match))
 
 
 def _surround(
-    whole: Tensor, rows: tuple[int, int, int], columns: tuple[int, int, int], number: float
+    padded: Tensor, rows: tuple[int, int, int], columns: tuple[int, int, int], number: float
 ) -> None:
     """A number before, after and between the elements: (first, how many, step) of each axis."""
-    _, _, high, wide = whole.shape
+    _, _, high, wide = padded.shape
     if rows[2] > 1 or columns[2] > 1 or not rows[1] or not columns[1]:
-        nisa.memset(dst=whole, value=number)
+        nisa.memset(dst=padded, value=number)
         return
     (top, count, _), (left, across, _) = rows, columns
     bottom, right = top + count, left + across
     for view, is_there in (
-        (whole[:, :, :top], top > 0),
-        (whole[:, :, bottom:], bottom < high),
-        (whole[:, :, top:bottom, :left], left > 0),
-        (whole[:, :, top:bottom, right:], right < wide),
+        (padded[:, :, :top], top > 0),
+        (padded[:, :, bottom:], bottom < high),
+        (padded[:, :, top:bottom, :left], left > 0),
+        (padded[:, :, top:bottom, right:], right < wide),
     ):
         if is_there:
             nisa.memset(dst=view, value=number)

@@ -49,7 +49,7 @@ class Taps:
     def within(self, first: tuple[int, int]) -> int:
         """Taps of the box that begins there."""
         sizes = zip(self.kernel, self.box, first, strict=True)
-        high, wide = (min(size, whole - at) for whole, size, at in sizes)
+        high, wide = (min(size, extent - at) for extent, size, at in sizes)
         return high * wide
 
 
@@ -67,11 +67,11 @@ def taps_together(kernel: tuple[int, int], channels: int, columns: int, moved_by
         high, wide = box
         if high * wide * channels > P or (high > 1 and kernel[1] % wide):
             continue
-        found = Taps(kernel, box)
+        taps = Taps(kernel, box)
         copied = (high * wide - 1) * moved_bytes / _MOVED_BYTES
-        cost = max(len(found.boxes) * columns, copied) + copied / P
+        cost = max(len(taps.boxes) * columns, copied) + copied / P
         if cost < least:
-            best, least = found, cost
+            best, least = taps, cost
     return best
 
 
@@ -124,18 +124,18 @@ class Kernels(Frame):
         kernels = array.reshape(*self.shape[:2], *self.taps.kernel)
         if self.is_reversed:
             kernels = kernels[:, :, ::-1, ::-1]
-        found = np.zeros((len(self.taps.boxes), self.parts, self.block, self.columns), array.dtype)
+        matrix = np.zeros((len(self.taps.boxes), self.parts, self.block, self.columns), array.dtype)
         for number, first in enumerate(self.taps.boxes):
             for place, shift in enumerate(self.taps.copies):
                 at = [a + b for a, b in zip(first, shift, strict=True)]
-                if any(a >= whole for a, whole in zip(at, self.taps.kernel, strict=True)):
+                if any(a >= extent for a, extent in zip(at, self.taps.kernel, strict=True)):
                     continue
                 tap = self._spread(kernels[:, :, at[0], at[1]])
                 for part in range(self.parts):
                     rows = tap[part * self.channels : (part + 1) * self.channels]
                     start = place * self.channels
-                    found[number, part, start : start + len(rows)] = rows
-        return found.reshape(self.rows, self.columns)
+                    matrix[number, part, start : start + len(rows)] = rows
+        return matrix.reshape(self.rows, self.columns)
 
     def _spread(self, tap: Array) -> Array:
         """[channels of a block, O] of one tap, [O, C / groups]."""
@@ -143,12 +143,12 @@ class Kernels(Frame):
             return tap.T
         own = self.channels // self.groups
         outputs = self.outputs // self.groups
-        found = np.zeros((self.channels, self.columns), tap.dtype)
+        spread = np.zeros((self.channels, self.columns), tap.dtype)
         for group in range(self.columns // outputs):
             rows = slice(group % self.groups * own, (group % self.groups + 1) * own)
             columns = slice(group * outputs, (group + 1) * outputs)
-            found[rows, columns] = tap[columns].T
-        return found
+            spread[rows, columns] = tap[columns].T
+        return spread
 
 
 def kernels_of(shape: Shape, groups: int, *, is_reversed: bool = False) -> Kernels:

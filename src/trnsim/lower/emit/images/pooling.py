@@ -40,7 +40,7 @@ def is_emitted(node: Node) -> bool:
     return (
         len(value.shape) in _RANKS
         and value.dtype in ("float32", "bfloat16")
-        and all(one[outer] == (1, 1) for one in still)
+        and all(pairs[outer] == (1, 1) for pairs in still)
         and not any((*operation.low[outer], *operation.high[outer]))
         and all((*value.shape, *node.result.shape))
     )
@@ -66,9 +66,9 @@ def reduce_window(emission: Emission, node: Node) -> None:
                 dst = result.storage.tile[:channels, block, first : first + part.count]
                 _reduced(operation.op, image.sight, band, part, block, dst)
             else:
-                made = new((channels, 1, part.count), dtype_of(node.result.dtype))
-                _reduced(operation.op, image.sight, band, part, block, made[:, 0])
-                write(result, frame, span, made)
+                tile = new((channels, 1, part.count), dtype_of(node.result.dtype))
+                _reduced(operation.op, image.sight, band, part, block, tile[:, 0])
+                write(result, frame, span, tile)
     emission.placed[node.result.number] = [result]
 
 
@@ -86,8 +86,8 @@ def sight_of(node: Node) -> Sight:
     operation: Any = node.operation
     shape = node.values[0].shape
 
-    def pair(numbers: tuple[int, ...], other: int) -> tuple[int, int]:
-        first, second = (other, *numbers[_OUTER:])[-2:]
+    def pair(numbers: tuple[int, ...], default: int) -> tuple[int, int]:
+        first, second = (default, *numbers[_OUTER:])[-2:]
         return first, second
 
     return Sight(
@@ -122,13 +122,13 @@ def _bands(sight: Sight, rows: int) -> list[Part]:
 def _reduced(op: str, sight: Sight, band: Band, part: Part, block: int, dst: Tensor) -> None:
     """The reduction of every window of a part, into [channels, windows]."""
     channels, function = dst.shape[0], getattr(nl, op)
-    whole = band.tile[:channels, block, : band.rows * band.width]
-    whole = whole.reshape((channels, band.rows, band.width))
+    images = band.tile[:channels, block, : band.rows * band.width]
+    images = images.reshape((channels, band.rows, band.width))
     (high, wide), (down, across), (far, apart) = sight.kernel, sight.strides, sight.dilations
 
     def columns(tap: int) -> Tensor:
         start = tap * apart
-        return whole[:, :, start : start + (part.columns - 1) * across + 1 : across]
+        return images[:, :, start : start + (part.columns - 1) * across + 1 : across]
 
     lines = columns(0)
     if wide > 1:
@@ -147,10 +147,10 @@ def _reduced(op: str, sight: Sight, band: Band, part: Part, block: int, dst: Ten
 
 def _combined(function: Any, views: list[Tensor], dst: Tensor | None) -> Tensor:
     """One element of those at the same place of several views; float32 until the last."""
-    found: Tensor = views[0]
+    combined: Tensor = views[0]
     for number, view in enumerate(views[1:], start=2):
         is_last = number == len(views)
-        made: Tensor = dst if is_last and dst is not None else new(found.shape)
-        nisa.tensor_tensor(dst=made, data1=found, data2=view, op=function)
-        found = made
-    return found
+        target: Tensor = dst if is_last and dst is not None else new(combined.shape)
+        nisa.tensor_tensor(dst=target, data1=combined, data2=view, op=function)
+        combined = target
+    return combined

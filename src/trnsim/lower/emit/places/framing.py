@@ -33,17 +33,19 @@ def framed(emission: Emission, value: Value, leaves: Iterable[Placed], numbers: 
         numbers: the operands' values.
     """
     shape, leaves = value.shape, list(leaves)
-    whole = [one for one in leaves if covers(one)]
-    first = [one for one in whole if one.is_pending] + [one for one in whole if one.is_on_chip]
-    if not whole:
-        several = [one for one in leaves if any(map(any, one.steps))]
-        first = [one for one in several if one.is_on_chip and one.storage.rows >= _FEW_ROWS]
+    covering = [place for place in leaves if covers(place)]
+    first = [place for place in covering if place.is_pending] + [
+        place for place in covering if place.is_on_chip
+    ]
+    if not covering:
+        several = [place for place in leaves if any(map(any, place.steps))]
+        first = [place for place in several if place.is_on_chip and place.storage.rows >= _FEW_ROWS]
     if first:
         return frame_of(first[0], shape)
-    found = _of_channels(emission, value, leaves)
-    if found is None and shape and numbers & emission.facts.features:
-        found = _features(value)
-    return found or _in_hbm(value, whole)
+    frame = _of_channels(emission, value, leaves)
+    if frame is None and shape and numbers & emission.facts.features:
+        frame = _features(value)
+    return frame or _in_hbm(value, covering)
 
 
 def _of_channels(emission: Emission, value: Value, leaves: list[Placed]) -> Frame | None:
@@ -56,7 +58,7 @@ def _of_channels(emission: Emission, value: Value, leaves: list[Placed]) -> Fram
     channels = [dim for dim in map(_channels_of, leaves) if dim is not None]
     if channels and len(shape) > 2:  # noqa: PLR2004  a matrix
         dim = channels[0]
-        return Frame(shape, (dim,), tuple(one for one in range(len(shape)) if one != dim))
+        return Frame(shape, (dim,), tuple(other for other in range(len(shape)) if other != dim))
     return None
 
 
@@ -66,17 +68,17 @@ def _features(value: Value) -> Frame:
     return Frame(value.shape, (last,), tuple(range(last)))
 
 
-def _in_hbm(value: Value, whole: list[Placed]) -> Frame:
+def _in_hbm(value: Value, places: list[Placed]) -> Frame:
     """The frame of what lies in HBM: as it was computed, in order, or turned where rows are few."""
     shape = value.shape
     # What lies across in HBM was computed so: it stays so.
-    frames = [frame_in_hbm(one, shape) for one in whole]
-    across = [one for one in frames if len(shape) - 1 in one.p_dims]
-    found = (across or frames or [natural(shape)])[0]
-    if found.rows < _FEW_ROWS and value.type.is_floating and shape:
-        is_wide = shape[-1] >= _MANY_FEATURES and found.f_dims[-1:] == (len(shape) - 1,)
-        return _features(value) if is_wide else found
-    return found
+    frames = [frame_in_hbm(place, shape) for place in places]
+    across = [frame for frame in frames if len(shape) - 1 in frame.p_dims]
+    frame = (across or frames or [natural(shape)])[0]
+    if frame.rows < _FEW_ROWS and value.type.is_floating and shape:
+        is_wide = shape[-1] >= _MANY_FEATURES and frame.f_dims[-1:] == (len(shape) - 1,)
+        return _features(value) if is_wide else frame
+    return frame
 
 
 def is_by_channels(node: Node, value: Value) -> bool:
@@ -88,8 +90,8 @@ def _channels_of(placed: Placed) -> int | None:
     """The dimension, before the last one, along which alone a leaf's numbers differ."""
     moves = [dim for dim, step in enumerate(placed.steps) if any(step)]
     long = [dim for dim, length in enumerate(placed.shape) if length > 1]
-    is_one = len(moves) == 1 and len(long) > 1 and moves[0] < long[-1]
-    return moves[0] if is_one else None
+    is_single = len(moves) == 1 and len(long) > 1 and moves[0] < long[-1]
+    return moves[0] if is_single else None
 
 
 def vectors_of_channels(graph: Graph) -> frozenset[int]:
@@ -98,22 +100,22 @@ def vectors_of_channels(graph: Graph) -> frozenset[int]:
     for node in graph.nodes:
         for value in node.values:
             readers[value.number].append(node)
-    found: set[int] = set()
+    vectors: set[int] = set()
     results = [value for node in graph.nodes for value in node.results]
     for value in reversed([*graph.inputs, *results]):
         is_vector = prod(value.shape) == max(value.shape, default=0)
-        if is_vector and _is_of_channels(readers[value.number], found):
-            found.add(value.number)
-    return frozenset(found)
+        if is_vector and _is_of_channels(readers[value.number], vectors):
+            vectors.add(value.number)
+    return frozenset(vectors)
 
 
-def _is_of_channels(readers: list[Node], found: set[int]) -> bool:
+def _is_of_channels(readers: list[Node], vectors: set[int]) -> bool:
     """Whether the first reader that repeats a vector, or one computed from it, says so."""
     for node in readers:
         if isinstance(node.operation, BroadcastInDim):
             last = len(node.result.shape) - 1
             return bool(node.operation.dims) and node.operation.dims[-1] != last
-        if node.kind is Kind.ELEMENTWISE and node.result.number in found:
+        if node.kind is Kind.ELEMENTWISE and node.result.number in vectors:
             return True
     return False
 

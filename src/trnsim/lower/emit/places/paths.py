@@ -19,13 +19,13 @@ def is_passed(node: Node) -> bool:
 
 def along(path: Path, placed: Placed) -> Placed | None:
     """A place in the shape that views lead to, if steps can say it."""
-    found: Placed | None = placed
+    current: Placed | None = placed
     for node in path:
-        if found is not None and isinstance(node.operation, Transpose):
-            found = found.transposed(node.operation.permutation)
-        elif found is not None:
-            found = found.reshaped(node.result.shape)
-    return found
+        if current is not None and isinstance(node.operation, Transpose):
+            current = current.transposed(node.operation.permutation)
+        elif current is not None:
+            current = current.reshaped(node.result.shape)
+    return current
 
 
 def back(node: Node, placed: Placed) -> Placed | None:
@@ -59,8 +59,8 @@ def widens(node: Node) -> bool:
     """Whether it is its operand in a wider format of floating point, which every reader can do."""
     if not isinstance(node.operation, Convert):
         return False
-    given, made = node.values[0].type, node.result.type
-    return given.is_floating and made.is_floating and made.nbytes > given.nbytes
+    operand, result = node.values[0].type, node.result.type
+    return operand.is_floating and result.is_floating and result.nbytes > operand.nbytes
 
 
 def is_free(node: Node) -> bool:

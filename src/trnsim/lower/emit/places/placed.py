@@ -141,9 +141,11 @@ class Placed:
         """``shape[d]`` elements of dimension d from ``starts[d]``, every ``strides[d]``-th one."""
         offset = self.offset
         for step, start in zip(self.steps, starts, strict=True):
-            offset = tuple(at + start * one for at, one in zip(offset, step, strict=True))
+            offset = tuple(
+                at + start * component for at, component in zip(offset, step, strict=True)
+            )
         steps = tuple(
-            tuple(one * stride for one in step)
+            tuple(component * stride for component in step)
             for step, stride in zip(self.steps, strides, strict=True)
         )
         return replace(self, shape=shape, steps=steps, offset=offset)
@@ -168,27 +170,27 @@ class Placed:
                 continue
             if not left:
                 return None
-            whole, step = left.pop(0)
-            if whole % length:
+            extent, step = left.pop(0)
+            if extent % length:
                 return None
             steps.append(step)
-            if whole > length:
-                left.insert(0, (whole // length, tuple(one * length for one in step)))
+            if extent > length:
+                left.insert(0, (extent // length, tuple(component * length for component in step)))
         return None if left else replace(self, shape=shape, steps=tuple(steps[::-1]))
 
 
 def merged(shape: Shape, steps: Sequence[Step]) -> list[tuple[int, Step]]:
     """Lengths and steps with neighbours as one axis where they are evenly spaced."""
-    found: list[tuple[int, Step]] = []
+    axes: list[tuple[int, Step]] = []
     for length, step in zip(shape, steps, strict=True):
         if length == 1:
             continue
-        even = tuple(one * length for one in step)
-        if found and found[-1][1] == even:
-            found[-1] = (found[-1][0] * length, step)
+        even = tuple(component * length for component in step)
+        if axes and axes[-1][1] == even:
+            axes[-1] = (axes[-1][0] * length, step)
         else:
-            found.append((length, step))
-    return found
+            axes.append((length, step))
+    return axes
 
 
 def in_hbm(tensor: Tensor, shape: Shape) -> Placed:

@@ -52,7 +52,7 @@ def turned(
 ) -> Placed:
     """A value in SBUF in a frame; or some of the frame's columns, as a matrix of their own."""
     places = emission.settled(value)
-    source = next((one for one in places if is_aligned(one, frame.flipped())), places[0])
+    source = next((place for place in places if is_aligned(place, frame.flipped())), places[0])
     if not is_movable(source, frame) and not is_movable(source, frame.flipped()):
         source = in_hbm(emission.dense(value), value.shape)
     return framed(source, frame, start, columns, dtype_of(value.dtype))
@@ -62,8 +62,8 @@ def framed(
     source: Placed, frame: Frame, start: int = 0, columns: int = 0, wanted: Any = None
 ) -> Placed:
     """What lies elsewhere, in SBUF in a frame; or some of the frame's columns."""
-    whole = Span(0, frame.blocks, min(frame.block, frame.rows), start, columns or frame.columns)
-    tile = stretch(source, frame, whole, wanted)
+    span = Span(0, frame.blocks, min(frame.block, frame.rows), start, columns or frame.columns)
+    tile = stretch(source, frame, span, wanted)
     matrix = Matrix(tile, frame.rows, frame.block, frame.is_replicated)
     return Placed(matrix, frame.shape, frame.steps(), (0, 0))
 
@@ -87,32 +87,32 @@ def stretch(source: Placed, frame: Frame, part: Span, wanted: Any = None) -> Ten
 def _bring(source: Placed, frame: Frame, tile: Tensor, part: Span) -> None:
     """Fill a tile with blocks as they lie; transfers from HBM convert."""
     dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
-    whole = min(part.blocks, frame.rows // frame.block - part.block)
-    groups = [(0, whole, frame.block)] if whole > 0 else []
-    groups += [(whole, 1, frame.rows % frame.block)] if whole < part.blocks else []
+    full = min(part.blocks, frame.rows // frame.block - part.block)
+    groups = [(0, full, frame.block)] if full > 0 else []
+    groups += [(full, 1, frame.rows % frame.block)] if full < part.blocks else []
     for number, blocks, rows in groups:
         span = Span(part.block + number, blocks, rows, part.start, part.columns)
         here = tile[:rows, number : number + blocks]
         if not source.is_on_chip and is_wide(source, frame):
             fill(here, source, frame, span)
             continue
-        found = filled(source, frame, span, dtype)
-        nisa.tensor_copy(dst=here, src=widened(found, tuple(here.shape)))
+        rows_tile = filled(source, frame, span, dtype)
+        nisa.tensor_copy(dst=here, src=widened(rows_tile, tuple(here.shape)))
 
 
 def repeated(row: Placed, frame: Frame, partitions: int) -> Tensor:
     """A row in HBM on so many partitions, [partitions, 1, columns], by one transfer."""
     wide = Placed(row.storage, (partitions, *row.shape), ((0,), *row.steps), row.offset)
     dims = tuple(dim + 1 for dim in frame.f_dims)
-    whole = Frame(wide.shape, (0,), dims, partitions)
-    return filled(wide, whole, Span(0, 1, partitions, 0, frame.columns), row.storage.dtype)
+    frame_wide = Frame(wide.shape, (0,), dims, partitions)
+    return filled(wide, frame_wide, Span(0, 1, partitions, 0, frame.columns), row.storage.dtype)
 
 
 def _is_line(source: Placed, frame: Frame) -> bool:
     """Whether a single column lies in order in HBM."""
-    found = axes(source, frame.p_dims)
+    line = axes(source, frame.p_dims)
     is_whole = frame.block == P and P < frame.rows <= P * P
-    return not source.is_on_chip and is_whole and len(found) == 1 and found[0][1] == (1,)
+    return not source.is_on_chip and is_whole and len(line) == 1 and line[0][1] == (1,)
 
 
 def _stand(source: Placed, frame: Frame, tile: Tensor) -> None:
@@ -150,7 +150,7 @@ def _turn(source: Placed, frame: Frame, tile: Tensor, part: Span) -> None:
         return
     begin = part.block * frame.block
     length = min(frame.rows - begin, part.blocks * frame.block)
-    whole, rest = divmod(length, frame.block)
+    full, rest = divmod(length, frame.block)
     for at, width in tiles.pieces(part.columns, P):
         if frame.is_replicated:  # a column turns into the same row on every partition
             lines = _lines(source, across, Span(0, 1, width, 0, 1), part.start + at)
@@ -158,8 +158,8 @@ def _turn(source: Placed, frame: Frame, tile: Tensor, part: Span) -> None:
         else:
             lines = _lines(source, across, Span(0, 1, width, begin, length), part.start + at)
         together = max(1, _BANK_BYTES // lines.dtype.itemsize // width)
-        groups = [(b, min(together, whole - b), frame.block) for b in range(0, whole, together)]
-        groups += [(whole, 1, rest)] if rest else []
+        groups = [(b, min(together, full - b), frame.block) for b in range(0, full, together)]
+        groups += [(full, 1, rest)] if rest else []
         for first, blocks, rows in groups:
             flipped = new((rows, blocks, width), lines.dtype, nl.psum)
             for number in range(blocks):
@@ -172,9 +172,9 @@ def _turn(source: Placed, frame: Frame, tile: Tensor, part: Span) -> None:
 def _lines(source: Placed, across: Frame, part: Span, row: int) -> Tensor:
     """Some columns of a source's rows from `row` on, [rows, 1, columns], as they lie."""
     if row % P == 0 and is_aligned(source, across):
-        found = slice_of(source, across, replace(part, block=row // P))
-        if found is not None and found.shape[2] == part.columns:
-            return found
+        lines_there = slice_of(source, across, replace(part, block=row // P))
+        if lines_there is not None and lines_there.shape[2] == part.columns:
+            return lines_there
     dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
     lines = filled(source, across, part, dtype, row)
     if lines.shape[2] == part.columns:
@@ -230,7 +230,7 @@ def _moved(placed: Placed, target: Placed) -> None:
         _copy(placed, target, along)
         return
     matrix = along[runs_at], along[-1]
-    others = [one for at, one in enumerate(along[:-1]) if at != runs_at]
+    others = [axis for at, axis in enumerate(along[:-1]) if at != runs_at]
     shape = tuple(length for length, _ in matrix)
     frame = Frame(shape, (0,), (1,))
     for index in product(*(range(length) for length, _ in others)):
@@ -247,9 +247,9 @@ def _copy(placed: Placed, target: Placed, along: list[tuple[int, Step]]) -> None
     """HBM to HBM by one transfer, of axes with the steps on both sides."""
     source, goal = (
         tiles.strided(
-            one.storage, [(steps[side], length) for length, steps in along], one.offset[0]
+            place.storage, [(steps[side], length) for length, steps in along], place.offset[0]
         )
-        for side, one in enumerate((placed, target))
+        for side, place in enumerate((placed, target))
     )
     nisa.dma_copy(dst=goal, src=source)
 
@@ -294,10 +294,10 @@ def _turned_out(placed: Placed, frame: Frame, target: Placed) -> None:
 
 def _turn_rows(source: Placed, across: Frame, tile: Tensor, start: int, block: int) -> None:
     """Columns of a matrix from `start` on as rows, of the blocks from `block` on."""
-    rows, _, whole = tile.shape
+    rows, _, total = tile.shape
     together = max(1, _BANK_BYTES // tile.dtype.itemsize // across.block)
-    for at in range(0, whole, together * across.block):
-        width = min(together * across.block, whole - at)
+    for at in range(0, total, together * across.block):
+        width = min(together * across.block, total - at)
         flipped = new((rows, width), tile.dtype, nl.psum)
         for begin, partitions in tiles.pieces(width, across.block):
             number = block + (at + begin) // across.block
@@ -311,10 +311,10 @@ def _columns(
 ) -> Tensor:
     """Columns of a block of a matrix, brought to SBUF if they are elsewhere."""
     span = Span(block, 1, partitions, start, columns)
-    found = slice_of(source, across, span) if is_aligned(source, across) else None
-    if found is None or found.shape[2] != columns:
+    data = slice_of(source, across, span) if is_aligned(source, across) else None
+    if data is None or data.shape[2] != columns:
         dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
-        found = filled(source, across, span, dtype)
-        if found.shape[2] != columns:
-            found = copied(found, dtype, new((partitions, 1, columns), dtype))
-    return found[:, 0]
+        data = filled(source, across, span, dtype)
+        if data.shape[2] != columns:
+            data = copied(data, dtype, new((partitions, 1, columns), dtype))
+    return data[:, 0]

@@ -50,13 +50,13 @@ class Frame:
 
     def steps(self) -> tuple[Step, ...]:
         """(partitions, columns) that one step along each dimension moves."""
-        found: list[Step] = [(0, 0)] * len(self.shape)
+        moves: list[Step] = [(0, 0)] * len(self.shape)
         for axis, dims in enumerate((self.p_dims, self.f_dims)):
             step = 1
             for dim in reversed(dims):
-                found[dim] = (step, 0) if axis == 0 else (0, step)
+                moves[dim] = (step, 0) if axis == 0 else (0, step)
                 step *= self.shape[dim]
-        return tuple(found)
+        return tuple(moves)
 
     def matrix(self, dtype: Any) -> Placed:
         """A tensor of this shape in a new matrix in SBUF."""
@@ -133,9 +133,9 @@ def natural(shape: Shape, columns: int = 1) -> Frame:
 
 def spans(frame: Frame, start: int, columns: int, longest: int, most: int) -> Iterator[Span]:
     """Spans of columns from `start` on: at most `most` of them, `longest` elements a partition."""
-    whole, rest = divmod(frame.rows, frame.block)
-    groups = [(0, whole, frame.block)] if whole else []
-    groups += [(whole, 1, rest)] if rest else []
+    full, rest = divmod(frame.rows, frame.block)
+    groups = [(0, full, frame.block)] if full else []
+    groups += [(full, 1, rest)] if rest else []
     width = min(columns, most)
     for first, count, partitions in groups:
         together = max(1, longest // width) if width == frame.columns else 1
@@ -153,10 +153,10 @@ def in_turn(frame: Frame, longest: int) -> int:
     return min(longest, max(frame.blocks // _TURNS, 1) * frame.columns)
 
 
-def strips(found: Iterable[Span], most: int) -> Iterator[list[Span]]:
+def strips(pieces: Iterable[Span], most: int) -> Iterator[list[Span]]:
     """Neighbours of one block, together up to so many columns."""
     strip: list[Span] = []
-    for span in found:
+    for span in pieces:
         last = strip[-1] if strip else span
         is_next = span.block == last.block and span.start == last.start + last.columns
         if strip and not (is_next and span.start + span.columns - strip[0].start <= most):
@@ -167,7 +167,7 @@ def strips(found: Iterable[Span], most: int) -> Iterator[list[Span]]:
         yield strip
 
 
-def whole(strip: list[Span]) -> Span:
+def merged_span(strip: list[Span]) -> Span:
     """Neighbours as one span."""
     if len(strip) == 1:
         return strip[0]
@@ -191,7 +191,7 @@ def runs(
     at = start
     while at < start + count:
         length = min(inner - at % inner, start + count - at)
-        begin, rest = tuple(one * (at % inner) for one in step), at // inner
+        begin, rest = tuple(stride * (at % inner) for stride in step), at // inner
         for outer, move in reversed(lengths[:-1]):
             begin = tuple(b + m * (rest % outer) for b, m in zip(begin, move, strict=True))
             rest //= outer
@@ -207,10 +207,10 @@ MANY: Final = 1024
 
 def transfers(placed: Placed, frame: Frame) -> int:
     """How many evenly spaced pieces a frame's elements are, as they lie."""
-    found = frame.blocks
+    pieces = frame.blocks
     for dims in (frame.p_dims, frame.f_dims):
-        found *= prod(length for length, _ in axes(placed, dims)[:-1])
-    return found
+        pieces *= prod(length for length, _ in axes(placed, dims)[:-1])
+    return pieces
 
 
 def is_aligned(placed: Placed, frame: Frame) -> bool:
@@ -224,10 +224,10 @@ def is_aligned(placed: Placed, frame: Frame) -> bool:
         return False
     if matrix.is_replicated:
         return True
-    found = axes(placed, frame.p_dims)
+    row_axes = axes(placed, frame.p_dims)
     if frame.is_replicated or matrix.block != frame.block or placed.offset[0] % frame.block:
         return False
-    return (not found and frame.rows == 1) or (len(found) == 1 and found[0][1][0] == 1)
+    return (not row_axes and frame.rows == 1) or (len(row_axes) == 1 and row_axes[0][1][0] == 1)
 
 
 def is_movable(placed: Placed, frame: Frame) -> bool:
@@ -252,10 +252,10 @@ def slice_of(placed: Placed, frame: Frame, span: Span) -> Tensor | None:
     if not matrix.is_replicated:
         first = placed.offset[0] // matrix.block + span.block
         blocks = slice(first, first + span.blocks)
-    found = list(runs(axes(placed, frame.f_dims), span.start, span.columns, 2))
-    if len(found) > 1:
+    columns = list(runs(axes(placed, frame.f_dims), span.start, span.columns, 2))
+    if len(columns) > 1:
         return None
-    _, length, begin, step = found[0]
+    _, length, begin, step = columns[0]
     length = length if step[1] else 1
     at = placed.offset[1] + begin[1]
     end = at + (length - 1) * step[1] + 1
@@ -329,13 +329,13 @@ def repeated(tile: Tensor, partitions: int) -> Tensor:
     rows, blocks, columns = tile.shape
     if rows == partitions:
         return tile
-    whole = new((partitions, blocks, columns), tile.dtype)
-    nisa.dma_copy(dst=whole[:rows], src=tile)
+    result = new((partitions, blocks, columns), tile.dtype)
+    nisa.dma_copy(dst=result[:rows], src=tile)
     while rows < partitions:
         more = min(rows, partitions - rows)
-        nisa.dma_copy(dst=whole[rows : rows + more], src=whole[:more])
+        nisa.dma_copy(dst=result[rows : rows + more], src=result[:more])
         rows += more
-    return whole
+    return result
 
 
 def _sources(
@@ -352,7 +352,7 @@ def _sources(
     block, tile = placed.storage.block, placed.storage.tile
     row = 0
     while row < rows:
-        p, at = (one + row * step for one, step in zip(begin, p_step, strict=True))
+        p, at = (start + row * step for start, step in zip(begin, p_step, strict=True))
         many = min(rows - row, block - p % block) if p_step == (1, 0) else 1
         end = at + (length - 1) * f_step[1] + 1
         view = tile[p % block : p % block + many, p // block, at : end : f_step[1] or 1]
@@ -385,23 +385,23 @@ _Group = tuple[int, int, _Run]
 """How many runs, their distance, and the first."""
 
 
-def _evenly(found: Iterator[_Run]) -> Iterator[_Group]:
+def _evenly(pieces: Iterator[_Run]) -> Iterator[_Group]:
     """Runs in HBM of one length that begin evenly spaced: how many, their distance, the first."""
     group: list[_Run] = []
-    for one in found:
-        if group and not _continues(group, one):
+    for run in pieces:
+        if group and not _continues(group, run):
             yield _spaced(group)
             group = []
-        group.append(one)
+        group.append(run)
     if group:
         yield _spaced(group)
 
 
-def _continues(group: list[_Run], one: _Run) -> bool:
+def _continues(group: list[_Run], run: _Run) -> bool:
     last = group[-1]
-    space = one[2][0] - last[2][0]
+    space = run[2][0] - last[2][0]
     is_even = len(group) == 1 or space == _spaced(group)[1]
-    return is_even and (one[1], one[3]) == (last[1], last[3])
+    return is_even and (run[1], run[3]) == (last[1], last[3])
 
 
 def _spaced(group: list[_Run]) -> tuple[int, int, _Run]:
