@@ -47,10 +47,10 @@ def best(*ways: Way) -> int:
 
 
 def _added(loads: dict[Engine, float], way: Way) -> dict[Engine, float]:
-    found = dict(loads)
+    total = dict(loads)
     for engine, seconds in way:
-        found[engine] = found.get(engine, 0.0) + seconds
-    return found
+        total[engine] = total.get(engine, 0.0) + seconds
+    return total
 
 
 def note(engine: Engine, tile: Tensor, cycles: float = 1.0) -> None:
@@ -88,10 +88,10 @@ def with_number(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
 def with_tensor(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
     """Seconds of an operation of two tensors, by engine; GpSimd alone has no port to PSUM."""
     cycles = 1.0 if _are_short(tile, *others) else 2.0
-    found = {Engine.vector: seconds(Engine.vector, tile, cycles)}
+    costs = {Engine.vector: seconds(Engine.vector, tile, cycles)}
     if _has_own_port(current_core().core) and not _uses_psum(tile, *others):
-        found[Engine.gpsimd] = seconds(Engine.gpsimd, tile, 2.0)
-    return found
+        costs[Engine.gpsimd] = seconds(Engine.gpsimd, tile, 2.0)
+    return costs
 
 
 def on_scalar(tile: Tensor) -> int:
@@ -125,7 +125,7 @@ def _copying(tile: Tensor, many: int) -> Way:
     )
 
 
-def of_one(costs: dict[Engine, float]) -> Engine:
+def choose_engine(costs: dict[Engine, float]) -> Engine:
     """The engine for one instruction; that which AWS's compiler takes outside `balanced`."""
     if _LOADS.get() is None:
         return Engine.unknown

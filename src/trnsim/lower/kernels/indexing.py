@@ -54,16 +54,16 @@ def _gather_in_rows(node: Node, data: Tensor, indices: Tensor) -> Tensor:
     for start, rows in tiles.pieces(node.result.type.elements // wanted, P):
         view = tiles.strided(data, [(length, rows), (1, length)], start * length)
         places = tiles.strided(indices, [(wanted, rows), (1, wanted)], start * wanted)
-        found = new((rows, wanted), data.dtype)
-        nisa.nc_n_gather(dst=found, data=tiles.load(view), indices=tiles.load(places, nl.uint32))
+        elements = new((rows, wanted), data.dtype)
+        nisa.nc_n_gather(dst=elements, data=tiles.load(view), indices=tiles.load(places, nl.uint32))
         target = tiles.strided(out, [(wanted, rows), (1, wanted)], start * wanted)
-        nisa.dma_copy(dst=target, src=found)
+        nisa.dma_copy(dst=target, src=elements)
     return out
 
 
 @kernel(Scatter)
 def scatter(
-    operation: Scatter, node: Node, updates: Tensor, indices: Tensor, *given: Tensor
+    operation: Scatter, node: Node, updates: Tensor, indices: Tensor, *operands: Tensor
 ) -> Tensor:
     """A table [V, *D], zeros where none is given, with updates in its rows.
 
@@ -81,18 +81,18 @@ def scatter(
     op = _OF_TRUTH.get(op, op) if dtype == BOOL else op
     kind = tiles.dtype_of(dtype) if is_assigned else _KINDS.get(dtype, nl.float32)
     table = nl.ndarray((shape[0], width), dtype=kind, buffer=nl.shared_hbm)
-    _begin(table, given, shape[0] * width)
+    _begin(table, operands, shape[0] * width)
     for start, rows in tiles.pieces(count, P):
         index = tiles.load(tiles.strided(indices, [(1, rows), (1, 1)], start))
         view = tiles.strided(updates, [(width, rows), (1, width)], start * width)
-        mine = tiles.load(view, kind)
+        rows_tile = tiles.load(view, kind)
         if not is_assigned:
             equal = _equal(index, rows, is_long=shape[0] > _EXACT)
-            total = _combined(equal, mine, rows, width, op)
+            total = _combined(equal, rows_tile, rows, width, op)
             before = _rows_at(table, index, rows, width)
-            mine = new((rows, width), kind)
-            nisa.tensor_tensor(dst=mine, data1=total, data2=before, op=_OPERATORS[op])
-        _write_rows(table, index, mine, rows)
+            rows_tile = new((rows, width), kind)
+            nisa.tensor_tensor(dst=rows_tile, data1=total, data2=before, op=_OPERATORS[op])
+        _write_rows(table, index, rows_tile, rows)
     if kind == tiles.dtype_of(dtype):
         return table.reshape(shape)
     return _narrowed(table, shape, dtype)
@@ -127,7 +127,7 @@ _NEUTRAL: Final = {nl.multiply: 1.0, nl.maximum: -3.4028235e38, nl.minimum: 3.40
 def _combined(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
     """Row i: all updates whose index is that of row i, by one operator."""
     if updates.dtype != nl.float32:
-        return _whole_by_row(equal, updates, rows, width, op)
+        return _integers_by_row(equal, updates, rows, width, op)
     by = _summed_by_row if op == "add" else _extreme_by_row
     return by(equal, updates, rows, width, _OPERATORS[op])
 
@@ -136,10 +136,10 @@ def _row(shape: Shape) -> int:
     return prod(shape[1:])
 
 
-def _begin(table: Tensor, given: Sequence[Tensor], elements: int) -> None:
+def _begin(table: Tensor, operands: Sequence[Tensor], elements: int) -> None:
     """The table as it is before any update."""
-    if given:
-        tiles.copy_run(table, 0, given[0], 0, elements)
+    if operands:
+        tiles.copy_run(table, 0, operands[0], 0, elements)
     else:
         tiles.fill(table, elements, 0.0)
 
@@ -147,17 +147,17 @@ def _begin(table: Tensor, given: Sequence[Tensor], elements: int) -> None:
 def _equal(index: Tensor, rows: int, *, is_long: bool) -> Tensor:
     """[rows, rows]: 1 where two indices are equal; those of a long table GpSimd compares."""
     kind = nl.int32 if is_long else nl.float32
-    mine = new((rows, 1), kind)
-    nisa.tensor_copy(dst=mine, src=index.view(nl.int32) if is_long else index)
+    column = new((rows, 1), kind)
+    nisa.tensor_copy(dst=column, src=index.view(nl.int32) if is_long else index)
     wide = new((rows, rows), kind)
-    nisa.tensor_copy(dst=wide, src=mine.broadcast(1, rows))
+    nisa.tensor_copy(dst=wide, src=column.broadcast(1, rows))
     equal = new((rows, rows))
     if is_long:
-        whole = new((rows, rows), kind)  # a result of another type is compared in float32
-        nisa.tensor_tensor(dst=whole, data1=transposed(wide), data2=wide, op=nl.equal)
-        nisa.tensor_copy(dst=equal, src=whole)
+        exact = new((rows, rows), kind)  # a result of another type is compared in float32
+        nisa.tensor_tensor(dst=exact, data1=transposed(wide), data2=wide, op=nl.equal)
+        nisa.tensor_copy(dst=equal, src=exact)
     else:
-        nisa.tensor_scalar(dst=equal, data=transposed(wide), op0=nl.equal, operand0=mine)
+        nisa.tensor_scalar(dst=equal, data=transposed(wide), op0=nl.equal, operand0=column)
     return equal
 
 
@@ -174,8 +174,8 @@ def _summed_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: An
 
 def _extreme_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: Any) -> Tensor:
     """Row i: all updates whose index is that of row i, combined; column by column."""
-    other = new((rows, rows), nl.uint8)
-    nisa.tensor_scalar(dst=other, data=equal, op0=nl.equal, operand0=0.0)
+    is_unlike = new((rows, rows), nl.uint8)
+    nisa.tensor_scalar(dst=is_unlike, data=equal, op0=nl.equal, operand0=0.0)
     neutral = new((rows, rows))
     nisa.memset(dst=neutral, value=_NEUTRAL[op])
     total = new((rows, width))
@@ -183,15 +183,15 @@ def _extreme_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: A
         wide = new((rows, rows))
         nisa.tensor_copy(dst=wide, src=updates[:, column : column + 1].broadcast(1, rows))
         spread = transposed(wide)
-        nisa.tensor_copy_predicated(dst=spread, src=neutral, predicate=other)
+        nisa.tensor_copy_predicated(dst=spread, src=neutral, predicate=is_unlike)
         nisa.tensor_reduce(dst=total[:, column : column + 1], op=op, data=spread, axis=1)
     return total
 
 
-def _whole_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
+def _integers_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
     """Integers likewise, modulo 2**32, by halves: GpSimd combines two of them exactly."""
-    other = new((rows, rows), nl.uint8)
-    nisa.tensor_scalar(dst=other, data=equal, op0=nl.equal, operand0=0.0)
+    is_unlike = new((rows, rows), nl.uint8)
+    nisa.tensor_scalar(dst=is_unlike, data=equal, op0=nl.equal, operand0=0.0)
     limits = np.iinfo(updates.dtype.name)
     number = {"add": 0, "multiply": 1, "maximum": limits.min, "minimum": limits.max}[op]
     neutral = new((rows, rows), updates.dtype)
@@ -201,7 +201,7 @@ def _whole_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: str
         wide = new((rows, rows), updates.dtype)
         nisa.tensor_copy(dst=wide, src=updates[:, column : column + 1].broadcast(1, rows))
         left = transposed(wide)
-        nisa.tensor_copy_predicated(dst=left, src=neutral, predicate=other)
+        nisa.tensor_copy_predicated(dst=left, src=neutral, predicate=is_unlike)
         while left.shape[1] > 1:
             left = _halved(left, _OPERATORS[op])
         nisa.tensor_copy(dst=total[:, column : column + 1], src=left)

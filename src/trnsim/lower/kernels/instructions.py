@@ -23,24 +23,24 @@ ON_SCALAR: Final = (nl.multiply, nl.add)
 
 def binary(dst: Tensor, op: Any, left: Operand, right: Operand) -> None:
     """``left <op> right``; a number or a column on either side is repeated."""
-    for data, other, is_reversed in ((left, right, False), (right, left, True)):
+    for data, operand, is_reversed in ((left, right, False), (right, left, True)):
         if is_number(data):
             continue
-        if is_number(other):
-            whole = widened(data, tuple(dst.shape))
-            engine = engine_with_number(dst, whole, is_on_scalar=op in ON_SCALAR)
+        if is_number(operand):
+            wide = widened(data, tuple(dst.shape))
+            engine = engine_with_number(dst, wide, is_on_scalar=op in ON_SCALAR)
             nisa.tensor_scalar(
-                dst=dst, data=whole, op0=op, operand0=other, reverse0=is_reversed, engine=engine
+                dst=dst, data=wide, op0=op, operand0=operand, reverse0=is_reversed, engine=engine
             )
             return
         if tuple(data.shape) != tuple(dst.shape):
             continue
-        if prod(other.shape[1:]) == 1 < prod(dst.shape[1:]):
+        if prod(operand.shape[1:]) == 1 < prod(dst.shape[1:]):
             nisa.tensor_scalar(
                 dst=dst,
                 data=data,
                 op0=op,
-                operand0=column(other),
+                operand0=column(operand),
                 reverse0=is_reversed,
                 engine=engine_with_number(dst, data, is_on_scalar=op in ON_SCALAR),
             )
@@ -51,17 +51,17 @@ def binary(dst: Tensor, op: Any, left: Operand, right: Operand) -> None:
     left, right = widened(left, shape), widened(right, shape)
     engine = Engine.unknown  # nki.isa.tensor_tensor: GpSimd alone has powers
     if op is not nl.power:
-        engine = balance.of_one(balance.with_tensor(dst, left, right))
+        engine = balance.choose_engine(balance.with_tensor(dst, left, right))
     nisa.tensor_tensor(dst=dst, data1=left, data2=right, op=op, engine=engine)
 
 
 def engine_with_number(dst: Tensor, data: Tensor, *, is_on_scalar: bool) -> Engine:
     """The engine for a copy, or an operation with a number or a column."""
     costs = balance.with_number(dst, data)
-    is_float = all("float" in one.dtype.name for one in (dst, data))
+    is_float = all("float" in tile.dtype.name for tile in (dst, data))
     if not is_on_scalar or not is_float:
         del costs[Engine.scalar]
-    return balance.of_one(costs)
+    return balance.choose_engine(costs)
 
 
 def column(operand: Operand) -> Operand:
@@ -74,19 +74,19 @@ def column(operand: Operand) -> Operand:
 
 def copied(tile: Tensor, dtype: Any, dst: Tensor | None = None) -> Tensor:
     """A tile's elements in a tile of their own."""
-    made = new(tile.shape, dtype) if dst is None else dst
-    src = widened(tile, made.shape)
-    engine = engine_with_number(made, src, is_on_scalar=True)
+    target = new(tile.shape, dtype) if dst is None else dst
+    src = widened(tile, target.shape)
+    engine = engine_with_number(target, src, is_on_scalar=True)
     if engine is Engine.scalar:
-        nisa.activation(dst=made, op=nl.copy, data=src)
+        nisa.activation(dst=target, op=nl.copy, data=src)
     else:
-        nisa.tensor_copy(dst=made, src=src, engine=engine)
-    return made
+        nisa.tensor_copy(dst=target, src=src, engine=engine)
+    return target
 
 
 def shape_of(operands: list[Operand]) -> tuple[int, ...]:
     """The shape of what tiles give together."""
-    shapes = [one.shape for one in operands if not is_number(one)]
+    shapes = [operand.shape for operand in operands if not is_number(operand)]
     return tuple(max(sizes) for sizes in zip(*shapes, strict=True))
 
 
@@ -98,6 +98,6 @@ def widened(tile: Tensor, shape: tuple[int, ...]) -> Tensor:
     return tile
 
 
-def is_number(one: Operand) -> bool:
+def is_number(operand: Operand) -> bool:
     """Whether it is no tile."""
-    return isinstance(one, int | float)
+    return isinstance(operand, int | float)

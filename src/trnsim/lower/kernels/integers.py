@@ -41,8 +41,8 @@ def _compares_large(node: Node) -> bool:
 
     It does not beside a small number, nor beside an infinity or NaN.
     """
-    numbers = [one for one in node.operands if isinstance(one, int | float)]
-    small = [one for one in numbers if abs(one) < _EXACT or not math.isfinite(one)]
+    numbers = [number for number in node.operands if isinstance(number, int | float)]
+    small = [number for number in numbers if abs(number) < _EXACT or not math.isfinite(number)]
     large = [value for value in node.values if ITEM_BYTES[value.dtype] == _WHOLE_BYTES]
     return bool(large) and not small
 
@@ -51,14 +51,14 @@ def apply(node: Node, operands: list[Operand], into: Callable[[tuple[int, ...]],
     """The tile that a node computes of its operands' tiles, or `into` one for it."""
     wide = nl.uint32 if any(value.dtype == "uint32" for value in node.values) else nl.int32
     shape = shape_of(operands)
-    given = [_entered(one, shape, wide) for one in operands]
+    entered = [_entered(operand, shape, wide) for operand in operands]
     op = _AT_ONCE.get(type(node.operation))
     if op is not None and ITEM_BYTES[node.result.dtype] == _WHOLE_BYTES:
-        made = into(shape)
-        nisa.tensor_tensor(dst=made, data1=given[0], data2=given[1], op=op)
-        return made
-    found = cut(_RULES[type(node.operation)](node.operation, *given), node.result.dtype)
-    return found.view(nl.uint32 if node.result.dtype == "uint32" else nl.int32)
+        result = into(shape)
+        nisa.tensor_tensor(dst=result, data1=entered[0], data2=entered[1], op=op)
+        return result
+    low_bytes = cut(_RULES[type(node.operation)](node.operation, *entered), node.result.dtype)
+    return low_bytes.view(nl.uint32 if node.result.dtype == "uint32" else nl.int32)
 
 
 def _entered(operand: Operand, shape: tuple[int, ...], dtype: Any) -> Tensor:
@@ -90,9 +90,9 @@ def cut(tile: Tensor, dtype: str) -> Tensor:
     if dtype == BOOL or ITEM_BYTES[dtype] == _WHOLE_BYTES:
         return tile
     step = _WHOLE_BYTES // ITEM_BYTES[dtype]
-    whole = tile if tile.is_contiguous() else _copy(tile)
+    contiguous = tile if tile.is_contiguous() else _copy(tile)
     result = new(tile.shape, nl.int32)
-    nisa.tensor_copy(dst=result, src=whole.view(dtype_of(dtype))[..., ::step])
+    nisa.tensor_copy(dst=result, src=contiguous.view(dtype_of(dtype))[..., ::step])
     return result
 
 
@@ -100,9 +100,9 @@ def wrapped(tile: Tensor, dtype: str) -> Tensor:
     """Whole numbers in float32 modulo 2**bits of a short integer; of other types as they are."""
     if dtype not in INTEGERS or ITEM_BYTES[dtype] == _WHOLE_BYTES:
         return tile
-    whole = new(tile.shape, nl.int32)
-    nisa.tensor_copy(dst=whole, src=tile)
-    return cut(whole, dtype)
+    integers = new(tile.shape, nl.int32)
+    nisa.tensor_copy(dst=integers, src=tile)
+    return cut(integers, dtype)
 
 
 def _copy(tile: Tensor) -> Tensor:
@@ -202,11 +202,11 @@ def _whole(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     inverse, quotient, rest = new(left.shape), _like(left, 0), left
     nisa.reciprocal(dst=inverse, data=safe)
     for _ in range(3):
-        guess, more = new(left.shape), new(left.shape, left.dtype)
+        guess, correction = new(left.shape), new(left.shape, left.dtype)
         nisa.tensor_tensor(dst=guess, data1=rest, data2=inverse, op=nl.multiply)
-        nisa.tensor_copy(dst=more, src=nl.trunc(guess))
-        quotient = _two(nl.add, quotient, more)
-        rest = _two(nl.subtract, rest, _two(nl.multiply, more, safe))
+        nisa.tensor_copy(dst=correction, src=nl.trunc(guess))
+        quotient = _two(nl.add, quotient, correction)
+        rest = _two(nl.subtract, rest, _two(nl.multiply, correction, safe))
     return _towards_zero(left, safe, quotient, rest)
 
 
@@ -215,8 +215,8 @@ def _towards_zero(
 ) -> tuple[Tensor, Tensor]:
     """The remainder with the sign of `left`, and smaller than the divisor."""
     size = _abs(arithmetic.Abs(), right)
-    sides = _two(nl.less, _two(nl.bitwise_xor, right, left), _like(left, 0))
-    unit = _chosen(sides, _like(left, -1), _like(left, 1))
+    is_mixed = _two(nl.less, _two(nl.bitwise_xor, right, left), _like(left, 0))
+    unit = _chosen(is_mixed, _like(left, -1), _like(left, 1))
     signed = _chosen(_two(nl.less, left, _like(left, 0)), _negate(arithmetic.Negate(), size), size)
     # As bits without a sign, the magnitude of the smallest integer is right.
     left_over = _abs(arithmetic.Abs(), rest).view(nl.uint32)
@@ -280,9 +280,9 @@ def _power(operation: Operation, base: Tensor, exponent: Tensor) -> Tensor:
         square, left = _two(nl.multiply, square, square), _bits(nl.right_shift, left, 1)
     if base.dtype == nl.uint32:
         return result
-    is_one = _two(nl.equal, base, _like(base, 1))
+    is_unit = _two(nl.equal, base, _like(base, 1))
     minus = _chosen(_bits(nl.bitwise_and, exponent, 1), _like(base, -1), _like(base, 1))
-    small = _chosen(_two(nl.equal, base, _like(base, -1)), minus, is_one)
+    small = _chosen(_two(nl.equal, base, _like(base, -1)), minus, is_unit)
     return _chosen(_two(nl.less, exponent, _like(base, 0)), small, result)
 
 
@@ -326,12 +326,12 @@ def _popcnt(operation: Operation, tile: Tensor) -> Tensor:
 
     Source: H. Warren, Hacker's Delight, section 5-1.
     """
-    found = _bits(nl.bitwise_and, tile, _unsigned(2 ** _size(operation) - 1, tile))
+    sums = _bits(nl.bitwise_and, tile, _unsigned(2 ** _size(operation) - 1, tile))
     for places, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF)):
-        high = _bits(nl.bitwise_and, _bits(nl.right_shift, found, places), mask)
-        found = _two(nl.add, _bits(nl.bitwise_and, found, mask), high)
-    high = _bits(nl.right_shift, found, 16)
-    return _two(nl.add, _bits(nl.bitwise_and, found, 0xFFFF), high)
+        high = _bits(nl.bitwise_and, _bits(nl.right_shift, sums, places), mask)
+        sums = _two(nl.add, _bits(nl.bitwise_and, sums, mask), high)
+    high = _bits(nl.right_shift, sums, 16)
+    return _two(nl.add, _bits(nl.bitwise_and, sums, 0xFFFF), high)
 
 
 _DIRECTIONS: Final = {

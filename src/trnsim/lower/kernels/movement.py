@@ -26,29 +26,30 @@ PIECE: Final = 2048
 def reinterpret(emission: Emission, node: Node) -> None:
     """The operand's memory, which nothing moves."""
     (value,), operation = node.values, node.operation
-    whole = emission.dense(value).reshape(value.shape)
-    made = whole.view(tiles.dtype_of(getattr(operation, "to", value.dtype)))
-    emission.placed[node.result.number] = [in_hbm(made, node.result.shape)]
+    memory = emission.dense(value).reshape(value.shape)
+    view = memory.view(tiles.dtype_of(getattr(operation, "to", value.dtype)))
+    emission.placed[node.result.number] = [in_hbm(view, node.result.shape)]
 
 
-def concatenate(op: Concatenate, node: Node, *given: Tensor) -> Tensor:
+def concatenate(op: Concatenate, node: Node, *operands: Tensor) -> Tensor:
     """Each operand to its own place: by transfers, or on the chip where all rows are short."""
     out = tiles.output(node.result.shape, node.result.dtype)
     dim = op.dim
-    rows, whole = prod(node.result.shape[:dim]), prod(node.result.shape[dim:])
+    rows, total_width = prod(node.result.shape[:dim]), prod(node.result.shape[dim:])
     parts = [
-        (tensor, prod(value.shape[dim:])) for tensor, value in zip(given, node.values, strict=True)
+        (tensor, prod(value.shape[dim:]))
+        for tensor, value in zip(operands, node.values, strict=True)
     ]
     longest = max(width for _, width in parts) * out.dtype.itemsize
-    if rows > 1 and longest < _SHORT_BYTES and whole <= PIECE:
-        _interleave(parts, out, rows, whole)
+    if rows > 1 and longest < _SHORT_BYTES and total_width <= PIECE:
+        _interleave(parts, out, rows, total_width)
         return out
     place = 0
     for tensor, width in parts:
         if rows == 1:
             tiles.copy_run(out, place, tensor, 0, width)
         else:
-            target = tiles.strided(out, [(whole, rows), (1, width)], place)
+            target = tiles.strided(out, [(total_width, rows), (1, width)], place)
             nisa.dma_copy(dst=target, src=tiles.flat(tensor, rows, width))
         place += width
     return out
@@ -58,20 +59,20 @@ _SHORT_BYTES: Final = 512
 """Bytes of a run below which descriptors bound a transfer (nki-dma-overview.rst)."""
 
 
-def _interleave(parts: list[tuple[Tensor, int]], out: Tensor, rows: int, whole: int) -> None:
+def _interleave(parts: list[tuple[Tensor, int]], out: Tensor, rows: int, total_width: int) -> None:
     """Rows put together on the chip, from and to long runs of HBM."""
-    for start, count, each in tiles.spread(rows, PIECE // whole):
-        joined = tiles.new((count, each, whole), out.dtype)
+    for start, count, rows_each in tiles.spread(rows, PIECE // total_width):
+        joined = tiles.new((count, rows_each, total_width), out.dtype)
         place = 0
         for tensor, width in parts:
-            view = [(each * width, count), (1, each * width)]
+            view = [(rows_each * width, count), (1, rows_each * width)]
             part = tiles.load(tiles.strided(tensor, view, start * width))
             target = joined[:, :, place : place + width]
-            nisa.tensor_copy(dst=target, src=part.reshape((count, each, width)))
+            nisa.tensor_copy(dst=target, src=part.reshape((count, rows_each, width)))
             place += width
-        view = [(each * whole, count), (1, each * whole)]
-        target = tiles.strided(out, view, start * whole)
-        nisa.dma_copy(dst=target, src=joined.reshape((count, each * whole)))
+        view = [(rows_each * total_width, count), (1, rows_each * total_width)]
+        target = tiles.strided(out, view, start * total_width)
+        nisa.dma_copy(dst=target, src=joined.reshape((count, rows_each * total_width)))
 
 
 @kernel(Reverse)
@@ -93,7 +94,7 @@ def reverse(op: Reverse, node: Node, source: Tensor) -> Tensor:
 
 
 @kernel(Pad)
-def pad(op: Pad, node: Node, given: Tensor) -> Tensor:
+def pad(op: Pad, node: Node, operand: Tensor) -> Tensor:
     """The result filled with the number, then the elements copied to their places."""
     out = tiles.output(node.result.shape, node.result.dtype)
     tiles.fill(out, node.result.type.elements, op.number)
@@ -113,6 +114,6 @@ def pad(op: Pad, node: Node, given: Tensor) -> Tensor:
         goal += (low + first * step) * own[dim]
     nisa.dma_copy(
         dst=tiles.strided(out, target or [(1, 1)], goal),
-        src=tiles.strided(given, view or [(1, 1)], start),
+        src=tiles.strided(operand, view or [(1, 1)], start),
     )
     return out

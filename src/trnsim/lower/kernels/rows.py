@@ -46,9 +46,9 @@ _START: Final = {"add": 0.0, "multiply": 1.0, "maximum": -3.4028235e38, "minimum
 
 def _scanned(op: str, tile: Tensor, before: Tensor) -> Tensor:
     """Sums are ``1 * before + x``; the others ``(x <op> before) + 0``."""
-    result, other = new(tile.shape), new(tile.shape)
-    nisa.memset(dst=other, value=1.0 if op == "add" else 0.0)
-    data = (other, tile) if op == "add" else (tile, other)
+    result, constant = new(tile.shape), new(tile.shape)
+    nisa.memset(dst=constant, value=1.0 if op == "add" else 0.0)
+    data = (constant, tile) if op == "add" else (tile, constant)
     first = nl.multiply if op == "add" else getattr(nl, op)
     nisa.tensor_tensor_scan(
         dst=result, data0=data[0], data1=data[1], initial=before, op0=first, op1=nl.add
@@ -64,30 +64,33 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
     """
     length, k = node.values[0].shape[-1], op.k
     parts = list(tiles.pieces(length, _LONGEST))
-    kept = -(-min(k, _LONGEST) // _EIGHT) * _EIGHT
-    if len(parts) * kept > _LONGEST and len(parts) > 1:
+    candidates = -(-min(k, _LONGEST) // _EIGHT) * _EIGHT
+    if len(parts) * candidates > _LONGEST and len(parts) > 1:
         raise NotModelled(
             f"the {k} largest of {length} elements; a search reads {_LONGEST} elements",
             fix="ask for fewer, or sort on the CPU",
         )
     out = tiles.output(node.result.shape, node.result.dtype)
     for start, rows in tiles.pieces(node.values[0].type.elements // length, P):
-        values, places = new((rows, len(parts) * kept)), new((rows, len(parts) * kept), nl.uint32)
+        values, places = (
+            new((rows, len(parts) * candidates)),
+            new((rows, len(parts) * candidates), nl.uint32),
+        )
         for number, (column, columns) in enumerate(parts):
             view = [(length, rows), (1, columns)]
             tile = _searchable(source, view, start * length + column)
-            best, at = _largest(tile, kept)
-            here = slice(number * kept, number * kept + kept)
+            best, at = _largest(tile, candidates)
+            here = slice(number * candidates, number * candidates + candidates)
             nisa.tensor_copy(dst=values[:, here], src=best)
             nisa.tensor_scalar(dst=places[:, here], data=at, op0=nl.add, operand0=float(column))
         if len(parts) > 1:
-            _, at = _largest(values, kept)
-            chosen = new((rows, kept), nl.uint32)
+            _, at = _largest(values, candidates)
+            chosen = new((rows, candidates), nl.uint32)
             nisa.nc_n_gather(dst=chosen, data=places, indices=at)
             places = chosen
-        whole = new((rows, k), nl.int32)
-        nisa.tensor_copy(dst=whole, src=places[:, :k])
-        nisa.dma_copy(dst=tiles.strided(out, [(k, rows), (1, k)], start * k), src=whole)
+        integers = new((rows, k), nl.int32)
+        nisa.tensor_copy(dst=integers, src=places[:, :k])
+        nisa.dma_copy(dst=tiles.strided(out, [(k, rows), (1, k)], start * k), src=integers)
     return out
 
 

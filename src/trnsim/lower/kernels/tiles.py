@@ -53,10 +53,10 @@ def spread(length: int, longest: int) -> Iterator[tuple[int, int, int]]:
     """A dimension over partitions: start, partitions, and elements to a partition of each block."""
     start = 0
     while start < length:
-        each = min((length - start) // P, longest)
-        rows, each = (P, each) if each else (length - start, 1)
-        yield start, rows, each
-        start += rows * each
+        elements = min((length - start) // P, longest)
+        rows, elements = (P, elements) if elements else (length - start, 1)
+        yield start, rows, elements
+        start += rows * elements
 
 
 def copy_run(target: Tensor, goal: int, source: Tensor, start: int, elements: int) -> None:
@@ -81,8 +81,8 @@ def fill(tensor: Tensor, elements: int, number: float) -> None:
         nisa.memset(dst=tile, value=number)
     else:  # all bits of an unsigned number, as one with a sign
         bits = 8 * tensor.dtype.itemsize
-        whole = (int(number) + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
-        nisa.memset(dst=tile.view(getattr(nl, f"int{bits}")), value=whole)
+        pattern = (int(number) + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
+        nisa.memset(dst=tile.view(getattr(nl, f"int{bits}")), value=pattern)
     rest = elements - elements % widest
     for start, length in pieces(rest, P * widest):
         rows = length // widest

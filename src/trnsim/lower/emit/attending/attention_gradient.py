@@ -175,8 +175,8 @@ class Gradient(Attending):
         if number_there != number:
             partitions = min(block, frame.rows - number * block)
             tile = filled(placed, frame, Span(number, 1, partitions, 0, frame.columns), self.dtype)
-            matrix = Matrix(tile, partitions, block)
-            here = Placed(matrix, placed.shape, steps, (-number * block, 0))
+            band = Matrix(tile, partitions, block)
+            here = Placed(band, placed.shape, steps, (-number * block, 0))
             self._blocks[id(placed)] = number, here
         return head(here, index)
 

@@ -202,7 +202,7 @@ class Passing:
         nisa.reciprocal(dst=inverse, data=total)
         result = new((rows.rows, attending.V), attending.dtype)
         data = rows.result[:, : attending.V]
-        if balance.of_one(balance.with_number(data)) is Engine.scalar:
+        if balance.choose_engine(balance.with_number(data)) is Engine.scalar:
             nisa.activation(dst=result, op=nl.copy, data=data, scale=inverse)
         else:
             nisa.tensor_scalar(dst=result, data=data, op0=nl.multiply, operand0=inverse)
