@@ -43,31 +43,35 @@ def _sides(operation: Attending) -> int:
 
 
 @legal(Attention, unless=_is_usual, name="usual_attention")
-def attention(b: Build, op: Attention, *given: Value) -> tuple[Value, ...]:
+def attention(b: Build, op: Attention, *operands: Value) -> tuple[Value, ...]:
     """Masks of windows are a bias, queries are scaled before, capped scores are spelled out."""
-    usual, operands = _usual(b, op, given)
-    return _spelled(b, usual, *operands) if op.cap else b.graph.apply_to_all(usual, operands)
+    usual, usual_operands = _usual(b, op, operands)
+    return (
+        _spelled(b, usual, *usual_operands)
+        if op.cap
+        else b.graph.apply_to_all(usual, usual_operands)
+    )
 
 
 @legal(AttentionBackward, unless=_is_usual, name="usual_attention_backward")
-def attention_backward(b: Build, op: AttentionBackward, *given: Value) -> tuple[Value, ...]:
+def attention_backward(b: Build, op: AttentionBackward, *operands: Value) -> tuple[Value, ...]:
     """Masks of windows are a bias, the gradient of queries that are scaled before is scaled."""
-    usual, operands = _usual(b, op, given)
-    to_query, *others = b.graph.apply_to_all(usual, operands)
+    usual, usual_operands = _usual(b, op, operands)
+    to_query, *others = b.graph.apply_to_all(usual, usual_operands)
     if usual.scale != op.scale:
         to_query = b.ew("multiply", to_query, op.scale)
-    found = zip((to_query, *others), given[:3], strict=True)
-    return tuple(b.convert(value, like.dtype) for value, like in found)
+    pairs = zip((to_query, *others), operands[:3], strict=True)
+    return tuple(b.convert(value, like.dtype) for value, like in pairs)
 
 
 def _usual(
-    b: Build, op: _Attending, given: tuple[Value, ...]
+    b: Build, op: _Attending, operands: tuple[Value, ...]
 ) -> tuple[_Attending, tuple[Value, ...]]:
     """The usual attention, and its operands."""
     number = _sides(op)
-    query, *sides = (b.convert(value, given[0].dtype) for value in given[:number])
+    query, *sides = (b.convert(value, operands[0].dtype) for value in operands[:number])
     has_logs = isinstance(op, AttentionBackward)
-    logs, bias = given[number : number + has_logs], given[number + has_logs :]
+    logs, bias = operands[number : number + has_logs], operands[number + has_logs :]
     is_spelled = isinstance(op, Attention) and op.cap and op.is_causal
     if is_spelled or not _has_plain_mask(op):
         bias = (_mask(b, op, query, sides[0], bias),)

@@ -20,7 +20,7 @@ from trnsim.lower.rules import legal
 def _has_kernel(node: Node) -> bool:
     """Whether numbers beside integers are some of them, or decide for all."""
     dtype = node.values[0].dtype
-    numbers = [one for one in node.operands if not isinstance(one, Value)]
+    numbers = [operand for operand in node.operands if not isinstance(operand, Value)]
     is_whole = dtype in INTEGERS or dtype == BOOL
     return not is_whole or all(not math.isfinite(n) or _is_in(dtype, n) for n in numbers)
 
@@ -39,9 +39,9 @@ def _equal(op: Compare, dtype: str, number: float, *, is_down: bool) -> float:
     """The number that has the same integers of a type below it, or none that equals it."""
     if op.direction in ("EQ", "NE"):
         return number if _is_in(dtype, number) else math.inf
-    whole = math.floor(number) if is_down else math.ceil(number)
+    nearest = math.floor(number) if is_down else math.ceil(number)
     low, high = _limits(dtype)
-    return math.copysign(math.inf, whole) if not low <= whole <= high else float(whole)
+    return math.copysign(math.inf, nearest) if not low <= nearest <= high else float(nearest)
 
 
 def _is_in(dtype: str, number: float) -> bool:

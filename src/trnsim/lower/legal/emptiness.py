@@ -25,7 +25,7 @@ def _gives_nothing(node: Node) -> bool:
 def _nothing(b: Build, op: Any, *operands: Any) -> tuple[Value, ...]:
     """What gives no elements computes nothing."""
     del op, operands
-    return tuple(b.filled(0.0, one) for one in b.results)
+    return tuple(b.filled(0.0, result) for result in b.results)
 
 
 def _reads_nothing(node: Node) -> bool:
@@ -34,14 +34,16 @@ def _reads_nothing(node: Node) -> bool:
     return any(not value.type.elements for value in read)
 
 
-def _left(b: Build, op: Any, *given: Value) -> Value:
+def _left(b: Build, op: Any, *operands: Value) -> Value:
     """Of what reads no elements, the other operands stay; over nothing, a sum is 0."""
     if isinstance(op, Concatenate):
-        return b.graph.concatenate([one for one in given if one.type.elements], op.dim)
-    if isinstance(op, Scatter) and len(given) == len(Scatter.operands):
-        return given[-1]
+        return b.graph.concatenate(
+            [operand for operand in operands if operand.type.elements], op.dim
+        )
+    if isinstance(op, Scatter) and len(operands) == len(Scatter.operands):
+        return operands[-1]
     if isinstance(op, DynamicUpdateSlice):
-        return given[0]
+        return operands[0]
     (wanted,) = b.results
     number = op.number if isinstance(op, Pad) else 0.0
     if isinstance(op, Reduce):

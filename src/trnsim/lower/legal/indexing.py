@@ -113,19 +113,19 @@ def _batch(op: Gather | Scatter, indices: Shape) -> Shape:
 
 def _starts(b: Build, op: Gather | Scatter, indices: Value, rank: int) -> list[Value | None]:
     """Where slices start as the program says, in the type of its indices; in bounds or not."""
-    found: list[Value | None] = [None] * rank
+    starts: list[Value | None] = [None] * rank
     batch = _batch(op, indices.shape)
     vectors = indices
     if op.index_vector_dim < len(indices.shape):
         vectors = moved(b, indices, op.index_vector_dim, -1)
     vectors = b.graph.reshape(vectors, (prod(batch), len(op.start_index_map)))
     for place, dim in enumerate(op.start_index_map):
-        found[dim] = _flat(b, b.graph.slice(vectors, (0, place), (prod(batch), 1)))
+        starts[dim] = _flat(b, b.graph.slice(vectors, (0, place), (prod(batch), 1)))
     pairs = zip(op.operand_batching_dims, op.start_indices_batching_dims, strict=True)
     for dim, own in pairs:
         count = b.graph.iota(batch, own - (own > op.index_vector_dim))
-        found[dim] = _flat(b, count)
-    return found
+        starts[dim] = _flat(b, count)
+    return starts
 
 
 def _gathers_by_kernel(node: Node) -> bool:
@@ -152,13 +152,13 @@ def gather(b: Build, op: Gather, operand: Value, indices: Value) -> Value:
             _starts(b, op, indices, len(sizes)), operand.shape, sizes, strict=True
         )
     ]
-    found = _sliced(b, operand, sizes, starts, prod(batch))
+    slices = _sliced(b, operand, sizes, starts, prod(batch))
     gone = {*op.collapsed_slice_dims, *op.operand_batching_dims}
     offsets = [size for dim, size in enumerate(sizes) if dim not in gone]
     rank = len(batch) + len(offsets)
     places = [dim for dim in range(rank) if dim not in op.offset_dims] + list(op.offset_dims)
     order = [places.index(dim) for dim in range(rank)]
-    return b.graph.transpose(b.graph.reshape(found, (*batch, *offsets)), order)
+    return b.graph.transpose(b.graph.reshape(slices, (*batch, *offsets)), order)
 
 
 def _sliced(b: Build, operand: Value, sizes: Shape, starts: Starts, count: int) -> Value:
@@ -171,8 +171,8 @@ def _sliced(b: Build, operand: Value, sizes: Shape, starts: Starts, count: int) 
 @legal(DynamicSlice)
 def dynamic_slice(b: Build, op: DynamicSlice, operand: Value, *starts: Value) -> Value:
     """One slice."""
-    found = _sliced(b, operand, op.shape, _of_scalars(b, operand.shape, op.shape, starts), 1)
-    return b.graph.reshape(found, op.shape)
+    slices = _sliced(b, operand, op.shape, _of_scalars(b, operand.shape, op.shape, starts), 1)
+    return b.graph.reshape(slices, op.shape)
 
 
 def _of_scalars(b: Build, shape: Shape, sizes: Shape, starts: Sequence[Value]) -> Starts:
@@ -193,13 +193,13 @@ def dynamic_update_slice(
         return operand
     rows = _Rows(operand.shape, update.shape)
     places = _of_scalars(b, operand.shape, update.shape, starts)
-    found = b.graph.scatter(
+    table = b.graph.scatter(
         b.graph.reshape(operand, rows.table),
         rows.numbers(b, places, 1),
         b.graph.reshape(update, (1, *rows.within, rows.width)),
         "assign",
     )
-    return b.graph.reshape(found, operand.shape)
+    return b.graph.reshape(table, operand.shape)
 
 
 def _scatters_by_kernel(node: Node) -> bool:
@@ -223,19 +223,21 @@ def scatter(b: Build, op: Scatter, updates: Value, indices: Value, *operand: Val
     rows = _Rows(wanted.shape, sizes)
     count = prod(updates.shape[dim] for dim in others)
     starts = _starts(b, op, indices, len(sizes))
-    whole = [None if start is None else b.convert(start, "int32") for start in starts]
-    numbers = rows.numbers(b, whole, count)
+    begins = [None if start is None else b.convert(start, "int32") for start in starts]
+    numbers = rows.numbers(b, begins, count)
     height, width = rows.table
-    is_inside = None if op.is_in_bounds else _are_inside(b, op, rows, whole)
+    is_inside = None if op.is_in_bounds else _are_inside(b, op, rows, begins)
     if is_inside is not None:
         wide = b.graph.broadcast_in_dim(is_inside, numbers.shape, (0,))
         numbers = b.ew("select", wide, numbers, float(height), dtype="int32")
         height += 1
-    mine = b.graph.transpose(b.convert(updates, wanted.dtype), [*others, *op.update_window_dims])
-    mine = b.graph.reshape(mine, (count, *rows.within, width))
+    rows_given = b.graph.transpose(
+        b.convert(updates, wanted.dtype), [*others, *op.update_window_dims]
+    )
+    rows_given = b.graph.reshape(rows_given, (count, *rows.within, width))
     table = _table(b, operand, wanted, rows.table, height)
-    found = b.graph.scatter(table, numbers, mine, op.op)
-    return b.graph.reshape(b.graph.slice(found, (0, 0), rows.table), wanted.shape)
+    filled = b.graph.scatter(table, numbers, rows_given, op.op)
+    return b.graph.reshape(b.graph.slice(filled, (0, 0), rows.table), wanted.shape)
 
 
 def _table(
@@ -250,10 +252,10 @@ def _table(
 
 def _are_inside(b: Build, op: Scatter, rows: _Rows, starts: Starts) -> Value | None:
     """Whether each slice is in bounds, [B]; None where none can be outside."""
-    found = [
+    conditions = [
         b.ew("compare", start, float(bound), direction=direction, dtype="bool")
         for dim, start in enumerate(starts)
         if start is not None and dim in op.start_index_map
         for direction, bound in (("GE", 0), ("LE", rows.shape[dim] - rows.sizes[dim]))
     ]
-    return reduce(partial(b.ew, "and"), found) if found else None
+    return reduce(partial(b.ew, "and"), conditions) if conditions else None

@@ -18,11 +18,11 @@ def _is_over_neighbours(node: Node) -> bool:
 def reduce_(b: Build, op: Reduce, operand: Value) -> Value:
     """Each run of neighbours, the last first; floating point in float32 between them."""
     (wanted,) = b.results
-    found = operand
+    reduced = operand
     if operand.type.is_floating or wanted.is_floating:
-        found = b.convert(operand, "float32")
+        reduced = b.convert(operand, "float32")
     ends = [dim for dim in op.dims if dim + 1 not in op.dims]
     starts = [dim for dim in op.dims if dim - 1 not in op.dims]
     for start, end in zip(reversed(starts), reversed(ends), strict=True):
-        found = b.graph.reduce(op.op, found, range(start, end + 1))
-    return b.convert(found, wanted.dtype)
+        reduced = b.graph.reduce(op.op, reduced, range(start, end + 1))
+    return b.convert(reduced, wanted.dtype)

@@ -36,7 +36,8 @@ def sort(b: Build, op: Sort, *operands: Value) -> tuple[Value, ...]:
     ordered = _searched if length <= _LONGEST else _counted
     places = ordered(b, digits, is_descending=op.is_descending)
     return tuple(
-        moved(b, along_rows(b, moved(b, one, op.dim, -1), places), -1, op.dim) for one in operands
+        moved(b, along_rows(b, moved(b, operand, op.dim, -1), places), -1, op.dim)
+        for operand in operands
     )
 
 
@@ -63,19 +64,19 @@ def _counted(b: Build, digits: Sequence[Value], *, is_descending: bool) -> Value
     )
     for digit in digits:
         flat = b.graph.reshape(digit, (rows, length))
-        mine, other = (b.graph.broadcast_in_dim(flat, shape, (0, dim)) for dim in (1, 2))
+        own, neighbour = (b.graph.broadcast_in_dim(flat, shape, (0, dim)) for dim in (1, 2))
         direction = "GT" if is_descending else "LT"
-        is_more = b.ew("compare", other, mine, dtype=BOOL, direction=direction)
-        is_equal = b.ew("compare", other, mine, dtype=BOOL, direction="EQ")
+        is_more = b.ew("compare", neighbour, own, dtype=BOOL, direction=direction)
+        is_equal = b.ew("compare", neighbour, own, dtype=BOOL, direction="EQ")
         is_before = b.ew("or", is_more, b.ew("and", is_equal, is_before))
     ranks = b.graph.reduce("add", b.convert(is_before, "float32"), (2,))
     begun = b.ew("multiply", b.graph.iota((rows, length), 0), float(length))
     goals = b.ew("add", b.convert(ranks, "int32"), begun)
-    whole = (rows * length,)
+    flat_shape = (rows * length,)
     places = b.graph.scatter(
-        TensorType(whole, "int32"),
-        b.graph.reshape(goals, whole),
-        b.graph.reshape(b.graph.iota((rows, length), 1), whole),
+        TensorType(flat_shape, "int32"),
+        b.graph.reshape(goals, flat_shape),
+        b.graph.reshape(b.graph.iota((rows, length), 1), flat_shape),
         "assign",
     )
     return b.graph.reshape(places, (*outer, length))
@@ -83,12 +84,12 @@ def _counted(b: Build, digits: Sequence[Value], *, is_descending: bool) -> Value
 
 def _digits(b: Build, x: Value) -> list[Value]:
     """Whole numbers in float32 that order `x`, those that matter least first."""
-    whole = _as_integers(b, x) if x.type.is_floating else x
-    if whole.dtype == BOOL or ITEM_BYTES[whole.dtype] < ITEM_BYTES["int32"]:
-        return [b.convert(whole, "float32")]
-    low = b.ew("and", whole, float(2**_DIGIT - 1))
-    shift = "shift_right_logical" if whole.dtype == "uint32" else "shift_right_arithmetic"
-    high = b.ew(shift, whole, float(_DIGIT), bits=32)
+    integers = _as_integers(b, x) if x.type.is_floating else x
+    if integers.dtype == BOOL or ITEM_BYTES[integers.dtype] < ITEM_BYTES["int32"]:
+        return [b.convert(integers, "float32")]
+    low = b.ew("and", integers, float(2**_DIGIT - 1))
+    shift = "shift_right_logical" if integers.dtype == "uint32" else "shift_right_arithmetic"
+    high = b.ew(shift, integers, float(_DIGIT), bits=32)
     return [b.convert(low, "float32"), b.convert(high, "float32")]
 
 

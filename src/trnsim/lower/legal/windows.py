@@ -30,14 +30,14 @@ def reduce_window(b: Build, op: ReduceWindow, operand: Value) -> Value:
     (wanted,) = b.results
     rank = len(operand.shape)
     is_float = operand.type.is_floating
-    found = b.convert(operand, "float32") if is_float else operand
-    number = neutral(op.op, np.dtype(found.type.numpy_dtype()))
-    found = b.graph.pad(found, op.low, op.high, (0,) * rank, float(number))
+    reduced = b.convert(operand, "float32") if is_float else operand
+    number = neutral(op.op, np.dtype(reduced.type.numpy_dtype()))
+    reduced = b.graph.pad(reduced, op.low, op.high, (0,) * rank, float(number))
     dilations = op.dilations or (1,) * rank
     for dim in range(rank):
         length, step = op.lengths[dim], op.strides[dim]
-        found = _along(b, op.op, found, dim, (length, step, dilations[dim]), wanted.shape[dim])
-    return b.convert(found, wanted.dtype)
+        reduced = _along(b, op.op, reduced, dim, (length, step, dilations[dim]), wanted.shape[dim])
+    return b.convert(reduced, wanted.dtype)
 
 
 def _along(
@@ -51,17 +51,17 @@ def _along(
     if length == x.shape[dim] > 1 and (count, dilation) == (1, 1):  # one window of all there is
         return b.reduce(op, x, [dim], is_kept=True)
 
-    def taken(value: Value, first: int) -> Value:
+    def view(value: Value, first: int) -> Value:
         return b.sliced(value, dim, first, count, stride)
 
     if length <= _FEW:
-        taps = [taken(x, place * dilation) for place in range(length)]
+        taps = [view(x, place * dilation) for place in range(length)]
         return reduce(partial(b.ew, op), taps)
     half = length // 2
     further = half * dilation
     halves = _along(b, op, x, dim, (half, 1, dilation), (count - 1) * stride + further + 1)
-    found = b.ew(op, taken(halves, 0), taken(halves, further))
-    return b.ew(op, found, taken(x, (length - 1) * dilation)) if length % 2 else found
+    both = b.ew(op, view(halves, 0), view(halves, further))
+    return b.ew(op, both, view(x, (length - 1) * dilation)) if length % 2 else both
 
 
 @legal(SelectAndScatter)
@@ -80,8 +80,8 @@ def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: V
     for number in range(len(taps)):
         is_here = b.ew("compare", chosen, float(number), dtype="bool", direction="EQ")
         parts.append(b.ew("select", is_here, held, 0.0, dtype=held.dtype))
-    found = windows.put_back(b, parts, operand.shape)
-    return b.convert(found, wanted.dtype)
+    gradient = windows.put_back(b, parts, operand.shape)
+    return b.convert(gradient, wanted.dtype)
 
 
 def _inside(
@@ -102,9 +102,9 @@ def _chosen(b: Build, op: str, taps: Sequence[Value], inside: Sequence[Value | N
     if inside[0] is not None:
         chosen = b.ew("subtract", inside[0], 1.0)
     for number, (tap, is_inside) in enumerate(zip(taps[1:], inside[1:], strict=True), start=1):
-        is_kept = b.ew("compare", best, tap, dtype="bool", direction=keeps)
+        is_at_least = b.ew("compare", best, tap, dtype="bool", direction=keeps)
         is_nan = b.ew("compare", best, best, dtype="bool", direction="NE")
-        is_better = b.ew("not", b.ew("or", is_kept, is_nan))
+        is_better = b.ew("not", b.ew("or", is_at_least, is_nan))
         if is_inside is not None:
             is_first = b.ew("compare", chosen, 0.0, dtype="bool", direction="LT")
             is_there = b.ew("compare", is_inside, 0.0, dtype="bool", direction="NE")
@@ -130,5 +130,5 @@ def convolution(b: Build, op: Convolution, lhs: Value, rhs: Value) -> Value:
     rank = len(places)
     windows = Windows(rhs.shape[2:], op.strides or (1,), (0,) * rank, op.dilations or (1,))
     taps = windows.taps(b, wide, places)
-    found = products(b, taps[::-1] if op.is_reversed else taps, rhs, op.groups)
-    return b.convert(b.graph.reshape(found, wanted.shape), wanted.dtype)
+    sums = products(b, taps[::-1] if op.is_reversed else taps, rhs, op.groups)
+    return b.convert(b.graph.reshape(sums, wanted.shape), wanted.dtype)

@@ -38,8 +38,8 @@ def _lengths(node: Node) -> list[int]:
     parts = min(-(-panel_bytes(node) // PANEL_BYTES), blocks)
     if parts <= 1:
         return [length]
-    whole, rest = divmod(length, -(-blocks // parts) * P)
-    return [-(-blocks // parts) * P] * whole + [rest] * bool(rest)
+    full, rest = divmod(length, -(-blocks // parts) * P)
+    return [-(-blocks // parts) * P] * full + [rest] * bool(rest)
 
 
 def _sum(match: Match) -> Value:
@@ -61,11 +61,11 @@ def _sum(match: Match) -> Value:
     return total if is_sum else graph.elementwise("convert", total, dtype=node.result.dtype)
 
 
-def _cut(made: Graph, value: Value, dim: int, start: int, length: int) -> Value:
+def _cut(graph: Graph, value: Value, dim: int, start: int, length: int) -> Value:
     """Some of a value's elements along a dimension."""
-    shape = [length if one == dim else n for one, n in enumerate(value.shape)]
-    starts = [start if one == dim else 0 for one in range(len(shape))]
-    return made.slice(value, starts, shape)
+    shape = [length if axis == dim else n for axis, n in enumerate(value.shape)]
+    starts = [start if axis == dim else 0 for axis in range(len(shape))]
+    return graph.slice(value, starts, shape)
 
 
 IN_PARTS = Pattern(

@@ -21,10 +21,10 @@ def _are_halves(match: Match) -> bool:
     rank, half = len(shape), shape[-1] // 2
     slices = (match.operation("first"), 0), (match.operation("second"), half)
     return (last.dim, match["x"].shape) == (rank - 1, shape) and all(
-        one.shape[-1] == half
-        and tuple(one.starts) == (*(0,) * (rank - 1), start)
-        and {*one.strides} == {1}
-        for one, start in slices
+        slice_.shape[-1] == half
+        and tuple(slice_.starts) == (*(0,) * (rank - 1), start)
+        and {*slice_.strides} == {1}
+        for slice_, start in slices
     )
 
 
