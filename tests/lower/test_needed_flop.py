@@ -5,7 +5,7 @@ import pytest
 
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Attention, AttentionBackward
-from trnsim.lower.demand import whole
+from trnsim.lower.demand import whole_box
 from trnsim.lower.needed_flop import needed_flop
 
 
@@ -50,7 +50,7 @@ def test_attention_of_some_rows_and_columns(is_causal):
 def test_gradients_of_attention_one_by_one(is_causal):
     shapes = (*SIDES, (HEADS, L, V), (HEADS, L, V), (HEADS, L))
     made = node(AttentionBackward(0.5, is_causal), *shapes)
-    q, k, v = (whole(value.shape) for value in made.results)
+    q, k, v = (whole_box(value.shape) for value in made.results)
     pairs = 2 * HEADS * (15 if is_causal else L * S)
     assert flop(made, q, None, None) == pairs * (E + V + E)
     assert flop(made, None, k, None) == pairs * (E + V + E)
@@ -68,4 +68,4 @@ def test_a_product_by_its_share():
     graph.outputs = [graph.dot_general(*sides, (1, 0))]
     assert flop(graph.nodes[0], first((4, 5), d0=2, d1=1)) == 2 * 2 * 3
     graph.outputs = [graph.elementwise("abs", sides[0])]
-    assert flop(graph.nodes[1], whole((4, 3))) == 0
+    assert flop(graph.nodes[1], whole_box((4, 3))) == 0

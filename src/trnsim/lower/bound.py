@@ -67,12 +67,12 @@ def bound(
     core = arch.target(target).core
     peak = peak_flop_per_s(core)
     flop, passes = 0.0, 0.0
-    known = demands(graph)
+    demand = demands(graph)
     for node in graph.nodes:
-        own = needed_flop(node, known)
+        own = needed_flop(node, demand)
         flop += own
         passes += own * _passes(node, core, is_cast=is_cast) if own else 0.0
-    nbytes = must_cross_bytes(graph, known, frozenset(weights) if is_cast else frozenset())
+    nbytes = must_cross_bytes(graph, demand, frozenset(weights) if is_cast else frozenset())
     return Bound(flop, nbytes, passes / (peak * lnc), nbytes / hbm_rate(target, lnc), links_s)
 
 
@@ -100,17 +100,17 @@ def hbm_rate(target: str, lnc: int = 1) -> float:
     return min(stack, lnc * max(stack / core.logical_core_max, float(core.dma_bytes_per_s)))
 
 
-def must_cross_bytes(graph: Graph, known: Mapping[int, Box], short: Collection[int] = ()) -> int:
-    """Bytes of inputs and outputs, each once; of inputs no more than what is `known` to be needed.
+def must_cross_bytes(graph: Graph, demand: Mapping[int, Box], short: Collection[int] = ()) -> int:
+    """Bytes of inputs and outputs, each once; of inputs no more than what is `demand` to be needed.
 
     An output that is an input stays where it is. Matrices of float32 among `short` cross as
     bfloat16.
     """
     read = {value.number for node in graph.nodes for value in node.values}
-    given = {value.number for value in graph.inputs}
-    made = {value.number: value.type.nbytes for value in graph.outputs}
-    return sum(nbytes for number, nbytes in made.items() if number not in given) + sum(
-        int(share(known.get(value.number), value.shape) * value.type.nbytes)
+    inputs = {value.number for value in graph.inputs}
+    outputs = {value.number: value.type.nbytes for value in graph.outputs}
+    return sum(nbytes for number, nbytes in outputs.items() if number not in inputs) + sum(
+        int(share(demand.get(value.number), value.shape) * value.type.nbytes)
         // (1 + _is_cast(value, short))
         for value in graph.inputs
         if value.number in read

@@ -18,17 +18,17 @@ Array = np.ndarray[Any, Any]
 Evaluate = Callable[[Graph, Sequence[Array]], list[Array]]
 
 
-def run(operation: Operation, given: Sequence[Array], evaluate: Evaluate) -> list[Array]:
+def run(operation: Operation, operands: Sequence[Array], evaluate: Evaluate) -> list[Array]:
     """What the graphs give that the values choose."""
     if isinstance(operation, While):
         condition, body = graphs(operation)
-        held = list(given)
+        held = list(operands)
         while bool(evaluate(condition, held)[0]):
             held = evaluate(body, held)
         return held
     if not isinstance(operation, If | Case):
         raise InternalError(f"{operation.name} runs no graph")
-    return evaluate(operation.branches[_chosen(operation, given[0])], given[1:])
+    return evaluate(operation.branches[_chosen(operation, operands[0])], operands[1:])
 
 
 def _chosen(operation: If | Case, value: Array) -> int:

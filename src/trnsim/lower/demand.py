@@ -50,25 +50,25 @@ def demands(graph: Graph, wanted: Sequence[Box | None] | None = None) -> dict[in
 
     `wanted` is what is needed of each output; all of them whole if it is not given.
     """
-    boxes = [whole(value.shape) for value in graph.outputs] if wanted is None else wanted
-    found = dict[int, Box]()
+    boxes = [whole_box(value.shape) for value in graph.outputs] if wanted is None else wanted
+    boxes_by_number = dict[int, Box]()
     for value, box in zip(graph.outputs, boxes, strict=True):
         if box is not None:
-            before = found.get(value.number)
-            found[value.number] = box if before is None else _union(before, box)
+            before = boxes_by_number.get(value.number)
+            boxes_by_number[value.number] = box if before is None else _union(before, box)
     places = places_of(graph)
     for node in reversed(graph.nodes):
-        boxes = [found.get(value.number) for value in node.results]
+        boxes = [boxes_by_number.get(value.number) for value in node.results]
         if not any(box is not None and elements(box) for box in boxes):
             continue
         for value, box in zip(node.values, _passed(node, boxes, places), strict=True):
             if box is not None and elements(box):
-                before = found.get(value.number)
-                found[value.number] = box if before is None else _union(before, box)
-    return found
+                before = boxes_by_number.get(value.number)
+                boxes_by_number[value.number] = box if before is None else _union(before, box)
+    return boxes_by_number
 
 
-def whole(shape: Sequence[int]) -> Box:
+def whole_box(shape: Sequence[int]) -> Box:
     """All of a value."""
     return tuple(np.ones(length, np.bool_) for length in shape)
 
@@ -83,11 +83,11 @@ def share(box: Box | None, shape: Sequence[int]) -> Fraction:
     return Fraction(elements(box), prod(shape) or 1) if box is not None else Fraction()
 
 
-def _union(one: Box, other: Box) -> Box:
+def _union(first: Box, second: Box) -> Box:
     """A box within both together: their union where they differ in one dimension, or the larger."""
-    if sum(bool((a != b).any()) for a, b in zip(one, other, strict=True)) <= 1:
-        return tuple(a | b for a, b in zip(one, other, strict=True))
-    return max(one, other, key=elements)
+    if sum(bool((a != b).any()) for a, b in zip(first, second, strict=True)) <= 1:
+        return tuple(a | b for a, b in zip(first, second, strict=True))
+    return max(first, second, key=elements)
 
 
 def _passed(node: Node, boxes: list[Box | None], places: Mapping[int, Array]) -> list[Box | None]:
@@ -118,7 +118,7 @@ def _counted(shape: Sequence[int], part: Fraction) -> Box:
         count = min(int(part * length), length)
         box.append(np.arange(length) < max(count, 1))
         if count:
-            box += whole(shape[len(box) :])
+            box += whole_box(shape[len(box) :])
             return tuple(box)
         part *= length
     return tuple(box) if part >= 1 else tuple(np.zeros(length, np.bool_) for length in shape)
@@ -132,7 +132,7 @@ def _of_broadcast(node: Node, box: Box) -> list[Box | None]:
 
 def _of_slice(node: Node, box: Box) -> list[Box | None]:
     operation: Any = node.operation
-    masks = whole(node.values[0].shape)
+    masks = whole_box(node.values[0].shape)
     for mask, needed, start, step in zip(
         masks, box, operation.starts, operation.strides, strict=True
     ):
@@ -153,14 +153,14 @@ def _of_reverse(node: Node, box: Box) -> list[Box | None]:
 
 def _of_concatenate(node: Node, box: Box) -> list[Box | None]:
     operation: Any = node.operation
-    found: list[Box | None] = []
+    parts: list[Box | None] = []
     first = 0
     for value in node.values:
         length = value.shape[operation.dim]
         part = box[operation.dim][first : first + length]
-        found.append((*box[: operation.dim], part, *box[operation.dim + 1 :]))
+        parts.append((*box[: operation.dim], part, *box[operation.dim + 1 :]))
         first += length
-    return found
+    return parts
 
 
 def _of_pad(node: Node, box: Box) -> list[Box | None]:
@@ -179,9 +179,9 @@ def _of_pad(node: Node, box: Box) -> list[Box | None]:
 
 def _of_reduce(node: Node, box: Box) -> list[Box | None]:
     operation: Any = node.operation
-    kept = iter(box)
+    remaining = iter(box)
     masks = [
-        np.ones(length, np.bool_) if dim in operation.dims else next(kept)
+        np.ones(length, np.bool_) if dim in operation.dims else next(remaining)
         for dim, length in enumerate(node.values[0].shape)
     ]
     return [tuple(masks), *[None] * (len(node.values) - 1)]
@@ -190,12 +190,12 @@ def _of_reduce(node: Node, box: Box) -> list[Box | None]:
 def _of_product(node: Node, box: Box) -> list[Box | None]:
     """Of each side its own rows or columns, and all that is summed over."""
     operation: Any = node.operation
-    found: list[Box | None] = []
+    sides: list[Box | None] = []
     for value, contracted, free in zip(node.values, operation.contracting, box[-2:], strict=True):
         summed = np.ones(value.shape[contracted], np.bool_)
         is_last = contracted == len(value.shape) - 1
-        found.append((*box[:-2], *((free, summed) if is_last else (summed, free))))
-    return found
+        sides.append((*box[:-2], *((free, summed) if is_last else (summed, free))))
+    return sides
 
 
 def _of_attention(node: Node, boxes: list[Box | None]) -> list[Box | None]:
@@ -203,15 +203,18 @@ def _of_attention(node: Node, boxes: list[Box | None]) -> list[Box | None]:
     operation: Any = node.operation
     result, sums = boxes
     query, key = (value.shape for value in node.values[:2])
-    box = max((one for one in (result[:-1] if result else None, sums) if one), key=elements)
+    box = max(
+        (candidate for candidate in (result[:-1] if result else None, sums) if candidate),
+        key=elements,
+    )
     *batch, rows = box
-    seen = np.ones(key[-2], np.bool_)
+    visible = np.ones(key[-2], np.bool_)
     if operation.is_causal:
-        seen = np.arange(key[-2]) <= np.flatnonzero(rows).max(initial=-1)
+        visible = np.arange(key[-2]) <= np.flatnonzero(rows).max(initial=-1)
     wide = np.ones(query[-1], np.bool_)
-    values = (*batch, seen, result[-1]) if result else None
-    bias: list[Box | None] = [(*batch, rows, seen)] * (len(node.values) - 3)
-    return [(*batch, rows, wide), (*batch, seen, wide), values, *bias]
+    values = (*batch, visible, result[-1]) if result else None
+    bias: list[Box | None] = [(*batch, rows, visible)] * (len(node.values) - 3)
+    return [(*batch, rows, wide), (*batch, visible, wide), values, *bias]
 
 
 def _of_convolution(node: Node, box: Box) -> list[Box | None]:
@@ -221,7 +224,7 @@ def _of_convolution(node: Node, box: Box) -> list[Box | None]:
     groups = box[1].reshape(operation.groups, -1).any(1)
     channels = np.repeat(groups, kernel[1])
     windows = tuple(
-        _seen(_Windows(*sides), needed)
+        _places_met(_Windows(*sides), needed)
         for needed, sides in zip(
             box[2:],
             zip(
@@ -236,7 +239,7 @@ def _of_convolution(node: Node, box: Box) -> list[Box | None]:
             strict=True,
         )
     )
-    return [(box[0], channels, *windows), (box[1], *whole(kernel[1:]))]
+    return [(box[0], channels, *windows), (box[1], *whole_box(kernel[1:]))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +254,7 @@ class _Windows:
     gap: int = 0
 
 
-def _seen(windows: _Windows, needed: Mask) -> Mask:
+def _places_met(windows: _Windows, needed: Mask) -> Mask:
     """The places along a dimension that the windows of needed ones see."""
     period = windows.gap + 1
     first = np.flatnonzero(needed)[:, None] * windows.stride - windows.low
@@ -294,10 +297,10 @@ def _of_rows(node: Node, box: Box, starts: list[Array]) -> Box | None:
     vectors = starts[0]
     if operation.index_vector_dim < vectors.ndim:
         vectors = vectors.take(0, operation.index_vector_dim)
-    found = vectors[np.ix_(*rows)].reshape(-1, 1)
-    read = whole(shape)
+    indices = vectors[np.ix_(*rows)].reshape(-1, 1)
+    read = whole_box(shape)
     for dim, mask in enumerate(within):
-        first = np.clip(found, 0, shape[dim] - sizes[dim]) if dim == indexed else np.zeros((1, 1))
+        first = np.clip(indices, 0, shape[dim] - sizes[dim]) if dim == indexed else np.zeros((1, 1))
         read[dim][:] = False
         read[dim][(first.astype(int) + np.flatnonzero(mask)).ravel()] = True
     return read
@@ -305,7 +308,7 @@ def _of_rows(node: Node, box: Box, starts: list[Array]) -> Box | None:
 
 def _of_part(node: Node, box: Box, starts: list[Array]) -> Box:
     """A window that begins at known places."""
-    read = whole(node.values[0].shape)
+    read = whole_box(node.values[0].shape)
     for mask, needed, start in zip(read, box, starts, strict=True):
         first = min(max(int(start), 0), len(mask) - len(needed))
         mask[:] = False
@@ -321,7 +324,7 @@ def _of_windows(node: Node, box: Box) -> list[Box | None]:
     sides = zip(
         first.shape, operation.lengths, operation.strides, operation.low, apart, strict=True
     )
-    masks = [_seen(_Windows(*side), needed) for needed, side in zip(box, sides, strict=True)]
+    masks = [_places_met(_Windows(*side), needed) for needed, side in zip(box, sides, strict=True)]
     return [tuple(masks), *[None] * len(others)]
 
 
@@ -361,28 +364,28 @@ def _of_reduce_scatter(node: Node, box: Box) -> list[Box | None]:
 
 def _of_reshape(node: Node, box: Box) -> list[Box | None]:
     """By groups of dimensions that have as many elements on both sides."""
-    shape, made = node.values[0].shape, node.result.shape
+    shape, target = node.values[0].shape, node.result.shape
     if 0 in shape:
         return [None]
     masks: list[Mask] = []
-    own = other = 0
-    while own < len(shape) or other < len(made):
-        first, taken = own, other
-        own, other = min(own + 1, len(shape)), min(other + 1, len(made))
-        while (lacking := prod(shape[first:own]) - prod(made[taken:other])) != 0:
-            own, other = (own + 1, other) if lacking < 0 else (own, other + 1)
-        masks += _regrouped(box[taken:other], shape[first:own])
+    end = target_end = 0
+    while end < len(shape) or target_end < len(target):
+        first, target_first = end, target_end
+        end, target_end = min(end + 1, len(shape)), min(target_end + 1, len(target))
+        while (lacking := prod(shape[first:end]) - prod(target[target_first:target_end])) != 0:
+            end, target_end = (end + 1, target_end) if lacking < 0 else (end, target_end + 1)
+        masks += _regrouped(box[target_first:target_end], shape[first:end])
     return [tuple(masks)]
 
 
 def _regrouped(masks: Box, shape: Sequence[int]) -> Box:
     """A box of as many elements in another shape, within a box."""
     if all(mask.all() for mask in masks):
-        return whole(shape)
+        return whole_box(shape)
     long = [length for length in shape if length > 1]
     if [len(mask) for mask in masks if len(mask) > 1] == long:
-        kept = iter([mask for mask in masks if len(mask) > 1])
-        return tuple(next(kept) if length > 1 else np.ones(1, np.bool_) for length in shape)
+        remaining = iter([mask for mask in masks if len(mask) > 1])
+        return tuple(next(remaining) if length > 1 else np.ones(1, np.bool_) for length in shape)
     if prod(shape) > _FLAT_MOST:
         return _counted(shape, share(masks, [len(mask) for mask in masks]))
     flat: Any = reduce(np.logical_and.outer, masks)
@@ -398,7 +401,7 @@ def _within(needed: Any) -> Box:
     rows = needed.reshape(len(needed), -1)
     full = rows.all(1)
     if full.any():
-        return (full, *whole(needed.shape[1:]))
+        return (full, *whole_box(needed.shape[1:]))
     longest = int(rows.sum(1).argmax())
     return (np.arange(len(needed)) == longest, *_within(needed[longest]))
 

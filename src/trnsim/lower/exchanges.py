@@ -91,10 +91,10 @@ _OUTSIDE: Final = -1
 
 def _part(nodes: list[Node], place: int, readers: Mapping[int, set[int]]) -> Graph:
     """Nodes as a graph: what they read of others comes in, what others read goes out."""
-    made = {value.number: value for node in nodes for value in node.results}
+    results = {value.number: value for node in nodes for value in node.results}
     read = {value.number: value for node in nodes for value in node.values}
-    inputs = [value for number, value in read.items() if number not in made]
-    outputs = [value for number, value in made.items() if readers[number] - {place}]
+    inputs = [value for number, value in read.items() if number not in results]
+    outputs = [value for number, value in results.items() if readers[number] - {place}]
     return Graph(inputs, nodes, outputs)
 
 

@@ -44,11 +44,11 @@ class Group:
     def inputs(self) -> list[Value]:
         """What the group reads and does not make, in order of first use."""
         read = {value.number: value for node in self.nodes for value in node.values}
-        made = self.made
-        return [value for number, value in read.items() if number not in made]
+        results = self.results
+        return [value for number, value in read.items() if number not in results]
 
     @property
-    def made(self) -> set[int]:
+    def results(self) -> set[int]:
         """The numbers of what its operations give."""
         return {value.number for node in self.nodes for value in node.results}
 
@@ -59,7 +59,7 @@ def groups(graph: Graph) -> list[Group]:
     An operation joins a group only if all it reads comes from that group or from earlier ones, so
     running them in order is always right. Reshapes move nothing and belong to no group.
     """
-    found: list[Group] = []
+    fused: list[Group] = []
     home: dict[int, int] = {}
     leaves: dict[int, Node] = {}
     returned = {value.number for value in graph.outputs}
@@ -71,20 +71,20 @@ def groups(graph: Graph) -> list[Group]:
             home[node.result.number] = ended
             continue
         for value in _unbroken(node, leaves):
-            home[value.number] = len(found)
-            found.append(alone(leaves.pop(value.number)))
+            home[value.number] = len(fused)
+            fused.append(alone(leaves.pop(value.number)))
         latest = max((home.get(value.number, -1) for value in node.values), default=-1)
         if node.kind is Kind.ALIAS:
             # Who reads it reads HBM, so its group must have ended.
             home[node.result.number] = latest + 1
             continue
-        place = _place(node, found, latest)
-        if place == len(found):
-            found.append(alone(node))
+        place = _place(node, fused, latest)
+        if place == len(fused):
+            fused.append(alone(node))
         home.update({value.number: place for value in node.results})
-        _bring(leaves, node, found[place])
-    _mark_outputs(graph, found)
-    return found
+        _bring(leaves, node, fused[place])
+    _mark_outputs(graph, fused)
+    return fused
 
 
 def _is_brought(node: Node, leaves: dict[int, Node]) -> bool:
@@ -112,21 +112,21 @@ def _unbroken(node: Node, leaves: dict[int, Node]) -> list[Value]:
     ]
 
 
-def _place(node: Node, found: list[Group], latest: int) -> int:
+def _place(node: Node, fused: list[Group], latest: int) -> int:
     """The group that `node` joins: the newest one, else its operands' own, else a new one."""
-    for place in dict.fromkeys((len(found) - 1, latest)):
-        if max(latest, 0) <= place < len(found) and _joins(node, found[place]):
+    for place in dict.fromkeys((len(fused) - 1, latest)):
+        if max(latest, 0) <= place < len(fused) and _joins(node, fused[place]):
             return place
-    return len(found)
+    return len(fused)
 
 
 def _bring(leaves: dict[int, Node], node: Node, group: Group) -> None:
     """Make what `node` reads and nothing computes (counts, random numbers) in its own group."""
-    made = group.made
+    results = group.results
     for value in node.values:
-        if value.number in leaves and value.number not in made:
+        if value.number in leaves and value.number not in results:
             group.nodes.insert(0, leaves[value.number])
-            made.add(value.number)
+            results.add(value.number)
 
 
 def alone(node: Node) -> Group:
@@ -175,24 +175,24 @@ def _joins(node: Node, group: Group) -> bool:
 def _is_column(node: Node, group: Group, rows: Shape) -> bool:
     """Whether what a broadcast repeats comes from HBM, or is one number to a row of the group."""
     (source,), view = node.values, node.operation
-    if not isinstance(view, BroadcastInDim) or source.number not in group.made:
+    if not isinstance(view, BroadcastInDim) or source.number not in group.results:
         return True
     stays = [dim == at for at, (dim, n) in enumerate(zip(view.dims, rows, strict=False)) if n > 1]
     return source.shape == rows and all(stays)
 
 
-def _mark_outputs(graph: Graph, found: list[Group]) -> None:
+def _mark_outputs(graph: Graph, fused: list[Group]) -> None:
     """Write down what leaves each group, looking through reshapes."""
     origin: dict[int, int] = {}
     for node in graph.nodes:
         if node.kind is Kind.ALIAS:
-            given = node.values[0].number
-            origin[node.result.number] = origin.get(given, given)
+            source = node.values[0].number
+            origin[node.result.number] = origin.get(source, source)
     # A reshape of a group's own result is read from HBM like any other tensor.
     read = {value.number for value in graph.outputs}
-    read |= {value.number for group in found for value in group.inputs}
+    read |= {value.number for group in fused for value in group.inputs}
     read = {origin.get(number, number) for number in read}
-    for group in found:
+    for group in fused:
         # A kernel of several results gives them all, read or not.
         group.outputs = [
             value

@@ -65,47 +65,47 @@ def evaluate(graph: Graph, inputs: Sequence[Array], target: str = "trn2") -> lis
     verify(graph)
     _check_inputs(graph, inputs)
     graph = legalize(graph)
-    known = {value.number: array for value, array in zip(graph.inputs, inputs, strict=True)}
+    arrays = {value.number: array for value, array in zip(graph.inputs, inputs, strict=True)}
     aliases = {node.result.number: node for node in graph.nodes if node.kind is Kind.ALIAS}
 
     def array_of(value: Value) -> Array:
-        if value.number not in known:
+        if value.number not in arrays:
             source = np.ascontiguousarray(array_of(aliases[value.number].values[0]))
-            known[value.number] = source.view(value.type.numpy_dtype())
-        return known[value.number].reshape(value.shape)
+            arrays[value.number] = source.view(value.type.numpy_dtype())
+        return arrays[value.number].reshape(value.shape)
 
     for group in groups(graph):
-        made = _made(group, array_of, target)
-        for value, array in zip(group.outputs, made, strict=True):
-            known[value.number] = array.view(np.bool_) if value.dtype == BOOL else array
+        results = _results_of(group, array_of, target)
+        for value, array in zip(group.outputs, results, strict=True):
+            arrays[value.number] = array.view(np.bool_) if value.dtype == BOOL else array
     return [array_of(value) for value in graph.outputs]
 
 
 def _check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
     wanted = [value.type for value in graph.inputs]
-    found = [TensorType(array.shape, array.dtype.name) for array in inputs]
+    types = [TensorType(array.shape, array.dtype.name) for array in inputs]
     # The chip keeps a truth value as a byte, and so may who gives it.
-    fits = [{one, replace(one, dtype="uint8")} if one.dtype == BOOL else {one} for one in wanted]
-    if len(found) != len(wanted) or any(a not in b for a, b in zip(found, fits, strict=True)):
-        takes, given = (", ".join(map(str, side)) for side in (wanted, found))
+    fits = [{own, replace(own, dtype="uint8")} if own.dtype == BOOL else {own} for own in wanted]
+    if len(types) != len(wanted) or any(a not in b for a, b in zip(types, fits, strict=True)):
+        takes, present = (", ".join(map(str, side)) for side in (wanted, types))
         raise BadInput(
-            f"a graph of ({takes}) given ({given})",
+            f"a graph of ({takes}) given ({present})",
             fix="give an array of that element type and shape for each input, in order",
         )
 
 
-def _made(group: Group, array_of: Callable[[Value], Array], target: str) -> Sequence[Array]:
+def _results_of(group: Group, array_of: Callable[[Value], Array], target: str) -> Sequence[Array]:
     """What a group gives: by its kernel, the user's, or those of the graphs that it runs."""
     (node, *_) = group.nodes
     if node.kind is Kind.CONTROL:
-        given = [array_of(value) for value in node.values]
-        return control.run(node.operation, given, partial(evaluate, target=target))
+        operands = [array_of(value) for value in node.values]
+        return control.run(node.operation, operands, partial(evaluate, target=target))
     if isinstance(node.operation, CustomCall):
         call: Any = node.operation.call
         values: list[Array] = call.values([array_of(value) for value in node.values], target)
         return values
-    found = launch(group, [array_of(value) for value in group.inputs], target).outputs
-    return found if isinstance(found, tuple) else (found,)
+    outputs = launch(group, [array_of(value) for value in group.inputs], target).outputs
+    return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
 def costs(graph: Graph, target: str = "trn2", *, is_mirrored: bool = False) -> tuple[Cost, ...]:
@@ -120,14 +120,14 @@ def costs(graph: Graph, target: str = "trn2", *, is_mirrored: bool = False) -> t
         NotModelled: for an operation without a kernel, by name, or a loop of unknown length.
     """
     key = (graph.key(), target, is_mirrored)
-    found = _costs.get(key)
-    if found is None:
+    kernels = _costs.get(key)
+    if kernels is None:
         if len(_costs) >= _REMEMBERED:  # its keys hold numbers, such as a learning rate
             _costs.clear()
         verify(graph)
-        found = tuple(_cost(group, target, is_mirrored) for group in groups(legalize(graph)))
-        _costs[key] = found
-    return found
+        kernels = tuple(_cost(group, target, is_mirrored) for group in groups(legalize(graph)))
+        _costs[key] = kernels
+    return kernels
 
 
 _REMEMBERED: Final = 1 << 14
@@ -139,8 +139,8 @@ def _cost(group: Group, target: str, is_mirrored: bool) -> Cost:
     operation = group.nodes[0].operation
     if isinstance(operation, CustomCall):
         call: Any = operation.call
-        found: Cost = call.outline(target).cost
-        return found
+        cost: Cost = call.outline(target).cost
+        return cost
     if operation.kind is Kind.CONTROL:
         return _of_control(group, target)
     key = (_renumbered(group), target, is_mirrored)
@@ -187,8 +187,8 @@ def _total_s(kernels: Sequence[Cost]) -> float:
 def _measured(group: Group, target: str, is_mirrored: bool = False) -> Cost:
     """The timeline of the group's kernel, run without values."""
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in group.inputs]
-    found = launch(group, inputs, target, numerics=False, is_mirrored=is_mirrored)
-    timeline = found.timeline
+    run = launch(group, inputs, target, numerics=False, is_mirrored=is_mirrored)
+    timeline = run.timeline
     touched = [*group.inputs, *group.outputs]
     return Cost(
         group.name,
@@ -255,13 +255,13 @@ def _rounded_once(group: Group) -> list[Node]:
 
     nodes: list[Node] = []
     for node in group.nodes:
-        made = node.results[0]
+        result = node.results[0]
         is_wide = node.kind in (Kind.ELEMENTWISE, Kind.REDUCTION) or any(
             value.number in wide for value in node.values
         )
-        if is_wide and group.is_fused and made.type.is_floating and made.number not in left:
-            wide[made.number] = Value(made.number, TensorType(made.shape, "float32"))
-        operands = tuple(widened(one) for one in node.operands)
+        if is_wide and group.is_fused and result.type.is_floating and result.number not in left:
+            wide[result.number] = Value(result.number, TensorType(result.shape, "float32"))
+        operands = tuple(widened(operand) for operand in node.operands)
         results = tuple(wide.get(value.number, value) for value in node.results)
         nodes.append(replace(node, operands=operands, results=results))
     return nodes

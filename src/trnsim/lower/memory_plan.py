@@ -64,15 +64,15 @@ class MemoryPlan:
     @cached_property
     def input_bytes(self) -> int:
         """What the caller brings."""
-        return sum(one.type.nbytes for one in self.held if one.first < 0)
+        return sum(tensor.type.nbytes for tensor in self.held if tensor.first < 0)
 
     @cached_property
     def in_use_bytes(self) -> list[int]:
         """The bytes that are held while each kernel runs."""
         change = [0] * (len(self.kernels) + 1)
-        for one in self.held:
-            change[max(one.first, 0)] += one.type.nbytes
-            change[one.last + 1] -= one.type.nbytes
+        for tensor in self.held:
+            change[max(tensor.first, 0)] += tensor.type.nbytes
+            change[tensor.last + 1] -= tensor.type.nbytes
         return list(accumulate(change))[: len(self.kernels)]
 
     @property
@@ -85,13 +85,17 @@ class MemoryPlan:
     def at_peak(self) -> list[Held]:
         """What is held then, the largest first."""
         place = self.peak_at
-        alive = [one for one in self.held if one.first <= place <= one.last or not self.kernels]
-        return sorted(alive, key=lambda one: -one.type.nbytes)
+        alive = [
+            tensor
+            for tensor in self.held
+            if tensor.first <= place <= tensor.last or not self.kernels
+        ]
+        return sorted(alive, key=lambda tensor: -tensor.type.nbytes)
 
     @cached_property
     def peak_bytes(self) -> int:
         """The most bytes at once, inputs included."""
-        return sum(one.type.nbytes for one in self.at_peak)
+        return sum(tensor.type.nbytes for tensor in self.at_peak)
 
     @property
     def fresh_bytes(self) -> int:
@@ -101,12 +105,14 @@ class MemoryPlan:
     @cached_property
     def inside(self) -> tuple[Held, ...]:
         """What lives and dies inside the graph, in the order of the arena's offsets."""
-        return tuple(one for one in self.held if one.is_inside)
+        return tuple(tensor for tensor in self.held if tensor.is_inside)
 
     @cached_property
     def arena(self) -> Arena:
         """Where in one stretch of HBM each tensor of `inside` lies."""
-        return arena([Block(one.type.nbytes, one.first, one.last) for one in self.inside])
+        return arena(
+            [Block(tensor.type.nbytes, tensor.first, tensor.last) for tensor in self.inside]
+        )
 
     def arena_text(self) -> str:
         """The arena's size, and what no arena can do without."""
@@ -118,10 +124,10 @@ class MemoryPlan:
     def table(self) -> str:
         """What holds the memory at the peak: tensors alike are one row, the largest rows first."""
         alike: dict[tuple[str, str], tuple[int, int]] = {}
-        for one in self.at_peak:
-            key = (str(one.type), one.what if one.first >= 0 else "input")
+        for tensor in self.at_peak:
+            key = (str(tensor.type), tensor.what if tensor.first >= 0 else "input")
             number, nbytes = alike.get(key, (0, 0))
-            alike[key] = number + 1, nbytes + one.type.nbytes
+            alike[key] = number + 1, nbytes + tensor.type.nbytes
         rows = sorted(alike.items(), key=lambda row: -row[1][1])
         lines = [f"{'bytes':>12} {'tensors':>8}  type, and what wrote it"]
         lines += [
@@ -139,7 +145,7 @@ class MemoryPlan:
 def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryPlan:
     """Where the tensors of `graph` live; `names` are its inputs', by the value's number."""
     graph = legalize(graph)
-    found = groups(graph)
+    kernels = groups(graph)
     source = {n.result.number: n.values[0].number for n in graph.nodes if n.kind is Kind.ALIAS}
 
     def origin(number: int) -> int:
@@ -147,9 +153,9 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
             number = source[number]
         return number
 
-    end = len(found) - 1
+    end = len(kernels) - 1
     last: dict[int, int] = {}
-    for place, group in enumerate(found):
+    for place, group in enumerate(kernels):
         last |= {origin(value.number): place for value in group.inputs}
     last |= {origin(value.number): end for value in graph.outputs}
     returned = {origin(value.number) for value in graph.outputs}
@@ -158,7 +164,7 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
         Held(named.get(value.number, f"input {place}"), value.type, -1, end)
         for place, value in enumerate(graph.inputs)
     ]
-    for place, group in enumerate(found):
+    for place, group in enumerate(kernels):
         for value in group.outputs:
             number = origin(value.number)
             died = last.get(number, place)
@@ -169,7 +175,7 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
             for nbytes in (_inside_bytes(node),)
             if nbytes
         ]
-    return MemoryPlan(tuple(held), tuple(group.name for group in found))
+    return MemoryPlan(tuple(held), tuple(group.name for group in kernels))
 
 
 def _inside_bytes(node: Node) -> int:

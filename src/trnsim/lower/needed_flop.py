@@ -14,18 +14,18 @@ from trnsim.graph.ops.control_flow import Branching, While
 from trnsim.lower.demand import Box, Mask, demands, elements, share
 
 
-def needed_flop(node: Node, known: Mapping[int, Box]) -> float:
+def needed_flop(node: Node, demand: Mapping[int, Box]) -> float:
     """Two for each product of which a needed element is the sum.
 
     Products with the zeros of a gap are none, those with the zeros of padding are.
     """
-    boxes = [known.get(value.number) for value in node.results]
+    boxes = [demand.get(value.number) for value in node.results]
     if not any(box is not None and elements(box) for box in boxes):
         return 0.0
     for kinds, rule in _RULES.items():
         if isinstance(node.operation, kinds):
             return rule(node, boxes)
-    shares = [share(box, one.shape) for box, one in zip(boxes, node.results, strict=True)]
+    shares = [share(box, value.shape) for box, value in zip(boxes, node.results, strict=True)]
     return float(node.operation.flop(*node.given) * max(shares))
 
 
@@ -37,21 +37,21 @@ def _of_attention(node: Node, boxes: list[Box | None]) -> float:
     pairs, _ = _pairs(query[-2], key[-2], is_causal=operation.is_causal)
     rows = [box for box in (result[:-1] if result else None, sums) if box is not None]
     scores = max(elements(box[:-1]) * pairs[box[-1]].sum() for box in rows)
-    found = 2.0 * scores * query[-1]
+    flop = 2.0 * scores * query[-1]
     if result:
-        *heads, seen, columns = result
-        found += 2.0 * elements(tuple(heads)) * pairs[seen].sum() * int(columns.sum())
-    return float(found)
+        *heads, rows_needed, columns = result
+        flop += 2.0 * elements(tuple(heads)) * pairs[rows_needed].sum() * int(columns.sum())
+    return float(flop)
 
 
 def _of_attention_backward(node: Node, boxes: list[Box | None]) -> float:
     """Scores for each gradient, weights' gradients for those of Q and K, then one product each."""
     operation: Any = node.operation
-    query, key, value = (one.shape for one in node.values[:3])
-    seen, seeing = _pairs(query[-2], key[-2], is_causal=operation.is_causal)
+    query, key, value = (operand.shape for operand in node.values[:3])
+    keys_seen, queries_seeing = _pairs(query[-2], key[-2], is_causal=operation.is_causal)
     counts = [
         float(elements(box[:-2]) * pairs[box[-2]].sum()) if box is not None else 0.0
-        for box, pairs in zip(boxes, (seen, seeing, seeing), strict=True)
+        for box, pairs in zip(boxes, (keys_seen, queries_seeing, queries_seeing), strict=True)
     ]
     widths = [int(box[-1].sum()) if box is not None else 0 for box in boxes]
     own = sum(count * width for count, width in zip(counts, widths, strict=True))
@@ -62,8 +62,8 @@ def _pairs(queries: int, keys: int, *, is_causal: bool) -> tuple[Any, Any]:
     """How many keys each query sees, and how many queries see each key."""
     if not is_causal:
         return np.full(queries, keys), np.full(keys, queries)
-    seen = np.minimum(np.arange(queries) + 1, keys)
-    return seen, np.maximum(queries - np.arange(keys), 0)
+    visible = np.minimum(np.arange(queries) + 1, keys)
+    return visible, np.maximum(queries - np.arange(keys), 0)
 
 
 def _of_convolution(node: Node, boxes: list[Box | None]) -> float:
@@ -89,9 +89,9 @@ def _met(needed: Mask, stride: int, low: int, taps: Any, period: int) -> int:
 
 def _of_graph(graph: Graph, wanted: list[Box | None]) -> tuple[float, list[Box | None]]:
     """What a graph needs for so much of each output, and of each input."""
-    known = demands(graph, wanted)
-    found = sum((needed_flop(node, known) for node in graph.nodes), 0.0)
-    return found, [known.get(value.number) for value in graph.inputs]
+    demand = demands(graph, wanted)
+    flop = sum((needed_flop(node, demand) for node in graph.nodes), 0.0)
+    return flop, [demand.get(value.number) for value in graph.inputs]
 
 
 def _of_branches(node: Node, boxes: list[Box | None]) -> float:
@@ -105,19 +105,19 @@ def _of_loop(node: Node, boxes: list[Box | None]) -> float:
     """From the last trip to the first, until one needs as much as the next."""
     operation: Any = node.operation
     trips: int = operation.trips or 0
-    found, wanted = 0.0, boxes
+    flop, wanted = 0.0, boxes
     for trip in range(trips):
         own, before = _of_graph(operation.body, wanted)
         if all(map(_is_same, before, wanted)):
-            return found + own * (trips - trip)
-        found, wanted = found + own, before
-    return found
+            return flop + own * (trips - trip)
+        flop, wanted = flop + own, before
+    return flop
 
 
-def _is_same(one: Box | None, other: Box | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return all(map(np.array_equal, one, other))
+def _is_same(first: Box | None, second: Box | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return all(map(np.array_equal, first, second))
 
 
 _RULES: Final[dict[type, Callable[[Node, list[Box | None]], float]]] = {

@@ -43,27 +43,27 @@ def places_of(graph: Graph) -> dict[int, Array]:
     }
     above = _above(graph, wanted)
     sought = _sought(above)
-    found = {
+    arrays = {
         value.number: _tokens(value.type, sought.get(value.number))
         for value in graph.inputs
         if value.dtype in (*INTEGERS, BOOL) and value.type.elements <= _MOST
     }
     for node in above:
-        if _is_simple(node) and all(value.number in found for value in node.values):
-            given = [found[o.number] if isinstance(o, Value) else o for o in node.operands]
-            made = reference_of(node, given)
-            found.update(zip((value.number for value in node.results), made, strict=True))
-    return {number: found[number] for number in wanted if number in found}
+        if _is_simple(node) and all(value.number in arrays for value in node.values):
+            operands = [arrays[o.number] if isinstance(o, Value) else o for o in node.operands]
+            results = reference_of(node, operands)
+            arrays.update(zip((value.number for value in node.results), results, strict=True))
+    return {number: arrays[number] for number in wanted if number in arrays}
 
 
 def _above(graph: Graph, wanted: set[int]) -> list[Node]:
     """The operations that make values, and those above them, in order."""
-    needed, kept = set(wanted), list[Node]()
+    needed, nodes = set(wanted), list[Node]()
     for node in reversed(graph.nodes):
         if any(value.number in needed for value in node.results):
-            kept.append(node)
+            nodes.append(node)
             needed.update(value.number for value in node.values)
-    return kept[::-1]
+    return nodes[::-1]
 
 
 def _is_simple(node: Node) -> bool:
@@ -86,7 +86,7 @@ def _tokens(wanted: TensorType, last: float | None) -> Array:
     if wanted.dtype == BOOL:
         return np.ones(wanted.shape, np.bool_)
     numbers: Any = np.arange(wanted.elements) % (np.iinfo(wanted.dtype).max + 1)
-    found: Array = numbers.reshape(wanted.shape).astype(wanted.dtype)
+    tokens: Array = numbers.reshape(wanted.shape).astype(wanted.dtype)
     if last is not None and wanted.shape:
-        found[..., -1:] = last
-    return found
+        tokens[..., -1:] = last
+    return tokens

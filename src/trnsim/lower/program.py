@@ -66,9 +66,9 @@ class Prepared:
         frame = self.frame
         part = frame.matrix_of(array)[:, self.start : self.start + self.columns]
         rows, blocks, _ = self.shape
-        whole = np.zeros((blocks * rows, self.columns), array.dtype)
-        whole[: len(part)] = part
-        return np.ascontiguousarray(whole.reshape(blocks, rows, -1).transpose(1, 0, 2))
+        padded = np.zeros((blocks * rows, self.columns), array.dtype)
+        padded[: len(part)] = part
+        return np.ascontiguousarray(padded.reshape(blocks, rows, -1).transpose(1, 0, 2))
 
 
 @dataclass
@@ -76,22 +76,22 @@ class _Trace:
     """One run of the program's Python: the weights that it asked for, in order."""
 
     graph: Graph
-    given: Sequence[Tensor] = ()
-    asked: list[Prepared] = field(default_factory=list[Prepared])
-    found: dict[Prepared, Tensor] = field(default_factory=dict[Prepared, Tensor])
+    tensors: Sequence[Tensor] = ()
+    panels: list[Prepared] = field(default_factory=list[Prepared])
+    copies: dict[Prepared, Tensor] = field(default_factory=dict[Prepared, Tensor])
 
     def prepare(self, number: int, frame: Frame, start: int = 0, columns: int = 1) -> Tensor:
         """A part of a weight in HBM, in the layout of a frame."""
         key = Prepared(number, frame, start, columns)
-        if key not in self.found:
-            self.asked.append(key)
-            if self.given:
-                self.found[key] = self.given[len(self.asked) - 1]
+        if key not in self.copies:
+            self.panels.append(key)
+            if self.tensors:
+                self.copies[key] = self.tensors[len(self.panels) - 1]
             else:
-                value = next(one for one in self.graph.inputs if one.number == number)
+                value = next(value for value in self.graph.inputs if value.number == number)
                 dtype = dtype_of(value.dtype)
-                self.found[key] = nl.ndarray(key.shape, dtype=dtype, buffer=nl.shared_hbm)
-        return self.found[key]
+                self.copies[key] = nl.ndarray(key.shape, dtype=dtype, buffer=nl.shared_hbm)
+        return self.copies[key]
 
 
 @dataclass(frozen=True)
@@ -124,10 +124,10 @@ class Traced:
         for the one after it. Loads that this puts off may count for a neighbour of theirs.
         """
         program = self.run.timeline.program
-        spills = np.array([one.is_spill for one in program.checked], np.bool_)
+        spills = np.array([instruction.is_spill for instruction in program.checked], np.bool_)
         is_issued = ~spills[np.array(program.which, np.int64)]
         issued = np.minimum(np.cumsum(is_issued) - is_issued, is_issued.sum() - 1)
-        firsts = np.array([one.first for one in self.names], np.int64)
+        firsts = np.array([stretch.first for stretch in self.names], np.int64)
         return np.asarray(np.searchsorted(firsts, issued, side="right") - 1)
 
 
@@ -160,20 +160,20 @@ def trace(
     With `lnc` 2 it is the program of one of two cores, which do the same; it has no values, nor has
     one with `links`, in which exchanges between ranks take their time.
     """
-    made: list[_Trace] = []
+    tracers: list[_Trace] = []
     emissions: list[Emission] = []
     lying: list[tuple[dict[int, int], frozenset[int]]] = []
     chip = arch.target(target)
 
     def kernel(tensors: tuple[Any, ...], prepared: tuple[Any, ...]) -> Any:
-        one = _Trace(graph, prepared)
-        made.append(one)
-        loaded = Inputs(weights, one.prepare, schedule.ring_bytes)
+        tracer = _Trace(graph, prepared)
+        tracers.append(tracer)
+        loaded = Inputs(weights, tracer.prepare, schedule.ring_bytes)
         emissions.append(Emission(graph, loaded, _resident_bytes(chip, schedule), links))
         outputs = emissions[-1].run(tensors)
-        given = zip(tensors, (value.number for value in graph.inputs), strict=True)
-        inputs = {tensor.storage.serial: number for tensor, number in given}
-        inputs |= {tensor.storage.serial: key.number for key, tensor in one.found.items()}
+        numbers = zip(tensors, (value.number for value in graph.inputs), strict=True)
+        inputs = {tensor.storage.serial: number for tensor, number in numbers}
+        inputs |= {tensor.storage.serial: key.number for key, tensor in tracer.copies.items()}
         lying.append((inputs, _serials(outputs)))
         return outputs
 
@@ -190,15 +190,15 @@ def trace(
         if weights:
             collect()  # it asks for the layouts of the weights
         by_number = dict(zip((value.number for value in graph.inputs), arrays, strict=True))
-        asked = made[0].asked if made else ()
-        parts = tuple(one.of(by_number[one.number]) for one in asked)
-        found = begun(issued, (arrays, parts), {}, chip)
+        panels = tracers[0].panels if tracers else ()
+        parts = tuple(panel.of(by_number[panel.number]) for panel in panels)
+        run = begun(issued, (arrays, parts), {}, chip)
     else:
-        found = collect()
+        run = collect()
     last = emissions[-1]
     names, residents = last.names.stretches, last.residents
-    lacks, spilled = _lacks(last, found), _serials(residents.spilled)
-    return Traced(found, names, *lying[-1], spilled, lacks, residents.crowding.wanted_bytes)
+    lacks, spilled = _lacks(last, run), _serials(residents.spilled)
+    return Traced(run, names, *lying[-1], spilled, lacks, residents.crowding.wanted_bytes)
 
 
 def _serials(tensors: Iterable[Tensor]) -> frozenset[int]:
@@ -210,8 +210,10 @@ def _resident_bytes(chip: arch.Target, schedule: Schedule) -> int:
     return chip.core.sbuf_partition_bytes - schedule.passing_bytes
 
 
-def _lacks(emission: Emission, found: Run) -> frozenset[str]:
+def _lacks(emission: Emission, run: Run) -> frozenset[str]:
     """What a program lacked."""
     spilled = emission.residents.spilled
-    is_spilled = spilled or any(one.is_spill for one in found.timeline.program.checked)
+    is_spilled = spilled or any(
+        instruction.is_spill for instruction in run.timeline.program.checked
+    )
     return frozenset([ROOM] * bool(is_spilled) + [RING] * emission.inputs.is_ring_full)

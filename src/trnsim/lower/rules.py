@@ -79,7 +79,7 @@ def check(node: Node) -> None:
             fix="take it out of the graph, and call the framework's collective between graphs",
         )
     if node.kind not in _WAITING and type(node.operation) not in {*EMITTERS, Transpose}:
-        names = sorted(one.name for one in EMITTERS)
+        names = sorted(operation.name for operation in EMITTERS)
         raise NotModelled(
             f"{node.name} has no kernel yet; there are kernels for chains of elementwise "
             f"operations and reductions, {', '.join(names)}",
@@ -106,8 +106,8 @@ def legal(
         return not unless(match.node) and not match.facts(match.node)
 
     def declare(rule: Rule) -> Rule:
-        for one in operations:
-            LEGAL[one] = legal_pattern(name or one.name, of(one), rule, has_none)
+        for operation in operations:
+            LEGAL[operation] = legal_pattern(name or operation.name, of(operation), rule, has_none)
         return rule
 
     return declare
