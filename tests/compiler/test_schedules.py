@@ -12,7 +12,7 @@ from trnsim.compiler.program import legalize_graph
 from trnsim.compiler.schedules import CompileOptions, alternative_schedules, fastest_schedule
 from trnsim.graph import Graph
 from trnsim.lower import cache
-from trnsim.lower.emit.schedule import FIRST, RING, ROOM, Schedule
+from trnsim.lower.emit.schedule import FIRST, RING, ROOM, SbufSchedule
 from trnsim.lower.program import trace
 
 
@@ -56,7 +56,7 @@ def test_levels_try_more_and_more():
 
 @pytest.mark.parametrize(("times", "wanted"), [([3, 2], 1), ([1, 1], None), ([0.5, 0.5], 0)])
 def test_the_first_of_the_fastest_is_kept(times, wanted):
-    tried = [Schedule(40 * 1024), Schedule(56 * 1024)]
+    tried = [SbufSchedule(40 * 1024), SbufSchedule(56 * 1024)]
     told = []
     asked = CompileOptions("trn2", tell=told.append)
     price = dict(zip(tried, times, strict=True))

@@ -14,7 +14,7 @@ from trnsim.errors import BadInput, NotModelled, OutOfMemory
 from trnsim.estimate.estimate import Estimate
 from trnsim.fabric.collective_time import collective_time
 from trnsim.graph import Graph
-from trnsim.lower import Exchange
+from trnsim.lower import GraphExchange
 from trnsim.place.machine import machine
 from trnsim.profile.units import bytes_text, percent_text, time_text
 from trnsim.workload.operators import WHOLE, Pass, Phase
@@ -115,17 +115,17 @@ def test_a_graph_over_hbm_is_refused():
 
 
 def test_an_exchange_takes_what_the_fabric_says():
-    exchange = Exchange("all_reduce", 1 << 20, (tuple(range(8)),))
+    exchange = GraphExchange("all_reduce", 1 << 20, (tuple(range(8)),))
     found = exchange_time(exchange, "trn2", 2)
     assert found == collective_time("all_reduce", 1 << 20, 8, "trn2", lnc=2)
     assert found.time_s > found.least_s > 0
-    alone = exchange_time(Exchange("all_reduce", 1 << 20, ((0,),)), "trn2", 2)
+    alone = exchange_time(GraphExchange("all_reduce", 1 << 20, ((0,),)), "trn2", 2)
     assert (alone.time_s, alone.least_s) == (0.0, 0.0)
 
 
 def test_an_exchange_that_the_fabric_does_not_know_is_named():
     with pytest.raises(NotModelled, match="swap has no time; all_gather, reduce_scatter"):
-        exchange_time(Exchange("swap", 8, ((0, 1),)), "trn2", 2)
+        exchange_time(GraphExchange("swap", 8, ((0, 1),)), "trn2", 2)
 
 
 def test_a_graph_without_a_formula_takes_its_programs_time():
@@ -194,7 +194,7 @@ def test_the_json_has_the_numbers_of_the_text():
 
 def test_exchanges_are_summed_by_kind_and_ranks_in_json():
     found = answer(Subject("it", product(16, 32)), "trn2")
-    one, other = (Exchange("all_reduce", nbytes, ((0, 1),)) for nbytes in (8, 16))
+    one, other = (GraphExchange("all_reduce", nbytes, ((0, 1),)) for nbytes in (8, 16))
     some = replace(found, exchanges=((one, 1.0), (other, 2.0), (one, 1.0)))
     assert some.as_dict()["exchanges"] == [
         {"name": "all_reduce over 2 ranks", "count": 3, "bytes": 32, "time_s": 4.0}

@@ -1,6 +1,6 @@
 from trnsim.graph import Graph
 from trnsim.graph.ops.collectives import AllGather, AllReduce
-from trnsim.lower import Exchange, between_exchanges, costs, without_exchanges
+from trnsim.lower import GraphExchange, between_exchanges, costs, without_exchanges
 
 GROUP = ((0, 1, 2, 3),)
 
@@ -19,7 +19,10 @@ def test_an_exchange_ends_a_graph_and_begins_it_anew():
     wide = graph.apply(AllGather(GROUP, 0), graph.elementwise("negate", received))
     graph.outputs = [wide, received]
     alone, exchanges = without_exchanges(graph)
-    assert exchanges == (Exchange("all_reduce", 64, GROUP), Exchange("all_gather", 256, GROUP))
+    assert exchanges == (
+        GraphExchange("all_reduce", 64, GROUP),
+        GraphExchange("all_gather", 256, GROUP),
+    )
     assert [node.name for node in alone.nodes] == ["abs", "negate"]
     assert [value.number for value in alone.inputs] == [0, received.number, wide.number]
     # What was received is known to be an output again; an input that is returned is no work.

@@ -4,12 +4,12 @@ import numpy as np
 from made_graphs import Made
 
 from trnsim.lower.emit.places.walk import Frame
-from trnsim.lower.program import Prepared, traced
+from trnsim.lower.program import WeightPanel, traced
 
 
 def test_a_part_of_a_weight_lies_in_blocks_and_is_zero_beyond_its_rows():
     array = np.arange(150 * 7, dtype=np.float32).reshape(150, 7)
-    part = Prepared(0, Frame((150, 7), (0,), (1,)), 2, 4)
+    part = WeightPanel(0, Frame((150, 7), (0,), (1,)), 2, 4)
     assert part.shape == (128, 2, 4)
     found = part.of(array)
     np.testing.assert_array_equal(found[:, 0], array[:128, 2:6])
@@ -19,7 +19,7 @@ def test_a_part_of_a_weight_lies_in_blocks_and_is_zero_beyond_its_rows():
 
 def test_a_part_of_a_weight_may_be_turned():
     array = np.arange(6 * 5 * 4, dtype=np.float32).reshape(6, 5, 4)
-    part = Prepared(0, Frame((6, 5, 4), (2,), (0, 1)), 5, 10)
+    part = WeightPanel(0, Frame((6, 5, 4), (2,), (0, 1)), 5, 10)
     assert part.shape == (4, 1, 10)
     np.testing.assert_array_equal(part.of(array)[:, 0], array.reshape(30, 4).T[:, 5:15])
 

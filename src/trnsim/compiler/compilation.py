@@ -25,7 +25,7 @@ from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
 from trnsim.graph import Graph, verify
 from trnsim.isa import Engine
-from trnsim.lower import Bound, Cost, Exchange, bound, without_exchanges
+from trnsim.lower import Bound, Cost, GraphExchange, bound, without_exchanges
 from trnsim.lower.bound import hbm_rate
 from trnsim.profile.analysis.whole import Share, Whole
 from trnsim.profile.measures.metrics import peak_flop_per_s
@@ -69,7 +69,7 @@ class CompiledProgram:
     shares: tuple[Share, ...]
     bound: Bound
     said: tuple[str, ...] = ()
-    exchanges: tuple[Exchange, ...] = ()
+    exchanges: tuple[GraphExchange, ...] = ()
     limit: str = ""
 
     @property
@@ -186,7 +186,7 @@ def compile(  # noqa: A001  the name that compilers have
     verify(graph)
     options = CompileOptions(target, cores, settings.optlevel, tell, cores, is_linked)
     total, programs, parts = ProgramFigures(), 0, list[PricedGraph]()
-    added: list[Exchange] = []
+    added: list[GraphExchange] = []
     step = prepare_graph(graph, weights, settings)
     for piece, own_weights in split_programs(step):
         parts.append(price_on_cores(piece, own_weights, options))

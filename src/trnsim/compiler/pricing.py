@@ -18,7 +18,7 @@ from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory
 from trnsim.graph import Graph, Kind
 from trnsim.graph.rewriting import left_out
 from trnsim.lower import cache, costs, without_exchanges
-from trnsim.lower.emit.schedule import FIRST, Schedule
+from trnsim.lower.emit.schedule import FIRST, SbufSchedule
 from trnsim.lower.program import trace
 from trnsim.profile.measures.parts import Part
 
@@ -57,7 +57,7 @@ class ProgramFigures:
     work: Work = field(default_factory=dict[tuple[str, int], Part])
     said: tuple[str, ...] = ()
     kept: tuple[int, ...] = ()
-    schedule: Schedule = FIRST
+    schedule: SbufSchedule = FIRST
     lacks: frozenset[str] = frozenset()
     is_linked: bool = False
     wanted_bytes: int = 0
@@ -74,7 +74,7 @@ class ProgramFigures:
         fields_by_name = dict(plain)
         fields_by_name["work"] = from_rows(plain["work"])
         fields_by_name |= {name: tuple(plain[name]) for name in ("said", "kept")}
-        fields_by_name["schedule"] = Schedule(*plain["schedule"])
+        fields_by_name["schedule"] = SbufSchedule(*plain["schedule"])
         fields_by_name["lacks"] = frozenset(plain["lacks"])
         return cls(**fields_by_name)
 
@@ -157,7 +157,7 @@ def _try_schedules(
     first = program_figures(graph, weights, options)
     tried = alternative_schedules(options.level, first.lacks, first.instructions)
 
-    def time_s(schedule: Schedule) -> float:
+    def time_s(schedule: SbufSchedule) -> float:
         return program_figures(graph, weights, options, schedule).device_time_s
 
     chosen = fastest_schedule(first.device_time_s, tried, time_s, options)
@@ -222,7 +222,7 @@ def _shorten(
 
 
 def program_figures(
-    graph: Graph, weights: frozenset[int], options: CompileOptions, schedule: Schedule = FIRST
+    graph: Graph, weights: frozenset[int], options: CompileOptions, schedule: SbufSchedule = FIRST
 ) -> ProgramFigures:
     """The figures of a graph's program in a schedule, with all of its operations compiled.
 

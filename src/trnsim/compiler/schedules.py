@@ -13,13 +13,13 @@ from itertools import product
 from typing import Final
 
 from trnsim.compiler.links import RankLinks, links_of
-from trnsim.lower.emit.schedule import FIRST, KIB, ROOM, Schedule
+from trnsim.lower.emit.schedule import FIRST, KIB, ROOM, SbufSchedule
 
 _LONGEST: Final = 60_000
 """Instructions of a program beyond which -O2 does not search: some ten seconds a schedule."""
-_ROOMY: Final = Schedule(40 * KIB)
+_ROOMY: Final = SbufSchedule(40 * KIB)
 _ALL: Final = tuple(
-    Schedule(passing * KIB, ring * KIB)
+    SbufSchedule(passing * KIB, ring * KIB)
     for passing, ring in product((40, 56, 72, 96, 128), (16, 32, 64))
     if ring < passing
 )
@@ -52,7 +52,7 @@ class CompileOptions:
 
 def alternative_schedules(
     level: int, lacks: Collection[str], instructions: int
-) -> Sequence[Schedule]:
+) -> Sequence[SbufSchedule]:
     """The schedules to try beside the first, by the resources that its program lacked."""
     if level == 1 or not lacks or (level == 2 and instructions > _LONGEST):  # noqa: PLR2004  -O2
         return ()
@@ -63,10 +63,10 @@ def alternative_schedules(
 
 def fastest_schedule(
     first_s: float,
-    alternatives: Sequence[Schedule],
-    time_s: Callable[[Schedule], float],
+    alternatives: Sequence[SbufSchedule],
+    time_s: Callable[[SbufSchedule], float],
     options: CompileOptions,
-) -> Schedule:
+) -> SbufSchedule:
     """The schedule of the shortest program; `FIRST` where no alternative is shorter."""
     best, best_s = FIRST, first_s
     for number, schedule in enumerate(alternatives, 2):

@@ -18,7 +18,7 @@ from trnsim.compiler.pricing import APART
 from trnsim.compiler.schedules import CompileOptions
 from trnsim.errors import BadInput, IllegalInstruction, InternalError, OutOfMemory, SourceLine
 from trnsim.graph import Graph
-from trnsim.lower.program import Traced, trace
+from trnsim.lower.program import TracedProgram, trace
 from trnsim.runs import Run
 
 
@@ -59,7 +59,7 @@ def _is_apart(graph: Graph) -> bool:
     return any(node.kind in APART for node in graph.nodes)
 
 
-def _set_lines(traced: Traced) -> None:
+def _set_lines(traced: TracedProgram) -> None:
     """Set each instruction's line to the one that its operation came from."""
     lines: dict[SourceLine, int] = {}
     of_name: list[int] = []

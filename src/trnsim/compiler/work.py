@@ -16,7 +16,7 @@ from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Attention
 from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape, Transpose
 from trnsim.graph.ops.rounding import Convert
-from trnsim.lower.program import Traced
+from trnsim.lower.program import TracedProgram
 from trnsim.profile.measures.parts import Part, parts
 from trnsim.timing.occupancy import Integers
 
@@ -31,7 +31,7 @@ results that a kernel reads or writes in HBM, or that are laid out anew there.
 _MOVED: Final = (BroadcastInDim, Concatenate, Convert, Reshape, Transpose)
 
 
-def traced_work(traced: Traced, graph: Graph, weights: frozenset[int]) -> Work:
+def traced_work(traced: TracedProgram, graph: Graph, weights: frozenset[int]) -> Work:
     """The work of a graph's operations, measured on its traced program."""
     places = {id(node): place for place, node in enumerate(graph.nodes)}
     keys = [(span.name, places.get(id(span.node), -1)) for span in traced.names]
@@ -43,7 +43,7 @@ def traced_work(traced: Traced, graph: Graph, weights: frozenset[int]) -> Work:
     return {key: part for key, part in zip(numbers, totals, strict=True) if part.instructions}
 
 
-def _reasons(traced: Traced, graph: Graph, weights: frozenset[int]) -> Integers:
+def _reasons(traced: TracedProgram, graph: Graph, weights: frozenset[int]) -> Integers:
     """Indices in `REASONS` of each instruction's read and write of HBM: [2, instructions]."""
     program = traced.run.timeline.program
     cache = caches(graph, weights)

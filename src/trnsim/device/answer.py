@@ -36,7 +36,7 @@ from trnsim.estimate.question import answer as ask
 from trnsim.fabric.choice import KINDS
 from trnsim.fabric.collective_time import CollectiveTime, collective_time
 from trnsim.graph import Graph
-from trnsim.lower import Exchange, MemoryPlan, memory_plan, without_exchanges
+from trnsim.lower import GraphExchange, MemoryPlan, memory_plan, without_exchanges
 from trnsim.place.machine import Machine, machine
 from trnsim.profile.analysis.whole import Whole
 from trnsim.profile.units import bytes_text, count_text, percent_text, rate_text, time_text
@@ -122,7 +122,7 @@ class Answer:
 
     subject: Subject
     program: CompiledProgram
-    exchanges: tuple[tuple[Exchange, float], ...]
+    exchanges: tuple[tuple[GraphExchange, float], ...]
     links_s: float
     plan: MemoryPlan
     said: tuple[str, ...] = ()
@@ -436,7 +436,7 @@ def _planned(
     return replace(found, conditions=(f"ranks are those of {where.instance.name}",)), ""
 
 
-def exchange_time(exchange: Exchange, target: str, lnc: int) -> CollectiveTime:
+def exchange_time(exchange: GraphExchange, target: str, lnc: int) -> CollectiveTime:
     """The time of an exchange of a graph between ranks of `lnc` cores, and of its bytes alone.
 
     Raises:

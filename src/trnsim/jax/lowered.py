@@ -36,7 +36,7 @@ from trnsim.errors import (
 from trnsim.graph import Graph, Kind, TensorType
 from trnsim.graph.ops.control_flow import Branching, While
 from trnsim.graph.ops.leaves import Rng, RngBitGenerator
-from trnsim.lower import Exchange, evaluate, exchange, memory_plan
+from trnsim.lower import GraphExchange, evaluate, exchange, memory_plan
 from trnsim.lower.control import nodes_within
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Lowered:
         )
 
     @cached_property
-    def exchanges(self) -> tuple[Exchange, ...]:
+    def exchanges(self) -> tuple[GraphExchange, ...]:
         """The exchanges of its devices, in order, with the places of the members of each group."""
         graph = self._graph_or_error(self.devices - 1)
         return () if isinstance(graph, EmulatorError) else tuple(_exchanges(graph.graph))
@@ -271,7 +271,7 @@ def _group_of(place: int, groups: Groups) -> tuple[int, ...]:
     return min(candidates, key=lambda group: group.index(place), default=())
 
 
-def _exchanges(graph: Graph) -> Iterator[Exchange]:
+def _exchanges(graph: Graph) -> Iterator[GraphExchange]:
     """The exchanges of a graph: a loop's as often as it runs, of branches those with most bytes."""
     for node in graph.nodes:
         operation = node.operation

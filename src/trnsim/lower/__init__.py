@@ -7,16 +7,16 @@ graphs (`control`). It does not promise what AWS's compiler would make.
 """
 
 from trnsim.lower.bound import Bound, bound
-from trnsim.lower.exchanges import Exchange, between_exchanges, exchange, without_exchanges
-from trnsim.lower.fusion import Group, groups
+from trnsim.lower.exchanges import GraphExchange, between_exchanges, exchange, without_exchanges
+from trnsim.lower.fusion import FusionGroup, groups
 from trnsim.lower.lowering import Cost, costs, evaluate, launch
 from trnsim.lower.memory_plan import MemoryPlan, memory_plan
 
 __all__ = [
     "Bound",
     "Cost",
-    "Exchange",
-    "Group",
+    "FusionGroup",
+    "GraphExchange",
     "MemoryPlan",
     "between_exchanges",
     "bound",

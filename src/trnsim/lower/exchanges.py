@@ -16,7 +16,7 @@ from trnsim.graph.ops.collectives import Collective, CollectivePermute
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class GraphExchange:
     """What ranks exchange at once.
 
     Attributes:
@@ -35,14 +35,14 @@ class Exchange:
         return len(self.groups[0])
 
 
-class Links(Protocol):
+class ExchangeIssuer(Protocol):
     """What issues exchanges between ranks as instructions."""
 
     def issue(self, dst: Any, src: Any, node: Node) -> None:
         """Issue the exchange of an operation, from `src` to `dst`."""
 
 
-def without_exchanges(graph: Graph) -> tuple[Graph, tuple[Exchange, ...]]:
+def without_exchanges(graph: Graph) -> tuple[Graph, tuple[GraphExchange, ...]]:
     """A graph of what one rank computes, and its exchanges in order.
 
     The operand of each is an output of the graph, its result an input.
@@ -98,7 +98,7 @@ def _part(nodes: list[Node], place: int, readers: Mapping[int, set[int]]) -> Gra
     return Graph(inputs, nodes, outputs)
 
 
-def exchange(node: Node) -> Exchange:
+def exchange(node: Node) -> GraphExchange:
     """What a node exchanges; of a node that is no exchange, with nobody."""
     operation = node.operation
     groups: tuple[tuple[int, ...], ...] = ((0,),)
@@ -107,7 +107,7 @@ def exchange(node: Node) -> Exchange:
     elif isinstance(operation, CollectivePermute):
         groups = _chains(operation.source_target_pairs)
     nbytes = max(value.type.nbytes for value in (*node.values, *node.results))
-    return Exchange(node.name, nbytes, groups)
+    return GraphExchange(node.name, nbytes, groups)
 
 
 def _chains(pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:

@@ -18,7 +18,7 @@ _LONGEST = 48
 
 
 @dataclass
-class Group:
+class FusionGroup:
     """Operations that become one kernel.
 
     Attributes:
@@ -53,13 +53,13 @@ class Group:
         return {value.number for node in self.nodes for value in node.results}
 
 
-def groups(graph: Graph) -> list[Group]:
+def groups(graph: Graph) -> list[FusionGroup]:
     """The graph's operations in groups, in an order in which each group can run.
 
     An operation joins a group only if all it reads comes from that group or from earlier ones, so
     running them in order is always right. Reshapes move nothing and belong to no group.
     """
-    fused: list[Group] = []
+    fused: list[FusionGroup] = []
     home: dict[int, int] = {}
     leaves: dict[int, Node] = {}
     returned = {value.number for value in graph.outputs}
@@ -112,7 +112,7 @@ def _unbroken(node: Node, leaves: dict[int, Node]) -> list[Value]:
     ]
 
 
-def _place(node: Node, fused: list[Group], latest: int) -> int:
+def _place(node: Node, fused: list[FusionGroup], latest: int) -> int:
     """The group that `node` joins: the newest one, else its operands' own, else a new one."""
     for place in dict.fromkeys((len(fused) - 1, latest)):
         if max(latest, 0) <= place < len(fused) and _joins(node, fused[place]):
@@ -120,7 +120,7 @@ def _place(node: Node, fused: list[Group], latest: int) -> int:
     return len(fused)
 
 
-def _bring(leaves: dict[int, Node], node: Node, group: Group) -> None:
+def _bring(leaves: dict[int, Node], node: Node, group: FusionGroup) -> None:
     """Make what `node` reads and nothing computes (counts, random numbers) in its own group."""
     results = group.results
     for value in node.values:
@@ -129,13 +129,13 @@ def _bring(leaves: dict[int, Node], node: Node, group: Group) -> None:
             results.add(value.number)
 
 
-def alone(node: Node) -> Group:
+def alone(node: Node) -> FusionGroup:
     """A group of one operation."""
     if node.kind in (Kind.ELEMENTWISE, Kind.LEAF) or _repeats(node):
-        return Group([node], node.result.shape, is_fused=True)
+        return FusionGroup([node], node.result.shape, is_fused=True)
     if _trailing(node):
-        return Group([node], node.values[0].shape, _trailing(node), is_fused=True)
-    return Group([node])
+        return FusionGroup([node], node.values[0].shape, _trailing(node), is_fused=True)
+    return FusionGroup([node])
 
 
 def _repeats(node: Node) -> bool:
@@ -151,7 +151,7 @@ def _trailing(node: Node) -> int:
     return len(dims) if dims == tuple(range(rank - len(dims), rank)) else 0
 
 
-def _joins(node: Node, group: Group) -> bool:
+def _joins(node: Node, group: FusionGroup) -> bool:
     """Add `node` to a fused group if its shapes suit the group's space; whether they did."""
     if not group.is_fused or len(group.nodes) >= _LONGEST:
         return False
@@ -172,7 +172,7 @@ def _joins(node: Node, group: Group) -> bool:
     return bool(suits)
 
 
-def _is_column(node: Node, group: Group, rows: Shape) -> bool:
+def _is_column(node: Node, group: FusionGroup, rows: Shape) -> bool:
     """Whether what a broadcast repeats comes from HBM, or is one number to a row of the group."""
     (source,), view = node.values, node.operation
     if not isinstance(view, BroadcastInDim) or source.number not in group.results:
@@ -181,7 +181,7 @@ def _is_column(node: Node, group: Group, rows: Shape) -> bool:
     return source.shape == rows and all(stays)
 
 
-def _mark_outputs(graph: Graph, fused: list[Group]) -> None:
+def _mark_outputs(graph: Graph, fused: list[FusionGroup]) -> None:
     """Write down what leaves each group, looking through reshapes."""
     origin: dict[int, int] = {}
     for node in graph.nodes:

@@ -19,7 +19,7 @@ from trnsim.graph.ops.calls import CustomCall
 from trnsim.graph.rewriting import rewritten
 from trnsim.graph.types import BOOL, TensorType
 from trnsim.lower import cache, control
-from trnsim.lower.fusion import Group, groups
+from trnsim.lower.fusion import FusionGroup, groups
 from trnsim.lower.kernels.integers import is_exact
 from trnsim.lower.legalize import legalize
 from trnsim.lower.patterns.contractions import IN_PARTS
@@ -94,7 +94,9 @@ def _check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
         )
 
 
-def _results_of(group: Group, array_of: Callable[[Value], Array], target: str) -> Sequence[Array]:
+def _results_of(
+    group: FusionGroup, array_of: Callable[[Value], Array], target: str
+) -> Sequence[Array]:
     """What a group gives: by its kernel, the user's, or those of the graphs that it runs."""
     (node, *_) = group.nodes
     if node.kind is Kind.CONTROL:
@@ -135,7 +137,7 @@ _costs: dict[Hashable, tuple[Cost, ...]] = {}
 _cost_of: dict[Hashable, Cost] = {}
 
 
-def _cost(group: Group, target: str, is_mirrored: bool) -> Cost:
+def _cost(group: FusionGroup, target: str, is_mirrored: bool) -> Cost:
     operation = group.nodes[0].operation
     if isinstance(operation, CustomCall):
         call: Any = operation.call
@@ -152,7 +154,7 @@ def _cost(group: Group, target: str, is_mirrored: bool) -> Cost:
     return _cost_of[key]
 
 
-def _of_control(group: Group, target: str) -> Cost:
+def _of_control(group: FusionGroup, target: str) -> Cost:
     """All kernels of the graphs that a group runs, as one.
 
     To read the value that decides takes no time here: no document gives one.
@@ -184,7 +186,7 @@ def _total_s(kernels: Sequence[Cost]) -> float:
     return sum(cost.device_time_s + cost.launch_s for cost in kernels)
 
 
-def _measured(group: Group, target: str, is_mirrored: bool = False) -> Cost:
+def _measured(group: FusionGroup, target: str, is_mirrored: bool = False) -> Cost:
     """The timeline of the group's kernel, run without values."""
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in group.inputs]
     run = launch(group, inputs, target, numerics=False, is_mirrored=is_mirrored)
@@ -201,7 +203,7 @@ def _measured(group: Group, target: str, is_mirrored: bool = False) -> Cost:
     )
 
 
-def _renumbered(group: Group) -> Hashable:
+def _renumbered(group: FusionGroup) -> Hashable:
     """The group with its tensors numbered in order of appearance: what equal groups share."""
     order: dict[int, int] = {}
 
@@ -223,7 +225,7 @@ def _renumbered(group: Group) -> Hashable:
 
 
 def launch(
-    group: Group,
+    group: FusionGroup,
     inputs: Sequence[Array],
     target: str,
     *,
@@ -244,7 +246,7 @@ def launch(
     return trace(graph, inputs, target, none, numerics=numerics, lnc=cores, name=group.name).run
 
 
-def _rounded_once(group: Group) -> list[Node]:
+def _rounded_once(group: FusionGroup) -> list[Node]:
     """The operations of a group; what stays inside is float32, and rounded on its way out."""
     if len(group.nodes) == 1:
         return group.nodes

@@ -26,7 +26,7 @@ _ROWS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class TensorLifetime:
     """A tensor in HBM.
 
     Attributes:
@@ -58,7 +58,7 @@ class MemoryPlan:
         kernels: the graph's kernels in order, by name.
     """
 
-    held: tuple[Held, ...]
+    held: tuple[TensorLifetime, ...]
     kernels: tuple[str, ...]
 
     @cached_property
@@ -82,7 +82,7 @@ class MemoryPlan:
         return use.index(max(use)) if use else 0
 
     @cached_property
-    def at_peak(self) -> list[Held]:
+    def at_peak(self) -> list[TensorLifetime]:
         """What is held then, the largest first."""
         place = self.peak_at
         alive = [
@@ -103,7 +103,7 @@ class MemoryPlan:
         return self.peak_bytes - self.input_bytes
 
     @cached_property
-    def inside(self) -> tuple[Held, ...]:
+    def inside(self) -> tuple[TensorLifetime, ...]:
         """What lives and dies inside the graph, in the order of the arena's offsets."""
         return tuple(tensor for tensor in self.held if tensor.is_inside)
 
@@ -161,16 +161,16 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
     returned = {origin(value.number) for value in graph.outputs}
     named = names or {}
     held = [
-        Held(named.get(value.number, f"input {place}"), value.type, -1, end)
+        TensorLifetime(named.get(value.number, f"input {place}"), value.type, -1, end)
         for place, value in enumerate(graph.inputs)
     ]
     for place, group in enumerate(kernels):
         for value in group.outputs:
             number = origin(value.number)
             died = last.get(number, place)
-            held.append(Held(group.name, value.type, place, died, number in returned))
+            held.append(TensorLifetime(group.name, value.type, place, died, number in returned))
         held += [
-            Held(f"inside {group.name}", TensorType((nbytes,), "uint8"), place, place)
+            TensorLifetime(f"inside {group.name}", TensorType((nbytes,), "uint8"), place, place)
             for node in group.nodes
             for nbytes in (_inside_bytes(node),)
             if nbytes

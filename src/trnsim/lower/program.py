@@ -17,11 +17,11 @@ from trnsim.lower.emit.attending import attention, attention_gradient
 from trnsim.lower.emit.computing import product, reduction, rotation
 from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.images import convolution, pooling
-from trnsim.lower.emit.inputs import Inputs
-from trnsim.lower.emit.naming import Named
+from trnsim.lower.emit.inputs import ProgramInputs
+from trnsim.lower.emit.naming import NamedStretch
 from trnsim.lower.emit.places.walk import Frame
-from trnsim.lower.emit.schedule import FIRST, RING, ROOM, Schedule
-from trnsim.lower.exchanges import Links
+from trnsim.lower.emit.schedule import FIRST, RING, ROOM, SbufSchedule
+from trnsim.lower.exchanges import ExchangeIssuer
 from trnsim.lower.kernels import indexing, movement, rows
 from trnsim.lower.kernels.tiles import Tensor, dtype_of
 from trnsim.nki import language as nl
@@ -41,7 +41,7 @@ _RULES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class WeightPanel:
     """A part of a weight in the layout that a program wants: [rows of a block, blocks, columns].
 
     Attributes:
@@ -77,12 +77,12 @@ class _Trace:
 
     graph: Graph
     tensors: Sequence[Tensor] = ()
-    panels: list[Prepared] = field(default_factory=list[Prepared])
-    copies: dict[Prepared, Tensor] = field(default_factory=dict[Prepared, Tensor])
+    panels: list[WeightPanel] = field(default_factory=list[WeightPanel])
+    copies: dict[WeightPanel, Tensor] = field(default_factory=dict[WeightPanel, Tensor])
 
     def prepare(self, number: int, frame: Frame, start: int = 0, columns: int = 1) -> Tensor:
         """A part of a weight in HBM, in the layout of a frame."""
-        key = Prepared(number, frame, start, columns)
+        key = WeightPanel(number, frame, start, columns)
         if key not in self.copies:
             self.panels.append(key)
             if self.tensors:
@@ -95,7 +95,7 @@ class _Trace:
 
 
 @dataclass(frozen=True)
-class Traced:
+class TracedProgram:
     """A program that was run.
 
     Attributes:
@@ -110,7 +110,7 @@ class Traced:
     """
 
     run: Run
-    names: list[Named]
+    names: list[NamedStretch]
     inputs: dict[int, int] = field(default_factory=dict[int, int])
     outputs: frozenset[int] = frozenset()
     spilled: frozenset[int] = frozenset()
@@ -151,10 +151,10 @@ def trace(
     *,
     numerics: bool,
     lnc: int = 1,
-    schedule: Schedule = FIRST,
-    links: Links | None = None,
+    schedule: SbufSchedule = FIRST,
+    links: ExchangeIssuer | None = None,
     name: str = "graph",
-) -> Traced:
+) -> TracedProgram:
     """As `traced`, with the operations that instructions belong to.
 
     With `lnc` 2 it is the program of one of two cores, which do the same; it has no values, nor has
@@ -168,7 +168,7 @@ def trace(
     def kernel(tensors: tuple[Any, ...], prepared: tuple[Any, ...]) -> Any:
         tracer = _Trace(graph, prepared)
         tracers.append(tracer)
-        loaded = Inputs(weights, tracer.prepare, schedule.ring_bytes)
+        loaded = ProgramInputs(weights, tracer.prepare, schedule.ring_bytes)
         emissions.append(Emission(graph, loaded, _resident_bytes(chip, schedule), links))
         outputs = emissions[-1].run(tensors)
         numbers = zip(tensors, (value.number for value in graph.inputs), strict=True)
@@ -198,14 +198,14 @@ def trace(
     last = emissions[-1]
     names, residents = last.names.stretches, last.residents
     lacks, spilled = _lacks(last, run), _serials(residents.spilled)
-    return Traced(run, names, *lying[-1], spilled, lacks, residents.crowding.wanted_bytes)
+    return TracedProgram(run, names, *lying[-1], spilled, lacks, residents.crowding.wanted_bytes)
 
 
 def _serials(tensors: Iterable[Tensor]) -> frozenset[int]:
     return frozenset(tensor.storage.serial for tensor in tensors)
 
 
-def _resident_bytes(chip: arch.Target, schedule: Schedule) -> int:
+def _resident_bytes(chip: arch.Target, schedule: SbufSchedule) -> int:
     """Bytes of a partition for results that stay in SBUF, beside what passes."""
     return chip.core.sbuf_partition_bytes - schedule.passing_bytes
 

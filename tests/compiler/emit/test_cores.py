@@ -12,7 +12,7 @@ from trnsim.compiler.sharding.rules import split_rules
 from trnsim.compiler.sharding.splits import SUM
 from trnsim.graph import Graph
 from trnsim.lower.emit.emission import Emission
-from trnsim.lower.emit.inputs import Inputs
+from trnsim.lower.emit.inputs import ProgramInputs
 from trnsim.lower.program import trace
 from trnsim.nki import language as nl
 from trnsim.nki.kernel import Kernel
@@ -32,7 +32,7 @@ def values_on_two_cores(graph, arrays, rules, chip="trn2", resident_bytes=RESIDE
 
     def kernel(tensors):
         rank = nl.program_id(0)
-        emission = Emission(halves[rank].graph, Inputs(frozenset(), None), resident_bytes)
+        emission = Emission(halves[rank].graph, ProgramInputs(frozenset(), None), resident_bytes)
         return emission.run(tensors[rank])
 
     found = run_kernel(Kernel(kernel, {})[2], given, target=chip)

@@ -5,7 +5,7 @@ from made_graphs import CHIPS, Made
 
 from trnsim.lower.emit import residents
 from trnsim.lower.emit.eviction import next_reader
-from trnsim.lower.emit.facts import Facts
+from trnsim.lower.emit.facts import GraphFacts
 
 
 def kept_for_later(made, layers, rows=1536, width=512):
@@ -54,7 +54,7 @@ class Passing:
     """A program whose operations were all issued but for some that wait."""
 
     def __init__(self, graph):
-        self.facts, self.placed = Facts(graph), {}
+        self.facts, self.placed = GraphFacts(graph), {}
 
     def is_wanted(self, value, known):
         del known

@@ -3,7 +3,7 @@
 from made_graphs import Made
 
 from trnsim.graph import Graph
-from trnsim.lower.emit.facts import Facts, contracted, uses
+from trnsim.lower.emit.facts import GraphFacts, contracted, uses
 
 
 def test_views_are_no_readers_and_outputs_are():
@@ -43,7 +43,7 @@ def test_values_of_attention_stand_with_their_rows_along_partitions():
     heads = [made.heads(one, 2) for one in (made.linear(x, 64), made.linear(x, 64), value)]
     made.graph.outputs = [made.attention(*heads)]
     products = [n.result.number for n in made.graph.nodes if n.name == "dot_general"]
-    found = Facts(made.graph).standing
+    found = GraphFacts(made.graph).standing
     assert len(found) == 1
     assert found < set(products)
 
@@ -54,7 +54,7 @@ def test_the_caller_alone_reads_an_output_without_readers():
     y = made.of("negate", x)
     z = made.of("tanh", y)
     made.graph.outputs = [y, z]
-    facts = Facts(made.graph)
+    facts = GraphFacts(made.graph)
     assert [facts.is_returned(value) for value in (x, y, z)] == [False, True, True]
     assert [facts.is_last(value) for value in (x, y, z)] == [False, False, True]
     assert [len(facts.readers(value)) for value in (x, y, z)] == [1, 1, 0]
@@ -65,7 +65,7 @@ def test_a_view_of_another_value_is_one_of_its_own():
     made = Made()
     x, other = made.given(4, 6), made.given(4, 6)
     turned = made.graph.transpose(x, (1, 0))
-    facts = Facts(made.graph)
+    facts = GraphFacts(made.graph)
     path = (facts.maker[turned.number],)
     assert facts.viewed(x, path) == turned
     seen = facts.viewed(other, path)
@@ -78,4 +78,4 @@ def test_a_program_is_narrow_unless_float32_goes_in_or_out():
     for dtype, is_narrow in (("bfloat16", True), ("float32", False)):
         made = Made(dtype)
         made.graph.outputs = [made.of("negate", made.given(4))]
-        assert Facts(made.graph).is_narrow == is_narrow
+        assert GraphFacts(made.graph).is_narrow == is_narrow

@@ -3,8 +3,8 @@
 import pytest
 
 from trnsim.graph import Graph
-from trnsim.lower.emit.inputs import Inputs, is_dense
-from trnsim.lower.emit.places.placed import in_hbm
+from trnsim.lower.emit.inputs import ProgramInputs, is_dense
+from trnsim.lower.emit.places.tensor_place import in_hbm
 from trnsim.nki import language as nl
 
 
@@ -18,7 +18,7 @@ class Tensor:
 def test_a_weight_is_known_where_all_of_it_lies_in_order():
     graph = Graph()
     x, w = (graph.input((4, 6), "float32") for _ in range(2))
-    inputs = Inputs(frozenset({w.number}), None)
+    inputs = ProgramInputs(frozenset({w.number}), None)
     places = {value.number: inputs.add(value, Tensor(4, 6)) for value in (x, w)}
     assert inputs.weight_of(places[w.number]) == w.number
     assert inputs.weight_of(places[w.number].transposed((1, 0))) is None
@@ -51,7 +51,7 @@ class Tile:
 @pytest.mark.parametrize(("columns", "is_full"), [(64, False), (65, True)])
 def test_what_passes_takes_the_place_of_what_was_read(monkeypatch, columns, is_full):
     monkeypatch.setattr("trnsim.lower.emit.inputs.new", Tile)
-    inputs = Inputs(frozenset(), None, ring_bytes=4 * 130)
+    inputs = ProgramInputs(frozenset(), None, ring_bytes=4 * 130)
     first, second = (inputs.streamed((128, 1, columns), nl.float32) for _ in range(2))
     assert (first.columns, second.columns) == (slice(0, columns), slice(columns, 2 * columns))
     third = inputs.streamed((128, 1, 2), nl.float32)
@@ -61,7 +61,7 @@ def test_what_passes_takes_the_place_of_what_was_read(monkeypatch, columns, is_f
 
 def test_what_fills_more_than_half_of_the_ring_has_a_tile_of_its_own(monkeypatch):
     monkeypatch.setattr("trnsim.lower.emit.inputs.new", Tile)
-    inputs = Inputs(frozenset(), None, ring_bytes=4 * 130)
+    inputs = ProgramInputs(frozenset(), None, ring_bytes=4 * 130)
     assert inputs.streamed((128, 1, 66), nl.float32).columns is None
     assert inputs.streamed((127, 1, 2), nl.float32).columns is None
     assert not inputs.is_ring_full

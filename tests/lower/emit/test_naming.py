@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from trnsim.graph import Graph
-from trnsim.lower.emit.naming import Named, chain_name, chain_node
+from trnsim.lower.emit.naming import NamedStretch, chain_name, chain_node
 from trnsim.lower.program import trace
 
 
@@ -40,7 +40,7 @@ def test_a_program_says_from_which_instruction_on_it_computes_what():
     g, product, _ = chain()
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in g.inputs]
     found = trace(g, inputs, "trn2", frozenset({g.inputs[1].number}), numerics=False)
-    assert found.names[0] == Named(0, "")
+    assert found.names[0] == NamedStretch(0, "")
     firsts = [one.first for one in found.names]
     assert firsts == sorted(firsts)
     named = {one.name: one.node for one in found.names}

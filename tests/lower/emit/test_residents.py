@@ -4,7 +4,7 @@ import pytest
 from made_graphs import Made
 
 from trnsim.lower.emit import residents as module
-from trnsim.lower.emit.facts import Facts
+from trnsim.lower.emit.facts import GraphFacts
 from trnsim.lower.emit.places.walk import Frame
 from trnsim.lower.emit.residents import Residents
 from trnsim.nki import language as nl
@@ -38,7 +38,7 @@ BYTES = 2 * 100 * 4
 @pytest.mark.parametrize(("most_bytes", "is_on_chip"), [(BYTES - 1, False), (BYTES, True)])
 def test_a_result_stays_in_sbuf_while_there_is_room(chain, most_bytes, is_on_chip):
     graph, first, _ = chain
-    residents = Residents(Facts(graph), {}, None, most_bytes)
+    residents = Residents(GraphFacts(graph), {}, None, most_bytes)
     placed = residents.room(FRAME, first)
     assert placed.is_on_chip == is_on_chip
     assert residents.free_bytes() == most_bytes - BYTES * is_on_chip
@@ -52,7 +52,7 @@ def test_a_result_stays_in_sbuf_while_there_is_room(chain, most_bytes, is_on_chi
 def test_what_was_read_by_all_leaves_its_room(chain):
     graph, first, second = chain
     placed = {}
-    residents = Residents(Facts(graph), placed, None, 2 * BYTES)
+    residents = Residents(GraphFacts(graph), placed, None, 2 * BYTES)
     for value in (first, second):
         placed[value.number] = [residents.room(FRAME, value)]
     assert residents.free_bytes() == 0
@@ -67,7 +67,7 @@ def test_an_output_is_wanted_to_the_end(chain):
     graph, first, _ = chain
     graph.outputs = [*graph.outputs, first]
     placed = {}
-    residents = Residents(Facts(graph), placed, None, 2 * BYTES)
+    residents = Residents(GraphFacts(graph), placed, None, 2 * BYTES)
     placed[first.number] = [residents.room(FRAME, first)]
     placed[graph.outputs[0].number] = [
         residents.in_order(Frame((256, 256), (0,), (1,)), nl.float32)

@@ -5,14 +5,14 @@ from types import SimpleNamespace
 import pytest
 from made_graphs import Made
 
-from trnsim.lower.emit.facts import Facts
-from trnsim.lower.emit.waiting import Waiting
+from trnsim.lower.emit.facts import GraphFacts
+from trnsim.lower.emit.waiting import DeferredNodes
 
 
 def settled_of(graph, placed=()):
     """The values that are computed while all operations of a graph are left to their readers."""
     settled = []
-    waiting = Waiting(Facts(graph), dict(placed), settled.append)
+    waiting = DeferredNodes(GraphFacts(graph), dict(placed), settled.append)
     for node in graph.nodes:
         if node.name != "dot_general":
             waiting.add(node)
@@ -69,7 +69,7 @@ def test_a_reduction_is_left_to_its_readers_once():
     made = Made()
     made.graph.reduce("add", made.given(4, 6), [1])
     (node,) = made.graph.nodes
-    waiting = Waiting(Facts(made.graph), {}, None)
+    waiting = DeferredNodes(GraphFacts(made.graph), {}, None)
     assert waiting.fold(node)
     assert waiting.folded == {node.result.number: node}
     del waiting.folded[node.result.number]

@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.compiler import Flags
-from trnsim.lower import Exchange
+from trnsim.lower import GraphExchange
 from trnsim.torch.device_errors import OutOfDeviceMemory
 from trnsim.torch.models import answer as answers
 
@@ -113,7 +113,7 @@ def test_the_rate_is_that_of_the_whole_time(tokens, wanted, tmp_path):
     subject = replace(answers.of_script(path), items=("tokens", tokens))
     found = answers.answer(subject, "trn2")
     assert re.search(wanted, found.text(400).splitlines()[1])
-    one = Exchange("all_reduce", 8, ((0, 1),))
+    one = GraphExchange("all_reduce", 8, ((0, 1),))
     program = replace(found.program, exchanges=(one,))
     slow = replace(found, program=program, exchanges=((one, 0.1),)).text(400)
     assert slow.splitlines()[1].endswith(f", {10 * tokens} tokens/s" if tokens else " ms)")

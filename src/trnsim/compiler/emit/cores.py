@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.compiler.sharding.between import CoreGather, CoreReduce
 from trnsim.graph import Node, Value
 from trnsim.lower.emit.places import turning
-from trnsim.lower.emit.places.placed import Placed, in_hbm
+from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import Frame, filled, frame_in_hbm, frame_of, spans, write
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import Tensor, new
@@ -111,7 +111,7 @@ def all_gather(emission: Emission, node: Node) -> None:
     emission.placed[whole.number] = [result]
 
 
-def _axis(placed: Placed, value: Value, dim: int) -> int:
+def _axis(placed: TensorPlace, value: Value, dim: int) -> int:
     """The axis of a matrix along which halves of a dimension stand; 0 if they do not."""
     if not placed.is_on_chip or placed.storage.is_replicated:
         return 0
@@ -139,7 +139,7 @@ def _side_by_side(half: Tensor, whole: Tensor, axis: int) -> None:
         nisa.tensor_copy(dst=own[part], src=half[part])
 
 
-def _through_hbm(placed: Placed, value: Value, whole: Placed, dim: int) -> None:
+def _through_hbm(placed: TensorPlace, value: Value, whole: TensorPlace, dim: int) -> None:
     """Both halves in HBM: each core writes its own, and waits for the other one."""
     starts = [0] * len(value.shape)
     starts[dim] = nl.program_id(0) * value.shape[dim]

@@ -17,7 +17,7 @@ from trnsim.graph.ops.collectives import (
     CollectivePermute,
     ReduceScatter,
 )
-from trnsim.lower.emit.places.placed import in_hbm
+from trnsim.lower.emit.places.tensor_place import in_hbm
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import new
 from trnsim.lower.rules import emitter

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from trnsim.lower.emit.inputs import Inputs
+from trnsim.lower.emit.inputs import ProgramInputs
 from trnsim.lower.emit.places import turning
-from trnsim.lower.emit.places.placed import Placed
+from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.lower.emit.places.walk import Frame, filled, is_aligned, repeated, spans
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
@@ -18,7 +18,7 @@ from trnsim.nki import language as nl
 class Constants:
     """The tiles of a program that are made once."""
 
-    def __init__(self, inputs: Inputs, most_bytes: int) -> None:
+    def __init__(self, inputs: ProgramInputs, most_bytes: int) -> None:
         """Tiles of inputs; results may take so many bytes of a partition beside them."""
         self._inputs, self._most_bytes = inputs, most_bytes
         self._tiles: dict[Any, Tensor] = {}
@@ -40,7 +40,7 @@ class Constants:
 
         return self.once(("ones", dtype), make)
 
-    def periodic(self, number: int, placed: Placed, frame: Frame) -> Tensor | None:
+    def periodic(self, number: int, placed: TensorPlace, frame: Frame) -> Tensor | None:
         """One block of a tensor in HBM that all blocks repeat, [block, 1, columns]."""
         outer = [dim for dim in frame.p_dims if frame.shape[dim] > 1 and not any(placed.steps[dim])]
         inner = frame.p_dims[len(outer) :]
@@ -65,7 +65,7 @@ class Constants:
         if thin.columns * nl.float32.itemsize > self._most_bytes // 2:
             return None
         steps = tuple(placed.steps[dim] for dim in dims)
-        own = Placed(placed.storage, thin.shape, steps, placed.offset)
+        own = TensorPlace(placed.storage, thin.shape, steps, placed.offset)
         if length == 1 and not placed.is_on_chip:
             tile = turning.repeated(own, thin, frame.block)
         else:
@@ -73,7 +73,7 @@ class Constants:
         self._tiles[key] = tile
         return tile
 
-    def column(self, number: int, placed: Placed, frame: Frame) -> Tensor:
+    def column(self, number: int, placed: TensorPlace, frame: Frame) -> Tensor:
         """One number to a partition of a frame, [128, blocks, 1], loaded once."""
         dims = frame.p_dims
         shape = tuple(placed.shape[dim] for dim in dims)
@@ -82,7 +82,7 @@ class Constants:
         if key not in self._columns:
             order = tuple(range(len(dims)))
             thin = Frame(shape, order, (), frame.block, frame.is_replicated)
-            flat = Placed(placed.storage, shape, steps, placed.offset)
+            flat = TensorPlace(placed.storage, shape, steps, placed.offset)
             weight = None if thin.is_replicated else self._inputs.weight_of(flat)
             if weight is not None:
                 source = self._inputs.prepare(weight, thin)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.residents import Residents
 
 
-class Crowding:
+class SbufDemand:
     """Results that are yet to be read, on the chip or in HBM for want of room.
 
     Attributes:

@@ -17,15 +17,15 @@ from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.patterns import number_of
 from trnsim.lower.emit.computing.evaluation import Evaluation
 from trnsim.lower.emit.constants import Constants
-from trnsim.lower.emit.facts import Facts
-from trnsim.lower.emit.inputs import Inputs, is_dense
-from trnsim.lower.emit.naming import Names
+from trnsim.lower.emit.facts import GraphFacts
+from trnsim.lower.emit.inputs import ProgramInputs, is_dense
+from trnsim.lower.emit.naming import StretchNames
 from trnsim.lower.emit.places import turning
 from trnsim.lower.emit.places.paths import is_free, is_view, view
-from trnsim.lower.emit.places.placed import Placed, in_hbm
+from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.residents import Residents
-from trnsim.lower.emit.waiting import Waiting
-from trnsim.lower.exchanges import Links
+from trnsim.lower.emit.waiting import DeferredNodes
+from trnsim.lower.exchanges import ExchangeIssuer
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.movement import concatenate
 from trnsim.lower.kernels.tiles import Tensor
@@ -51,16 +51,20 @@ class Emission:
     """
 
     def __init__(
-        self, graph: Graph, inputs: Inputs, resident_bytes: int, links: Links | None = None
+        self,
+        graph: Graph,
+        inputs: ProgramInputs,
+        resident_bytes: int,
+        links: ExchangeIssuer | None = None,
     ) -> None:
         """The program of a graph; its results may take so many bytes of a partition of SBUF."""
-        self.facts, self.inputs, self.links = Facts(graph), inputs, links
-        self.placed: dict[int, list[Placed]] = {}
+        self.facts, self.inputs, self.links = GraphFacts(graph), inputs, links
+        self.placed: dict[int, list[TensorPlace]] = {}
         self.residents = Residents(self.facts, self.placed, self.dense, resident_bytes)
         self.constants = Constants(inputs, resident_bytes)
-        self.waiting = Waiting(self.facts, self.placed, self.settled)
-        self.names = Names()
-        self.passing: tuple[Any, Placed] | None = None
+        self.waiting = DeferredNodes(self.facts, self.placed, self.settled)
+        self.names = StretchNames()
+        self.passing: tuple[Any, TensorPlace] | None = None
 
     def run(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Issue everything; the outputs, dense in HBM."""
@@ -96,14 +100,14 @@ class Emission:
         tiles.copy_run(out, 0, tensor, 0, value.type.elements)
         return out
 
-    def settled(self, value: Value) -> list[Placed]:
+    def settled(self, value: Value) -> list[TensorPlace]:
         """All places of a value, computed if it was not."""
         places = self.places(value)
         if places[0].is_pending:
             places = self._computed(value)
         return sorted(places, key=lambda place: not place.is_on_chip)
 
-    def _computed(self, value: Value) -> list[Placed]:
+    def _computed(self, value: Value) -> list[TensorPlace]:
         """The places of what was pending; what it was a view of is computed, if it has a place."""
         node = self.facts.maker[value.number]
         (placed,) = self.placed.pop(value.number)
@@ -113,7 +117,7 @@ class Emission:
         self.placed[value.number] = [Evaluation(self, value, placed).run()]
         return self.placed[value.number]
 
-    def add_place(self, value: Value, placed: Placed) -> None:
+    def add_place(self, value: Value, placed: TensorPlace) -> None:
         """Another place of a value, and of what it is a reshape of."""
         self.placed.setdefault(value.number, []).append(placed)
         self.residents.hold(value, placed)
@@ -123,7 +127,7 @@ class Emission:
             if before is not None:
                 self.add_place(maker.values[0], before)
 
-    def stored(self, value: Value) -> list[Placed]:
+    def stored(self, value: Value) -> list[TensorPlace]:
         """Where a value lies, or the weight that it is converted from: transfers convert."""
         node = self.facts.maker.get(value.number)
         is_new = node is not None and value.number not in self.placed
@@ -135,7 +139,7 @@ class Emission:
                 return places
         return self.settled(value)
 
-    def unconverted(self, value: Value) -> Placed | None:
+    def unconverted(self, value: Value) -> TensorPlace | None:
         """Where what a value is converted from lies in HBM, as transfers convert on their way.
 
         None where so many read it that they had better find it narrow.
@@ -151,7 +155,7 @@ class Emission:
         places = self.places(source)
         return None if places[0].is_pending or places[0].is_on_chip else places[0]
 
-    def places(self, value: Value) -> list[Placed]:
+    def places(self, value: Value) -> list[TensorPlace]:
         """All places of a value, which may be pending."""
         if value.number not in self.placed:
             node = self.facts.maker[value.number]
@@ -169,7 +173,7 @@ class Emission:
                 self.placed[value.number] = [Evaluation(self, value).run()]
         return self.placed[value.number]
 
-    def _views(self, node: Node) -> list[Placed]:
+    def _views(self, node: Node) -> list[TensorPlace]:
         source = node.values[0]
         candidates = [view(node, place) for place in self.places(source)]
         views = [candidate for candidate in candidates if candidate is not None]
@@ -200,7 +204,7 @@ class Emission:
         tiles.fill(tensor, value.type.elements, number_of(self.facts.maker, value) or 0.0)
         return tensor
 
-    def _viewed(self, node: Node, placed: Placed) -> Tensor:
+    def _viewed(self, node: Node, placed: TensorPlace) -> Tensor:
         """A view of what lies somewhere, in HBM in row-major order."""
         (operand,), is_wide = node.values, isinstance(node.operation, BroadcastInDim)
         if is_wide or turning.is_scattered(placed, node.result):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from trnsim.graph import Kind, Value
 from trnsim.lower.emit.places.paths import is_view
-from trnsim.lower.emit.places.placed import Matrix, Placed
+from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import Tensor
 from trnsim.nki import isa as nisa
@@ -103,7 +103,7 @@ def _move(residents: Residents, value: Value) -> None:
                 residents.placed[number] = remaining
 
 
-def _stored(matrix: Matrix) -> Tensor:
+def _stored(matrix: SbufMatrix) -> Tensor:
     """A matrix in HBM, [rows, columns]."""
     columns, tile = matrix.columns, matrix.tile
     out = nl.ndarray((matrix.rows, columns), dtype=tile.dtype, buffer=nl.shared_hbm)
@@ -113,7 +113,7 @@ def _stored(matrix: Matrix) -> Tensor:
     return out
 
 
-def _moved(placed: Placed, copies: dict[int, Tensor]) -> Placed | None:
+def _moved(placed: TensorPlace, copies: dict[int, Tensor]) -> TensorPlace | None:
     """A place in HBM for one on the chip; None where another place of the same value is enough."""
     tensor = copies.get(id(placed.storage))
     if tensor is None:
@@ -121,4 +121,4 @@ def _moved(placed: Placed, copies: dict[int, Tensor]) -> Placed | None:
     columns = placed.storage.columns
     steps = tuple((p * columns + f,) for p, f in placed.steps)
     p, f = placed.offset
-    return Placed(tensor, placed.shape, steps, (p * columns + f,))
+    return TensorPlace(tensor, placed.shape, steps, (p * columns + f,))

@@ -19,7 +19,7 @@ TURNED_BYTES: Final = 24 * 1024
 """Bytes of a partition for what is turned to be reduced along the columns."""
 
 
-class Facts:
+class GraphFacts:
     """What a graph says of its values.
 
     Attributes:

@@ -7,12 +7,12 @@ from math import prod
 from typing import Any
 
 from trnsim.graph import Value
-from trnsim.lower.emit.places.placed import Placed, in_hbm
+from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.schedule import FIRST
 from trnsim.lower.kernels.tiles import P, Tensor, new
 
 
-class Inputs:
+class ProgramInputs:
     """The inputs of a program.
 
     Attributes:
@@ -34,7 +34,7 @@ class Inputs:
         self._numbers: dict[int, int] = {}
         self._rings: dict[Any, tuple[Tensor, int]] = {}
 
-    def add(self, value: Value, tensor: Tensor) -> Placed:
+    def add(self, value: Value, tensor: Tensor) -> TensorPlace:
         """The place of an input, a tensor in HBM."""
         self._numbers[id(tensor)] = value.number
         return in_hbm(tensor, value.shape)
@@ -43,7 +43,7 @@ class Inputs:
         """Whether a tensor is the caller's."""
         return id(tensor) in self._numbers
 
-    def weight_of(self, placed: Placed) -> int | None:
+    def weight_of(self, placed: TensorPlace) -> int | None:
         """The weight that a place holds all of, in order, if it does."""
         number = None if placed.is_on_chip else self._numbers.get(id(placed.storage))
         return number if number in self.weights and is_dense(placed) else None
@@ -62,7 +62,7 @@ class Inputs:
         return ring[:, at : at + size].reshape(shape)
 
 
-def is_dense(placed: Placed) -> bool:
+def is_dense(placed: TensorPlace) -> bool:
     """Whether it is all of a tensor in HBM, in order."""
     return (
         not placed.is_on_chip

@@ -12,10 +12,10 @@ from trnsim.program import current_core
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trnsim.lower.emit.places.placed import Placed
+    from trnsim.lower.emit.places.tensor_place import TensorPlace
 
 
-class Named(NamedTuple):
+class NamedStretch(NamedTuple):
     """From which instruction on a program computes what.
 
     Attributes:
@@ -29,7 +29,7 @@ class Named(NamedTuple):
     node: Node | None = None
 
 
-class Names:
+class StretchNames:
     """The names of a program's stretches.
 
     Attributes:
@@ -37,20 +37,20 @@ class Names:
     """
 
     def __init__(self) -> None:
-        self.stretches = [Named(0, "")]
+        self.stretches = [NamedStretch(0, "")]
 
     @contextmanager
     def within(self, name: str, node: Node | None = None) -> Generator[None]:
         """What is issued inside belongs to an operation of that name."""
         outside = self.stretches[-1]
-        self.stretches.append(Named(len(current_core().program), name, node))
+        self.stretches.append(NamedStretch(len(current_core().program), name, node))
         try:
             yield
         finally:
             self.stretches.append(outside._replace(first=len(current_core().program)))
 
 
-def chain_name(maker: Mapping[int, Node], value: Value, leaves: Mapping[int, Placed]) -> str:
+def chain_name(maker: Mapping[int, Node], value: Value, leaves: Mapping[int, TensorPlace]) -> str:
     """The operations that compute a value of leaves, in words: products, then what follows."""
     names: list[str] = [place.storage.name for place in leaves.values() if place.is_pending]
     waiting, seen = [value], set[int]()
@@ -67,7 +67,7 @@ def chain_name(maker: Mapping[int, Node], value: Value, leaves: Mapping[int, Pla
 
 
 def chain_node(
-    maker: Mapping[int, Node], value: Value, leaves: Mapping[int, Placed]
+    maker: Mapping[int, Node], value: Value, leaves: Mapping[int, TensorPlace]
 ) -> Node | None:
     """The operation that stands for those that compute a value: the first product, or the last."""
     products = [number for number, place in leaves.items() if place.is_pending]

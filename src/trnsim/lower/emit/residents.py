@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from trnsim.graph import Kind, Value
 from trnsim.graph.types import ITEM_BYTES
-from trnsim.lower.emit.crowding import Crowding
+from trnsim.lower.emit.crowding import SbufDemand
 from trnsim.lower.emit.eviction import evict
-from trnsim.lower.emit.facts import Facts
+from trnsim.lower.emit.facts import GraphFacts
 from trnsim.lower.emit.places import turning
 from trnsim.lower.emit.places.paths import is_view
-from trnsim.lower.emit.places.placed import Placed
-from trnsim.lower.emit.places.walk import Frame, Span, write
+from trnsim.lower.emit.places.tensor_place import TensorPlace
+from trnsim.lower.emit.places.walk import Frame, TileSpan, write
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of
 from trnsim.nki import language as nl
@@ -37,17 +37,17 @@ class Residents:
 
     def __init__(
         self,
-        facts: Facts,
-        placed: dict[int, list[Placed]],
+        facts: GraphFacts,
+        placed: dict[int, list[TensorPlace]],
         dense: Callable[[Value], Tensor],
         most_bytes: int,
     ) -> None:
         self.facts, self.placed, self.dense, self.most_bytes = facts, placed, dense, most_bytes
         self.spilled: list[Tensor] = []
-        self.crowding = Crowding(self)
+        self.crowding = SbufDemand(self)
         self._held: list[tuple[Value, int]] = []
 
-    def room(self, frame: Frame, value: Value) -> Placed:
+    def room(self, frame: Frame, value: Value) -> TensorPlace:
         """Room for a value: in SBUF while there is some, else in HBM in the frame's order."""
         nbytes = frame.blocks * frame.columns * ITEM_BYTES[value.dtype]
         has_room = frame.is_replicated or self.free_bytes() >= nbytes
@@ -60,13 +60,13 @@ class Residents:
         self.crowding.add(value, spilled.storage, nbytes)
         return spilled
 
-    def in_order(self, frame: Frame, dtype: Any) -> Placed:
+    def in_order(self, frame: Frame, dtype: Any) -> TensorPlace:
         """A tensor in HBM in a frame's order."""
         tensor = nl.ndarray((frame.rows, frame.columns), dtype=dtype, buffer=nl.shared_hbm)
         steps = tuple((p * frame.columns + f,) for p, f in frame.steps())
-        return Placed(tensor, frame.shape, steps, (0,))
+        return TensorPlace(tensor, frame.shape, steps, (0,))
 
-    def reframed(self, placed: Placed, frame: Frame) -> Placed:
+    def reframed(self, placed: TensorPlace, frame: Frame) -> TensorPlace:
         """What lies across a frame, turned into it: in SBUF if there is room, else in HBM."""
         dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
         size = frame.blocks * dtype.itemsize
@@ -79,11 +79,11 @@ class Residents:
         groups += [(full, 1, rest)] if rest else []
         for start, columns in tiles.pieces(frame.columns, max(_TURNED_BYTES // size // P, 1) * P):
             for block, blocks, rows in groups:
-                span = Span(block, blocks, rows, start, columns)
+                span = TileSpan(block, blocks, rows, start, columns)
                 write(result, frame, span, turning.stretch(placed, frame, span))
         return result
 
-    def hold(self, value: Value, placed: Placed) -> None:
+    def hold(self, value: Value, placed: TensorPlace) -> None:
         """Note that a value lies in SBUF, by a tile of its own."""
         if placed.is_on_chip:
             tile = placed.storage.tile

@@ -9,7 +9,7 @@ KIB: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class SbufSchedule:
     """How the bytes of a partition of SBUF are shared.
 
     Attributes:
@@ -25,7 +25,7 @@ class Schedule:
         return f"{self.passing_bytes // KIB} KiB passing, {self.ring_bytes // KIB} KiB ahead"
 
 
-FIRST: Final = Schedule()
+FIRST: Final = SbufSchedule()
 ROOM: Final = "room"
 """Lacked where a result found no room in SBUF."""
 RING: Final = "ring"

@@ -7,9 +7,9 @@ from typing import Final
 
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import DotGeneral
-from trnsim.lower.emit.facts import Facts
+from trnsim.lower.emit.facts import GraphFacts
 from trnsim.lower.emit.places.paths import is_view
-from trnsim.lower.emit.places.placed import Placed
+from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.lower.patterns.contractions import PANEL_BYTES, panel_bytes
 
 _PANELS_BYTES: Final = 2 * PANEL_BYTES
@@ -18,7 +18,7 @@ _DEEPEST: Final = 64
 """Operations that wait for each other's readers; Python's stack is finite."""
 
 
-class Waiting:
+class DeferredNodes:
     """The operations of a program that wait for their readers.
 
     Attributes:
@@ -28,9 +28,9 @@ class Waiting:
 
     def __init__(
         self,
-        facts: Facts,
-        placed: Mapping[int, list[Placed]],
-        settled: Callable[[Value], list[Placed]],
+        facts: GraphFacts,
+        placed: Mapping[int, list[TensorPlace]],
+        settled: Callable[[Value], list[TensorPlace]],
     ) -> None:
         """Those of a graph whose values lie in places; `settled` computes one that waits."""
         self._facts, self._placed, self._settled = facts, placed, settled

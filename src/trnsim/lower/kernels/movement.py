@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.graph import Node
 from trnsim.graph.ops.layout import Concatenate, Pad, Reinterpret, Reverse
 from trnsim.graph.types import dense
-from trnsim.lower.emit.places.placed import in_hbm
+from trnsim.lower.emit.places.tensor_place import in_hbm
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import Tensor
 from trnsim.lower.rules import emitter, kernel

@@ -15,7 +15,7 @@ from trnsim.lower.emit.attending.heads import (
     put,
     rows_of,
 )
-from trnsim.lower.emit.places.placed import Matrix, Placed, in_hbm
+from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import Frame
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -26,7 +26,7 @@ def heads_on_chip(width, heads=4, rows=9, block=128):
     """[heads, rows, width] with heads and widths along the partitions."""
     frame = Frame((heads, rows, width), (0, 2), (1,), block)
     tile = SimpleNamespace(shape=(block, frame.blocks, rows))
-    return Placed(Matrix(tile, frame.rows, block), frame.shape, frame.steps(), (0, 0))
+    return TensorPlace(SbufMatrix(tile, frame.rows, block), frame.shape, frame.steps(), (0, 0))
 
 
 @pytest.mark.parametrize("partitions", [1, 31, 32, 33, 64, 65, 128])
@@ -94,7 +94,7 @@ def test_a_head_that_lies_across_in_hbm_is_read_along_its_rows(width):
 
     @nki.jit
     def kernel(given):  # [width, rows]
-        place = Placed(given, (9, width), ((1,), (9,)), (0,))
+        place = TensorPlace(given, (9, width), ((1,), (9,)), (0,))
         rows = nl.ndarray((7, width), dtype=nl.float32, buffer=nl.shared_hbm)
         columns = nl.ndarray((width, 7), dtype=nl.float32, buffer=nl.shared_hbm)
         nisa.dma_copy(dst=rows, src=rows_of(place, width, 2, 7, nl.float32))

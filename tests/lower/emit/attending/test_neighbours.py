@@ -5,7 +5,7 @@ from made_graphs import CHIPS, Made
 
 from trnsim.graph.ops.contraction import Attention, AttentionBackward
 from trnsim.lower.emit.attending.neighbours import Neighbours, lies_in_rows
-from trnsim.lower.emit.places.placed import Placed, in_hbm
+from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 
 
 def transfers(made, found):
@@ -45,8 +45,8 @@ def test_heads_in_uneven_places():
 
 def test_what_does_not_lie_in_rows_stays():
     tensor = object()
-    across = Placed(tensor, (2, 4, 8), ((32,), (1,), (4,)), (0,))
-    assert not lies_in_rows(Placed(tensor, (4, 8), ((1,), (4,)), (0,)), 8)
+    across = TensorPlace(tensor, (2, 4, 8), ((32,), (1,), (4,)), (0,))
+    assert not lies_in_rows(TensorPlace(tensor, (4, 8), ((1,), (4,)), (0,)), 8)
     assert Neighbours((2,)).near(across, (1,))[0].steps == ((1,), (4,))
     whole = in_hbm(tensor, (2, 200, 8))
     found, first = Neighbours((2,)).near(whole, (1,), 130)

@@ -13,8 +13,8 @@ from trnsim.lower import (
     groups,
 )
 from trnsim.lower.emit.computing import counting
-from trnsim.lower.emit.computing.spaces import parts
-from trnsim.lower.emit.places.placed import in_hbm
+from trnsim.lower.emit.computing.spaces import matrix_parts
+from trnsim.lower.emit.places.tensor_place import in_hbm
 
 
 def added(shape, other, dims):
@@ -142,7 +142,7 @@ class Tensor:
 def space_of(shape, other, dims):
     """Lengths of rows and of columns, and the first element, of each matrix of a sum."""
     y = in_hbm(Tensor(*other), other).repeated(shape, dims)
-    found = parts({"x": in_hbm(Tensor(*shape), shape), "y": y}, 2048)
+    found = matrix_parts({"x": in_hbm(Tensor(*shape), shape), "y": y}, 2048)
     lengths = [(part.frame.shape, part.frame.p_dims) for part in found]
     firsts = [part.places["x"].offset[0] for part in found]
     return [
@@ -333,8 +333,8 @@ def test_every_so_manyth_element_of_a_row(random, shape, step, dtype):
 def test_neighbours_are_loaded_with_what_lies_between_them():
     g = Graph()
     x = g.input((64, 56, 56), "float32")
-    parts = [g.slice(x, (0, 0, at), (64, 56, 28), (1, 1, 2)) for at in (0, 1)]
-    g.outputs = [g.elementwise("maximum", *parts)]
+    matrix_parts = [g.slice(x, (0, 0, at), (64, 56, 28), (1, 1, 2)) for at in (0, 1)]
+    g.outputs = [g.elementwise("maximum", *matrix_parts)]
     whole = Graph()
     y = whole.input((64, 56, 28), "float32")
     whole.outputs = [whole.elementwise("maximum", y, whole.elementwise("negate", y))]

@@ -5,13 +5,13 @@ from itertools import product
 import pytest
 
 from trnsim.lower.emit.images.gaps import Gaps
-from trnsim.lower.emit.images.image import Part, Sight
+from trnsim.lower.emit.images.image import WindowBox, WindowGeometry
 
 SIGHTS = {
-    "side by side": Sight(2, 3, (4, 5), (8, 10), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1)),
-    "with gaps left": Sight(1, 3, (4, 3), (12, 9), (2, 2), (1, 1), (1, 1), (2, 2), (1, 1)),
-    "apart": Sight(1, 1, (3, 6), (5, 11), (3, 2), (1, 1), (4, -2), (1, 2), (2, 3)),
-    "one": Sight(1, 1, (1, 1), (1, 1), (1, 1), (1, 1), (0, 0), (3, 1), (1, 1)),
+    "side by side": WindowGeometry(2, 3, (4, 5), (8, 10), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1)),
+    "with gaps left": WindowGeometry(1, 3, (4, 3), (12, 9), (2, 2), (1, 1), (1, 1), (2, 2), (1, 1)),
+    "apart": WindowGeometry(1, 1, (3, 6), (5, 11), (3, 2), (1, 1), (4, -2), (1, 2), (2, 3)),
+    "one": WindowGeometry(1, 1, (1, 1), (1, 1), (1, 1), (1, 1), (0, 0), (3, 1), (1, 1)),
 }
 
 
@@ -19,7 +19,9 @@ SIGHTS = {
 def test_each_window_meets_what_lies_under_its_taps_and_no_gap(sight):
     gaps = Gaps(sight)
     dense = gaps.dense
-    part = Part(0, 1 % sight.places[0], 0, sight.images, sight.places[0] - 1 or 1, sight.places[1])
+    part = WindowBox(
+        0, 1 % sight.places[0], 0, sight.images, sight.places[0] - 1 or 1, sight.places[1]
+    )
     met = {}
     for phase in gaps.phases(part):
         rows = range(part.rows)[phase.rows]
@@ -48,7 +50,7 @@ def test_each_window_meets_what_lies_under_its_taps_and_no_gap(sight):
 def test_a_band_holds_all_that_its_windows_meet(sight):
     gaps = Gaps(sight)
     for row in range(sight.places[0]):
-        part = Part(0, row, 0, 1, min(2, sight.places[0] - row), sight.places[1])
+        part = WindowBox(0, row, 0, 1, min(2, sight.places[0] - row), sight.places[1])
         band = gaps.part(part)
         assert band.rows >= 1
         for phase in gaps.phases(part):

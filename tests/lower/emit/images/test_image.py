@@ -1,6 +1,6 @@
 import pytest
 
-from trnsim.lower.emit.images.image import Part, Sight, parts
+from trnsim.lower.emit.images.image import WindowBox, WindowGeometry, parts
 
 
 def sight(**given):
@@ -16,7 +16,7 @@ def sight(**given):
         "gaps": zero,
         "dilations": one,
     }
-    return Sight(**(found | given))
+    return WindowGeometry(**(found | given))
 
 
 @pytest.mark.parametrize("places", [(1, 1), (4, 5), (1, 7), (6, 1)])
@@ -40,8 +40,8 @@ def test_parts_are_a_range_in_order(places):
 
 
 def test_whole_rows_and_images_are_one_part():
-    assert list(parts((4, 5), 0, 40)) == [Part(0, 0, 0, 2, 4, 5)]
-    assert list(parts((4, 5), 5, 10)) == [Part(0, 1, 0, 1, 2, 5)]
+    assert list(parts((4, 5), 0, 40)) == [WindowBox(0, 0, 0, 2, 4, 5)]
+    assert list(parts((4, 5), 5, 10)) == [WindowBox(0, 1, 0, 1, 2, 5)]
 
 
 def test_windows_reach_over_taps_that_are_apart():

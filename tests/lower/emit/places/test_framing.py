@@ -4,9 +4,9 @@ import pytest
 
 from trnsim.graph import Graph
 from trnsim.lower.emit.emission import Emission
-from trnsim.lower.emit.inputs import Inputs
+from trnsim.lower.emit.inputs import ProgramInputs
 from trnsim.lower.emit.places.framing import covers, framed
-from trnsim.lower.emit.places.placed import in_hbm
+from trnsim.lower.emit.places.tensor_place import in_hbm
 from trnsim.lower.emit.places.walk import Frame, natural
 
 
@@ -24,7 +24,7 @@ def frame_of_sum(shape, *, is_multiplied=False):
     y = g.elementwise("add", x, 1.0)
     if is_multiplied:
         g.outputs = [g.dot_general(y, g.input((shape[-1], 5), "float32"), (1, 0))]
-    emission = Emission(g, Inputs(frozenset(), None), 1 << 16)
+    emission = Emission(g, ProgramInputs(frozenset(), None), 1 << 16)
     return framed(emission, y, [in_hbm(Stored(*shape), shape)], {x.number})
 
 

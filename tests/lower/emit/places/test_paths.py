@@ -2,7 +2,7 @@
 
 from trnsim.graph import Graph
 from trnsim.lower.emit.places.paths import along, back, is_passed
-from trnsim.lower.emit.places.placed import in_hbm
+from trnsim.lower.emit.places.tensor_place import in_hbm
 
 
 class Stored:

@@ -80,7 +80,7 @@ def test_transfers_go_along_columns():
     made = Made()
     found = made.given(3, 4)
     made.check(made.graph.transpose(found, (1, 0)))
-    from trnsim.lower.emit.places.placed import in_hbm  # noqa: PLC0415  one test's own
+    from trnsim.lower.emit.places.tensor_place import in_hbm  # noqa: PLC0415  one test's own
 
     placed = in_hbm(None, (3, 4))
     assert is_straight(placed, Frame((3, 4), (0,), (1,)))

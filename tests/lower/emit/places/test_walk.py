@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trnsim import nki
-from trnsim.lower.emit.places.placed import Matrix, Placed, in_hbm
+from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import (
     Frame,
-    Span,
+    TileSpan,
     filled,
     frame_in_hbm,
     frame_of,
@@ -87,7 +87,7 @@ def test_a_frames_steps_number_its_rows_and_columns():
 
 def on_chip(shape, steps, offset=(0, 0), *, rows=128, block=128, is_replicated=False):
     tile = SimpleNamespace(shape=(min(block, rows), -(-rows // block), 64))
-    return Placed(Matrix(tile, rows, block, is_replicated), shape, steps, offset)
+    return TensorPlace(SbufMatrix(tile, rows, block, is_replicated), shape, steps, offset)
 
 
 def test_the_frame_of_a_place_is_its_own_order():
@@ -102,7 +102,7 @@ def test_the_frame_in_hbm_is_the_matrix_or_the_last_dimension():
     matrix = SimpleNamespace(shape=(24, 5))
     frame = Frame((3, 8, 5), (1, 0), (2,))
     steps = tuple((p * 5 + f,) for p, f in frame.steps())
-    assert frame_in_hbm(Placed(matrix, frame.shape, steps, (0,)), frame.shape) == frame
+    assert frame_in_hbm(TensorPlace(matrix, frame.shape, steps, (0,)), frame.shape) == frame
     whole = in_hbm(SimpleNamespace(shape=(3, 8, 5)), (3, 8, 5))
     assert frame_in_hbm(whole, whole.shape) == natural((3, 8, 5))
     assert natural((3, 8, 5), 2) == Frame((3, 8, 5), (0,), (1, 2))
@@ -140,7 +140,7 @@ def test_transfers_move_rows_whose_columns_lie_along_columns():
 
 def test_what_is_pending_is_read_whole_or_computed_before():
     frame = Frame((2, 20, 30), (2,), (0, 1))
-    pending = Placed(SimpleNamespace(frame=frame, block=128, is_replicated=False),
+    pending = TensorPlace(SimpleNamespace(frame=frame, block=128, is_replicated=False),
                      frame.shape, frame.steps(), (0, 0))  # fmt: skip
     assert is_all(pending)
     assert is_all(pending.transposed((1, 0, 2)).transposed((1, 0, 2)))
@@ -211,7 +211,7 @@ def test_tiles_come_from_other_partitions_too():
             nisa.dma_copy(dst=here, src=source[rows])
         part = whole.sliced((100, 12), (90, 0), (2, 1))
         out = nl.ndarray((100, 12), dtype=nl.float32, buffer=nl.shared_hbm)
-        span = Span(0, 1, 100, 0, 12)
+        span = TileSpan(0, 1, 100, 0, 12)
         write(in_hbm(out, (100, 12)), frame, span, filled(part, frame, span, nl.float32))
         return out
 
@@ -224,27 +224,27 @@ def test_a_slice_of_a_matrix_is_a_view():
     @nki.jit
     def kernel():
         placed = frame.matrix(nl.float32)
-        found = slice_of(placed, frame, Span(1, 1, 128, 3, 5))
+        found = slice_of(placed, frame, TileSpan(1, 1, 128, 3, 5))
         assert tuple(found.shape) == (128, 1, 5)
         assert found.storage is placed.storage.tile.storage
         half = placed.sliced((300, 2, 3), (0, 0, 3), (1, 1, 1))
         thin = Frame(half.shape, (0,), (1, 2))
-        assert slice_of(half, thin, Span(0, 1, 128, 0, 6)) is None
-        assert tuple(slice_of(half, thin, Span(0, 1, 128, 3, 3)).shape) == (128, 1, 3)
+        assert slice_of(half, thin, TileSpan(0, 1, 128, 0, 6)) is None
+        assert tuple(slice_of(half, thin, TileSpan(0, 1, 128, 3, 3)).shape) == (128, 1, 3)
         column = placed.sliced((300, 1, 1), (0, 1, 2), (1, 1, 1))
-        assert tuple(slice_of(column, frame, Span(0, 2, 128, 0, 1)).shape) == (128, 2, 1)
+        assert tuple(slice_of(column, frame, TileSpan(0, 2, 128, 0, 1)).shape) == (128, 2, 1)
 
     run(kernel, numerics=False)
 
 
 def test_neighbours_of_a_block_are_one_strip_up_to_so_many_columns():
-    one = [Span(0, 1, 128, at, 10) for at in (0, 10, 20, 40, 50)]
-    other = [Span(1, 1, 64, 60, 10), Span(1, 1, 64, 70, 3)]
+    one = [TileSpan(0, 1, 128, at, 10) for at in (0, 10, 20, 40, 50)]
+    other = [TileSpan(1, 1, 64, 60, 10), TileSpan(1, 1, 64, 70, 3)]
     found = [[span.start for span in strip] for strip in strips([*one, *other], 20)]
     assert found == [[0, 10], [20], [40, 50], [60, 70]]
     assert [list(strip) for strip in strips(one[:1], 5)] == [one[:1]]  # one may be longer
     assert list(strips([], 5)) == []
-    assert merged_span(other) == Span(1, 1, 64, 60, 13)
+    assert merged_span(other) == TileSpan(1, 1, 64, 60, 13)
 
 
 DOUBLED = [(1, 1, 0), (1, 128, 8), (3, 12, 3), (5, 7, 2)]
@@ -278,7 +278,7 @@ def test_runs_evenly_apart_are_written_by_one_transfer(start, columns, most):
     @nki.jit
     def kernel(source):
         out = nl.ndarray((6, 20, 4), dtype=nl.float32, buffer=nl.shared_hbm)
-        span, view = Span(0, 1, 20, start, columns), in_hbm(source, (20, 6, 4))
+        span, view = TileSpan(0, 1, 20, start, columns), in_hbm(source, (20, 6, 4))
         nisa.dma_copy(dst=out, src=source.reshape((6, 20, 4)))
         tile = filled(view.transposed((1, 0, 2)), frame, span, nl.float32)
         write(in_hbm(out, (6, 20, 4)), frame, span, tile)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.graph import Node
 from trnsim.graph.ops.contraction import Attention
 from trnsim.isa import Engine
-from trnsim.lower.emit.attending.decoding import Decoding, identity, packs
+from trnsim.lower.emit.attending.decoding import DecodingAttention, identity, packs
 from trnsim.lower.emit.attending.heads import (
     evacuated,
     follows,
@@ -22,9 +22,9 @@ from trnsim.lower.emit.attending.heads import (
     rows_of,
 )
 from trnsim.lower.emit.attending.neighbours import lies_in_rows, store_rows
-from trnsim.lower.emit.attending.operands import Operands, Rows
-from trnsim.lower.emit.attending.passing import Passing
-from trnsim.lower.emit.places.placed import Placed, in_hbm
+from trnsim.lower.emit.attending.operands import Operands, QueryRows
+from trnsim.lower.emit.attending.passing import StreamedAttention
+from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import Frame
 from trnsim.lower.kernels import balance, tiles
 from trnsim.lower.kernels.instructions import copied
@@ -47,10 +47,10 @@ _HIDDEN: Final = -3.0e38
 @emitter(Attention)
 def attention(emission: Emission, node: Node) -> None:
     """``softmax(scale * Q @ K.T + bias) @ V``, and the logarithms of the sums for training."""
-    Attending(emission, node).run()
+    AttentionEmitter(emission, node).run()
 
 
-class Attending(Operands):
+class AttentionEmitter(Operands):
     """One attention."""
 
     def run(self) -> None:
@@ -67,24 +67,24 @@ class Attending(Operands):
         if together is not None:
             with balance.balanced():
                 for pack in together:
-                    Decoding(self, pack).run(out)
+                    DecodingAttention(self, pack).run(out)
         elif beside > 1 and all(len(heads) == 1 for heads in groups):
             with balance.balanced():
                 for at, count in tiles.pieces(len(groups), beside):
                     self._together([heads[0] for heads in groups[at : at + count]], out)
         else:
             self.sums_weights = True
-            Passing(self).run(groups, out)
+            StreamedAttention(self).run(groups, out)
         self.emission.placed[self.node.result.number] = [out]
 
-    def _out(self) -> Placed:
+    def _out(self) -> TensorPlace:
         """Rows in HBM where the caller alone reads the result, else room for what comes next."""
         value, emission = self.node.result, self.emission
         if emission.facts.is_last(value):
             return in_hbm(tiles.output(value.shape, value.dtype), value.shape)
         return self._room()
 
-    def _room(self) -> Placed:
+    def _room(self) -> TensorPlace:
         frame = self.frame_of(self.node.result.shape, self.query)
         return self.emission.residents.room(frame, self.node.result)
 
@@ -96,7 +96,7 @@ class Attending(Operands):
 
     # Where operands lie
 
-    def frame_of(self, shape: tuple[int, ...], like: Placed) -> Frame:
+    def frame_of(self, shape: tuple[int, ...], like: TensorPlace) -> Frame:
         """The last dimension along the partitions, and heads as those of an operand are.
 
         No head straddles two blocks.
@@ -125,13 +125,13 @@ class Attending(Operands):
 
     # Loading
 
-    def put(self, out: Placed, index: tuple[int, ...], part: Tensor) -> None:
+    def put(self, out: TensorPlace, index: tuple[int, ...], part: Tensor) -> None:
         """The result of a head, [V, L], in its place."""
         put(head(out, index).sliced((self.L, self.V), (0, 0), (1, 1)), part, self.dtype)
 
     # Computing
 
-    def mask_out(self, scores: Tensor, rows: Rows, first: int) -> None:
+    def mask_out(self, scores: Tensor, rows: QueryRows, first: int) -> None:
         """Add the lowest score to those of keys that are hidden: by a product."""
         columns = scores.shape[1]
         if not self.is_causal:
@@ -230,7 +230,7 @@ class Attending(Operands):
             self._masks[key] = mask
         return self._masks[key]
 
-    def _together(self, heads: list[tuple[int, ...]], out: Placed) -> None:
+    def _together(self, heads: list[tuple[int, ...]], out: TensorPlace) -> None:
         """Heads of few queries and keys, their scores side by side in one bank."""
         number, L, S = len(heads), self.L, self.S
         loaded = [self.keys_of([index])[0] for index in heads]
@@ -313,7 +313,7 @@ class Attending(Operands):
             row += count
 
     def turned_out(
-        self, result: Tensor, heads: list[tuple[int, ...]], start: int, out: Placed
+        self, result: Tensor, heads: list[tuple[int, ...]], start: int, out: TensorPlace
     ) -> None:
         """Results [queries, heads of V] turned, as many heads at once as lie in one block."""
         queries, column = result.shape[0], 0

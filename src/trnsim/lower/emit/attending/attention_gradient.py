@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.graph import Node
 from trnsim.graph.ops.contraction import AttentionBackward
 from trnsim.isa import Engine
-from trnsim.lower.emit.attending.attention import Attending
+from trnsim.lower.emit.attending.attention import AttentionEmitter
 from trnsim.lower.emit.attending.heads import (
     columns_of,
     evacuated,
@@ -28,9 +28,9 @@ from trnsim.lower.emit.attending.heads import (
     scaled,
 )
 from trnsim.lower.emit.attending.neighbours import store_rows
-from trnsim.lower.emit.places.placed import Matrix, Placed, in_hbm
+from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
 from trnsim.lower.emit.places.turning import framed
-from trnsim.lower.emit.places.walk import Frame, Span, filled, frame_in_hbm, is_aligned
+from trnsim.lower.emit.places.walk import Frame, TileSpan, filled, frame_in_hbm, is_aligned
 from trnsim.lower.kernels import balance, tiles
 from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
@@ -49,7 +49,7 @@ Index = tuple[int, ...]
 @emitter(AttentionBackward)
 def attention_backward(emission: Emission, node: Node) -> None:
     """The gradients of queries, keys and values."""
-    Gradient(emission, node).run()
+    AttentionGradient(emission, node).run()
 
 
 @dataclass
@@ -81,7 +81,7 @@ class _Unit:
     to_query: dict[int, list[Tensor]]
 
 
-class Gradient(Attending):
+class AttentionGradient(AttentionEmitter):
     """The gradients of one attention."""
 
     def __init__(self, emission: Emission, node: Node) -> None:
@@ -90,8 +90,8 @@ class Gradient(Attending):
         self.key, self.value, self.grad, self.result = map(
             self._settled, (key, value, grad, result)
         )
-        self.logs: Placed = self._logs()
-        self._blocks: dict[int, tuple[int, Placed]] = {}
+        self.logs: TensorPlace = self._logs()
+        self._blocks: dict[int, tuple[int, TensorPlace]] = {}
         self._loaded_rows: dict[Any, Tensor] = {}
         self.is_in_rows = False
         widths = [-(-width // P) for width in (self.E, self.V)]
@@ -109,7 +109,7 @@ class Gradient(Attending):
         for value, out in zip(self.node.results, outs, strict=True):
             self.emission.placed[value.number] = [out]
 
-    def _outs(self) -> list[Placed]:
+    def _outs(self) -> list[TensorPlace]:
         """Room for the results; rows in HBM where the caller alone reads them."""
         emission, results = self.emission, self.node.results
         is_last = all(map(emission.facts.is_last, results))
@@ -135,7 +135,7 @@ class Gradient(Attending):
 
     # Operands
 
-    def _logs(self) -> Placed:
+    def _logs(self) -> TensorPlace:
         """The logarithms, negated, [queries of a block, blocks, heads]."""
         value = self.node.values[5]
         rank = len(value.shape)
@@ -155,7 +155,7 @@ class Gradient(Attending):
         column = sum(step[1] * at for step, at in zip(self.logs.steps, index, strict=False))
         return self.logs.storage.tile[:count, start // P, column : column + 1]
 
-    def _near(self, placed: Placed, index: Index) -> Placed:
+    def _near(self, placed: TensorPlace, index: Index) -> TensorPlace:
         """A head's matrix; what lies in HBM is brought with its neighbours.
 
         What lies across is brought by whole blocks of partitions.
@@ -174,20 +174,22 @@ class Gradient(Attending):
         number_there, here = self._blocks.get(id(placed), (-1, placed))
         if number_there != number:
             partitions = min(block, frame.rows - number * block)
-            tile = filled(placed, frame, Span(number, 1, partitions, 0, frame.columns), self.dtype)
-            band = Matrix(tile, partitions, block)
-            here = Placed(band, placed.shape, steps, (-number * block, 0))
+            tile = filled(
+                placed, frame, TileSpan(number, 1, partitions, 0, frame.columns), self.dtype
+            )
+            band = SbufMatrix(tile, partitions, block)
+            here = TensorPlace(band, placed.shape, steps, (-number * block, 0))
             self._blocks[id(placed)] = number, here
         return head(here, index)
 
-    def _line(self, part: Placed, start: int, count: int) -> Tensor:
+    def _line(self, part: TensorPlace, start: int, count: int) -> Tensor:
         """Rows of a head, loaded once for a unit."""
         key = id(part.storage), part.offset, start
         if key not in self._loaded_rows:
             self._loaded_rows[key] = rows_of(part, part.shape[1], start, count, self.dtype)
         return self._loaded_rows[key]
 
-    def _columns(self, part: Placed, from_: int) -> list[Tensor]:
+    def _columns(self, part: TensorPlace, from_: int) -> list[Tensor]:
         """A head's matrix [rows, width] by 128 of its width: where it lies, or its rows turned."""
         length, total_width = part.shape
         slices = list(tiles.pieces(total_width, P))
@@ -222,7 +224,7 @@ class Gradient(Attending):
         )
 
     def _sides(
-        self, queries: Placed, keys: Placed, heads: list[Index], width: int
+        self, queries: TensorPlace, keys: TensorPlace, heads: list[Index], width: int
     ) -> tuple[list[list[Tensor]], list[list[Tensor]]]:
         """Both sides of a product as columns, which begin at the same partition."""
         columns: tuple[list[list[Tensor]], list[list[Tensor]]] = ([], [])
@@ -239,21 +241,21 @@ class Gradient(Attending):
                 side.append(self._columns(part, from_))
         return columns
 
-    def _place(self, placed: Placed, index: Index, width: int) -> int:
+    def _place(self, placed: TensorPlace, index: Index, width: int) -> int:
         """The partition at which a head's columns begin, brought with others or where they lie."""
         matrix = head(placed, index)
         if placed.is_on_chip and matrix.steps[1] == (1, 0):
             return first_partition(matrix, width)
         return self.neighbours.place(placed, index)
 
-    def _standing(self, placed: Placed, index: Index, from_: int) -> list[Tensor]:
+    def _standing(self, placed: TensorPlace, index: Index, from_: int) -> list[Tensor]:
         """A head's columns at their `_place`."""
         if placed.is_on_chip:
             return self._columns(head(placed, index), from_)
         return [self.neighbours.columns(placed, index)]
 
     def _rows(
-        self, placed: Placed, heads: list[Index], columns: list[list[Tensor]]
+        self, placed: TensorPlace, heads: list[Index], columns: list[list[Tensor]]
     ) -> list[list[Tensor]]:
         """Rows of heads by 128: turned, those of all heads in one bank, or where they lie."""
         length, width = placed.shape[-2:]
@@ -299,7 +301,7 @@ class Gradient(Attending):
 
     # Computing
 
-    def _run(self, unit: _Unit, outs: list[Placed]) -> None:
+    def _run(self, unit: _Unit, outs: list[TensorPlace]) -> None:
         """The gradients of some heads, a stretch of keys at a time."""
         many = len(unit.heads)
         for start, count in tiles.pieces(self.S, self.stretch):
@@ -438,7 +440,7 @@ class Gradient(Attending):
     # Storing
 
     def _store_gradient(
-        self, out: Placed, unit: _Unit, start: int, parts: list[Tensor], scale: float
+        self, out: TensorPlace, unit: _Unit, start: int, parts: list[Tensor], scale: float
     ) -> None:
         """Gradients times a number to their places, heads at once that lie in a line."""
         places = [head(out, index) for index in unit.heads]
@@ -459,7 +461,7 @@ class Gradient(Attending):
             first = end
 
 
-def _follows(places: list[Placed], first: int, last: int, rows: int) -> bool:
+def _follows(places: list[TensorPlace], first: int, last: int, rows: int) -> bool:
     """Whether the rows of a head lie right after those of all from the first one on."""
     start, end = places[first], places[last]
     if start.steps[0][-1] != 1 or any(start.steps[0][:-1]) or rows != start.shape[0]:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.lower.emit.attending.operands import Keys, Stretch
-from trnsim.lower.emit.places.placed import Placed
+from trnsim.lower.emit.attending.operands import KeyStretch, Stretch
+from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
@@ -20,7 +20,7 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
-    from trnsim.lower.emit.attending.attention import Attending
+    from trnsim.lower.emit.attending.attention import AttentionEmitter
 
 _FEW: Final = 32
 """Queries of a group of heads up to which groups stand together."""
@@ -66,10 +66,10 @@ def packs(groups: list[list[Head]], L: int) -> list[list[list[Head]]] | None:
     return full_packs
 
 
-class Decoding:
+class DecodingAttention:
     """The attention of one pack."""
 
-    def __init__(self, attending: Attending, groups: list[list[Head]]) -> None:
+    def __init__(self, attending: AttentionEmitter, groups: list[list[Head]]) -> None:
         self.attending = attending
         self.n = sum(len(heads) * attending.L for heads in groups)
         self.members = list(self._members(groups))
@@ -92,7 +92,7 @@ class Decoding:
             yield _Member(heads, start, rows, queries[:, number])
             start += rows
 
-    def run(self, out: Placed) -> None:
+    def run(self, out: TensorPlace) -> None:
         """Compute, and put each head in its place."""
         passes = self._passes()
         self.is_single_pass = len(passes) == 1
@@ -146,7 +146,7 @@ class Decoding:
         nisa.tensor_reduce(dst=total, op=nl.add, data=totals, axis=1)
         self._gather(largest, total, sums)
 
-    def _brought(self, stretch: Stretch, slot: int) -> list[Keys]:
+    def _brought(self, stretch: Stretch, slot: int) -> list[KeyStretch]:
         """A stretch of each member's keys, all of which come before the values."""
         attending = self.attending
         heads = {(slot, at, stretch.part): member.heads for at, member in enumerate(self.members)}
@@ -154,9 +154,11 @@ class Decoding:
         values = [
             attending.values_at(own, stretch, (place, "values")) for place, own in heads.items()
         ]
-        return [Keys(stretch.first, stretch.count, *own) for own in zip(keys, values, strict=True)]
+        return [
+            KeyStretch(stretch.first, stretch.count, *own) for own in zip(keys, values, strict=True)
+        ]
 
-    def _scores(self, keys: list[Keys], start: int, columns: int) -> Tensor:
+    def _scores(self, keys: list[KeyStretch], start: int, columns: int) -> Tensor:
         """The products of all queries with their own keys, [queries, keys]."""
         sums = new((self.n, columns), nl.float32, nl.psum)
         for member, own in zip(self.members, keys, strict=True):
@@ -165,7 +167,7 @@ class Decoding:
             nisa.nc_matmul(dst=sums, stationary=member.queries, moving=moving)
         return sums
 
-    def _weigh(self, powers: Tensor, keys: list[Keys], start: int, sums: Tensor) -> None:
+    def _weigh(self, powers: Tensor, keys: list[KeyStretch], start: int, sums: Tensor) -> None:
         """Add values, weighted, a column for each query."""
         for at, count in tiles.pieces(powers.shape[1], P):
             flipped = new((count, self.n), powers.dtype, nl.psum)

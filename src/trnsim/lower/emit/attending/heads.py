@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from trnsim.lower.emit.places.placed import Placed
-from trnsim.lower.emit.places.walk import Frame, Span, filled
+from trnsim.lower.emit.places.tensor_place import TensorPlace
+from trnsim.lower.emit.places.walk import Frame, TileSpan, filled
 from trnsim.lower.kernels import balance, tiles
 from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import P, Tensor, new
@@ -13,12 +13,12 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 
-def head(placed: Placed, index: tuple[int, ...]) -> Placed:
+def head(placed: TensorPlace, index: tuple[int, ...]) -> TensorPlace:
     """One head's matrix [rows, width]."""
     rank = len(placed.shape)
     starts = (*index, 0, 0)
     matrix = placed.sliced((*(1,) * (rank - 2), *placed.shape[-2:]), starts, (1,) * rank)
-    return Placed(matrix.storage, matrix.shape[-2:], matrix.steps[-2:], matrix.offset)
+    return TensorPlace(matrix.storage, matrix.shape[-2:], matrix.steps[-2:], matrix.offset)
 
 
 def cube(tile: Tensor) -> Tensor:
@@ -26,7 +26,7 @@ def cube(tile: Tensor) -> Tensor:
     return tile.reshape((tile.shape[0], 1, tile.shape[1]))
 
 
-def first_partition(placed: Placed, width: int) -> int:
+def first_partition(placed: TensorPlace, width: int) -> int:
     """The partition at which a head [rows, width] begins that lies with its width along them."""
     if not placed.is_on_chip or placed.steps[1] != (1, 0) or placed.steps[0][0]:
         return 0
@@ -42,7 +42,7 @@ def may_begin(first: int, partitions: int) -> bool:
 
 
 def columns_of(
-    placed: Placed, width: int, start: int, count: int, dtype: Any, partition: int = 0
+    placed: TensorPlace, width: int, start: int, count: int, dtype: Any, partition: int = 0
 ) -> Tensor:
     """Rows of a head [rows, width] as [width, rows]: where they lie, moved, or turned.
 
@@ -70,20 +70,20 @@ def columns_of(
     return result
 
 
-def lies_across(here: Placed) -> bool:
+def lies_across(here: TensorPlace) -> bool:
     """Whether rows [rows, width] in HBM are neighbours: read along the width, they are elements."""
     return here.steps[0] == (1,) and here.steps[1] != (1,) and here.shape[0] > 1
 
 
-def _across(here: Placed, dtype: Any) -> Tensor:
+def _across(here: TensorPlace, dtype: Any) -> Tensor:
     """Rows [rows, width] as [width, rows], by a transfer."""
     count, width = here.shape
     frame = Frame((count, width), (1,), (0,))
-    return filled(here, frame, Span(0, 1, width, 0, count), dtype)[:, 0]
+    return filled(here, frame, TileSpan(0, 1, width, 0, count), dtype)[:, 0]
 
 
 def rows_of(
-    placed: Placed, width: int, start: int, count: int, dtype: Any, column: int = 0
+    placed: TensorPlace, width: int, start: int, count: int, dtype: Any, column: int = 0
 ) -> Tensor:
     """Rows of a head as [rows, width]: where they lie, moved, or turned."""
     here = placed.sliced((count, width), (start, column), (1, 1))
@@ -110,7 +110,7 @@ def rows_of(
             return matrix.tile[:count, p // matrix.block, f : f + width]
     own = here.storage.tile.dtype if here.is_on_chip else here.storage.dtype
     frame = Frame((count, width), (0,), (1,))
-    tile = filled(here, frame, Span(0, 1, count, 0, width), own)
+    tile = filled(here, frame, TileSpan(0, 1, count, 0, width), own)
     if tile.shape[2] != width:
         tile = copied(tile, own, new((count, 1, width), own))
     return tile[:, 0]
@@ -135,7 +135,7 @@ def evacuated(flipped: Tensor, columns: int, blocks: int) -> Tensor:
     return weights
 
 
-def follows(out: Placed, first: tuple[int, ...], second: tuple[int, ...], rows: int) -> bool:
+def follows(out: TensorPlace, first: tuple[int, ...], second: tuple[int, ...], rows: int) -> bool:
     """Whether another head lies so many partitions after the first, in the same block."""
     if not out.is_on_chip:
         return False
@@ -144,7 +144,7 @@ def follows(out: Placed, first: tuple[int, ...], second: tuple[int, ...], rows: 
     return q == p + rows and g == f and q // block == p // block
 
 
-def put(here: Placed, part: Tensor, dtype: Any, scale: float = 1.0) -> None:
+def put(here: TensorPlace, part: Tensor, dtype: Any, scale: float = 1.0) -> None:
     """[V, queries] times a number to where they belong."""
     if here.is_on_chip:
         matrix, (p, f) = here.storage, here.offset

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Final
 
 from trnsim.lower.emit.attending.heads import head
-from trnsim.lower.emit.places.placed import Matrix, Placed
+from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import P, Tensor, new
@@ -25,7 +25,7 @@ _NARROW: Final = (32, 64)
 Index = tuple[int, ...]
 
 
-def lies_in_rows(placed: Placed, width: int) -> bool:
+def lies_in_rows(placed: TensorPlace, width: int) -> bool:
     """Whether a head's rows lie in HBM, each in one run."""
     return not placed.is_on_chip and (width == 1 or placed.steps[1] == (1,))
 
@@ -36,10 +36,10 @@ class Neighbours:
     def __init__(self, heads: tuple[int, ...]) -> None:
         self._heads = list(product(*map(range, heads)))
         self._groups: dict[int, list[list[int]]] = {}
-        self._brought: dict[tuple[int, int], Placed] = {}
+        self._brought: dict[tuple[int, int], TensorPlace] = {}
         self._turned: dict[tuple[int, int, int], Tensor] = {}
 
-    def near(self, placed: Placed, index: Index, row: int = 0) -> tuple[Placed, int]:
+    def near(self, placed: TensorPlace, index: Index, row: int = 0) -> tuple[TensorPlace, int]:
         """A head's matrix from some row on, and that row.
 
         What does not lie in rows in HBM, or not in whole blocks of them, stays where it is.
@@ -58,7 +58,7 @@ class Neighbours:
             group = [matrix.offset[0]]
         return self._from(matrix, group), first
 
-    def place(self, placed: Placed, index: Index) -> int:
+    def place(self, placed: TensorPlace, index: Index) -> int:
         """The partition at which a head lies that is turned with its neighbours; -1 if it is not.
 
         Narrow heads stand one below the other, as many as there is room for.
@@ -71,7 +71,7 @@ class Neighbours:
             return -1
         return self._group(placed, matrix).index(matrix.offset[0]) % (P // width) * width
 
-    def columns(self, placed: Placed, index: Index) -> Tensor:
+    def columns(self, placed: TensorPlace, index: Index) -> Tensor:
         """A head as [width, rows], turned with its neighbours, at its `place`."""
         matrix = head(placed, index)
         rows, width = matrix.shape
@@ -93,7 +93,7 @@ class Neighbours:
             self._turned[key] = turned
         return self._turned[key][at * width : (at + 1) * width]
 
-    def _group(self, placed: Placed, matrix: Placed) -> list[int]:
+    def _group(self, placed: TensorPlace, matrix: TensorPlace) -> list[int]:
         """Where the heads begin that come with a head: evenly spaced, as many as have room."""
         if id(placed) not in self._groups:
             most = _most(matrix) // max(1, matrix.shape[0] // P)
@@ -101,7 +101,7 @@ class Neighbours:
             self._groups[id(placed)] = _evenly(starts, most)
         return next(group for group in self._groups[id(placed)] if matrix.offset[0] in group)
 
-    def _from(self, matrix: Placed, group: list[int]) -> Placed:
+    def _from(self, matrix: TensorPlace, group: list[int]) -> TensorPlace:
         """A head of those that begin at some places, brought once."""
         rows, width = matrix.shape
         key = id(matrix.storage), group[0]
@@ -109,10 +109,10 @@ class Neighbours:
             self._brought[key] = _load(matrix, group)
         brought = self._brought[key]
         place = group.index(matrix.offset[0]) * rows
-        return Placed(brought.storage, (rows, width), brought.steps, (place, 0))
+        return TensorPlace(brought.storage, (rows, width), brought.steps, (place, 0))
 
 
-def _most(matrix: Placed) -> int:
+def _most(matrix: TensorPlace) -> int:
     """Blocks of a head's rows that one transfer brings."""
     return int(max(1, _BYTES // (matrix.shape[1] * matrix.storage.dtype.itemsize)))
 
@@ -130,7 +130,7 @@ def _evenly(starts: list[int], most: int) -> list[list[int]]:
     return groups
 
 
-def _load(member: Placed, group: list[int]) -> Placed:
+def _load(member: TensorPlace, group: list[int]) -> TensorPlace:
     """Heads [rows, width] one after the other as blocks of rows, by one transfer."""
     rows, width = member.shape
     block = min(rows, P)
@@ -140,11 +140,11 @@ def _load(member: Placed, group: list[int]) -> Placed:
     pattern = [(step, block), (space, len(group)), (step * block, blocks), (1, width)]
     source = tiles.strided(member.storage, pattern, group[0])
     nisa.dma_copy(dst=tile.reshape((block, len(group), blocks, width)), src=source)
-    matrix = Matrix(tile, len(group) * rows, block)
-    return Placed(matrix, (len(group) * rows, width), ((1, 0), (0, 1)), (0, 0))
+    matrix = SbufMatrix(tile, len(group) * rows, block)
+    return TensorPlace(matrix, (len(group) * rows, width), ((1, 0), (0, 1)), (0, 0))
 
 
-def store_rows(places: list[Placed], rows: Tensor) -> None:
+def store_rows(places: list[TensorPlace], rows: Tensor) -> None:
     """Rows [rows, heads, width] to heads in HBM; evenly spaced ones by one transfer."""
     first, step = 0, places[0].steps[0][0]
     for group in _evenly([place.offset[0] for place in places], len(places)):

@@ -17,7 +17,7 @@ from trnsim.lower.emit.attending.heads import (
     rows_of,
 )
 from trnsim.lower.emit.attending.neighbours import Neighbours, lies_in_rows
-from trnsim.lower.emit.places.placed import Placed, in_hbm
+from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
@@ -48,7 +48,7 @@ class Stretch:
 
 
 @dataclass
-class Keys:
+class KeyStretch:
     """A stretch: keys by 128 of E, [up to 128 of E, keys], values by 128 keys, [keys, V]."""
 
     start: int
@@ -58,7 +58,7 @@ class Keys:
 
 
 @dataclass
-class Rows:
+class QueryRows:
     """Queries that share keys, and what is known of them.
 
     Attributes:
@@ -89,23 +89,23 @@ class Operands:
         self.dtype = dtype_of(query.dtype)
         self.query = self._settled(query)
         self.parts = self._parts(key, value)
-        self.bias: Placed | None = None
+        self.bias: TensorPlace | None = None
         others = len(operation.operands) - 1
         if len(node.values) > others:
             (bias,) = node.values[others:]
             self.bias = self._settled(bias)
             if self.bias.is_on_chip and self.bias.steps[-1][0]:
                 self.bias = in_hbm(emission.dense(bias), bias.shape)
-        self.logs: Placed | None = None
+        self.logs: TensorPlace | None = None
         self.sums_weights = self.is_turned_together = False
         self.neighbours = Neighbours(self.heads)
-        self._loaded: dict[Any, list[Keys]] = {}
+        self._loaded: dict[Any, list[KeyStretch]] = {}
         self._slots: dict[Hashable, Tensor] = {}
         self._masks: dict[tuple[int, int, int], Tensor] = {}
         self._constants: dict[Any, Tensor] = {}
         self._together_masks: dict[Any, Tensor] = {}
 
-    def _settled(self, value: Value) -> Placed:
+    def _settled(self, value: Value) -> TensorPlace:
         """Where a value lies so that rows or columns of a head lie along columns."""
         *_, rows, width = range(len(value.shape))
         for place in self.emission.settled(value):
@@ -117,21 +117,21 @@ class Operands:
                 return place
         return in_hbm(self.emission.dense(value), value.shape)
 
-    def _parts(self, key: Value, value: Value) -> list[tuple[Placed, Placed, int]]:
+    def _parts(self, key: Value, value: Value) -> list[tuple[TensorPlace, TensorPlace, int]]:
         """Keys and values as they lie: a new one beside a cache stays beside it."""
         sides = [self._joined(tensor) for tensor in (key, value)]
         if [n for _, n in sides[0]] != [n for _, n in sides[1]]:
             sides = [[(self._settled(tensor), self.S)] for tensor in (key, value)]
         return [(k, v, n) for (k, n), (v, _) in zip(*sides, strict=True)]
 
-    def _joined(self, value: Value) -> list[tuple[Placed, int]]:
+    def _joined(self, value: Value) -> list[tuple[TensorPlace, int]]:
         """The tensors that a value is the concatenation of along its keys, seen as it is."""
         views, maker = self._views_of(value)
         if maker is None or maker.operation.dim != len(maker.result.shape) - 2:
             return [(self._settled(value), self.S)]
-        parts: list[tuple[Placed, int]] = []
+        parts: list[tuple[TensorPlace, int]] = []
         for operand in maker.values:
-            placed: Placed | None = self._settled(operand)
+            placed: TensorPlace | None = self._settled(operand)
             for view in views:
                 shape = (*view.result.shape[:-2], operand.shape[-2], view.result.shape[-1])
                 if placed is not None and isinstance(view.operation, BroadcastInDim):
@@ -165,10 +165,10 @@ class Operands:
     def _key_of(self, index: tuple[int, ...]) -> Any:
         return tuple(tuple(head(side, index).offset for side in part[:2]) for part in self.parts)
 
-    def tiles_of(self, heads: list[tuple[int, ...]]) -> list[Rows]:
+    def tiles_of(self, heads: list[tuple[int, ...]]) -> list[QueryRows]:
         """The queries of heads that share keys, up to 128 together."""
         places = [(h, at, n) for h in heads for at, n in tiles.pieces(self.L, P)]
-        row_tiles: list[Rows] = []
+        row_tiles: list[QueryRows] = []
         while places:
             stretches: list[tuple[tuple[int, ...], int, int]] = []
             rows = 0
@@ -178,7 +178,7 @@ class Operands:
             # Keys that several heads read begin at partition 0, and so do their queries.
             parts = [self.queries_at(*stretch, is_alone=len(heads) == 1) for stretch in stretches]
             queries = parts[0] if len(parts) == 1 else self._beside_each_other(parts, rows)
-            row_tiles.append(Rows(stretches, queries, rows=rows))
+            row_tiles.append(QueryRows(stretches, queries, rows=rows))
         return row_tiles
 
     def _beside_each_other(self, parts: list[list[Tensor]], rows: int) -> list[Tensor]:
@@ -203,7 +203,7 @@ class Operands:
         from_ = self._from(index) if is_alone else 0
         return self._columns_of(near, start - first, count, from_)
 
-    def _columns_of(self, placed: Placed, start: int, count: int, from_: int) -> list[Tensor]:
+    def _columns_of(self, placed: TensorPlace, start: int, count: int, from_: int) -> list[Tensor]:
         """Rows of a head [rows, E] as columns, by 128 of E."""
         parts = [
             placed.sliced((placed.shape[0], width), (0, at), (1, 1)) for at, width in self.slices
@@ -226,7 +226,7 @@ class Operands:
         keys = [first_partition(head(key, index), self.E) for key, _, _ in self.parts]
         return query if all(first == query for first in keys) else 0
 
-    def keys_of(self, heads: list[tuple[int, ...]]) -> list[Keys]:
+    def keys_of(self, heads: list[tuple[int, ...]]) -> list[KeyStretch]:
         """The stretches of keys and values that some heads read, loaded once."""
         index = heads[0]
         name = self._key_of(index)
@@ -235,7 +235,7 @@ class Operands:
         if len(self._loaded) >= P:
             self._loaded.clear()
         stretches = [
-            Keys(at.first, at.count, self.keys_at(heads, at), self.values_at(heads, at))
+            KeyStretch(at.first, at.count, self.keys_at(heads, at), self.values_at(heads, at))
             for at in self.stretches(_STRETCH)
         ]
         self._loaded[name] = stretches
@@ -300,14 +300,16 @@ class Operands:
             ]
         return [self._with_ones(tile) for tile in values] if self.sums_weights else values
 
-    def _side(self, heads: list[tuple[int, ...]], at: Stretch, side: int) -> tuple[Placed, bool]:
+    def _side(
+        self, heads: list[tuple[int, ...]], at: Stretch, side: int
+    ) -> tuple[TensorPlace, bool]:
         """The keys or values of a part, and whether their order is free: where both lie in rows."""
         key, value, length = self.parts[at.part]
         near = [self._few(side, heads[0], length) for side in (key, value)]
         both = lies_in_rows(near[0], self.E) and lies_in_rows(near[1], self.V)
         return near[side], both and self.bias is None and not self.is_causal
 
-    def _few(self, placed: Placed, index: tuple[int, ...], length: int) -> Placed:
+    def _few(self, placed: TensorPlace, index: tuple[int, ...], length: int) -> TensorPlace:
         """A head of few keys, brought with its neighbours; others where they lie."""
         return self.neighbours.near(placed, index)[0] if length <= _FEW else head(placed, index)
 
@@ -319,7 +321,7 @@ class Operands:
         return widened
 
     def _lines(
-        self, placed: Placed, width: int, stretch: Stretch, slot: Hashable, *, is_free: bool
+        self, placed: TensorPlace, width: int, stretch: Stretch, slot: Hashable, *, is_free: bool
     ) -> Iterator[tuple[int, Tensor]]:
         """Rows of a head in HBM, [rows of a block, blocks, width], from each place on.
 

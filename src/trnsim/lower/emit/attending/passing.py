@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from trnsim.isa import Engine
 from trnsim.lower.emit.attending.heads import evacuated, head, put
-from trnsim.lower.emit.places.placed import Placed
+from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.lower.kernels import balance, tiles
 from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
@@ -23,8 +23,8 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
-    from trnsim.lower.emit.attending.attention import Attending
-    from trnsim.lower.emit.attending.operands import Keys, Rows
+    from trnsim.lower.emit.attending.attention import AttentionEmitter
+    from trnsim.lower.emit.attending.operands import KeyStretch, QueryRows
 
 
 @dataclass
@@ -42,8 +42,8 @@ class _Step:
         result: the weighted values and the sums of the weights, [rows, V + 1].
     """
 
-    rows: Rows
-    keys: Keys
+    rows: QueryRows
+    keys: KeyStretch
     columns: int
     is_last: bool
     scores: list[Tensor]
@@ -52,13 +52,13 @@ class _Step:
     result: Any = None
 
 
-class Passing:
+class StreamedAttention:
     """Attention, a step after the other."""
 
-    def __init__(self, attending: Attending) -> None:
+    def __init__(self, attending: AttentionEmitter) -> None:
         self.attending = attending
 
-    def run(self, groups: list[list[tuple[int, ...]]], out: Placed) -> None:
+    def run(self, groups: list[list[tuple[int, ...]]], out: TensorPlace) -> None:
         """Every group of heads that share keys, 128 queries at a time."""
         before: _Step | None = None
         with balance.balanced():
@@ -79,7 +79,7 @@ class Passing:
                     columns = min(keys.length, end - keys.start)
                     yield _Step(rows, keys, columns, keys is visible[-1], [])
 
-    def _overlap(self, step: _Step | None, before: _Step | None, out: Placed) -> None:
+    def _overlap(self, step: _Step | None, before: _Step | None, out: TensorPlace) -> None:
         """Score a step and weigh the one before, bank by bank."""
         scores, banks = self._scored(step), self._weighed(before)
         for _ in zip_longest(scores, banks):
@@ -193,7 +193,7 @@ class Passing:
             result = copied(result, nl.float32, new(result.shape))
         rows.result = result
 
-    def _store(self, rows: Rows, out: Placed) -> None:
+    def _store(self, rows: QueryRows, out: TensorPlace) -> None:
         """Divide by the totals, turn, and put each head in its place."""
         attending = self.attending
         total = rows.result[:, attending.V :]
@@ -217,7 +217,7 @@ class Passing:
             put(here, flipped[:, column : column + queries], attending.dtype)
             column += queries
 
-    def _store_each(self, rows: Rows, result: Tensor, out: Placed) -> None:
+    def _store_each(self, rows: QueryRows, result: Tensor, out: TensorPlace) -> None:
         column = 0
         for index, start, queries in rows.places:
             self.attending.turned_out(result[column : column + queries], [index], start, out)

@@ -36,7 +36,7 @@ _ON_THREE = (arithmetic.Divide, arithmetic.Reciprocal, arithmetic.Square)
 
 
 @dataclass(frozen=True, slots=True)
-class Scaled:
+class ScaledOperation:
     """``data <op> other``, where the other side is a number or one number to a partition."""
 
     data: Value
@@ -70,7 +70,7 @@ def sides(node: Node) -> Iterator[tuple[Value, Value | float, bool]]:
         yield second, first, True
 
 
-def scaled(node: Node, is_column: Callable[[Value], bool]) -> Scaled | None:
+def scaled(node: Node, is_column: Callable[[Value], bool]) -> ScaledOperation | None:
     """A node as an operation with a number or a column, if it is one."""
     if not is_binary(node):
         return None
@@ -81,7 +81,7 @@ def scaled(node: Node, is_column: Callable[[Value], bool]) -> Scaled | None:
                 continue
             op = getattr(nl, operation.alu)
             is_shift = isinstance(operation, arithmetic.Add) and isinstance(other, Value)
-            return Scaled(data, op, other, is_reversed, is_shift)
+            return ScaledOperation(data, op, other, is_reversed, is_shift)
     return None
 
 

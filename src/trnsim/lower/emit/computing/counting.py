@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from trnsim.graph.ops.leaves import Iota, Rng
 from trnsim.isa import FREE_DIMENSIONS
-from trnsim.lower.emit.places.placed import Made, Placed
-from trnsim.lower.emit.places.walk import Frame, Span, axes
+from trnsim.lower.emit.places.tensor_place import TensorPlace, TileSource
+from trnsim.lower.emit.places.walk import Frame, TileSpan, axes
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -16,10 +16,10 @@ _RANDOM_BITS: Final = 32
 _BELOW_ONE: Final = 1 - 2.0**-24
 
 
-class Counted(Made):
+class IotaSource(TileSource):
     """A tensor whose element at place i holds i: its steps say what is counted."""
 
-    def tile(self, placed: Placed, frame: Frame, span: Span) -> Tensor | None:
+    def tile(self, placed: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
         """The places of a span's elements, if they step evenly along the partitions."""
         rows, columns = axes(placed, frame.p_dims), axes(placed, frame.f_dims)
         is_part = span.columns < frame.columns and len(columns) > 1
@@ -37,13 +37,13 @@ class Counted(Made):
         return counts
 
 
-class Drawn(Made):
+class RandomSource(TileSource):
     """Uniform numbers in [0, 1): random bits as a fraction of 2**32.
 
     Float32 would round the last few of them to 1, so these become the number before it.
     """
 
-    def tile(self, placed: Placed, frame: Frame, span: Span) -> Tensor:
+    def tile(self, placed: TensorPlace, frame: Frame, span: TileSpan) -> Tensor:
         """New numbers for the elements of a span."""
         del placed, frame
         bits = new((span.partitions, span.blocks, span.columns), nl.uint32)
@@ -60,8 +60,8 @@ class Drawn(Made):
         return numbers
 
 
-def made_of(operation: Iota | Rng) -> Placed:
+def generated_place(operation: Iota | Rng) -> TensorPlace:
     """The place of what is made where it is read."""
     shape, dim = operation.shape, operation.dim if isinstance(operation, Iota) else -1
-    storage: Any = (Counted if dim >= 0 else Drawn)(dtype_of(operation.dtype))
-    return Placed(storage, shape, tuple((int(at == dim),) for at in range(len(shape))), (0,))
+    storage: Any = (IotaSource if dim >= 0 else RandomSource)(dtype_of(operation.dtype))
+    return TensorPlace(storage, shape, tuple((int(at == dim),) for at in range(len(shape))), (0,))

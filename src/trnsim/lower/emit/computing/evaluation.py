@@ -21,17 +21,17 @@ from trnsim.lower.emit.computing.compute import (
     reduced,
     squares_reduced,
 )
-from trnsim.lower.emit.computing.counting import made_of
-from trnsim.lower.emit.computing.fusing import Fusing, are_floats
+from trnsim.lower.emit.computing.counting import generated_place
+from trnsim.lower.emit.computing.fusing import FusedComputation, are_floats
 from trnsim.lower.emit.computing.rows import below, is_inside, stand
-from trnsim.lower.emit.computing.spaces import is_near, parts
+from trnsim.lower.emit.computing.spaces import is_near, matrix_parts
 from trnsim.lower.emit.naming import chain_name, chain_node
 from trnsim.lower.emit.places.framing import framed
 from trnsim.lower.emit.places.paths import Path, along, is_passed, is_view, view, widens
-from trnsim.lower.emit.places.placed import Pending, Placed, in_hbm
+from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import (
     Frame,
-    Span,
+    TileSpan,
     frame_of,
     in_turn,
     is_all,
@@ -66,14 +66,14 @@ _REPEATED: Final = 3
 """Readers up to which an operation of one instruction is repeated rather than kept."""
 
 
-class Evaluation(Fusing):
+class Evaluation(FusedComputation):
     """The operations that compute a value, from the leaves that lie somewhere."""
 
     def __init__(
         self,
         emission: Emission,
         value: Value,
-        pending: Placed | None = None,
+        pending: TensorPlace | None = None,
         *,
         is_kept: bool = True,
     ) -> None:
@@ -85,7 +85,7 @@ class Evaluation(Fusing):
         super().__init__(emission)
         self.value = value
         self._memo: dict[tuple[int, Path], Tensor] = {}
-        self._places: dict[int, Placed] = {}
+        self._places: dict[int, TensorPlace] = {}
         self._leaving: dict[int, Tensor] = {}
         self._beside: dict[int, Value] = {}
         self._rows: dict[int, Node] = {}
@@ -109,7 +109,7 @@ class Evaluation(Fusing):
     def frame(self) -> Frame:
         """The layout in which it is computed: that of a leaf, unless it is given."""
         numbers = {number for number, _ in self.leaves}
-        places = [place for place in self.leaves.values() if not place.is_made]
+        places = [place for place in self.leaves.values() if not place.is_generated]
         return framed(self.emission, self.value, places, numbers)
 
     def _are_joined(self) -> bool:
@@ -130,7 +130,7 @@ class Evaluation(Fusing):
         with self.emission.names.within(chain_name(*chain), chain_node(*chain)):
             yield
 
-    def run(self) -> Placed:
+    def run(self) -> TensorPlace:
         """The value's place, with all of it computed."""
         with self._named():
             if self.pending():
@@ -138,7 +138,7 @@ class Evaluation(Fusing):
             with balanced():
                 return self._in_parts() or self._run()
 
-    def leave(self) -> Placed:
+    def leave(self) -> TensorPlace:
         """The value's place in HBM, in row-major order, with all of it computed."""
         with self._named(), balanced():
             place = self._in_parts(is_asked=True)
@@ -148,7 +148,7 @@ class Evaluation(Fusing):
                 place = self._run()
             return place
 
-    def _in_parts(self, *, is_asked: bool = False) -> Placed | None:
+    def _in_parts(self, *, is_asked: bool = False) -> TensorPlace | None:
         """What goes from HBM to HBM in matrices that suit engines; None of other values."""
         values = (*self._beside.values(), self.value)
         is_asked |= prod(self.value.shape) == max(self.value.shape, default=0) >= _LONG
@@ -159,7 +159,7 @@ class Evaluation(Fusing):
         tensors = {output.number: tiles.output(output.shape, output.dtype) for output in values}
         results = {number: in_hbm(tensor, self.value.shape) for number, tensor in tensors.items()}
         piece = PIECE if len(self.leaves) + len(values) <= _MANY_TENSORS else PIECE // 2
-        parts_ = parts({**self.leaves, **results}, piece)
+        parts_ = matrix_parts({**self.leaves, **results}, piece)
         if not all(is_near(part, self.leaves) for part in parts_):
             return None
         self._is_in_parts = True
@@ -179,13 +179,13 @@ class Evaluation(Fusing):
         readers = {node.result.number for node in facts.readers(value)}
         return facts.is_returned(value) and readers <= self._values.keys()
 
-    def fill(self, result: Placed) -> None:
+    def fill(self, result: TensorPlace) -> None:
         """Compute all of the value into a place of its frame."""
         with self._named():
             self._places[self.value.number] = result
             self._run()
 
-    def _run(self) -> Placed:
+    def _run(self) -> TensorPlace:
         """The value's place, with it and what is kept beside it computed."""
         for value in (*self._beside.values(), self.value):
             if value.number not in self._places:
@@ -196,7 +196,7 @@ class Evaluation(Fusing):
             self.emission.placed[number] = [self._places[number]]
         return self.emission.placed[self.value.number][0]
 
-    def _room(self, value: Value) -> Placed:
+    def _room(self, value: Value) -> TensorPlace:
         if not self._leaves(value):
             return self.emission.residents.room(self.frame, value)
         tensor = tiles.output(value.shape, value.dtype)
@@ -211,7 +211,7 @@ class Evaluation(Fusing):
         down = [dim for dim in frame.f_dims if value.shape[dim] > 1]
         return bool(down) and down[-1] == long[-1]
 
-    def _cross(self, strip: list[Span]) -> None:
+    def _cross(self, strip: list[TileSpan]) -> None:
         """Compute spans of what is kept; what crosses HBM crosses for all of them at once."""
         self._strip, self._parts = merged_span(strip), {}
         joined = self._strip
@@ -226,7 +226,7 @@ class Evaluation(Fusing):
             write(placed, self.frame, joined, self._leaving[number])
         self._strip = None
 
-    def _put(self, value: Value, span: Span) -> Tensor:
+    def _put(self, value: Value, span: TileSpan) -> Tensor:
         """Compute a value's tile where it belongs, or where it leaves from."""
         placed = self._places[value.number]
         if placed.is_on_chip:
@@ -238,7 +238,7 @@ class Evaluation(Fusing):
         dst = self._leaving[value.number][:, :, at : at + span.columns]
         return self._computed(value, (), span, dst)
 
-    def _written(self, value: Value, span: Span, dtype: Any) -> Tensor:
+    def _written(self, value: Value, span: TileSpan, dtype: Any) -> Tensor:
         """A value's tile as it is written, which others read too."""
         shape = (span.partitions, span.blocks, span.columns)
         node = self.emission.facts.maker.get(value.number)
@@ -256,16 +256,16 @@ class Evaluation(Fusing):
         """Whether all that it begins from comes from HBM."""
         return not any(leaf.is_on_chip or leaf.is_pending for leaf in self.leaves.values())
 
-    def pending(self) -> list[Pending]:
+    def pending(self) -> list[PendingResult]:
         """The products among the leaves."""
         return [leaf.storage for leaf in self.leaves.values() if leaf.is_pending]
 
-    def spans(self, start: int = 0, columns: int = 0) -> Iterator[Span]:
+    def spans(self, start: int = 0, columns: int = 0) -> Iterator[TileSpan]:
         """Spans of some columns, or all: of one bank where sums come from PSUM."""
         for strip in self._strips(start, start + (columns or self.frame.columns)):
             yield from strip
 
-    def _strips(self, start: int, end: int) -> Iterator[list[Span]]:
+    def _strips(self, start: int, end: int) -> Iterator[list[TileSpan]]:
         """Spans of some columns, those together that transfers bring or take at once."""
         pending = self.pending()
         longest = 1 if pending else PIECE
@@ -283,7 +283,7 @@ class Evaluation(Fusing):
                 product.enter(first, count)
             yield from strips(spans(self.frame, first, count, longest, most), together)
 
-    def tile(self, span: Span, dst: Tensor | None = None) -> Tensor:
+    def tile(self, span: TileSpan, dst: Tensor | None = None) -> Tensor:
         """The value's tile of a span, [partitions, blocks, columns]."""
         self._memo.clear()
         if self._places:
@@ -330,7 +330,7 @@ class Evaluation(Fusing):
             return True
         return emission.facts.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
 
-    def _generated(self, value: Value, *, is_root: bool = False) -> Placed | None:
+    def _generated(self, value: Value, *, is_root: bool = False) -> TensorPlace | None:
         """A view of places or of random numbers that are made where they are read."""
         node = self.emission.facts.maker.get(value.number)
         if node is None or value.number in self.emission.placed:
@@ -342,7 +342,7 @@ class Evaluation(Fusing):
         if isinstance(node.operation, Iota) or (
             isinstance(node.operation, Rng) and is_root | is_once
         ):
-            return made_of(node.operation)
+            return generated_place(node.operation)
         return None
 
     def _is_of_rows(self, value: Value, node: Node) -> bool:
@@ -393,7 +393,7 @@ class Evaluation(Fusing):
             value = node.values[0]
         return not emission.placed[value.number][0].is_pending
 
-    def _leaf(self, value: Value, path: Path) -> Placed:
+    def _leaf(self, value: Value, path: Path) -> TensorPlace:
         """Where a leaf lies, in the shape that is computed."""
         emission = self.emission
         places = emission.places(value)
@@ -416,7 +416,9 @@ class Evaluation(Fusing):
                 self.emission.settled(value)
                 self.leaves[number, path] = self._leaf(value, path)
 
-    def _tile_of(self, value: Value, path: Path, span: Span, dst: Tensor | None = None) -> Tensor:
+    def _tile_of(
+        self, value: Value, path: Path, span: TileSpan, dst: Tensor | None = None
+    ) -> Tensor:
         """The tile of a value in a span."""
         key = (value.number, path)
         if key in self._memo and dst is None:
@@ -426,7 +428,7 @@ class Evaluation(Fusing):
         tile = self._put(value, span)
         return tile if dst is None else copied(tile, dst.dtype, dst)
 
-    def _computed(self, value: Value, path: Path, span: Span, dst: Tensor | None) -> Tensor:
+    def _computed(self, value: Value, path: Path, span: TileSpan, dst: Tensor | None) -> Tensor:
         """The tile of a value, computed or fetched."""
         key = (value.number, path)
         number = self._number(value)
@@ -453,7 +455,7 @@ class Evaluation(Fusing):
         self._memo[key] = tile
         return tile
 
-    def _of_row(self, value: Value, span: Span) -> Any:
+    def _of_row(self, value: Value, span: TileSpan) -> Any:
         """A number to a row of a span, [partitions, blocks, 1], of a reduction that waits."""
         number = self._number(value)
         if number is not None:
@@ -463,17 +465,17 @@ class Evaluation(Fusing):
             if value.number in self.emission.waiting.folded:
                 column = self._reduced(node, span)
             elif node.kind is Kind.ELEMENTWISE:
-                parts = [
+                matrix_parts = [
                     self._of_row(operand, span) if isinstance(operand, Value) else operand
                     for operand in node.operands
                 ]
-                column = apply(node, parts)
+                column = apply(node, matrix_parts)
             else:
                 column = self._of_row(node.values[0], span)
             self._memo[value.number, ()] = column
         return self._memo[value.number, ()]
 
-    def _reduced(self, node: Node, span: Span) -> Tensor:
+    def _reduced(self, node: Node, span: TileSpan) -> Tensor:
         """The reduction of each row of a span; squares and their sum are one instruction."""
         operation: Any = node.operation
         sums = new((span.partitions, span.blocks, 1))

@@ -24,14 +24,14 @@ from trnsim.lower.emit.computing.compute import (
 )
 from trnsim.lower.emit.computing.leaves import Leaves, moves
 from trnsim.lower.emit.places.paths import Path, is_passed
-from trnsim.lower.emit.places.walk import Span
+from trnsim.lower.emit.places.walk import TileSpan
 from trnsim.lower.kernels.elementwise import apply
 from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.nki import language as nl
 
 
-class Fusing(Leaves):
+class FusedComputation(Leaves):
     """A computation whose operations are joined as engines allow.
 
     Attributes:
@@ -42,11 +42,13 @@ class Fusing(Leaves):
     _memo: dict[tuple[int, Path], Tensor]
     _rows: dict[int, Node]
 
-    def _tile_of(self, value: Value, path: Path, span: Span, dst: Tensor | None = None) -> Tensor:
+    def _tile_of(
+        self, value: Value, path: Path, span: TileSpan, dst: Tensor | None = None
+    ) -> Tensor:
         """The tile of a value in a span."""
         raise NotImplementedError
 
-    def _joined(self, node: Node, path: Path, span: Span, dst: Tensor | None) -> Tensor:
+    def _joined(self, node: Node, path: Path, span: TileSpan, dst: Tensor | None) -> Tensor:
         """A node's tile, its operand computed by the same instruction where one can."""
         outer = scaled(node, partial(self._is_column, path=path))
         if outer is not None:
@@ -91,7 +93,9 @@ class Fusing(Leaves):
         size = ITEM_BYTES[node.result.dtype]
         return size >= min(ITEM_BYTES[node.values[0].dtype], ITEM_BYTES[self.value.dtype])
 
-    def _activated(self, node: Node, path: Path, span: Span, dst: Tensor | None) -> Tensor | None:
+    def _activated(
+        self, node: Node, path: Path, span: TileSpan, dst: Tensor | None
+    ) -> Tensor | None:
         """``f(data * scale + shift)`` or ``f(data * scale + shift + other)``, if it is one."""
         if not (is_activation(node) or isinstance(node.operation, Relu)):
             return None
@@ -117,7 +121,7 @@ class Fusing(Leaves):
         return [(data, at), *steps[::-1]]
 
     def _activated_sum(
-        self, node: Node, sum_: Node | None, path: Path, span: Span, dst: Tensor | None
+        self, node: Node, sum_: Node | None, path: Path, span: TileSpan, dst: Tensor | None
     ) -> Tensor | None:
         """``f((data * scale + other) + shift)`` of ``f((data * scale + shift) + other)``.
 
@@ -160,7 +164,7 @@ class Fusing(Leaves):
             return False
         return not moves(placed, self.frame.f_dims)
 
-    def _operand(self, value: Value | float, path: Path, span: Span) -> Any:
+    def _operand(self, value: Value | float, path: Path, span: TileSpan) -> Any:
         if not isinstance(value, Value):
             return value
         number = self._number(value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from trnsim.graph import Node
 from trnsim.graph.ops.layout import BroadcastInDim
 from trnsim.lower.emit.computing.evaluation import Evaluation
-from trnsim.lower.emit.places.placed import Placed
+from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.lower.kernels.tiles import Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -48,7 +48,9 @@ def sums_by_group(emission: Emission, node: Node, evaluation: Evaluation, dims: 
         if is_back and reader.result.shape == frame.shape:
             emission.placed[reader.result.number] = [placed]
     steps = tuple(placed.steps[dim] for dim in remaining)
-    emission.placed[node.result.number] = [Placed(placed.storage, node.result.shape, steps, (0, 0))]
+    emission.placed[node.result.number] = [
+        TensorPlace(placed.storage, node.result.shape, steps, (0, 0))
+    ]
 
 
 def ones_by_group(size: int, block: int, rows: int, columns: int) -> Tensor:

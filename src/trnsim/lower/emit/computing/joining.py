@@ -10,11 +10,11 @@ from trnsim.graph.ops.layout import Concatenate
 from trnsim.lower.emit.computing.evaluation import Evaluation
 from trnsim.lower.emit.places.framing import is_by_channels
 from trnsim.lower.emit.places.paths import is_view
-from trnsim.lower.emit.places.placed import Placed, in_hbm
+from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.turning import write_all
 from trnsim.lower.emit.places.walk import (
     Frame,
-    Span,
+    TileSpan,
     axes,
     filled,
     is_aligned,
@@ -92,7 +92,7 @@ def _is_of_images(emission: Emission, node: Node) -> bool:
     return False
 
 
-def _put(emission: Emission, value: Value, target: Placed) -> None:
+def _put(emission: Emission, value: Value, target: TensorPlace) -> None:
     """Have a value where it belongs: computed there, or moved from where it lies."""
     frame = Frame(value.shape, (1,), (0, *range(2, len(value.shape))))
     if _is_computed(emission, value, target, frame):
@@ -105,7 +105,7 @@ def _put(emission: Emission, value: Value, target: Placed) -> None:
             _from_hbm(source, target, frame, span)
 
 
-def _is_computed(emission: Emission, value: Value, target: Placed, frame: Frame) -> bool:
+def _is_computed(emission: Emission, value: Value, target: TensorPlace, frame: Frame) -> bool:
     """Compute a value where it belongs, if nobody else reads it and it is computed by channels."""
     places = emission.placed.get(value.number)
     node = emission.facts.maker.get(value.number)
@@ -125,7 +125,7 @@ def _is_computed(emission: Emission, value: Value, target: Placed, frame: Frame)
     return False
 
 
-def _source(emission: Emission, value: Value, frame: Frame) -> Placed:
+def _source(emission: Emission, value: Value, frame: Frame) -> TensorPlace:
     """Where a value lies by channels, or in HBM."""
     unconverted = emission.unconverted(value)
     if unconverted is not None:
@@ -136,7 +136,7 @@ def _source(emission: Emission, value: Value, frame: Frame) -> Placed:
     return in_hbm(emission.dense(value), value.shape)
 
 
-def _from_chip(source: Placed, target: Placed, frame: Frame, span: Span) -> None:
+def _from_chip(source: TensorPlace, target: TensorPlace, frame: Frame, span: TileSpan) -> None:
     """A span from SBUF."""
     dtype = source.storage.tile.dtype
     part = slice_of(source, frame, span)
@@ -154,7 +154,7 @@ def _from_chip(source: Placed, target: Placed, frame: Frame, span: Span) -> None
             nisa.dma_copy(dst=there, src=here)
 
 
-def _from_hbm(source: Placed, target: Placed, frame: Frame, span: Span) -> None:
+def _from_hbm(source: TensorPlace, target: TensorPlace, frame: Frame, span: TileSpan) -> None:
     """A span from HBM, to HBM or to the chip."""
     first = span.block * frame.block
     p_axes, f_axes = axes(source, frame.p_dims), axes(source, frame.f_dims)
@@ -168,7 +168,7 @@ def _from_hbm(source: Placed, target: Placed, frame: Frame, span: Span) -> None:
 
 
 def _places(
-    target: Placed, row: int, rows: int, start: int, columns: int
+    target: TensorPlace, row: int, rows: int, start: int, columns: int
 ) -> Iterator[tuple[int, int, Any]]:
     """Views of rows of a target: the first one's number, how many, and where they go."""
     if not target.is_on_chip:

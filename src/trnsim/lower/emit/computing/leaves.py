@@ -10,12 +10,12 @@ from trnsim.graph import Value
 from trnsim.isa import FREE_DIMENSIONS
 from trnsim.lower.emit.places.framing import covers
 from trnsim.lower.emit.places.paths import Path, along, back
-from trnsim.lower.emit.places.placed import Placed, in_hbm
+from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.turning import is_straight
 from trnsim.lower.emit.places.walk import (
     MANY,
     Frame,
-    Span,
+    TileSpan,
     axes,
     filled,
     is_aligned,
@@ -51,11 +51,11 @@ class Leaves:
 
     def __init__(self, emission: Emission) -> None:
         self.emission = emission
-        self.leaves: dict[tuple[int, Path], Placed] = {}
+        self.leaves: dict[tuple[int, Path], TensorPlace] = {}
         self._values: dict[int, Value] = {}
         self._columns: dict[Any, Tensor] = {}
         self._parts: dict[Any, Tensor] = {}
-        self._strip: Span | None = None
+        self._strip: TileSpan | None = None
         self._is_in_parts = False
         self._chunks: dict[Any, tuple[int, Tensor]] = {}
 
@@ -64,7 +64,7 @@ class Leaves:
         """The layout in which it is computed."""
         raise NotImplementedError
 
-    def _in_order(self, number: int, path: Path) -> Placed:
+    def _in_order(self, number: int, path: Path) -> TensorPlace:
         """A leaf in HBM, in row-major order of what is computed, or of what that is a view of."""
         value = self._values[number]
         placed = along(path, in_hbm(self.emission.dense(value), value.shape))
@@ -73,16 +73,16 @@ class Leaves:
             placed = in_hbm(self.emission.dense(last), last.shape)
         return placed
 
-    def fetched(self, key: tuple[int, Path], span: Span) -> Tensor:
+    def fetched(self, key: tuple[int, Path], span: TileSpan) -> Tensor:
         """A leaf's tile."""
         placed = self.leaves[key]
-        if self._is_in_parts and not placed.is_made and all(map(any, placed.steps)):
+        if self._is_in_parts and not placed.is_generated and all(map(any, placed.steps)):
             return loaded(placed, self.frame, span, placed.storage.dtype)
         return self._tile_in_frame(key, placed, span)
 
-    def _tile_in_frame(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor:
+    def _tile_in_frame(self, key: tuple[int, Path], placed: TensorPlace, span: TileSpan) -> Tensor:
         """A leaf's tile, made or moved if it does not lie in the frame."""
-        if placed.is_pending or placed.is_made:
+        if placed.is_pending or placed.is_generated:
             at = (span,) if placed.is_pending else (placed, self.frame, span)
             generated: Tensor | None = placed.storage.tile(*at)
             if generated is not None:
@@ -104,7 +104,7 @@ class Leaves:
         self.leaves[key] = here
         return self.fetched(key, span)
 
-    def _nearer(self, key: tuple[int, Path], placed: Placed) -> Placed:
+    def _nearer(self, key: tuple[int, Path], placed: TensorPlace) -> TensorPlace:
         """A leaf where transfers find it in the frame: in order in HBM, or turned."""
         is_movable_across = covers(placed) and is_movable(placed, self.frame.flipped())
         if not is_movable(placed, self.frame) and not is_movable_across:
@@ -117,7 +117,7 @@ class Leaves:
         self._reused(key, here)
         return here
 
-    def _reused(self, key: tuple[int, Path], placed: Placed) -> None:
+    def _reused(self, key: tuple[int, Path], placed: TensorPlace) -> None:
         """Note where a leaf now lies too."""
         number, path = key
         value = self._values[number]
@@ -128,13 +128,13 @@ class Leaves:
             placed = before
         self.emission.add_place(value, placed)
 
-    def _column(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor:
+    def _column(self, key: tuple[int, Path], placed: TensorPlace, span: TileSpan) -> Tensor:
         """A leaf that is one number to a partition, of all blocks at once."""
         if key not in self._columns:
             self._columns[key] = self.emission.constants.column(key[0], placed, self.frame)
         return self._columns[key][: span.partitions, span.block : span.block + span.blocks]
 
-    def _filled(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor:
+    def _filled(self, key: tuple[int, Path], placed: TensorPlace, span: TileSpan) -> Tensor:
         """A leaf's elements moved by transfers; once where many spans read them."""
         is_row = not any(any(placed.steps[dim]) for dim in self.frame.p_dims)
         blocks = span.blocks if is_row else (span.block, span.blocks)
@@ -160,7 +160,9 @@ class Leaves:
             self._columns[short] = tile
         return tile
 
-    def _of_chunk(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor | None:
+    def _of_chunk(
+        self, key: tuple[int, Path], placed: TensorPlace, span: TileSpan
+    ) -> Tensor | None:
         """A part of columns that are loaded with their neighbours, as longer rows come faster."""
         start = span.start // _CHUNK * _CHUNK
         count = min(_CHUNK, self.frame.columns - start)
@@ -179,7 +181,7 @@ class Leaves:
         return tile[:, :, at : at + span.columns]
 
 
-def loaded(placed: Placed, frame: Frame, span: Span, dtype: Any) -> Tensor:
+def loaded(placed: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> Tensor:
     """A span's elements in HBM, each by one transfer: what a row repeats is repeated on the chip.
 
     Elements that lie nearly beside each other come with what lies between them, as a transfer of
@@ -208,17 +210,17 @@ def loaded(placed: Placed, frame: Frame, span: Span, dtype: Any) -> Tensor:
 
 
 def _chosen(
-    placed: Placed, frame: Frame, dims: tuple[int, ...], reach: int = 0
-) -> tuple[Placed, Frame]:
+    placed: TensorPlace, frame: Frame, dims: tuple[int, ...], reach: int = 0
+) -> tuple[TensorPlace, Frame]:
     """Some dimensions of a place, and of its frame; beside those a run of so many elements."""
     lengths = [(placed.shape[dim], placed.steps[dim]) for dim in dims]
     lengths += [(reach, (1,))] if reach else []
     shape, steps = (tuple(column) for column in zip(*lengths, strict=True))
     rows = len(frame.p_dims)
     thin = Frame(shape, tuple(range(rows)), tuple(range(rows, len(shape))), frame.block)
-    return Placed(placed.storage, shape, steps, placed.offset), thin
+    return TensorPlace(placed.storage, shape, steps, placed.offset), thin
 
 
-def moves(placed: Placed, dims: tuple[int, ...]) -> bool:
+def moves(placed: TensorPlace, dims: tuple[int, ...]) -> bool:
     """Whether a leaf's elements differ along some dimensions."""
     return any(any(placed.steps[dim]) for dim in dims if placed.shape[dim] > 1)

@@ -15,9 +15,9 @@ from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.ops.layout import Reshape
 from trnsim.graph.ops.rounding import Convert
 from trnsim.lower.emit.places.paths import is_view
-from trnsim.lower.emit.places.placed import Matrix, Pending, Placed
+from trnsim.lower.emit.places.tensor_place import PendingResult, SbufMatrix, TensorPlace
 from trnsim.lower.emit.places.turning import is_straight, turned
-from trnsim.lower.emit.places.walk import Frame, Span, is_aligned, slice_of
+from trnsim.lower.emit.places.walk import Frame, TileSpan, is_aligned, slice_of
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, dtype_of, new
 from trnsim.lower.patterns.contractions import PANEL_BYTES
 from trnsim.lower.rules import emitter
@@ -48,10 +48,10 @@ def dot_general(emission: Emission, node: Node) -> None:
                 emission.placed[split.number] = [standing.placed()]
                 return
         if len(node.result.shape) == 2:  # noqa: PLR2004  a matrix
-            emission.placed[node.result.number] = [Product(emission, node, stays=0).placed()]
+            emission.placed[node.result.number] = [PendingProduct(emission, node, stays=0).placed()]
             return
     stays = 0 if _lies_in_rows(emission, node) else 1
-    emission.placed[node.result.number] = [Product(emission, node, stays=stays).placed()]
+    emission.placed[node.result.number] = [PendingProduct(emission, node, stays=stays).placed()]
 
 
 def _lies_in_rows(emission: Emission, node: Node) -> bool:
@@ -97,7 +97,7 @@ def _split(emission: Emission, node: Node) -> Value | None:
     return None
 
 
-class Product(Pending):
+class PendingProduct(PendingResult):
     """A product that waits for its reader, who asks for it tile by tile."""
 
     def __init__(self, emission: Emission, node: Node, *, stays: int = 1) -> None:
@@ -112,9 +112,9 @@ class Product(Pending):
         self._p_dim, self._f_dim = (rank - 1, rank - 2) if stays else (rank - 2, rank - 1)
         self.frame = Frame(node.result.shape, (self._p_dim,), (*self.batch, self._f_dim))
 
-    def placed(self) -> Placed:
+    def placed(self) -> TensorPlace:
         """The result's place: here, until it is read."""
-        return Placed(self, self.frame.shape, self.frame.steps(), (0, 0))
+        return TensorPlace(self, self.frame.shape, self.frame.steps(), (0, 0))
 
     def chunk(self) -> int:
         """Columns of the result for which the side that passes is in SBUF at once.
@@ -129,7 +129,7 @@ class Product(Pending):
         """Go to a range of columns."""
         self._passes.enter(start, columns)
 
-    def tile(self, span: Span) -> Tensor:
+    def tile(self, span: TileSpan) -> Tensor:
         """The sums of a span of one block, in PSUM."""
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
         inner = self.frame.shape[self._f_dim]
@@ -147,7 +147,7 @@ class Product(Pending):
         return sums
 
 
-class _Standing(Product):
+class _Standing(PendingProduct):
     """A product [B * T, N] read as [B, T, N], with T along the partitions, N and B along columns.
 
     Values of attention lie so, as the sum over keys runs along the partitions.
@@ -172,7 +172,7 @@ class _Standing(Product):
         self._passes.enter(0, self.frame.shape[2])
         self._stays.enter(0, self._stays.frame.columns)
 
-    def tile(self, span: Span) -> Tensor:
+    def tile(self, span: TileSpan) -> Tensor:
         """The sums of a span of one block, in PSUM."""
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
         _, T, N = self.frame.shape
@@ -205,14 +205,14 @@ class _Side:
         self.frame = Frame(value.shape, (contraction,), (*self.batch, free))
         self.blocks = self.frame.blocks
         self.length = value.shape[free]
-        self._here: Placed | None = None
+        self._here: TensorPlace | None = None
         self._start, self._is_part = 0, False
         self._panel: tuple[Any, Tensor] | None = None
         self.spare_bytes = 0
 
     # The side that passes
 
-    def _ready(self) -> Placed | None:
+    def _ready(self) -> TensorPlace | None:
         """A place in SBUF with the contraction along the partitions, if there is one."""
         if self._weight() is not None:
             return None
@@ -249,7 +249,7 @@ class _Side:
             self._start = start
             self._here = self._prepared(start, columns) or self._brought(start, columns)
 
-    def _brought(self, start: int, columns: int) -> Placed:
+    def _brought(self, start: int, columns: int) -> TensorPlace:
         """A range of columns in SBUF, which the next product of them finds there."""
         key = self.value.number, self.frame, start, columns
         latest = self.emission.passing
@@ -258,7 +258,7 @@ class _Side:
             self.emission.passing = latest = key, placed
         return latest[1]
 
-    def _prepared(self, start: int, columns: int) -> Placed | None:
+    def _prepared(self, start: int, columns: int) -> TensorPlace | None:
         """A range of columns of a weight, in SBUF."""
         weight = self._weight()
         if weight is None:
@@ -267,7 +267,9 @@ class _Side:
         source = self.emission.inputs.prepare(number, frame, start, columns)
         tile = new(tuple(source.shape), dtype_of(self.value.dtype))
         nisa.dma_copy(dst=tile, src=source)
-        return Placed(Matrix(tile, frame.rows), self.frame.shape, self.frame.steps(), (0, 0))
+        return TensorPlace(
+            SbufMatrix(tile, frame.rows), self.frame.shape, self.frame.steps(), (0, 0)
+        )
 
     def moving(self, k: int, start: int, columns: int) -> Tensor:
         """Columns of a block of the contraction."""
@@ -278,21 +280,21 @@ class _Side:
         if self._is_part:
             at = start - self._start
             return here.storage.tile[:rows, k, at : at + columns]
-        evenly_spaced = slice_of(here, self.frame, Span(k, 1, rows, start, columns))
+        evenly_spaced = slice_of(here, self.frame, TileSpan(k, 1, rows, start, columns))
         if evenly_spaced is None:
             raise InternalError(f"columns of {self.frame} do not lie evenly")
         return evenly_spaced[:, 0, :]
 
     # The side that stays
 
-    def stationary(self, panel: tuple[Tensor, int], k: int, span: Span) -> Tensor:
+    def stationary(self, panel: tuple[Tensor, int], k: int, span: TileSpan) -> Tensor:
         """A block of the contraction and the columns that are the partitions of a span."""
         rows = min(P, self.frame.rows - k * P)
         tile, start = panel
         at = span.block * P - start
         return tile[:rows, k, at : at + span.partitions]
 
-    def panel(self, number: int, span: Span) -> tuple[Tensor, int]:
+    def panel(self, number: int, span: TileSpan) -> tuple[Tensor, int]:
         """Columns of the whole contraction in SBUF, a span's among them, and the first of them."""
         first = span.block * P
         ready = self._ready()
@@ -301,7 +303,7 @@ class _Side:
             columns = slice_of(
                 ready,
                 self.frame,
-                Span(0, self.blocks, min(P, self.frame.rows), offset, self.length),
+                TileSpan(0, self.blocks, min(P, self.frame.rows), offset, self.length),
             )
             if columns is not None:
                 return columns, 0

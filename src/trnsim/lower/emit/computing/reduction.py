@@ -14,9 +14,9 @@ from trnsim.lower.emit.computing.evaluation import PIECE, Evaluation
 from trnsim.lower.emit.computing.groups import sums_by_group
 from trnsim.lower.emit.computing.rows import waits
 from trnsim.lower.emit.facts import TURNED_BYTES
-from trnsim.lower.emit.places.placed import Placed, in_hbm
+from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.turning import turned
-from trnsim.lower.emit.places.walk import Frame, Span, in_turn, natural, spans
+from trnsim.lower.emit.places.walk import Frame, TileSpan, in_turn, natural, spans
 from trnsim.lower.kernels import integers
 from trnsim.lower.kernels.balance import balanced
 from trnsim.lower.kernels.columns import column_reduce
@@ -137,7 +137,7 @@ def _across(emission: Emission, node: Node, evaluation: Evaluation) -> None:
     emission.residents.hold(node.result, placed)
 
 
-def _tile(evaluation: Evaluation, span: Span, dtype: Any) -> Tensor:
+def _tile(evaluation: Evaluation, span: TileSpan, dtype: Any) -> Tensor:
     """A span's tile in a format; as it comes from HBM if it comes so."""
     shape = (span.partitions, span.blocks, span.columns)
     if evaluation.is_in_hbm() and (evaluation.value.number, ()) in evaluation.leaves:
@@ -166,7 +166,7 @@ def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int
     emission.residents.hold(node.result, placed)
 
 
-def _at_once(evaluation: Evaluation, op: str, inner: int, placed: Placed) -> None:
+def _at_once(evaluation: Evaluation, op: str, inner: int, placed: TensorPlace) -> None:
     """Reductions of so many neighbouring columns, of several by one instruction."""
     frame = evaluation.frame
     most = max(_LONGEST // 4 // inner, 1) * inner
@@ -185,7 +185,7 @@ def _at_once(evaluation: Evaluation, op: str, inner: int, placed: Placed) -> Non
             nisa.tensor_reduce(dst=into, op=OPERATORS[op], data=data, axis=len(data.shape) - 1)
 
 
-def _as_integers(placed: Placed, frame: Frame, dtype: str) -> Placed:
+def _as_integers(placed: TensorPlace, frame: Frame, dtype: str) -> TensorPlace:
     """Whole numbers in float32 as integers of a type, modulo what it holds."""
     cast = frame.matrix(dtype_of(dtype))
     for span in spans(frame, 0, frame.columns, P, frame.columns):
@@ -196,7 +196,7 @@ def _as_integers(placed: Placed, frame: Frame, dtype: str) -> Placed:
     return cast
 
 
-def _in_pieces(evaluation: Evaluation, op: str, inner: int, placed: Placed) -> None:
+def _in_pieces(evaluation: Evaluation, op: str, inner: int, placed: TensorPlace) -> None:
     """Reductions of long runs of columns: of pieces, then of what those give."""
     frame, result = evaluation.frame, placed.storage.tile
     parts = -(-inner // PIECE)

@@ -15,10 +15,10 @@ from trnsim.graph.ops.layout import Concatenate
 from trnsim.graph.patterns import Makers
 from trnsim.graph.rewriting import recognized
 from trnsim.lower.emit.computing.joining import join, stack
-from trnsim.lower.emit.places.placed import Pending, Placed
+from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace
 from trnsim.lower.emit.places.walk import (
     Frame,
-    Span,
+    TileSpan,
     axes,
     filled,
     frame_in_hbm,
@@ -48,14 +48,14 @@ def concatenate(emission: Emission, node: Node) -> None:
         own = frame_of if placed.is_on_chip else frame_in_hbm
         frame = own(placed, source.shape)
         if _fits(placed, frame, len(source.shape) - 1):
-            rotation = Rotation(emission, placed, frame)
+            rotation = PendingRotation(emission, placed, frame)
             emission.placed[node.result.number] = [rotation.placed()]
             return
     if not stack(emission, node):
         emission.waiting.later.add(node.result.number)
 
 
-def _fits(placed: Placed, frame: Frame, last: int) -> bool:
+def _fits(placed: TensorPlace, frame: Frame, last: int) -> bool:
     """Whether the dimension is the innermost along the partitions, and straddles no block."""
     width = frame.shape[last]
     if frame.p_dims[-1:] != (last,) or frame.block % width or width % 2:
@@ -66,19 +66,19 @@ def _fits(placed: Placed, frame: Frame, last: int) -> bool:
     return placed.steps[last] == (1, 0) and is_whole and not placed.storage.is_replicated
 
 
-class Rotation(Pending):
+class PendingRotation(PendingResult):
     """The product of each block with the matrix that exchanges halves."""
 
     name = "rotate"
 
-    def __init__(self, emission: Emission, source: Placed, frame: Frame) -> None:
+    def __init__(self, emission: Emission, source: TensorPlace, frame: Frame) -> None:
         self.emission, self.source, self.frame = emission, source, frame
         self.block = frame.block
         self.width = frame.shape[-1]
 
-    def placed(self) -> Placed:
+    def placed(self) -> TensorPlace:
         """The result's place: here, until it is read."""
-        return Placed(self, self.frame.shape, self.frame.steps(), (0, 0))
+        return TensorPlace(self, self.frame.shape, self.frame.steps(), (0, 0))
 
     def chunk(self) -> int:
         """All columns."""
@@ -87,7 +87,7 @@ class Rotation(Pending):
     def enter(self, start: int, columns: int) -> None:
         """Nothing is to be brought."""
 
-    def tile(self, span: Span) -> Tensor:
+    def tile(self, span: TileSpan) -> Tensor:
         """A block with its halves exchanged, in PSUM."""
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
         columns = axes(self.source, self.frame.f_dims)
@@ -101,7 +101,7 @@ class Rotation(Pending):
             )
         return sums
 
-    def _moving(self, span: Span) -> Tensor:
+    def _moving(self, span: TileSpan) -> Tensor:
         """A block of the source, brought from HBM if it lies there."""
         if not self.source.is_on_chip:
             return filled(self.source, self.frame, span, self.source.storage.dtype)

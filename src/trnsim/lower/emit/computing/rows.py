@@ -16,7 +16,7 @@ from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.patterns import number_of
 from trnsim.graph.types import Shape
 from trnsim.lower.emit.places.paths import widens
-from trnsim.lower.emit.places.placed import in_hbm
+from trnsim.lower.emit.places.tensor_place import in_hbm
 from trnsim.lower.emit.places.walk import Frame
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.lower.emit.computing.leaves import NEAR
-from trnsim.lower.emit.places.placed import Placed, merged
+from trnsim.lower.emit.places.tensor_place import TensorPlace, merged
 from trnsim.lower.emit.places.walk import MANY, Frame, axes, transfers
 from trnsim.lower.kernels.tiles import P
 
@@ -29,7 +29,7 @@ _Space = tuple[list[_Axis], list[_Axis], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MatrixPart:
     """Some of the elements as a matrix.
 
     Attributes:
@@ -38,17 +38,17 @@ class Part:
     """
 
     frame: Frame
-    places: dict[Any, Placed]
+    places: dict[Any, TensorPlace]
 
 
-def parts(places: Mapping[Any, Placed], piece: int) -> list[Part]:
+def matrix_parts(places: Mapping[Any, TensorPlace], piece: int) -> list[MatrixPart]:
     """What tensors of one shape in HBM are computed in, by rows of at most so many elements."""
     tensors = list(places.values())
     shape = tensors[0].shape
     steps = [tuple(tensor.steps[dim][0] for tensor in tensors) for dim in range(len(shape))]
-    parts_: list[Part] = []
+    parts_: list[MatrixPart] = []
     for rows, columns, first in _spaces(merged(shape, steps), piece):
-        outer = _walked(rows, is_counted=any(tensor.is_made for tensor in tensors))
+        outer = _walked(rows, is_counted=any(tensor.is_generated for tensor in tensors))
         for index in product(*(range(length) for length, _ in rows[:outer])):
             moved = [
                 sum(i * step[at] for i, (_, step) in zip(index, rows, strict=False))
@@ -59,26 +59,26 @@ def parts(places: Mapping[Any, Placed], piece: int) -> list[Part]:
     return parts_
 
 
-def is_near(part: Part, keys: Iterable[Any]) -> bool:
+def is_near(part: MatrixPart, keys: Iterable[Any]) -> bool:
     """Whether transfers find the elements of tensors beside each other, or nearly."""
     for placed in (part.places[key] for key in keys):
         last = axes(placed, part.frame.f_dims)[-1:]
         is_far = bool(last) and last[0][1][0] > NEAR
-        if not placed.is_made and (is_far or transfers(placed, part.frame) > MANY):
+        if not placed.is_generated and (is_far or transfers(placed, part.frame) > MANY):
             return False
     return True
 
 
 def _part(
-    places: Mapping[Any, Placed], rows: list[_Axis], columns: list[_Axis], moved: list[int]
-) -> Part:
+    places: Mapping[Any, TensorPlace], rows: list[_Axis], columns: list[_Axis], moved: list[int]
+) -> MatrixPart:
     all_axes = [*rows, *columns]
     shape = tuple(length for length, _ in all_axes)
     frame = Frame(shape, tuple(range(len(rows))), tuple(range(len(rows), len(all_axes))))
-    return Part(
+    return MatrixPart(
         frame,
         {
-            key: Placed(
+            key: TensorPlace(
                 tensor.storage,
                 shape,
                 tuple((step[at],) for _, step in all_axes),

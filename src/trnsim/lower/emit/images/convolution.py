@@ -15,11 +15,11 @@ from trnsim.graph import Node
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.images.gaps import Gaps
-from trnsim.lower.emit.images.image import Band, Image, Part, Sight, parts
+from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGeometry, parts
 from trnsim.lower.emit.images.kernels import Kernels, kernels_of, taps_together
-from trnsim.lower.emit.places.placed import Pending, Placed
+from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace
 from trnsim.lower.emit.places.turning import turned
-from trnsim.lower.emit.places.walk import Frame, Span
+from trnsim.lower.emit.places.walk import Frame, TileSpan
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
 from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
@@ -58,12 +58,12 @@ def is_emitted(node: Node, weights: frozenset[int]) -> bool:
 @emitter(Convolution)
 def convolution(emission: Emission, node: Node) -> None:
     """A convolution that is computed where it is read."""
-    convolved = Convolved(emission, node)
+    convolved = PendingConvolution(emission, node)
     convolved.image.settle()
     emission.placed[node.result.number] = [convolved.placed()]
 
 
-def sight_of(node: Node) -> Sight:
+def sight_of(node: Node) -> WindowGeometry:
     """How the windows of a convolution move; a line is an image of one row."""
     operation: Any = node.operation
     image, kernel = (value.shape for value in node.values)
@@ -72,7 +72,7 @@ def sight_of(node: Node) -> Sight:
         first, second = (default, *numbers)[-2:]
         return first, second
 
-    return Sight(
+    return WindowGeometry(
         images=image[0],
         channels=image[1],
         size=pair(image[2:], 1),
@@ -85,7 +85,7 @@ def sight_of(node: Node) -> Sight:
     )
 
 
-class Convolved(Pending):
+class PendingConvolution(PendingResult):
     """A convolution that waits for its reader, who asks for it tile by tile."""
 
     def __init__(self, emission: Emission, node: Node) -> None:
@@ -108,9 +108,9 @@ class Convolved(Pending):
         self._panels: dict[int, Tensor] = {}
         self._turned: Tensor | None = None
 
-    def placed(self) -> Placed:
+    def placed(self) -> TensorPlace:
         """The result's place: here, until it is read."""
-        return Placed(self, self.frame.shape, self.frame.steps(), (0, 0))
+        return TensorPlace(self, self.frame.shape, self.frame.steps(), (0, 0))
 
     def _packed(self, kernels: Kernels) -> Kernels:
         """The kernels with as many taps together as pays."""
@@ -164,7 +164,7 @@ class Convolved(Pending):
         seen_boxes = boxes if gaps is None else map(gaps.part, boxes)
         self._bands = [self.image.band(part, taps) for part in seen_boxes]
 
-    def tile(self, span: Span) -> Tensor:
+    def tile(self, span: TileSpan) -> Tensor:
         """The sums of a span of one block, in PSUM."""
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
         at = 0
@@ -178,7 +178,7 @@ class Convolved(Pending):
             at += part.count
         return sums
 
-    def _add_phases(self, span: Span, part: Part, dst: Tensor, gaps: Gaps) -> None:
+    def _add_phases(self, span: TileSpan, part: WindowBox, dst: Tensor, gaps: Gaps) -> None:
         """The sums of a part, its windows in groups that meet elements under the same taps."""
         windows = dst.reshape((dst.shape[0], part.images, part.rows, part.columns))
         for phase in gaps.phases(part):
@@ -188,7 +188,9 @@ class Convolved(Pending):
             else:
                 nisa.memset(dst=target, value=0.0)
 
-    def _add(self, span: Span, dst: Tensor, taps: list[tuple[int, tuple[int, int], Part]]) -> None:
+    def _add(
+        self, span: TileSpan, dst: Tensor, taps: list[tuple[int, tuple[int, int], WindowBox]]
+    ) -> None:
         """The products of some boxes of taps: the number of each, its first tap, and windows."""
         for number, first, part in taps:
             for block in range(self.kernels.parts):
@@ -196,7 +198,9 @@ class Convolved(Pending):
                 stationary = self._stationary(span, number, block, moving.shape[0])
                 nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving)
 
-    def _moving(self, span: Span, part: Part, first: tuple[int, int], block: int) -> Tensor:
+    def _moving(
+        self, span: TileSpan, part: WindowBox, first: tuple[int, int], block: int
+    ) -> Tensor:
         """What the windows of a part see through the taps of a box."""
         kernels, channels = self.kernels, self.sight.channels
         number = span.block if kernels.groups else block
@@ -215,7 +219,7 @@ class Convolved(Pending):
                 return number
         return None
 
-    def _stationary(self, span: Span, number: int, block: int, rows: int) -> Tensor:
+    def _stationary(self, span: TileSpan, number: int, block: int, rows: int) -> Tensor:
         """A box of taps of a block of channels, and the kernels of a span."""
         kernels, first = self.kernels, span.block * self.block
         if self._weight() is None:

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from trnsim.lower.emit.images.image import Part, Sight
+from trnsim.lower.emit.images.image import WindowBox, WindowGeometry
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class WindowPhase:
     """Windows of a part that meet elements under the same taps.
 
     Attributes:
@@ -26,7 +26,7 @@ class Phase:
 
     rows: slice
     columns: slice
-    taps: tuple[tuple[int, Part], ...]
+    taps: tuple[tuple[int, WindowBox], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class _Line:
 class Gaps:
     """Windows one element apart, over an image whose elements are further apart."""
 
-    sight: Sight
+    sight: WindowGeometry
 
     @property
-    def dense(self) -> Sight:
+    def dense(self) -> WindowGeometry:
         """What they see of the image without gaps, as windows of one element."""
         spans = [self._range_met(axis, 0, count) for axis, count in enumerate(self.sight.places)]
         lows = [self._low(axis) for axis in (0, 1)]
@@ -64,23 +64,23 @@ class Gaps:
             dilations=(1, 1),
         )
 
-    def part(self, part: Part) -> Part:
+    def part(self, part: WindowBox) -> WindowBox:
         """The elements under some windows, in whole rows."""
         first, rows = self._range_met(0, part.row, part.rows)
         return replace(part, row=first, rows=rows, column=0, columns=self.dense.places[1])
 
-    def phases(self, part: Part) -> Iterator[Phase]:
+    def phases(self, part: WindowBox) -> Iterator[WindowPhase]:
         """The windows of a part, in as many groups as an element has places to be under."""
         axes = (self._lines(0, part.row, part.rows), self._lines(1, part.column, part.columns))
         for rows, columns in product(*axes):
             taps = tuple(
                 (
                     down * self.sight.kernel[1] + across,
-                    Part(part.image, row, column, part.images, rows.count, columns.count),
+                    WindowBox(part.image, row, column, part.images, rows.count, columns.count),
                 )
                 for (down, row), (across, column) in product(rows.firsts, columns.firsts)
             )
-            yield Phase(rows.spots, columns.spots, taps)
+            yield WindowPhase(rows.spots, columns.spots, taps)
 
     def _low(self, axis: int) -> int:
         """Zeros before the first element, of the image without gaps."""

@@ -13,9 +13,9 @@ from trnsim.graph.patterns import Makers
 from trnsim.graph.rewriting import recognized
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.images.kernels import Taps
-from trnsim.lower.emit.places.placed import Matrix, Placed, in_hbm
+from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
 from trnsim.lower.emit.places.turning import is_straight, turned
-from trnsim.lower.emit.places.walk import Frame, Span, filled, is_aligned
+from trnsim.lower.emit.places.walk import Frame, TileSpan, filled, is_aligned
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
 from trnsim.lower.patterns.enlarging import ENLARGING, times
@@ -37,7 +37,7 @@ _FEW: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class WindowGeometry:
     """How windows move over images: all in pairs of rows and columns.
 
     Attributes:
@@ -117,13 +117,15 @@ class Band:
     first: int
     windows: int
 
-    def holds(self, part: Part) -> bool:
+    def holds(self, part: WindowBox) -> bool:
         """Whether it is what those windows see."""
         images = self.image <= part.image and part.image + part.images <= self.image + self.images
         end = self.first + self.windows
         return images and self.first <= part.row and part.row + part.rows <= end
 
-    def view(self, sight: Sight, block: int, rows: int, tap: tuple[int, int], part: Part) -> Tensor:
+    def view(
+        self, sight: WindowGeometry, block: int, rows: int, tap: tuple[int, int], part: WindowBox
+    ) -> Tensor:
         """What some windows see through a tap: [rows, images, rows and columns of windows]."""
         length = self.images * self.rows * self.width
         flat = self.tile[:rows, block, :length]
@@ -145,7 +147,7 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WindowBox:
     """A box of windows: images, rows and columns, the first of each and how many."""
 
     image: int
@@ -161,18 +163,18 @@ class Part:
         return self.images * self.rows * self.columns
 
 
-def parts(places: tuple[int, int], start: int, count: int) -> Iterator[Part]:
+def parts(places: tuple[int, int], start: int, count: int) -> Iterator[WindowBox]:
     """The boxes that a range of windows consists of, in order."""
     rows, columns = places
     while count:
         image, rest = divmod(start, rows * columns)
         row, column = divmod(rest, columns)
         if column or count < columns:
-            part = Part(image, row, column, 1, 1, min(columns - column, count))
+            part = WindowBox(image, row, column, 1, 1, min(columns - column, count))
         elif row or count < rows * columns:
-            part = Part(image, row, 0, 1, min(rows - row, count // columns), columns)
+            part = WindowBox(image, row, 0, 1, min(rows - row, count // columns), columns)
         else:
-            part = Part(image, 0, 0, count // (rows * columns), rows, columns)
+            part = WindowBox(image, 0, 0, count // (rows * columns), rows, columns)
         yield part
         start, count = start + part.count, count - part.count
 
@@ -181,7 +183,12 @@ class Image:
     """The images that windows move over, wherever they lie."""
 
     def __init__(
-        self, emission: Emission, value: Value, sight: Sight, block: int = P, number: float = 0.0
+        self,
+        emission: Emission,
+        value: Value,
+        sight: WindowGeometry,
+        block: int = P,
+        number: float = 0.0,
     ) -> None:
         """Images in blocks of channels, with a number around them and between their elements."""
         self.emission, self.sight, self.number = emission, sight, number
@@ -213,7 +220,7 @@ class Image:
         tile = placed.storage.tile[:, first : first + self.frame.blocks, placed.offset[1] :]
         return Band(tile, 0, sight.images, 0, rows, columns, 0, sight.places[0])
 
-    def band(self, part: Part, taps: Taps) -> Band:
+    def band(self, part: WindowBox, taps: Taps) -> Band:
         """What some windows see, in SBUF; only rows count."""
         sight = self.sight
         start, rows = part.row * sight.strides[0], sight.reach(0, part.rows)
@@ -240,11 +247,11 @@ class Image:
 
     def _keep(self, tile: Tensor) -> None:
         """Note that all images lie in SBUF now, as they are."""
-        matrix = Matrix(tile, self.frame.rows, self.frame.block)
-        placed = Placed(matrix, self.frame.shape, self.frame.steps(), (0, 0))
+        matrix = SbufMatrix(tile, self.frame.rows, self.frame.block)
+        placed = TensorPlace(matrix, self.frame.shape, self.frame.steps(), (0, 0))
         self.emission.add_place(self.value, placed)
 
-    def _placed(self) -> Placed:
+    def _placed(self) -> TensorPlace:
         """Where the images lie, as [N, C, H, W]: on chip by channels, or in HBM."""
         wide = self.emission.unconverted(self.value)
         if wide is not None and is_straight(wide, self.frame):
@@ -282,10 +289,10 @@ class Image:
                 slice(at, at + (count - 1) * step + 1, step)
                 for at, count, step in zip((top, side), (rows, columns), steps, strict=True)
             )
-            box = Part(band.image, first, left, band.images, rows, columns)
+            box = WindowBox(band.image, first, left, band.images, rows, columns)
             self._copy(placed, block, padded[:, :, spots[0], spots[1]], box)
 
-    def _copy(self, placed: Placed, block: int, target: Tensor, box: Part) -> None:
+    def _copy(self, placed: TensorPlace, block: int, target: Tensor, box: WindowBox) -> None:
         """Elements of a block of channels: rows and columns of some images."""
         if placed.is_on_chip:
             images = self._on_chip(placed, block, target.shape[0])
@@ -302,7 +309,7 @@ class Image:
             else:
                 self._copy_loaded(placed, block, here, some)
 
-    def _copy_loaded(self, placed: Placed, block: int, target: Tensor, box: Part) -> None:
+    def _copy_loaded(self, placed: TensorPlace, block: int, target: Tensor, box: WindowBox) -> None:
         """Rows of one image, which transfers bring whole."""
         down = self.times[0]
         high, wide = self._size
@@ -311,13 +318,13 @@ class Image:
             first = (box.row + at) // down
             rows = ceil((box.row + at + count) / down) - first
             start = (box.image * high + first) * wide
-            span = Span(block, 1, target.shape[0], start, rows * wide)
+            span = TileSpan(block, 1, target.shape[0], start, rows * wide)
             part = filled(placed, _of_four_dims(self.frame), span, target.dtype)
             images = part[:, 0].reshape((target.shape[0], 1, rows, wide))
             piece = target[:, :, at : at + count]
             self._spread(images, piece, replace(box, row=box.row + at, rows=count), first)
 
-    def _spread(self, images: Tensor, target: Tensor, box: Part, start: int) -> None:
+    def _spread(self, images: Tensor, target: Tensor, box: WindowBox, start: int) -> None:
         """Rows from `start` on, each element as often as it is copied."""
         most = max(_PIECE // (box.images * images.shape[3]), 1)
         for down, across in product(*map(range, self.times)):
@@ -338,7 +345,7 @@ class Image:
         high, wide = (n // k for n, k in zip(self.sight.size, self.times, strict=True))
         return high, wide
 
-    def _on_chip(self, placed: Placed, block: int, channels: int) -> Tensor:
+    def _on_chip(self, placed: TensorPlace, block: int, channels: int) -> Tensor:
         """[channels, images, rows, columns] of a block in SBUF."""
         high, wide = self._size
         at, start = placed.offset[0] // placed.storage.block + block, placed.offset[1]
@@ -346,7 +353,7 @@ class Image:
         flat = placed.storage.tile[:channels, at, start : start + count]
         return flat.reshape((channels, self.sight.images, high, wide))
 
-    def _in_hbm(self, placed: Placed, block: int, box: Part) -> Tensor:
+    def _in_hbm(self, placed: TensorPlace, block: int, box: WindowBox) -> Tensor:
         """[channels, images, rows, columns] in HBM."""
         first = block * self.frame.block
         count = min(self.frame.block, self.frame.rows - first)
@@ -415,13 +422,13 @@ def _surround(
             nisa.memset(dst=view, value=number)
 
 
-def _of_four(placed: Placed) -> Placed:
+def _of_four(placed: TensorPlace) -> TensorPlace:
     """[N, C, W] as [N, C, 1, W]."""
     if len(placed.shape) > _LINE:
         return placed
     still = (0,) * len(placed.offset)
     shape, steps = placed.shape, placed.steps
-    return Placed(
+    return TensorPlace(
         placed.storage,
         (*shape[:2], 1, shape[2]),
         (*steps[:2], still, steps[2]),
@@ -437,7 +444,7 @@ def _of_four_dims(frame: Frame) -> Frame:
     return Frame(shape, (1,), (0, 2, 3), frame.block)
 
 
-def _is_even(placed: Placed, frame: Frame) -> bool:
+def _is_even(placed: TensorPlace, frame: Frame) -> bool:
     """Whether images lie one after the other in SBUF, row by row."""
     if not placed.is_on_chip or placed.storage.is_replicated or not is_aligned(placed, frame):
         return False

@@ -12,9 +12,9 @@ import numpy as np
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.reductions import ReduceWindow, neutral
 from trnsim.graph.ops.rounding import Convert
-from trnsim.lower.emit.images.image import Band, Image, Part, Sight
+from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGeometry
 from trnsim.lower.emit.images.kernels import Taps
-from trnsim.lower.emit.places.walk import Frame, Span, write
+from trnsim.lower.emit.places.walk import Frame, TileSpan, write
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
@@ -61,7 +61,7 @@ def reduce_window(emission: Emission, node: Node) -> None:
         for block in range(frame.blocks):
             channels = min(frame.block, frame.rows - block * frame.block)
             first = part.row * part.columns + part.image * image.sight.windows
-            span = Span(block, 1, channels, first, part.count)
+            span = TileSpan(block, 1, channels, first, part.count)
             if result.is_on_chip:
                 dst = result.storage.tile[:channels, block, first : first + part.count]
                 _reduced(operation.op, image.sight, band, part, block, dst)
@@ -81,7 +81,7 @@ def _unconverted(emission: Emission, value: Value) -> Value:
     return maker.values[0] if value.dtype == "float32" else value
 
 
-def sight_of(node: Node) -> Sight:
+def sight_of(node: Node) -> WindowGeometry:
     """How the windows move; a line is an image of one row."""
     operation: Any = node.operation
     shape = node.values[0].shape
@@ -90,7 +90,7 @@ def sight_of(node: Node) -> Sight:
         first, second = (default, *numbers[_OUTER:])[-2:]
         return first, second
 
-    return Sight(
+    return WindowGeometry(
         images=shape[0],
         channels=shape[1],
         size=pair(shape, 1),
@@ -110,16 +110,18 @@ def _rows(image: Image) -> int:
     return min((_BAND_BYTES // image.row_bytes - over) // sight.strides[0], sight.places[0])
 
 
-def _bands(sight: Sight, rows: int) -> list[Part]:
+def _bands(sight: WindowGeometry, rows: int) -> list[WindowBox]:
     """Rows of windows, image by image."""
     return [
-        Part(number, first, 0, 1, min(rows, sight.places[0] - first), sight.places[1])
+        WindowBox(number, first, 0, 1, min(rows, sight.places[0] - first), sight.places[1])
         for number in range(sight.images)
         for first in range(0, sight.places[0], rows)
     ]
 
 
-def _reduced(op: str, sight: Sight, band: Band, part: Part, block: int, dst: Tensor) -> None:
+def _reduced(
+    op: str, sight: WindowGeometry, band: Band, part: WindowBox, block: int, dst: Tensor
+) -> None:
     """The reduction of every window of a part, into [channels, windows]."""
     channels, function = dst.shape[0], getattr(nl, op)
     images = band.tile[:channels, block, : band.rows * band.width]

@@ -11,7 +11,7 @@ from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.ops.layout import BroadcastInDim
 from trnsim.graph.ops.reductions import ReduceWindow
-from trnsim.lower.emit.places.placed import Placed
+from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.lower.emit.places.walk import Frame, frame_in_hbm, frame_of, natural
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ _MANY_FEATURES: Final = 256
 """Elements of the last dimension from which on few rows are turned, to fill the partitions."""
 
 
-def framed(emission: Emission, value: Value, leaves: Iterable[Placed], numbers: set[int]) -> Frame:
+def framed(
+    emission: Emission, value: Value, leaves: Iterable[TensorPlace], numbers: set[int]
+) -> Frame:
     """The frame of the leaf that decides: a product, what is on the chip, else what is best read.
 
     Args:
@@ -48,7 +50,7 @@ def framed(emission: Emission, value: Value, leaves: Iterable[Placed], numbers: 
     return frame or _in_hbm(value, covering)
 
 
-def _of_channels(emission: Emission, value: Value, leaves: list[Placed]) -> Frame | None:
+def _of_channels(emission: Emission, value: Value, leaves: list[TensorPlace]) -> Frame | None:
     """The frame of images and of numbers to a channel: channels along the partitions."""
     shape = value.shape
     if any(is_by_channels(node, value) for node in emission.facts.readers(value)):
@@ -68,7 +70,7 @@ def _features(value: Value) -> Frame:
     return Frame(value.shape, (last,), tuple(range(last)))
 
 
-def _in_hbm(value: Value, places: list[Placed]) -> Frame:
+def _in_hbm(value: Value, places: list[TensorPlace]) -> Frame:
     """The frame of what lies in HBM: as it was computed, in order, or turned where rows are few."""
     shape = value.shape
     # What lies across in HBM was computed so: it stays so.
@@ -86,7 +88,7 @@ def is_by_channels(node: Node, value: Value) -> bool:
     return isinstance(node.operation, Convolution | ReduceWindow) and node.values[0] is value
 
 
-def _channels_of(placed: Placed) -> int | None:
+def _channels_of(placed: TensorPlace) -> int | None:
     """The dimension, before the last one, along which alone a leaf's numbers differ."""
     moves = [dim for dim, step in enumerate(placed.steps) if any(step)]
     long = [dim for dim, length in enumerate(placed.shape) if length > 1]
@@ -120,6 +122,6 @@ def _is_of_channels(readers: list[Node], vectors: set[int]) -> bool:
     return False
 
 
-def covers(placed: Placed) -> bool:
+def covers(placed: TensorPlace) -> bool:
     """Whether every dimension of a leaf moves."""
     return all(any(step) for step, n in zip(placed.steps, placed.shape, strict=True) if n > 1)

@@ -6,7 +6,7 @@ from trnsim.graph import Node
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape, Slice, Transpose
 from trnsim.graph.ops.leaves import Constant, Iota, Rng
 from trnsim.graph.ops.rounding import Convert
-from trnsim.lower.emit.places.placed import Placed
+from trnsim.lower.emit.places.tensor_place import TensorPlace
 
 Path = tuple[Node, ...]
 """Reshapes and transposes from a value to the shape that is computed, the first one first."""
@@ -17,9 +17,9 @@ def is_passed(node: Node) -> bool:
     return isinstance(node.operation, Reshape | Transpose)
 
 
-def along(path: Path, placed: Placed) -> Placed | None:
+def along(path: Path, placed: TensorPlace) -> TensorPlace | None:
     """A place in the shape that views lead to, if steps can say it."""
-    current: Placed | None = placed
+    current: TensorPlace | None = placed
     for node in path:
         if current is not None and isinstance(node.operation, Transpose):
             current = current.transposed(node.operation.permutation)
@@ -28,7 +28,7 @@ def along(path: Path, placed: Placed) -> Placed | None:
     return current
 
 
-def back(node: Node, placed: Placed) -> Placed | None:
+def back(node: Node, placed: TensorPlace) -> TensorPlace | None:
     """A place of a view's result as a place of its operand."""
     if isinstance(node.operation, Transpose):
         order = node.operation.permutation
@@ -36,7 +36,7 @@ def back(node: Node, placed: Placed) -> Placed | None:
     return placed.reshaped(node.values[0].shape)
 
 
-def view(node: Node, source: Placed) -> Placed | None:
+def view(node: Node, source: TensorPlace) -> TensorPlace | None:
     """A view of what lies somewhere; None where steps cannot say it."""
     operation = node.operation
     if isinstance(operation, Reshape):

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.types import dense
-from trnsim.lower.emit.places.placed import Matrix, Placed, Step, in_hbm, merged
+from trnsim.lower.emit.places.tensor_place import SbufMatrix, Step, TensorPlace, in_hbm, merged
 from trnsim.lower.emit.places.walk import (
     MANY,
     Frame,
-    Span,
+    TileSpan,
     axes,
     fill,
     filled,
@@ -49,7 +49,7 @@ _WRITTEN: Final = 4096
 
 def turned(
     emission: Emission, value: Value, frame: Frame, start: int = 0, columns: int = 0
-) -> Placed:
+) -> TensorPlace:
     """A value in SBUF in a frame; or some of the frame's columns, as a matrix of their own."""
     places = emission.settled(value)
     source = next((place for place in places if is_aligned(place, frame.flipped())), places[0])
@@ -59,16 +59,16 @@ def turned(
 
 
 def framed(
-    source: Placed, frame: Frame, start: int = 0, columns: int = 0, wanted: Any = None
-) -> Placed:
+    source: TensorPlace, frame: Frame, start: int = 0, columns: int = 0, wanted: Any = None
+) -> TensorPlace:
     """What lies elsewhere, in SBUF in a frame; or some of the frame's columns."""
-    span = Span(0, frame.blocks, min(frame.block, frame.rows), start, columns or frame.columns)
+    span = TileSpan(0, frame.blocks, min(frame.block, frame.rows), start, columns or frame.columns)
     tile = stretch(source, frame, span, wanted)
-    matrix = Matrix(tile, frame.rows, frame.block, frame.is_replicated)
-    return Placed(matrix, frame.shape, frame.steps(), (0, 0))
+    matrix = SbufMatrix(tile, frame.rows, frame.block, frame.is_replicated)
+    return TensorPlace(matrix, frame.shape, frame.steps(), (0, 0))
 
 
-def stretch(source: Placed, frame: Frame, part: Span, wanted: Any = None) -> Tensor:
+def stretch(source: TensorPlace, frame: Frame, part: TileSpan, wanted: Any = None) -> Tensor:
     """Some blocks and columns of what lies elsewhere, in SBUF: [partitions, blocks, columns].
 
     The last block of the frame may fill fewer partitions.
@@ -84,14 +84,14 @@ def stretch(source: Placed, frame: Frame, part: Span, wanted: Any = None) -> Ten
     return tile
 
 
-def _bring(source: Placed, frame: Frame, tile: Tensor, part: Span) -> None:
+def _bring(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSpan) -> None:
     """Fill a tile with blocks as they lie; transfers from HBM convert."""
     dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
     full = min(part.blocks, frame.rows // frame.block - part.block)
     groups = [(0, full, frame.block)] if full > 0 else []
     groups += [(full, 1, frame.rows % frame.block)] if full < part.blocks else []
     for number, blocks, rows in groups:
-        span = Span(part.block + number, blocks, rows, part.start, part.columns)
+        span = TileSpan(part.block + number, blocks, rows, part.start, part.columns)
         here = tile[:rows, number : number + blocks]
         if not source.is_on_chip and is_wide(source, frame):
             fill(here, source, frame, span)
@@ -100,22 +100,22 @@ def _bring(source: Placed, frame: Frame, tile: Tensor, part: Span) -> None:
         nisa.tensor_copy(dst=here, src=widened(rows_tile, tuple(here.shape)))
 
 
-def repeated(row: Placed, frame: Frame, partitions: int) -> Tensor:
+def repeated(row: TensorPlace, frame: Frame, partitions: int) -> Tensor:
     """A row in HBM on so many partitions, [partitions, 1, columns], by one transfer."""
-    wide = Placed(row.storage, (partitions, *row.shape), ((0,), *row.steps), row.offset)
+    wide = TensorPlace(row.storage, (partitions, *row.shape), ((0,), *row.steps), row.offset)
     dims = tuple(dim + 1 for dim in frame.f_dims)
     frame_wide = Frame(wide.shape, (0,), dims, partitions)
-    return filled(wide, frame_wide, Span(0, 1, partitions, 0, frame.columns), row.storage.dtype)
+    return filled(wide, frame_wide, TileSpan(0, 1, partitions, 0, frame.columns), row.storage.dtype)
 
 
-def _is_line(source: Placed, frame: Frame) -> bool:
+def _is_line(source: TensorPlace, frame: Frame) -> bool:
     """Whether a single column lies in order in HBM."""
     line = axes(source, frame.p_dims)
     is_whole = frame.block == P and P < frame.rows <= P * P
     return not source.is_on_chip and is_whole and len(line) == 1 and line[0][1] == (1,)
 
 
-def _stand(source: Placed, frame: Frame, tile: Tensor) -> None:
+def _stand(source: TensorPlace, frame: Frame, tile: Tensor) -> None:
     """A line of HBM along the partitions: loaded block by block as rows, which are turned."""
     blocks, rest = divmod(frame.rows, P)
     rows = new((blocks, P), tile.dtype)
@@ -129,7 +129,7 @@ def _stand(source: Placed, frame: Frame, tile: Tensor) -> None:
         nisa.dma_copy(dst=tile[:rest, blocks], src=last)
 
 
-def is_straight(source: Placed, frame: Frame) -> bool:
+def is_straight(source: TensorPlace, frame: Frame) -> bool:
     """Whether transfers find runs along the frame's columns."""
     if source.is_on_chip:
         return is_movable(source, frame)
@@ -139,7 +139,7 @@ def is_straight(source: Placed, frame: Frame) -> bool:
     return not inner or source.steps[inner[0]] in ((1,), (0,)) or frame.columns == 1
 
 
-def _turn(source: Placed, frame: Frame, tile: Tensor, part: Span) -> None:
+def _turn(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSpan) -> None:
     """Fill a tile with blocks that are transposed, as many at once as are loaded at once."""
     across = frame.flipped()
     most = max(_LOADED_BYTES // tile.dtype.itemsize // frame.block, 1)
@@ -153,10 +153,10 @@ def _turn(source: Placed, frame: Frame, tile: Tensor, part: Span) -> None:
     full, rest = divmod(length, frame.block)
     for at, width in tiles.pieces(part.columns, P):
         if frame.is_replicated:  # a column turns into the same row on every partition
-            lines = _lines(source, across, Span(0, 1, width, 0, 1), part.start + at)
+            lines = _lines(source, across, TileSpan(0, 1, width, 0, 1), part.start + at)
             lines = widened(lines, (width, 1, frame.rows))
         else:
-            lines = _lines(source, across, Span(0, 1, width, begin, length), part.start + at)
+            lines = _lines(source, across, TileSpan(0, 1, width, begin, length), part.start + at)
         together = max(1, _BANK_BYTES // lines.dtype.itemsize // width)
         groups = [(b, min(together, full - b), frame.block) for b in range(0, full, together)]
         groups += [(full, 1, rest)] if rest else []
@@ -169,7 +169,7 @@ def _turn(source: Placed, frame: Frame, tile: Tensor, part: Span) -> None:
             nisa.tensor_copy(dst=target, src=flipped)
 
 
-def _lines(source: Placed, across: Frame, part: Span, row: int) -> Tensor:
+def _lines(source: TensorPlace, across: Frame, part: TileSpan, row: int) -> Tensor:
     """Some columns of a source's rows from `row` on, [rows, 1, columns], as they lie."""
     if row % P == 0 and is_aligned(source, across):
         lines_there = slice_of(source, across, replace(part, block=row // P))
@@ -182,23 +182,23 @@ def _lines(source: Placed, across: Frame, part: Span, row: int) -> Tensor:
     return copied(lines, dtype, new((part.partitions, 1, part.columns), dtype))
 
 
-def is_scattered(placed: Placed, value: Value) -> bool:
+def is_scattered(placed: TensorPlace, value: Value) -> bool:
     """Whether a value lies on the chip in so many pieces that it leaves sooner as it lies."""
     if not placed.is_on_chip:
         return False
     frame = frame_of(placed, value.shape)
-    target = Placed(None, value.shape, tuple((step,) for step in dense(value.shape)), (0,))
+    target = TensorPlace(None, value.shape, tuple((step,) for step in dense(value.shape)), (0,))
     return max(transfers(placed, frame), transfers(target, frame)) > MANY
 
 
-def written(placed: Placed, value: Value) -> Tensor:
+def written(placed: TensorPlace, value: Value) -> Tensor:
     """A tensor in HBM with a value's elements in row-major order."""
     out = tiles.output(value.shape, value.dtype)
     write_all(placed, value, in_hbm(out, value.shape))
     return out
 
 
-def write_all(placed: Placed, value: Value, target: Placed) -> None:
+def write_all(placed: TensorPlace, value: Value, target: TensorPlace) -> None:
     """Store a value at a place in HBM: as it lies, or turned where its runs there lie across."""
     if not placed.is_on_chip:
         _moved(placed, target)
@@ -221,7 +221,7 @@ def write_all(placed: Placed, value: Value, target: Placed) -> None:
         write(target, frame, span, tile)
 
 
-def _moved(placed: Placed, target: Placed) -> None:
+def _moved(placed: TensorPlace, target: TensorPlace) -> None:
     """Copy what lies in HBM: by one transfer, or turned where its runs lie across the target's."""
     both = [(*here, *there) for here, there in zip(placed.steps, target.steps, strict=True)]
     along = merged(placed.shape, both) or [(1, (1, 1))]
@@ -239,11 +239,11 @@ def _moved(placed: Placed, target: Placed) -> None:
             for side, first in enumerate((placed.offset[0], target.offset[0]))
         )
         here, there = (tuple((steps[side],) for _, steps in matrix) for side in (0, 1))
-        source = Placed(placed.storage, shape, here, (start,))
-        _turned_out(source, frame, Placed(target.storage, shape, there, (goal,)))
+        source = TensorPlace(placed.storage, shape, here, (start,))
+        _turned_out(source, frame, TensorPlace(target.storage, shape, there, (goal,)))
 
 
-def _copy(placed: Placed, target: Placed, along: list[tuple[int, Step]]) -> None:
+def _copy(placed: TensorPlace, target: TensorPlace, along: list[tuple[int, Step]]) -> None:
     """HBM to HBM by one transfer, of axes with the steps on both sides."""
     source, goal = (
         tiles.strided(
@@ -254,14 +254,14 @@ def _copy(placed: Placed, target: Placed, along: list[tuple[int, Step]]) -> None
     nisa.dma_copy(dst=goal, src=source)
 
 
-def _lies_down(placed: Placed, frame: Frame, target: Placed) -> bool:
+def _lies_down(placed: TensorPlace, frame: Frame, target: TensorPlace) -> bool:
     """Write a single column of whole blocks as a line: turned, block by block a row of it."""
     blocks, rest = divmod(frame.rows, P)
     if frame.block != P or not 1 < blocks <= P or not is_aligned(placed, frame):
         return False
     if axes(target, frame.p_dims) != [(frame.rows, (1,))]:
         return False
-    tile = slice_of(placed, frame, Span(0, blocks, P, 0, 1))
+    tile = slice_of(placed, frame, TileSpan(0, blocks, P, 0, 1))
     flipped = new((blocks, P), placed.storage.tile.dtype, nl.psum)
     if tile is None:
         return False
@@ -270,14 +270,14 @@ def _lies_down(placed: Placed, frame: Frame, target: Placed) -> bool:
     start = target.offset[0]
     nisa.dma_copy(dst=tiles.strided(target.storage, [(P, blocks), (1, P)], start), src=rows)
     if rest:
-        last = slice_of(placed, frame, Span(blocks, 1, rest, 0, 1))
+        last = slice_of(placed, frame, TileSpan(blocks, 1, rest, 0, 1))
         if last is not None:
             view = tiles.strided(target.storage, [(1, rest), (1, 1)], start + blocks * P)
             nisa.dma_copy(dst=view, src=last[:, 0])
     return True
 
 
-def _turned_out(placed: Placed, frame: Frame, target: Placed) -> None:
+def _turned_out(placed: TensorPlace, frame: Frame, target: TensorPlace) -> None:
     """Write what lies across, 128 rows of the frame at a time."""
     dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
     across = frame.flipped()
@@ -289,10 +289,10 @@ def _turned_out(placed: Placed, frame: Frame, target: Placed) -> None:
             width = min(blocks * across.block, across.rows - at)
             tile = new((rows, 1, width), dtype)
             _turn_rows(placed, across, tile, start, first)
-            write(target, frame, Span(start // P, 1, rows, at, width), tile)
+            write(target, frame, TileSpan(start // P, 1, rows, at, width), tile)
 
 
-def _turn_rows(source: Placed, across: Frame, tile: Tensor, start: int, block: int) -> None:
+def _turn_rows(source: TensorPlace, across: Frame, tile: Tensor, start: int, block: int) -> None:
     """Columns of a matrix from `start` on as rows, of the blocks from `block` on."""
     rows, _, total = tile.shape
     together = max(1, _BANK_BYTES // tile.dtype.itemsize // across.block)
@@ -307,10 +307,10 @@ def _turn_rows(source: Placed, across: Frame, tile: Tensor, start: int, block: i
 
 
 def _columns(
-    source: Placed, across: Frame, block: int, partitions: int, start: int, columns: int
+    source: TensorPlace, across: Frame, block: int, partitions: int, start: int, columns: int
 ) -> Tensor:
     """Columns of a block of a matrix, brought to SBUF if they are elsewhere."""
-    span = Span(block, 1, partitions, start, columns)
+    span = TileSpan(block, 1, partitions, start, columns)
     data = slice_of(source, across, span) if is_aligned(source, across) else None
     if data is None or data.shape[2] != columns:
         dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype

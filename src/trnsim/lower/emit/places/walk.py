@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from trnsim.errors import InternalError
 from trnsim.graph.types import Shape
-from trnsim.lower.emit.places.placed import Matrix, Placed, Step, merged
+from trnsim.lower.emit.places.tensor_place import SbufMatrix, Step, TensorPlace, merged
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
@@ -58,11 +58,11 @@ class Frame:
                 step *= self.shape[dim]
         return tuple(moves)
 
-    def matrix(self, dtype: Any) -> Placed:
+    def matrix(self, dtype: Any) -> TensorPlace:
         """A tensor of this shape in a new matrix in SBUF."""
         tile = new((min(self.block, self.rows), self.blocks, self.columns), dtype)
-        matrix = Matrix(tile, self.rows, self.block, self.is_replicated)
-        return Placed(matrix, self.shape, self.steps(), (0, 0))
+        matrix = SbufMatrix(tile, self.rows, self.block, self.is_replicated)
+        return TensorPlace(matrix, self.shape, self.steps(), (0, 0))
 
     def matrix_of(self, array: Any) -> Any:
         """An array of this shape as a matrix, [rows, columns]."""
@@ -76,7 +76,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TileSpan:
     """A part of a matrix: neighbouring blocks of as many partitions, and a range of columns."""
 
     block: int
@@ -86,7 +86,7 @@ class Span:
     columns: int
 
 
-def frame_of(placed: Placed, shape: Shape) -> Frame:
+def frame_of(placed: TensorPlace, shape: Shape) -> Frame:
     """The frame in which a tensor lies on chip; what it repeats runs along the free dimension."""
     matrix = placed.storage
     p_dims = [dim for dim, step in enumerate(placed.steps) if step[0] and shape[dim] > 1]
@@ -99,7 +99,7 @@ def frame_of(placed: Placed, shape: Shape) -> Frame:
     return Frame(shape, tuple(p_dims), tuple(f_dims), matrix.block, matrix.is_replicated)
 
 
-def is_all(pending: Placed) -> bool:
+def is_all(pending: TensorPlace) -> bool:
     """Whether it is all of what is pending, row by row and column by column as that lies."""
     own, frame = pending.storage.frame, frame_of(pending, pending.shape)
     columns = axes(pending, frame.f_dims)
@@ -112,7 +112,7 @@ def is_all(pending: Placed) -> bool:
     )
 
 
-def frame_in_hbm(placed: Placed, shape: Shape) -> Frame:
+def frame_in_hbm(placed: TensorPlace, shape: Shape) -> Frame:
     """The frame in which a tensor lies in HBM: a matrix's, or the last dimension as columns."""
     storage = placed.storage
     if len(storage.shape) != 2:  # noqa: PLR2004  a matrix
@@ -131,7 +131,7 @@ def natural(shape: Shape, columns: int = 1) -> Frame:
     return Frame(shape, tuple(range(first)), tuple(range(first, rank)))
 
 
-def spans(frame: Frame, start: int, columns: int, longest: int, most: int) -> Iterator[Span]:
+def spans(frame: Frame, start: int, columns: int, longest: int, most: int) -> Iterator[TileSpan]:
     """Spans of columns from `start` on: at most `most` of them, `longest` elements a partition."""
     full, rest = divmod(frame.rows, frame.block)
     groups = [(0, full, frame.block)] if full else []
@@ -141,7 +141,7 @@ def spans(frame: Frame, start: int, columns: int, longest: int, most: int) -> It
         together = max(1, longest // width) if width == frame.columns else 1
         for block, blocks in tiles.pieces(count, together):
             for at, length in tiles.pieces(columns, width):
-                yield Span(first + block, blocks, partitions, start + at, length)
+                yield TileSpan(first + block, blocks, partitions, start + at, length)
 
 
 _TURNS: Final = 16
@@ -153,9 +153,9 @@ def in_turn(frame: Frame, longest: int) -> int:
     return min(longest, max(frame.blocks // _TURNS, 1) * frame.columns)
 
 
-def strips(pieces: Iterable[Span], most: int) -> Iterator[list[Span]]:
+def strips(pieces: Iterable[TileSpan], most: int) -> Iterator[list[TileSpan]]:
     """Neighbours of one block, together up to so many columns."""
-    strip: list[Span] = []
+    strip: list[TileSpan] = []
     for span in pieces:
         last = strip[-1] if strip else span
         is_next = span.block == last.block and span.start == last.start + last.columns
@@ -167,14 +167,14 @@ def strips(pieces: Iterable[Span], most: int) -> Iterator[list[Span]]:
         yield strip
 
 
-def merged_span(strip: list[Span]) -> Span:
+def merged_span(strip: list[TileSpan]) -> TileSpan:
     """Neighbours as one span."""
     if len(strip) == 1:
         return strip[0]
     return replace(strip[0], columns=sum(span.columns for span in strip))
 
 
-def axes(placed: Placed, dims: Sequence[int]) -> list[tuple[int, Step]]:
+def axes(placed: TensorPlace, dims: Sequence[int]) -> list[tuple[int, Step]]:
     """Lengths and steps of dimensions, neighbours merged."""
     return merged(tuple(placed.shape[dim] for dim in dims), [placed.steps[dim] for dim in dims])
 
@@ -205,7 +205,7 @@ MANY: Final = 1024
 """Transfers beyond which a kernel that puts a tensor in order is the shorter way."""
 
 
-def transfers(placed: Placed, frame: Frame) -> int:
+def transfers(placed: TensorPlace, frame: Frame) -> int:
     """How many evenly spaced pieces a frame's elements are, as they lie."""
     pieces = frame.blocks
     for dims in (frame.p_dims, frame.f_dims):
@@ -213,7 +213,7 @@ def transfers(placed: Placed, frame: Frame) -> int:
     return pieces
 
 
-def is_aligned(placed: Placed, frame: Frame) -> bool:
+def is_aligned(placed: TensorPlace, frame: Frame) -> bool:
     """Whether each element of the frame lies in SBUF on the frame's own partition of a block."""
     if not placed.is_on_chip:
         return False
@@ -230,19 +230,19 @@ def is_aligned(placed: Placed, frame: Frame) -> bool:
     return (not row_axes and frame.rows == 1) or (len(row_axes) == 1 and row_axes[0][1][0] == 1)
 
 
-def is_movable(placed: Placed, frame: Frame) -> bool:
+def is_movable(placed: TensorPlace, frame: Frame) -> bool:
     """Whether transfers find the frame's columns along the columns of SBUF, or in HBM."""
     return not placed.is_on_chip or not any(
         placed.steps[dim][0] for dim in frame.f_dims if placed.shape[dim] > 1
     )
 
 
-def is_scattered(placed: Placed, frame: Frame) -> bool:
+def is_scattered(placed: TensorPlace, frame: Frame) -> bool:
     """Whether it lies in SBUF neither in the frame nor across it, so that no block turns."""
     return not is_movable(placed, frame) and not is_aligned(placed, frame.flipped())
 
 
-def slice_of(placed: Placed, frame: Frame, span: Span) -> Tensor | None:
+def slice_of(placed: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
     """A span of an aligned tensor, [partitions, blocks or 1, columns or 1].
 
     None where its columns do not lie evenly.
@@ -262,7 +262,9 @@ def slice_of(placed: Placed, frame: Frame, span: Span) -> Tensor | None:
     return matrix.tile[: span.partitions, blocks, at : end : step[1] or 1]
 
 
-def filled(placed: Placed, frame: Frame, span: Span, dtype: Any, at_row: int = -1) -> Tensor:
+def filled(
+    placed: TensorPlace, frame: Frame, span: TileSpan, dtype: Any, at_row: int = -1
+) -> Tensor:
     """A new tile with the span's elements, moved by transfers: from HBM, or across partitions.
 
     A span of one block may begin at any row.
@@ -273,12 +275,12 @@ def filled(placed: Placed, frame: Frame, span: Span, dtype: Any, at_row: int = -
     return tile
 
 
-def is_wide(placed: Placed, frame: Frame) -> bool:
+def is_wide(placed: TensorPlace, frame: Frame) -> bool:
     """Whether a tensor's elements differ along a frame's columns."""
     return any(any(step) for _, step in axes(placed, frame.f_dims))
 
 
-def fill(tile: Tensor, placed: Placed, frame: Frame, span: Span, at_row: int = -1) -> None:
+def fill(tile: Tensor, placed: TensorPlace, frame: Frame, span: TileSpan, at_row: int = -1) -> None:
     """Move a span's elements into a tile, whose one column stands for all where they are equal."""
     p_axes, f_axes = axes(placed, frame.p_dims), axes(placed, frame.f_dims)
     if not any(any(step) for _, step in f_axes):
@@ -302,7 +304,7 @@ def fill(tile: Tensor, placed: Placed, frame: Frame, span: Span, at_row: int = -
 
 
 def _fill_blocks(
-    tile: Tensor, placed: Placed, rows: tuple[int, int], span: Span, group: _Group
+    tile: Tensor, placed: TensorPlace, rows: tuple[int, int], span: TileSpan, group: _Group
 ) -> None:
     """Move evenly spaced rows of HBM, several blocks by one transfer where they are short.
 
@@ -339,7 +341,7 @@ def repeated(tile: Tensor, partitions: int) -> Tensor:
 
 
 def _sources(
-    placed: Placed, begin: Step, steps: tuple[Step, Step], size: tuple[int, int]
+    placed: TensorPlace, begin: Step, steps: tuple[Step, Step], size: tuple[int, int]
 ) -> Iterator[tuple[Tensor, slice]]:
     """Views of what lies evenly, and the rows of the tile that each fills."""
     (p_step, f_step), (rows, length) = steps, size
@@ -360,7 +362,7 @@ def _sources(
         row += many
 
 
-def write(placed: Placed, frame: Frame, span: Span, tile: Tensor) -> None:
+def write(placed: TensorPlace, frame: Frame, span: TileSpan, tile: Tensor) -> None:
     """Store a span's tile in HBM."""
     p_axes, f_axes = axes(placed, frame.p_dims), axes(placed, frame.f_dims)
     for number in range(span.blocks):

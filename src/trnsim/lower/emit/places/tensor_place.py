@@ -20,7 +20,7 @@ Step = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class SbufMatrix:
     """A matrix in SBUF: ``tile[p % block, p // block, f]`` holds element (p, f).
 
     Attributes:
@@ -41,7 +41,7 @@ class Matrix:
         return int(self.tile.shape[2])
 
 
-class Pending:
+class PendingResult:
     """A result that is computed where it is read, tile by tile.
 
     Attributes:
@@ -74,7 +74,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Made:
+class TileSource:
     """What every reader makes in SBUF for itself.
 
     Attributes:
@@ -89,11 +89,11 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placed:
+class TensorPlace:
     """A tensor in its storage; two are equal where they are the same elements of one storage.
 
     Attributes:
-        storage: a `Matrix`, a tensor in HBM, `Pending`, or `Made`.
+        storage: a `SbufMatrix`, a tensor in HBM, `PendingResult`, or `TileSource`.
         shape: the tensor's shape.
         steps: what one step along each dimension moves; zeros repeat.
         offset: where element (0, ..., 0) lies.
@@ -106,7 +106,7 @@ class Placed:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Placed)
+            isinstance(other, TensorPlace)
             and self.storage is other.storage
             and (self.shape, self.steps, self.offset) == (other.shape, other.steps, other.offset)
         )
@@ -117,19 +117,19 @@ class Placed:
     @property
     def is_on_chip(self) -> bool:
         """Whether it lies in SBUF."""
-        return isinstance(self.storage, Matrix)
+        return isinstance(self.storage, SbufMatrix)
 
     @property
     def is_pending(self) -> bool:
         """Whether it is yet to be computed."""
-        return isinstance(self.storage, Pending)
+        return isinstance(self.storage, PendingResult)
 
     @property
-    def is_made(self) -> bool:
+    def is_generated(self) -> bool:
         """Whether it lies nowhere, and is made where it is read."""
-        return isinstance(self.storage, Made)
+        return isinstance(self.storage, TileSource)
 
-    def transposed(self, permutation: Sequence[int]) -> Placed:
+    def transposed(self, permutation: Sequence[int]) -> TensorPlace:
         """Dimension i is dimension ``permutation[i]``."""
         return replace(
             self,
@@ -137,7 +137,7 @@ class Placed:
             steps=tuple(self.steps[dim] for dim in permutation),
         )
 
-    def sliced(self, shape: Shape, starts: Sequence[int], strides: Sequence[int]) -> Placed:
+    def sliced(self, shape: Shape, starts: Sequence[int], strides: Sequence[int]) -> TensorPlace:
         """``shape[d]`` elements of dimension d from ``starts[d]``, every ``strides[d]``-th one."""
         offset = self.offset
         for step, start in zip(self.steps, starts, strict=True):
@@ -150,7 +150,7 @@ class Placed:
         )
         return replace(self, shape=shape, steps=steps, offset=offset)
 
-    def repeated(self, shape: Shape, dims: Sequence[int]) -> Placed:
+    def repeated(self, shape: Shape, dims: Sequence[int]) -> TensorPlace:
         """Its dimension i as dimension ``dims[i]``, repeated along the others."""
         still = (0,) * len(self.offset)
         steps: list[Step] = [still] * len(shape)
@@ -158,7 +158,7 @@ class Placed:
             steps[dim] = step if length == shape[dim] else still
         return replace(self, shape=shape, steps=tuple(steps))
 
-    def reshaped(self, shape: Shape) -> Placed | None:
+    def reshaped(self, shape: Shape) -> TensorPlace | None:
         """The same elements in row-major order; None where one step cannot say where they are."""
         axes = merged(self.shape, self.steps)
         still = (0,) * len(self.offset)
@@ -193,9 +193,9 @@ def merged(shape: Shape, steps: Sequence[Step]) -> list[tuple[int, Step]]:
     return axes
 
 
-def in_hbm(tensor: Tensor, shape: Shape) -> Placed:
+def in_hbm(tensor: Tensor, shape: Shape) -> TensorPlace:
     """A dense tensor in HBM."""
-    return Placed(tensor, shape, tuple((step,) for step in dense(shape)), (0,))
+    return TensorPlace(tensor, shape, tuple((step,) for step in dense(shape)), (0,))
 
 
 def block_of(unit: int) -> int:

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.lower.emit.places.placed import Matrix, Pending, Placed, block_of, in_hbm, merged
+from trnsim.lower.emit.places.tensor_place import (
+    PendingResult,
+    SbufMatrix,
+    TensorPlace,
+    block_of,
+    in_hbm,
+    merged,
+)
 
 SHAPES = st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=4).map(tuple)
 
@@ -96,8 +103,8 @@ def test_neighbours_merge_where_they_are_evenly_spaced():
 
 def test_a_place_says_what_it_is():
     tile = SimpleNamespace(shape=(128, 2, 40))
-    on_chip = Placed(Matrix(tile, 200), (200, 40), ((1, 0), (0, 1)), (0, 0))
-    pending = Placed(Pending(), (2,), ((1, 0),), (0, 0))
+    on_chip = TensorPlace(SbufMatrix(tile, 200), (200, 40), ((1, 0), (0, 1)), (0, 0))
+    pending = TensorPlace(PendingResult(), (2,), ((1, 0),), (0, 0))
     assert (on_chip.is_on_chip, on_chip.is_pending) == (True, False)
     assert (pending.is_on_chip, pending.is_pending) == (False, True)
     assert (dense((2, 3))[0].is_on_chip, dense((2, 3))[0].is_pending) == (False, False)
