@@ -9,7 +9,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import trnsim
-from trnsim.cli import COMMANDS, app, main, module_of
+from trnsim.cli import COMMANDS, GROUPS, app, main, module_of
+from trnsim.version import VERSION
 
 
 def test_an_error_of_the_user_goes_to_stderr_with_status_two(monkeypatch, capsys):
@@ -46,6 +47,48 @@ def test_help_teaches(command):
 def test_the_list_of_commands_says_what_each_says_of_itself(command):
     own = get_command(import_module(module_of(command)).app)
     assert own.get_short_help_str(limit=1000) == COMMANDS[command]
+
+
+def test_the_help_has_every_command_once_below_its_heading():
+    lines = CliRunner().invoke(app, ["--help"]).output.splitlines()
+    listed = [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "]
+    assert [name for name in listed if name in COMMANDS] == list(COMMANDS)
+    assert set(GROUPS) <= {line.rstrip(":") for line in lines}
+    modules = {path.stem for path in Path(trnsim.cli.__file__).parent.glob("*.py")}
+    with_app = [name for name in modules if name != "__init__" and _is_command(name)]
+    assert sorted([*with_app, "plan"]) == sorted(name.replace("-", "_") for name in COMMANDS)
+
+
+def _is_command(module):
+    return hasattr(import_module(f"trnsim.cli.{module}"), "app")
+
+
+def test_the_version_is_that_of_the_package():
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"trnsim {VERSION}\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_has_a_script_for_each_shell(shell, monkeypatch):
+    monkeypatch.setenv("_TRNSIM_COMPLETE", f"source_{shell}")
+    result = CliRunner().invoke(app, [], prog_name="trnsim")
+    assert "_TRNSIM_COMPLETE=complete" in result.output or "_TRNSIM_COMPLETE" in result.output
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("trnsim cl", {"claims"}),
+        ("trnsim plan tr", {"train"}),
+        ("trnsim plan layer --ph", {"--phase"}),
+    ],
+)
+def test_commands_and_options_are_completed(line, expected, monkeypatch):
+    monkeypatch.setenv("_TRNSIM_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+    result = CliRunner().invoke(app, [], prog_name="trnsim")
+    assert set(result.output.split()) == expected
 
 
 def test_a_misspelled_command_is_answered_with_those_like_it():

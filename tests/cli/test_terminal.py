@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from trnsim.cli import app
-from trnsim.cli.terminal import echo
+from trnsim.cli.terminal import bold, complain, echo, is_coloured
 
 NAMED = """
 import numpy as np
@@ -24,6 +24,47 @@ def copy(a):
 copy.__name__ = copy.__qualname__ = {name!r}
 nki.jit(copy)(np.ones((2, 3), np.float32))
 """
+
+
+ERROR = "a reason of eleven words that is wider than a terminal of forty columns\n  fix: words"
+
+
+def test_an_error_fits_a_terminal_and_is_whole_elsewhere(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "40")
+    complain(ERROR)
+    assert capsys.readouterr().err == f"trnsim: error: {ERROR}\n"
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    complain(ERROR)
+    assert capsys.readouterr().err.splitlines() == [
+        "trnsim: error: a reason of eleven words",
+        "  that is wider than a terminal of forty",
+        "  columns",
+        "  fix: words",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "variables", "is_wanted"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"NO_COLOR": ""}, True),
+        (True, {"TERM": "dumb"}, False),
+    ],
+)
+def test_colour_is_for_terminals_that_want_it(
+    is_terminal, variables, is_wanted, monkeypatch, capsys
+):
+    for name, value in ({"NO_COLOR": "", "TERM": "xterm"} | variables).items():
+        monkeypatch.setenv(name, value)
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: is_terminal)
+    assert is_coloured() == is_coloured(is_error=True) == is_wanted
+    assert ("\x1b" in bold("a", is_coloured())) == is_wanted
+    complain("a")
+    assert ("\x1b[1m\x1b[31mtrnsim: error:\x1b[0m a" in capsys.readouterr().err) == is_wanted
 
 
 def test_lines_end_where_asked(capsys):

@@ -7,52 +7,79 @@ A command's file, and with it the rooms that it needs, is imported when the comm
 from __future__ import annotations
 
 import errno
-import sys
-from contextlib import suppress
 from importlib import import_module
-from typing import Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from trnsim.cli.error_text import message
-from trnsim.cli.options import HELP_OPTIONS, leave_output, parser
+from trnsim.cli.options import parser
+from trnsim.cli.parsing import HELP_OPTIONS, Group
+from trnsim.cli.terminal import complain, echo, leave_output
 from trnsim.errors import EmulatorError
-from trnsim.foreign_text import terminal_text
+from trnsim.version import VERSION
 
-__all__ = ["COMMANDS", "app", "main"]
+__all__ = ["COMMANDS", "GROUPS", "app", "main"]
 
-COMMANDS: Final = {
-    "demo": "Show what trnsim does: a kernel, a mistake, a training loop, a cost, the claims.",
-    "run": "Run a Python program, or one of its NKI kernels, on an emulated NeuronCore.",
-    "launch": "Run a program as ranks of emulated instances, one process a rank.",
-    "fault": "Inject a hardware fault into the emulated instance.",
-    "neuron-ls": "List the devices of the emulated instance, and the programs that run on them.",
-    "neuron-top": "Show what emulated programs do now: cores, vCPUs, memory; the key q ends it.",
-    "neuron-monitor": "Print a JSON report a line, whenever a group of metrics is due; end it with "
-    "Ctrl-C.",
-    "neuron-monitor-prometheus": "Answer Prometheus's scrapes with what neuron-monitor measures; "
-    "end it with Ctrl-C.",
-    "neuron-monitor-otlp": "Send what neuron-monitor measures to a collector of OpenTelemetry; end "
-    "it with Ctrl-C.",
-    "shell": "Run a program, or your shell, where Neuron's clients find an instance's devices.",
-    "compile": "Compile a model to a program for a NeuronCore: its time, what bounds it, where it "
-    "goes.",
-    "explain": "Print what an instruction takes, where it runs, what it computes, and what it "
-    "costs.",
-    "assess": "Say go, pilot, no-go, needs-quote or stay for each workload of an inventory.",
-    "pilot": "Run one workload on both machines, and renew the decision from the logs.",
-    "guard": "Watch workloads that moved: fallback rules, alerts, and what was saved.",
-    "prices": "Show dated prices, compare them, or read today's from AWS.",
-    "chips": "List Trainium, Inferentia, GPUs and TPUs, with peaks, memory and contradictions.",
-    "instances": "List instance types with memory and price, or which of them hold a model.",
-    "claims": "Recompute what four documents claim of Trainium and Inferentia, and judge each "
-    "claim.",
-    "plan": "Estimate time and USD of training or serving a model, platform by platform.",
-    "why": "Say why two answers differ, term by term, the largest first.",
-    "profile": "Open, print and compare stored reports.",
+GROUPS: Final[dict[str, dict[str, str]]] = {
+    "Kernels and programs": {
+        "demo": "Show what trnsim does: a kernel, a mistake, a training loop, a cost, the claims.",
+        "run": "Run a Python program, or one of its NKI kernels, on an emulated NeuronCore.",
+        "launch": "Run a program as ranks of emulated instances, one process a rank.",
+        "profile": "Open, print and compare stored reports.",
+        "explain": "Print what an instruction takes, where it runs, what it computes, and what it "
+        "costs.",
+    },
+    "Models": {
+        "compile": "Compile a model to a program for a NeuronCore: its time, what bounds it, where "
+        "it goes.",
+    },
+    "Plans and decisions": {
+        "plan": "Estimate time and USD of training or serving a model, platform by platform.",
+        "why": "Say why two answers differ, term by term, the largest first.",
+        "assess": "Say go, pilot, no-go, needs-quote or stay for each workload of an inventory.",
+        "pilot": "Run one workload on both machines, and renew the decision from the logs.",
+        "guard": "Watch workloads that moved: fallback rules, alerts, and what was saved.",
+    },
+    "The emulated instance": {
+        "shell": "Run a program, or your shell, where Neuron's clients find an instance's devices.",
+        "fault": "Inject a hardware fault into the emulated instance.",
+        "neuron-ls": "List the devices of the emulated instance, and the programs that run on "
+        "them.",
+        "neuron-top": "Show what emulated programs do now: cores, vCPUs, memory; the key q ends "
+        "it.",
+        "neuron-monitor": "Print a JSON report a line, whenever a group of metrics is due; end it "
+        "with Ctrl-C.",
+        "neuron-monitor-prometheus": "Answer Prometheus's scrapes with what neuron-monitor "
+        "measures; end it with Ctrl-C.",
+        "neuron-monitor-otlp": "Send what neuron-monitor measures to a collector of OpenTelemetry; "
+        "end it with Ctrl-C.",
+    },
+    "Reference": {
+        "chips": "List Trainium, Inferentia, GPUs and TPUs, with peaks, memory and contradictions.",
+        "instances": "List instance types with memory and price, or which of them hold a model.",
+        "prices": "Show dated prices, compare them, or read today's from AWS.",
+        "claims": "Recompute what four documents claim of Trainium and Inferentia, and judge each "
+        "claim.",
+    },
 }
+"""Commands by the heading of the help that they stand under: the first sentence of their help."""
+
+COMMANDS: Final = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 """Each command, which is a file of this room, and the first sentence of its help."""
+
+_START: Final = """
+Begin with:
+  trnsim demo  a kernel, a mistake, a training loop, a cost
+  trnsim run examples/attention.py  a program's kernels: values, time, a page
+  trnsim plan train examples/llama-3.1-8b.json  time and USD on trn1, trn2, trn3 and p5en
+  trnsim COMMAND --help  what a command answers, its options, an example
+
+An option means the same in every command: --on names chips, families or instance types, --json
+prints JSON, --output FILE writes the answer as .json, .csv, .txt or .html, --report DIR writes its
+page, figures and table.
+"""
 
 
 def module_of(command: str) -> str:
@@ -60,8 +87,10 @@ def module_of(command: str) -> str:
     return f"trnsim.cli.{command.replace('-', '_')}"
 
 
-class Commands(TyperGroup):
+class Commands(Group):
     """The commands by name; until a command is called, only its summary exists."""
+
+    groups: ClassVar = {heading: list(commands) for heading, commands in GROUPS.items()}
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -75,11 +104,31 @@ class Commands(TyperGroup):
         return name, typer.main.get_command(module.app), rest
 
 
-app = parser(cls=Commands, no_args_is_help=True, context_settings=HELP_OPTIONS)
+app = parser(
+    name="trnsim",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=True,
+    context_settings=HELP_OPTIONS,
+    epilog=_START,
+)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        echo(f"trnsim {VERSION}")
+        raise typer.Exit
 
 
 @app.callback()
-def trnsim() -> None:
+def trnsim(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and end."
+        ),
+    ] = False,
+) -> None:
     """A Trainium you can pip install: run its programs, estimate their time and their cost."""
 
 
@@ -92,18 +141,13 @@ def main() -> None:
     Output that cannot be written, as its disk is full, ends it with 1.
     """
     try:
-        app()
+        app(prog_name="trnsim")
     except EmulatorError as error:
-        _complain(message(error))
+        complain(message(error))
         raise SystemExit(2) from None
     except OSError as error:
         if error.errno not in _OUTPUT_ERRORS or error.filename is not None:
             raise
         leave_output()
-        _complain(f"cannot write the output: {error.strerror}")
+        complain(f"cannot write the output: {error.strerror}")
         raise SystemExit(1) from None
-
-
-def _complain(text: str) -> None:
-    with suppress(AttributeError, OSError):  # None where it was closed
-        sys.stderr.write(terminal_text(f"trnsim: error: {text}\n"))

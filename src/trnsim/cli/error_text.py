@@ -8,6 +8,7 @@ from traceback import FrameSummary, StackSummary, TracebackException
 from typing import TYPE_CHECKING, Final
 
 import trnsim
+from trnsim.cli.terminal import complain
 from trnsim.errors import EmulatorError
 from trnsim.foreign_text import terminal_text
 
@@ -37,7 +38,7 @@ def message(error: EmulatorError) -> str:
 def show(error: BaseException, script: Path, place: str = "") -> int:
     """Print the error that ended `script` to stderr; its exit status."""
     if isinstance(error, EmulatorError):
-        sys.stderr.write(terminal_text(f"trnsim: error: {place}{message(error)}\n"))
+        complain(f"{place}{message(error)}")
         return 2
     sys.stderr.write(terminal_text(users_traceback(error, script)))
     if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:

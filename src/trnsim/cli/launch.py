@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from trnsim import files
 from trnsim.cli.error_text import message
 from trnsim.cli.options import parser
-from trnsim.cli.terminal import echo, width
+from trnsim.cli.parsing import Command
+from trnsim.cli.terminal import complain, echo, width
 from trnsim.document.text import text
 from trnsim.errors import BadInput
-from trnsim.foreign_text import terminal_text
 from trnsim.launch import launcher, report
 from trnsim.launch.job import Job, job
 
@@ -25,7 +24,7 @@ _FOLDER = Path("trnsim-launch")
 app = parser()
 
 
-class LaunchCommand(TyperCommand):
+class LaunchCommand(Command):
     """The parser of `trnsim launch`: what follows the program is the program's."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -86,7 +85,7 @@ def launch(
     ended = launcher.launch(made, launcher.stderr_line, _show)
     unwritten = _report(made, ended)
     if unwritten is not None:
-        sys.stderr.write(terminal_text(f"trnsim: error: {message(unwritten)}\n"))
+        complain(message(unwritten))
     raise SystemExit(ended.status or (2 if unwritten else 0))
 
 

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from trnsim.cli.options import leave_output, parser
+from trnsim.cli.options import parser
+from trnsim.cli.terminal import leave_output
 from trnsim.errors import BadInput
 from trnsim.tools.monitor.config import EVERYTHING, read
 from trnsim.tools.monitor.own import own_monitor

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from datetime import date
-from functools import partial
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
 
 import typer
+
+from trnsim.cli.parsing import Parser
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -21,17 +20,7 @@ if TYPE_CHECKING:
 
     Options = TypeVar("Options", bound=DataclassInstance)
 
-HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
-
-parser: Final = partial(
-    typer.Typer, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
-)
-"""A Typer application that prints plain text and passes errors on."""
-
-
-def leave_output() -> None:
-    """Write nothing more to the standard output, also on leaving Python."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+parser: Final = Parser
 
 
 def chip_names() -> str:

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from trnsim import arch, files
 from trnsim.cli import array_files, script
 from trnsim.cli.error_text import message, show
 from trnsim.cli.options import chip_names, parser
+from trnsim.cli.parsing import Command
 from trnsim.cli.profile import side_by_side
 from trnsim.cli.progress import progress
 from trnsim.cli.script import Ending
-from trnsim.cli.terminal import echo, width
+from trnsim.cli.terminal import complain, echo, width
 from trnsim.document.answer import Document
 from trnsim.document.text import text as text_of
 from trnsim.document.values import json_line
@@ -79,7 +79,7 @@ _Instance = Annotated[
 app = parser()
 
 
-class RunCommand(TyperCommand):
+class RunCommand(Command):
     """The parser of `trnsim run`, which passes a script its own options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -222,7 +222,7 @@ def _end(
         elif ending.error is not None:
             codes.append(show(ending.error, path, f"{chip.name}: " if len(chips) > 1 else ""))
     for text in dict.fromkeys(map(message, unwritten)):
-        sys.stderr.write(terminal_text(f"trnsim: error: {text}\n"))
+        complain(text)
         codes.append(2)
     if not any(ending.runs for ending in endings) and _recording() is None and not codes:
         codes += _launched_nothing(path, is_exit=bool(exits))

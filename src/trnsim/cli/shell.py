@@ -8,16 +8,16 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from trnsim.cli.options import parser
+from trnsim.cli.parsing import Command
 from trnsim.foreign_text import terminal_text
 from trnsim.instance.shell import session
 
 app = parser()
 
 
-class ShellCommand(TyperCommand):
+class ShellCommand(Command):
     """The parser of `trnsim shell`: what follows the options is the program's."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -1,0 +1,165 @@
+"""Help of a command as text: it fits the terminal, and an example can be copied from it.
+
+    usage, summary and paragraphs, examples, arguments, options, commands by group, epilogue
+
+A line breaks between words. An example that is longer than a line goes on behind a backslash, as
+shells read it, and its quoted words stay whole.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from trnsim.cli.terminal import bold, is_coloured, width
+from trnsim.document.text import wrapped
+
+__all__ = ["HIDDEN_NAMES", "help_text", "usage"]
+
+HIDDEN_NAMES: Final = ("--out", "--html", "--instance")
+"""Former names of options, which are read and not listed: --output, --output and --on."""
+_WIDEST: Final = 100
+"""Columns of a help, however wide the terminal is."""
+_INDENT: Final = 2
+_GAP: Final = 2
+_NAMES: Final = 30
+"""Columns for names of options and commands, at most; and at most this part of the line."""
+_NAMES_PART: Final = 0.42
+_LABEL: Final = len("  Examples:")
+"""Columns of the label of an example; below a longer one the example begins a line."""
+_EXAMPLE: Final = re.compile(r"(?:(?P<label>[^:]+): )?(?P<command>trnsim .+)", re.DOTALL)
+_WORD: Final = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
+_TYPE: Final = re.compile(r" ?<[^>]*>")
+_FORMER: Final = re.compile(rf", (?:{'|'.join(HIDDEN_NAMES)})(?![\w-])")
+
+Row = tuple[str, str]
+
+
+def help_text(command: Any, context: Any, groups: Mapping[str, Sequence[str]] | None = None) -> str:
+    """The help of a command, without a line end; `groups` name its subcommands by heading."""
+    room = min(width(), _WIDEST)
+    parts = [
+        usage(command, context, room),
+        _paragraphs(inspect.cleandoc(command.help or ""), room),
+        *_commands(command, context, groups, room),
+        _paragraphs(inspect.cleandoc(command.epilog or ""), room),
+        *_parameters(command, context, room),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def usage(command: Any, context: Any, room: int | None = None) -> str:
+    """The line that says how a command is called: NAME is required, [NAME] is not."""
+    pieces = ["[OPTIONS]"]
+    for parameter in command.get_params(context):
+        if parameter.param_type_name == "argument":
+            name = _argument_name(parameter)
+            pieces.append(name if parameter.required else f"[{name}]")
+    pieces += ["COMMAND [ARGS]..."] if hasattr(command, "commands") else []
+    line = f"Usage: {context.command_path} {' '.join(pieces)}"
+    return "\n".join(wrapped(line, room or min(width(), _WIDEST), hanging=len("Usage: ")))
+
+
+def _argument_name(parameter: Any) -> str:
+    """The name of an argument without brackets; NAME... may be given several times."""
+    name = re.sub(r"[\[\]]|\.\.\.", "", parameter.metavar or parameter.name.upper())
+    return name if parameter.nargs == 1 else f"{name}..."
+
+
+def _paragraphs(prose: str, room: int) -> str:
+    blocks = re.split(r"\n\s*\n", prose) if prose else []
+    return "\n\n".join("\n".join(_paragraph(block, room)) for block in blocks)
+
+
+def _paragraph(block: str, room: int) -> list[str]:
+    """Lines of a paragraph; one that is only an example is a command to copy.
+
+    Lines that are indented are a table of commands and their purpose.
+    """
+    if block.startswith("  ") or "\n  " in block:
+        heading, *rows = [line for line in block.splitlines() if line.strip()]
+        pairs = [tuple(re.split(r" {2,}", row.strip(), maxsplit=1)) for row in rows]
+        return _listing(heading.rstrip(":"), [(row[0], "".join(row[1:])) for row in pairs], room)
+    prose = " ".join(block.split())
+    example = _EXAMPLE.fullmatch(prose)
+    if example is None:
+        return wrapped(prose, room, _INDENT)
+    label = f"{' ' * _INDENT}{example['label']}:" if example["label"] else ""
+    is_beside = len(label) <= _LABEL
+    indent = (len(label) if label else 1) + 1 if is_beside else 2 * _INDENT
+    lines = [" " * indent + line for line in _command_lines(example["command"], room - indent)]
+    return [label + lines[0][len(label) :], *lines[1:]] if is_beside else [label, *lines]
+
+
+def _command_lines(command: str, room: int) -> list[str]:
+    """A command in lines that a shell reads as one; an option stays beside its value."""
+    words: list[str] = []
+    for word in _WORD.findall(command):
+        is_value = words and re.fullmatch(r"--?[\w-]+", words[-1]) and not word.startswith("-")
+        if is_value and len(words[-1]) + len(word) + 1 <= room - 4:
+            words[-1] += f" {word}"
+        else:
+            words.append(word)
+    lines = [""]
+    for word in words:
+        if lines[-1].strip() and len(lines[-1]) + len(word) + len("  \\") > room:
+            lines[-1] += " \\"
+            lines.append("  ")
+        lines[-1] += word if not lines[-1].strip() else f" {word}"
+    return lines
+
+
+def _parameters(command: Any, context: Any, room: int) -> Iterator[str]:
+    """Arguments and options, each with its help."""
+    rows: dict[str, list[Row]] = {"Arguments": [], "Options": []}
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record is None:
+            continue
+        if parameter.param_type_name == "argument":
+            name = _argument_name(parameter)
+            rows["Arguments"].append((name, record[1].replace("[required]", "").rstrip()))
+        else:
+            names = _FORMER.sub("", record[0])
+            rows["Options"].append((_TYPE.sub("", names), record[1]))
+    for heading, listed in rows.items():
+        if listed:
+            yield "\n".join(_listing(heading, listed, room))
+
+
+def _commands(
+    command: Any, context: Any, groups: Mapping[str, Sequence[str]] | None, room: int
+) -> Iterator[str]:
+    """Commands of a group, each with its summary, in one list or by `groups`."""
+    known: dict[str, Any] = getattr(command, "commands", {})
+    for heading, names in (groups or {"Commands": list(known)}).items() if known else ():
+        rows = [(name, _summary(command.get_command(context, name))) for name in names]
+        yield "\n".join(_listing(heading, rows, room, max(map(len, known))))
+
+
+def _summary(command: Any) -> str:
+    """The first paragraph of a command's help."""
+    return " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
+
+
+def _listing(heading: str, rows: Iterable[Row], room: int, widest: int = 0) -> list[str]:
+    """Names below a heading, each with its text beside it, or below where the name is long."""
+    rows = list(rows)
+    most = min(_NAMES, int(room * _NAMES_PART))
+    names = max((len(name) for name, _ in rows if len(name) <= most), default=most)
+    column = _INDENT + max(names, min(widest, most)) + _GAP
+    lines = [bold(f"{heading}:", is_coloured())]
+    for name, prose in rows:
+        start = " " * _INDENT + name
+        if len(start) + _GAP > column:
+            lines += wrapped(name, room, _INDENT, _INDENT)
+            start = ""
+        told = wrapped(prose, room - column) if prose else []
+        if told and start:
+            lines.append(start.ljust(column) + told.pop(0))
+        elif start:
+            lines.append(start)
+        lines += [" " * column + line for line in told]
+    return lines

@@ -1,0 +1,92 @@
+"""The parser of the command line: commands whose help and errors are of one form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from trnsim.cli.help_text import help_text, usage
+from trnsim.cli.terminal import complain
+
+__all__ = ["HELP_OPTIONS", "USAGE_ERROR", "Command", "Group", "Parser", "usage_text"]
+
+HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
+USAGE_ERROR: Final[Any] = typer.BadParameter.__mro__[1]
+"""The parser's own error, which recent releases of typer carry inside them."""
+_NO_ARGUMENTS: Final = "NoArgsIsHelpError"
+_MISSING: Final = "MissingParameter"
+_PREFIX: Final = "Value error, "
+
+
+class _Plain:
+    """Help and usage errors in plain text, for a command or a group of commands.
+
+    Attributes:
+        groups: names of the commands by the heading of the help that they stand under; all under
+            one if empty.
+    """
+
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {}
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        formatter.write(f"{help_text(self, ctx, self.groups)}\n")
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        """Write the line of the usage."""
+        formatter.write(f"{usage(self, ctx)}\n")
+
+    def main(self, *args: Any, standalone_mode: bool = True, **settings: Any) -> Any:
+        """Run the command that the arguments name; a usage error ends with status 2."""
+        parent: Any = super()
+        try:
+            status = parent.main(*args, standalone_mode=False, **settings)
+        except USAGE_ERROR as error:
+            if not standalone_mode:
+                raise
+            if type(error).__name__ == _NO_ARGUMENTS:
+                error.show()  # the help
+            else:
+                complain(usage_text(error))
+            raise SystemExit(error.exit_code) from None
+        if standalone_mode:
+            raise SystemExit(status if isinstance(status, int) else 0)
+        return status
+
+
+class Command(_Plain, TyperCommand):
+    """A command."""
+
+
+class Group(_Plain, TyperGroup):
+    """Commands by their names."""
+
+
+_Callback = TypeVar("_Callback", bound=Callable[..., Any])
+
+
+class Parser(typer.Typer):
+    """A Typer application whose commands print plain text, and which passes errors on."""
+
+    def __init__(self, **settings: Any) -> None:
+        usual: dict[str, Any] = {"cls": Group, "add_completion": False, "rich_markup_mode": None}
+        super().__init__(**usual | {"pretty_exceptions_enable": False} | settings)
+
+    def command(
+        self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any
+    ) -> Callable[[_Callback], _Callback]:
+        """Make a function a command."""
+        return super().command(name, cls=cls or Command, **settings)
+
+
+def usage_text(error: Any) -> str:
+    """A usage error as other errors are: what is wrong, and the help of its command as the fix."""
+    reason = error.format_message().replace(_PREFIX, "").rstrip(".")
+    about = getattr(getattr(error, "param", None), "help", None)
+    if type(error).__name__ == _MISSING and about:
+        reason += f": {about[:1].lower()}{about[1:].rstrip('.')}"
+    context = error.ctx
+    return reason if context is None else f"{reason}\n  fix: {context.command_path} --help"
