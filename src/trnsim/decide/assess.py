@@ -23,7 +23,7 @@ from trnsim.decide.decision import (
 from trnsim.decide.draws import DEMAND_SPREAD, DRAWS, EFFORT_SPREAD, Draws
 from trnsim.decide.inventory import read
 from trnsim.decide.inventory.workload import Workload
-from trnsim.decide.rules import Evidence, rules
+from trnsim.decide.rules import WorkloadEvidence, rules
 from trnsim.decide.times import Predictor
 from trnsim.decide.times.serving import INPUT_TOKENS, OUTPUT_TOKENS
 from trnsim.decide.verdict import Pair
@@ -212,13 +212,13 @@ def _evidence(
     pairs: Sequence[Pair],
     cost: Migration,
     findings: tuple[ProgramFinding, ...] | None,
-) -> Evidence:
+) -> WorkloadEvidence:
     best_pair = verdict.best(pairs) or verdict.quotable(pairs)
     neurons = [move for place, move in pairs if place.is_neuron and place.is_open]
     promised = [move.slo for move in neurons if move.slo is not None]
     if workload.deadline_hours is not None:  # enough instances are taken to keep it
         promised += ["met" for move in neurons if move.refused is None]
-    return Evidence(
+    return WorkloadEvidence(
         workload=workload,
         migration=cost,
         limit_months=float(PAYBACK_LIMIT_MONTHS),

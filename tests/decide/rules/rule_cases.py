@@ -5,7 +5,7 @@ from dataclasses import replace
 from workload_cases import workload
 
 from trnsim.decide.decision import Candidate, Migration
-from trnsim.decide.rules import Evidence, rules
+from trnsim.decide.rules import WorkloadEvidence, rules
 from trnsim.facts import Interval
 
 BEST = Candidate(
@@ -21,7 +21,7 @@ BEST = Candidate(
 def evidence(kind="train", **changes):
     """A workload of 100,000 USD a month that saves 40 % on 112 chips."""
     of_workload = {name: one for name, one in changes.items() if name not in _OWN}
-    made = Evidence(
+    made = WorkloadEvidence(
         workload=workload(kind, **of_workload),
         migration=Migration(12.0, 5000.0, 60_000.0),
         limit_months=12.0,

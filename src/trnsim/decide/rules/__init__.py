@@ -6,19 +6,19 @@ against it; a rule that forbids one decides alone, all others say why draws come
 
 from trnsim.decide.decision import RuleOutcome
 from trnsim.decide.rules.considerations import considerations
-from trnsim.decide.rules.evidence import Evidence
+from trnsim.decide.rules.evidence import WorkloadEvidence
 from trnsim.decide.rules.ideal import ideal
 from trnsim.decide.rules.inferentia import inferentia
 from trnsim.decide.rules.not_recommended import FORBIDS, not_recommended
 
-__all__ = ["FORBIDS", "Evidence", "rules"]
+__all__ = ["FORBIDS", "WorkloadEvidence", "rules"]
 
 
-def rules(given: Evidence) -> tuple[RuleOutcome, ...]:
+def rules(facts: WorkloadEvidence) -> tuple[RuleOutcome, ...]:
     """All rules, in the order of the document."""
     return (
-        *ideal(given),
-        *considerations(given),
-        *not_recommended(given),
-        *inferentia(given),
+        *ideal(facts),
+        *considerations(facts),
+        *not_recommended(facts),
+        *inferentia(facts),
     )

@@ -7,47 +7,51 @@ from typing import TYPE_CHECKING, Final
 from trnsim.decide.decision import RuleOutcome
 
 if TYPE_CHECKING:
-    from trnsim.decide.rules.evidence import Evidence
+    from trnsim.decide.rules.evidence import WorkloadEvidence
 
 _GROUP: Final = "considerations"
 
 
-def considerations(given: Evidence) -> tuple[RuleOutcome, ...]:
+def considerations(facts: WorkloadEvidence) -> tuple[RuleOutcome, ...]:
     """Each holds where it has to be looked at before a move."""
-    return _operators(given), _time(given), _lock_in(given), _verification(given)
+    return _operators(facts), _time(facts), _lock_in(facts), _verification(facts)
 
 
-def _operators(given: Evidence) -> RuleOutcome:
+def _operators(facts: WorkloadEvidence) -> RuleOutcome:
     name = "support of operators"
-    if given.findings is None:
+    if facts.findings is None:
         return RuleOutcome(name, _GROUP, None, "scan them before a move", "no sources are given")
-    found = [f"{one.path}:{one.line} {one.name}" for one in given.findings]
-    if not found:
+    places = [f"{finding.path}:{finding.line} {finding.name}" for finding in facts.findings]
+    if not places:
         return RuleOutcome(name, _GROUP, False, "none", "nothing was found in the sources")
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    return RuleOutcome(name, _GROUP, True, "to be rewritten, or kept on GPUs", found[0] + more)
+    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+    return RuleOutcome(name, _GROUP, True, "to be rewritten, or kept on GPUs", places[0] + more)
 
 
-def _time(given: Evidence) -> RuleOutcome:
-    name, weeks, has = "engineering time", given.migration.weeks, given.workload.staff_weeks
-    if has is None:
-        said = f"{weeks:.0f} weeks are needed; staff_weeks is not given"
-        return RuleOutcome(name, _GROUP, None, "to be answered", said)
-    said = f"{weeks:.0f} weeks are needed, {has:g} there"
-    applies = has < weeks
+def _time(facts: WorkloadEvidence) -> RuleOutcome:
+    name, weeks, available_weeks = (
+        "engineering time",
+        facts.migration.weeks,
+        facts.workload.staff_weeks,
+    )
+    if available_weeks is None:
+        text = f"{weeks:.0f} weeks are needed; staff_weeks is not given"
+        return RuleOutcome(name, _GROUP, None, "to be answered", text)
+    text = f"{weeks:.0f} weeks are needed, {available_weeks:g} there"
+    applies = available_weeks < weeks
     effect = "a move takes longer, or people from outside" if applies else "none"
-    return RuleOutcome(name, _GROUP, applies, effect, said)
+    return RuleOutcome(name, _GROUP, applies, effect, text)
 
 
-def _lock_in(given: Evidence) -> RuleOutcome:
-    clouds = given.workload.other_clouds
-    said = f"runs on {', '.join(clouds)} besides" if clouds else "no other cloud is named"
+def _lock_in(facts: WorkloadEvidence) -> RuleOutcome:
+    clouds = facts.workload.other_clouds
+    text = f"runs on {', '.join(clouds)} besides" if clouds else "no other cloud is named"
     effect = "these keep GPUs, and two programs are kept" if clouds else "none"
-    return RuleOutcome("lock-in to AWS", _GROUP, bool(clouds), effect, said)
+    return RuleOutcome("lock-in to AWS", _GROUP, bool(clouds), effect, text)
 
 
-def _verification(given: Evidence) -> RuleOutcome:
-    name, best = "verification of the performance", given.best
+def _verification(facts: WorkloadEvidence) -> RuleOutcome:
+    name, best = "verification of the performance", facts.best
     if best is None:
         return RuleOutcome(name, _GROUP, None, "none", "no place to verify")
     error = f"plans of the family {best.family!r} are off by {best.error.get('median', 0):.0%}"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class WorkloadEvidence:
     """A workload, and what was found about it.
 
     Attributes:

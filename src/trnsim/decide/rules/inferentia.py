@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.decide.decision import RuleOutcome
 
 if TYPE_CHECKING:
-    from trnsim.decide.rules.evidence import Evidence
+    from trnsim.decide.rules.evidence import WorkloadEvidence
 
 LEAST_USD: Final = 10_000
 """A month: below, engineering costs more than is saved."""
@@ -22,52 +22,52 @@ FAMILIES: Final = ("encoders and ViT", "CLIP", "TPOT", "TTFT")
 _GROUP: Final = "inferentia"
 
 
-def inferentia(given: Evidence) -> tuple[RuleOutcome, ...]:
+def inferentia(facts: WorkloadEvidence) -> tuple[RuleOutcome, ...]:
     """The rules for inference; none of training."""
-    if given.workload.kind == "train":
+    if facts.workload.kind == "train":
         return ()
-    return _volume(given), _latency(given), _standard(given), _least(given), _large(given)
+    return _volume(facts), _latency(facts), _standard(facts), _least(facts), _large(facts)
 
 
-def _volume(given: Evidence) -> RuleOutcome:
-    name, work = "high volume", given.workload
+def _volume(facts: WorkloadEvidence) -> RuleOutcome:
+    name, work = "high volume", facts.workload
     if work.volume_unit == "gpu_hours":
         return RuleOutcome(name, _GROUP, None, "none", f"{work.volume:,.0f} hours of GPUs a month")
     applies = work.volume >= HIGH_VOLUME
     unit = work.volume_unit.partition("_")[0]
-    said = f"{work.volume:,.0f} {unit} a month, high from {HIGH_VOLUME:,.0f}"
-    return RuleOutcome(name, _GROUP, applies, "for a move" if applies else "against", said)
+    text = f"{work.volume:,.0f} {unit} a month, high from {HIGH_VOLUME:,.0f}"
+    return RuleOutcome(name, _GROUP, applies, "for a move" if applies else "against", text)
 
 
-def _latency(given: Evidence) -> RuleOutcome:
-    name, slo = "latency-tolerant batch", given.workload.slo
-    limits = [one for one in (slo.ttft_s, slo.tpot_s, slo.latency_s) if one is not None]
+def _latency(facts: WorkloadEvidence) -> RuleOutcome:
+    name, slo = "latency-tolerant batch", facts.workload.slo
+    limits = [limit for limit in (slo.ttft_s, slo.tpot_s, slo.latency_s) if limit is not None]
     if not limits:
         return RuleOutcome(name, _GROUP, True, "for a move", "no latency is promised")
     applies = min(limits) >= TOLERANT_S
-    said = f"{min(limits):g} s promised, tolerant from {TOLERANT_S:g}"
+    text = f"{min(limits):g} s promised, tolerant from {TOLERANT_S:g}"
     effect = "for a move" if applies else "larger batches are ruled out"
-    return RuleOutcome(name, _GROUP, applies, effect, said)
+    return RuleOutcome(name, _GROUP, applies, effect, text)
 
 
-def _standard(given: Evidence) -> RuleOutcome:
-    name, best = "standard architecture", given.best
+def _standard(facts: WorkloadEvidence) -> RuleOutcome:
+    name, best = "standard architecture", facts.best
     if best is None:
         return RuleOutcome(name, _GROUP, None, "none", "no instance with AWS's chips")
     applies = best.family in FAMILIES
-    said = f"{given.workload.model.name}: plans of {best.family}"
-    return RuleOutcome(name, _GROUP, applies, "for a move" if applies else "against", said)
+    text = f"{facts.workload.model.name}: plans of {best.family}"
+    return RuleOutcome(name, _GROUP, applies, "for a move" if applies else "against", text)
 
 
-def _least(given: Evidence) -> RuleOutcome:
-    usd = given.workload.current.usd_per_month
+def _least(facts: WorkloadEvidence) -> RuleOutcome:
+    usd = facts.workload.current.usd_per_month
     applies = usd >= LEAST_USD
     effect = "for a move" if applies else "against: engineering costs more than is saved"
     return RuleOutcome("10,000 USD a month", _GROUP, applies, effect, f"{usd:,.0f} USD a month")
 
 
-def _large(given: Evidence) -> RuleOutcome:
-    usd = given.workload.current.usd_per_month
+def _large(facts: WorkloadEvidence) -> RuleOutcome:
+    usd = facts.workload.current.usd_per_month
     applies = usd >= LARGE_USD
     return RuleOutcome(
         "100,000 USD a month",
