@@ -1,7 +1,7 @@
 """The rules of the source document about Trainium and Inferentia, each with its evidence.
 
-A rule holds, does not, or cannot be told from the inventory. What holds speaks for a move or
-against it; a rule that forbids one decides alone, all others say why draws come out as they do.
+A rule holds, does not hold, or cannot be judged from the inventory. Rules that hold speak for a
+move or against it; one that forbids a move decides alone, the others explain the draws.
 """
 
 from trnsim.decide.decision import RuleOutcome

@@ -1,4 +1,4 @@
-"""What a migration has to consider: operators, engineering time, lock-in, verification."""
+"""Considerations before a migration: operators, engineering time, lock-in, verification."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GROUP: Final = "considerations"
 
 
 def considerations(facts: WorkloadEvidence) -> tuple[RuleOutcome, ...]:
-    """Each holds where it has to be looked at before a move."""
+    """Rules that hold if a point must be settled before a move."""
     return _operators(facts), _time(facts), _lock_in(facts), _verification(facts)
 
 
@@ -29,16 +29,12 @@ def _operators(facts: WorkloadEvidence) -> RuleOutcome:
 
 
 def _time(facts: WorkloadEvidence) -> RuleOutcome:
-    name, weeks, available_weeks = (
-        "engineering time",
-        facts.migration.weeks,
-        facts.workload.staff_weeks,
-    )
-    if available_weeks is None:
+    name, weeks, staff = "engineering time", facts.migration.weeks, facts.workload.staff_weeks
+    if staff is None:
         text = f"{weeks:.0f} weeks are needed; staff_weeks is not given"
         return RuleOutcome(name, _GROUP, None, "to be answered", text)
-    text = f"{weeks:.0f} weeks are needed, {available_weeks:g} there"
-    applies = available_weeks < weeks
+    text = f"{weeks:.0f} weeks are needed, {staff:g} there"
+    applies = staff < weeks
     effect = "a move takes longer, or people from outside" if applies else "none"
     return RuleOutcome(name, _GROUP, applies, effect, text)
 

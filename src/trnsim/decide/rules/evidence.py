@@ -1,4 +1,4 @@
-"""What the rules look at."""
+"""Evidence about a workload, by which rules are judged."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorkloadEvidence:
-    """A workload, and what was found about it.
+    """A workload, with figures and findings about it.
 
     Attributes:
-        best: of AWS's chips, where it is cheapest at an equal kind of purchase; None without any.
-        chips: in use there, or today where there is no such place.
-        findings: of its programs; None where none are given.
-        is_promise_kept: whether an instance of AWS's keeps its latency or deadline; None without.
-        limit_months: within which a move is to pay back.
+        best: cheapest candidate with AWS's chips at an equal kind of purchase; None without one.
+        chips: chips in use there; 0 without such a candidate.
+        findings: findings in its programs; None if the inventory names no programs.
+        is_promise_kept: True if an instance of AWS's keeps its latency or deadline; None without.
+        limit_months: months within which a move must pay back.
     """
 
     workload: Workload
@@ -32,5 +32,5 @@ class WorkloadEvidence:
 
     @property
     def saving(self) -> float | None:
-        """Part of the bill, at P50."""
+        """Share of the bill that is saved, at P50."""
         return None if self.best is None or self.best.saving is None else self.best.saving.p50

@@ -1,4 +1,4 @@
-"""When Trainium is the right choice: the five ideal conditions of the source document."""
+"""Ideal conditions for Trainium: the five of the source document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 CHIPS: Final = 100
 SAVING: Final = 0.30
-"""Of 30 to 50 %."""
+"""Lower end of the document's 30 to 50 %."""
 FRAMEWORKS: Final = ("pytorch", "jax")
 _GROUP: Final = "ideal"
 
@@ -28,7 +28,7 @@ def ideal(facts: WorkloadEvidence) -> tuple[RuleOutcome, ...]:
 
 
 def _transformer(facts: WorkloadEvidence) -> RuleOutcome:
-    """Every model of an inventory is read as a transformer; what is no training is said."""
+    """Whether the work is training; every model of an inventory is read as a transformer."""
     model, kind = facts.workload.model, facts.workload.kind
     applies = kind == "train"
     text = f"{model.name}: {sum(tower.depth for tower in model.towers)} layers; kind is {kind}"

@@ -1,4 +1,4 @@
-"""When Inferentia is the right choice: volume, latency, architecture, and two sums a month."""
+"""Ideal conditions for Inferentia: volume, latency, architecture, and two sums a month."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     from trnsim.decide.rules.evidence import WorkloadEvidence
 
 LEAST_USD: Final = 10_000
-"""A month: below, engineering costs more than is saved."""
+"""USD a month below which engineering costs more than is saved."""
 LARGE_USD: Final = 100_000
-"""A month: above, 40 to 50 % saved is much money."""
+"""USD a month above which 40 to 50 % saved is much money."""
 HIGH_VOLUME: Final = 1e8
-"""Items a month from which volume is called high here, 40 a second; the source names no number."""
+"""Items a month above which volume is high, 40 a second; the source names no number."""
 TOLERANT_S: Final = 0.5
-"""Seconds from which a latency is called tolerant here; the source names no number."""
+"""Seconds above which a latency limit is tolerant; the source names no number."""
 FAMILIES: Final = ("encoders and ViT", "CLIP", "TPOT", "TTFT")
 """BERT, GPT and vision models, by the family that their plans are judged by."""
 _GROUP: Final = "inferentia"
 
 
 def inferentia(facts: WorkloadEvidence) -> tuple[RuleOutcome, ...]:
-    """The rules for inference; none of training."""
+    """Rules for inference; none for training."""
     if facts.workload.kind == "train":
         return ()
     return _volume(facts), _latency(facts), _standard(facts), _least(facts), _large(facts)

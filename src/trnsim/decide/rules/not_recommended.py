@@ -1,4 +1,4 @@
-"""What Trainium is not recommended for. All but the last forbid a move, whatever it saves."""
+"""Uses for which Trainium is not recommended; all but the last forbid a move at any saving."""
 
 from __future__ import annotations
 
