@@ -11,7 +11,7 @@ from trnsim.arch.catalogue import catalogue
 from trnsim.decide.assess import AssessmentOptions, assess, assumptions, decide, lengths, payment
 from trnsim.decide.candidates import Placements
 from trnsim.decide.decision import read as read_decision
-from trnsim.decide.inventory import Shape, Slo, read
+from trnsim.decide.inventory import Shape, WorkloadSlo, read
 from trnsim.decide.programs import scanned
 from trnsim.decide.times import Predictor
 from trnsim.errors import BadInput
@@ -137,7 +137,7 @@ def test_a_deadline_is_kept_by_more_instances(predictor):
 
 
 def test_places_that_miss_their_promise_come_after_those_that_keep_it(predictor):
-    found = decided("travel", predictor, slo=Slo(tpot_s=0.001))
+    found = decided("travel", predictor, slo=WorkloadSlo(tpot_s=0.001))
     assert "maximum performance" in found.reason
     late = [one.slo == "missed" for one in found.candidates[1:] if one.refused is None]
     assert late == sorted(late)

@@ -5,7 +5,7 @@ from place_cases import places
 from workload_cases import workload
 
 from trnsim.decide.candidates import candidate_names, family
-from trnsim.decide.inventory.workload import Current, Slo
+from trnsim.decide.inventory.workload import Current, WorkloadSlo
 from trnsim.errors import BadInput
 
 P5, TRN1, TRN2, INF2 = "p5.48xlarge", "trn1.32xlarge", "trn2.48xlarge", "inf2.xlarge"
@@ -179,5 +179,5 @@ def test_training_does_not_move_to_a_chip_for_inference():
 def test_single_passes_with_a_latency_are_a_service():
     made = {"current": bought("on_demand", instance="g5.xlarge")}
     there = places({"g5.xlarge": 1e5})
-    assert there.here(workload("infer", slo=Slo(latency_s=1.0), **made)).is_steady
+    assert there.here(workload("infer", slo=WorkloadSlo(latency_s=1.0), **made)).is_steady
     assert not there.here(workload("infer", **made)).is_steady

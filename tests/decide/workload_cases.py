@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from trnsim.decide.inventory.workload import Current, Shape, Slo, Workload
+from trnsim.decide.inventory.workload import Current, Shape, Workload, WorkloadSlo
 from trnsim.errors import SourceLine
 from trnsim.workload import config
 
@@ -35,4 +35,4 @@ def workload(kind="train", path=None, **changes):
 
 def shaped(kind, *, slo=None, **lengths):
     """A workload whose lengths and promise are given."""
-    return workload(kind, shape=Shape(**lengths), slo=Slo(**(slo or {})))
+    return workload(kind, shape=Shape(**lengths), slo=WorkloadSlo(**(slo or {})))

@@ -9,7 +9,7 @@ from bills import bill
 from inventories import put
 
 from trnsim.decide.inventory import read
-from trnsim.decide.inventory.fields import Row
+from trnsim.decide.inventory.fields import InventoryRow
 from trnsim.reader import field_table
 
 ROOT = Path(__file__).parents[3]
@@ -22,7 +22,7 @@ def block(language):
 
 
 def test_the_table_of_fields_is_that_of_the_program():
-    assert field_table(Row) in PAGE
+    assert field_table(InventoryRow) in PAGE
 
 
 def test_the_program_prints_what_stands_below_it(monkeypatch, capsys):

@@ -7,7 +7,7 @@ import pytest
 from inventories import EXAMPLES
 
 from trnsim.decide.inventory import read, template
-from trnsim.decide.inventory.fields import Row
+from trnsim.decide.inventory.fields import InventoryRow
 from trnsim.reader.declaration import fields_of
 
 
@@ -26,7 +26,7 @@ def test_it_is_a_legal_inventory_whatever_its_name(tmp_path, name):
 
 def test_every_field_stands_there_with_its_meaning_unit_and_legal_values():
     text = " ".join(line.strip().removeprefix("#").strip() for line in template().splitlines())
-    for field in fields_of(Row).values():
+    for field in fields_of(InventoryRow).values():
         assert f"{field.rule.help}; legal: {field.legal}" in text
 
 

@@ -10,7 +10,7 @@ import pytest
 from pilot_cases import PRICE
 from workload_cases import BERT, SMALL, workload
 
-from trnsim.decide.inventory.workload import Shape, Slo
+from trnsim.decide.inventory.workload import Shape, WorkloadSlo
 from trnsim.decide.pilot.sides import START_HOURS, Host, model_name, pilot_sides
 from trnsim.decide.times import Predictor
 
@@ -78,7 +78,9 @@ def test_a_load_test_has_the_same_requests_on_both_sides():
 
 def test_a_promise_leaves_fewer_requests_at_a_time():
     free, _ = runs("serve", shape=Shape(input_len=300, output_len=100))
-    bound, _ = runs("serve", shape=Shape(input_len=300, output_len=100), slo=Slo(tpot_s=0.05))
+    bound, _ = runs(
+        "serve", shape=Shape(input_len=300, output_len=100), slo=WorkloadSlo(tpot_s=0.05)
+    )
     clients = [int(option(one.files["there-load.sh"], "max-concurrency")) for one in (free, bound)]
     assert clients[1] < clients[0]
 

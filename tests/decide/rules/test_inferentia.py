@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from rule_cases import BEST, evidence, rule
 
-from trnsim.decide.inventory.workload import Current, Slo
+from trnsim.decide.inventory.workload import Current, WorkloadSlo
 from trnsim.decide.rules.inferentia import inferentia
 
 
@@ -21,7 +21,7 @@ def paid(usd):
     ("name", "holds", "fails"),
     [
         ("high volume", {"volume": 1e8}, {"volume": 9e7}),
-        ("latency-tolerant batch", {}, {"slo": Slo(latency_s=0.1)}),
+        ("latency-tolerant batch", {}, {"slo": WorkloadSlo(latency_s=0.1)}),
         (
             "standard architecture",
             {"best": replace(BEST, family="encoders and ViT")},

@@ -3,7 +3,7 @@
 import pytest
 from workload_cases import SMALL, shaped, workload
 
-from trnsim.decide.inventory.workload import Shape, Slo
+from trnsim.decide.inventory.workload import Shape, WorkloadSlo
 from trnsim.decide.times.serving import speed
 from trnsim.errors import EmulatorError
 from trnsim.place.machine import machine
@@ -15,7 +15,7 @@ LENGTHS = {"input_len": 800, "output_len": 100}
 
 
 def small(**slo):
-    return workload("serve", path=SMALL, shape=Shape(**LENGTHS), slo=Slo(**slo))
+    return workload("serve", path=SMALL, shape=Shape(**LENGTHS), slo=WorkloadSlo(**slo))
 
 
 @pytest.mark.slow

@@ -12,13 +12,13 @@ from pathlib import Path
 from trnsim.arch.catalogue import Catalogue
 from trnsim.decide.inventory.bill_rows import is_bill
 from trnsim.decide.inventory.billed import billed_workloads
-from trnsim.decide.inventory.fields import Row
+from trnsim.decide.inventory.fields import InventoryRow
 from trnsim.decide.inventory.rows import workloads
 from trnsim.decide.inventory.template import template
-from trnsim.decide.inventory.workload import Current, Shape, Slo, Workload
+from trnsim.decide.inventory.workload import Current, Shape, Workload, WorkloadSlo
 from trnsim.reader import read_rows
 
-__all__ = ["Current", "Shape", "Slo", "Workload", "read", "template"]
+__all__ = ["Current", "Shape", "Workload", "WorkloadSlo", "read", "template"]
 
 
 def read(path: Path | str, rows: Catalogue | None = None) -> list[Workload]:
@@ -35,4 +35,4 @@ def read(path: Path | str, rows: Catalogue | None = None) -> list[Workload]:
     path = Path(path)
     if is_bill(path):
         return billed_workloads(path, rows)
-    return workloads(path, read_rows(Row, path), rows)
+    return workloads(path, read_rows(InventoryRow, path), rows)

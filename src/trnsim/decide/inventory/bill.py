@@ -44,9 +44,9 @@ _Term = Literal["1yr", "3yr"]
 _YEARS: Final[dict[_Term, str]] = {"1yr": "1y", "3yr": "3y"}
 
 
-def _day(given: str) -> date:
-    day = _DAY.match(given)
-    return date.fromisoformat(day[0] if day else given)
+def _day(text: str) -> date:
+    day = _DAY.match(text)
+    return date.fromisoformat(day[0] if day else text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,12 +111,12 @@ class Bill:
     @property
     def months(self) -> tuple[str, ...]:
         """The months with usage."""
-        return tuple(sorted({one.month for one in self.usage}))
+        return tuple(sorted({usage.month for usage in self.usage}))
 
     @property
     def usd(self) -> float:
         """The cost of all accelerators."""
-        return sum(one.usd for one in self.usage)
+        return sum(usage.usd for usage in self.usage)
 
 
 def read_bill(path: Path | str, rows: Catalogue | None = None) -> Bill:
@@ -139,14 +139,14 @@ def read_bill(path: Path | str, rows: Catalogue | None = None) -> Bill:
                 unknown[instance] = unknown.get(instance, 0) + usd
             others[instance] = others.get(instance, 0) + 1
             continue
-        day, one = _usage(path, line, instance, rows)
+        day, use = _usage(path, line, instance, rows)
         last = max(last, day)
-        key = (one.month, one.instance, one.kind, one.region or "", one.resource, one.tags)
-        sums[key] = _added(sums[key], one) if key in sums else one
+        key = (use.month, use.instance, use.kind, use.region or "", use.resource, use.tags)
+        sums[key] = _added(sums[key], use) if key in sums else use
     if not sums:
         raise _no_accelerators(path, others)
-    usage = tuple(sums[key] for key in sorted(sums, key=str))
-    return Bill(path, usage, last, tuple(sorted(unknown.items())))
+    usages = tuple(sums[key] for key in sorted(sums, key=str))
+    return Bill(path, usages, last, tuple(sorted(unknown.items())))
 
 
 def _family(instance: str) -> str:
@@ -205,15 +205,15 @@ def _kind(row: CostLine) -> str:
     return "capacity_block" if is_free or is_block else "on_demand"
 
 
-def _added(one: Usage, other: Usage) -> Usage:
-    return replace(one, hours=one.hours + other.hours, usd=one.usd + other.usd)
+def _added(left: Usage, right: Usage) -> Usage:
+    return replace(left, hours=left.hours + right.hours, usd=left.usd + right.usd)
 
 
 def _no_accelerators(path: Path, others: dict[str, int]) -> BadInput:
-    seen = sorted(others, key=lambda name: -others[name])[:_SHOWN]
-    what = f"only {', '.join(seen)}" if seen else "no running instance at all"
+    frequent = sorted(others, key=lambda name: -others[name])[:_SHOWN]
+    content = f"only {', '.join(frequent)}" if frequent else "no running instance at all"
     return fault(
         path,
-        f"no usage of accelerators; the report has {what}",
+        f"no usage of accelerators; the report has {content}",
         fix="give the report of an account that runs instances of `trnsim instances`",
     )

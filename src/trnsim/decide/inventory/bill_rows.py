@@ -116,8 +116,8 @@ def _csv_rows(path: Path, *, is_gzip: bool) -> Iterator[Line]:
             for cells in reader:
                 line = reader.line_num
                 if len(cells) != len(names):
-                    what = f"{len(cells)} cells, and the first line has {len(names)} columns"
-                    raise _bad(path, line, what)
+                    reason = f"{len(cells)} cells, and the first line has {len(names)} columns"
+                    raise _bad(path, line, reason)
                 yield _cells(path, line, dict(zip(names, cells, strict=True)))
     except (csv.Error, UnicodeDecodeError) as error:
         raise _bad(path, line, f"no CSV in UTF-8: {error}") from error
@@ -150,9 +150,9 @@ def _parquet_rows(path: Path) -> Iterator[Line]:
         with parquet.ParquetFile(path) as file:
             names = [_column(name) for name in file.schema_arrow.names]
             _check_columns(path, names)
-            wanted = [name for name in file.schema_arrow.names if _is_read(_column(name))]
+            source_names = [name for name in file.schema_arrow.names if _is_read(_column(name))]
             line = 1
-            for batch in file.iter_batches(_BATCH, columns=wanted):
+            for batch in file.iter_batches(_BATCH, columns=source_names):
                 for row in batch.to_pylist():
                     line += 1
                     yield _cells(path, line, {_column(k): v for k, v in row.items()})
@@ -169,7 +169,7 @@ def _cells(path: Path, line: int, row: Mapping[str, Any]) -> Line:
     values = {name: _text(row.get(name)) for name in COLUMNS}
     for name, value in row.items():
         if name == _TAGS:
-            values |= {_tag(key): _text(one) for key, one in _map(path, line, value).items()}
+            values |= {_tag(key): _text(tag) for key, tag in _map(path, line, value).items()}
         elif name.startswith(f"{_TAGS}_"):
             values[_tag(name.removeprefix(f"{_TAGS}_"))] = _text(value)
     return line, {name: value for name, value in values.items() if value}
@@ -190,13 +190,13 @@ def _map(path: Path, line: int, value: object) -> dict[str, Any]:
         return dict(value)
     text = _text(value)
     try:
-        found = json.loads(text) if text else {}
+        tags = json.loads(text) if text else {}
     except (ValueError, RecursionError) as error:
         raise _bad(path, line, f"{_TAGS} is no JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(tags, dict):
         raise _bad(path, line, f"{_TAGS} is {text!r}; legal: a JSON object of tags")
-    return found
+    return tags
 
 
-def _bad(path: Path, line: int, what: str) -> BadInput:
-    return fault(path, what, FIX, line)
+def _bad(path: Path, line: int, reason: str) -> BadInput:
+    return fault(path, reason, FIX, line)

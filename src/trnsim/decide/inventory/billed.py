@@ -14,7 +14,7 @@ from typing import Final
 
 from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.decide.inventory.bill import Bill, Usage, read_bill
-from trnsim.decide.inventory.fields import BilledRow, Row
+from trnsim.decide.inventory.fields import BilledRow, InventoryRow
 from trnsim.decide.inventory.rows import workloads
 from trnsim.decide.inventory.workload import VOLUME_UNITS, Workload
 from trnsim.reader import fault, read_rows
@@ -44,19 +44,21 @@ def billed_workloads(path: Path, rows: Catalogue | None = None) -> list[Workload
     rows = rows or catalogue()
     bill = read_bill(path, rows)
     if len(bill.months) != 1:
-        what = f"the months {', '.join(bill.months)}; legal: one"
-        raise fault(path, what, "export one month")
+        months = f"the months {', '.join(bill.months)}; legal: one"
+        raise fault(path, months, "export one month")
     models = models_path(path)
     if not models.is_file():
         raise fault(path, f"a bill, which names no models: {models} is missing", _FIX)
-    given = read_rows(BilledRow, models)
-    picked = _picked(bill, given)
-    filled = [_filled(row, usage, bill, rows) for row, usage in zip(given, picked, strict=True)]
-    found = workloads(models, filled, rows)
-    said = _assumptions(bill, picked)
+    billed_rows = read_rows(BilledRow, models)
+    usages = _row_usages(bill, billed_rows)
+    filled = [
+        _filled(row, usage, bill, rows) for row, usage in zip(billed_rows, usages, strict=True)
+    ]
+    billed = workloads(models, filled, rows)
+    notes = _assumptions(bill, usages)
     return [
-        replace(one, assumptions=(*one.assumptions, *said, *_of_usage(row, usage)))
-        for one, row, usage in zip(found, given, picked, strict=True)
+        replace(workload, assumptions=(*workload.assumptions, *notes, *_of_usage(row, usage)))
+        for workload, row, usage in zip(billed, billed_rows, usages, strict=True)
     ]
 
 
@@ -66,25 +68,25 @@ _FIX: Final = (
 )
 
 
-def _picked(bill: Bill, given: Sequence[BilledRow]) -> list[list[Usage]]:
+def _row_usages(bill: Bill, rows: Sequence[BilledRow]) -> list[list[Usage]]:
     """The usage of each row, none of it that of two."""
     owners: dict[Usage, BilledRow] = {}
-    found: list[list[Usage]] = []
-    for row in given:
+    usages: list[list[Usage]] = []
+    for row in rows:
         if not any(name in row for name in ("tag", "resource", *_PICKS)):
             raise row.broken("the row picks no usage", _FIX)
-        usage = [one for one in bill.usage if _is_of(row, one)]
+        usage = [item for item in bill.usage if _is_of(row, item)]
         if not usage:
             raise row.broken(f"no usage in {bill.path} is picked; it has {_machines(bill.usage)}")
-        for one in usage:
-            if one in owners:
-                what = (
-                    f"line {one.line} of {bill.path} is also that of line {owners[one].line.line}"
+        for item in usage:
+            if item in owners:
+                overlap = (
+                    f"line {item.line} of {bill.path} is also that of line {owners[item].line.line}"
                 )
-                raise row.broken(what, "pick less: by tag, resource, instance or region")
-            owners[one] = row
-        found.append(usage)
-    return found
+                raise row.broken(overlap, "pick less: by tag, resource, instance or region")
+            owners[item] = row
+        usages.append(usage)
+    return usages
 
 
 def _is_of(row: BilledRow, usage: Usage) -> bool:
@@ -100,39 +102,39 @@ def _is_of(row: BilledRow, usage: Usage) -> bool:
     )
 
 
-def _filled(row: BilledRow, usage: list[Usage], bill: Bill, rows: Catalogue) -> Row:
+def _filled(row: BilledRow, usage: list[Usage], bill: Bill, rows: Catalogue) -> InventoryRow:
     """A row with what the bill says of its usage."""
-    machines = {(one.instance, one.kind, one.region) for one in usage}
+    machines = {(item.instance, item.kind, item.region) for item in usage}
     if len(machines) > 1:
-        what = f"its usage is of several machines: {_machines(usage)}"
-        raise row.broken(what, "make a row for each, with current_instance, purchase_kind, region")
+        text = f"its usage is of several machines: {_machines(usage)}"
+        raise row.broken(text, "make a row for each, with current_instance, purchase_kind, region")
     ((instance, kind, region),) = machines
-    hours = sum(one.hours for one in usage)
-    usd = sum(one.usd for one in usage)
-    said: dict[str, str] = {"current_instance": instance, "purchase_kind": kind}
+    hours = sum(item.hours for item in usage)
+    usd = sum(item.usd for item in usage)
+    cells: dict[str, str] = {"current_instance": instance, "purchase_kind": kind}
     if region is not None:
-        said["region"] = region
+        cells["region"] = region
     if not any(unit in row for unit in VOLUME_UNITS):
-        said["gpu_hours"] = repr(hours * rows.instance(instance).count)
+        cells["gpu_hours"] = repr(hours * rows.instance(instance).count)
     if usd > 0:
-        said["usd_per_month"] = repr(usd)
+        cells["usd_per_month"] = repr(usd)
     elif "usd_per_month" not in row:
-        what = f"{hours:g} hours of {instance} have no cost: capacity blocks are paid in advance"
-        raise row.broken(what, "give usd_per_month, the part of the fee for this month")
-    said["as_of"] = str(bill.last_day)
-    return row.filled(Row, said, "tag", "resource")
+        reason = f"{hours:g} hours of {instance} have no cost: capacity blocks are paid in advance"
+        raise row.broken(reason, "give usd_per_month, the part of the fee for this month")
+    cells["as_of"] = str(bill.last_day)
+    return row.filled(InventoryRow, cells, "tag", "resource")
 
 
-def _assumptions(bill: Bill, picked: Sequence[Sequence[Usage]]) -> tuple[str, ...]:
+def _assumptions(bill: Bill, usages: Sequence[Sequence[Usage]]) -> tuple[str, ...]:
     """What of the bill belongs to no workload."""
-    found: list[str] = []
-    rest = bill.usd - sum(one.usd for usage in picked for one in usage)
-    if rest > bill.usd * 1e-9:
-        found.append(f"{rest:,.0f} USD of accelerators in {bill.path.name} are no workload's")
+    notes: list[str] = []
+    unassigned = bill.usd - sum(item.usd for usage in usages for item in usage)
+    if unassigned > bill.usd * 1e-9:
+        notes.append(f"{unassigned:,.0f} USD of accelerators in {bill.path.name} are no workload's")
     if bill.unknown:
         sizes = ", ".join(f"{name} ({usd:,.0f} USD)" for name, usd in bill.unknown)
-        found.append(f"not in the catalogue, and left out: {sizes}")
-    return tuple(found)
+        notes.append(f"not in the catalogue, and left out: {sizes}")
+    return tuple(notes)
 
 
 def _of_usage(row: BilledRow, usage: Sequence[Usage]) -> tuple[str, ...]:
@@ -144,5 +146,5 @@ def _of_usage(row: BilledRow, usage: Sequence[Usage]) -> tuple[str, ...]:
 
 
 def _machines(usage: Sequence[Usage]) -> str:
-    names = {f"{one.instance} {one.kind} {one.region or ''}".strip() for one in usage}
+    names = {f"{item.instance} {item.kind} {item.region or ''}".strip() for item in usage}
     return ", ".join(sorted(names))

@@ -34,18 +34,18 @@ _MOST_RATIO: Final = 1_000.0
 _ALL: Final = 100
 
 
-def _region(given: str) -> str:
-    if not is_region(given):
+def _region(text: str) -> str:
+    if not is_region(text):
         raise ValueError
-    return given
+    return text
 
 
-def _number(what: str, unit: str, most: float, example: str = "") -> Any:
-    return declared(None, help=what, unit=unit, above=0, most=most, example=example)
+def _number(help_text: str, unit: str, most: float, example: str = "") -> Any:
+    return declared(None, help=help_text, unit=unit, above=0, most=most, example=example)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row(Record):
+class InventoryRow(Record):
     """A workload as an inventory states it; of the three volumes it has one."""
 
     workload: str = declared(help="name of the workload, which no other has", example="chat")
@@ -138,24 +138,24 @@ class Row(Record):
     )
 
 
-def _pair(given: str) -> tuple[str, str]:
+def _pair(text: str) -> tuple[str, str]:
     """A tag's key and value."""
-    key, is_pair, value = given.partition("=")
+    key, is_pair, value = text.partition("=")
     if not is_pair:
         raise ValueError
     return key.strip(), value.strip()
 
 
-def _stated(given: str) -> None:
-    raise ValueError(given)
+def _stated(text: str) -> None:
+    raise ValueError(text)
 
 
-def _from_bill(what: str) -> Any:
-    return declared(None, help=what, parse=_stated, legal="nothing: the bill states it")
+def _from_bill(help_text: str) -> Any:
+    return declared(None, help=help_text, parse=_stated, legal="nothing: the bill states it")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BilledRow(Row):
+class BilledRow(InventoryRow):
     """A workload beside a bill, which states instance, purchase, region, hours and cost.
 
     It picks its usage by tag, by resource, or by current_instance, purchase_kind and region.

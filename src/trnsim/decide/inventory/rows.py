@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Final
 
 from trnsim.arch.catalogue import Catalogue, catalogue
-from trnsim.decide.inventory.fields import Row
+from trnsim.decide.inventory.fields import InventoryRow
 from trnsim.decide.inventory.workload import (
     VOLUME_UNITS,
     Current,
     Kind,
     Shape,
-    Slo,
     VolumeUnit,
     Workload,
+    WorkloadSlo,
 )
 from trnsim.errors import EmulatorError
 from trnsim.place.machine import platforms
@@ -31,7 +31,9 @@ _UNITS_OF: Final[dict[Kind, tuple[VolumeUnit, ...]]] = {
 }
 
 
-def workloads(path: Path, rows: Sequence[Row], known: Catalogue | None = None) -> list[Workload]:
+def workloads(
+    path: Path, rows: Sequence[InventoryRow], hardware: Catalogue | None = None
+) -> list[Workload]:
     """A workload for each row of the inventory at `path`.
 
     Raises:
@@ -40,10 +42,10 @@ def workloads(path: Path, rows: Sequence[Row], known: Catalogue | None = None) -
     if not rows:
         raise fault(path, "no workloads", fix="add a row for each workload")
     _check_names(rows)
-    return [workload(path, row, known) for row in rows]
+    return [workload(path, row, hardware) for row in rows]
 
 
-def _check_names(rows: Sequence[Row]) -> None:
+def _check_names(rows: Sequence[InventoryRow]) -> None:
     first: dict[str, int] = {}
     for row in rows:
         if row.workload in first:
@@ -51,16 +53,16 @@ def _check_names(rows: Sequence[Row]) -> None:
         first[row.workload] = row.line.line
 
 
-def workload(path: Path, row: Row, known: Catalogue | None = None) -> Workload:
+def workload(path: Path, row: InventoryRow, hardware: Catalogue | None = None) -> Workload:
     """The workload that `row` of the inventory at `path` describes.
 
     Raises:
         BadInput: a cell is not legal: file, line, field, legal values.
     """
-    known = known or catalogue()
+    hardware = hardware or catalogue()
     volume, unit = _volume(row)
     model_path = inside(path, row, "model_config", row.model_config)
-    if row.as_of is not None and row.as_of > (latest := today(known)):
+    if row.as_of is not None and row.as_of > (latest := today(hardware)):
         raise row.refused("as_of", f"a day in the future; legal: up to {latest}")
     return Workload(
         name=row.workload,
@@ -69,12 +71,12 @@ def workload(path: Path, row: Row, known: Catalogue | None = None) -> Workload:
         model_path=model_path,
         volume=volume,
         volume_unit=unit,
-        current=_current(row, known),
+        current=_current(row, hardware),
         line=row.line,
         shape=Shape(row.sequence, row.input_len, row.output_len, row.batch, row.image, row.steps),
-        slo=Slo(row.ttft_s, row.tpot_s, row.latency_s, row.percentile),
+        slo=WorkloadSlo(row.ttft_s, row.tpot_s, row.latency_s, row.percentile),
         deadline_hours=row.deadline_hours,
-        sources=tuple(inside(path, row, "sources", one) for one in row.sources),
+        sources=tuple(inside(path, row, "sources", source) for source in row.sources),
         staff_weeks=row.staff_weeks,
         other_clouds=row.other_clouds,
         is_portability_needed=row.portability_needed,
@@ -86,20 +88,20 @@ def workload(path: Path, row: Row, known: Catalogue | None = None) -> Workload:
     )
 
 
-def _volume(row: Row) -> tuple[float, VolumeUnit]:
+def _volume(row: InventoryRow) -> tuple[float, VolumeUnit]:
     """The one volume of a row, and its unit."""
     amounts = {unit: amount for unit in VOLUME_UNITS if (amount := getattr(row, unit)) is not None}
     legal = _UNITS_OF[row.kind]
     if len(amounts) != 1:
-        what = " and ".join(amounts) or "no volume"
-        raise row.broken(f"{what} given; legal: exactly one of {' and '.join(legal)}")
+        units = " and ".join(amounts) or "no volume"
+        raise row.broken(f"{units} given; legal: exactly one of {' and '.join(legal)}")
     ((unit, amount),) = amounts.items()
     if unit not in legal:
         raise row.refused(unit, f"not of kind {row.kind}; legal: {' or '.join(legal)}")
     return amount, unit
 
 
-def inside(path: Path, row: Row, field: str, given: str) -> Path:
+def inside(path: Path, row: InventoryRow, field: str, text: str) -> Path:
     """The path `given` in a cell, relative to the inventory at `path` and not out of its folder.
 
     Raises:
@@ -107,7 +109,7 @@ def inside(path: Path, row: Row, field: str, given: str) -> Path:
     """
     folder = path.parent.resolve()
     try:
-        target = (folder / given).resolve()
+        target = (folder / text).resolve()
         exists = target.exists()
     except (OSError, ValueError, RuntimeError) as error:  # no such path can be: too long, a loop
         raise row.refused(field, f"no path: {error}") from error
@@ -115,32 +117,32 @@ def inside(path: Path, row: Row, field: str, given: str) -> Path:
         raise row.refused(field, f"it leads out of the inventory's folder {path.parent}")
     if not exists:
         raise row.refused(field, f"no such file in {path.parent}", "paths are relative to it")
-    return path.parent / given
+    return path.parent / text
 
 
-def _model(row: Row, path: Path) -> Architecture:
+def _model(row: InventoryRow, path: Path) -> Architecture:
     try:
         return config.read(path)
     except EmulatorError as error:
         raise row.refused("model_config", error.reason, error.fix) from error
 
 
-def _current(row: Row, known: Catalogue) -> Current:
+def _current(row: InventoryRow, hardware: Catalogue) -> Current:
     """What a row says about the machine of today; short names of instances such as p5 are legal."""
     name = platforms().get(row.current_instance, row.current_instance)
-    if name not in known.instances:
-        name = row.among("current_instance", known.instances)
+    if name not in hardware.instances:
+        name = row.among("current_instance", hardware.instances)
     return Current(name, row.current_count, row.purchase_kind, row.usd_per_month, row.region)
 
 
-def _assumptions(row: Row) -> tuple[str, ...]:
+def _assumptions(row: InventoryRow) -> tuple[str, ...]:
     """What is taken for granted where a cell is empty."""
-    found: list[str] = []
+    notes: list[str] = []
     if "purchase_kind" not in row:
-        found.append("bought on demand: the inventory names no purchase_kind")
+        notes.append("bought on demand: the inventory names no purchase_kind")
     has_limit = any(limit in row for limit in ("ttft_s", "tpot_s", "latency_s"))
     if has_limit and "percentile" not in row:
-        found.append(
+        notes.append(
             "limits of latency hold for 99 % of requests: the inventory names no percentile"
         )
-    return tuple(found)
+    return tuple(notes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trnsim.decide.inventory.fields import Row
+from trnsim.decide.inventory.fields import InventoryRow
 from trnsim.reader import row_template
 
 __all__ = ["template"]
@@ -21,4 +21,4 @@ def template() -> str:
 
     It is legal where a ``config.json`` lies beside it.
     """
-    return _HEAD + row_template(Row)
+    return _HEAD + row_template(InventoryRow)

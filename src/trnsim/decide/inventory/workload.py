@@ -10,7 +10,9 @@ from typing import Final, Literal
 from trnsim.errors import SourceLine
 from trnsim.workload.architecture import Architecture
 
-__all__ = ["KINDS", "VOLUME_UNITS", "Current", "Kind", "Shape", "Slo", "VolumeUnit", "Workload"]
+__all__ = [
+    "KINDS", "VOLUME_UNITS", "Current", "Kind", "Shape", "VolumeUnit", "Workload", "WorkloadSlo",
+]  # fmt: skip
 
 Kind = Literal["train", "serve", "infer"]
 """Training, serving of a model that writes tokens, and single passes (encoders, images)."""
@@ -63,7 +65,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Slo:
+class WorkloadSlo:
     """Limits of latency that `percentile` percent of requests keep; None where there is none.
 
     Attributes:
@@ -106,7 +108,7 @@ class Workload:
     current: Current
     line: SourceLine
     shape: Shape = field(default_factory=Shape)
-    slo: Slo = field(default_factory=Slo)
+    slo: WorkloadSlo = field(default_factory=WorkloadSlo)
     deadline_hours: float | None = None
     sources: tuple[Path, ...] = ()
     staff_weeks: float | None = None

@@ -22,7 +22,7 @@ from trnsim.dtypes.formats import BFLOAT16, FLOAT8_E4M3, FLOAT16, FLOAT32
 from trnsim.facts import assumed
 
 if TYPE_CHECKING:
-    from trnsim.decide.inventory.workload import Slo
+    from trnsim.decide.inventory.workload import WorkloadSlo
     from trnsim.decide.pilot.sides import PilotRun, PilotSides, Side
 
 NOISE: Final = assumed(
@@ -100,7 +100,7 @@ def loss_band(dtype: str, noise: float) -> float:
     return unit_roundoff(dtype) + SIGMAS * math.sqrt(2) * noise
 
 
-def thresholds(runs: PilotSides, money: Money, slo: Slo) -> tuple[Threshold, ...]:
+def thresholds(runs: PilotSides, money: Money, slo: WorkloadSlo) -> tuple[Threshold, ...]:
     """All thresholds of a pilot."""
     return (*_correctness(runs.run), *_speed(runs, money), *_promises(runs.run, slo))
 
@@ -143,7 +143,7 @@ def break_even(today: Side, there: Side, money: Money) -> float | None:
     return predicted * money.ratio / money.budget
 
 
-def _promises(run: PilotRun, slo: Slo) -> list[Threshold]:
+def _promises(run: PilotRun, slo: WorkloadSlo) -> list[Threshold]:
     rank = promised_rank(slo)
     limits = {f"TTFT P{rank}": slo.ttft_s, f"TPOT P{rank}": slo.tpot_s}
     promises = [
@@ -160,6 +160,6 @@ def _promises(run: PilotRun, slo: Slo) -> list[Threshold]:
     return promises
 
 
-def promised_rank(slo: Slo) -> int:
+def promised_rank(slo: WorkloadSlo) -> int:
     """Percentile of logs by which a promise is judged: the next one that logs have."""
     return next((rank for rank in (50, 90, 99) if rank >= slo.percentile), 99)

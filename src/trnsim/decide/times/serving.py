@@ -24,7 +24,7 @@ from trnsim.workload.operators import Phase
 
 if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue
-    from trnsim.decide.inventory.workload import Slo, Workload
+    from trnsim.decide.inventory.workload import Workload, WorkloadSlo
     from trnsim.system.serve.server import Deployment
 
 INPUT_TOKENS: Final = 2048
@@ -80,7 +80,7 @@ def best_deployment(
     return best, rate or best.tokens_per_s, rate > 0
 
 
-def _has_limits(slo: Slo) -> bool:
+def _has_limits(slo: WorkloadSlo) -> bool:
     return any(limit is not None for limit in (slo.ttft_s, slo.tpot_s, slo.latency_s))
 
 
@@ -125,7 +125,7 @@ class Busy:
         """Instance-seconds of a token."""
         return self.deployment.instances / self.tokens_per_s
 
-    def can_keep(self, slo: Slo) -> bool:
+    def can_keep(self, slo: WorkloadSlo) -> bool:
         """True if latencies are within the promise for a request that never waits."""
         steps, engine = self.deployment.steps, self.deployment.engine
         prompt_s = steps.prefill(1, engine.bucket(self.demand.drawn.inputs.mean), 0).time_s
@@ -137,7 +137,7 @@ class Busy:
         )
         return all(limit is None or time_s <= limit for limit, time_s in least)
 
-    def rate_within(self, slo: Slo) -> float:
+    def rate_within(self, slo: WorkloadSlo) -> float:
         """Tokens a second of all replicas with latencies within the promise; 0 if no rate is."""
         part = _BUSY
         for _ in range(_LOWERED):
@@ -146,7 +146,7 @@ class Busy:
             part *= _LOWER
         return 0.0
 
-    def _is_within(self, slo: Slo, part: float) -> bool:
+    def _is_within(self, slo: WorkloadSlo, part: float) -> bool:
         per_s = part * self.sequences / self.cycle_s
         drawn = replace(self.demand.drawn.at_rate(per_s), count=_REQUESTS)
         load = drawn.requests(self.deployment.engine.max_model_len)
