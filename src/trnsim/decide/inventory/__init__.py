@@ -1,8 +1,8 @@
-"""A company's inventory: what it runs today, as workloads.
+"""A company's inventory: its workloads of today.
 
-An inventory is a table, CSV or YAML, with one workload a row and the fields of `fields.Row`, or
-a bill of AWS (`billed`).
-Nothing is computed here: times are predicted, and prices looked up, by the rooms that decide.
+An inventory is a CSV or YAML table with a workload in each row and the fields of
+`fields.InventoryRow`, or a bill of AWS (`billed`). Nothing is computed here: other rooms predict
+times and look up prices.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def read(path: Path | str, rows: Catalogue | None = None) -> list[Workload]:
 
     Args:
         path: a CSV or YAML table, or a cost and usage report of AWS with a file beside it that
-            says which usage is which model's; paths within are relative to the folder.
-        rows: the catalogue that knows instances; by default the one that ships with trnsim.
+                assigns its usage to models; paths within are relative to the folder.
+        rows: catalogue of instances; by default that of trnsim.
 
     Raises:
         BadInput: the file, or a cell of it, cannot be used: file, line, field, legal values.

@@ -1,8 +1,8 @@
 """An AWS cost and usage report: hours and cost of accelerators by instance, purchase and region.
 
-What is counted is the use of EC2 instances, at its cost after discounts: covered hours of
-reservations and Savings Plans at their effective cost, so that fees are not counted twice. Taxes,
-credits and refunds are not counted.
+Counted is the use of EC2 instances, at its cost after discounts: covered hours of reservations and
+Savings Plans at their effective cost, so that fees are not counted twice. Taxes, credits and
+refunds are not counted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COSTS: Final = {
         "savings_plan_savings_plan_effective_cost",
     ),
 }
-"""By type of line, the columns of its cost, that after private discounts first."""
+"""Columns of the cost by type of line, that after private discounts first."""
 _COST: Final = tuple(name for names in _COSTS.values() for name in names)
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _SHOWN: Final = 5
@@ -51,7 +51,7 @@ def _day(text: str) -> date:
 
 @dataclass(frozen=True, kw_only=True)
 class CostLine(Foreign):
-    """The use of an instance, as a line of a report states it."""
+    """Use of an instance, in a line of a report."""
 
     line_item_line_item_type: str = declared(help="type of the line", legal=_COSTS)
     line_item_usage_type: str = declared(help="how the instance was used")
@@ -70,16 +70,16 @@ class CostLine(Foreign):
 
 @dataclass(frozen=True)
 class Usage:
-    """Hours and cost of one instance type in one month, as far as everything else is equal.
+    """Hours and cost of one instance type in one month, with all else equal.
 
     Attributes:
         month: "2026-10".
-        kind: of purchase, one of `trnsim.price.quotes.KINDS`.
-        hours: of instances.
-        usd: their cost; 0 for a capacity block, which is paid in advance.
+        kind: purchase kind, one of `trnsim.price.quotes.KINDS`.
+        hours: instance-hours.
+        usd: cost of the hours; 0 for a capacity block, which is paid in advance.
         resource: the instance's id, or "" in a report without resources.
         tags: pairs of key and value.
-        line: the first line of the report with it.
+        line: first line of the report with this usage.
     """
 
     month: str
@@ -95,12 +95,12 @@ class Usage:
 
 @dataclass(frozen=True)
 class Bill:
-    """What a report says of accelerators.
+    """Usage of accelerators in a report.
 
     Attributes:
-        usage: of instances that the catalogue has, in the order of months and instances.
-        last_day: the last day with usage of them.
-        unknown: USD of instances of a family with accelerators, in a size that it lacks.
+        usage: usage of instances in the catalogue, in the order of months and instances.
+        last_day: last day with such usage.
+        unknown: USD of sizes that the catalogue lacks, of families that it has.
     """
 
     path: Path
@@ -110,17 +110,17 @@ class Bill:
 
     @property
     def months(self) -> tuple[str, ...]:
-        """The months with usage."""
+        """Months with usage."""
         return tuple(sorted({usage.month for usage in self.usage}))
 
     @property
     def usd(self) -> float:
-        """The cost of all accelerators."""
+        """Cost of all accelerators."""
         return sum(usage.usd for usage in self.usage)
 
 
 def read_bill(path: Path | str, rows: Catalogue | None = None) -> Bill:
-    """What the cost and usage report at `path` says of accelerators.
+    """Usage of accelerators in the cost and usage report at `path`.
 
     Raises:
         BadInput: it cannot be read, a cell is not legal, or no accelerator was used.
@@ -154,7 +154,7 @@ def _family(instance: str) -> str:
 
 
 def _boxes(lines: Iterator[Line]) -> Iterator[tuple[Line, str]]:
-    """The lines of running instances, each with the type of the instance."""
+    """Lines of running instances, each with its instance type."""
     for line in lines:
         box = _BOX.fullmatch(line[1].get("line_item_usage_type", ""))
         if box and line[1].get("line_item_line_item_type") in _COSTS:
@@ -162,7 +162,7 @@ def _boxes(lines: Iterator[Line]) -> Iterator[tuple[Line, str]]:
 
 
 def _usage(path: Path, line: Line, instance: str, rows: Catalogue) -> tuple[date, Usage]:
-    """The day of a line, and what it says."""
+    """Day and usage of a line."""
     number, cells = line
     columns = _COSTS[cells["line_item_line_item_type"]]
     column = next((name for name in columns if name in cells), columns[-1])
@@ -189,7 +189,7 @@ def _usage(path: Path, line: Line, instance: str, rows: Catalogue) -> tuple[date
 
 
 def _kind(row: CostLine) -> str:
-    """The kind of purchase of a line."""
+    """Purchase kind of a line."""
     if row.line_item_line_item_type == "DiscountedUsage":
         years = {str(term): short for term, short in _YEARS.items()}
         term = row.pricing_lease_contract_length

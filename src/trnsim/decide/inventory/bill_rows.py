@@ -1,7 +1,7 @@
-"""The rows of an AWS cost and usage report, CSV, gzipped CSV or Parquet, as cells by column.
+"""Rows of an AWS cost and usage report, as CSV, gzipped CSV or Parquet, in cells by column.
 
-Columns have the names of CUR 2.0. Those of the older report, such as ``lineItem/UsageType``, are
-read as the same ones. Source: AWS Data Exports user guide, "Cost and Usage Report (CUR) 2.0".
+Columns have the names of CUR 2.0; those of the older report, such as ``lineItem/UsageType``, are
+translated. Source: AWS Data Exports user guide, "Cost and Usage Report (CUR) 2.0".
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ COLUMNS: Final = (
     "savings_plan_net_savings_plan_effective_cost",
     "capacity_reservation_capacity_reservation_type",
 )
-"""The columns that are read; a report may lack those that are not required."""
+"""Columns that are read; a report may lack those that are not required."""
 TAG: Final = "tag:"
-"""Begins the name of a cell that holds the value of a tag."""
+"""Prefix of the name of a cell that holds the value of a tag."""
 
 _TAGS: Final = "resource_tags"
 FIX: Final = "give an export of AWS Data Exports, table CUR 2.0, as CSV or Parquet"
@@ -65,7 +65,7 @@ _LINE_MAX: Final = 1 << 24
 
 
 def is_bill(path: Path) -> bool:
-    """Whether the file at `path` is a cost and usage report, by what it begins with.
+    """True if the file at `path` begins like a cost and usage report.
 
     Raises:
         BadInput: it cannot be read.
@@ -79,7 +79,7 @@ def is_bill(path: Path) -> bool:
 
 
 def bill_rows(path: Path) -> Iterator[Line]:
-    """The rows of the report at `path`, in its order; a row of Parquet counts as a line.
+    """Rows of the report at `path`, in its order; a row of Parquet counts as a line.
 
     Raises:
         BadInput: it cannot be read, or lacks a column.
@@ -93,7 +93,7 @@ def bill_rows(path: Path) -> Iterator[Line]:
 
 
 def _column(name: str) -> str:
-    """The name of CUR 2.0 for a column: ``lineItem/UsageType`` is ``line_item_usage_type``."""
+    """Name of a column in CUR 2.0: ``lineItem/UsageType`` is ``line_item_usage_type``."""
     if "/" not in name:
         return name.strip()
     words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name.strip())
@@ -126,7 +126,7 @@ def _csv_rows(path: Path, *, is_gzip: bool) -> Iterator[Line]:
 
 
 def _lines(path: Path, stream: IO[str]) -> Iterator[str]:
-    """The lines of a file, of which a compressed one may be longer than the machine's memory."""
+    """Lines of a file, which may be larger than the machine's memory when compressed."""
     number = 0
     while text := stream.readline(_LINE_MAX):
         number += 1
@@ -165,7 +165,7 @@ def _is_read(name: str) -> bool:
 
 
 def _cells(path: Path, line: int, row: Mapping[str, Any]) -> Line:
-    """The cells that are read, with those of tags by the tag's name."""
+    """Cells of a row that are read; those of tags have the tag's name."""
     values = {name: _text(row.get(name)) for name in COLUMNS}
     for name, value in row.items():
         if name == _TAGS:
@@ -176,7 +176,7 @@ def _cells(path: Path, line: int, row: Mapping[str, Any]) -> Line:
 
 
 def _tag(key: str) -> str:
-    """``user_team`` and ``user:team`` are the tag team."""
+    """Name of a tag's cell: that of team for both ``user_team`` and ``user:team``."""
     return TAG + re.sub(r"^user[_:]", "", key)
 
 
@@ -185,7 +185,7 @@ def _text(value: object) -> str:
 
 
 def _map(path: Path, line: int, value: object) -> dict[str, Any]:
-    """The tags of a row: JSON in CSV, pairs in Parquet."""
+    """Tags of a row: JSON in CSV, pairs in Parquet."""
     if isinstance(value, list):
         return dict(value)
     text = _text(value)

@@ -1,4 +1,4 @@
-"""Workloads from a bill: a YAML file beside it says which usage is which model's.
+"""Workloads from a bill; a YAML file beside it assigns the bill's usage to models.
 
 The file is named after the bill, ``october.models.yaml`` for ``october.csv``. It is an inventory
 whose instance, purchase, region, hours and cost come from the bill. Each row picks its usage by a
@@ -22,12 +22,12 @@ from trnsim.reader import fault, read_rows
 __all__ = ["billed_workloads", "models_path"]
 
 _PICKS: Final = {"current_instance": "instance", "purchase_kind": "kind", "region": "region"}
-"""Fields that pick usage, and what of the usage they are."""
+"""Fields that select usage, with the attributes of the usage that they match."""
 _ENDS: Final = (".gz", ".csv", ".parquet")
 
 
 def models_path(bill: Path) -> Path:
-    """The file beside a bill that says which usage is which model's."""
+    """Path of the file beside a bill that assigns its usage to models."""
     name = bill.name
     for end in _ENDS:
         name = name.removesuffix(end)
@@ -38,8 +38,8 @@ def billed_workloads(path: Path, rows: Catalogue | None = None) -> list[Workload
     """The workloads of the cost and usage report at `path`.
 
     Raises:
-        BadInput: the report or the file beside it cannot be used, the report has several months, a
-            row picks no usage or that of another row, or several machines.
+        BadInput: the report or the file beside it cannot be used, the report has several months, or
+                a row selects no usage, that of another row, or several instance types.
     """
     rows = rows or catalogue()
     bill = read_bill(path, rows)
@@ -69,7 +69,7 @@ _FIX: Final = (
 
 
 def _row_usages(bill: Bill, rows: Sequence[BilledRow]) -> list[list[Usage]]:
-    """The usage of each row, none of it that of two."""
+    """Usage of each row; no usage belongs to two rows."""
     owners: dict[Usage, BilledRow] = {}
     usages: list[list[Usage]] = []
     for row in rows:
@@ -103,7 +103,7 @@ def _is_of(row: BilledRow, usage: Usage) -> bool:
 
 
 def _filled(row: BilledRow, usage: list[Usage], bill: Bill, rows: Catalogue) -> InventoryRow:
-    """A row with what the bill says of its usage."""
+    """A row, completed by the bill's figures of its usage."""
     machines = {(item.instance, item.kind, item.region) for item in usage}
     if len(machines) > 1:
         text = f"its usage is of several machines: {_machines(usage)}"
@@ -126,7 +126,7 @@ def _filled(row: BilledRow, usage: list[Usage], bill: Bill, rows: Catalogue) -> 
 
 
 def _assumptions(bill: Bill, usages: Sequence[Sequence[Usage]]) -> tuple[str, ...]:
-    """What of the bill belongs to no workload."""
+    """Notes on the part of the bill that belongs to no workload."""
     notes: list[str] = []
     unassigned = bill.usd - sum(item.usd for usage in usages for item in usage)
     if unassigned > bill.usd * 1e-9:

@@ -1,4 +1,4 @@
-"""A row of an inventory, and one beside a bill: the fields, their units and legal values."""
+"""Rows of an inventory and rows beside a bill: fields, units and legal values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _Framework = Literal["pytorch", "jax", "tensorflow", "cuda", "other"]
 _CLOUDS: Final = ("azure", "gcp", "oracle", "coreweave", "on_premises", "other")
 
 MOST_USD: Final = 1e10
-"""USD a month; more than any company's whole bill of AWS."""
+"""USD a month; above the total AWS bill of any company."""
 _MOST_VOLUME: Final = 1e17
-"""Tokens or items a month: more than a million accelerators of 1e10 a day would do."""
+"""Tokens or items a month; above the work of a million accelerators at 1e10 a day."""
 MOST_GPU_HOURS: Final = 1e10
-"""A month of 13 million accelerators."""
+"""Hours of 13 million accelerators in a month."""
 _MOST_S: Final = 2.7e6
 """Seconds of the longest month."""
 _MOST_HOURS: Final = 744.0
@@ -46,7 +46,7 @@ def _number(help_text: str, unit: str, most: float, example: str = "") -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class InventoryRow(Record):
-    """A workload as an inventory states it; of the three volumes it has one."""
+    """A workload in an inventory; it has exactly one of the three volumes."""
 
     workload: str = declared(help="name of the workload, which no other has", example="chat")
     model_config: str = declared(
@@ -139,7 +139,7 @@ class InventoryRow(Record):
 
 
 def _pair(text: str) -> tuple[str, str]:
-    """A tag's key and value."""
+    """Key and value of a tag."""
     key, is_pair, value = text.partition("=")
     if not is_pair:
         raise ValueError
@@ -158,7 +158,7 @@ def _from_bill(help_text: str) -> Any:
 class BilledRow(InventoryRow):
     """A workload beside a bill, which states instance, purchase, region, hours and cost.
 
-    It picks its usage by tag, by resource, or by current_instance, purchase_kind and region.
+    It selects its usage by tag, by resource, or by current_instance, purchase_kind and region.
     """
 
     tag: tuple[tuple[str, str], ...] = declared(

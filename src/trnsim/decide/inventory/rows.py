@@ -1,4 +1,4 @@
-"""A row of an inventory as a workload; whatever it cannot be is refused with file, line, field."""
+"""Rows of an inventory as workloads; illegal rows are refused by file, line and field."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _UNITS_OF: Final[dict[Kind, tuple[VolumeUnit, ...]]] = {
 def workloads(
     path: Path, rows: Sequence[InventoryRow], hardware: Catalogue | None = None
 ) -> list[Workload]:
-    """A workload for each row of the inventory at `path`.
+    """Workloads of the inventory at `path`, from its rows.
 
     Raises:
-        BadInput: there is none, a name stands twice, or a cell is not legal.
+        BadInput: there is no row, a name is not unique, or a cell is not legal.
     """
     if not rows:
         raise fault(path, "no workloads", fix="add a row for each workload")
@@ -54,7 +54,7 @@ def _check_names(rows: Sequence[InventoryRow]) -> None:
 
 
 def workload(path: Path, row: InventoryRow, hardware: Catalogue | None = None) -> Workload:
-    """The workload that `row` of the inventory at `path` describes.
+    """Workload of a row of the inventory at `path`.
 
     Raises:
         BadInput: a cell is not legal: file, line, field, legal values.
@@ -89,7 +89,7 @@ def workload(path: Path, row: InventoryRow, hardware: Catalogue | None = None) -
 
 
 def _volume(row: InventoryRow) -> tuple[float, VolumeUnit]:
-    """The one volume of a row, and its unit."""
+    """Volume of a row, and its unit."""
     amounts = {unit: amount for unit in VOLUME_UNITS if (amount := getattr(row, unit)) is not None}
     legal = _UNITS_OF[row.kind]
     if len(amounts) != 1:
@@ -102,10 +102,10 @@ def _volume(row: InventoryRow) -> tuple[float, VolumeUnit]:
 
 
 def inside(path: Path, row: InventoryRow, field: str, text: str) -> Path:
-    """The path `given` in a cell, relative to the inventory at `path` and not out of its folder.
+    """Path `text` of a cell, relative to the inventory at `path` and inside its folder.
 
     Raises:
-        BadInput: it leads out of the folder, or nothing is there.
+        BadInput: it leads out of the folder, or does not exist.
     """
     folder = path.parent.resolve()
     try:
@@ -128,7 +128,7 @@ def _model(row: InventoryRow, path: Path) -> Architecture:
 
 
 def _current(row: InventoryRow, hardware: Catalogue) -> Current:
-    """What a row says about the machine of today; short names of instances such as p5 are legal."""
+    """Instances, bill and region of a row; short names of instances such as p5 are legal."""
     name = platforms().get(row.current_instance, row.current_instance)
     if name not in hardware.instances:
         name = row.among("current_instance", hardware.instances)
@@ -136,7 +136,7 @@ def _current(row: InventoryRow, hardware: Catalogue) -> Current:
 
 
 def _assumptions(row: InventoryRow) -> tuple[str, ...]:
-    """What is taken for granted where a cell is empty."""
+    """Assumptions in place of empty cells."""
     notes: list[str] = []
     if "purchase_kind" not in row:
         notes.append("bought on demand: the inventory names no purchase_kind")

@@ -1,4 +1,4 @@
-"""An inventory to fill in: every field with its meaning, unit and legal values."""
+"""An inventory to fill in: all fields with meaning, unit and legal values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _HEAD: Final = """\
 
 
 def template() -> str:
-    """A YAML inventory of one workload, whose comments say what may stand in each field.
+    """A YAML inventory of one workload, whose comments explain each field.
 
-    It is legal where a ``config.json`` lies beside it.
+    It is legal if a ``config.json`` lies beside it.
     """
     return _HEAD + row_template(InventoryRow)

@@ -1,4 +1,4 @@
-"""A workload as a company runs it today: its model, volume, machine, bill and limits."""
+"""A workload of a company: its model, volume, instances, bill and limits of today."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ VOLUME_UNITS: Final[tuple[VolumeUnit, ...]] = ("tokens_per_month", "items_per_mo
 
 @dataclass(frozen=True)
 class Current:
-    """What a workload runs on today.
+    """Instances, bill and region of a workload today.
 
     Attributes:
         instance: name of the instance in the catalogue.
-        count: instances, or None where it is not stated.
+        count: number of instances, or None if not stated.
         kind: kind of purchase, one of `trnsim.price.quotes.KINDS`.
-        usd_per_month: what the workload is billed.
-        region: code of the AWS region, or None where it is not stated.
+        usd_per_month: bill of the workload.
+        region: code of the AWS region, or None if not stated.
     """
 
     instance: str
@@ -45,12 +45,12 @@ class Current:
 
 @dataclass(frozen=True)
 class Shape:
-    """Lengths and sizes of one pass; None where the inventory does not state them.
+    """Lengths and sizes of a pass; None if not stated.
 
     Attributes:
         sequence: tokens of a sequence that is trained on or passed.
         input_len: tokens of a request.
-        output_len: tokens of its answer.
+        output_len: tokens of an answer.
         batch: sequences or images of a step or a pass.
         image: pixels of an image along a side.
         steps: passes that make one item, such as denoising steps.
@@ -66,7 +66,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class WorkloadSlo:
-    """Limits of latency that `percentile` percent of requests keep; None where there is none.
+    """Limits of latency that `percentile` percent of requests must keep; None without a limit.
 
     Attributes:
         ttft_s: time to the first token.
@@ -82,21 +82,21 @@ class WorkloadSlo:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """One workload of an inventory.
+    """A workload of an inventory.
 
     Attributes:
-        model_path: the file that `model` was read from.
-        volume: what is done in a month, in `volume_unit`.
+        model_path: file from which `model` was read.
+        volume: work of a month, in `volume_unit`.
         deadline_hours: hours within which a month's training must end.
         sources: program files and folders to scan.
         staff_weeks: engineer-weeks that the company can give to a migration.
-        other_clouds: where else it runs, besides AWS.
-        is_portability_needed: whether it must be able to run there unchanged.
-        framework: what its programs are written in, one of `FRAMEWORKS` of the fields.
+        other_clouds: clouds other than AWS on which it also runs.
+        is_portability_needed: True if it must run on them unchanged.
+        framework: framework of its programs, one of the legal values of the field.
         peak_ratio: demand of the busiest hour over the mean.
         as_of: last day of the bill that `current` repeats.
-        line: where it stands in the inventory, for errors.
-        assumptions: what was taken for granted because the inventory does not state it.
+        line: line of its row in the inventory, for errors.
+        assumptions: assumptions in place of values that the inventory does not state.
     """
 
     name: str
