@@ -22,6 +22,6 @@ def scanned(workload: Workload) -> tuple[ProgramFinding, ...] | None:
         return None
     root = Path(workload.line.file).parent
     return tuple(
-        ProgramFinding(finding.file, finding.line, finding.kind, finding.what, finding.advice)
+        ProgramFinding(finding.file, finding.line, finding.kind, finding.name, finding.advice)
         for finding in scan(workload.sources, root).places
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from trnsim.decide.scan.findings import EFFORTS, KINDS
-from trnsim.decide.scan.packages import NAMES, PACKAGES, known
+from trnsim.decide.scan.packages import NAMES, PACKAGES, longest_entry
 
 
 def test_every_entry_has_a_kind_an_effort_and_an_advice():
@@ -28,7 +28,7 @@ def test_every_entry_has_a_kind_an_effort_and_an_advice():
     ],
 )
 def test_a_name_lies_in_the_longest_entry(name, entry):
-    found = known(name, PACKAGES)
+    found = longest_entry(name, PACKAGES)
     assert (found and found[0]) == entry
 
 

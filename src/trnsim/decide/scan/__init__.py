@@ -14,12 +14,12 @@ from typing import Final
 
 from trnsim import files
 from trnsim.decide.scan.exports import read_export
-from trnsim.decide.scan.findings import Finding, Findings
+from trnsim.decide.scan.findings import ScanFinding, ScanFindings
 from trnsim.decide.scan.packages import NAMES
-from trnsim.decide.scan.programs import Program, read_program, unreadable
+from trnsim.decide.scan.programs import ScannedProgram, read_program, unreadable
 from trnsim.errors import BadInput
 
-__all__ = ["Finding", "Findings", "scan"]
+__all__ = ["ScanFinding", "ScanFindings", "scan"]
 
 _PYTHON: Final = ".py"
 _CUDA: Final = (".cu", ".cuh")
@@ -33,18 +33,18 @@ _KERNEL: Final = re.compile(
 )
 
 
-def scan(paths: Sequence[Path], root: Path) -> Findings:
+def scan(paths: Sequence[Path], root: Path) -> ScanFindings:
     """What stands in the program files and folders `paths`; findings name them from `root`.
 
     Raises:
         BadInput: one does not exist, leads out of `root`, or holds too many files.
     """
-    programs: list[Program] = []
+    programs: list[ScannedProgram] = []
     for path in sorted(_program_files(paths, root)):
         file = path.relative_to(root.resolve()).as_posix()
         programs.append(_read(file, path, root.resolve()))
     places = {place for program in programs for place in program.places}
-    return Findings(
+    return ScanFindings(
         places=tuple(sorted(places)),
         files=len(programs),
         lowered=sum(program.lowered for program in programs),
@@ -56,7 +56,7 @@ def scan(paths: Sequence[Path], root: Path) -> Findings:
 
 def _program_files(paths: Sequence[Path], root: Path) -> set[Path]:
     """The program files among `paths` and below them."""
-    found: set[Path] = set()
+    program_files: set[Path] = set()
     top = root.resolve()
     for path in paths:
         place = path.resolve()
@@ -65,13 +65,13 @@ def _program_files(paths: Sequence[Path], root: Path) -> set[Path]:
         if not place.exists():
             raise BadInput(f"cannot scan {path}: no such file or folder")
         for file in _below(place) if place.is_dir() else [place]:
-            found.add(file)
-            if len(found) > _MOST_FILES:
+            program_files.add(file)
+            if len(program_files) > _MOST_FILES:
                 raise BadInput(
                     f"{path} holds more than {_MOST_FILES:,} program files",
                     fix="name the folders of the workload's own programs",
                 )
-    return found
+    return program_files
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -86,7 +86,7 @@ def _below(folder: Path) -> Iterator[Path]:
                 yield file
 
 
-def _read(file: str, path: Path, root: Path) -> Program:
+def _read(file: str, path: Path, root: Path) -> ScannedProgram:
     if path.suffix == _EXPORT:
         return read_export(file, path, root)
     try:
@@ -102,11 +102,11 @@ def _read(file: str, path: Path, root: Path) -> Program:
     return unreadable(file, 1, f"no program: legal: {', '.join(_LEGAL)}")
 
 
-def _read_cuda(file: str, source: bytes) -> Program:
+def _read_cuda(file: str, source: bytes) -> ScannedProgram:
     """Each kernel of a CUDA file, or the file where none is found."""
     advice = NAMES["torch.utils.cpp_extension.load"].advice
     places = {
-        Finding(
+        ScanFinding(
             file,
             source.count(b"\n", 0, kernel.start()) + 1,
             "cuda",
@@ -116,4 +116,4 @@ def _read_cuda(file: str, source: bytes) -> Program:
         )
         for kernel in _KERNEL.finditer(source)
     }
-    return Program(places or {Finding(file, 1, "cuda", "CUDA source", "L", advice)})
+    return ScannedProgram(places or {ScanFinding(file, 1, "cuda", "CUDA source", "L", advice)})

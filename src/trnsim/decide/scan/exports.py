@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trnsim.decide.scan.findings import Finding
+from trnsim.decide.scan.findings import ScanFinding
 from trnsim.decide.scan.operators import HOST
-from trnsim.decide.scan.programs import Program, unreadable
+from trnsim.decide.scan.programs import ScannedProgram, unreadable
 from trnsim.errors import BadInput, EmulatorError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ __all__ = ["read_export"]
 _EXTRA: Final = "reading it needs PyTorch: pip install 'trnsim[torch]'"
 
 
-def read_export(file: str, path: Path, root: Path) -> Program:
+def read_export(file: str, path: Path, root: Path) -> ScannedProgram:
     """What of the export at `path`, named `file`, has no lowering."""
     if find_spec("torch") is None:
         return unreadable(file, 1, _EXTRA)
@@ -35,22 +35,22 @@ def read_export(file: str, path: Path, root: Path) -> Program:
         return unreadable(file, 1, error.reason)
     except EmulatorError as error:  # AWS's compiler refuses sizes that change from call to call
         advice = error.fix or "give every dimension a size"
-        return Program({Finding(file, 1, "operator", error.reason, "M", advice)})
-    program = Program(frameworks={"pytorch"})
+        return ScannedProgram({ScanFinding(file, 1, "operator", error.reason, "M", advice)})
+    program = ScannedProgram(frameworks={"pytorch"})
     for call in graph.calls:
         if call.reason:
             program.unlowered += 1
-            program.places.add(_place(call, file, root))
+            program.places.add(_finding(call, file, root))
         else:
             program.lowered += 1
     return program
 
 
-def _place(call: FrameworkCall, file: str, root: Path) -> Finding:
+def _finding(call: FrameworkCall, file: str, root: Path) -> ScanFinding:
     """A call, where it stands in the user's program if the export says so."""
     line = 1
     if call.line is not None:
         line, stated = call.line.line, Path(call.line.file)
         is_below = stated.is_relative_to(root)
         file = stated.relative_to(root).as_posix() if is_below else str(stated)
-    return Finding(file, line, "operator", call.operator, "M", HOST.format(call.name))
+    return ScanFinding(file, line, "operator", call.operator, "M", HOST.format(call.name))

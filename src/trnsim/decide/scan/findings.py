@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["EFFORTS", "KINDS", "Effort", "Finding", "Findings", "Kind"]
+__all__ = ["EFFORTS", "KINDS", "Effort", "Kind", "ScanFinding", "ScanFindings"]
 
 Kind = Literal["cuda", "triton", "package", "operator", "device", "unreadable"]
 """Kernels in CUDA, kernels in Triton, packages of CUDA, operators that no lowering is known of,
@@ -19,7 +19,7 @@ EFFORTS: Final[tuple[Effort, ...]] = ("S", "M", "L")
 
 
 @dataclass(frozen=True, order=True)
-class Finding:
+class ScanFinding:
     """One place.
 
     Attributes:
@@ -32,16 +32,16 @@ class Finding:
     file: str
     line: int
     kind: Kind
-    what: str
+    name: str
     effort: Effort
     advice: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.what} ({self.effort}): {self.advice}"
+        return f"{self.file}:{self.line}: {self.name} ({self.effort}): {self.advice}"
 
 
 @dataclass(frozen=True)
-class Findings:
+class ScanFindings:
     """All places of a program.
 
     Attributes:
@@ -53,7 +53,7 @@ class Findings:
         frameworks: those that are imported: "jax", "pytorch", "tensorflow".
     """
 
-    places: tuple[Finding, ...] = ()
+    places: tuple[ScanFinding, ...] = ()
     files: int = 0
     lowered: int = 0
     unlowered: int = 0
@@ -63,9 +63,9 @@ class Findings:
     @property
     def effort(self) -> Effort | None:
         """The largest of all places; None where nothing is in the way."""
-        found = {place.effort for place in self.places if place.kind != "unreadable"}
-        return next((effort for effort in reversed(EFFORTS) if effort in found), None)
+        efforts = {place.effort for place in self.places if place.kind != "unreadable"}
+        return next((effort for effort in reversed(EFFORTS) if effort in efforts), None)
 
-    def of(self, kind: Kind) -> tuple[Finding, ...]:
+    def of(self, kind: Kind) -> tuple[ScanFinding, ...]:
         """The places of one kind."""
         return tuple(place for place in self.places if place.kind == kind)

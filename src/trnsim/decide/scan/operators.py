@@ -124,14 +124,14 @@ Source: PyTorch 2.13, native_functions.yaml and the functions' own code.
 
 def lowering(dotted: str) -> tuple[Lowering, tuple[str, ...]]:
     """Whether the function or module `dotted` of PyTorch is lowered, and what of it lacks one."""
-    found = [_of_operator(name) for name in _operator_names(dotted)]
-    known = (one for one in found if one[0] is not Lowering.UNKNOWN)
-    return next(known, (Lowering.UNKNOWN, ()))
+    lowerings = [_of_operator(name) for name in _operator_names(dotted)]
+    judged = (pair for pair in lowerings if pair[0] is not Lowering.UNKNOWN)
+    return next(judged, (Lowering.UNKNOWN, ()))
 
 
 def is_function(dotted: str) -> bool:
     """Whether `dotted` may be a function on tensors: no class, no setting, no module's content."""
-    space = next((one for one in _SPACES if dotted.startswith(one)), "torch.")
+    space = next((prefix for prefix in _SPACES if dotted.startswith(prefix)), "torch.")
     name = dotted.removeprefix(space)
     return "." not in name and name.islower() and name not in _SETTINGS
 
@@ -153,5 +153,5 @@ def _of_operator(name: str) -> tuple[Lowering, tuple[str, ...]]:
         return Lowering.LOWERED, ()
     if plain not in MADE_OF:
         return Lowering.UNKNOWN, ()
-    lacking = tuple(one for one in MADE_OF[plain] if one not in LOWERED)
+    lacking = tuple(operator for operator in MADE_OF[plain] if operator not in LOWERED)
     return (Lowering.MISSING if lacking else Lowering.LOWERED), lacking

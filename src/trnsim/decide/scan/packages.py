@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from trnsim.decide.scan.findings import Effort, Kind
 
-__all__ = ["NAMES", "PACKAGES", "Known", "known"]
+__all__ = ["NAMES", "PACKAGES", "Remedy", "longest_entry"]
 
 
-class Known(NamedTuple):
+class Remedy(NamedTuple):
     """What is known of a package or a name."""
 
     kind: Kind
@@ -23,59 +23,61 @@ class Known(NamedTuple):
 
 _NKI: Final = "write the kernel again in NKI, or the operation in plain PyTorch or JAX"
 _SDPA: Final = "call torch.nn.functional.scaled_dot_product_attention, which is lowered"
-_OWN: Final = Known("cuda", "L", _NKI)
-_TRITON: Final = Known("triton", "L", _NKI)
-_KERNELS: Final = Known("package", "L", f"it is made of CUDA kernels: {_NKI}")
-_SERVED: Final = Known("package", "M", "serve the model with vLLM's Neuron plugin instead")
-_QUANTIZED: Final = Known("package", "M", "quantize for the chip's own FP8 or INT8 instead")
-_SPARSE: Final = Known("package", "M", "gather and scatter in plain PyTorch, which are lowered")
+_OWN: Final = Remedy("cuda", "L", _NKI)
+_TRITON: Final = Remedy("triton", "L", _NKI)
+_KERNELS: Final = Remedy("package", "L", f"it is made of CUDA kernels: {_NKI}")
+_SERVED: Final = Remedy("package", "M", "serve the model with vLLM's Neuron plugin instead")
+_QUANTIZED: Final = Remedy("package", "M", "quantize for the chip's own FP8 or INT8 instead")
+_SPARSE: Final = Remedy("package", "M", "gather and scatter in plain PyTorch, which are lowered")
 
-PACKAGES: Final[dict[str, Known]] = {
-    "apex": Known("package", "S", "take torch.optim, torch.autocast and torch.nn's norms"),
+PACKAGES: Final[dict[str, Remedy]] = {
+    "apex": Remedy("package", "S", "take torch.optim, torch.autocast and torch.nn's norms"),
     "auto_gptq": _QUANTIZED,
     "awq": _QUANTIZED,
-    "bitsandbytes": Known("package", "M", "keep weights in BF16 or FP8, and optimizers in torch's"),
+    "bitsandbytes": Remedy(
+        "package", "M", "keep weights in BF16 or FP8, and optimizers in torch's"
+    ),
     "causal_conv1d": _KERNELS,
-    "cudf": Known("package", "S", "prepare data on the host, with pandas or Arrow"),
-    "cuml": Known("package", "S", "prepare data on the host"),
+    "cudf": Remedy("package", "S", "prepare data on the host, with pandas or Arrow"),
+    "cuml": Remedy("package", "S", "prepare data on the host"),
     "cupy": _OWN,
     "cutlass": _OWN,
     "deep_ep": _KERNELS,
     "deep_gemm": _KERNELS,
-    "deepspeed": Known("package", "M", "shard with FSDP or NeuronX Distributed instead"),
+    "deepspeed": Remedy("package", "M", "shard with FSDP or NeuronX Distributed instead"),
     "detectron2": _KERNELS,
     "exllamav2": _SERVED,
-    "fbgemm_gpu": Known("package", "M", "take torch.nn.EmbeddingBag, which is lowered"),
-    "flash_attn": Known("package", "S", _SDPA),
-    "flash_attn_interface": Known("package", "S", _SDPA),
-    "flashinfer": Known("package", "M", _SDPA),
+    "fbgemm_gpu": Remedy("package", "M", "take torch.nn.EmbeddingBag, which is lowered"),
+    "flash_attn": Remedy("package", "S", _SDPA),
+    "flash_attn_interface": Remedy("package", "S", _SDPA),
+    "flashinfer": Remedy("package", "M", _SDPA),
     "gptqmodel": _QUANTIZED,
-    "liger_kernel": Known("package", "S", "leave its patches out: the plain modules are lowered"),
+    "liger_kernel": Remedy("package", "S", "leave its patches out: the plain modules are lowered"),
     "lmdeploy": _SERVED,
     "mamba_ssm": _KERNELS,
     "MinkowskiEngine": _KERNELS,
     "numba.cuda": _OWN,
-    "nvidia.dali": Known("package", "S", "read and prepare data on the host"),
+    "nvidia.dali": Remedy("package", "S", "read and prepare data on the host"),
     "pycuda": _OWN,
     "sgl_kernel": _KERNELS,
     "spconv": _KERNELS,
-    "tensorrt": Known("package", "M", "compile the model itself instead of TensorRT's engine"),
+    "tensorrt": Remedy("package", "M", "compile the model itself instead of TensorRT's engine"),
     "tensorrt_llm": _SERVED,
     "tilelang": _TRITON,
     "torch_cluster": _SPARSE,
     "torch_scatter": _SPARSE,
     "torch_sparse": _SPARSE,
-    "torch_tensorrt": Known("package", "M", "torch.compile(backend='neuron') instead"),
+    "torch_tensorrt": Remedy("package", "M", "torch.compile(backend='neuron') instead"),
     "torchsparse": _KERNELS,
-    "transformer_engine": Known("package", "M", "take torch.nn's modules, and FP8 of NxD"),
-    "unsloth": Known("package", "M", "tune with transformers and peft instead"),
-    "vllm_flash_attn": Known("package", "M", _SDPA),
-    "xformers": Known("package", "S", _SDPA),
+    "transformer_engine": Remedy("package", "M", "take torch.nn's modules, and FP8 of NxD"),
+    "unsloth": Remedy("package", "M", "tune with transformers and peft instead"),
+    "vllm_flash_attn": Remedy("package", "M", _SDPA),
+    "xformers": Remedy("package", "S", _SDPA),
 }
 """By the name under which a package is imported."""
 
-NAMES: Final[dict[str, Known]] = {
-    "jax.experimental.pallas": Known("triton", "L", _NKI),
+NAMES: Final[dict[str, Remedy]] = {
+    "jax.experimental.pallas": Remedy("triton", "L", _NKI),
     "cupy.ElementwiseKernel": _OWN,
     "cupy.RawKernel": _OWN,
     "cupy.RawModule": _OWN,
@@ -93,7 +95,7 @@ NAMES: Final[dict[str, Known]] = {
 """By their full name: what makes a kernel where it stands."""
 
 
-def known(name: str, table: Mapping[str, Known]) -> tuple[str, Known] | None:
+def longest_entry(name: str, table: Mapping[str, Remedy]) -> tuple[str, Remedy] | None:
     """The longest entry of `table` that `name` lies in, and what is known of it."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):

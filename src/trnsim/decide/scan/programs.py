@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from trnsim.decide.scan.findings import Finding
+from trnsim.decide.scan.findings import ScanFinding
 from trnsim.decide.scan.operators import HOST, Lowering, is_function, lowering
-from trnsim.decide.scan.packages import NAMES, PACKAGES, Known, known
+from trnsim.decide.scan.packages import NAMES, PACKAGES, Remedy, longest_entry
 
-__all__ = ["Program", "read_program", "unreadable"]
+__all__ = ["ScannedProgram", "read_program", "unreadable"]
 
 _FRAMEWORKS: Final = {"torch": "pytorch", "jax": "jax", "tensorflow": "tensorflow"}
 _DEVICE: Final = re.compile(r"cuda(:\d+)?|nccl")
@@ -30,17 +30,17 @@ _METHODS: Final = frozenset(
 
 
 @dataclass
-class Program:
+class ScannedProgram:
     """What stands in one file."""
 
-    places: set[Finding] = field(default_factory=set[Finding])
+    places: set[ScanFinding] = field(default_factory=set[ScanFinding])
     lowered: int = 0
     unlowered: int = 0
     unknown: set[str] = field(default_factory=set[str])
     frameworks: set[str] = field(default_factory=set[str])
 
 
-def read_program(file: str, source: bytes) -> Program:
+def read_program(file: str, source: bytes) -> ScannedProgram:
     """What stands in the Python source `file`."""
     try:
         tree = ast.parse(source, filename=file)
@@ -53,10 +53,10 @@ def read_program(file: str, source: bytes) -> Program:
     return reader.program
 
 
-def unreadable(file: str, line: int, what: str) -> Program:
+def unreadable(file: str, line: int, reason: str) -> ScannedProgram:
     """A file in which nothing was checked, and why."""
     advice = "look through it by hand: nothing in it was checked"
-    return Program({Finding(file, line, "unreadable", what, "S", advice)})
+    return ScannedProgram({ScanFinding(file, line, "unreadable", reason, "S", advice)})
 
 
 class _Reader:
@@ -64,7 +64,7 @@ class _Reader:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.program = Program()
+        self.program = ScannedProgram()
         self.names: dict[str, str] = {}
 
     def read(self, tree: ast.Module) -> None:
@@ -86,21 +86,21 @@ class _Reader:
             package = name.partition(".")[0]
             if package in _FRAMEWORKS:
                 self.program.frameworks.add(_FRAMEWORKS[package])
-            if found := known(name if bound == full else full, PACKAGES):
-                self._add(node.lineno, *found)
+            if entry := longest_entry(name if bound == full else full, PACKAGES):
+                self._add(node.lineno, *entry)
 
     def _name(self, node: ast.Attribute | ast.Name) -> None:
         """A full name that makes a kernel, or asks for a device."""
         dotted = self._dotted(node)
         if dotted is None:
             return
-        if found := known(dotted, NAMES):
-            self._add(node.lineno, *found)
+        if entry := longest_entry(dotted, NAMES):
+            self._add(node.lineno, *entry)
         elif dotted.startswith(tuple(f"{space}." for space in _DEVICE_SPACES)):
             self._device(node.lineno, dotted)
 
     def _call(self, node: ast.Call) -> None:
-        for argument in (*node.args, *(one.value for one in node.keywords)):
+        for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
             text = argument.value if isinstance(argument, ast.Constant) else None
             if isinstance(text, str) and _DEVICE.fullmatch(text):
                 self._device(argument.lineno, repr(text))
@@ -122,22 +122,22 @@ class _Reader:
         """Count a call of PyTorch's, and tell one without a lowering."""
         if not dotted.startswith("torch.") or dotted.startswith(_DEVICE_SPACES):
             return
-        what, lacking = lowering(dotted)
-        if what is Lowering.LOWERED:
+        support, lacking = lowering(dotted)
+        if support is Lowering.LOWERED:
             self.program.lowered += 1
-        elif what is Lowering.MISSING:
+        elif support is Lowering.MISSING:
             self.program.unlowered += 1
             advice = HOST.format(", ".join(lacking))
-            self.program.places.add(Finding(self.file, line, "operator", dotted, "M", advice))
+            self.program.places.add(ScanFinding(self.file, line, "operator", dotted, "M", advice))
         elif is_function(dotted):
             self.program.unknown.add(dotted)
 
-    def _device(self, line: int, what: str) -> None:
-        self.program.places.add(Finding(self.file, line, "device", what, "S", _DEVICE_ADVICE))
+    def _device(self, line: int, name: str) -> None:
+        self.program.places.add(ScanFinding(self.file, line, "device", name, "S", _DEVICE_ADVICE))
 
-    def _add(self, line: int, what: str, found: Known) -> None:
+    def _add(self, line: int, name: str, remedy: Remedy) -> None:
         self.program.places.add(
-            Finding(self.file, line, found.kind, what, found.effort, found.advice)
+            ScanFinding(self.file, line, remedy.kind, name, remedy.effort, remedy.advice)
         )
 
     def _dotted(self, node: ast.expr) -> str | None:
