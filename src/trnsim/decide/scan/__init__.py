@@ -1,7 +1,7 @@
-"""Program files of a workload: what in them another accelerator does not run as it is.
+"""Scan of a workload's program files for code that another accelerator does not run unchanged.
 
-Files are read as text and as syntax trees; none is imported or run. What only shows when a program
-runs, operators inside a library's models or sizes that change, is seen in its export (.pt2) alone.
+Files are read as text and as syntax trees; none is imported or run. Operators inside a library's
+models and sizes that change appear only at run time, and so only in exports (.pt2).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _KERNEL: Final = re.compile(
 
 
 def scan(paths: Sequence[Path], root: Path) -> ScanFindings:
-    """What stands in the program files and folders `paths`; findings name them from `root`.
+    """Findings in the program files and folders `paths`, with files relative to `root`.
 
     Raises:
-        BadInput: one does not exist, leads out of `root`, or holds too many files.
+        BadInput: a path does not exist, leads out of `root`, or holds too many files.
     """
     programs: list[ScannedProgram] = []
     for path in sorted(_program_files(paths, root)):
@@ -75,7 +75,7 @@ def _program_files(paths: Sequence[Path], root: Path) -> set[Path]:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """Program files below a folder, not through links, hidden folders and installed packages."""
+    """Program files below a folder, without links, hidden folders and installed packages."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and name not in _LEFT_OUT
@@ -103,7 +103,7 @@ def _read(file: str, path: Path, root: Path) -> ScannedProgram:
 
 
 def _read_cuda(file: str, source: bytes) -> ScannedProgram:
-    """Each kernel of a CUDA file, or the file where none is found."""
+    """Kernels of a CUDA file as findings, or the file itself if it has none."""
     advice = NAMES["torch.utils.cpp_extension.load"].advice
     places = {
         ScanFinding(

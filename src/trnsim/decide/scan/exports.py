@@ -1,7 +1,7 @@
-"""An exported PyTorch program: every operator of it, judged by the compiler's own lowerings.
+"""Scan of an exported PyTorch program: its operators, judged by the compiler's own lowerings.
 
-An export holds the operators that a program really calls, within libraries too, and the lines that
-call them. Reading it needs PyTorch; none of the modules that the file names are imported.
+An export holds the operators that a program calls, also within libraries, and the lines that call
+them. Reading it needs PyTorch; the modules that the file names are not imported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EXTRA: Final = "reading it needs PyTorch: pip install 'trnsim[torch]'"
 
 
 def read_export(file: str, path: Path, root: Path) -> ScannedProgram:
-    """What of the export at `path`, named `file`, has no lowering."""
+    """Operators without a lowering in the export at `path`, called `file` in findings."""
     if find_spec("torch") is None:
         return unreadable(file, 1, _EXTRA)
     from trnsim.torch.models.exported import exported_graph  # noqa: PLC0415  torch is an extra
@@ -47,7 +47,7 @@ def read_export(file: str, path: Path, root: Path) -> ScannedProgram:
 
 
 def _finding(call: FrameworkCall, file: str, root: Path) -> ScanFinding:
-    """A call, where it stands in the user's program if the export says so."""
+    """A call as a finding, at its line in the user's program if the export has it."""
     line = 1
     if call.line is not None:
         line, stated = call.line.line, Path(call.line.file)

@@ -1,4 +1,4 @@
-"""What a scan finds: places in a program that another accelerator does not run as they are."""
+"""Findings of a scan: code that another accelerator does not run unchanged."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final, Literal
 __all__ = ["EFFORTS", "KINDS", "Effort", "Kind", "ScanFinding", "ScanFindings"]
 
 Kind = Literal["cuda", "triton", "package", "operator", "device", "unreadable"]
-"""Kernels in CUDA, kernels in Triton, packages of CUDA, operators that no lowering is known of,
-calls that name a device, and files that are no program."""
+"""Kernels in CUDA, kernels in Triton, packages of CUDA, operators without a known lowering,
+calls that name a device, and files that cannot be read as programs."""
 
 Effort = Literal["S", "M", "L"]
-"""Lines to change, a part to exchange, a kernel to write again."""
+"""Lines to change, a part to replace, a kernel to rewrite."""
 
 KINDS: Final[tuple[Kind, ...]] = ("cuda", "triton", "package", "operator", "device", "unreadable")
 EFFORTS: Final[tuple[Effort, ...]] = ("S", "M", "L")
@@ -20,13 +20,13 @@ EFFORTS: Final[tuple[Effort, ...]] = ("S", "M", "L")
 
 @dataclass(frozen=True, order=True)
 class ScanFinding:
-    """One place.
+    """A finding in a program.
 
     Attributes:
-        file: relative to the root of the scan.
-        line: from 1.
-        what: the name that stands there ("flash_attn", "torch.linalg.svd").
-        advice: what to do about it.
+        file: path relative to the root of the scan.
+        line: line number from 1.
+        name: name in the code ("flash_attn", "torch.linalg.svd").
+        advice: remedy.
     """
 
     file: str
@@ -42,15 +42,15 @@ class ScanFinding:
 
 @dataclass(frozen=True)
 class ScanFindings:
-    """All places of a program.
+    """Findings in a set of programs.
 
     Attributes:
-        places: in the order of files and lines.
-        files: how many were read.
-        lowered: calls of PyTorch's operators that the compiler has a lowering for.
-        unlowered: those that it has none for.
-        unknown: names of PyTorch's functions that no table here knows, each once.
-        frameworks: those that are imported: "jax", "pytorch", "tensorflow".
+        places: findings in the order of files and lines.
+        files: number of files read.
+        lowered: calls of PyTorch's operators that the compiler lowers.
+        unlowered: calls of operators that it does not lower.
+        unknown: names of PyTorch's functions that no table here has, each once.
+        frameworks: imported frameworks: "jax", "pytorch", "tensorflow".
     """
 
     places: tuple[ScanFinding, ...] = ()
@@ -62,10 +62,10 @@ class ScanFindings:
 
     @property
     def effort(self) -> Effort | None:
-        """The largest of all places; None where nothing is in the way."""
+        """Largest effort of all findings; None without findings."""
         efforts = {place.effort for place in self.places if place.kind != "unreadable"}
         return next((effort for effort in reversed(EFFORTS) if effort in efforts), None)
 
     def of(self, kind: Kind) -> tuple[ScanFinding, ...]:
-        """The places of one kind."""
+        """Findings of a kind."""
         return tuple(place for place in self.places if place.kind == kind)

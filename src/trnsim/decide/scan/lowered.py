@@ -1,7 +1,7 @@
 """Operators of ATen that the compiler lowers, by their plain names.
 
-They are those of `trnsim.torch.aten.decompositions`, which needs PyTorch; a scan does not. A test
-compares the two.
+They are those of `trnsim.torch.aten.decompositions`, which needs PyTorch, as a scan does not. A
+test compares the two.
 """
 
 from __future__ import annotations

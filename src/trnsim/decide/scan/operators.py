@@ -1,6 +1,6 @@
-"""PyTorch's functions, and whether the compiler has a lowering for what they are made of.
+"""PyTorch's functions, and whether the compiler lowers the operators that they call.
 
-`MADE_OF` says which operators of ATen a function calls, `LOWERED` which of these are lowered.
+`MADE_OF` has the operators of ATen that a function calls, `LOWERED` those that are lowered.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trnsim.decide.scan.lowered import LOWERED
 __all__ = ["HOST", "MADE_OF", "Lowering", "is_function", "lowering"]
 
 HOST: Final = "the compiler has no lowering for {}: compute it on the host, or in other operators"
-"""The advice about operators without a lowering."""
+"""Advice about operators without a lowering."""
 
 _SPACES: Final = {
     "torch.nn.functional.": "",
@@ -23,12 +23,12 @@ _SPACES: Final = {
     "torch.special.": "special_",
     "torch.": "",
 }
-"""By where a function of PyTorch lies, what its operator's name begins with."""
+"""Prefix of an operator's name, by the module of its PyTorch function."""
 
 _MODULES: Final = "torch.nn."
 _FUNCTIONS: Final = "torch.nn.functional."
 _WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
-"""Between the words of a module's name: Layer-Norm, CTC-Loss."""
+"""Boundaries between the words of a module's name: Layer-Norm, CTC-Loss."""
 _SETTINGS: Final = frozenset(
     {
         "autocast", "compile", "device", "enable_grad", "finfo", "from_numpy", "get_default_dtype",
@@ -42,7 +42,7 @@ _SETTINGS: Final = frozenset(
 
 
 class Lowering(Enum):
-    """What the compiler does with a function."""
+    """Support of a function by the compiler."""
 
     LOWERED = "lowered"
     MISSING = "missing"
@@ -116,28 +116,28 @@ MADE_OF: Final[dict[str, tuple[str, ...]]] = {
     ("upsample_nearest2d",), "view_as_complex": ("view_as_complex",), "view_as_real":
     ("view_as_real",), "vstack": ("cat",),
 }  # fmt: skip
-"""By a function's name, the operators of ATen that it calls on dense tensors of real numbers.
+"""Operators of ATen that a function calls on dense tensors of real numbers, by its name.
 
 Source: PyTorch 2.13, native_functions.yaml and the functions' own code.
 """
 
 
 def lowering(dotted: str) -> tuple[Lowering, tuple[str, ...]]:
-    """Whether the function or module `dotted` of PyTorch is lowered, and what of it lacks one."""
+    """Support of the PyTorch function or module `dotted`, and its operators without a lowering."""
     lowerings = [_of_operator(name) for name in _operator_names(dotted)]
     judged = (pair for pair in lowerings if pair[0] is not Lowering.UNKNOWN)
     return next(judged, (Lowering.UNKNOWN, ()))
 
 
 def is_function(dotted: str) -> bool:
-    """Whether `dotted` may be a function on tensors: no class, no setting, no module's content."""
+    """True if `dotted` may be a function on tensors: no class, setting or submodule member."""
     space = next((prefix for prefix in _SPACES if dotted.startswith(prefix)), "torch.")
     name = dotted.removeprefix(space)
     return "." not in name and name.islower() and name not in _SETTINGS
 
 
 def _operator_names(dotted: str) -> tuple[str, ...]:
-    """What the operator of a function or module may be called."""
+    """Possible names of the operator of a function or module."""
     if dotted.startswith(_MODULES) and not dotted.startswith(_FUNCTIONS):
         name = dotted.removeprefix(_MODULES)
         return name.lower(), _WORDS.sub("_", name).lower()

@@ -1,6 +1,6 @@
-"""Packages that need CUDA, and names within packages that make or call kernels of CUDA.
+"""Packages that need CUDA, and names within packages that create or call kernels of CUDA.
 
-Each has what stands for it on AWS's chips, and the effort of that exchange: judged, not measured.
+Each has its replacement on AWS's chips, and the effort of that: judged, not measured.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["NAMES", "PACKAGES", "Remedy", "longest_entry"]
 
 
 class Remedy(NamedTuple):
-    """What is known of a package or a name."""
+    """Kind of a package or name, with its replacement as advice and the effort of that."""
 
     kind: Kind
     effort: Effort
@@ -74,7 +74,7 @@ PACKAGES: Final[dict[str, Remedy]] = {
     "vllm_flash_attn": Remedy("package", "M", _SDPA),
     "xformers": Remedy("package", "S", _SDPA),
 }
-"""By the name under which a package is imported."""
+"""Replacements by the name under which a package is imported."""
 
 NAMES: Final[dict[str, Remedy]] = {
     "jax.experimental.pallas": Remedy("triton", "L", _NKI),
@@ -92,11 +92,11 @@ NAMES: Final[dict[str, Remedy]] = {
     "triton.heuristics": _TRITON,
     "triton.experimental.gluon.jit": _TRITON,
 }
-"""By their full name: what makes a kernel where it stands."""
+"""Replacements by full name, of functions that create a kernel at the place of their call."""
 
 
 def longest_entry(name: str, table: Mapping[str, Remedy]) -> tuple[str, Remedy] | None:
-    """The longest entry of `table` that `name` lies in, and what is known of it."""
+    """The longest prefix of `name` in `table`, with its entry."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         short = ".".join(parts[:length])

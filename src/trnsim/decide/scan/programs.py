@@ -1,4 +1,4 @@
-"""A Python file, read as a syntax tree: it is never imported, and nothing of it runs."""
+"""Scan of a Python file as a syntax tree: it is never imported or run."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _METHODS: Final = frozenset(
         "svd", "unique_consecutive",
     }
 )  # fmt: skip
-"""Methods of tensors that few other objects have, so that a tree without types tells them."""
+"""Methods of tensors that few other objects have, so that a call is told without types."""
 
 
 @dataclass
 class ScannedProgram:
-    """What stands in one file."""
+    """Findings and counts of a file."""
 
     places: set[ScanFinding] = field(default_factory=set[ScanFinding])
     lowered: int = 0
@@ -41,7 +41,7 @@ class ScannedProgram:
 
 
 def read_program(file: str, source: bytes) -> ScannedProgram:
-    """What stands in the Python source `file`."""
+    """Findings and counts of the Python source `file`."""
     try:
         tree = ast.parse(source, filename=file)
     except SyntaxError as error:
@@ -54,13 +54,13 @@ def read_program(file: str, source: bytes) -> ScannedProgram:
 
 
 def unreadable(file: str, line: int, reason: str) -> ScannedProgram:
-    """A file in which nothing was checked, and why."""
+    """A file that could not be checked, with the reason as a finding."""
     advice = "look through it by hand: nothing in it was checked"
     return ScannedProgram({ScanFinding(file, line, "unreadable", reason, "S", advice)})
 
 
 class _Reader:
-    """A walk through one tree."""
+    """Walk through a syntax tree."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -68,7 +68,7 @@ class _Reader:
         self.names: dict[str, str] = {}
 
     def read(self, tree: ast.Module) -> None:
-        """Imports first, as a function may be written above the import that it needs."""
+        """Scan a module: imports first, as functions may stand above the imports that they use."""
         nodes = list(ast.walk(tree))
         for node in nodes:
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -90,7 +90,7 @@ class _Reader:
                 self._add(node.lineno, *entry)
 
     def _name(self, node: ast.Attribute | ast.Name) -> None:
-        """A full name that makes a kernel, or asks for a device."""
+        """Note a full name that creates a kernel or names a device."""
         dotted = self._dotted(node)
         if dotted is None:
             return
@@ -119,7 +119,7 @@ class _Reader:
             self._operator(line, f"torch.{name}")
 
     def _operator(self, line: int, dotted: str) -> None:
-        """Count a call of PyTorch's, and tell one without a lowering."""
+        """Count a call of a PyTorch function, and note one without a lowering."""
         if not dotted.startswith("torch.") or dotted.startswith(_DEVICE_SPACES):
             return
         support, lacking = lowering(dotted)
@@ -141,7 +141,7 @@ class _Reader:
         )
 
     def _dotted(self, node: ast.expr) -> str | None:
-        """The full name that an expression stands for, by the imports; None for others."""
+        """Full name of an expression, by the imports; None for other expressions."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -152,7 +152,7 @@ class _Reader:
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
-    """Of each import: the module, the name that it binds, and what that name stands for."""
+    """Imports of a statement: module, bound name, and full name behind that."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             package = alias.name.partition(".")[0]
