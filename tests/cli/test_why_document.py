@@ -2,7 +2,7 @@ import pytest
 
 from trnsim.cli.why_document import why_document
 from trnsim.decide.difference import AnswerChange
-from trnsim.decide.why.explain import Comparison, Explained, Term, Why
+from trnsim.decide.why.explain import AnswerComparison, AnswerDifference, Term, TimeDifference
 from trnsim.decide.why.times import Time
 from trnsim.document.text import text as text_of
 from trnsim.document.values import plain as plain_of
@@ -22,12 +22,12 @@ def time(p50_s=1e-3, **given):
 
 def explained(*terms, old=None, new=None, **given):
     old, new = old or time(), new or time(2e-3)
-    return Explained(old, new, tuple(terms), given.get("sources", ()), ((), ("a condition",)))
+    return TimeDifference(old, new, tuple(terms), given.get("sources", ()), ((), ("a condition",)))
 
 
 def of(*times, kinds=("plan train", "plan train"), **given):
     found = {"inputs": (), "figures": (), "cost": {}, **given}
-    return Comparison(kinds, (Why("trn2", times, **found),), (), ("trn1",))
+    return AnswerComparison(kinds, (AnswerDifference("trn2", times, **found),), (), ("trn1",))
 
 
 GROWN = Term("compute", 1e-3, 2e-3, 1e-3)
@@ -72,12 +72,14 @@ def test_a_log_has_no_parts():
 
 def test_a_time_with_the_terms_of_another_has_a_line():
     one = explained(GROWN)
-    other = Explained(Time("step", "", 1e-3), Time("pass", "", 2e-3), one.terms, (), one.conditions)
+    other = TimeDifference(
+        Time("step", "", 1e-3), Time("pass", "", 2e-3), one.terms, (), one.conditions
+    )
     assert "\n\ntrn2: step of A, pass of B: as step\n" in text(of(one, other), ("a", "b"))
 
 
 def test_equal_answers_are_said_to_be():
-    same = Explained(time(), time(), (Term("compute", 1e-3, 1e-3, 0.0),), (), ((), ()))
+    same = TimeDifference(time(), time(), (Term("compute", 1e-3, 1e-3, 0.0),), (), ((), ()))
     assert "\n\ntrn2: nothing changed\n" in text(of(same), ("a", "b"))
     other = of(same, kinds=("compile", "plan train"))
     assert "\n\ntrn2: equal in both: step 1 ms\n" in text(other, ("a", "b"))

@@ -24,7 +24,7 @@ from trnsim.formatting import clipped
 from trnsim.reader import Document, parse
 
 if TYPE_CHECKING:
-    from trnsim.decide.why import Given
+    from trnsim.decide.why import AnswersOrLog
 
 _STDIN: Final = "-"
 _PROGRAM: Final = "trnsim"
@@ -76,7 +76,7 @@ def _name(side: str, given: str) -> str:
     return f"{side} ({clipped(given, _LENGTH)})"
 
 
-def _given(name: str, given: str) -> Given:
+def _given(name: str, given: str) -> AnswersOrLog:
     """What a side is: answers, or a log.
 
     Raises:
@@ -96,7 +96,7 @@ def _given(name: str, given: str) -> Given:
     return logs.read(path)
 
 
-def _of_json(document: Document) -> Given:
+def _of_json(document: Document) -> AnswersOrLog:
     log = logs.of_json(document.root)
     return answers(document.parsed.content, document.file) if log is None else log
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from trnsim.decide.difference import AnswerChange
-    from trnsim.decide.why import Comparison, Explained, Why
+    from trnsim.decide.why import AnswerComparison, AnswerDifference, TimeDifference
     from trnsim.decide.why.explain import Term
     from trnsim.decide.why.times import Time
 
@@ -31,19 +31,19 @@ _TERMS: Final = (
 _FIGURES: Final = columns("figure | A | B | change | P10 to P90 of A")
 
 
-def why_document(found: Comparison, names: tuple[str, str]) -> Document:
+def why_document(found: AnswerComparison, names: tuple[str, str]) -> Document:
     """The differences between the answers A and B, which `names` describe."""
     is_one = found.kinds[0] == found.kinds[1]
     sides: list[Block] = [Note(f"{side}  {name}") for side, name in zip("AB", names, strict=True)]
     blocks = [sides]
-    for one in found.whys:
+    for one in found.differences:
         blocks += _why(one, is_one_command=is_one)
     alone = (("A", found.only_old), ("B", found.only_new))
     for side, commands in alone:
         if commands:
             blocks.append([Note(f"only {side} answers for: {', '.join(commands)}")])
     values = {
-        **picked(found, "kinds", whys=[_values(one) for one in found.whys]),
+        **picked(found, "kinds", whys=[_values(one) for one in found.differences]),
         **picked(found, "only_a=only_old only_b=only_new"),
     }
     return Document(
@@ -51,7 +51,7 @@ def why_document(found: Comparison, names: tuple[str, str]) -> Document:
     )
 
 
-def _values(found: Why) -> dict[str, Any]:
+def _values(found: AnswerDifference) -> dict[str, Any]:
     return picked(
         found,
         "name",
@@ -66,7 +66,7 @@ def _change_values(one: AnswerChange) -> dict[str, Any]:
     return picked(one, "path a=old b=new ratio")
 
 
-def _time_values(one: Explained) -> dict[str, Any]:
+def _time_values(one: TimeDifference) -> dict[str, Any]:
     return {
         "a": _side_values(one.old),
         "b": _side_values(one.new),
@@ -87,7 +87,7 @@ def _side_values(one: Time) -> dict[str, Any]:
     }
 
 
-def _why(found: Why, *, is_one_command: bool) -> list[list[Block]]:
+def _why(found: AnswerDifference, *, is_one_command: bool) -> list[list[Block]]:
     """One platform or workload: its times, then what explains them."""
     if found.is_equal and is_one_command:
         return [[Note(f"{found.name}: nothing changed")]]
@@ -115,7 +115,7 @@ def _list(head: str, lines: Iterable[str]) -> list[Block]:
     return [Note(head), Items(items, indent=2)] if items else []
 
 
-def _times(found: Why) -> list[list[Block]]:
+def _times(found: AnswerDifference) -> list[list[Block]]:
     """A table for each time; a line where an earlier one has the same terms, one for all equal."""
     blocks: list[list[Block]] = []
     equal: list[str] = []
@@ -136,7 +136,7 @@ def _times(found: Why) -> list[list[Block]]:
     return blocks
 
 
-def _time(one: Explained) -> list[Block]:
+def _time(one: TimeDifference) -> list[Block]:
     """One time of both sides, as a table of its terms."""
     alone = (("A", one.only_old), ("B", one.only_new))
     lines = [
@@ -147,7 +147,7 @@ def _time(one: Explained) -> list[Block]:
     return [_terms(one), *map(Note, lines)]
 
 
-def _terms(one: Explained) -> Table:
+def _terms(one: TimeDifference) -> Table:
     """The terms in ms, with as many decimals for all as the largest time needs."""
     decimals = _decimals(one.old.p50_s * _MS, one.new.p50_s * _MS)
     is_logged = one.old.is_measured or one.new.is_measured
@@ -185,11 +185,11 @@ def _side(one: Time) -> str:
     return f"{seconds(one.p50_s)} ({low} to {high})"
 
 
-def _ratio(one: Explained) -> str:
+def _ratio(one: TimeDifference) -> str:
     return "" if one.ratio is None else f"; B is {amount(one.ratio)} times A"
 
 
-def _within(one: Explained) -> list[str]:
+def _within(one: TimeDifference) -> list[str]:
     """Whether each median lies in the other's interval."""
     said = [
         f"{side}'s median lies {'within' if is_within else 'outside'} {other}'s P10 to P90"
@@ -199,7 +199,7 @@ def _within(one: Explained) -> list[str]:
     return ["; ".join(said)] if said else []
 
 
-def _sources(times: Sequence[Explained]) -> list[Block]:
+def _sources(times: Sequence[TimeDifference]) -> list[Block]:
     """Sources of the terms, where they differ; a source of several times once."""
     found = dict.fromkeys((one.path, one.old, one.new) for each in times for one in each.sources)
     return _list(
@@ -212,7 +212,7 @@ def _sources(times: Sequence[Explained]) -> list[Block]:
     )
 
 
-def _conditions(times: Sequence[Explained]) -> list[Block]:
+def _conditions(times: Sequence[TimeDifference]) -> list[Block]:
     said = (
         f"only in {side}: {one}"
         for at, side in enumerate("AB")
@@ -225,7 +225,7 @@ def _changed(one: AnswerChange) -> str:
     return f"{one.path}: {_value(one.old)} -> {_value(one.new)}"
 
 
-def _figures(found: Why) -> list[Block]:
+def _figures(found: AnswerDifference) -> list[Block]:
     """Figures besides the times."""
     shown = [one for one in found.figures if one.ratio is None or abs(one.ratio - 1) >= _SHOWN]
     rows = [

@@ -5,7 +5,7 @@ from answer_cases import compiled, estimate, infer, interval, serve, train
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.decide.pilot.logs.measured import Load, Measured
+from trnsim.decide.pilot.logs.measured import Load, RunLog
 from trnsim.decide.why.answers import answers
 from trnsim.decide.why.explain import explain
 from trnsim.decide.why.logs import with_logs
@@ -15,7 +15,7 @@ PARTS = st.dictionaries(
     st.sampled_from(["products", "weights", "KV", "host", "fixed"]), st.floats(1e-7, 1e4),
     min_size=1,
 )  # fmt: skip
-LOG = Measured("bench.json", "vllm", Load(100, 0, 60.0, 90.0, {50: 0.1}, {50: 0.02}))
+LOG = RunLog("bench.json", "vllm", Load(100, 0, 60.0, 90.0, {50: 0.1}, {50: 0.02}))
 
 
 def found(old, new):
@@ -23,7 +23,7 @@ def found(old, new):
 
 
 def only(old, new):
-    (one,) = found(old, new).whys
+    (one,) = found(old, new).differences
     return one
 
 
@@ -120,7 +120,7 @@ def test_figures_and_inputs_of_one_commands_answers_are_told_with_the_cost():
 def test_options_that_the_answers_do_not_state_are_inputs():
     old = answers(infer(), "a", {"argument 1": "a.json", "--batch": "1"})
     new = answers(infer(batch=2), "b", {"argument 1": "b.json", "--batch": "2", "--on": "trn2"})
-    (one,) = explain(old, new).whys
+    (one,) = explain(old, new).differences
     assert [(each.path, each.new) for each in one.inputs] == [
         ("batch", 2),
         ("argument 1", "b.json"),
@@ -129,14 +129,14 @@ def test_options_that_the_answers_do_not_state_are_inputs():
 
 def test_platforms_are_matched_by_name_and_those_alone_are_named():
     one = found([infer(platform="trn1"), infer()], [infer(), infer(platform="trn3")])
-    assert [each.name for each in one.whys] == ["trn2"]
-    assert one.whys[0].is_equal
+    assert [each.name for each in one.differences] == ["trn2"]
+    assert one.differences[0].is_equal
     assert (one.only_old, one.only_new) == (("trn1",), ("trn3",))
 
 
 def test_one_answer_on_each_side_is_compared_whatever_it_is_about():
     one = found(infer(), infer(platform="trn3"))
-    assert [each.name for each in one.whys] == ["trn2 and trn3"]
+    assert [each.name for each in one.differences] == ["trn2 and trn3"]
     assert (one.only_old, one.only_new) == ((), ())
 
 
@@ -165,7 +165,7 @@ def test_candidates_are_matched_by_instance_and_their_milliseconds_are_terms():
 def test_the_whole_difference_to_a_log_is_unexplained(is_first):
     plan = answers(serve(), "a.json")
     sides = (LOG, plan) if is_first else (plan, LOG)
-    (one,) = explain(*with_logs(*sides, ("A", "B"))).whys
+    (one,) = explain(*with_logs(*sides, ("A", "B"))).differences
     ttft, tpot = one.times
     assert [time.old.name for time in one.times] == ["TTFT", "TPOT"]
     for time, change in ((ttft, 0.05), (tpot, 0.009)):
@@ -178,7 +178,7 @@ def test_the_whole_difference_to_a_log_is_unexplained(is_first):
 
 
 def test_an_encoders_latency_stands_beside_the_first_answer_of_a_log():
-    (one,) = explain(*with_logs(answers(infer(), "a.json"), LOG, ("A", "B"))).whys
+    (one,) = explain(*with_logs(answers(infer(), "a.json"), LOG, ("A", "B"))).differences
     assert [(time.old.name, time.new.name) for time in one.times] == [("latency", "TTFT")]
 
 

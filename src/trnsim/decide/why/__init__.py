@@ -1,16 +1,16 @@
 """Why two answers differ: times term by term, then sources, conditions, inputs and figures."""
 
-from trnsim.decide.why.answers import KINDS, Answer, answers
-from trnsim.decide.why.explain import Comparison, Explained, Why, explain
-from trnsim.decide.why.logs import Given, with_logs
+from trnsim.decide.why.answers import KINDS, PlanAnswer, answers
+from trnsim.decide.why.explain import AnswerComparison, AnswerDifference, TimeDifference, explain
+from trnsim.decide.why.logs import AnswersOrLog, with_logs
 
 __all__ = [
     "KINDS",
-    "Answer",
-    "Comparison",
-    "Explained",
-    "Given",
-    "Why",
+    "AnswerComparison",
+    "AnswerDifference",
+    "AnswersOrLog",
+    "PlanAnswer",
+    "TimeDifference",
     "answers",
     "explain",
     "with_logs",

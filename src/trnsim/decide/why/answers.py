@@ -25,7 +25,7 @@ KINDS: Final = {
 
 
 @dataclass(frozen=True)
-class Answer:
+class PlanAnswer:
     """An answer about one platform or workload.
 
     Attributes:
@@ -46,8 +46,8 @@ class Answer:
 
 
 def answers(
-    given: object, where: str, options: Mapping[str, str] | None = None
-) -> dict[str, Answer]:
+    content: object, where: str, options: Mapping[str, str] | None = None
+) -> dict[str, PlanAnswer]:
     """The answers in a JSON value by platform, chip or workload.
 
     Several about one platform are named with their numbers of instances.
@@ -55,34 +55,34 @@ def answers(
     Raises:
         BadInput: it is no answer of a known command.
     """
-    found = given.get("workloads", [given]) if isinstance(given, Mapping) else given
-    if not isinstance(found, list) or not found:
+    items = content.get("workloads", [content]) if isinstance(content, Mapping) else content
+    if not isinstance(items, list) or not items:
         raise _no_answer(where)
-    named = _named([_bare(one) for one in found], where)
-    made = {}
-    for name, plain in named.items():
+    by_name = _answers_by_name([_bare(item) for item in items], where)
+    answers_by_name = {}
+    for name, plain in by_name.items():
         kind = _kind(plain, where)
-        read = times(kind, plain, where if len(named) == 1 else f"{where}: {name}")
-        made[name] = Answer(kind, name, plain, read, options or {})
-    return made
+        answer_times = times(kind, plain, where if len(by_name) == 1 else f"{where}: {name}")
+        answers_by_name[name] = PlanAnswer(kind, name, plain, answer_times, options or {})
+    return answers_by_name
 
 
-def _bare(given: Any) -> Any:
+def _bare(item: Any) -> Any:
     """An answer without the name of its schema, which is no input."""
-    if not isinstance(given, Mapping):
-        return given
-    return {name: value for name, value in given.items() if name != SCHEMA}
+    if not isinstance(item, Mapping):
+        return item
+    return {name: value for name, value in item.items() if name != SCHEMA}
 
 
-def _named(found: Sequence[Any], where: str) -> dict[str, Mapping[str, Any]]:
-    names = [name_of(one) or "" for one in found]
+def _answers_by_name(items: Sequence[Any], where: str) -> dict[str, Mapping[str, Any]]:
+    names = [name_of(item) or "" for item in items]
     count = Counter(names)
     full = [
-        name if count[name] == 1 else f"{name} x {one.get('instances')}"
-        for name, one in zip(names, found, strict=True)
+        name if count[name] == 1 else f"{name} x {item.get('instances')}"
+        for name, item in zip(names, items, strict=True)
         if name
     ]
-    if len(full) < len(found):
+    if len(full) < len(items):
         raise _no_answer(where)
     if len(set(full)) < len(full):
         twice = Counter(full).most_common(1)[0][0]
@@ -90,7 +90,7 @@ def _named(found: Sequence[Any], where: str) -> dict[str, Mapping[str, Any]]:
             f"{where} answers twice for {twice}; legal: one answer for each platform or workload",
             fix="leave one out",
         )
-    return dict(zip(full, found, strict=True))
+    return dict(zip(full, items, strict=True))
 
 
 def _kind(plain: Mapping[str, Any], where: str) -> str:

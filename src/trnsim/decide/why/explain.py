@@ -18,7 +18,7 @@ from trnsim.decide.why.times import COLLECTIVE, LAYER, Time
 from trnsim.errors import BadInput
 
 if TYPE_CHECKING:
-    from trnsim.decide.why.answers import Answer
+    from trnsim.decide.why.answers import PlanAnswer
 
 UNEXPLAINED: Final = "unexplained"
 _FORWARD: Final = ("prefill", "decode", "encode")
@@ -63,7 +63,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Explained:
+class TimeDifference:
     """One time of both answers.
 
     Attributes:
@@ -88,7 +88,7 @@ class Explained:
     @property
     def is_equal(self) -> bool:
         """Whether neither the time nor what it rests on differs."""
-        is_moved = any(one.change_s for one in self.terms) or self.old.p50_s != self.new.p50_s
+        is_moved = any(term.change_s for term in self.terms) or self.old.p50_s != self.new.p50_s
         return not (is_moved or self.sources or any(self.conditions))
 
     @property
@@ -104,11 +104,11 @@ class Explained:
     def _alone(self, side: str) -> tuple[str, ...]:
         if self.old.is_measured or self.new.is_measured:
             return ()
-        other = "new_s" if side == "old_s" else "old_s"
+        opposite = "new_s" if side == "old_s" else "old_s"
         return tuple(
-            one.name
-            for one in self.terms
-            if getattr(one, side) is not None and getattr(one, other) is None
+            term.name
+            for term in self.terms
+            if getattr(term, side) is not None and getattr(term, opposite) is None
         )
 
     @property
@@ -123,7 +123,7 @@ class Explained:
 
 
 @dataclass(frozen=True)
-class Why:
+class AnswerDifference:
     """Two answers about one platform or workload, or about one and another.
 
     Attributes:
@@ -135,7 +135,7 @@ class Why:
     """
 
     name: str
-    times: tuple[Explained, ...]
+    times: tuple[TimeDifference, ...]
     inputs: tuple[AnswerChange, ...]
     figures: tuple[AnswerChange, ...]
     cost: Mapping[str, float]
@@ -143,11 +143,11 @@ class Why:
     @property
     def is_equal(self) -> bool:
         """Whether nothing differs."""
-        return not (self.inputs or self.figures) and all(one.is_equal for one in self.times)
+        return not (self.inputs or self.figures) and all(time.is_equal for time in self.times)
 
 
 @dataclass(frozen=True)
-class Comparison:
+class AnswerComparison:
     """All answers of both sides.
 
     Attributes:
@@ -158,14 +158,16 @@ class Comparison:
     """
 
     kinds: tuple[str, str]
-    whys: tuple[Why, ...]
+    differences: tuple[AnswerDifference, ...]
     only_old: tuple[str, ...]
     only_new: tuple[str, ...]
 
 
 def explain(
-    old: Mapping[str, Answer], new: Mapping[str, Answer], names: tuple[str, str] = ("A", "B")
-) -> Comparison:
+    old: Mapping[str, PlanAnswer],
+    new: Mapping[str, PlanAnswer],
+    names: tuple[str, str] = ("A", "B"),
+) -> AnswerComparison:
     """Why the answers `new` are not the answers `old`.
 
     One answer on each side is compared with the other, whatever they are about; several are
@@ -176,21 +178,21 @@ def explain(
     """
     pairs = _pairs(old, new, names)
     try:
-        whys = tuple(why(one, two, names) for one, two in pairs)
+        differences = tuple(answer_difference(left, right, names) for left, right in pairs)
     except RecursionError as error:
         raise BadInput(f"{' or '.join(names)} is nested too deeply to be an answer") from error
-    taken_old, taken_new = ({pair[side].name for pair in pairs} for side in (0, 1))
-    return Comparison(
+    shared_old, shared_new = ({pair[side].name for pair in pairs} for side in (0, 1))
+    return AnswerComparison(
         (next(iter(old.values())).kind, next(iter(new.values())).kind),
-        whys,
-        tuple(name for name in old if name not in taken_old),
-        tuple(name for name in new if name not in taken_new),
+        differences,
+        tuple(name for name in old if name not in shared_old),
+        tuple(name for name in new if name not in shared_new),
     )
 
 
 def _pairs(
-    old: Mapping[str, Answer], new: Mapping[str, Answer], names: tuple[str, str]
-) -> list[tuple[Answer, Answer]]:
+    old: Mapping[str, PlanAnswer], new: Mapping[str, PlanAnswer], names: tuple[str, str]
+) -> list[tuple[PlanAnswer, PlanAnswer]]:
     shared = [(old[name], new[name]) for name in old if name in new]
     if shared:
         return shared
@@ -202,7 +204,9 @@ def _pairs(
     )
 
 
-def why(old: Answer, new: Answer, names: tuple[str, str] = ("A", "B")) -> Why:
+def answer_difference(
+    old: PlanAnswer, new: PlanAnswer, names: tuple[str, str] = ("A", "B")
+) -> AnswerDifference:
     """Why one answer is not another.
 
     Raises:
@@ -210,69 +214,74 @@ def why(old: Answer, new: Answer, names: tuple[str, str] = ("A", "B")) -> Why:
     """
     name = old.name if old.name == new.name else f"{old.name} and {new.name}"
     pairs = _times(old, new)
-    found = tuple(_explained(one, two) for one, two in pairs)
+    times = tuple(_time_difference(left, right) for left, right in pairs)
     if old.kind == new.kind:
-        covered = _COVERED.get(old.kind, ()) if found else ()
-        whole = difference(name, old.plain, new.plain, (*_ASIDE, *covered))
-        inputs = (*whole.causes, *_sizes(pairs), *_options(old, new, whole.causes))
-        figures = tuple(one for one in whole.figures if not (found and _CANDIDATE_MS in one.path))
-        return Why(name, found, inputs, figures, whole.cost)
-    if not found:
+        covered = _COVERED.get(old.kind, ()) if times else ()
+        changes = difference(name, old.plain, new.plain, (*_ASIDE, *covered))
+        inputs = (*changes.causes, *_sizes(pairs), *_options(old, new, changes.causes))
+        figures = tuple(
+            figure for figure in changes.figures if not (times and _CANDIDATE_MS in figure.path)
+        )
+        return AnswerDifference(name, times, inputs, figures, changes.cost)
+    if not times:
         raise BadInput(
-            f"{names[0]} is of trnsim {old.kind} ({_told(old)}), {names[1]} of trnsim {new.kind} "
-            f"({_told(new)}): no figure in common",
+            f"{names[0]} is of trnsim {old.kind} ({_names(old)}), {names[1]} of trnsim {new.kind} "
+            f"({_names(new)}): no figure in common",
             fix="compare two times of a model, or two answers of one command",
         )
-    return Why(name, found, _inputs(old, new, pairs), _figures(old, new), {})
+    return AnswerDifference(name, times, _inputs(old, new, pairs), _figures(old, new), {})
 
 
-def _told(one: Answer) -> str:
-    return ", ".join(each.name for each in one.times) or "no time"
+def _names(answer: PlanAnswer) -> str:
+    return ", ".join(time.name for time in answer.times) or "no time"
 
 
-def _times(old: Answer, new: Answer) -> list[tuple[Time, Time]]:
+def _times(old: PlanAnswer, new: PlanAnswer) -> list[tuple[Time, Time]]:
     """Times of both that are compared: of one name, else of one phase, else passes."""
-    named = {one.name: one for one in new.times}
-    pairs = [(one, named[one.name]) for one in old.times if one.name in named]
+    by_name = {time.name: time for time in new.times}
+    pairs = [(time, by_name[time.name]) for time in old.times if time.name in by_name]
     if pairs or not (old.times and new.times):
         return pairs
     by_phase = [
-        (one, two) for one in old.times for two in new.times if _is_alike(one, two) and one.phase
+        (left, right)
+        for left in old.times
+        for right in new.times
+        if _is_alike(left, right) and left.phase
     ]
     is_logged = old.is_measured or new.is_measured
     if by_phase:
         return by_phase if is_logged else [by_phase[-1]]
     first = old.times[-1], new.times[-1]
     is_pass = not is_logged and (
-        all(one.phase in _FORWARD for one in first) or "" in (first[0].phase, first[1].phase)
+        all(time.phase in _FORWARD for time in first) or "" in (first[0].phase, first[1].phase)
     )
     return [first] if is_pass and COLLECTIVE not in (first[0].phase, first[1].phase) else []
 
 
-def _is_alike(one: Time, two: Time) -> bool:
+def _is_alike(left: Time, right: Time) -> bool:
     """Whether two times are of one phase; a log's first answer is also that of an encoder."""
-    if one.is_measured or two.is_measured:
-        if LAYER in (one.name, two.name):
+    if left.is_measured or right.is_measured:
+        if LAYER in (left.name, right.name):
             return False
-        phases = {"prefill" if each.phase == "encode" else each.phase for each in (one, two)}
+        phases = {"prefill" if time.phase == "encode" else time.phase for time in (left, right)}
         return len(phases) == 1
-    return one.phase == two.phase
+    return left.phase == right.phase
 
 
-def _explained(old: Time, new: Time) -> Explained:
-    return Explained(old, new, _terms(old, new), _sources(old, new), _conditions(old, new))
+def _time_difference(old: Time, new: Time) -> TimeDifference:
+    return TimeDifference(old, new, _terms(old, new), _sources(old, new), _conditions(old, new))
 
 
 def _terms(old: Time, new: Time) -> tuple[Term, ...]:
     """The terms, the largest change first and of equal ones the largest."""
     if old.is_measured or new.is_measured:
-        found = _unexplained(old, new)
+        terms = _unexplained(old, new)
     else:
-        found = []
+        terms = []
         for name in dict.fromkeys((*old.parts_s, *new.parts_s)):
-            one, two = old.parts_s.get(name), new.parts_s.get(name)
-            found.append(Term(name, one, two, (two or 0.0) - (one or 0.0)))
-    return tuple(sorted(found, key=_size))
+            old_s, new_s = old.parts_s.get(name), new.parts_s.get(name)
+            terms.append(Term(name, old_s, new_s, (new_s or 0.0) - (old_s or 0.0)))
+    return tuple(sorted(terms, key=_size))
 
 
 def _unexplained(old: Time, new: Time) -> list[Term]:
@@ -280,35 +289,35 @@ def _unexplained(old: Time, new: Time) -> list[Term]:
     plan, log = (new, old) if old.is_measured else (old, new)
     rest_s = log.p50_s - plan.p50_s
     if old.is_measured:
-        found = [Term(name, None, time_s, 0.0) for name, time_s in plan.parts_s.items()]
-        return [*found, Term(UNEXPLAINED, rest_s, None, -rest_s)]
-    found = [Term(name, time_s, None, 0.0) for name, time_s in plan.parts_s.items()]
-    return [*found, Term(UNEXPLAINED, None, rest_s, rest_s)]
+        parts = [Term(name, None, time_s, 0.0) for name, time_s in plan.parts_s.items()]
+        return [*parts, Term(UNEXPLAINED, rest_s, None, -rest_s)]
+    parts = [Term(name, time_s, None, 0.0) for name, time_s in plan.parts_s.items()]
+    return [*parts, Term(UNEXPLAINED, None, rest_s, rest_s)]
 
 
-def _size(one: Term) -> tuple[float, float]:
-    return -abs(one.change_s), -max(abs(one.old_s or 0.0), abs(one.new_s or 0.0))
+def _size(term: Term) -> tuple[float, float]:
+    return -abs(term.change_s), -max(abs(term.old_s or 0.0), abs(term.new_s or 0.0))
 
 
 def _sources(old: Time, new: Time) -> tuple[AnswerChange, ...]:
     if old.is_measured or new.is_measured or set(old.sources.values()) == set(new.sources.values()):
         return ()
     if len(old.sources) == len(new.sources) == 1:
-        (one,), (two,) = old.sources.values(), new.sources.values()
-        return (AnswerChange("source", one, two),)
+        (old_source,), (new_source,) = old.sources.values(), new.sources.values()
+        return (AnswerChange("source", old_source, new_source),)
     pairs = [
         AnswerChange(name, old.sources.get(name), new.sources.get(name))
         for name in dict.fromkeys((*old.sources, *new.sources))
     ]
-    return tuple(one for one in pairs if one.old != one.new)
+    return tuple(change for change in pairs if change.old != change.new)
 
 
 def _conditions(old: Time, new: Time) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if old.is_measured or new.is_measured:
         return (), ()
     return (
-        tuple(one for one in old.conditions if one not in new.conditions),
-        tuple(one for one in new.conditions if one not in old.conditions),
+        tuple(condition for condition in old.conditions if condition not in new.conditions),
+        tuple(condition for condition in new.conditions if condition not in old.conditions),
     )
 
 
@@ -323,69 +332,73 @@ def _sizes(pairs: Sequence[tuple[Time, Time]]) -> list[AnswerChange]:
     ]
 
 
-def _options(old: Answer, new: Answer, causes: Sequence[AnswerChange]) -> list[AnswerChange]:
+def _options(
+    old: PlanAnswer, new: PlanAnswer, causes: Sequence[AnswerChange]
+) -> list[AnswerChange]:
     """Options of two commands that differ, and are not in the answers themselves."""
     if not (old.options and new.options):
         return []
-    said = {one.path.rpartition(".")[2] for one in causes}
+    stated = {cause.path.rpartition(".")[2] for cause in causes}
     return [
         AnswerChange(name, old.options.get(name), new.options.get(name))
         for name in dict.fromkeys((*old.options, *new.options))
         if old.options.get(name) != new.options.get(name)
-        and name.lstrip("-").replace("-", "_") not in said
+        and name.lstrip("-").replace("-", "_") not in stated
         and name != "--on"
     ]
 
 
 def _inputs(
-    old: Answer, new: Answer, pairs: Sequence[tuple[Time, Time]]
+    old: PlanAnswer, new: PlanAnswer, pairs: Sequence[tuple[Time, Time]]
 ) -> tuple[AnswerChange, ...]:
     """Inputs that the answers of two commands have in common."""
     if old.is_measured or new.is_measured:
         return ()
-    one, two = (
-        {**_known(answer.plain), **time.sizes}
+    old_inputs, new_inputs = (
+        {**_common_inputs(answer.plain), **time.sizes}
         for answer, time in zip((old, new), pairs[0], strict=True)
     )
     return tuple(
-        AnswerChange(key, one[key], two[key]) for key in one if key in two and one[key] != two[key]
+        AnswerChange(key, old_inputs[key], new_inputs[key])
+        for key in old_inputs
+        if key in new_inputs and old_inputs[key] != new_inputs[key]
     )
 
 
-def _known(plain: Mapping[str, Any]) -> dict[str, Any]:
+def _common_inputs(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs of an answer under the names that all commands' have here."""
-    found = {}
+    inputs = {}
     for name, paths in _INPUTS.items():
         values = [_at(plain, path) for path in paths]
-        value = next((one for one in values if isinstance(one, str | int)), None)
+        value = next((value for value in values if isinstance(value, str | int)), None)
         if value is not None:
-            found[name] = value
-    if "chip" in found:
-        found["chip"] = str(found["chip"]).partition(".")[0]
-    if "dtype" in found:
-        found["dtype"] = _SHORT_DTYPES.get(str(found["dtype"]), found["dtype"])
-    return found
+            inputs[name] = value
+    if "chip" in inputs:
+        inputs["chip"] = str(inputs["chip"]).partition(".")[0]
+    if "dtype" in inputs:
+        inputs["dtype"] = _SHORT_DTYPES.get(str(inputs["dtype"]), inputs["dtype"])
+    return inputs
 
 
 def _at(plain: Mapping[str, Any], path: str) -> object:
-    found: Any = plain
+    value: Any = plain
     for key in path.split("."):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
-def _figures(old: Answer, new: Answer) -> tuple[AnswerChange, ...]:
+def _figures(old: PlanAnswer, new: PlanAnswer) -> tuple[AnswerChange, ...]:
     """Figures of a log beside the plan's; of two commands, none but times are compared."""
     if not (old.is_measured or new.is_measured):
         return ()
     plans = new if old.is_measured else old
     shared = [key for key in old.plain if key in new.plain]
-    before, after = ({key: one.plain[key] for key in shared} for one in (old, new))
+    before, after = ({key: answer.plain[key] for key in shared} for answer in (old, new))
     return difference("", before, after, _COVERED.get(plans.kind, ())).figures
 
 
-def _within(one: Time, other: Time) -> bool | None:
-    if other.interval_s is None:
+def _within(time: Time, reference: Time) -> bool | None:
+    if reference.interval_s is None:
         return None
-    low, high = other.interval_s
-    return bool(low <= one.p50_s <= high) and not math.isnan(one.p50_s)
+    low, high = reference.interval_s
+    return bool(low <= time.p50_s <= high) and not math.isnan(time.p50_s)

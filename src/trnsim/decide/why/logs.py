@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from trnsim.decide.pilot.logs.measured import Load, RunLog, Training
-from trnsim.decide.why.answers import Answer
+from trnsim.decide.why.answers import PlanAnswer
 from trnsim.decide.why.times import STEP, TPOT, TTFT, Time, Values
 from trnsim.errors import BadInput
 
@@ -15,13 +15,13 @@ _AXES: Final = ("tensor", "pipeline", "data", "context")
 """Axes of a layout whose product is the number of its ranks."""
 
 
-Given: TypeAlias = "Mapping[str, Answer] | RunLog"
+AnswersOrLog: TypeAlias = "Mapping[str, PlanAnswer] | RunLog"
 """Answers by name, or a log."""
 
 
 def with_logs(
-    old: Given, new: Given, names: tuple[str, str]
-) -> tuple[Mapping[str, Answer], Mapping[str, Answer]]:
+    old: AnswersOrLog, new: AnswersOrLog, names: tuple[str, str]
+) -> tuple[Mapping[str, PlanAnswer], Mapping[str, PlanAnswer]]:
     """Both sides as answers, of which one may be a log.
 
     Raises:
@@ -39,7 +39,7 @@ def with_logs(
     return old, new
 
 
-def _beside(log: RunLog, plans: Mapping[str, Answer], name: str) -> Mapping[str, Answer]:
+def _beside(log: RunLog, plans: Mapping[str, PlanAnswer], name: str) -> Mapping[str, PlanAnswer]:
     if len(plans) > 1:
         raise BadInput(
             f"{name} answers for {', '.join(plans)}; legal beside a log: one answer",
@@ -49,7 +49,7 @@ def _beside(log: RunLog, plans: Mapping[str, Answer], name: str) -> Mapping[str,
     return {log.path: of_log(log, plan)}
 
 
-def of_log(log: RunLog, plan: Answer) -> Answer:
+def of_log(log: RunLog, plan: PlanAnswer) -> PlanAnswer:
     """What the log says, beside a plan of the same run.
 
     A log with rates alone has the step in which the plan's ranks make the plan's tokens.
@@ -59,17 +59,17 @@ def of_log(log: RunLog, plan: Answer) -> Answer:
     """
     run = log.run
     if isinstance(run, Training):
-        found = _training(log, run, plan)
+        times = _training(log, run, plan)
         plain: dict[str, Any] = {}
     else:
-        found = _load(run)
+        times = _load(run)
         plain = {"output_tokens_per_s": run.output_tokens_per_s}
         for name, values in (("ttft", run.ttft_s), ("tpot", run.tpot_s)):
-            plain |= {f"{name}_p{rank}_s": one for rank, one in values.items()}
-    return Answer(f"log ({log.format})", log.path, plain, found, is_measured=True)
+            plain |= {f"{name}_p{rank}_s": value for rank, value in values.items()}
+    return PlanAnswer(f"log ({log.format})", log.path, plain, times, is_measured=True)
 
 
-def _training(log: RunLog, run: Training, plan: Answer) -> tuple[Time, ...]:
+def _training(log: RunLog, run: Training, plan: PlanAnswer) -> tuple[Time, ...]:
     if plan.kind != "plan train":
         raise BadInput(
             f"{log.path} has steps of a training run, {plan.name} is of trnsim {plan.kind}; legal "
@@ -100,12 +100,12 @@ def _tokens(layout: Values) -> float:
 
 
 def _load(run: Load) -> tuple[Time, ...]:
-    found: Mapping[str, tuple[str, dict[int, float]]] = {
+    latencies: Mapping[str, tuple[str, dict[int, float]]] = {
         TTFT: ("prefill", run.ttft_s),
         TPOT: ("decode", run.tpot_s),
     }
     return tuple(
         Time(name, phase, values[50], is_measured=True)
-        for name, (phase, values) in found.items()
+        for name, (phase, values) in latencies.items()
         if values
     )

@@ -96,20 +96,20 @@ class Values:
 
     def seconds(self, key: str) -> float:
         """A time, which is no less than 0."""
-        found = self.number(key)
-        if found < 0:
-            raise BadInput(f"{self.where}: {key} is {found}; legal: from 0 on", fix=_FIX)
-        return found
+        time_s = self.number(key)
+        if time_s < 0:
+            raise BadInput(f"{self.where}: {key} is {time_s}; legal: from 0 on", fix=_FIX)
+        return time_s
 
     def number(self, key: str) -> float:
         """A number."""
-        found: Any = self.plain.get(key)
-        is_number = isinstance(found, int | float) and not isinstance(found, bool)
-        if not is_number or not _is_finite(found):
+        value: Any = self.plain.get(key)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not _is_finite(value):
             raise BadInput(
-                f"{self.where}: {key} is {_shown(found)}; legal: a number of seconds", fix=_FIX
+                f"{self.where}: {key} is {_shown(value)}; legal: a number of seconds", fix=_FIX
             )
-        return float(found)
+        return float(value)
 
     def numbers(self) -> dict[str, float]:
         """All that is there, as numbers."""
@@ -117,17 +117,17 @@ class Values:
 
     def words(self, key: str) -> tuple[str, ...]:
         """A list of text, which may be missing."""
-        found = self.plain.get(key, [])
-        if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        words = self.plain.get(key, [])
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise BadInput(
-                f"{self.where}: {key} is {_shown(found)}; legal: a list of text", fix=_FIX
+                f"{self.where}: {key} is {_shown(words)}; legal: a list of text", fix=_FIX
             )
-        return tuple(found)
+        return tuple(words)
 
     def interval(self, key: str) -> tuple[float, tuple[float, float]]:
         """P50, and P10 with P90."""
-        found = self.part(key)
-        return found.seconds("p50"), (found.seconds("p10"), found.seconds("p90"))
+        quantiles = self.part(key)
+        return quantiles.seconds("p50"), (quantiles.seconds("p10"), quantiles.seconds("p90"))
 
 
 def times(kind: str, plain: Mapping[str, Any], where: str) -> tuple[Time, ...]:
@@ -140,58 +140,58 @@ def times(kind: str, plain: Mapping[str, Any], where: str) -> tuple[Time, ...]:
     return () if reader is None else tuple(reader(Values(plain, where)))
 
 
-def _infer(one: Values) -> list[Time]:
-    return [_estimate("latency", "encode", one.part("estimate"))] if one.has("estimate") else []
+def _infer(plan: Values) -> list[Time]:
+    return [_estimate("latency", "encode", plan.part("estimate"))] if plan.has("estimate") else []
 
 
-def _train(one: Values) -> list[Time]:
-    if one.has("estimate"):
-        return [_estimate(STEP, "train", one.part("estimate"))]
-    if not one.has("parts_s"):
+def _train(values: Values) -> list[Time]:
+    if values.has("estimate"):
+        return [_estimate(STEP, "train", values.part("estimate"))]
+    if not values.has("parts_s"):
         return []
-    p50_s, interval_s = one.interval("step_s")
-    parts = _with_rest(one.part("parts_s").numbers(), p50_s)
+    p50_s, interval_s = values.interval("step_s")
+    parts = _with_rest(values.part("parts_s").numbers(), p50_s)
     return [Time(STEP, "train", p50_s, interval_s, parts)]
 
 
-def _serve(one: Values) -> list[Time]:
+def _serve(values: Values) -> list[Time]:
     steps = {
-        phase: _estimate(f"{phase} step", phase, one.part(f"{phase}_step"))
+        phase: _estimate(f"{phase} step", phase, values.part(f"{phase}_step"))
         for phase in ("prefill", "decode")
-        if one.has(f"{phase}_step")
+        if values.has(f"{phase}_step")
     }
-    found: list[Time] = []
+    latencies: list[Time] = []
     if "prefill" in steps:
-        found.append(_of_run(TTFT, one, "ttft_p50_s", steps["prefill"], _WAITING))
-    if one.has("token_parts_s") and one.has("tpot_p50_s"):
-        parts = one.part("token_parts_s").numbers()
+        latencies.append(_of_run(TTFT, values, "ttft_p50_s", steps["prefill"], _WAITING))
+    if values.has("token_parts_s") and values.has("tpot_p50_s"):
+        parts = values.part("token_parts_s").numbers()
         like = steps.get("decode", Time("", "decode", 0.0))
-        found.append(_of_run(TPOT, one, "tpot_p50_s", like, _MEDIAN, parts))
-    return [*found, *steps.values()]
+        latencies.append(_of_run(TPOT, values, "tpot_p50_s", like, _MEDIAN, parts))
+    return [*latencies, *steps.values()]
 
 
 def _of_run(
     name: str,
-    one: Values,
+    values: Values,
     key: str,
     like: Time,
-    rest: str,
+    label: str,
     parts: Mapping[str, float] | None = None,
 ) -> Time:
     """A latency of a run, whose parts are those given or those of a step like it."""
-    p50_s, interval_s = one.interval(key)
-    whole = _with_rest(like.parts_s if parts is None else parts, p50_s, rest)
-    return Time(name, like.phase, p50_s, interval_s, whole, {}, like.sources, like.conditions)
+    p50_s, interval_s = values.interval(key)
+    all_parts = _with_rest(like.parts_s if parts is None else parts, p50_s, label)
+    return Time(name, like.phase, p50_s, interval_s, all_parts, {}, like.sources, like.conditions)
 
 
-def _layer(one: Values) -> list[Time]:
-    found = one.part("answer")
-    p50_s, spread = found.seconds("time_s"), found.seconds("spread")
+def _layer(values: Values) -> list[Time]:
+    answer = values.part("answer")
+    p50_s, spread = answer.seconds("time_s"), answer.seconds("spread")
     low, high = (_at(p50_s, spread, quantile) for quantile in ("p10", "p90"))
-    sources = {LAYER: str(found.plain.get("source", ""))}
-    parts = _with_rest(found.part("parts_s").numbers(), p50_s)
-    phase = str(one.plain.get("phase", ""))
-    return [Time(LAYER, phase, p50_s, (low, high), parts, _sizes(one), sources)]
+    sources = {LAYER: str(answer.plain.get("source", ""))}
+    parts = _with_rest(answer.part("parts_s").numbers(), p50_s)
+    phase = str(values.plain.get("phase", ""))
+    return [Time(LAYER, phase, p50_s, (low, high), parts, _sizes(values), sources)]
 
 
 def _at(p50_s: float, sigma: float, quantile: str) -> float:
@@ -201,31 +201,31 @@ def _at(p50_s: float, sigma: float, quantile: str) -> float:
         return math.inf
 
 
-def _collective(one: Values) -> list[Time]:
-    p50_s, interval_s = one.interval("time_s")
-    parts = {"latencies": one.seconds("latency_s"), "bytes": one.seconds("bytes_s")}
-    whole = _with_rest(parts, p50_s, "median of draws less these")
-    return [Time(COLLECTIVE, COLLECTIVE, p50_s, interval_s, whole)]
+def _collective(values: Values) -> list[Time]:
+    p50_s, interval_s = values.interval("time_s")
+    parts = {"latencies": values.seconds("latency_s"), "bytes": values.seconds("bytes_s")}
+    all_parts = _with_rest(parts, p50_s, "median of draws less these")
+    return [Time(COLLECTIVE, COLLECTIVE, p50_s, interval_s, all_parts)]
 
 
-def _compile(one: Values) -> list[Time]:
-    phase = one.plain.get("phase", "")
-    found = _estimate("pass", phase if isinstance(phase, str) else "", one.part("estimate"))
-    return [replace(found, sizes=_sizes(one))]
+def _compile(values: Values) -> list[Time]:
+    phase = values.plain.get("phase", "")
+    estimate = _estimate("pass", phase if isinstance(phase, str) else "", values.part("estimate"))
+    return [replace(estimate, sizes=_sizes(values))]
 
 
-def _assess(one: Values) -> list[Time]:
-    work = _WORK.get(str(one.plain.get("kind")), "item")
-    found = []
-    candidates = one.plain.get("candidates")
+def _assess(values: Values) -> list[Time]:
+    work = _WORK.get(str(values.plain.get("kind")), "item")
+    times_s = []
+    candidates = values.plain.get("candidates")
     for place, plain in enumerate(candidates if isinstance(candidates, list) else []):
-        each = Values(plain, f"{one.where}: candidates: {place}")
-        if each.has("ms"):
-            parts = {key: ms * _S_PER_MS for key, ms in each.part("ms").numbers().items()}
-            name = f"{work} on {each.plain.get('instance')}"
+        candidate = Values(plain, f"{values.where}: candidates: {place}")
+        if candidate.has("ms"):
+            parts = {key: ms * _S_PER_MS for key, ms in candidate.part("ms").numbers().items()}
+            name = f"{work} on {candidate.plain.get('instance')}"
             if parts:
-                found.append(Time(name, work, math.fsum(parts.values()), None, parts))
-    return found
+                times_s.append(Time(name, work, math.fsum(parts.values()), None, parts))
+    return times_s
 
 
 _READERS: Final[Mapping[str, Callable[[Values], list[Time]]]] = MappingProxyType(
@@ -241,33 +241,33 @@ _READERS: Final[Mapping[str, Callable[[Values], list[Time]]]] = MappingProxyType
 )
 
 
-def _estimate(name: str, phase: str, one: Values) -> Time:
+def _estimate(name: str, phase: str, values: Values) -> Time:
     """A time as `Estimate.as_dict` writes it."""
-    p50_s = one.seconds("p50_s")
-    sources = one.part("sources").plain if one.has("sources") else {}
+    p50_s = values.seconds("p50_s")
+    sources = values.part("sources").plain if values.has("sources") else {}
     return Time(
         name,
         phase,
         p50_s,
-        (one.seconds("p10_s"), one.seconds("p90_s")),
-        _with_rest(one.part("parts_s").numbers(), p50_s),
-        _sizes(one),
+        (values.seconds("p10_s"), values.seconds("p90_s")),
+        _with_rest(values.part("parts_s").numbers(), p50_s),
+        _sizes(values),
         {str(key): str(value) for key, value in sources.items()},
-        (*one.words("conditions"), *one.words("extrapolations")),
+        (*values.words("conditions"), *values.words("extrapolations")),
     )
 
 
-def _sizes(one: Values) -> dict[str, Any]:
-    return {key: one.plain[key] for key in _SIZES if isinstance(one.plain.get(key), int)}
+def _sizes(values: Values) -> dict[str, Any]:
+    return {key: values.plain[key] for key in _SIZES if isinstance(values.plain.get(key), int)}
 
 
-def _with_rest(parts_s: Mapping[str, float], p50_s: float, rest: str = REST) -> dict[str, float]:
+def _with_rest(parts_s: Mapping[str, float], p50_s: float, label: str = REST) -> dict[str, float]:
     """The parts that are not 0, and what of the median they leave over."""
-    found = {name: time_s for name, time_s in parts_s.items() if time_s}
-    left_s = p50_s - math.fsum(found.values())
-    if abs(left_s) > _ROUNDING * p50_s:
-        found[rest] = found.get(rest, 0.0) + left_s
-    return found
+    parts = {name: time_s for name, time_s in parts_s.items() if time_s}
+    remainder_s = p50_s - math.fsum(parts.values())
+    if abs(remainder_s) > _ROUNDING * p50_s:
+        parts[label] = parts.get(label, 0.0) + remainder_s
+    return parts
 
 
 def _is_finite(value: Any) -> bool:
