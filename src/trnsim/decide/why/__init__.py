@@ -1,4 +1,4 @@
-"""Why two answers differ: times term by term, then sources, conditions, inputs and figures."""
+"""Differences of two answers: times term by term, then sources, conditions, inputs and figures."""
 
 from trnsim.decide.why.answers import KINDS, PlanAnswer, answers
 from trnsim.decide.why.explain import AnswerComparison, AnswerDifference, TimeDifference, explain

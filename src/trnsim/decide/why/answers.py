@@ -1,4 +1,4 @@
-"""Answers of trnsim's commands, as `--json` prints them: of which command, and about what."""
+"""Answers of trnsim's commands, as `--json` prints them, with the command and the subject."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ KINDS: Final = {
     "plan layer": "layer",
     "assess": "verdict",
 }
-"""Kinds of answers, and the field that only each of them has."""
+"""Kinds of answers, with the field that identifies each."""
 
 
 @dataclass(frozen=True)
 class PlanAnswer:
-    """An answer about one platform or workload.
+    """Answer of a command about one platform or workload.
 
     Attributes:
-        kind: the command that gave it, or the format of a log.
-        name: of the platform, chip or workload.
-        plain: all that it says.
-        times: those that it says, the principal one first.
-        options: what its command was given, by option; nothing where that is not known.
-        is_measured: whether it is a log.
+        kind: command of the answer, or format of a log.
+        name: name of the platform, chip or workload.
+        plain: all fields of the answer.
+        times: times of the answer, the principal one first.
+        options: options of its command, by name; empty if unknown.
+        is_measured: True for a log.
     """
 
     kind: str
@@ -50,10 +50,10 @@ def answers(
 ) -> dict[str, PlanAnswer]:
     """The answers in a JSON value by platform, chip or workload.
 
-    Several about one platform are named with their numbers of instances.
+    Several answers about one platform are named with their numbers of instances.
 
     Raises:
-        BadInput: it is no answer of a known command.
+        BadInput: it is not an answer of a known command.
     """
     items = content.get("workloads", [content]) if isinstance(content, Mapping) else content
     if not isinstance(items, list) or not items:
@@ -94,7 +94,7 @@ def _answers_by_name(items: Sequence[Any], where: str) -> dict[str, Mapping[str,
 
 
 def _kind(plain: Mapping[str, Any], where: str) -> str:
-    """The command that gave an answer."""
+    """Command that gave an answer."""
     for kind, key in KINDS.items():
         if key in plain:
             return kind

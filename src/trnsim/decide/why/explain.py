@@ -1,9 +1,9 @@
-"""Two answers explained: each time term by term, sources, conditions, inputs, other figures.
+"""Differences of two answers: each time term by term, sources, conditions, inputs, figures.
 
     sum over terms (new - old) = new median - old median
 
-A log has no parts. Beside it a plan's parts stand as they are, and the whole difference is the term
-"unexplained".
+A log has no parts. The parts of the plan beside it stand as they are, and all of the difference is
+the term "unexplained".
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 UNEXPLAINED: Final = "unexplained"
 _FORWARD: Final = ("prefill", "decode", "encode")
-"""Phases whose passes have terms in common."""
+"""Phases whose passes share terms."""
 _ASIDE: Final = ("pareto", "searched")
-"""What a search looked at besides its answer."""
+"""Fields about a search, besides its answer."""
 _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
     "compile": ("estimate",),
     "plan infer": ("estimate", "latency_p50_s"),
@@ -36,9 +36,9 @@ _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
     "plan layer": ("answer",),
     "plan collective": ("time_s", "latency_s", "bytes_s"),
 }
-"""Fields of an answer that its times are read from."""
+"""Fields from which an answer's times are read."""
 _CANDIDATE_MS: Final = ".ms."
-"""Part of the path of what a decision's times are read from."""
+"""Part of the paths from which a decision's times are read."""
 _INPUTS: Final[Mapping[str, tuple[str, ...]]] = {
     "chip": ("target", "platform"),
     "instance": ("instance",),
@@ -48,13 +48,13 @@ _INPUTS: Final[Mapping[str, tuple[str, ...]]] = {
     "dtype": ("dtype", "layout.dtype"),
     "batch": ("batch", "layout.micro_batch"),
 }
-"""Inputs of answers of two commands, and the fields that they may have."""
+"""Inputs of the answers of two commands, with the fields that may hold them."""
 _SHORT_DTYPES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
 @dataclass(frozen=True)
 class Term:
-    """One cause of a time on both sides; None stands for one that a side does not have."""
+    """A cause of a time on both sides; None on a side that does not have it."""
 
     name: str
     old_s: float | None
@@ -64,14 +64,14 @@ class Term:
 
 @dataclass(frozen=True)
 class TimeDifference:
-    """One time of both answers.
+    """Difference of a time of both answers.
 
     Attributes:
-        old: the first answer's.
-        new: the second's.
+        old: time of the first answer.
+        new: time of the second answer.
         terms: the largest change first; the changes add up to that of the medians.
-        sources: what the terms rest on, where that differs.
-        conditions: what one side alone takes for granted: its old and new words.
+        sources: sources of the terms, where they differ.
+        conditions: assumptions of one side alone: of the old, and of the new.
     """
 
     old: Time
@@ -87,7 +87,7 @@ class TimeDifference:
 
     @property
     def is_equal(self) -> bool:
-        """Whether neither the time nor what it rests on differs."""
+        """True if neither the time nor its sources and conditions differ."""
         is_moved = any(term.change_s for term in self.terms) or self.old.p50_s != self.new.p50_s
         return not (is_moved or self.sources or any(self.conditions))
 
@@ -113,24 +113,24 @@ class TimeDifference:
 
     @property
     def new_within(self) -> bool | None:
-        """Whether the new median lies in the old P10 to P90; None where there is none."""
+        """True if the new median lies in the old P10 to P90; None without an interval."""
         return _within(self.new, self.old)
 
     @property
     def old_within(self) -> bool | None:
-        """Whether the old median lies in the new P10 to P90; None where there is none."""
+        """True if the old median lies in the new P10 to P90; None without an interval."""
         return _within(self.old, self.new)
 
 
 @dataclass(frozen=True)
 class AnswerDifference:
-    """Two answers about one platform or workload, or about one and another.
+    """Difference of two answers, about one platform or workload or about two.
 
     Attributes:
-        name: of the platform or workload, or of both.
-        times: each time that both have.
+        name: name of the platform or workload, or of both.
+        times: differences of the times that both have.
         inputs: inputs and choices that differ.
-        figures: what else is predicted otherwise; of one command's answers alone.
+        figures: other predictions that differ; only between answers of one command.
         cost: ratios new to old of the price, the instances and the time that make up the cost.
     """
 
@@ -142,19 +142,19 @@ class AnswerDifference:
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing differs."""
+        """True if nothing differs."""
         return not (self.inputs or self.figures) and all(time.is_equal for time in self.times)
 
 
 @dataclass(frozen=True)
 class AnswerComparison:
-    """All answers of both sides.
+    """Differences of all answers of both sides.
 
     Attributes:
-        kinds: the commands that gave them.
-        whys: for each platform or workload that both answer for.
-        only_old: names that only the first side has.
-        only_new: names that only the second side has.
+        kinds: commands of the answers.
+        differences: differences for each platform or workload that both sides answer for.
+        only_old: names on the first side alone.
+        only_new: names on the second side alone.
     """
 
     kinds: tuple[str, str]
@@ -168,13 +168,13 @@ def explain(
     new: Mapping[str, PlanAnswer],
     names: tuple[str, str] = ("A", "B"),
 ) -> AnswerComparison:
-    """Why the answers `new` are not the answers `old`.
+    """Differences between the answers `new` and the answers `old`.
 
-    One answer on each side is compared with the other, whatever they are about; several are
+    A single answer on each side is compared with the other, whatever their subjects; several are
     matched by name.
 
     Raises:
-        BadInput: nothing that both answer for, or no figure that both have.
+        BadInput: they have no subject in common, or no figure.
     """
     pairs = _pairs(old, new, names)
     try:
@@ -207,7 +207,7 @@ def _pairs(
 def answer_difference(
     old: PlanAnswer, new: PlanAnswer, names: tuple[str, str] = ("A", "B")
 ) -> AnswerDifference:
-    """Why one answer is not another.
+    """Difference between two answers.
 
     Raises:
         BadInput: they have no figure in common.
@@ -237,7 +237,7 @@ def _names(answer: PlanAnswer) -> str:
 
 
 def _times(old: PlanAnswer, new: PlanAnswer) -> list[tuple[Time, Time]]:
-    """Times of both that are compared: of one name, else of one phase, else passes."""
+    """Pairs of times of both: of one name, else of one phase, else single passes."""
     by_name = {time.name: time for time in new.times}
     pairs = [(time, by_name[time.name]) for time in old.times if time.name in by_name]
     if pairs or not (old.times and new.times):
@@ -259,7 +259,7 @@ def _times(old: PlanAnswer, new: PlanAnswer) -> list[tuple[Time, Time]]:
 
 
 def _is_alike(left: Time, right: Time) -> bool:
-    """Whether two times are of one phase; a log's first answer is also that of an encoder."""
+    """True if two times are of one phase; a log's first answer is also that of an encoder."""
     if left.is_measured or right.is_measured:
         if LAYER in (left.name, right.name):
             return False
@@ -273,7 +273,7 @@ def _time_difference(old: Time, new: Time) -> TimeDifference:
 
 
 def _terms(old: Time, new: Time) -> tuple[Term, ...]:
-    """The terms, the largest change first and of equal ones the largest."""
+    """Terms of a time, the largest change first, and of equal changes the largest term."""
     if old.is_measured or new.is_measured:
         terms = _unexplained(old, new)
     else:
@@ -285,7 +285,7 @@ def _terms(old: Time, new: Time) -> tuple[Term, ...]:
 
 
 def _unexplained(old: Time, new: Time) -> list[Term]:
-    """The plan's parts, and what the log differs by."""
+    """Parts of the plan, and the difference to the log."""
     plan, log = (new, old) if old.is_measured else (old, new)
     rest_s = log.p50_s - plan.p50_s
     if old.is_measured:
@@ -322,7 +322,7 @@ def _conditions(old: Time, new: Time) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def _sizes(pairs: Sequence[tuple[Time, Time]]) -> list[AnswerChange]:
-    """Sizes of a run's own steps that differ; other sizes are among an answer's inputs."""
+    """Sizes of a run's own steps that differ; an answer's inputs have the other sizes."""
     return [
         AnswerChange(f"{old.name}.{key}", old.sizes[key], new.sizes[key])
         for old, new in pairs
@@ -335,7 +335,7 @@ def _sizes(pairs: Sequence[tuple[Time, Time]]) -> list[AnswerChange]:
 def _options(
     old: PlanAnswer, new: PlanAnswer, causes: Sequence[AnswerChange]
 ) -> list[AnswerChange]:
-    """Options of two commands that differ, and are not in the answers themselves."""
+    """Options of two commands that differ and are not in the answers."""
     if not (old.options and new.options):
         return []
     stated = {cause.path.rpartition(".")[2] for cause in causes}
@@ -351,7 +351,7 @@ def _options(
 def _inputs(
     old: PlanAnswer, new: PlanAnswer, pairs: Sequence[tuple[Time, Time]]
 ) -> tuple[AnswerChange, ...]:
-    """Inputs that the answers of two commands have in common."""
+    """Common inputs of the answers of two commands that differ."""
     if old.is_measured or new.is_measured:
         return ()
     old_inputs, new_inputs = (
@@ -366,7 +366,7 @@ def _inputs(
 
 
 def _common_inputs(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs of an answer under the names that all commands' have here."""
+    """Inputs of an answer, under names that are common to all commands."""
     inputs = {}
     for name, paths in _INPUTS.items():
         values = [_at(plain, path) for path in paths]
@@ -388,7 +388,7 @@ def _at(plain: Mapping[str, Any], path: str) -> object:
 
 
 def _figures(old: PlanAnswer, new: PlanAnswer) -> tuple[AnswerChange, ...]:
-    """Figures of a log beside the plan's; of two commands, none but times are compared."""
+    """Figures of a log beside the plan's; two commands share only times."""
     if not (old.is_measured or new.is_measured):
         return ()
     plans = new if old.is_measured else old

@@ -1,4 +1,4 @@
-"""A measured log as an answer, whose times stand beside those of a plan of the same run."""
+"""A measured log as an answer whose times stand beside those of a plan of the same run."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ AnswersOrLog: TypeAlias = "Mapping[str, PlanAnswer] | RunLog"
 def with_logs(
     old: AnswersOrLog, new: AnswersOrLog, names: tuple[str, str]
 ) -> tuple[Mapping[str, PlanAnswer], Mapping[str, PlanAnswer]]:
-    """Both sides as answers, of which one may be a log.
+    """Both sides as answers, of which one may come from a log.
 
     Raises:
-        BadInput: both are logs, or there are several plans beside one.
+        BadInput: both are logs, or several plans stand beside a log.
     """
     if isinstance(old, RunLog):
         if isinstance(new, RunLog):
@@ -50,9 +50,10 @@ def _beside(log: RunLog, plans: Mapping[str, PlanAnswer], name: str) -> Mapping[
 
 
 def of_log(log: RunLog, plan: PlanAnswer) -> PlanAnswer:
-    """What the log says, beside a plan of the same run.
+    """The log as an answer, beside a plan of the same run.
 
-    A log with rates alone has the step in which the plan's ranks make the plan's tokens.
+    If the log has rates alone, its step is the time in which the plan's ranks process the tokens of
+    the plan's step.
 
     Raises:
         BadInput: the plan is of another kind of run, or of another batch.
@@ -91,7 +92,7 @@ def _training(log: RunLog, run: Training, plan: PlanAnswer) -> tuple[Time, ...]:
 
 
 def _tokens(layout: Values) -> float:
-    """Tokens of a step of one rank of the plan."""
+    """Tokens of a step per rank of the plan."""
     ranks = math.prod(layout.number(axis) for axis in _AXES)
     tokens = layout.number("global_batch") * layout.number("sequence")
     if not ranks > 0:

@@ -1,4 +1,4 @@
-"""The times in an answer's JSON, each with its parts, by the command that gave it.
+"""Times in an answer's JSON with their parts, by command.
 
 | answer | times |
 |---|---|
@@ -10,9 +10,9 @@
 | compile | pass |
 | assess | the step, token or item of each candidate |
 
-Parts add up to the median. What those that an answer states leave over is a part of its own: of
-TPOT, the median less the mean that its parts are of; of TTFT, "waiting": what it is above the
-prefill step of median time, which is below 0 where its own prompts are the shorter ones.
+Parts add up to the median. The remainder that the parts of an answer do not cover is a part of its
+own: of TPOT, the median less the mean of which it has parts; of TTFT, "waiting": its excess over
+the prefill step of median time, which is below 0 if its own prompts are shorter.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _WAITING: Final = "waiting"
 _MEDIAN: Final = "median less mean"
 _S_PER_MS: Final = 1e-3
 _ROUNDING: Final = 1e-12
-"""Of a time, the most that its parts may lack without being said to."""
+"""Part of a time up to which a remainder counts as rounding."""
 _SIZES: Final = ("batch", "tokens", "past")
 _WORK: Final = {"train": "step", "serve": "token", "infer": "item"}
-"""What a candidate of each kind of workload takes its milliseconds for."""
+"""Unit of work of a candidate's milliseconds, by kind of workload."""
 _FIX: Final = "give it as trnsim printed it"
 _WIDTH: Final = 40
 
@@ -50,15 +50,15 @@ class Time:
     """A time of an answer.
 
     Attributes:
-        name: what takes it: a step, TTFT, ...
-        phase: prefill, decode, encode, train or collective; "" where it is not known.
+        name: name of the time: a step, TTFT, ...
+        phase: prefill, decode, encode, train or collective; "" if unknown.
         p50_s: median seconds.
-        interval_s: P10 and P90; None where there is none.
-        parts_s: seconds by cause, which add up to `p50_s`; nothing where it was measured.
+        interval_s: P10 and P90; None without an interval.
+        parts_s: seconds by cause, which add up to `p50_s`; empty if the time was measured.
         sizes: batch, tokens and past of the pass.
-        sources: what its parts rest on.
-        conditions: what was taken for granted, and in what it lies outside its source.
-        is_measured: whether it is from a log.
+        sources: sources of its parts.
+        conditions: its assumptions, and the extrapolations beyond its source.
+        is_measured: True if it is from a log.
     """
 
     name: str
@@ -73,11 +73,11 @@ class Time:
 
 
 class Values:
-    """What a part of an answer holds, checked as it is read.
+    """Fields of a part of an answer, checked as they are read.
 
     Attributes:
-        plain: the part.
-        where: the answer and the keys of the part in it, for messages.
+        plain: fields of the part.
+        where: answer and keys of the part, for messages.
     """
 
     def __init__(self, plain: object, where: str) -> None:
@@ -91,18 +91,18 @@ class Values:
         return Values(self.plain.get(key), f"{self.where}: {key}")
 
     def has(self, key: str) -> bool:
-        """Whether there is something at a key."""
+        """True if there is a value at a key."""
         return self.plain.get(key) is not None
 
     def seconds(self, key: str) -> float:
-        """A time, which is no less than 0."""
+        """Time in seconds at a key, at least 0."""
         time_s = self.number(key)
         if time_s < 0:
             raise BadInput(f"{self.where}: {key} is {time_s}; legal: from 0 on", fix=_FIX)
         return time_s
 
     def number(self, key: str) -> float:
-        """A number."""
+        """Number at a key."""
         value: Any = self.plain.get(key)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not _is_finite(value):
@@ -112,11 +112,11 @@ class Values:
         return float(value)
 
     def numbers(self) -> dict[str, float]:
-        """All that is there, as numbers."""
+        """All fields as numbers."""
         return {str(key): self.number(key) for key in self.plain}
 
     def words(self, key: str) -> tuple[str, ...]:
-        """A list of text, which may be missing."""
+        """List of text at a key, which may be missing."""
         words = self.plain.get(key, [])
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise BadInput(
@@ -125,16 +125,16 @@ class Values:
         return tuple(words)
 
     def interval(self, key: str) -> tuple[float, tuple[float, float]]:
-        """P50, and P10 with P90."""
+        """P50, and P10 with P90, at a key."""
         quantiles = self.part(key)
         return quantiles.seconds("p50"), (quantiles.seconds("p10"), quantiles.seconds("p90"))
 
 
 def times(kind: str, plain: Mapping[str, Any], where: str) -> tuple[Time, ...]:
-    """The times of an answer of a command.
+    """Times of an answer of a command.
 
     Raises:
-        BadInput: one of them is not as that command writes it.
+        BadInput: a time is not in the form that the command writes.
     """
     reader = _READERS.get(kind)
     return () if reader is None else tuple(reader(Values(plain, where)))
@@ -178,7 +178,7 @@ def _of_run(
     label: str,
     parts: Mapping[str, float] | None = None,
 ) -> Time:
-    """A latency of a run, whose parts are those given or those of a step like it."""
+    """Latency of a run, with `parts`, or with those of the step `like`."""
     p50_s, interval_s = values.interval(key)
     all_parts = _with_rest(like.parts_s if parts is None else parts, p50_s, label)
     return Time(name, like.phase, p50_s, interval_s, all_parts, {}, like.sources, like.conditions)
@@ -242,7 +242,7 @@ _READERS: Final[Mapping[str, Callable[[Values], list[Time]]]] = MappingProxyType
 
 
 def _estimate(name: str, phase: str, values: Values) -> Time:
-    """A time as `Estimate.as_dict` writes it."""
+    """Time in the form of `Estimate.as_dict`."""
     p50_s = values.seconds("p50_s")
     sources = values.part("sources").plain if values.has("sources") else {}
     return Time(
@@ -262,7 +262,7 @@ def _sizes(values: Values) -> dict[str, Any]:
 
 
 def _with_rest(parts_s: Mapping[str, float], p50_s: float, label: str = REST) -> dict[str, float]:
-    """The parts that are not 0, and what of the median they leave over."""
+    """Parts other than 0, with the remainder of the median as a part of its own."""
     parts = {name: time_s for name, time_s in parts_s.items() if time_s}
     remainder_s = p50_s - math.fsum(parts.values())
     if abs(remainder_s) > _ROUNDING * p50_s:
@@ -278,7 +278,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _shown(value: object) -> str:
-    """A value for a message."""
+    """Short form of a value, for messages."""
     if value is None:
         return "missing"
     return clipped(repr(value), _WIDTH)
