@@ -112,7 +112,7 @@ def _outcomes(operation, ask):
 
 def _outcome(example, ask):
     graph = Graph()
-    given = [graph.input(one.shape, one.dtype) for one in example.given]
+    given = [graph.input(one.shape, one.dtype) for one in example.operands]
     graph.outputs = list(graph.apply_to_all(example.operation, given))
     try:
         return ask(graph)

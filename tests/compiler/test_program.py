@@ -53,7 +53,7 @@ def test_a_program_of_one_operation_gives_what_the_reference_says(example, chip)
     if chip == "trn1" and isinstance(example.operation, Transpose | Reduce):
         example = finite(example)  # its transposes are products
     graph, arrays = graph_of(example), arrays_of(example)
-    types = [*example.given, *(value.type for value in graph.outputs)]
+    types = [*example.operands, *(value.type for value in graph.outputs)]
     if example.operation.kind in (Kind.COLLECTIVE, Kind.CONTROL):
         with pytest.raises(NotModelled, match=f"^{example.operation.name} has no kernel yet"):
             evaluate_program(graph, arrays, chip)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from trnsim.errors import BadInput, InternalError
-from trnsim.graph import Graph, TensorType, kept_by
+from trnsim.graph import Graph, TensorType, rounding_with
 from trnsim.graph.ops.control_flow import If
 
 
@@ -43,7 +43,7 @@ def test_a_graph_begun_anew_keeps_numbers_and_takes_operations_that_have_theirs(
     graph = Graph()
     x = graph.input((2, 3), "float32")
     graph.outputs = [graph.transpose(graph.elementwise("exponential", x), (1, 0))]
-    made = graph.begun()
+    made = graph.without_nodes()
     assert (made.inputs, made.nodes) == (graph.inputs, [])
     other = made.fresh(x.type)
     assert other.number > max(value.number for node in graph.nodes for value in node.results)
@@ -160,7 +160,7 @@ def test_references_round_as_they_are_told():
         return np.zeros(2)
 
     assert (outer.reference(given)[0] == 1).all()
-    with kept_by(down):
+    with rounding_with(down):
         assert (outer.reference(given)[0] == 0).all()
     assert told[0] == ([1 + 2.0**-9] * 2, "bfloat16")
     assert (outer.reference(given)[0] == 1).all()

@@ -105,9 +105,9 @@ def test_every_operation_says_what_it_is(name):
 def test_examples_are_legal(name):
     for example in OPERATIONS[name].examples():
         assert type(example.operation) is OPERATIONS[name]
-        assert len(example.values) in (0, len(example.given))
-        example.operation.check(example.given)
-        assert example.operation.types(*example.given)
+        assert len(example.values) in (0, len(example.operands))
+        example.operation.check(example.operands)
+        assert example.operation.types(*example.operands)
         assert hash(example.operation) == hash(example.operation)
 
 
@@ -125,7 +125,7 @@ def test_an_elementwise_operation_is_done_by_one_operator_or_function_at_most():
 
 def test_every_type_of_integer_has_an_example_where_all_integers_are_legal():
     for name in ("add", "popcnt", "shift_left", "divide"):
-        found = {example.given[0].dtype for example in OPERATIONS[name].examples()}
+        found = {example.operands[0].dtype for example in OPERATIONS[name].examples()}
         assert {*INTEGERS} <= found
 
 

@@ -27,7 +27,7 @@ from trnsim.graph.ops import (
     reductions,
     rounding,
 )
-from trnsim.graph.types import INTEGERS, exact, stored
+from trnsim.graph.types import INTEGERS, round_to_dtype, widen
 
 sys.path.insert(0, str(Path(__file__).parent))  # modules by their names
 
@@ -261,7 +261,9 @@ def arrays_of(example):
     rng = np.random.default_rng(1)
     operation, kinds = example.operation, example.values
     found = []
-    for kind, wanted in zip(kinds or ("edges",) * len(example.given), example.given, strict=True):
+    for kind, wanted in zip(
+        kinds or ("edges",) * len(example.operands), example.operands, strict=True
+    ):
         one = array_of(kind, wanted, example.limit, rng)
         if operation.kind is Kind.COLLECTIVE:
             members = getattr(operation, "replica_groups", ((0, 1, 2),))[0]
@@ -301,7 +303,7 @@ def distinct(examples):
     for one in examples:
         is_open = not one.operation.reads_stored
         types = tuple(
-            TensorType(t.shape, F32) if is_open and t.is_floating else t for t in one.given
+            TensorType(t.shape, F32) if is_open and t.is_floating else t for t in one.operands
         )
         found.setdefault((one.operation, types, one.values, one.limit), one)
     return list(found.values())
@@ -366,19 +368,19 @@ def test_a_reference_gives_what_jax_gives(example):
     is_narrow = operation.kind is Kind.CONTROL or operation.name in _BITS
     oracles = arrays if is_narrow else list(map(widened, arrays))
     with np.errstate(all="ignore"):
-        read = arrays if operation.reads_stored else list(map(exact, arrays))
+        read = arrays if operation.reads_stored else list(map(widen, arrays))
         found = operation.reference(*read)
         with jax.enable_x64(True):
             expected = ORACLES[operation.name](operation, *oracles)
     found, expected = (
         one if isinstance(one, tuple | list) else (one,) for one in (found, expected)
     )
-    operation.check(example.given)
-    types = operation.types(*example.given)
+    operation.check(example.operands)
+    types = operation.types(*example.operands)
     for ours, theirs, wanted in zip(found, expected, types, strict=True):
         if operation.kind is not Kind.COLLECTIVE:
             assert wanted.shape == theirs.shape
-        kept = ours if wanted.is_floating else stored(ours, wanted.dtype)
+        kept = ours if wanted.is_floating else round_to_dtype(ours, wanted.dtype)
         if not wanted.is_floating:
             assert np.dtype(wanted.dtype) == theirs.dtype
         assert_same(kept, theirs, operation)

@@ -6,7 +6,7 @@ from trnsim.graph import Graph
 from trnsim.graph.ops.arithmetic import Add, Divide, Multiply, Negate
 from trnsim.graph.ops.functions import Exponential
 from trnsim.graph.ops.rounding import Convert
-from trnsim.graph.patterns import Chain, Either, Given, Makers, Number, number_of, of
+from trnsim.graph.patterns import Chain, Either, Makers, Number, TensorForm, number_of, of
 
 SHAPE = (3, 4)
 
@@ -34,7 +34,7 @@ def bench():
 
 
 def test_operations_are_told_by_their_class_and_operands_by_their_forms(bench):
-    form = of(Negate, of(Exponential, Given("x")), name="whole")
+    form = of(Negate, of(Exponential, TensorForm("x")), name="whole")
     value = bench.of("negate", bench.of("exponential", bench.x))
     assert bench.match(form, value) == {"whole": value, "x": bench.x}
     assert bench.match(form, bench.of("negate", bench.of("tanh", bench.x))) is None
@@ -50,16 +50,16 @@ def test_one_of_several_operations_and_any_operands(bench):
 
 
 def test_a_name_is_the_same_tensor_wherever_it_stands(bench):
-    form = of(Add, Given("x"), of(Negate, Given("x")))
+    form = of(Add, TensorForm("x"), of(Negate, TensorForm("x")))
     assert bench.match(form, bench.of("add", bench.x, bench.of("negate", bench.x)))
     assert bench.match(form, bench.of("add", bench.x, bench.of("negate", bench.y))) is None
-    unnamed = of(Add, Given(), Given())
+    unnamed = of(Add, TensorForm(), TensorForm())
     assert bench.match(unnamed, bench.of("add", bench.x, bench.y)) == {}
     assert bench.match(unnamed, bench.of("add", bench.x, 1.0)) is None
 
 
 def test_the_operands_of_one_that_is_commutative_change_places(bench):
-    form = of(Add, of(Negate, Given("x")), Given("y"))
+    form = of(Add, of(Negate, TensorForm("x")), TensorForm("y"))
     value = bench.of("add", bench.y, bench.of("negate", bench.x))
     assert bench.match(form, value) is None
     either = of(Add, *form.operands, is_commutative=True)
@@ -67,7 +67,7 @@ def test_the_operands_of_one_that_is_commutative_change_places(bench):
 
 
 def test_a_number_stands_as_it_is_or_is_repeated(bench):
-    form = of(Multiply, Given("x"), Number())
+    form = of(Multiply, TensorForm("x"), Number())
     graph = bench.graph
     one = graph.constant(0.5, graph.input((1,), "float32").type)
     wide = graph.broadcast_in_dim(graph.reshape(one, ()), SHAPE, ())
@@ -85,7 +85,7 @@ def test_readers_are_counted_outputs_among_them(bench, many):
     for most in (1, 2, 3):
         found = bench.match(of(Negate, of(Exponential, readers=most)), value, *[inner] * (many - 1))
         assert (found is not None) == (many <= most)
-        through = of(Negate, Given("x", of(Exponential, readers=1), readers=most))
+        through = of(Negate, TensorForm("x", of(Exponential, readers=1), readers=most))
         found = bench.match(through, value, *[inner] * (many - 1))
         assert (found is not None) == (many <= most)
 
@@ -116,14 +116,14 @@ def test_a_condition_sees_a_node_and_what_is_read_of_it(bench):
 
 
 def test_the_first_of_several_forms_that_suits(bench):
-    form = Either((of(Negate, Given("x")), of(Exponential, Given("y"))))
+    form = Either((of(Negate, TensorForm("x")), of(Exponential, TensorForm("y"))))
     assert bench.match(form, bench.of("negate", bench.x)) == {"x": bench.x}
     assert bench.match(form, bench.of("exponential", bench.x)) == {"y": bench.x}
     assert bench.match(form, bench.of("tanh", bench.x)) is None
 
 
 def test_a_chain_is_of_any_length_and_captures_its_results(bench):
-    form = Chain(of((Multiply, Divide), Given(), Number(), readers=1), of(Negate), "scaled")
+    form = Chain(of((Multiply, Divide), TensorForm(), Number(), readers=1), of(Negate), "scaled")
     base = bench.of("negate", bench.x)
     assert bench.match(form, base) == {"scaled": ()}
     half = bench.of("multiply", base, 0.5)

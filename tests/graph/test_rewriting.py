@@ -6,26 +6,26 @@ from trnsim.errors import InternalError
 from trnsim.graph import Graph, Origin
 from trnsim.graph.ops.arithmetic import Negate
 from trnsim.graph.ops.functions import Exponential
-from trnsim.graph.patterns import Given, Makers, number_of, of
+from trnsim.graph.patterns import Makers, TensorForm, number_of, of
 from trnsim.graph.rewriting import (
     ANY,
     Pattern,
-    left_out,
-    observed,
-    recognized,
-    rewritten,
+    match_node,
+    observe_patterns,
+    omitted,
+    rewrite_graph,
 )
 
 DOUBLE = Pattern(
     "double negation",
     "-(-x) is x",
-    before=of(Negate, of(Negate, Given("x"))),
+    before=of(Negate, of(Negate, TensorForm("x"))),
     after=lambda match: match["x"],
 )
 POWER = Pattern(
     "power",
     "e**x is 2**(x log2 e), more or less",
-    before=of(Exponential, Given("x")),
+    before=of(Exponential, TensorForm("x")),
     after=lambda match: match.graph.elementwise("tanh", match["x"]),
 )
 
@@ -47,7 +47,7 @@ def names(graph):
 
 def test_what_a_pattern_gives_is_read_in_the_place_of_what_it_replaces():
     graph = graph_of()
-    found = rewritten(graph, [DOUBLE, POWER])
+    found = rewrite_graph(graph, [DOUBLE, POWER])
     (x,) = graph.inputs
     assert names(found) == ["negate", "tanh", "add"]
     assert found.inputs == graph.inputs
@@ -58,21 +58,21 @@ def test_what_a_pattern_gives_is_read_in_the_place_of_what_it_replaces():
 
 
 def test_what_takes_the_place_of_operations_comes_from_where_they_came():
-    found = rewritten(graph_of(), [POWER])
+    found = rewrite_graph(graph_of(), [POWER])
     assert {node.origin for node in found.nodes} == {Origin("inner")}
 
 
 def test_a_graph_without_what_is_looked_for_is_itself():
     graph = graph_of()
-    assert rewritten(graph, []) is graph
+    assert rewrite_graph(graph, []) is graph
     never = Pattern("never", "", before=ANY, after=DOUBLE.after, when=lambda _: False)
-    assert rewritten(graph, [never]) is graph
+    assert rewrite_graph(graph, [never]) is graph
 
 
 def test_the_first_pattern_that_suits_is_taken():
     other = Pattern("other", "", POWER.before, lambda match: match["x"])
-    assert names(rewritten(graph_of(), [other, POWER])) == ["negate", "negate", "add"]
-    assert "tanh" in names(rewritten(graph_of(), [POWER, other]))
+    assert names(rewrite_graph(graph_of(), [other, POWER])) == ["negate", "negate", "add"]
+    assert "tanh" in names(rewrite_graph(graph_of(), [POWER, other]))
 
 
 def test_conditions_know_facts_and_numbers():
@@ -85,7 +85,7 @@ def test_conditions_know_facts_and_numbers():
         return seen[-1] == match.facts
 
     halved = Pattern("halved", "", ANY, lambda match: match.node.values[0], is_fact)
-    found = rewritten(g, [halved], 3.0)
+    found = rewrite_graph(g, [halved], 3.0)
     assert seen == [2.0, 3.0]
     assert found.outputs[1] == g.inputs[1]
 
@@ -101,7 +101,7 @@ def test_an_earlier_operation_that_does_the_same_is_a_twin():
         when=lambda match: match.twin() is not None,
         after=lambda match: match.twin(),
     )
-    found = rewritten(g, [twice])
+    found = rewrite_graph(g, [twice])
     assert names(found) == ["abs", "tanh"]
     assert found.outputs[0] == found.outputs[1]
 
@@ -114,29 +114,29 @@ def test_other_types_and_what_is_no_graph_are_refused():
         lambda match: match.graph.elementwise("tanh", match["x"], dtype="bfloat16"),
     )
     with pytest.raises(InternalError, match="wide of exponential gives tensor<3xbfloat16>"):
-        rewritten(graph_of(), [wide])
+        rewrite_graph(graph_of(), [wide])
     lost = Pattern("lost", "", POWER.before, lambda match: match.graph.fresh(match["x"].type))
     with pytest.raises(InternalError, match="which nothing made before"):
-        rewritten(graph_of(), [lost])
+        rewrite_graph(graph_of(), [lost])
 
 
 def test_patterns_are_counted_and_left_out_by_name():
-    with observed() as taken:
-        rewritten(graph_of(), [DOUBLE, POWER])
-        rewritten(graph_of(), [POWER])
+    with observe_patterns() as taken:
+        rewrite_graph(graph_of(), [DOUBLE, POWER])
+        rewrite_graph(graph_of(), [POWER])
     assert taken == {"double negation": 1, "power": 2}
-    with observed(["power"]) as outer, observed(["double negation"]):
-        assert left_out() == {"power", "double negation"}
+    with observe_patterns(["power"]) as outer, observe_patterns(["double negation"]):
+        assert omitted() == {"power", "double negation"}
         graph = graph_of()
-        assert rewritten(graph, [DOUBLE, POWER]) is graph
+        assert rewrite_graph(graph, [DOUBLE, POWER]) is graph
     assert not outer
-    assert not left_out()
+    assert not omitted()
 
 
 def test_what_is_needed_is_not_left_out():
     needed = Pattern("needed", "", POWER.before, POWER.after, is_needed=True)
-    with observed(["needed"]) as taken:
-        assert "tanh" in names(rewritten(graph_of(), [needed]))
+    with observe_patterns(["needed"]) as taken:
+        assert "tanh" in names(rewrite_graph(graph_of(), [needed]))
     assert taken == {"needed": 1}
 
 
@@ -144,18 +144,18 @@ def test_operations_that_stay_are_recognized():
     graph = graph_of()
     makers = Makers.in_graph(graph)
     stays = Pattern("stays", "", DOUBLE.before, when=lambda match: match["x"] in graph.inputs)
-    found = [recognized(stays, node, makers) for node in graph.nodes]
+    found = [match_node(stays, node, makers) for node in graph.nodes]
     assert [one is not None for one in found] == [False, True, False, False]
     assert found[1]["x"] == graph.inputs[0]
-    with observed(["stays"]):
-        assert recognized(stays, graph.nodes[1], makers) is None
-    assert rewritten(graph, [stays]) is graph
+    with observe_patterns(["stays"]):
+        assert match_node(stays, graph.nodes[1], makers) is None
+    assert rewrite_graph(graph, [stays]) is graph
     other = Pattern("other", "", DOUBLE.before, when=lambda _: False)
-    assert recognized(other, graph.nodes[1], makers) is None
+    assert match_node(other, graph.nodes[1], makers) is None
 
 
 def test_a_match_knows_the_operations_that_it_names():
     graph = graph_of()
     inner = Pattern("", "", of(Negate, of(Negate, name="inner")))
-    found = recognized(inner, graph.nodes[1], Makers.in_graph(graph))
+    found = match_node(inner, graph.nodes[1], Makers.in_graph(graph))
     assert found.operation("inner") is graph.nodes[0].operation

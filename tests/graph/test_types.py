@@ -9,8 +9,8 @@ from trnsim.graph.types import (
     INTEGERS,
     ITEM_BYTES,
     dense,
-    exact,
-    stored,
+    round_to_dtype,
+    widen,
 )
 
 
@@ -32,7 +32,7 @@ def test_each_element_type_is_one_of_numpy_of_its_size(dtype):
 
 @pytest.mark.parametrize("dtype", ELEMENT_TYPES)
 def test_values_are_read_in_the_widest_numbers_of_their_kind(dtype):
-    wide = exact(np.ones(3, TensorType((), dtype).numpy_dtype()))
+    wide = widen(np.ones(3, TensorType((), dtype).numpy_dtype()))
     assert (
         wide.dtype.name
         == {"f": "float64", "i": "int64", "b": "bool"}[
@@ -47,7 +47,7 @@ def test_integers_are_kept_modulo_their_size(dtype):
     limits = np.iinfo(dtype)
     count = 2**limits.bits
     numbers = [limits.max + 1, limits.min - 1, count, count + 7, -1 - count]
-    found = stored(np.array(numbers), dtype)
+    found = round_to_dtype(np.array(numbers), dtype)
     assert found.dtype.name == dtype
     expected = [(n - limits.min) % count + limits.min for n in numbers]
     assert found.tolist() == expected
@@ -57,14 +57,19 @@ def test_integers_are_kept_modulo_their_size(dtype):
 def test_floating_point_is_kept_to_nearest_and_even(dtype):
     eps = float(ml_dtypes.finfo(TensorType((), dtype).numpy_dtype()).eps)
     numbers = np.array([1 + eps / 2, 1 + 3 * eps / 2, 1 + eps * 0.51, -0.0, np.nan])
-    found = exact(stored(numbers, dtype))
+    found = widen(round_to_dtype(numbers, dtype))
     assert found[:3].tolist() == [1, 1 + 2 * eps, 1 + eps]
     assert np.signbit(found[3])
     assert np.isnan(found[4])
 
 
 def test_a_truth_value_is_whether_a_number_is_not_0():
-    assert stored(np.array([0, 2, -1, np.nan]), "bool").tolist() == [False, True, True, True]
+    assert round_to_dtype(np.array([0, 2, -1, np.nan]), "bool").tolist() == [
+        False,
+        True,
+        True,
+        True,
+    ]
 
 
 def test_strides_are_those_of_numpy():

@@ -376,7 +376,7 @@ def test_every_product_has_its_formula_in_the_oracle(name):
     assert name in bound_oracle.COUNTS
     for example in OPERATIONS[name].examples():
         graph = Graph()
-        given_values = [graph.input(one.shape, one.dtype) for one in example.given]
+        given_values = [graph.input(one.shape, one.dtype) for one in example.operands]
         graph.outputs = list(graph.apply_to_all(example.operation, given_values))
         found = bound(graph, "trn2")
         assert found.flop == bound_oracle.flop(graph)

@@ -33,7 +33,7 @@ def test_every_operation_has_a_kernel_or_a_legal_form_or_runs_graphs():
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_a_rebuilt_graph_is_one_of_operations_that_have_kernels(example):
-    graph = graph_of(example.operation, *example.given)
+    graph = graph_of(example.operation, *example.operands)
     rebuilt = legalize(graph)
     verify(rebuilt)
     assert [v.type for v in rebuilt.inputs] == [v.type for v in graph.inputs]

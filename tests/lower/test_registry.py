@@ -30,7 +30,7 @@ EXAMPLES = [
 
 def graph_of(example):
     graph = Graph()
-    given = [graph.input(one.shape, one.dtype) for one in example.given]
+    given = [graph.input(one.shape, one.dtype) for one in example.operands]
     graph.outputs = list(graph.apply_to_all(example.operation, given))
     return graph
 
@@ -42,19 +42,19 @@ def finite(example):
 
 def arrays_of(example, seed=0):
     rng = np.random.default_rng(seed)
-    kinds = example.values or ("edges",) * len(example.given)
+    kinds = example.values or ("edges",) * len(example.operands)
     found = [
         values(kind, wanted, example.limit, rng)
-        for kind, wanted in zip(kinds, example.given, strict=True)
+        for kind, wanted in zip(kinds, example.operands, strict=True)
     ]
     operation = example.operation
     if isinstance(operation, Elementwise):
         low, high = operation.domain
         found = [
             inside(one, low, high) if wanted.is_floating else one
-            for one, wanted in zip(found, example.given, strict=True)
+            for one, wanted in zip(found, example.operands, strict=True)
         ]
-        if np.isfinite(operation.largest_quotient) and example.given[0].is_floating:
+        if np.isfinite(operation.largest_quotient) and example.operands[0].is_floating:
             left, right = (one.astype(np.float64) for one in found)
             with np.errstate(all="ignore"):
                 is_beyond = np.abs(left / right) > operation.largest_quotient
@@ -110,7 +110,7 @@ def test_a_kernel_gives_what_the_reference_says(example, chip):
         with pytest.raises(NotModelled, match=f"^{name} has no kernel yet: it exchanges values"):
             evaluate(graph, given, chip)
         return
-    types = [*example.given, *(value.type for value in graph.outputs)]
+    types = [*example.operands, *(value.type for value in graph.outputs)]
     if chip != "trn3" and any(one.dtype == "float8_e4m3fn" for one in types):
         with pytest.raises(IllegalInstruction, match="float8_e4m3fn on NeuronCore"):
             evaluate(graph, given, chip)

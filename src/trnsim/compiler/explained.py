@@ -19,7 +19,7 @@ from trnsim.compiler.program import legalize_graph
 from trnsim.formatting import text_table
 from trnsim.graph import Graph
 from trnsim.graph.patterns import Makers
-from trnsim.graph.rewriting import Pattern, observed, recognized
+from trnsim.graph.rewriting import Pattern, match_node, observe_patterns
 from trnsim.profile.units import time_text
 
 _NEEDED: Final = "needed"
@@ -69,7 +69,7 @@ def pattern_uses(
             return None
         tell(f"without {pattern.name}")
         options: dict[str, Any] = {"lnc": program.lnc, "flags": program.flags, "tell": tell}
-        with observed([pattern.name]):
+        with observe_patterns([pattern.name]):
             return compile(graph, program.target, weights=frozenset(weights), **options)
 
     times = _counts(graph, program, weights)
@@ -82,14 +82,14 @@ def pattern_uses(
 
 def _counts(graph: Graph, program: CompiledProgram, weights: Collection[int]) -> dict[str, int]:
     """The number of matches of each pattern in a graph, by name."""
-    with observed() as times:
+    with observe_patterns() as times:
         for piece, own in split_programs(prepare_graph(graph, weights, program.flags)):
             if any(node.kind in APART for node in piece.nodes):
                 continue
             whole, _ = legalize_graph(piece, own)
             makers = Makers.in_graph(whole)
             for pattern in _STAY:
-                matches = (recognized(pattern, node, makers) for node in whole.nodes)
+                matches = (match_node(pattern, node, makers) for node in whole.nodes)
                 times[pattern.name] += sum(match is not None for match in matches)
     return dict(times)
 

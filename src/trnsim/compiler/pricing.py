@@ -16,7 +16,7 @@ from trnsim.compiler.schedules import CompileOptions, alternative_schedules, fas
 from trnsim.compiler.work import Work, from_rows, scale_work, sum_work, to_rows, traced_work
 from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory
 from trnsim.graph import Graph, Kind
-from trnsim.graph.rewriting import left_out
+from trnsim.graph.rewriting import omitted
 from trnsim.lower import cache, costs, without_exchanges
 from trnsim.lower.emit.schedule import FIRST, SbufSchedule
 from trnsim.lower.program import trace
@@ -124,7 +124,7 @@ def price_graph(graph: Graph, weights: frozenset[int], options: CompileOptions) 
     if any(node.kind in APART for node in graph.nodes):
         return PricedGraph(graph, own, _kernel_figures(graph, options.target, 0))
     base = graph.key(), tuple(sorted(own)), options.target, options.cores, options.level
-    key = ("model", *base, options.links() if has_exchanges(graph) else None, *sorted(left_out()))
+    key = ("model", *base, options.links() if has_exchanges(graph) else None, *sorted(omitted()))
     cached = cache.read(key)
     graph, own = legalize_graph(graph, own)
     if cached is not None:
@@ -231,7 +231,7 @@ def program_figures(
     """
     links = options.links() if has_exchanges(graph) else None
     base = graph.key(), tuple(sorted(weights)), options.target, options.cores, schedule
-    key = ("program", *base, links, *sorted(left_out()))
+    key = ("program", *base, links, *sorted(omitted()))
     cached = cache.read(key)
     if cached is not None:
         return ProgramFigures.restored(cached)

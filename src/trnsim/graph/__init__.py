@@ -8,7 +8,7 @@ framework's own room; how a chip runs them, in `trnsim.lower`.
 Source: StableHLO Specification, Ops; CHLO dialect; nki.api.shared.rst for functions of the engines.
 """
 
-from trnsim.graph.graph import Graph, Node, Operand, Value, kept_by
+from trnsim.graph.graph import Graph, Node, Operand, Value, rounding_with
 from trnsim.graph.operation import OPERATIONS, Example, Kind, Operation
 from trnsim.graph.origin import Origin
 from trnsim.graph.types import TensorType
@@ -25,6 +25,6 @@ __all__ = [
     "Origin",
     "TensorType",
     "Value",
-    "kept_by",
+    "rounding_with",
     "verify",
 ]

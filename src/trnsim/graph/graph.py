@@ -23,7 +23,15 @@ from trnsim.graph.ops.leaves import Constant, Iota, Rng
 from trnsim.graph.ops.lookup import Gather, Scatter
 from trnsim.graph.ops.reductions import Reduce, Scan, TopK
 from trnsim.graph.origin import Origin
-from trnsim.graph.types import ELEMENT_TYPES, INTEGERS, Array, Shape, TensorType, exact, stored
+from trnsim.graph.types import (
+    ELEMENT_TYPES,
+    INTEGERS,
+    Array,
+    Shape,
+    TensorType,
+    round_to_dtype,
+    widen,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,7 @@ class Node:
         return tuple([operand for operand in self.operands if isinstance(operand, Value)])
 
     @property
-    def given(self) -> tuple[TensorType, ...]:
+    def operand_types(self) -> tuple[TensorType, ...]:
         """The types of the operands that are tensors."""
         return tuple(value.type for value in self.values)
 
@@ -148,21 +156,21 @@ class Graph:
                 raise InternalError(f"{operation.name} of {types[0]} cannot be {dtype}")
             types = (TensorType(types[0].shape, dtype), *types[1:])
         check_numbers(operation, operands, types)
-        results = tuple(self.fresh(one) for one in types)
+        results = tuple(self.fresh(type_) for type_ in types)
         self.append(Node(operation, tuple(operands), results, self.came_from))
         return results
 
-    def begun(self) -> Graph:
+    def without_nodes(self) -> Graph:
         """A graph of the same inputs without operations, whose new values have new numbers."""
-        made = [value for node in self.nodes for value in node.results]
-        last = max((value.number for value in (*self.inputs, *made)), default=-1)
+        results = [value for node in self.nodes for value in node.results]
+        last = max((value.number for value in (*self.inputs, *results)), default=-1)
         return Graph(list(self.inputs), _count=max(self._count, last + 1))
 
     def add(
-        self, operation: Operation, operands: Sequence[Operand], wanted: Sequence[Value]
+        self, operation: Operation, operands: Sequence[Operand], results: Sequence[Value]
     ) -> None:
         """Add an operation whose results are values that are numbered already."""
-        self.append(Node(operation, tuple(operands), tuple(wanted), self.came_from))
+        self.append(Node(operation, tuple(operands), tuple(results), self.came_from))
 
     def append(self, node: Node) -> None:
         """Add an operation as it stands."""
@@ -204,8 +212,8 @@ class Graph:
         Over dimensions of length 1 alone nothing is computed.
         """
         if all(value.shape[dim] == 1 for dim in dims):
-            kept = [side for dim, side in enumerate(value.shape) if dim not in dims]
-            return self.reshape(value, kept)
+            lengths = [side for dim, side in enumerate(value.shape) if dim not in dims]
+            return self.reshape(value, lengths)
         return self.apply(Reduce(op, tuple(sorted(dims))), value)
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
@@ -314,15 +322,15 @@ class Graph:
         """Take away the nodes from place `first` on."""
         del self.nodes[first:]
 
-    def reference(self, given: Sequence[Array]) -> list[Array]:
+    def reference(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs in numpy: each operation at full precision, its result rounded once."""
-        known = {v.number: array for v, array in zip(self.inputs, given, strict=True)}
+        arrays = {v.number: array for v, array in zip(self.inputs, inputs, strict=True)}
         for node in self.nodes:
-            found = reference_of(
-                node, [known[o.number] if isinstance(o, Value) else o for o in node.operands]
+            results = reference_of(
+                node, [arrays[o.number] if isinstance(o, Value) else o for o in node.operands]
             )
-            known.update(zip((value.number for value in node.results), found, strict=True))
-        return [known[value.number] for value in self.outputs]
+            arrays.update(zip((value.number for value in node.results), results, strict=True))
+        return [arrays[value.number] for value in self.outputs]
 
     def fresh(self, type_: TensorType) -> Value:
         """A value with a number of its own, which an operation is to make."""
@@ -353,9 +361,11 @@ def result_types(operation: Operation, operands: Sequence[Operand]) -> tuple[Ten
     tensors = [operand for operand in operands if isinstance(operand, Value)]
     if len(tensors) < len(operands) and (operation.kind is not Kind.ELEMENTWISE or not tensors):
         raise InternalError(f"{operation.name} of {operands}: numbers stand beside a tensor")
-    given = tuple(one.type if isinstance(one, Value) else tensors[0].type for one in operands)
-    operation.check(given)
-    return operation.types(*given)
+    types = tuple(
+        operand.type if isinstance(operand, Value) else tensors[0].type for operand in operands
+    )
+    operation.check(types)
+    return operation.types(*types)
 
 
 def check_numbers(
@@ -368,9 +378,9 @@ def check_numbers(
     """
     if results and results[0].dtype not in INTEGERS:
         return
-    for one in operands:
-        if not isinstance(one, Value) and not isfinite(one):
-            raise InternalError(f"{operation.name} beside {one} gives {results[0]}")
+    for operand in operands:
+        if not isinstance(operand, Value) and not isfinite(operand):
+            raise InternalError(f"{operation.name} beside {operand} gives {results[0]}")
 
 
 def reference_of(node: Node, operands: Sequence[Any]) -> tuple[Array, ...]:
@@ -378,26 +388,28 @@ def reference_of(node: Node, operands: Sequence[Any]) -> tuple[Array, ...]:
     operation = node.operation
     if not operation.reads_stored:
         is_real = node.kind is Kind.ELEMENTWISE and node.result.type.is_floating
-        operands = [_precise(one, is_real=is_real) for one in operands]
-    found = operation.reference(*operands)
-    several = found if isinstance(found, tuple | list) else (found,)
-    keep = _kept_by.get()
+        operands = [_precise(operand, is_real=is_real) for operand in operands]
+    result = operation.reference(*operands)
+    several = result if isinstance(result, tuple | list) else (result,)
+    keep = _rounding.get()
     return tuple(
         keep(array, value.dtype) for array, value in zip(several, node.results, strict=True)
     )
 
 
-_kept_by: ContextVar[Callable[[Array, str], Array]] = ContextVar("kept_by", default=stored)
+_rounding: ContextVar[Callable[[Array, str], Array]] = ContextVar(
+    "rounding", default=round_to_dtype
+)
 
 
 @contextmanager
-def kept_by(round_to: Callable[[Array, str], Array]) -> Generator[None]:
+def rounding_with(round_to: Callable[[Array, str], Array]) -> Generator[None]:
     """Inside, references round what an operation gives to its dtype by this function."""
-    token = _kept_by.set(round_to)
+    token = _rounding.set(round_to)
     try:
         yield
     finally:
-        _kept_by.reset(token)
+        _rounding.reset(token)
 
 
 def _precise(operand: Array | float, *, is_real: bool) -> Array:
@@ -406,12 +418,12 @@ def _precise(operand: Array | float, *, is_real: bool) -> Array:
     Integers whose result is floating point are computed in it, as engines do; else a whole number
     beside them is an integer as they are.
     """
-    found = exact(np.asarray(operand))
+    array = widen(np.asarray(operand))
     if is_real:
-        return found.astype(np.float64) if found.dtype == np.int64 else found
+        return array.astype(np.float64) if array.dtype == np.int64 else array
     if isinstance(operand, int | float) and float(operand).is_integer() and abs(operand) < _LARGEST:
-        return found.astype(np.int64)
-    return found
+        return array.astype(np.int64)
+    return array
 
 
 _LARGEST: Final = 2.0**63

@@ -45,14 +45,14 @@ class Example:
 
     Attributes:
         operation: the attributes.
-        given: types of the operands.
-        values: what the operands hold: "edges" (of the element type), "small" (around 0), "places"
-            (indices from 0 to below `limit`), "distinct" (no two equal), for each of them.
+        operands: their types.
+        values: contents of an operand: "edges" (of the element type), "small" (around 0), "places"
+            (indices from 0 to below `limit`), "distinct" (no two equal).
         limit: what indices stay below.
     """
 
     operation: Operation
-    given: tuple[TensorType, ...]
+    operands: tuple[TensorType, ...]
     values: tuple[str, ...] = ()
     limit: int = 0
 
@@ -109,7 +109,7 @@ class Operation:
             cls.source = source or f"StableHLO Specification, {cls.name}"
             OPERATIONS[cls.name] = cls
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The results' types by those of the operands.
 
         Raises:
@@ -117,9 +117,9 @@ class Operation:
         """
         raise NotImplementedError
 
-    def flop(self, *given: TensorType) -> float:
+    def flop(self, *tensors: TensorType) -> float:
         """Multiplications and additions of its products."""
-        del given
+        del tensors
         return 0.0
 
     @classmethod
@@ -135,13 +135,13 @@ class Operation:
         """The call that prints what is legal."""
         return f"help(trnsim.graph.OPERATIONS[{self.name!r}]) says what is legal"
 
-    def check(self, given: tuple[TensorType, ...]) -> None:
+    def check(self, tensors: tuple[TensorType, ...]) -> None:
         """The number and element types of the operands are legal."""
         names, legal = self.operands, self.legal
         is_open = bool(names) and names[-1].startswith("*")
-        if (len(given) < len(names) - 1) if is_open else (len(given) != len(names)):
-            self.refuse(f"takes {', '.join(names) or 'no operands'}; given {len(given)}")
-        for place, operand in enumerate(given):
+        if (len(tensors) < len(names) - 1) if is_open else (len(tensors) != len(names)):
+            self.refuse(f"takes {', '.join(names) or 'no operands'}; given {len(tensors)}")
+        for place, operand in enumerate(tensors):
             allowed = legal[min(place, len(legal) - 1)] if legal else ELEMENT_TYPES
             if operand.dtype not in allowed:
                 name = names[min(place, len(names) - 1)].lstrip("*")

@@ -1,6 +1,6 @@
 """Forms: a language for what operations look like in a graph.
 
-    of(Negate, of(Negate, Given("x")))
+    of(Negate, of(Negate, TensorForm("x")))
 
 is the form of ``-(-x)``. A form goes from a result to its operands; what it names is captured.
 `trnsim.graph.rewriting` puts other operations in the place of what has a form.
@@ -20,7 +20,7 @@ from trnsim.graph.operation import Operation
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape
 from trnsim.graph.ops.leaves import Constant
 
-Captured = dict[str, Any]
+Captures = dict[str, Any]
 """What the names of a form stand for: values, numbers, nodes, and tuples of nodes."""
 
 
@@ -60,8 +60,8 @@ class Form:
     """What an operand looks like."""
 
     def match(
-        self, operand: Operand, makers: Makers, known: Captured, readers: int = 0
-    ) -> Captured | None:
+        self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
+    ) -> Captures | None:
         """What is captured, beside what was; None where the operand is another.
 
         `readers`, if it is above 0, is how many may read the operand.
@@ -70,7 +70,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Given(Form):
+class TensorForm(Form):
     """A tensor: the same one wherever the name is; of a form and so many readers, if that is said.
 
     Without a name it is any.
@@ -81,15 +81,15 @@ class Given(Form):
     readers: int = 0
 
     def match(
-        self, operand: Operand, makers: Makers, known: Captured, readers: int = 0
-    ) -> Captured | None:
+        self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
+    ) -> Captures | None:
         """The tensor under the name."""
-        if not isinstance(operand, Value) or known.get(self.name, operand) != operand:
+        if not isinstance(operand, Value) or captures.get(self.name, operand) != operand:
             return None
-        known = {**known, self.name: operand} if self.name else known
+        captures = {**captures, self.name: operand} if self.name else captures
         if self.form is None:
-            return known
-        return self.form.match(operand, makers, known, self.readers or readers)
+            return captures
+        return self.form.match(operand, makers, captures, self.readers or readers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +97,11 @@ class Number(Form):
     """A number, or a tensor that repeats one."""
 
     def match(
-        self, operand: Operand, makers: Makers, known: Captured, readers: int = 0
-    ) -> Captured | None:
+        self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
+    ) -> Captures | None:
         """Nothing more."""
         del readers
-        return None if number_of(makers.of, operand) is None else known
+        return None if number_of(makers.of, operand) is None else captures
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ class Op(Form):
     is_commutative: bool = False
 
     def match(
-        self, operand: Operand, makers: Makers, known: Captured, readers: int = 0
-    ) -> Captured | None:
+        self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
+    ) -> Captures | None:
         """What the operation captures that an operand is the result of."""
         if not isinstance(operand, Value):
             return None
@@ -136,33 +136,37 @@ class Op(Form):
         while not most or makers.uses.get(value.number, 0) <= most:
             node = makers.of.get(value.number)
             if node is None or not self.past(node):
-                return None if node is None else self.at(node, makers, known, operand)
+                return None if node is None else self.at(node, makers, captures, operand)
             value, most = node.values[0], 1
         return None
 
     def at(
-        self, node: Node, makers: Makers, known: Captured | None = None, read: Value | None = None
-    ) -> Captured | None:
+        self,
+        node: Node,
+        makers: Makers,
+        captures: Captures | None = None,
+        read: Value | None = None,
+    ) -> Captures | None:
         """What a node captures whose result a reader has as `read`, if not as it is."""
         if not isinstance(node.operation, self.operations):
             return None
         if not self.where(node, read or node.result):
             return None
-        known = {**(known or {}), self.name: node.result} if self.name else known or {}
+        captures = {**(captures or {}), self.name: node.result} if self.name else captures or {}
         if not self.operands:
-            return known
+            return captures
         orders = [node.operands, node.operands[::-1]][: 1 + self.is_commutative]
-        tried = (_all(self.operands, order, makers, known) for order in orders)
-        return next((one for one in tried if one is not None), None)
+        tried = (_match_all(self.operands, order, makers, captures) for order in orders)
+        return next((captured for captured in tried if captured is not None), None)
 
 
-def _all(
-    forms: Sequence[Form], operands: Sequence[Operand], makers: Makers, known: Captured
-) -> Captured | None:
-    found: Captured | None = known if len(forms) == len(operands) else None
+def _match_all(
+    forms: Sequence[Form], operands: Sequence[Operand], makers: Makers, captures: Captures
+) -> Captures | None:
+    captured: Captures | None = captures if len(forms) == len(operands) else None
     for form, operand in zip(forms, operands, strict=False):
-        found = None if found is None else form.match(operand, makers, found)
-    return found
+        captured = None if captured is None else form.match(operand, makers, captured)
+    return captured
 
 
 def of(operations: Any, *operands: Form, **options: Any) -> Op:
@@ -178,11 +182,11 @@ class Either(Form):
     forms: tuple[Form, ...]
 
     def match(
-        self, operand: Operand, makers: Makers, known: Captured, readers: int = 0
-    ) -> Captured | None:
+        self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
+    ) -> Captures | None:
         """What that one captures."""
-        tried = (form.match(operand, makers, known, readers) for form in self.forms)
-        return next((found for found in tried if found is not None), None)
+        tried = (form.match(operand, makers, captures, readers) for form in self.forms)
+        return next((captured for captured in tried if captured is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +204,12 @@ class Chain(Form):
     name: str
 
     def match(
-        self, operand: Operand, makers: Makers, known: Captured, readers: int = 0
-    ) -> Captured | None:
+        self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
+    ) -> Captures | None:
         """The results of the chain, and what the base captures."""
         values: tuple[Value, ...] = ()
         step = replace(self.step, name=self.name)
-        while (found := step.match(operand, makers, {}, readers)) is not None:
-            values = (*values, found[self.name])
+        while (captured := step.match(operand, makers, {}, readers)) is not None:
+            values = (*values, captured[self.name])
             operand, readers = makers.of[values[-1].number].operands[0], 0
-        return self.base.match(operand, makers, {**known, self.name: values}, readers)
+        return self.base.match(operand, makers, {**captures, self.name: values}, readers)

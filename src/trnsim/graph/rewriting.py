@@ -3,14 +3,14 @@
     DOUBLE = Pattern(
         "double negation",
         "-(-x) is x",
-        before=of(Negate, of(Negate, Given("x"))),
+        before=of(Negate, of(Negate, TensorForm("x"))),
         after=lambda match: match["x"],
     )
-    rewritten(graph, [DOUBLE])
+    rewrite_graph(graph, [DOUBLE])
 
-One walk rewrites a graph. Patterns are found by the operation that they end with, and the first
-that suits is taken. The new graph is verified. `observed` leaves patterns out by name, and counts
-how often each of the others was taken.
+One walk rewrites a graph. Patterns are indexed by their last operation, and the first that matches
+is applied. The new graph is verified. `observe_patterns` omits patterns by name, and counts how
+often each of the others is applied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, Final
 from trnsim.errors import InternalError
 from trnsim.graph.graph import Graph, Node, Value
 from trnsim.graph.operation import Operation
-from trnsim.graph.patterns import Captured, Makers, Op
+from trnsim.graph.patterns import Captures, Makers, Op
 from trnsim.graph.verifier import verify
 
 ANY: Final = Op((Operation,))
@@ -68,13 +68,13 @@ class Match:
     """
 
     node: Node
-    captured: Captured
+    captured: Captures
     walk: _Walk
 
     @property
     def graph(self) -> Graph:
         """The new graph so far."""
-        return self.walk.made
+        return self.walk.new_graph
 
     @property
     def facts(self) -> Any:
@@ -105,7 +105,7 @@ class Match:
         return None if first is node else tuple(map(self.walk.renamed, first.results))
 
 
-def rewritten(graph: Graph, patterns: Sequence[Pattern], facts: Any = None) -> Graph:
+def rewrite_graph(graph: Graph, patterns: Sequence[Pattern], facts: Any = None) -> Graph:
     """A graph after patterns; itself where none suits.
 
     Inputs keep their numbers. `facts` are for the patterns' conditions.
@@ -113,20 +113,20 @@ def rewritten(graph: Graph, patterns: Sequence[Pattern], facts: Any = None) -> G
     Raises:
         InternalError: a pattern gives other types, or makes what is no graph.
     """
-    walk = _Walk(graph, [one for one in patterns if not _is_left_out(one)], facts)
+    walk = _Walk(graph, [pattern for pattern in patterns if not _is_omitted(pattern)], facts)
     for place, node in enumerate(graph.nodes):
-        found = walk.found(node)
-        if found is not None:
-            walk.put(place, *found)
-    if not walk.taken:
+        pattern_match = walk.first_match(node)
+        if pattern_match is not None:
+            walk.put(place, *pattern_match)
+    if not walk.counts:
         return graph
     watch = _watch.get()
     if watch is not None:
-        watch.taken.update(walk.taken)
-    made = walk.until(len(graph.nodes))
-    made.outputs = [walk.renamed(value) for value in graph.outputs]
-    verify(made, set(map(id, graph.nodes)))
-    return made
+        watch.counts.update(walk.counts)
+    new_graph = walk.until(len(graph.nodes))
+    new_graph.outputs = [walk.renamed(value) for value in graph.outputs]
+    verify(new_graph, set(map(id, graph.nodes)))
+    return new_graph
 
 
 class _Walk:
@@ -147,8 +147,8 @@ class _Walk:
         makers: Makers | None = None,
     ) -> None:
         self.facts = facts
-        self.made = graph.begun()
-        self.taken: Counter[str] = Counter()
+        self.new_graph = graph.without_nodes()
+        self.counts: Counter[str] = Counter()
         self.names: dict[int, Value] = {}
         self.twins: dict[Hashable, Node] = {}
         self._graph, self._makers, self._moved = graph, makers, 0
@@ -177,16 +177,18 @@ class _Walk:
     def until(self, place: int) -> Graph:
         """The new graph with all nodes of the old one up to a place."""
         for node in self._graph.nodes[self._moved : place]:
-            self.made.append(self.moved(node))
+            self.new_graph.append(self.moved(node))
         self._moved = place
-        return self.made
+        return self.new_graph
 
-    def found(self, node: Node) -> tuple[Pattern, Match] | None:
+    def first_match(self, node: Node) -> tuple[Pattern, Match] | None:
         """The first pattern that suits a node, and its match."""
         kind = type(node.operation)
         if kind not in self._by_operation:
-            suits = (one for one in self._patterns if issubclass(kind, one.before.operations))
-            self._by_operation[kind] = [one for one in suits if one.after is not None]
+            suits = (
+                pattern for pattern in self._patterns if issubclass(kind, pattern.before.operations)
+            )
+            self._by_operation[kind] = [pattern for pattern in suits if pattern.after is not None]
         for pattern in self._by_operation[kind]:
             # Whole graphs are walked for patterns of any operation, which ask for no makers.
             makers = self.makers if pattern.before.operands else _NO_MAKERS
@@ -201,14 +203,14 @@ class _Walk:
         """Add what a pattern makes of the node at a place."""
         self.until(place).came_from = match.node.origin
         self._moved = place + 1
-        made = pattern.after(match) if pattern.after is not None else match.node.results
-        results = made if isinstance(made, tuple) else (made,)
-        if [one.type for one in results] != [one.type for one in match.node.results]:
-            types = ", ".join(str(one.type) for one in results)
+        replacement = pattern.after(match) if pattern.after is not None else match.node.results
+        results = replacement if isinstance(replacement, tuple) else (replacement,)
+        if [result.type for result in results] != [result.type for result in match.node.results]:
+            types = ", ".join(str(result.type) for result in results)
             raise InternalError(f"{pattern.name} of {match.node.name} gives {types}")
         pairs = zip(match.node.results, results, strict=True)
         self.names.update((old.number, new) for old, new in pairs if old != new)
-        self.taken[pattern.name] += 1
+        self.counts[pattern.name] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,35 +218,35 @@ class _Watch:
     """Patterns that are left out, by name, and how often others were taken."""
 
     left_out: frozenset[str] = frozenset()
-    taken: Counter[str] = field(default_factory=Counter[str])
+    counts: Counter[str] = field(default_factory=Counter[str])
 
 
 _watch: ContextVar[_Watch | None] = ContextVar("watch", default=None)
 
 
 @contextmanager
-def observed(names: Collection[str] = ()) -> Generator[Counter[str]]:
+def observe_patterns(names: Collection[str] = ()) -> Generator[Counter[str]]:
     """How often each pattern is taken inside, where those of some names are left out."""
-    watch = _Watch(frozenset(names) | left_out())
+    watch = _Watch(frozenset(names) | omitted())
     token = _watch.set(watch)
     try:
-        yield watch.taken
+        yield watch.counts
     finally:
         _watch.reset(token)
 
 
-def recognized(pattern: Pattern, node: Node, makers: Makers) -> Match | None:
+def match_node(pattern: Pattern, node: Node, makers: Makers) -> Match | None:
     """The match of a pattern whose operations stay and are issued together; None if it is none."""
-    captured = None if _is_left_out(pattern) else pattern.before.at(node, makers)
+    captured = None if _is_omitted(pattern) else pattern.before.at(node, makers)
     match = Match(node, captured or {}, _Walk(Graph(), makers=makers))
     return match if captured is not None and pattern.when(match) else None
 
 
-def left_out() -> frozenset[str]:
+def omitted() -> frozenset[str]:
     """The patterns that are left out here."""
     watch = _watch.get()
     return watch.left_out if watch is not None else frozenset()
 
 
-def _is_left_out(pattern: Pattern) -> bool:
-    return not pattern.is_needed and pattern.name in left_out()
+def _is_omitted(pattern: Pattern) -> bool:
+    return not pattern.is_needed and pattern.name in omitted()

@@ -57,14 +57,14 @@ class TensorType:
         return f"tensor<{'x'.join([*map(str, self.shape), self.dtype])}>"
 
 
-def exact(array: Array) -> Array:
+def widen(array: Array) -> Array:
     """An array in the widest numbers of its kind: float64, int64 or bool."""
     if array.dtype == np.bool_:
         return array
     return array.astype(np.int64 if np.issubdtype(array.dtype, np.integer) else np.float64)
 
 
-def stored(values: Array, dtype: str) -> Array:
+def round_to_dtype(values: Array, dtype: str) -> Array:
     """Values as a tensor keeps them: floats rounded to nearest, integers modulo 2**bits."""
     kind = TensorType((), dtype).numpy_dtype()
     with np.errstate(over="ignore", invalid="ignore"):

@@ -19,45 +19,45 @@ def verify(graph: Graph, verified: Collection[int] = ()) -> None:
     Raises:
         InternalError: it is malformed, with the operation at which that shows.
     """
-    known: dict[int, Value] = {}
+    values: dict[int, Value] = {}
     for value in graph.inputs:
-        _define(known, value, "an input")
+        _define(values, value, "an input")
     for node in graph.nodes:
         for operand in node.values:
-            if known.get(operand.number) != operand:
+            if values.get(operand.number) != operand:
                 _refuse(
                     node, f"reads %{operand.number} : {operand.type}, which nothing made before"
                 )
         if id(node) not in verified:
             _check_types(node)
         for value in node.results:
-            _define(known, value, node.name)
+            _define(values, value, node.name)
     for value in graph.outputs:
-        if known.get(value.number) != value:
+        if values.get(value.number) != value:
             raise InternalError(
                 f"the graph returns %{value.number} : {value.type}, which nothing made"
             )
 
 
-def _define(known: dict[int, Value], value: Value, maker: str) -> None:
-    if value.number in known:
+def _define(values: dict[int, Value], value: Value, maker: str) -> None:
+    if value.number in values:
         raise InternalError(f"{maker} makes %{value.number} a second time")
-    known[value.number] = value
+    values[value.number] = value
 
 
 def _check_types(node: Node) -> None:
     """The results are those that the class infers, but for an element type that it lets name."""
     try:
-        wanted = result_types(node.operation, node.operands)
+        inferred = result_types(node.operation, node.operands)
     except EmulatorError as error:
         _refuse(node, error.reason)
-    found = tuple(value.type for value in node.results)
-    check_numbers(node.operation, node.operands, found)
-    shapes = [one.shape for one in found] == [one.shape for one in wanted]
-    dtypes = [one.dtype for one in found] == [one.dtype for one in wanted]
+    types = tuple(value.type for value in node.results)
+    check_numbers(node.operation, node.operands, types)
+    shapes = [type_.shape for type_ in types] == [type_.shape for type_ in inferred]
+    dtypes = [type_.dtype for type_ in types] == [type_.dtype for type_ in inferred]
     if not shapes or not (dtypes or node.operation.names_dtype):
-        given, right = (", ".join(map(str, types)) for types in (found, wanted))
-        _refuse(node, f"gives {given}; it is {right}")
+        actual, expected = (", ".join(map(str, types)) for types in (types, inferred))
+        _refuse(node, f"gives {actual}; it is {expected}")
 
 
 def _refuse(node: Node, what: str) -> NoReturn:

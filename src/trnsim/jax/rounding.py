@@ -21,8 +21,8 @@ from trnsim.device.device_core import visible_cores
 from trnsim.device.numerics import STOCHASTIC, rounding_generator
 from trnsim.dtypes import as_dtype, round_stochastically
 from trnsim.errors import EmulatorError, NotModelled
-from trnsim.graph import TensorType, kept_by
-from trnsim.graph.types import stored
+from trnsim.graph import TensorType, rounding_with
+from trnsim.graph.types import round_to_dtype
 from trnsim.jax.lowered import arguments_of
 
 if TYPE_CHECKING:
@@ -63,11 +63,11 @@ def values(
     def rounded(numbers: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
         kind = TensorType((), dtype)
         if not kind.is_floating or kind.numpy_dtype().itemsize >= _SINGLE_BYTES:
-            return stored(numbers, dtype)
-        single = stored(numbers, "float32")
+            return round_to_dtype(numbers, dtype)
+        single = round_to_dtype(numbers, "float32")
         return round_stochastically(single, as_dtype(dtype), generator)
 
-    with kept_by(rounded), np.errstate(all="ignore"):
+    with rounding_with(rounded), np.errstate(all="ignore"):
         return imported.graph.reference(arrays)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from trnsim.graph import Graph, Node
-from trnsim.graph.rewriting import Pattern, rewritten
+from trnsim.graph.rewriting import Pattern, rewrite_graph
 from trnsim.lower.legal import (
     attention,
     comparison,
@@ -39,4 +39,4 @@ def legalize(graph: Graph, is_kept: Callable[[Node], bool] = lambda _: False) ->
     attributes, such as branches, stay as they are: they are lowered when they run. What is kept
     stays too, unless it has no elements: whoever asks for that has instructions for it.
     """
-    return rewritten(graph, legal_patterns(), is_kept)
+    return rewrite_graph(graph, legal_patterns(), is_kept)

@@ -16,7 +16,7 @@ import numpy as np
 from trnsim.errors import BadInput
 from trnsim.graph import Graph, Kind, Node, Value, verify
 from trnsim.graph.ops.calls import CustomCall
-from trnsim.graph.rewriting import rewritten
+from trnsim.graph.rewriting import rewrite_graph
 from trnsim.graph.types import BOOL, TensorType
 from trnsim.lower import cache, control
 from trnsim.lower.fusion import FusionGroup, groups
@@ -197,7 +197,7 @@ def _measured(group: FusionGroup, target: str, is_mirrored: bool = False) -> Cos
         timeline.device_time_s,
         timeline.launch_s,
         len(timeline),
-        sum(node.operation.flop(*node.given) for node in group.nodes),
+        sum(node.operation.flop(*node.operand_types) for node in group.nodes),
         sum(value.type.nbytes for value in touched),
         busy_s(timeline),
     )
@@ -241,7 +241,7 @@ def launch(
         check(node)
     graph = Graph(group.inputs, _rounded_once(group), group.outputs)
     if any(node.kind is Kind.CONTRACTION for node in group.nodes):
-        graph = rewritten(graph, [IN_PARTS])
+        graph = rewrite_graph(graph, [IN_PARTS])
     cores, none = MIRRORED if is_mirrored else 1, frozenset[int]()
     return trace(graph, inputs, target, none, numerics=numerics, lnc=cores, name=group.name).run
 

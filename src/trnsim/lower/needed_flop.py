@@ -26,7 +26,7 @@ def needed_flop(node: Node, demand: Mapping[int, Box]) -> float:
         if isinstance(node.operation, kinds):
             return rule(node, boxes)
     shares = [share(box, value.shape) for box, value in zip(boxes, node.results, strict=True)]
-    return float(node.operation.flop(*node.given) * max(shares))
+    return float(node.operation.flop(*node.operand_types) * max(shares))
 
 
 def _of_attention(node: Node, boxes: list[Box | None]) -> float:

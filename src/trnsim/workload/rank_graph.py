@@ -263,9 +263,14 @@ class RankGraph:
         batch, heads, tokens, width = query.shape
         groups, keys = key.shape[1:3]
         query, key, value = (self.cast(one, self.bits) for one in (query, key, value))
-        if mask.seen(tokens, keys) == tokens * keys:
+        if mask.visible_pairs(tokens, keys) == tokens * keys:
             mask = Attention(mask.scale, cap=mask.cap)
-        if bias is None and tokens == 1 and heads % groups == 0 and mask.seen(1, keys) == keys:
+        if (
+            bias is None
+            and tokens == 1
+            and heads % groups == 0
+            and mask.visible_pairs(1, keys) == keys
+        ):
             query = self.graph.reshape(query, (batch, groups, heads // groups, width))
         else:
             key, value = (self._repeated(one, heads) for one in (key, value))

@@ -230,7 +230,7 @@ class _Reader:
         """A convolution: a row for each place, a column for each output of a group."""
         image, taps = node.values
         k, n = math.prod(taps.shape[1:]), taps.shape[0] // operation.groups
-        flop = operation.flop(*node.given)
+        flop = operation.flop(*node.operand_types)
         m = flop / (_FLOP * k * n * operation.groups)
         weight = self.origin.get(taps.number)
         bits = _bits(weight) if weight else 0
@@ -248,7 +248,7 @@ class _Reader:
         scores = Product("scores", rows, query.shape[-1], keys, times, bits=_bits(query))
         values = replace(scores, name="values", k=keys, n=value.shape[-1])
         whole = scores.flop + values.flop
-        causal = node.operation.flop(*node.given) / whole if whole else 1.0
+        causal = node.operation.flop(*node.operand_types) / whole if whole else 1.0
         return [replace(product, causal=causal) for product in (scores, values)]
 
     def _once(self, value: Value) -> int:
@@ -298,7 +298,7 @@ class _Built(_Reader):
         """
         if self._routing is None:
             return super().met(rows, experts)
-        (scores,), taken = self._routing.given, self._routing.result.shape[-1]
+        (scores,), taken = self._routing.operand_types, self._routing.result.shape[-1]
         tokens, every = math.prod(scores.shape[:-1]), scores.shape[-1]
         ranks = every / experts
         missed: float = (1 - taken / every) ** (tokens * math.ceil(ranks))

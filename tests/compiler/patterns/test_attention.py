@@ -4,13 +4,13 @@ import pytest
 from made_graphs import CHIPS, Made
 
 from trnsim.compiler.patterns.attention import ATTENTION
-from trnsim.graph.rewriting import rewritten
+from trnsim.graph.rewriting import rewrite_graph
 
 HEADS, QUERIES, KEYS = 3, 20, 25
 
 
 def attended(graph):
-    found = rewritten(graph, [ATTENTION])
+    found = rewrite_graph(graph, [ATTENTION])
     found.prune()
     return found
 

@@ -204,7 +204,7 @@ EXAMPLES = [
     pytest.param(example, id=f"{operation.name}-{number}")
     for operation in OPERATIONS.values()
     for number, example in enumerate(operation.examples())
-    if any(given.dtype == "float32" for given in example.given)
+    if any(given.dtype == "float32" for given in example.operands)
 ]
 
 
@@ -212,7 +212,7 @@ EXAMPLES = [
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_any_operation_that_is_cast_is_a_legal_graph_with_the_same_interface(example, flags):
     graph = Graph()
-    inputs = [graph.input(one.shape, one.dtype) for one in example.given]
+    inputs = [graph.input(one.shape, one.dtype) for one in example.operands]
     graph.outputs = list(graph.apply_to_all(example.operation, inputs))
     cast = apply_casts(graph, flags)
     verify(cast)

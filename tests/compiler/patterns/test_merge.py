@@ -2,11 +2,11 @@
 
 from trnsim.compiler.patterns.merge import TWICE
 from trnsim.graph import Graph
-from trnsim.graph.rewriting import rewritten
+from trnsim.graph.rewriting import rewrite_graph
 
 
 def merged(graph):
-    return rewritten(graph, [TWICE])
+    return rewrite_graph(graph, [TWICE])
 
 
 def test_the_second_reads_the_first_ones_result():

@@ -5,7 +5,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.convolution import products
+from trnsim.graph.building.convolution import convolve_taps
 from trnsim.graph.building.windows import Windows
 
 
@@ -24,7 +24,7 @@ def test_products_of_taps_are_sums_over_windows(random, outputs, groups, names):
     b = Build()
     image, w = (b.graph.input(one.shape, "float32") for one in (x, weight))
     taps = windows.taps(b, image, windows.places(x.shape[2:]))
-    b.graph.outputs = [products(b, taps, w, groups)]
+    b.graph.outputs = [convolve_taps(b, taps, w, groups)]
     (found,) = b.graph.reference([x, weight])
     views = sliding_window_view(x, (3, 2), axis=(2, 3)).reshape(2, groups, -1, 4, 6, 3, 2)
     kernels = weight.reshape(groups, outputs // groups, *weight.shape[1:])

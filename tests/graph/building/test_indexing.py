@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.indexing import along_rows, linear, moved, places_in
+from trnsim.graph.building.indexing import along_rows, linear_index, move_dim, places_in
 
 
 def applied(function, *arrays):
@@ -17,13 +17,13 @@ def applied(function, *arrays):
 @pytest.mark.parametrize(("dim", "place"), [(0, -1), (-1, 0), (1, 1), (-2, 2)])
 def test_a_dimension_is_moved(random, dim, place):
     x = random((2, 3, 4))
-    found, _ = applied(lambda b, x: moved(b, x, dim, place), x)
+    found, _ = applied(lambda b, x: move_dim(b, x, dim, place), x)
     np.testing.assert_array_equal(found, np.moveaxis(x, dim, place))
 
 
 def test_indices_into_several_dimensions_are_one():
     parts = [np.array(numbers, np.int32) for numbers in ([0, 1, 1], [2, 0, 3], [4, 1, 0])]
-    found, _ = applied(lambda b, *parts: linear(b, parts, (2, 4, 5)), *parts)
+    found, _ = applied(lambda b, *parts: linear_index(b, parts, (2, 4, 5)), *parts)
     assert found.tolist() == np.ravel_multi_index(parts, (2, 4, 5)).tolist()
 
 

@@ -13,7 +13,7 @@ from jaxlib import xla_client
 
 from trnsim.graph.graph import reference_of
 from trnsim.graph.ops.control_flow import While
-from trnsim.graph.types import stored
+from trnsim.graph.types import round_to_dtype
 from trnsim.jax import private
 from trnsim.jax.partitioning import device_program
 from trnsim.jax.stablehlo import Device, graph_of
@@ -112,7 +112,7 @@ def side_by_side(programs):
     while sent[0][0] is not None:
         assert all(node.operation == sent[0][0].operation for node, _ in sent)
         received = _exchanged(sent[0][0].operation, [operand for _, operand in sent])
-        received = [stored(one, sent[0][0].result.dtype) for one in received]
+        received = [round_to_dtype(one, sent[0][0].result.dtype) for one in received]
         sent = [_next(walk, one) for walk, one in zip(walks, received, strict=True)]
     return [outputs for _, outputs in sent]
 

@@ -127,7 +127,7 @@ def products(graph):
     found = Counter()
     for node in graph.nodes:
         if node.name == "dot_general":
-            lhs, rhs = node.given
+            lhs, rhs = node.operand_types
             over = lhs.shape[node.operation.contracting[0]]
             rows, columns = (prod(one.shape[-2:]) // over for one in (lhs, rhs))
             batch = prod(lhs.shape[:-2])
@@ -136,7 +136,7 @@ def products(graph):
 
 
 def flop(graph):
-    return sum(node.operation.flop(*node.given) for node in graph.nodes)
+    return sum(node.operation.flop(*node.operand_types) for node in graph.nodes)
 
 
 @pytest.mark.slow

@@ -41,9 +41,9 @@ def test_seen_scores_are_those_that_a_mask_leaves(mask):
     """Within the keys, as a bidirectional window counts queries with keys on both sides."""
     scores = mask.scores(np.zeros((40, 4)), np.zeros((200, 4)), ())
     if mask.is_causal:
-        assert mask.seen(40, 200) == np.isfinite(scores).sum()
+        assert mask.visible_pairs(40, 200) == np.isfinite(scores).sum()
     else:
-        assert mask.seen(40, 200) >= np.isfinite(scores).sum()
+        assert mask.visible_pairs(40, 200) >= np.isfinite(scores).sum()
 
 
 @pytest.mark.parametrize("is_causal", [False, True])

@@ -6,12 +6,12 @@ from made_graphs import CHIPS, Made
 
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import DotGeneral
-from trnsim.graph.rewriting import rewritten
+from trnsim.graph.rewriting import rewrite_graph
 from trnsim.lower.patterns.contractions import IN_PARTS, PANEL_BYTES, panel_bytes
 
 
 def in_parts(graph):
-    return rewritten(graph, [IN_PARTS])
+    return rewrite_graph(graph, [IN_PARTS])
 
 
 def product(M, K, N, dtype="float32", places=(1, 0)):

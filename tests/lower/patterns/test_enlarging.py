@@ -4,7 +4,7 @@ import pytest
 from made_graphs import Made
 
 from trnsim.graph.patterns import Makers
-from trnsim.graph.rewriting import recognized
+from trnsim.graph.rewriting import match_node
 from trnsim.lower.patterns.enlarging import ENLARGING, times
 
 
@@ -14,7 +14,7 @@ def found(shape, wide, dims, result):
     value = made.graph.broadcast_in_dim(images, wide, dims)
     value = made.graph.reshape(value, result)
     makers = Makers.in_graph(made.graph)
-    match = recognized(ENLARGING, makers.of[value.number], makers)
+    match = match_node(ENLARGING, makers.of[value.number], makers)
     return match and (match["images"] == images, times(match))
 
 

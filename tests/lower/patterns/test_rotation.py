@@ -4,7 +4,7 @@ import pytest
 from made_graphs import Made
 
 from trnsim.graph.patterns import Makers
-from trnsim.graph.rewriting import recognized
+from trnsim.graph.rewriting import match_node
 from trnsim.lower.patterns.rotation import ROTATION
 
 HALF = (2, 20, 32)
@@ -12,7 +12,7 @@ HALF = (2, 20, 32)
 
 def found(made, value):
     makers = Makers.in_graph(made.graph)
-    match = recognized(ROTATION, makers.of[value.number], makers)
+    match = match_node(ROTATION, makers.of[value.number], makers)
     return match and match["x"]
 
 

@@ -55,7 +55,7 @@ def nodes_refused(
 
 def _text(node: Node) -> str:
     """A node and its operands' types as text."""
-    return f"{node.name} of {', '.join(map(str, node.given)) or node.result.type}"
+    return f"{node.name} of {', '.join(map(str, node.operand_types)) or node.result.type}"
 
 
 def _has_gaps_twice(node: Node, _: CompileTarget) -> bool:
@@ -73,7 +73,7 @@ def _above(steps: tuple[int, ...]) -> bool:
 
 
 def _is_topk_of_integers(node: Node, _: CompileTarget) -> bool:
-    return isinstance(node.operation, TopK) and node.given[0].dtype in _WIDE
+    return isinstance(node.operation, TopK) and node.operand_types[0].dtype in _WIDE
 
 
 def _has_dilated_windows(node: Node, _: CompileTarget) -> bool:
@@ -81,7 +81,9 @@ def _has_dilated_windows(node: Node, _: CompileTarget) -> bool:
 
 
 def _shifts_short(node: Node, _: CompileTarget) -> bool:
-    return isinstance(node.operation, ShiftRightArithmetic) and node.given[0].dtype in _SHORT
+    return (
+        isinstance(node.operation, ShiftRightArithmetic) and node.operand_types[0].dtype in _SHORT
+    )
 
 
 def _combines(dtypes: tuple[str, ...]) -> Callable[[Node, CompileTarget], bool]:
@@ -98,7 +100,7 @@ def _adds_integers(kind: Any, flag: str) -> Callable[[Node, CompileTarget], bool
     def check(node: Node, target: CompileTarget) -> bool:
         is_permitted = flag in target.flags.implicit_integer_downcast
         is_reduction = isinstance(node.operation, kind)
-        return is_reduction and not is_permitted and node.given[0].dtype in _WIDE
+        return is_reduction and not is_permitted and node.operand_types[0].dtype in _WIDE
 
     return check
 
@@ -147,7 +149,7 @@ class _Places:
         if not places.size:
             return
         is_gather = isinstance(op, Gather)
-        shape = node.given[0].shape if is_gather else node.result.shape
+        shape = node.operand_types[0].shape if is_gather else node.result.shape
         vectors = places[..., None] if op.index_vector_dim == places.ndim else places
         for place, dim in enumerate(op.start_index_map):
             highest = int(vectors.take(place, op.index_vector_dim).max())

@@ -16,7 +16,7 @@ from trnsim.graph.ops.functions import Exponential
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.ops.rounding import Convert
-from trnsim.graph.patterns import Chain, Either, Form, Given, Number, Op, number_of, of
+from trnsim.graph.patterns import Chain, Either, Form, Number, Op, TensorForm, number_of, of
 from trnsim.graph.rewriting import Match, Pattern
 
 
@@ -58,15 +58,15 @@ def _reduced(op: str, form: Form) -> Op:
     return of(Reduce, form, readers=1, past=_repeats, where=partial(_of_rows, op))
 
 
-_PRODUCTS = _alone(DotGeneral, Given("query"), Given("key"), name="products")
-_SCALED = Chain(_alone((Multiply, Divide), Given(), Number()), _PRODUCTS, "scaled")
+_PRODUCTS = _alone(DotGeneral, TensorForm("query"), TensorForm("key"), name="products")
+_SCALED = Chain(_alone((Multiply, Divide), TensorForm(), Number()), _PRODUCTS, "scaled")
 _SCORES = Either(
     (
         _SCALED,
         _alone(
             Add,
-            Given(form=_SCALED),
-            Given("bias"),
+            TensorForm(form=_SCALED),
+            TensorForm("bias"),
             where=_is_of_one_format,
             is_commutative=True,
         ),
@@ -76,12 +76,14 @@ _POWERS = _alone(
     Exponential,
     _alone(
         Subtract,
-        Given("scores", _SCORES, readers=2),
-        _reduced("maximum", Given("scores")),
+        TensorForm("scores", _SCORES, readers=2),
+        _reduced("maximum", TensorForm("scores")),
     ),
     name="powers",
 )
-_SOFTMAX = _alone(Divide, Given(form=_POWERS, readers=2), _reduced("add", Given("powers")))
+_SOFTMAX = _alone(
+    Divide, TensorForm(form=_POWERS, readers=2), _reduced("add", TensorForm("powers"))
+)
 
 
 def _scale(match: Match) -> float:
@@ -131,7 +133,7 @@ def _attention(match: Match) -> Value:
 ATTENTION = Pattern(
     "attention",
     "products, a softmax and products are one operation",
-    before=of(DotGeneral, Given(form=_SOFTMAX), Given("value")),
+    before=of(DotGeneral, TensorForm(form=_SOFTMAX), TensorForm("value")),
     when=_is_attention,
     after=_attention,
 )

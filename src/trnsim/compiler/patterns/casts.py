@@ -51,7 +51,7 @@ class _Casting:
     """A cast in progress."""
 
     def __init__(self, graph: Graph, dtype: str, *, is_all: bool) -> None:
-        self.graph = graph.begun()
+        self.graph = graph.without_nodes()
         self._dtype = dtype
         self._is_all = is_all
         self._real = {value.number for value in graph.inputs if value.type.is_floating}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trnsim.graph import Graph, Kind, Value
-from trnsim.graph.rewriting import ANY, Match, Pattern, rewritten
+from trnsim.graph.rewriting import ANY, Match, Pattern, rewrite_graph
 
 _AHEAD: Final = (Kind.ELEMENTWISE, Kind.ALIAS, Kind.VIEW, Kind.KERNEL, Kind.REDUCTION)
 
@@ -66,7 +66,7 @@ AHEAD = Pattern(
 def hoist_weights(graph: Graph, weights: frozenset[int]) -> HoistedGraph:
     """A graph divided into the computations on its weights and the step."""
     nbytes = _bytes_of_weights(graph, weights)
-    step = rewritten(graph, [AHEAD], nbytes)
+    step = rewrite_graph(graph, [AHEAD], nbytes)
     step = Graph(step.inputs, list(step.nodes), step.outputs)
     step.prune()
     read = {value.number for node in step.nodes for value in node.values}

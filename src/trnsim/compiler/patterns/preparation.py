@@ -10,7 +10,7 @@ from trnsim.compiler.patterns.casts import apply_casts
 from trnsim.compiler.patterns.hoist import HoistedGraph, hoist_weights
 from trnsim.compiler.patterns.merge import TWICE
 from trnsim.graph import Graph
-from trnsim.graph.rewriting import rewritten
+from trnsim.graph.rewriting import rewrite_graph
 from trnsim.lower.patterns.contractions import IN_PARTS
 
 
@@ -18,8 +18,10 @@ def prepare_graph(
     graph: Graph, weights: Collection[int], flags: Flags | None = None
 ) -> HoistedGraph:
     """A graph with attention recognized, casts, large products in parts, and weights hoisted."""
-    rewritten_graph = rewritten(graph, [ATTENTION])
+    rewritten_graph = rewrite_graph(graph, [ATTENTION])
     if rewritten_graph is not graph:
         rewritten_graph.prune()
-    rewritten_graph = rewritten(apply_casts(rewritten_graph, flags or Flags()), [TWICE, IN_PARTS])
+    rewritten_graph = rewrite_graph(
+        apply_casts(rewritten_graph, flags or Flags()), [TWICE, IN_PARTS]
+    )
     return hoist_weights(rewritten_graph, frozenset(weights))

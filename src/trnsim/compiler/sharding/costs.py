@@ -88,7 +88,7 @@ class SplitCosts:
         peak = peak_flop_per_s(self.core)
         if not isinstance(node.operation, DotGeneral):
             is_split = any(split != WHOLE for split in (*rule.takes, *rule.gives))
-            return node.operation.flop(*node.given) / peak / (CORES if is_split else 1)
+            return node.operation.flop(*node.operand_types) / peak / (CORES if is_split else 1)
         left, right = node.operation.contracting
         (lhs, rhs), rank = operands, len(operands[0].shape)
         side = int(self.core.pe_rows)

@@ -33,18 +33,18 @@ class Build:
         self.replica_groups = dict(replica_groups or {})
 
     def input(
-        self, given: TensorType, order: Sequence[int] = (), repeated: Sequence[int] = ()
+        self, type_: TensorType, order: Sequence[int] = (), repeated: Sequence[int] = ()
     ) -> Value:
         """A tensor in HBM as the operator sees it: its memory, put in order.
 
         `order` has its dimensions from the largest stride to the smallest, row-major unless given;
         `repeated` those of stride 0.
         """
-        kept = tuple(1 if dim in repeated else n for dim, n in enumerate(given.shape))
-        lying = tuple(order) or tuple(range(len(kept)))
-        value = self.graph.input([kept[dim] for dim in lying], given.dtype)
-        value = self.graph.transpose(value, [lying.index(dim) for dim in range(len(kept))])
-        return self.graph.broadcast_in_dim(value, given.shape, range(len(kept)))
+        lengths = tuple(1 if dim in repeated else n for dim, n in enumerate(type_.shape))
+        lying = tuple(order) or tuple(range(len(lengths)))
+        value = self.graph.input([lengths[dim] for dim in lying], type_.dtype)
+        value = self.graph.transpose(value, [lying.index(dim) for dim in range(len(lengths))])
+        return self.graph.broadcast_in_dim(value, type_.shape, range(len(lengths)))
 
     def widest(self, values: Sequence[Value]) -> tuple[int, ...]:
         """The shape to which values broadcast."""
@@ -62,8 +62,8 @@ class Build:
         """
         legal = OPERATIONS[name].legal
         operands = tuple(
-            self._entered(one, legal[min(place, len(legal) - 1)] if legal else ())
-            for place, one in enumerate(operands)
+            self._entered(operand, legal[min(place, len(legal) - 1)] if legal else ())
+            for place, operand in enumerate(operands)
         )
         tensors = [operand for operand in operands if isinstance(operand, Value)]
         shape = self.widest(tensors)
@@ -81,7 +81,7 @@ class Build:
 
     def total(self, terms: Sequence[Value], dtype: str = "") -> Value:
         """The sum of one or more values, one after the other."""
-        return reduce(lambda one, other: self.ew("add", one, other, dtype=dtype), terms)
+        return reduce(lambda total, term: self.ew("add", total, term, dtype=dtype), terms)
 
     def convert(self, value: Value, dtype: str) -> Value:
         """`value` in another dtype."""
@@ -89,13 +89,13 @@ class Build:
 
     def result(self, value: Value, place: int = 0) -> Value:
         """`value` in the dtype and shape of what the operator returns."""
-        wanted = self.results[place]
-        return self.convert(self.spread(value, wanted.shape), wanted.dtype)
+        type_ = self.results[place]
+        return self.convert(self.spread(value, type_.shape), type_.dtype)
 
     def shaped(self, value: Value, place: int = 0) -> Value:
         """The elements of `value` in the dtype and shape of what the operator returns."""
-        wanted = self.results[place]
-        return self.convert(self.graph.reshape(value, wanted.shape), wanted.dtype)
+        type_ = self.results[place]
+        return self.convert(self.graph.reshape(value, type_.shape), type_.dtype)
 
     def sliced(self, value: Value, dim: int, start: int, count: int, step: int = 1) -> Value:
         """`count` elements of one dimension from `start`, every `step`-th one."""
@@ -104,9 +104,9 @@ class Build:
         shape[dim], starts[dim], steps[dim] = count, start, step
         return self.graph.slice(value, starts, shape, steps)
 
-    def filled(self, number: float, wanted: TensorType) -> Value:
+    def filled(self, number: float, type_: TensorType) -> Value:
         """A tensor of one number."""
-        return self.graph.constant(number_in(number, wanted.dtype), wanted)
+        return self.graph.constant(number_in(number, type_.dtype), type_)
 
     def reduce(self, op: str, value: Value, dims: Sequence[int], *, is_kept: bool = False) -> Value:
         """A reduction over any dimensions: the last ones first, in float32 between them."""
@@ -140,9 +140,9 @@ class Build:
             total = self.convert(reduce(partial(self.ew, op), wide), value.dtype)
             return self.graph.reshape(total, (*before, *after))
         if after and before and prod(after) < _NARROW:  # rows too short for a transfer of their own
-            kept = [dim for dim in range(len(shape)) if dim not in run]
-            moved = self.graph.transpose(value, [*kept, *run])
-            return self.graph.reduce(op, moved, range(len(kept), len(shape)))
+            outer = [dim for dim in range(len(shape)) if dim not in run]
+            moved = self.graph.transpose(value, [*outer, *run])
+            return self.graph.reduce(op, moved, range(len(outer), len(shape)))
         return self.graph.reduce(op, value, run)
 
     def _whole(self, op: str, value: Value) -> Value:
@@ -151,9 +151,9 @@ class Build:
         columns = max(n for n in range(1, _ROW + 1) if not elements % n)
         if columns == 1 and elements > _ROW:  # a prime number of them: full rows, and the rest
             flat = self.graph.reshape(value, (elements,))
-            rest = elements % _ROW
-            full = self.graph.slice(flat, (0,), (elements - rest,))
-            ends = self.graph.slice(flat, (elements - rest,), (rest,))
+            remainder = elements % _ROW
+            full = self.graph.slice(flat, (0,), (elements - remainder,))
+            ends = self.graph.slice(flat, (elements - remainder,), (remainder,))
             return self.ew(op, self._whole(op, full), self._whole(op, ends))
         rows = self.graph.reshape(value, (elements // columns, columns))
         parts = self.graph.reduce(op, self.convert(rows, "float32"), (1,))
@@ -182,10 +182,10 @@ class Build:
         """
         is_whole = dtype in INTEGERS
         left, right = (
-            one if one.type.is_floating else self.convert(one, "float32") for one in (lhs, rhs)
+            side if side.type.is_floating else self.convert(side, "float32") for side in (lhs, rhs)
         )
-        found = self.graph.dot_general(left, right, contracting, "float32" if is_whole else dtype)
-        return self.convert(found, dtype)
+        product = self.graph.dot_general(left, right, contracting, "float32" if is_whole else dtype)
+        return self.convert(product, dtype)
 
     def _untransposed(self, value: Value) -> Value:
         """What `value` is the transpose of, where only its last two dimensions are swapped."""
@@ -210,10 +210,10 @@ def number_in(operand: Operand, dtype: str) -> Operand:
         return float(bool(operand))
     if dtype not in INTEGERS or not isfinite(operand):
         return float(operand)
-    limits, whole = np.iinfo(dtype), int(operand)
+    limits, integer = np.iinfo(dtype), int(operand)
     if ITEM_BYTES[dtype] == _WORD_BYTES:
-        return float(min(max(whole, int(limits.min)), int(limits.max)))
-    return float((whole - int(limits.min)) % 2**limits.bits + int(limits.min))
+        return float(min(max(integer, int(limits.min)), int(limits.max)))
+    return float((integer - int(limits.min)) % 2**limits.bits + int(limits.min))
 
 
 _WORD_BYTES: Final = 4

@@ -14,34 +14,34 @@ from trnsim.graph import Value
 from trnsim.graph.building.build import Build
 
 
-def products(b: Build, taps: Sequence[Value], weight: Value, groups: int) -> Value:
+def convolve_taps(b: Build, taps: Sequence[Value], weight: Value, groups: int) -> Value:
     """The products of weight ``[O, C / groups, *kernel]`` with its taps ``[N, C, *places]``."""
     batch, channels, *places = taps[0].shape
     if groups == channels == weight.shape[0]:
         return _channel_by_channel(b, taps, weight)
-    rows = of_weight(b, weight, groups)
-    found = b.graph.dot_general(rows, joined(b, taps, groups), (2, 1), "float32")
-    return batch_first(b, found, batch, places)
+    rows = weight_matrix(b, weight, groups)
+    convolved = b.graph.dot_general(rows, join_taps(b, taps, groups), (2, 1), "float32")
+    return batch_first(b, convolved, batch, places)
 
 
-def joined(b: Build, taps: Sequence[Value], groups: int) -> Value:
+def join_taps(b: Build, taps: Sequence[Value], groups: int) -> Value:
     """``[groups, C / groups * taps, N * places]`` of taps ``[N, C, *places]``."""
     batch, channels, *places = taps[0].shape
     order = (1, 0, *range(2, len(places) + 2))
     flat = batch * prod(places)
     rows = [b.graph.reshape(b.graph.transpose(tap, order), (channels, 1, flat)) for tap in taps]
-    whole = b.graph.concatenate(rows, 1)
-    return b.graph.reshape(whole, (groups, channels // groups * len(rows), flat))
+    columns = b.graph.concatenate(rows, 1)
+    return b.graph.reshape(columns, (groups, channels // groups * len(rows), flat))
 
 
 def batch_first(b: Build, x: Value, batch: int, places: Sequence[int]) -> Value:
     """``[N, C, *places]`` of ``[groups, C / groups, N * places]``."""
     channels = x.shape[0] * x.shape[1]
-    whole = b.graph.reshape(x, (channels, batch, *places))
-    return b.graph.transpose(whole, (1, 0, *range(2, len(places) + 2)))
+    image = b.graph.reshape(x, (channels, batch, *places))
+    return b.graph.transpose(image, (1, 0, *range(2, len(places) + 2)))
 
 
-def of_weight(b: Build, weight: Value, groups: int) -> Value:
+def weight_matrix(b: Build, weight: Value, groups: int) -> Value:
     """``[groups, out, in * taps]`` of ``[groups * out, in, *kernel]``."""
     outer, inner, *kernel = weight.shape
     return b.graph.reshape(weight, (groups, outer // groups, inner * prod(kernel)))
@@ -54,7 +54,7 @@ def _channel_by_channel(b: Build, taps: Sequence[Value], weight: Value) -> Value
     terms: list[Value] = []
     for number, tap in enumerate(taps):
         row = b.sliced(numbers, 0, number, 1)
-        one = b.graph.reshape(row, (weight.shape[0],))
-        wide = b.graph.broadcast_in_dim(one, tap.shape, (1,))
+        weights = b.graph.reshape(row, (weight.shape[0],))
+        wide = b.graph.broadcast_in_dim(weights, tap.shape, (1,))
         terms.append(b.ew("multiply", tap, wide, dtype="float32"))
     return b.total(terms)

@@ -28,8 +28,8 @@ def atan(b: Build, x: Value) -> Value:
     is_large = b.ew("compare", b.ew("abs", x), 1.0, dtype="bool", direction="GT")
     inner = b.ew("select", is_large, b.ew("reciprocal", x), x, dtype=x.dtype)
     angle = b.ew("atan", inner)
-    rest = b.ew("subtract", b.ew("multiply", b.ew("sign", x), math.pi / 2), angle)
-    return b.result(b.ew("select", is_large, rest, angle, dtype=x.dtype))
+    complement = b.ew("subtract", b.ew("multiply", b.ew("sign", x), math.pi / 2), angle)
+    return b.result(b.ew("select", is_large, complement, angle, dtype=x.dtype))
 
 
 def asin(b: Build, x: Value) -> Value:
@@ -52,8 +52,10 @@ def atanh(b: Build, x: Value) -> Value:
 def asinh(b: Build, x: Value) -> Value:
     """``log(|x| + sqrt(x * x + 1))`` with the sign of x: below 0 the sum itself would cancel."""
     size = b.ew("abs", b.convert(x, "float32"))
-    found = _log_with_root(b, size, 1.0)
-    return b.result(b.ew("select", has_minus(b, x), b.ew("negate", found), found, dtype="float32"))
+    magnitude = _log_with_root(b, size, 1.0)
+    return b.result(
+        b.ew("select", has_minus(b, x), b.ew("negate", magnitude), magnitude, dtype="float32")
+    )
 
 
 def acosh(b: Build, x: Value) -> Value:

@@ -46,8 +46,8 @@ from trnsim.graph.ops.rounding import Convert
 _ROOT: Final = math.sqrt(2 / math.pi)
 _CUBE: Final = 0.044715
 """Of the approximation of GELU (arXiv:1606.08415), section 2."""
-Found = Sequence[Value | None]
-Rule = Callable[[Graph, Node, Any, Value], Found]
+Gradients = Sequence[Value | None]
+GradientRule = Callable[[Graph, Node, Any, Value], Gradients]
 
 
 def gradients(
@@ -60,122 +60,122 @@ def gradients(
     Raises:
         NotModelled: for an operation on the way that has no rule.
     """
-    found: dict[int, Value] = {loss.number: graph.constant(1.0, loss.type)}
+    grads: dict[int, Value] = {loss.number: graph.constant(1.0, loss.type)}
     needed = _needed(graph, {value.number for value in wanted})
     for node in reversed(list(graph.nodes)):
-        if node.result.number in found and node.result.number in needed:
+        if node.result.number in grads and node.result.number in needed:
             graph.came_from = node.origin
-            given = _exchanged(graph, node.result, found, shared)
-            _spread(graph, node, given, found, needed)
+            grad = _exchange_gradient(graph, node.result, grads, shared)
+            _spread_gradient(graph, node, grad, grads, needed)
     graph.came_from = None
-    return [found[value.number] for value in wanted if value.number in found]
+    return [grads[value.number] for value in wanted if value.number in grads]
 
 
 def _needed(graph: Graph, wanted: Collection[int]) -> set[int]:
     """The numbers of values that depend on any of these."""
-    found = set(wanted)
+    numbers = set(wanted)
     for node in graph.nodes:
-        if node.result.type.is_floating and any(value.number in found for value in node.values):
-            found.update(value.number for value in node.results)
-    return found
+        if node.result.type.is_floating and any(value.number in numbers for value in node.values):
+            numbers.update(value.number for value in node.results)
+    return numbers
 
 
-def _exchanged(
-    graph: Graph, value: Value, found: dict[int, Value], shared: Mapping[int, Any]
+def _exchange_gradient(
+    graph: Graph, value: Value, grads: dict[int, Value], shared: Mapping[int, Any]
 ) -> Value:
     """The gradient of a value, all of whose readers have given theirs."""
     exchange = shared.get(value.number)
-    return found[value.number] if exchange is None else graph.apply(exchange, found[value.number])
+    return grads[value.number] if exchange is None else graph.apply(exchange, grads[value.number])
 
 
-def _spread(
-    graph: Graph, node: Node, given: Value, found: dict[int, Value], needed: set[int]
+def _spread_gradient(
+    graph: Graph, node: Node, grad: Value, grads: dict[int, Value], needed: set[int]
 ) -> None:
     """Add what the operands get."""
     rule = RULES.get(type(node.operation))
     if rule is None:
         raise NotModelled(f"the gradient of {node.name}; known: {', '.join(sorted(NAMES))}")
-    parts = rule(graph, node, node.operation, given)
+    parts = rule(graph, node, node.operation, grad)
     for operand, part in zip(node.operands, parts, strict=False):
         if not isinstance(operand, Value) or part is None or operand.number not in needed:
             continue
-        own, before = _cast(graph, part, operand.dtype), found.get(operand.number)
-        found[operand.number] = own if before is None else graph.elementwise("add", before, own)
+        share, before = _cast(graph, part, operand.dtype), grads.get(operand.number)
+        grads[operand.number] = share if before is None else graph.elementwise("add", before, share)
 
 
-def _add(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _add(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     del graph, node, operation
-    return given, given
+    return grad, grad
 
 
-def _subtract(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _subtract(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     del operation
     is_read = isinstance(node.operands[1], Value)
-    return given, graph.elementwise("negate", given) if is_read else None
+    return grad, graph.elementwise("negate", grad) if is_read else None
 
 
-def _multiply(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _multiply(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     del operation
-    one, other = node.operands
+    lhs, rhs = node.operands
     return tuple(
-        graph.elementwise("multiply", given, factor, dtype=given.dtype)
+        graph.elementwise("multiply", grad, factor, dtype=grad.dtype)
         if isinstance(operand, Value)
         else None
-        for operand, factor in ((one, other), (other, one))
+        for operand, factor in ((lhs, rhs), (rhs, lhs))
     )
 
 
-def _divide(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _divide(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     del operation
     _, below = node.operands
-    first = graph.elementwise("divide", given, below)
+    first = graph.elementwise("divide", grad, below)
     if not isinstance(below, Value):
         return (first,)
     turned = graph.elementwise("multiply", first, node.result)
     return first, graph.elementwise("negate", turned)
 
 
-def _negate(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _negate(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     del node, operation
-    return (graph.elementwise("negate", given),)
+    return (graph.elementwise("negate", grad),)
 
 
-def _square(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _square(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     del operation
     double = graph.elementwise("multiply", node.values[0], 2.0)
-    return (graph.elementwise("multiply", given, double),)
+    return (graph.elementwise("multiply", grad, double),)
 
 
-def _relu(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _relu(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     del operation
     (x,) = node.values
     is_above = graph.apply(Compare("GT"), x, 0.0, dtype=x.dtype)
-    return (graph.elementwise("multiply", given, is_above),)
+    return (graph.elementwise("multiply", grad, is_above),)
 
 
-def _rsqrt(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _rsqrt(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     """``-1/2 y^3``."""
     del operation
     cube = graph.elementwise("power", node.result, 3.0)
-    return (graph.elementwise("multiply", given, graph.elementwise("multiply", cube, -0.5)),)
+    return (graph.elementwise("multiply", grad, graph.elementwise("multiply", cube, -0.5)),)
 
 
-def _exponential(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _exponential(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     del operation
-    return (graph.elementwise("multiply", given, node.result),)
+    return (graph.elementwise("multiply", grad, node.result),)
 
 
-def _log(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _log(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     del operation
-    return (graph.elementwise("divide", given, node.values[0]),)
+    return (graph.elementwise("divide", grad, node.values[0]),)
 
 
-def _of_result(form: Callable[[Graph, Value], Value]) -> Rule:
+def _of_result(form: Callable[[Graph, Value], Value]) -> GradientRule:
     """A rule by the derivative that follows from an operation's result."""
 
-    def rule(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    def rule(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
         del operation
-        return (graph.elementwise("multiply", given, form(graph, node.result)),)
+        return (graph.elementwise("multiply", grad, form(graph, node.result)),)
 
     return rule
 
@@ -190,17 +190,17 @@ def _between(graph: Graph, y: Value) -> Value:
     return graph.elementwise("multiply", y, graph.elementwise("subtract", 1.0, y))
 
 
-def _by(name: str) -> Rule:
+def _by_derivative(name: str) -> GradientRule:
     """A rule by an operation that is the derivative."""
 
-    def rule(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+    def rule(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
         del operation
-        return (graph.elementwise("multiply", given, graph.elementwise(name, node.values[0])),)
+        return (graph.elementwise("multiply", grad, graph.elementwise(name, node.values[0])),)
 
     return rule
 
 
-def _gelu_tanh(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _gelu_tanh(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     """``(1 + t) / 2 + x (1 - t^2) u' / 2``, for t = tanh(u), u = c (x + a x^3)."""
     del operation
     (x,) = node.values
@@ -212,32 +212,32 @@ def _gelu_tanh(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
     slope = graph.elementwise("multiply", graph.elementwise("multiply", x, slope), _ROOT)
     second = graph.elementwise("multiply", _below_one(graph, bent), slope)
     first = graph.elementwise("add", bent, 1.0)
-    whole = graph.elementwise("multiply", graph.elementwise("add", first, second), 0.5)
-    return (graph.elementwise("multiply", given, whole),)
+    derivative = graph.elementwise("multiply", graph.elementwise("add", first, second), 0.5)
+    return (graph.elementwise("multiply", grad, derivative),)
 
 
-def _convert(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _convert(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     del graph, node, operation
-    return (given,)
+    return (grad,)
 
 
-def _reshape(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _reshape(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     del operation
-    return (graph.reshape(given, node.values[0].shape),)
+    return (graph.reshape(grad, node.values[0].shape),)
 
 
-def _transpose(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _transpose(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     del node
     order = operation.permutation
-    return (graph.transpose(given, [order.index(dim) for dim in range(len(order))]),)
+    return (graph.transpose(grad, [order.index(dim) for dim in range(len(order))]),)
 
 
-def _broadcast(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _broadcast(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     """The sum over what was repeated."""
     (x,) = node.values
-    kept = {dim for place, dim in enumerate(operation.dims) if x.shape[place] == given.shape[dim]}
-    gone = [dim for dim in range(len(given.shape)) if dim not in kept]
-    total = _summed(graph, given, gone)
+    own = {dim for place, dim in enumerate(operation.dims) if x.shape[place] == grad.shape[dim]}
+    gone = [dim for dim in range(len(grad.shape)) if dim not in own]
+    total = _summed(graph, grad, gone)
     return (graph.reshape(total, x.shape),)
 
 
@@ -253,7 +253,7 @@ def _cast(graph: Graph, value: Value, dtype: str) -> Value:
     return value if value.dtype == dtype else graph.elementwise("convert", value, dtype=dtype)
 
 
-def _slice(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _slice(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     (x,) = node.values
     ends = [
         start + (count - 1) * step + 1
@@ -262,41 +262,41 @@ def _slice(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
         )
     ]
     high = [side - end for side, end in zip(x.shape, ends, strict=True)]
-    return (graph.pad(given, operation.starts, high, [step - 1 for step in operation.strides]),)
+    return (graph.pad(grad, operation.starts, high, [step - 1 for step in operation.strides]),)
 
 
-def _concatenate(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
-    found: list[Value] = []
-    start = [0] * len(given.shape)
+def _concatenate(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
+    slices: list[Value] = []
+    start = [0] * len(grad.shape)
     for part in node.values:
-        found.append(graph.slice(given, start, part.shape))
+        slices.append(graph.slice(grad, start, part.shape))
         start[operation.dim] += part.shape[operation.dim]
-    return found
+    return slices
 
 
-def _reduce(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _reduce(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     """A sum; the largest of what is taken away again has none."""
     (x,) = node.values
     if operation.op != "add":
         return (None,)
-    kept = [dim for dim in range(len(x.shape)) if dim not in operation.dims]
-    return (graph.broadcast_in_dim(given, x.shape, kept),)
+    stays = [dim for dim in range(len(x.shape)) if dim not in operation.dims]
+    return (graph.broadcast_in_dim(grad, x.shape, stays),)
 
 
-def _gather(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _gather(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     """Rows of a table, added up where several were the same."""
     table, numbers = node.values
     if operation.operand_batching_dims:
         raise NotModelled("the gradient of a gather within rows")
-    return (graph.scatter(table.type, numbers, _cast(graph, given, table.dtype)),)
+    return (graph.scatter(table.type, numbers, _cast(graph, grad, table.dtype)),)
 
 
-def _dot(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _dot(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     """Both are products of the other side with the gradient."""
     lhs, rhs = node.values
     last = len(lhs.shape) - 1
     left, right = operation.contracting
-    short = _cast(graph, given, lhs.dtype)
+    short = _cast(graph, grad, lhs.dtype)
     if left == last:
         by_left = graph.dot_general(short, rhs, (last, 2 * last - 1 - right), lhs.dtype)
     else:
@@ -308,29 +308,29 @@ def _dot(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
     return by_left, by_right
 
 
-def _attention(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _attention(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     if operation.cap:
         raise NotModelled("the gradient of attention with capped scores")
     options = {name: value for name, value in vars(operation).items() if name != "cap"}
     query, key, value, *bias = node.values
     result, logs = node.results
-    operands = (query, key, value, given, result, logs, *bias)
+    operands = (query, key, value, grad, result, logs, *bias)
     return graph.apply_to_all(AttentionBackward(**options), operands)
 
 
-def _all_reduce(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _all_reduce(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     del graph, node
-    return (given if operation.op == "add" else None,)
+    return (grad if operation.op == "add" else None,)
 
 
-def _all_gather(graph: Graph, node: Node, operation: Any, given: Value) -> Found:
+def _all_gather(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     """A rank's own part, which stands for those of others."""
     del operation
     (x,) = node.values
-    return (graph.slice(given, (0,) * len(x.shape), x.shape),)
+    return (graph.slice(grad, (0,) * len(x.shape), x.shape),)
 
 
-RULES: Final[dict[type[Operation], Rule]] = {
+RULES: Final[dict[type[Operation], GradientRule]] = {
     Add: _add,
     Subtract: _subtract,
     Multiply: _multiply,
@@ -343,8 +343,8 @@ RULES: Final[dict[type[Operation], Rule]] = {
     Log: _log,
     Tanh: _of_result(_below_one),
     Logistic: _of_result(_between),
-    Silu: _by("silu_dx"),
-    Gelu: _by("gelu_dx"),
+    Silu: _by_derivative("silu_dx"),
+    Gelu: _by_derivative("gelu_dx"),
     GeluTanh: _gelu_tanh,
     Convert: _convert,
     Reshape: _reshape,
@@ -360,4 +360,4 @@ RULES: Final[dict[type[Operation], Rule]] = {
     AllGather: _all_gather,
 }
 """By the class of an operation."""
-NAMES: Final = [one.name for one in RULES]
+NAMES: Final = [operation.name for operation in RULES]

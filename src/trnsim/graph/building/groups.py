@@ -72,8 +72,8 @@ def _cut(b: Build, ends: Value, count: int) -> _Blocks:
 
 def _gathered(b: Build, x: Value, blocks: _Blocks) -> Value:
     """The rows of x [T, D] in blocks: [number, size, D], zero where there is no row."""
-    found = b.graph.gather(b.graph.pad(x, [0, 0], [1, 0]), blocks.rows)
-    return b.graph.reshape(found, (blocks.number, blocks.size, x.shape[1]))
+    rows = b.graph.gather(b.graph.pad(x, [0, 0], [1, 0]), blocks.rows)
+    return b.graph.reshape(rows, (blocks.number, blocks.size, x.shape[1]))
 
 
 def _rows_of_group(b: Build, blocks: _Blocks, height: int) -> Value:
@@ -95,11 +95,11 @@ def by_rows(b: Build, x: Value, matrices: Value, ends: Value) -> Value:
     flat = b.graph.reshape(table, (table.shape[0] * height, width))
     chosen = b.graph.gather(flat, _rows_of_group(b, blocks, height))
     chosen = b.graph.reshape(chosen, (blocks.number, height, width))
-    found = b.graph.dot_general(_gathered(b, x, blocks), chosen, (2, 2 if is_flipped else 1))
+    products = b.graph.dot_general(_gathered(b, x, blocks), chosen, (2, 2 if is_flipped else 1))
     columns = matrices.shape[2]
-    rows = b.graph.reshape(found, (blocks.number * blocks.size, columns))
-    whole = TensorType((x.shape[0] + 1, columns), x.dtype)
-    placed = b.graph.scatter(whole, blocks.rows, rows, "assign")
+    rows = b.graph.reshape(products, (blocks.number * blocks.size, columns))
+    type_ = TensorType((x.shape[0] + 1, columns), x.dtype)
+    placed = b.graph.scatter(type_, blocks.rows, rows, "assign")
     return b.graph.slice(placed, (0, 0), (x.shape[0], columns))
 
 
@@ -111,5 +111,5 @@ def by_columns(b: Build, x: Value, y: Value, ends: Value) -> Value:
     parts = b.graph.dot_general(left, _gathered(b, y, blocks), (1, 1), "float32")
     rows = b.graph.reshape(parts, (blocks.number * height, width))
     sums = TensorType((groups * height, width), "float32")
-    found = b.graph.scatter(sums, _rows_of_group(b, blocks, height), rows)
-    return b.graph.reshape(found, (groups, height, width))
+    products = b.graph.scatter(sums, _rows_of_group(b, blocks, height), rows)
+    return b.graph.reshape(products, (groups, height, width))

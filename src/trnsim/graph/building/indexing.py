@@ -14,7 +14,7 @@ _ROW_BYTES: Final = 64 * 1024
 """Bytes of a partition that a row may take: a third of SBUF, as two overlap."""
 
 
-def moved(b: Build, x: Value, dim: int, place: int) -> Value:
+def move_dim(b: Build, x: Value, dim: int, place: int) -> Value:
     """`x` with dimension `dim` at `place`, the others in order; a number stays as it is."""
     rank = len(x.shape)
     if not rank:
@@ -24,7 +24,7 @@ def moved(b: Build, x: Value, dim: int, place: int) -> Value:
     return b.graph.transpose(x, order)
 
 
-def linear(b: Build, parts: Sequence[Value], lengths: Sequence[int]) -> Value:
+def linear_index(b: Build, parts: Sequence[Value], lengths: Sequence[int]) -> Value:
     """One index into dimensions taken as one: the sum of each index times its stride."""
     terms: list[Value] = []
     for number, part in enumerate(parts):
@@ -36,8 +36,8 @@ def linear(b: Build, parts: Sequence[Value], lengths: Sequence[int]) -> Value:
 def places_in(b: Build, index: Value, shape: Sequence[int]) -> Value:
     """Where each element of `index`, an index of the last dimension, lies in a dense `shape`."""
     last = len(shape) - 1
-    others = [b.graph.iota(index.shape, dim) for dim in range(last)]
-    return linear(b, [*others, index], shape)
+    outer = [b.graph.iota(index.shape, dim) for dim in range(last)]
+    return linear_index(b, [*outer, index], shape)
 
 
 def along_rows(b: Build, rows: Value, places: Value) -> Value:

@@ -36,7 +36,7 @@ class Subtract(Binary, alu="subtract"):
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """Numbers only: StableHLO has no difference of truth values."""
-        return tuple(one for one in super().examples() if one.given[0].dtype != BOOL)
+        return tuple(example for example in super().examples() if example.operands[0].dtype != BOOL)
 
 
 class Multiply(Binary, alu="multiply"):
@@ -60,8 +60,8 @@ class Divide(Binary):
         """The quotient."""
         if lhs.dtype == rhs.dtype == np.int64:
             safe = np.where(rhs == 0, 1, rhs)
-            whole = np.abs(lhs) // np.abs(safe) * np.sign(lhs) * np.sign(safe)
-            return np.where(rhs == 0, -1, whole)
+            quotient = np.abs(lhs) // np.abs(safe) * np.sign(lhs) * np.sign(safe)
+            return np.where(rhs == 0, -1, quotient)
         return np.divide(lhs, rhs)
 
 
@@ -191,9 +191,9 @@ class Clamp(Binary):
     operands = ("smallest", "operand", "largest")
     legal = (NUMBERS,)
 
-    def result_dtype(self, *given: str) -> str:
+    def result_dtype(self, *dtypes: str) -> str:
         """The operand's."""
-        return given[1]
+        return dtypes[1]
 
     def reference(self, smallest: Array, operand: Array, largest: Array) -> Array:
         """Within bounds."""

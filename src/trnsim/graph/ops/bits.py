@@ -68,10 +68,10 @@ class Shift(Binary, abstract=True):
     near = 0.0
     bits: int = 32
 
-    def check(self, given: tuple[TensorType, ...]) -> None:
+    def check(self, tensors: tuple[TensorType, ...]) -> None:
         """`bits` is the size of the type."""
-        super().check(given)
-        _check_size(self, given[0], self.bits)
+        super().check(tensors)
+        _check_size(self, tensors[0], self.bits)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -127,10 +127,10 @@ class Popcnt(Unary):
     near = 0.0
     bits: int = 32
 
-    def check(self, given: tuple[TensorType, ...]) -> None:
+    def check(self, tensors: tuple[TensorType, ...]) -> None:
         """`bits` is the size of the type."""
-        super().check(given)
-        _check_size(self, given[0], self.bits)
+        super().check(tensors)
+        _check_size(self, tensors[0], self.bits)
 
     def reference(self, operand: Array) -> Array:
         """The number of ones."""
@@ -147,9 +147,9 @@ class Popcnt(Unary):
         )
 
 
-def _check_size(operation: Operation, given: TensorType, bits: int) -> None:
-    if ITEM_BYTES[given.dtype] * _BYTE != bits:
-        operation.refuse(f"of {given} with bits={bits}; legal: the size of its type")
+def _check_size(operation: Operation, tensor: TensorType, bits: int) -> None:
+    if ITEM_BYTES[tensor.dtype] * _BYTE != bits:
+        operation.refuse(f"of {tensor} with bits={bits}; legal: the size of its type")
 
 
 _BYTE: Final = 8

@@ -22,9 +22,9 @@ class CustomCall(Operation, kind=Kind.CALL):
     call: Hashable = None
     results: tuple[TensorType, ...] = ()
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """As the kernel gives them."""
-        del given
+        del tensors
         return self.results
 
     def reference(self, *inputs: Array) -> NoReturn:

@@ -31,22 +31,22 @@ class Collective(Operation, kind=Kind.COLLECTIVE, abstract=True):
         """The number of members of a group."""
         return len(self.replica_groups[0])
 
-    def check(self, given: tuple[TensorType, ...]) -> None:
+    def check(self, tensors: tuple[TensorType, ...]) -> None:
         """No core is in two groups, and all groups are of one size."""
-        super().check(given)
-        members = [one for group in self.replica_groups for one in group]
+        super().check(tensors)
+        members = [member for group in self.replica_groups for member in group]
         if len(set(members)) != len(members) or len({len(g) for g in self.replica_groups}) != 1:
             self.refuse(f"in groups {self.replica_groups}; legal: groups of one size, apart")
 
-    def cut(self, given: TensorType, dim: int) -> int:
+    def cut(self, tensor: TensorType, dim: int) -> int:
         """The length of a member's share of a dimension."""
-        if not are_dims([dim], len(given.shape)) or given.shape[dim] % self.size:
-            self.refuse(f"of {given} along {dim} in groups of {self.size}; legal: whole shares")
-        return given.shape[dim] // self.size
+        if not are_dims([dim], len(tensor.shape)) or tensor.shape[dim] % self.size:
+            self.refuse(f"of {tensor} along {dim} in groups of {self.size}; legal: whole shares")
+        return tensor.shape[dim] // self.size
 
 
 _GROUP: Final = ((0, 1, 2, 3),)
-_GIVEN: Final = (TensorType((8, 6), "float32"),)
+_OPERANDS: Final = (TensorType((8, 6), "float32"),)
 
 
 class AllReduce(Collective):
@@ -54,10 +54,10 @@ class AllReduce(Collective):
 
     op: str = "add"
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The operand's."""
         _check_body(self, self.op)
-        return (given[0],)
+        return (tensors[0],)
 
     def reference(self, operand: Array) -> Array:
         """The same to all."""
@@ -67,7 +67,7 @@ class AllReduce(Collective):
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """Each body."""
-        return tuple(Example(cls(_GROUP, op), _GIVEN, ("small",)) for op in BODIES)
+        return tuple(Example(cls(_GROUP, op), _OPERANDS, ("small",)) for op in BODIES)
 
 
 class AllGather(Collective):
@@ -75,22 +75,24 @@ class AllGather(Collective):
 
     dim: int = 0
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """As long as all together."""
-        if not are_dims([self.dim], len(given[0].shape)):
-            self.refuse(f"of {given[0]} along {self.dim}; legal: one of its dimensions")
-        shape = tuple(n * (self.size if d == self.dim else 1) for d, n in enumerate(given[0].shape))
-        return (TensorType(shape, given[0].dtype),)
+        if not are_dims([self.dim], len(tensors[0].shape)):
+            self.refuse(f"of {tensors[0]} along {self.dim}; legal: one of its dimensions")
+        shape = tuple(
+            n * (self.size if d == self.dim else 1) for d, n in enumerate(tensors[0].shape)
+        )
+        return (TensorType(shape, tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
         """The same to all."""
-        whole = np.concatenate(list(operand), self.dim)
-        return np.broadcast_to(whole, (len(operand), *whole.shape))
+        gathered = np.concatenate(list(operand), self.dim)
+        return np.broadcast_to(gathered, (len(operand), *gathered.shape))
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """Along each dimension."""
-        return tuple(Example(cls(_GROUP, dim), _GIVEN, ("small",)) for dim in (0, 1))
+        return tuple(Example(cls(_GROUP, dim), _OPERANDS, ("small",)) for dim in (0, 1))
 
 
 class ReduceScatter(Collective):
@@ -99,12 +101,12 @@ class ReduceScatter(Collective):
     op: str = "add"
     dim: int = 0
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """A share."""
         _check_body(self, self.op)
-        share = self.cut(given[0], self.dim)
-        shape = tuple(share if d == self.dim else n for d, n in enumerate(given[0].shape))
-        return (TensorType(shape, given[0].dtype),)
+        share = self.cut(tensors[0], self.dim)
+        shape = tuple(share if d == self.dim else n for d, n in enumerate(tensors[0].shape))
+        return (TensorType(shape, tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
         """A share to each."""
@@ -113,7 +115,7 @@ class ReduceScatter(Collective):
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """Along the first dimension."""
-        return (Example(cls(_GROUP), _GIVEN, ("small",)),)
+        return (Example(cls(_GROUP), _OPERANDS, ("small",)),)
 
 
 class AllToAll(Collective):
@@ -122,26 +124,26 @@ class AllToAll(Collective):
     split_dim: int = 0
     concat_dim: int = 0
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """One dimension shorter, one longer."""
-        if not are_dims([self.concat_dim], len(given[0].shape)):
-            self.refuse(f"of {given[0]} along {self.concat_dim}; legal: one of its dimensions")
-        shape = list(given[0].shape)
-        shape[self.split_dim] = self.cut(given[0], self.split_dim)
+        if not are_dims([self.concat_dim], len(tensors[0].shape)):
+            self.refuse(f"of {tensors[0]} along {self.concat_dim}; legal: one of its dimensions")
+        shape = list(tensors[0].shape)
+        shape[self.split_dim] = self.cut(tensors[0], self.split_dim)
         shape[self.concat_dim] *= self.size
-        return (TensorType(tuple(shape), given[0].dtype),)
+        return (TensorType(tuple(shape), tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
         """Member i's part j to member j."""
-        parts = [np.split(one, len(operand), self.split_dim) for one in operand]
+        parts = [np.split(tensor, len(operand), self.split_dim) for tensor in operand]
         return np.stack(
-            [np.concatenate(theirs, self.concat_dim) for theirs in zip(*parts, strict=True)]
+            [np.concatenate(received, self.concat_dim) for received in zip(*parts, strict=True)]
         )
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """The same dimension, and another."""
-        return tuple(Example(cls(_GROUP, 0, dim), _GIVEN, ("small",)) for dim in (0, 1))
+        return tuple(Example(cls(_GROUP, 0, dim), _OPERANDS, ("small",)) for dim in (0, 1))
 
 
 def _check_body(operation: Operation, op: str) -> None:
@@ -159,21 +161,21 @@ class CollectivePermute(Operation, kind=Kind.COLLECTIVE):
     operands = ("operand",)
     source_target_pairs: tuple[tuple[int, int], ...] = ()
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The operand's."""
         for side in zip(*self.source_target_pairs, strict=True):
             if len(set(side)) < len(side):
                 self.refuse(f"by {self.source_target_pairs}; legal: each core once on either side")
-        return (given[0],)
+        return (tensors[0],)
 
     def reference(self, operand: Array) -> Array:
         """Passed on."""
-        found = np.zeros_like(operand)
+        received = np.zeros_like(operand)
         for source, target in self.source_target_pairs:
-            found[target] = operand[source]
-        return found
+            received[target] = operand[source]
+        return received
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """A ring that is open."""
-        return (Example(cls(((0, 1), (1, 2), (2, 3))), _GIVEN, ("small",)),)
+        return (Example(cls(((0, 1), (1, 2), (2, 3))), _OPERANDS, ("small",)),)

@@ -26,15 +26,15 @@ class Compare(Binary):
     near = 0.0
     direction: str = "EQ"
 
-    def check(self, given: tuple[TensorType, ...]) -> None:
+    def check(self, tensors: tuple[TensorType, ...]) -> None:
         """The direction is one of six."""
-        super().check(given)
+        super().check(tensors)
         if self.direction not in DIRECTIONS:
             self.refuse(f"by {self.direction}; legal: {', '.join(DIRECTIONS)}")
 
-    def result_dtype(self, *given: str) -> str:
+    def result_dtype(self, *dtypes: str) -> str:
         """A truth value."""
-        del given
+        del dtypes
         return BOOL
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
@@ -58,9 +58,9 @@ class Select(Elementwise):
     legal = (ELEMENT_TYPES,)
     near = 0.0
 
-    def result_dtype(self, *given: str) -> str:
+    def result_dtype(self, *dtypes: str) -> str:
         """The element type of the two choices."""
-        return given[-1]
+        return dtypes[-1]
 
     def reference(self, pred: Array, on_true: Array, on_false: Array) -> Array:
         """The element chosen."""
@@ -85,9 +85,9 @@ class IsFinite(Unary):
     legal = (FLOATS,)
     near = 0.0
 
-    def result_dtype(self, *given: str) -> str:
+    def result_dtype(self, *dtypes: str) -> str:
         """A truth value."""
-        del given
+        del dtypes
         return BOOL
 
     def reference(self, operand: Array) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trnsim.graph.operation import Example, Kind, Operation
-from trnsim.graph.ops.layout import Pad, padded
+from trnsim.graph.ops.layout import Pad, padded_length
 from trnsim.graph.types import FLOATS, Array, Shape, TensorType
 
 _F32 = "float32"
@@ -30,9 +30,9 @@ class DotGeneral(Operation, kind=Kind.CONTRACTION):
     names_dtype = True
     contracting: tuple[int, int] = (1, 0)
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """[*B, M, N]."""
-        lhs, rhs = given
+        lhs, rhs = tensors
         rank, batch = len(lhs.shape), lhs.shape[:-2]
         places = [dim - rank for dim in self.contracting]
         if rank < _SIDES or len(rhs.shape) != rank or rhs.shape[:-2] != batch:
@@ -41,7 +41,9 @@ class DotGeneral(Operation, kind=Kind.CONTRACTION):
             self.refuse(f"over {self.contracting}; legal: the last two dimensions")
         if lhs.shape[places[0]] != rhs.shape[places[1]]:
             self.refuse(f"of {lhs} and {rhs} over {self.contracting}; legal: lengths that agree")
-        rows, columns = (one.shape[-3 - place] for one, place in zip(given, places, strict=True))
+        rows, columns = (
+            tensor.shape[-3 - place] for tensor, place in zip(tensors, places, strict=True)
+        )
         return (TensorType((*batch, rows, columns), lhs.dtype),)
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
@@ -50,10 +52,10 @@ class DotGeneral(Operation, kind=Kind.CONTRACTION):
         right = rhs if self.contracting[1] == rhs.ndim - 2 else rhs.swapaxes(-1, -2)
         return left @ right
 
-    def flop(self, *given: TensorType) -> float:
+    def flop(self, *tensors: TensorType) -> float:
         """Two for each product."""
-        contracted = given[0].shape[self.contracting[0]]
-        return 2.0 * self.types(*given)[0].elements * contracted
+        contracted = tensors[0].shape[self.contracting[0]]
+        return 2.0 * self.types(*tensors)[0].elements * contracted
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -97,18 +99,18 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
     groups: int = 1
     is_reversed: bool = False
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """One element a window and kernel."""
-        lhs, rhs = given
+        lhs, rhs = tensors
         if len(lhs.shape) != len(rhs.shape) or len(lhs.shape) < _SIDES:
             self.refuse(f"of {lhs} and {rhs}; legal: [N, C, *D] and [O, C / groups, *W]")
         options = (self.strides, self.low, self.high, self.gaps, self.dilations)
-        if any(len(one) != len(lhs.shape) - _SIDES for one in options):
+        if any(len(option) != len(lhs.shape) - _SIDES for option in options):
             self.refuse(f"of {lhs} by {self.strides}; legal: a number for each dimension of *D")
         if lhs.shape[1] != rhs.shape[1] * self.groups or rhs.shape[0] % self.groups:
             self.refuse(f"of {lhs} and {rhs} in {self.groups} groups; legal: channels that agree")
         counts = tuple(
-            max((padded(n, a, z, gap) - padded(w, 0, 0, d - 1)) // s + 1, 0)
+            max((padded_length(n, a, z, gap) - padded_length(w, 0, 0, d - 1)) // s + 1, 0)
             for n, w, s, a, z, gap, d in zip(
                 lhs.shape[2:],
                 rhs.shape[2:],
@@ -126,12 +128,12 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
         """Sums of products, one place of the windows after the other."""
         kind = TensorType(lhs.shape, _F32), TensorType(rhs.shape, _F32)
         shape = self.types(*kind)[0].shape
-        whole = (0, 0)
-        sides = (*whole, *self.low), (*whole, *self.high), (*whole, *self.gaps)
+        unpadded = (0, 0)
+        sides = (*unpadded, *self.low), (*unpadded, *self.high), (*unpadded, *self.gaps)
         wide = Pad(*sides).reference(lhs)
         inputs, outputs = rhs.shape[1], rhs.shape[0] // self.groups
         kernels = np.flip(rhs, tuple(range(_SIDES, rhs.ndim))) if self.is_reversed else rhs
-        found = np.zeros(shape)
+        sums = np.zeros(shape)
         for at in np.ndindex(*rhs.shape[2:]):
             window = tuple(
                 slice(i * d, i * d + (n - 1) * s + 1, s)
@@ -141,15 +143,15 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
                 mine = slice(group * outputs, (group + 1) * outputs)
                 part = wide[(slice(None), slice(group * inputs, (group + 1) * inputs), *window)]
                 taps = kernels[(mine, slice(None), *at)]
-                found[:, mine] += np.moveaxis(np.tensordot(taps, part, (1, 1)), 0, 1)
-        return found
+                sums[:, mine] += np.moveaxis(np.tensordot(taps, part, (1, 1)), 0, 1)
+        return sums
 
-    def flop(self, *given: TensorType) -> float:
+    def flop(self, *tensors: TensorType) -> float:
         """Two for each product, but for those with the zeros of gaps."""
-        (found,) = self.types(*given)
-        batch, outputs, *places = found.shape
-        met = batch * outputs * given[1].shape[1]
-        for dim, (count, taps) in enumerate(zip(places, given[1].shape[2:], strict=True)):
+        (result,) = self.types(*tensors)
+        batch, outputs, *places = result.shape
+        met = batch * outputs * tensors[1].shape[1]
+        for dim, (count, taps) in enumerate(zip(places, tensors[1].shape[2:], strict=True)):
             met *= self._met(dim, count, taps)
         return 2.0 * met
 
@@ -168,18 +170,18 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
     def examples(cls) -> tuple[Example, ...]:
         """Strides, padding, groups, gaps and dilations."""
         ones = (1, 1)
-        given = (TensorType((2, 4, 6, 7), _F32), TensorType((6, 2, 3, 2), _F32))
+        operands = (TensorType((2, 4, 6, 7), _F32), TensorType((6, 2, 3, 2), _F32))
         plain = (TensorType((1, 3, 5), _F32), TensorType((2, 3, 1), _F32))
         taps = (TensorType((1, 3, 5), _F32), TensorType((2, 3, 3), _F32))
         return (
-            Example(cls((2, 1), (1, 0), (1, 1), (0, 0), ones, 2), given, ("small", "small")),
-            Example(cls(ones, (0, 0), (0, 0), (1, 0), (1, 2), 2), given, ("small", "small")),
+            Example(cls((2, 1), (1, 0), (1, 1), (0, 0), ones, 2), operands, ("small", "small")),
+            Example(cls(ones, (0, 0), (0, 0), (1, 0), (1, 2), 2), operands, ("small", "small")),
             Example(cls((1,), (0,), (0,), (0,), (1,), 1), plain, ("small", "small")),
             Example(cls((1,), (2,), (1,), (1,), (1,), 1, True), taps, ("small", "small")),
         )
 
 
-class Attending(Operation, abstract=True):
+class AttentionBase(Operation, abstract=True):
     """What attention and its gradient share.
 
     Q is [*B, L, E], K [*B, S, E], V [*B, S, V], the bias [*B, L, S], added to the scores.
@@ -202,8 +204,8 @@ class Attending(Operation, abstract=True):
     def scores(self, query: Array, key: Array, bias: tuple[Array, ...]) -> Array:
         """Scaled, with what is hidden at minus infinity."""
         scores = self.scaled(query @ key.swapaxes(-1, -2))
-        for one in bias:
-            scores = scores + one
+        for term in bias:
+            scores = scores + term
         if self.is_causal or self.window:
             queries, keys = (np.arange(n) for n in scores.shape[-2:])
             after = keys - (self.first + self.apart * queries)[:, None]
@@ -217,7 +219,7 @@ class Attending(Operation, abstract=True):
         """Scores by the products of Q and K."""
         return self.scale * products
 
-    def seen(self, queries: int, keys: int) -> int:
+    def visible_pairs(self, queries: int, keys: int) -> int:
         """Pairs of a query and a key that no mask hides, of each head.
 
         Of a window without a causal mask, those of queries that have keys on both sides.
@@ -232,13 +234,13 @@ class Attending(Operation, abstract=True):
     def products(self, query: TensorType, value: TensorType) -> float:
         """Multiplications and additions forward of the scores that are seen."""
         heads, L, S = prod(query.shape[:-2]), query.shape[-2], value.shape[-2]
-        return 2.0 * heads * self.seen(L, S) * (query.shape[-1] + value.shape[-1])
+        return 2.0 * heads * self.visible_pairs(L, S) * (query.shape[-1] + value.shape[-1])
 
 
 _METHOD = "Vaswani et al., arXiv:1706.03762, section 3.2.1; Dao et al., arXiv:2205.14135"
 
 
-class Attention(Attending, kind=Kind.CONTRACTION, source=_METHOD):
+class Attention(AttentionBase, kind=Kind.CONTRACTION, source=_METHOD):
     """``softmax(scale * Q @ K.T + bias) @ V``, and the logarithm of each row's sum [*B, L].
 
     Attributes:
@@ -254,9 +256,9 @@ class Attention(Attending, kind=Kind.CONTRACTION, source=_METHOD):
         scores = super().scaled(products)
         return self.cap * np.tanh(scores / self.cap) if self.cap else scores
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """[*B, L, V] and [*B, L]."""
-        query, key, value = given[:3]
+        query, key, value = tensors[:3]
         if query.shape[-1] != key.shape[-1] or key.shape[:-1] != value.shape[:-1]:
             self.refuse(
                 f"of {query}, {key} and {value}; legal: Q and K of one width, K and V of one length"
@@ -274,9 +276,9 @@ class Attention(Attending, kind=Kind.CONTRACTION, source=_METHOD):
         total = powers.sum(-1, keepdims=True)
         return powers / total @ value, (np.log(total) + largest)[..., 0]
 
-    def flop(self, *given: TensorType) -> float:
+    def flop(self, *tensors: TensorType) -> float:
         """Of both products."""
-        return self.products(given[0], given[2])
+        return self.products(tensors[0], tensors[2])
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -300,7 +302,7 @@ class Attention(Attending, kind=Kind.CONTRACTION, source=_METHOD):
         )
 
 
-class AttentionBackward(Attending, kind=Kind.CONTRACTION, source=_METHOD):
+class AttentionBackward(AttentionBase, kind=Kind.CONTRACTION, source=_METHOD):
     """Gradients of Q, K and V from that of the result [*B, L, V].
 
     The result and its logarithms [*B, L] come as the forward pass gave them.
@@ -309,9 +311,9 @@ class AttentionBackward(Attending, kind=Kind.CONTRACTION, source=_METHOD):
     operands = ("query", "key", "value", "grad", "result", "logs", "*bias")
     legal = (FLOATS,)
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """Those of Q, K and V."""
-        return given[:3]
+        return tensors[:3]
 
     def reference(
         self,
@@ -329,15 +331,15 @@ class AttentionBackward(Attending, kind=Kind.CONTRACTION, source=_METHOD):
         slope = self.scale * weights * (grad @ value.swapaxes(-1, -2) - drop)
         return slope @ key, slope.swapaxes(-1, -2) @ query, weights.swapaxes(-1, -2) @ grad
 
-    def flop(self, *given: TensorType) -> float:
+    def flop(self, *tensors: TensorType) -> float:
         """Of five products where the forward pass has two."""
-        return 2.5 * self.products(given[0], given[2])
+        return 2.5 * self.products(tensors[0], tensors[2])
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """Any result and logarithms are legal: the formula holds for all."""
         shapes = ((2, 5, 16), (2, 7, 16), (2, 7, 8), (2, 5, 8), (2, 5, 8), (2, 5))
-        given = tuple(TensorType(shape, _F32) for shape in shapes)
+        operands = tuple(TensorType(shape, _F32) for shape in shapes)
         masks = (
             cls(0.25),
             cls(0.25, is_causal=True),
@@ -345,4 +347,4 @@ class AttentionBackward(Attending, kind=Kind.CONTRACTION, source=_METHOD):
             cls(0.25, is_causal=True, window=3),
             cls(0.25, window=4),
         )
-        return tuple(Example(mask, given, ("small",) * 6) for mask in masks)
+        return tuple(Example(mask, operands, ("small",) * 6) for mask in masks)

@@ -17,15 +17,17 @@ class Control(Operation, kind=Kind.CONTROL, abstract=True):
 
     reads_stored = True
 
-    def fits(self, graph: Graph, given: Sequence[TensorType], wanted: Sequence[TensorType]) -> None:
+    def fits(
+        self, graph: Graph, tensors: Sequence[TensorType], results: Sequence[TensorType]
+    ) -> None:
         """The graph takes and gives tensors of these types.
 
         Raises:
             BadInput: where it does not.
         """
         takes, gives = ([value.type for value in side] for side in (graph.inputs, graph.outputs))
-        if takes != list(given) or gives != list(wanted):
-            words = [", ".join(map(str, side)) for side in (takes, gives, given, wanted)]
+        if takes != list(tensors) or gives != list(results):
+            words = [", ".join(map(str, side)) for side in (takes, gives, tensors, results)]
             self.refuse(
                 f"of a graph from ({words[0]}) to ({words[1]}); legal: from ({words[2]}) "
                 f"to ({words[3]})"
@@ -37,13 +39,13 @@ class Branching(Control, abstract=True):
 
     branches: tuple[Graph, ...] = ()
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """Those of the first graph; all agree."""
-        if given[0].shape or not self.branches:
-            self.refuse(f"of {given[0]} among {len(self.branches)}; legal: a scalar, some graphs")
+        if tensors[0].shape or not self.branches:
+            self.refuse(f"of {tensors[0]} among {len(self.branches)}; legal: a scalar, some graphs")
         wanted = tuple(value.type for value in self.branches[0].outputs)
         for branch in self.branches:
-            self.fits(branch, given[1:], wanted)
+            self.fits(branch, tensors[1:], wanted)
         return wanted
 
 
@@ -63,7 +65,7 @@ class Case(Branching):
     def examples(cls) -> tuple[Example, ...]:
         """Three branches, and a number beyond them."""
         row, index = TensorType((3, 40), "float32"), TensorType((), "int32")
-        branches = tuple(_of_one(row, name) for name in ("negate", "square", "abs"))
+        branches = tuple(_single_op_graph(row, name) for name in ("negate", "square", "abs"))
         return tuple(
             Example(cls(branches), (index, row), ("places", "small"), limit) for limit in (1, 3, 9)
         )
@@ -78,9 +80,9 @@ class If(Branching):
     operands = ("pred", "*inputs")
     legal = ((BOOL,), ELEMENT_TYPES)
 
-    def check(self, given: tuple[TensorType, ...]) -> None:
+    def check(self, tensors: tuple[TensorType, ...]) -> None:
         """It has two graphs."""
-        super().check(given)
+        super().check(tensors)
         if len(self.branches) != _SIDES:
             self.refuse(f"of {len(self.branches)} graphs; legal: two graphs")
 
@@ -92,7 +94,7 @@ class If(Branching):
     def examples(cls) -> tuple[Example, ...]:
         """Two graphs of one tensor."""
         row = TensorType((3, 40), "float32")
-        branches = _of_one(row, "negate"), _of_one(row, "square")
+        branches = _single_op_graph(row, "negate"), _single_op_graph(row, "square")
         return (Example(cls(branches), (TensorType((), BOOL), row), ("places", "small"), 2),)
 
 
@@ -110,13 +112,13 @@ class While(Control):
     body: Graph | None = None
     trips: int | None = None
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The operands'."""
         if self.condition is None or self.body is None:
             self.refuse("without a condition or a body")
-        self.fits(self.condition, given, [TensorType((), BOOL)])
-        self.fits(self.body, given, given)
-        return given
+        self.fits(self.condition, tensors, [TensorType((), BOOL)])
+        self.fits(self.body, tensors, tensors)
+        return tensors
 
     def reference(self, *operands: Array) -> Any:
         """Again and again."""
@@ -141,7 +143,7 @@ class While(Control):
         return (Example(cls(condition, body, 5), (count, row), ("zeros", "small")),)
 
 
-def _of_one(row: TensorType, name: str) -> Graph:
+def _single_op_graph(row: TensorType, name: str) -> Graph:
     """A graph of one elementwise operation."""
     from trnsim.graph.graph import Graph  # noqa: PLC0415  graphs hold operations
 

@@ -43,25 +43,27 @@ class Elementwise(Operation, kind=Kind.ELEMENTWISE, abstract=True):
         cls.alu, cls.number, cls.activation = alu, number, activation
         super().__init_subclass__(source=source, abstract=abstract)
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The type of the first operand."""
-        if len({operand.shape for operand in given}) > 1:
-            self.refuse(f"of {', '.join(map(str, given))}; legal: operands of one shape")
-        return (TensorType(given[0].shape, self.result_dtype(*(one.dtype for one in given))),)
+        if len({operand.shape for operand in tensors}) > 1:
+            self.refuse(f"of {', '.join(map(str, tensors))}; legal: operands of one shape")
+        return (
+            TensorType(tensors[0].shape, self.result_dtype(*(tensor.dtype for tensor in tensors))),
+        )
 
-    def result_dtype(self, *given: str) -> str:
+    def result_dtype(self, *dtypes: str) -> str:
         """The result's element type, unless the graph names another."""
-        return given[0]
+        return dtypes[0]
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """One for each element type that all operands may have."""
         sides = len(cls.operands)
-        legal = [set(one) for one in cls.legal] or [set(ELEMENT_TYPES)]
+        legal = [set(allowed) for allowed in cls.legal] or [set(ELEMENT_TYPES)]
         return tuple(
             Example(cls(), (TensorType((3, 40), dtype),) * sides, ("edges",) * sides)
             for dtype in ELEMENT_TYPES
-            if all(dtype in one for one in legal)
+            if all(dtype in allowed for allowed in legal)
         )
 
 

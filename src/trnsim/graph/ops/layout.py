@@ -31,11 +31,11 @@ class Reshape(Operation, kind=Kind.ALIAS):
     operands = ("operand",)
     shape: Shape = ()
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """As many elements."""
-        if prod(self.shape) != given[0].elements:
-            self.refuse(f"of {given[0]} to {self.shape}; legal: as many elements")
-        return (TensorType(self.shape, given[0].dtype),)
+        if prod(self.shape) != tensors[0].elements:
+            self.refuse(f"of {tensors[0]} to {self.shape}; legal: as many elements")
+        return (TensorType(self.shape, tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
         """The elements."""
@@ -60,12 +60,12 @@ class Reinterpret(Operation, kind=Kind.ALIAS, source="torch.Tensor.view, of anot
     reads_stored = True
     to: str = "int32"
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """As many bytes."""
-        *outer, last = given[0].shape or (1,)
-        size = last * ITEM_BYTES[given[0].dtype]
-        if size % ITEM_BYTES[self.to] or not given[0].shape:
-            self.refuse(f"of {given[0]} to {self.to}; legal: rows of whole elements")
+        *outer, last = tensors[0].shape or (1,)
+        size = last * ITEM_BYTES[tensors[0].dtype]
+        if size % ITEM_BYTES[self.to] or not tensors[0].shape:
+            self.refuse(f"of {tensors[0]} to {self.to}; legal: rows of whole elements")
         return (TensorType((*outer, size // ITEM_BYTES[self.to]), self.to),)
 
     def reference(self, operand: Array) -> Array:
@@ -77,7 +77,7 @@ class Reinterpret(Operation, kind=Kind.ALIAS, source="torch.Tensor.view, of anot
         """To a type of the same size, a shorter and a longer one."""
         pairs = ((_F32, "int32"), (_F32, "int16"), ("bfloat16", "int32"), ("uint8", "int8"))
         return tuple(
-            Example(cls(to), (TensorType((3, 40), given),), ("edges",)) for given, to in pairs
+            Example(cls(to), (TensorType((3, 40), source),), ("edges",)) for source, to in pairs
         )
 
 
@@ -97,14 +97,17 @@ class BroadcastInDim(View):
 
     dims: Shape = ()
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The shape; the operand's lengths stay or are 1."""
-        fits = are_dims(self.dims, len(self.shape)) and len(self.dims) == len(given[0].shape)
+        fits = are_dims(self.dims, len(self.shape)) and len(self.dims) == len(tensors[0].shape)
         if not fits or any(
-            n not in (1, self.shape[dim]) for n, dim in zip(given[0].shape, self.dims, strict=True)
+            n not in (1, self.shape[dim])
+            for n, dim in zip(tensors[0].shape, self.dims, strict=True)
         ):
-            self.refuse(f"of {given[0]} to {self.shape} by {self.dims}; legal: lengths 1 or equal")
-        return (TensorType(self.shape, given[0].dtype),)
+            self.refuse(
+                f"of {tensors[0]} to {self.shape} by {self.dims}; legal: lengths 1 or equal"
+            )
+        return (TensorType(self.shape, tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
         """Repeated."""
@@ -130,17 +133,17 @@ class Slice(View):
     starts: Shape = ()
     strides: Shape = ()
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The shape, which the operand has."""
-        shape, rank = given[0].shape, len(given[0].shape)
-        if any(len(one) != rank for one in (self.starts, self.shape, self.strides)):
-            self.refuse(f"of {given[0]} from {self.starts}; legal: a number for each dimension")
+        shape, rank = tensors[0].shape, len(tensors[0].shape)
+        if any(len(numbers) != rank for numbers in (self.starts, self.shape, self.strides)):
+            self.refuse(f"of {tensors[0]} from {self.starts}; legal: a number for each dimension")
         for n, start, count, stride in zip(
             shape, self.starts, self.shape, self.strides, strict=True
         ):
             if start < 0 or stride < 1 or (count and start + (count - 1) * stride >= n):
-                self.refuse(f"of {given[0]}: {count} from {start} by {stride} of {n}")
-        return (TensorType(self.shape, given[0].dtype),)
+                self.refuse(f"of {tensors[0]}: {count} from {start} by {stride} of {n}")
+        return (TensorType(self.shape, tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
         """The elements."""
@@ -150,10 +153,10 @@ class Slice(View):
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """With a step, and the last element."""
-        given = (TensorType((5, 40), _F32),)
+        operands = (TensorType((5, 40), _F32),)
         return (
-            Example(cls((2, 13), (1, 2), (3, 3)), given, ("distinct",)),
-            Example(cls((1, 1), (4, 39), (1, 1)), given, ("distinct",)),
+            Example(cls((2, 13), (1, 2), (3, 3)), operands, ("distinct",)),
+            Example(cls((1, 1), (4, 39), (1, 1)), operands, ("distinct",)),
         )
 
 
@@ -167,12 +170,12 @@ class Transpose(Operation, kind=Kind.KERNEL):
     operands = ("operand",)
     permutation: Shape = ()
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The lengths in that order."""
-        if sorted(self.permutation) != list(range(len(given[0].shape))):
-            self.refuse(f"of {given[0]} by {self.permutation}; legal: each dimension once")
-        shape = tuple(given[0].shape[dim] for dim in self.permutation)
-        return (TensorType(shape, given[0].dtype),)
+        if sorted(self.permutation) != list(range(len(tensors[0].shape))):
+            self.refuse(f"of {tensors[0]} by {self.permutation}; legal: each dimension once")
+        shape = tuple(tensors[0].shape[dim] for dim in self.permutation)
+        return (TensorType(shape, tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
         """The elements."""
@@ -195,19 +198,22 @@ class Concatenate(Operation, kind=Kind.KERNEL):
     operands = ("*parts",)
     dim: int = 0
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """Lengths along `dim` add up; the others agree."""
-        if not given or not are_dims([self.dim], len(given[0].shape)):
-            self.refuse(f"of {', '.join(map(str, given))} along {self.dim}; legal: a dimension")
-        shapes = [list(one.shape) for one in given]
+        if not tensors or not are_dims([self.dim], len(tensors[0].shape)):
+            self.refuse(f"of {', '.join(map(str, tensors))} along {self.dim}; legal: a dimension")
+        shapes = [list(tensor.shape) for tensor in tensors]
         total = sum(shape.pop(self.dim) for shape in shapes)
-        if any(shape != shapes[0] for shape in shapes) or len({one.dtype for one in given}) > 1:
+        if (
+            any(shape != shapes[0] for shape in shapes)
+            or len({tensor.dtype for tensor in tensors}) > 1
+        ):
             self.refuse(
-                f"of {', '.join(map(str, given))} along {self.dim}; legal: other lengths and "
+                f"of {', '.join(map(str, tensors))} along {self.dim}; legal: other lengths and "
                 "element types that agree"
             )
         shape = (*shapes[0][: self.dim], total, *shapes[0][self.dim :])
-        return (TensorType(shape, given[0].dtype),)
+        return (TensorType(shape, tensors[0].dtype),)
 
     def reference(self, *parts: Array) -> Array:
         """The elements."""
@@ -239,41 +245,41 @@ class Pad(Operation, kind=Kind.KERNEL):
     interior: Shape = ()
     number: float = 0.0
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """Lengths with all that comes and goes."""
-        rank = len(given[0].shape)
-        if any(len(one) != rank for one in (self.low, self.high, self.interior)):
-            self.refuse(f"of {given[0]} by {self.low}; legal: a number for each dimension")
-        lengths = zip(given[0].shape, self.low, self.high, self.interior, strict=True)
-        shape = tuple(padded(*one) for one in lengths)
+        rank = len(tensors[0].shape)
+        if any(len(numbers) != rank for numbers in (self.low, self.high, self.interior)):
+            self.refuse(f"of {tensors[0]} by {self.low}; legal: a number for each dimension")
+        lengths = zip(tensors[0].shape, self.low, self.high, self.interior, strict=True)
+        shape = tuple(padded_length(*amounts) for amounts in lengths)
         if any(n < 0 for n in shape) or any(gap < 0 for gap in self.interior):
             self.refuse(
-                f"of {given[0]} by {self.low}, {self.high}, {self.interior}; legal: lengths and "
+                f"of {tensors[0]} by {self.low}, {self.high}, {self.interior}; legal: lengths and "
                 "gaps from 0"
             )
-        return (TensorType(shape, given[0].dtype),)
+        return (TensorType(shape, tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
         """The elements among the number."""
         lengths = zip(operand.shape, self.low, self.high, self.interior, strict=True)
-        shape = tuple(padded(*one) for one in lengths)
-        found = np.full(shape, self.number, operand.dtype)
+        shape = tuple(padded_length(*amounts) for amounts in lengths)
+        result = np.full(shape, self.number, operand.dtype)
         places = [
             low + np.arange(n) * (gap + 1)
             for n, low, gap in zip(operand.shape, self.low, self.interior, strict=True)
         ]
-        kept = [(at >= 0) & (at < n) for at, n in zip(places, shape, strict=True)]
-        inside = [at[one] for at, one in zip(places, kept, strict=True)]
-        found[np.ix_(*inside)] = operand[np.ix_(*kept)]
-        return found
+        inside_masks = [(at >= 0) & (at < n) for at, n in zip(places, shape, strict=True)]
+        inside = [at[mask] for at, mask in zip(places, inside_masks, strict=True)]
+        result[np.ix_(*inside)] = operand[np.ix_(*inside_masks)]
+        return result
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """More, fewer, and gaps."""
-        given = (TensorType((3, 40), _F32),)
+        operands = (TensorType((3, 40), _F32),)
         return (
-            Example(cls((1, 2), (0, 3), (0, 0), 7.0), given, ("distinct",)),
-            Example(cls((0, -2), (2, -3), (1, 2), -1.0), given, ("distinct",)),
+            Example(cls((1, 2), (0, 3), (0, 0), 7.0), operands, ("distinct",)),
+            Example(cls((0, -2), (2, -3), (1, 2), -1.0), operands, ("distinct",)),
         )
 
 
@@ -283,11 +289,11 @@ class Reverse(Operation, kind=Kind.KERNEL):
     operands = ("operand",)
     dims: Shape = ()
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The operand's."""
-        if not are_dims(self.dims, len(given[0].shape)):
-            self.refuse(f"of {given[0]} along {self.dims}; legal: its dimensions, each once")
-        return (given[0],)
+        if not are_dims(self.dims, len(tensors[0].shape)):
+            self.refuse(f"of {tensors[0]} along {self.dims}; legal: its dimensions, each once")
+        return (tensors[0],)
 
     def reference(self, operand: Array) -> Array:
         """The elements."""
@@ -296,8 +302,8 @@ class Reverse(Operation, kind=Kind.KERNEL):
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """One dimension, and both."""
-        given = (TensorType((3, 40), _F32),)
-        return tuple(Example(cls(dims), given, ("distinct",)) for dims in ((1,), (0, 1)))
+        operands = (TensorType((3, 40), _F32),)
+        return tuple(Example(cls(dims), operands, ("distinct",)) for dims in ((1,), (0, 1)))
 
 
 class DynamicSlice(Operation, kind=Kind.KERNEL):
@@ -310,12 +316,12 @@ class DynamicSlice(Operation, kind=Kind.KERNEL):
     legal = (ELEMENT_TYPES, INTEGERS)
     shape: Shape = ()
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The shape."""
-        if len(given) != len(given[0].shape) + 1 or any(one.shape for one in given[1:]):
-            self.refuse(f"of {', '.join(map(str, given))}; legal: a scalar for each dimension")
-        _check_part(self, given[0], self.shape)
-        return (TensorType(self.shape, given[0].dtype),)
+        if len(tensors) != len(tensors[0].shape) + 1 or any(tensor.shape for tensor in tensors[1:]):
+            self.refuse(f"of {', '.join(map(str, tensors))}; legal: a scalar for each dimension")
+        _check_part(self, tensors[0], self.shape)
+        return (TensorType(self.shape, tensors[0].dtype),)
 
     def reference(self, operand: Array, *starts: Array) -> Array:
         """The elements."""
@@ -325,9 +331,9 @@ class DynamicSlice(Operation, kind=Kind.KERNEL):
     def examples(cls) -> tuple[Example, ...]:
         """Starts inside and beyond the end."""
         place = TensorType((), "int32")
-        given = (TensorType((5, 40), _F32), place, place)
+        operands = (TensorType((5, 40), _F32), place, place)
         return tuple(
-            Example(cls((2, 13)), given, ("distinct", "places", "places"), limit)
+            Example(cls((2, 13)), operands, ("distinct", "places", "places"), limit)
             for limit in (3, 100)
         )
 
@@ -341,44 +347,46 @@ class DynamicUpdateSlice(Operation, kind=Kind.KERNEL):
     operands = ("operand", "update", "*starts")
     legal = (ELEMENT_TYPES, ELEMENT_TYPES, INTEGERS)
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The operand's."""
-        if len(given) != len(given[0].shape) + 2 or any(one.shape for one in given[2:]):
-            self.refuse(f"of {', '.join(map(str, given))}; legal: a scalar for each dimension")
-        _check_part(self, given[0], given[1].shape)
-        if given[0].dtype != given[1].dtype:
-            self.refuse(f"of {given[0]} with {given[1]}; legal: one element type")
-        return (given[0],)
+        if len(tensors) != len(tensors[0].shape) + 2 or any(tensor.shape for tensor in tensors[2:]):
+            self.refuse(f"of {', '.join(map(str, tensors))}; legal: a scalar for each dimension")
+        _check_part(self, tensors[0], tensors[1].shape)
+        if tensors[0].dtype != tensors[1].dtype:
+            self.refuse(f"of {tensors[0]} with {tensors[1]}; legal: one element type")
+        return (tensors[0],)
 
     def reference(self, operand: Array, update: Array, *starts: Array) -> Array:
         """The elements."""
-        found = operand.copy()
-        found[_window(operand.shape, update.shape, starts)] = update
-        return found
+        result = operand.copy()
+        result[_window(operand.shape, update.shape, starts)] = update
+        return result
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """Starts inside and beyond the end."""
         place = TensorType((), "int32")
-        given = (TensorType((5, 40), _F32), TensorType((2, 13), _F32), place, place)
+        operands = (TensorType((5, 40), _F32), TensorType((2, 13), _F32), place, place)
         return tuple(
-            Example(cls(), given, ("distinct", "distinct", "places", "places"), limit)
+            Example(cls(), operands, ("distinct", "distinct", "places", "places"), limit)
             for limit in (3, 100)
         )
 
 
-def _check_part(operation: Operation, whole: TensorType, part: Shape) -> None:
+def _check_part(operation: Operation, operand: TensorType, part: Shape) -> None:
     """A window lies in the operand."""
-    if len(part) != len(whole.shape) or any(m > n for m, n in zip(part, whole.shape, strict=True)):
-        operation.refuse(f"of {whole} in windows of {part}; legal: lengths up to its own")
+    if len(part) != len(operand.shape) or any(
+        m > n for m, n in zip(part, operand.shape, strict=True)
+    ):
+        operation.refuse(f"of {operand} in windows of {part}; legal: lengths up to its own")
 
 
-def padded(length: int, low: int, high: int, gap: int) -> int:
+def padded_length(length: int, low: int, high: int, gap: int) -> int:
     """A length with `low` before, `high` after, and `gap` between its elements."""
     return low + length + max(length - 1, 0) * gap + high
 
 
-def _window(whole: Shape, part: Shape, starts: tuple[Array, ...]) -> tuple[slice, ...]:
+def _window(shape: Shape, part: Shape, starts: tuple[Array, ...]) -> tuple[slice, ...]:
     """The window's place, moved inside."""
-    first = [min(max(int(s), 0), n - m) for s, n, m in zip(starts, whole, part, strict=True)]
+    first = [min(max(int(s), 0), n - m) for s, n, m in zip(starts, shape, part, strict=True)]
     return tuple(slice(start, start + m) for start, m in zip(first, part, strict=True))

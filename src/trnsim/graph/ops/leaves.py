@@ -22,9 +22,9 @@ class Leaf(Operation, kind=Kind.LEAF, abstract=True):
     shape: Shape = ()
     dtype: str = "float32"
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """As asked."""
-        del given
+        del tensors
         if self.dtype not in ELEMENT_TYPES:
             self.refuse(f"of {self.dtype}; legal: {', '.join(ELEMENT_TYPES)}")
         return (TensorType(self.shape, self.dtype),)
@@ -35,9 +35,9 @@ class Constant(Leaf):
 
     number: float = 0.0
 
-    def check(self, given: tuple[TensorType, ...]) -> None:
+    def check(self, tensors: tuple[TensorType, ...]) -> None:
         """An integer type has no infinity and no NaN."""
-        super().check(given)
+        super().check(tensors)
         if self.dtype in INTEGERS and not isfinite(self.number):
             self.refuse(f"of {self.number} as {self.dtype}; legal: what is an integer")
 
@@ -58,11 +58,11 @@ class Iota(Leaf):
     dtype: str = "int32"
     dim: int = 0
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """As asked."""
         if not 0 <= self.dim < len(self.shape):
             self.refuse(f"of {self.shape} along {self.dim}; legal: one of its dimensions")
-        return super().types(*given)
+        return super().types(*tensors)
 
     def reference(self) -> Array:
         """The place."""
@@ -107,11 +107,11 @@ class RngBitGenerator(Operation, kind=Kind.KERNEL):
     legal = (("uint32",),)
     shape: Shape = ()
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The state's and the bits'."""
-        if given[0].shape != (_STATE_WORDS,):
-            self.refuse(f"of {given[0]}; legal: a state of {_STATE_WORDS} words")
-        return given[0], TensorType(self.shape, "uint32")
+        if tensors[0].shape != (_STATE_WORDS,):
+            self.refuse(f"of {tensors[0]}; legal: a state of {_STATE_WORDS} words")
+        return tensors[0], TensorType(self.shape, "uint32")
 
     def reference(self, initial_state: Array) -> tuple[Array, Array]:
         """Blocks by their numbers, modulo 2**64."""
@@ -156,7 +156,7 @@ class Threefry:
     @classmethod
     def words(cls, key: Array, low: Array, high: Array) -> tuple[Array, Array]:
         """Both words of each block, whose number has a low and a high word; uint64 below 2**32."""
-        word, keys = np.uint64(2**32 - 1), [np.uint64(one) for one in key]
+        word, keys = np.uint64(2**32 - 1), [np.uint64(key_word) for key_word in key]
         keys.append(keys[0] ^ keys[1] ^ np.uint64(cls.PARITY))
         left, right = (low + keys[0]) & word, (high + keys[1]) & word
         for number, turn in enumerate(cls.turns()):

@@ -68,9 +68,9 @@ class Gather(Operation, kind=Kind.KERNEL):
             slice_sizes=(1,) * len(rows),
         )
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """A slice for each vector of indices."""
-        operand, indices = given
+        operand, indices = tensors
         sizes_fit = len(self.slice_sizes) == len(operand.shape) and all(
             0 <= size <= n for size, n in zip(self.slice_sizes, operand.shape, strict=True)
         )
@@ -94,7 +94,7 @@ class Gather(Operation, kind=Kind.KERNEL):
         batch, sizes = vectors.shape[:-1], self.slice_sizes
         gone = sorted({*self.collapsed_slice_dims, *self.operand_batching_dims})
         offsets = [size for dim, size in enumerate(sizes) if dim not in gone]
-        found = np.empty((*batch, *offsets), operand.dtype)
+        slices = np.empty((*batch, *offsets), operand.dtype)
         for place in np.ndindex(*batch):
             start = _start(self, vectors[place], place, operand.ndim)
             inside = [
@@ -102,10 +102,10 @@ class Gather(Operation, kind=Kind.KERNEL):
                 for at, n, size in zip(start, operand.shape, sizes, strict=True)
             ]
             part = operand[tuple(slice(at, at + n) for at, n in zip(inside, sizes, strict=True))]
-            found[place] = part.reshape(offsets)
-        rank = found.ndim
-        others = [dim for dim in range(rank) if dim not in self.offset_dims]
-        return np.moveaxis(found, range(rank), [*others, *self.offset_dims])
+            slices[place] = part.reshape(offsets)
+        rank = slices.ndim
+        batch_dims = [dim for dim in range(rank) if dim not in self.offset_dims]
+        return np.moveaxis(slices, range(rank), [*batch_dims, *self.offset_dims])
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -149,11 +149,11 @@ class Scatter(Operation, kind=Kind.KERNEL):
     is_in_bounds: bool = True
 
     @classmethod
-    def rows(cls, table: Shape, indices: Shape, op: str, wanted: TensorType | None) -> Scatter:
+    def rows(cls, table: Shape, indices: Shape, op: str, zeros: TensorType | None) -> Scatter:
         """Rows [*I, *D] into those of a table [V, *D] that [*I] says."""
         first = len(indices)
         return cls(
-            wanted,
+            zeros,
             op,
             update_window_dims=tuple(range(first, first + len(table) - 1)),
             inserted_window_dims=(0,),
@@ -161,9 +161,9 @@ class Scatter(Operation, kind=Kind.KERNEL):
             index_vector_dim=first,
         )
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The operand's."""
-        updates, indices, *operand = given
+        updates, indices, *operand = tensors
         table = operand[0] if operand else self.type
         if self.op not in _UPDATE:
             self.refuse(f"by {self.op}; legal: {', '.join(_UPDATE)}")
@@ -178,7 +178,7 @@ class Scatter(Operation, kind=Kind.KERNEL):
     def reference(self, updates: Array, scatter_indices: Array, *operand: Array) -> Array:
         """One update after the other."""
         zeros = np.zeros(self.type.shape if self.type else (), updates.dtype)
-        found = operand[0].copy() if operand else zeros
+        result = operand[0].copy() if operand else zeros
         vectors = _vectors(scatter_indices, self.index_vector_dim)
         batch = [dim for dim in range(updates.ndim) if dim not in self.update_window_dims]
         first = np.moveaxis(updates, [*batch, *self.update_window_dims], range(updates.ndim))
@@ -186,14 +186,14 @@ class Scatter(Operation, kind=Kind.KERNEL):
         update = _UPDATE[self.op]
         for place in np.ndindex(*vectors.shape[:-1]):
             part = np.expand_dims(first[place], gone)
-            start = _start(self, vectors[place], place, found.ndim)
+            start = _start(self, vectors[place], place, result.ndim)
             end = [at + n for at, n in zip(start, part.shape, strict=True)]
             if min(start, default=0) >= 0 and all(
-                e <= n for e, n in zip(end, found.shape, strict=True)
+                e <= n for e, n in zip(end, result.shape, strict=True)
             ):
                 where = tuple(slice(at, to) for at, to in zip(start, end, strict=True))
-                found[where] = update(found[where], part)
-        return found
+                result[where] = update(result[where], part)
+        return result
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from trnsim.graph.operation import Example, Kind, Operation
 from trnsim.graph.ops.layout import Pad, are_dims
-from trnsim.graph.types import FLOATS, INTEGERS, Array, Shape, TensorType, exact
+from trnsim.graph.types import FLOATS, INTEGERS, Array, Shape, TensorType, widen
 
 BODIES: Final[dict[str, Any]] = {
     "add": np.add,
@@ -36,19 +36,19 @@ class Reduce(Operation, kind=Kind.REDUCTION):
     op: str = "add"
     dims: Shape = ()
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The lengths that stay."""
         if self.op not in BODIES:
             self.refuse(f"by {self.op}; legal: {', '.join(BODIES)}")
-        if list(self.dims) != sorted(self.dims) or not are_dims(self.dims, len(given[0].shape)):
-            self.refuse(f"of {given[0]} over {self.dims}; legal: its dimensions in order")
-        shape = tuple(n for dim, n in enumerate(given[0].shape) if dim not in self.dims)
-        return (TensorType(shape, given[0].dtype),)
+        if list(self.dims) != sorted(self.dims) or not are_dims(self.dims, len(tensors[0].shape)):
+            self.refuse(f"of {tensors[0]} over {self.dims}; legal: its dimensions in order")
+        shape = tuple(n for dim, n in enumerate(tensors[0].shape) if dim not in self.dims)
+        return (TensorType(shape, tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
         """One element of many."""
         start = neutral(self.op, operand.dtype)
-        return np.asarray(BODIES[self.op].reduce(exact(operand), self.dims, initial=start))
+        return np.asarray(BODIES[self.op].reduce(widen(operand), self.dims, initial=start))
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -70,11 +70,11 @@ class Scan(Operation, kind=Kind.KERNEL, source="CHLO dialect, scan"):
     near = 2.0**-12  # each sum of a long row is rounded
     op: str = "add"
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The operand's."""
-        if self.op not in BODIES or not given[0].shape:
-            self.refuse(f"of {given[0]} by {self.op}; legal: {', '.join(BODIES)} of a row")
-        return (given[0],)
+        if self.op not in BODIES or not tensors[0].shape:
+            self.refuse(f"of {tensors[0]} by {self.op}; legal: {', '.join(BODIES)} of a row")
+        return (tensors[0],)
 
     def reference(self, operand: Array) -> Array:
         """Up to each place."""
@@ -100,11 +100,11 @@ class TopK(Operation, kind=Kind.KERNEL, source="CHLO dialect, top_k"):
     operands = ("operand",)
     k: int = 1
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """K places."""
-        if not given[0].shape or not 0 < self.k <= given[0].shape[-1]:
-            self.refuse(f"of {given[0]} with k={self.k}; legal: 1 to the last dimension's length")
-        return (TensorType((*given[0].shape[:-1], self.k), "int32"),)
+        if not tensors[0].shape or not 0 < self.k <= tensors[0].shape[-1]:
+            self.refuse(f"of {tensors[0]} with k={self.k}; legal: 1 to the last dimension's length")
+        return (TensorType((*tensors[0].shape[:-1], self.k), "int32"),)
 
     def reference(self, operand: Array) -> Array:
         """The places."""
@@ -113,8 +113,8 @@ class TopK(Operation, kind=Kind.KERNEL, source="CHLO dialect, top_k"):
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """One, eight, nine, all."""
-        given = (TensorType((3, 40), _F32),)
-        return tuple(Example(cls(k), given, ("distinct",)) for k in (1, 8, 9, 40))
+        operands = (TensorType((3, 40), _F32),)
+        return tuple(Example(cls(k), operands, ("distinct",)) for k in (1, 8, 9, 40))
 
 
 class Sort(Operation, kind=Kind.KERNEL):
@@ -134,27 +134,27 @@ class Sort(Operation, kind=Kind.KERNEL):
     is_descending: bool = False
     is_stable: bool = True
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The operands'."""
-        if len({one.shape for one in given}) != 1:
-            self.refuse(f"of {', '.join(map(str, given))}; legal: operands of one shape")
-        if not -1 <= self.dim < len(given[0].shape) or not given[0].shape:
+        if len({tensor.shape for tensor in tensors}) != 1:
+            self.refuse(f"of {', '.join(map(str, tensors))}; legal: operands of one shape")
+        if not -1 <= self.dim < len(tensors[0].shape) or not tensors[0].shape:
             self.refuse(
-                f"of {given[0]} along {self.dim}; legal: one of its dimensions, -1 the last"
+                f"of {tensors[0]} along {self.dim}; legal: one of its dimensions, -1 the last"
             )
-        return given
+        return tensors
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """In order."""
         order = _order(operands[0], self.dim, is_descending=self.is_descending)
-        return tuple(np.take_along_axis(one, order, self.dim) for one in operands)
+        return tuple(np.take_along_axis(operand, order, self.dim) for operand in operands)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """Up and down, with another operand beside."""
-        given = (TensorType((3, 40), _F32), TensorType((3, 40), "int32"))
+        operands = (TensorType((3, 40), _F32), TensorType((3, 40), "int32"))
         return tuple(
-            Example(cls(1, down), given, ("distinct", "distinct")) for down in (False, True)
+            Example(cls(1, down), operands, ("distinct", "distinct")) for down in (False, True)
         )
 
 
@@ -184,7 +184,7 @@ class Windows(Operation, abstract=True):
     def _counts(self, shape: Shape, dilations: Shape) -> Shape:
         """How many windows each dimension has."""
         attributes = (self.lengths, self.strides, self.low, self.high, dilations)
-        if any(len(one) != len(shape) for one in attributes):
+        if any(len(attribute) != len(shape) for attribute in attributes):
             self.refuse(f"of {shape} by windows of {self.lengths}; legal: a number a dimension")
         if min((*self.strides, *dilations), default=1) < 1:
             self.refuse(f"by strides of {self.strides} and {dilations}; legal: from 1")
@@ -209,20 +209,20 @@ class ReduceWindow(Windows, kind=Kind.KERNEL):
     op: str = "add"
     dilations: Shape = ()
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """As many as there are windows."""
         if self.op not in BODIES:
             self.refuse(f"by {self.op}; legal: {', '.join(BODIES)}")
-        shape = self._counts(given[0].shape, self.dilations or (1,) * len(given[0].shape))
-        return (TensorType(shape, given[0].dtype),)
+        shape = self._counts(tensors[0].shape, self.dilations or (1,) * len(tensors[0].shape))
+        return (TensorType(shape, tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
         """One element of each window."""
         steps = self.dilations or (1,) * operand.ndim
         start = neutral(self.op, operand.dtype)
-        wide = Pad(self.low, self.high, (0,) * operand.ndim, start).reference(exact(operand))
+        wide = Pad(self.low, self.high, (0,) * operand.ndim, start).reference(widen(operand))
         counts = self._counts(operand.shape, steps)
-        found = np.full(counts, start, wide.dtype)
+        reduced = np.full(counts, start, wide.dtype)
         for at in np.ndindex(*self.lengths):
             part = wide[
                 tuple(
@@ -230,15 +230,17 @@ class ReduceWindow(Windows, kind=Kind.KERNEL):
                     for i, d, n, s in zip(at, steps, counts, self.strides, strict=True)
                 )
             ]
-            found = BODIES[self.op](found, part)
-        return found
+            reduced = BODIES[self.op](reduced, part)
+        return reduced
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """Overlapping windows with padding, and dilated ones."""
-        given = (TensorType((2, 9, 10), _F32),)
+        operands = (TensorType((2, 9, 10), _F32),)
         return tuple(
-            Example(cls((1, 3, 2), (1, 2, 1), (0, 1, 0), (0, 1, 1), op, steps), given, ("small",))
+            Example(
+                cls((1, 3, 2), (1, 2, 1), (0, 1, 0), (0, 1, 1), op, steps), operands, ("small",)
+            )
             for op in BODIES
             for steps in ((), (1, 2, 3))
         )
@@ -254,20 +256,20 @@ class SelectAndScatter(Windows, kind=Kind.KERNEL):
     operands = ("operand", "source")
     op: str = "maximum"
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The operand's."""
-        windows = self._counts(given[0].shape, (1,) * len(given[0].shape))
+        windows = self._counts(tensors[0].shape, (1,) * len(tensors[0].shape))
         if self.op not in _EXTREMES:
             self.refuse(f"by {self.op}; legal: {', '.join(_EXTREMES)}")
-        if given[1].shape != windows:
-            self.refuse(f"of {given[0]} with {given[1]}; legal: a source of {windows}")
-        return (TensorType(given[0].shape, given[1].dtype),)
+        if tensors[1].shape != windows:
+            self.refuse(f"of {tensors[0]} with {tensors[1]}; legal: a source of {windows}")
+        return (TensorType(tensors[0].shape, tensors[1].dtype),)
 
     def reference(self, operand: Array, source: Array) -> Array:
         """Sums at the extremes."""
         numbers = np.arange(operand.size).reshape(operand.shape)
         wide = Pad(self.low, self.high, (0,) * operand.ndim, -1.0).reference(numbers)
-        elements, found = operand.ravel(), np.zeros(operand.size, source.dtype)
+        elements, sums = operand.ravel(), np.zeros(operand.size, source.dtype)
         best: Callable[..., Any] = np.argmax if self.op == "maximum" else np.argmin
         for place in np.ndindex(*source.shape):
             start = [i * s for i, s in zip(place, self.strides, strict=True)]
@@ -276,22 +278,22 @@ class SelectAndScatter(Windows, kind=Kind.KERNEL):
             ]
             inside = window[window >= 0]
             if inside.size:
-                found[inside[best(elements[inside])]] += source[place]
-        return found.reshape(operand.shape)
+                sums[inside[best(elements[inside])]] += source[place]
+        return sums.reshape(operand.shape)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """Windows that touch, and that overlap."""
-        given = TensorType((2, 8, 10), _F32)
+        operand = TensorType((2, 8, 10), _F32)
         return (
             Example(
                 cls((1, 2, 2), (1, 2, 2), (0, 0, 0), (0, 0, 0)),
-                (given, TensorType((2, 4, 5), _F32)),
+                (operand, TensorType((2, 4, 5), _F32)),
                 ("distinct", "small"),
             ),
             Example(
                 cls((1, 3, 3), (1, 2, 2), (0, 1, 1), (0, 0, 0)),
-                (given, TensorType((2, 4, 5), _F32)),
+                (operand, TensorType((2, 4, 5), _F32)),
                 ("distinct", "small"),
             ),
         )

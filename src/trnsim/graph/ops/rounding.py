@@ -9,7 +9,15 @@ import numpy as np
 
 from trnsim.graph.operation import Example
 from trnsim.graph.ops.elementwise import Unary
-from trnsim.graph.types import BOOL, ELEMENT_TYPES, FLOATS, ITEM_BYTES, Array, TensorType, stored
+from trnsim.graph.types import (
+    BOOL,
+    ELEMENT_TYPES,
+    FLOATS,
+    ITEM_BYTES,
+    Array,
+    TensorType,
+    round_to_dtype,
+)
 
 _HALF: Final = 0.5
 
@@ -58,9 +66,9 @@ class RoundNearestAfz(Rounding):
 
     def reference(self, operand: Array) -> Array:
         """To nearest, half away from 0."""
-        whole = np.trunc(operand)
-        is_far = np.abs(operand - whole) >= _HALF
-        return np.asarray(whole + np.copysign(is_far, operand))
+        truncated = np.trunc(operand)
+        is_far = np.abs(operand - truncated) >= _HALF
+        return np.asarray(truncated + np.copysign(is_far, operand))
 
 
 class Convert(Unary):
@@ -75,15 +83,15 @@ class Convert(Unary):
     near = 0.0
     to: str = ""
 
-    def check(self, given: tuple[TensorType, ...]) -> None:
+    def check(self, tensors: tuple[TensorType, ...]) -> None:
         """The type is one that tensors have."""
-        super().check(given)
+        super().check(tensors)
         if self.to and self.to not in ELEMENT_TYPES:
-            self.refuse(f"of {given[0]} to {self.to}; legal: {', '.join(ELEMENT_TYPES)}")
+            self.refuse(f"of {tensors[0]} to {self.to}; legal: {', '.join(ELEMENT_TYPES)}")
 
-    def result_dtype(self, *given: str) -> str:
+    def result_dtype(self, *dtypes: str) -> str:
         """The type asked for."""
-        return self.to or given[0]
+        return self.to or dtypes[0]
 
     def reference(self, operand: Array) -> Array:
         """The value, whole where the type is."""
@@ -93,8 +101,8 @@ class Convert(Unary):
             return np.not_equal(operand, 0)
         if self.to not in FLOATS and operand.dtype == np.float64:
             limits = np.iinfo(TensorType((), self.to).numpy_dtype())
-            whole = np.nan_to_num(np.trunc(operand), nan=0.0)
-            return np.asarray(np.clip(whole, limits.min, limits.max).astype(np.int64))
+            truncated = np.nan_to_num(np.trunc(operand), nan=0.0)
+            return np.asarray(np.clip(truncated, limits.min, limits.max).astype(np.int64))
         return operand
 
     @classmethod
@@ -117,11 +125,11 @@ class BitcastConvert(Unary):
     reads_stored = True
     to: str = "int32"
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+    def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The type asked for."""
-        if ITEM_BYTES.get(self.to) != ITEM_BYTES[given[0].dtype]:
-            self.refuse(f"of {given[0]} to {self.to}; legal: a type of the same size")
-        return (TensorType(given[0].shape, self.to),)
+        if ITEM_BYTES.get(self.to) != ITEM_BYTES[tensors[0].dtype]:
+            self.refuse(f"of {tensors[0]} to {self.to}; legal: a type of the same size")
+        return (TensorType(tensors[0].shape, self.to),)
 
     def reference(self, operand: Array) -> Array:
         """The bits; the operand comes as it is stored."""
@@ -153,18 +161,18 @@ class ReducePrecision(Unary):
     reads_stored = True  # whether bits of the exponent go depends on the operand's type
     format: str = "bfloat16"
 
-    def check(self, given: tuple[TensorType, ...]) -> None:
+    def check(self, tensors: tuple[TensorType, ...]) -> None:
         """The format is one of floating point."""
-        super().check(given)
+        super().check(tensors)
         if self.format not in FLOATS:
-            self.refuse(f"of {given[0]} to {self.format}; legal: {', '.join(FLOATS)}")
+            self.refuse(f"of {tensors[0]} to {self.format}; legal: {', '.join(FLOATS)}")
 
     def reference(self, operand: Array) -> Array:
         """The nearest number of the format, or 0."""
         numbers = operand.astype(np.float64)
         is_below = np.abs(numbers) < self.smallest(operand.dtype.name)
-        found = stored(numbers, self.format).astype(np.float64)
-        return np.asarray(np.where(is_below, np.copysign(0.0, numbers), found))
+        rounded = round_to_dtype(numbers, self.format).astype(np.float64)
+        return np.asarray(np.where(is_below, np.copysign(0.0, numbers), rounded))
 
     def smallest(self, dtype: str) -> float:
         """The magnitude of `dtype` below which it is 0: half a place below the smallest normal."""

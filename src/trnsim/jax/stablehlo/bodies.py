@@ -16,7 +16,7 @@ import numpy as np
 
 from trnsim.errors import NotModelled
 from trnsim.graph.ops.reductions import BODIES
-from trnsim.graph.types import Array, TensorType, exact, stored
+from trnsim.graph.types import Array, TensorType, round_to_dtype, widen
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.mlir import Block, Op
 from trnsim.jax.stablehlo.scope import Scope, is_splat
@@ -31,7 +31,7 @@ def samples(dtype: str) -> Array:
     """Numbers of a dtype on which the functions differ."""
     type_ = TensorType((), dtype)
     if type_.is_floating:
-        numbers = stored(np.array(_FLOATS), dtype)
+        numbers = round_to_dtype(np.array(_FLOATS), dtype)
         doubles = numbers.astype(np.float64)
         is_exact = np.isnan(doubles) | np.isin(doubles, _FLOATS)
         return np.asarray(numbers[is_exact])
@@ -98,8 +98,8 @@ def _name_of(numbers: Array, left: Array, right: Array, allowed: Sequence[str], 
     extremes_first = sorted(allowed, key=lambda function: function not in _EXTREMES)
     for function in extremes_first if left.dtype == np.bool_ else allowed:
         with np.errstate(all="ignore"):
-            expected = _FUNCTIONS[function](exact(left), exact(right))
-        if is_equal(numbers, stored(np.asarray(expected), numbers.dtype.name)):
+            expected = _FUNCTIONS[function](widen(left), widen(right))
+        if is_equal(numbers, round_to_dtype(np.asarray(expected), numbers.dtype.name)):
             return function
     raise NotModelled(
         f"{name} with a body that is none of {', '.join(allowed)}",
@@ -131,7 +131,7 @@ def _check_independent(scope: Scope, block: Block, dtypes: Sequence[str], name: 
 
 def is_equal(numbers: Array, expected: Array) -> bool:
     """True if numbers are equal, NaN to NaN."""
-    left, right = exact(np.asarray(numbers)), exact(np.asarray(expected))
+    left, right = widen(np.asarray(numbers)), widen(np.asarray(expected))
     return bool(np.array_equal(left, right, equal_nan=left.dtype.kind == "f"))
 
 
@@ -172,7 +172,7 @@ def _extremes(
     name: str, left: Array, left_place: Array, right: Array, right_place: Array
 ) -> tuple[Array, Array]:
     """The value and the place that argmax or argmin keeps of two."""
-    first, second = exact(left), exact(right)
+    first, second = widen(left), widen(right)
     is_nan = np.isnan(first) if first.dtype.kind == "f" else np.zeros(first.shape, np.bool_)
     is_better = first > second if name == "maximum" else first < second
     is_left = is_better | is_nan
@@ -262,4 +262,4 @@ def _is_nan(numbers: Array) -> Array:
 
 def _as_compared(numbers: Array) -> Array:
     """Numbers as a comparison takes them: NaN is neither more nor less."""
-    return np.asarray(exact(numbers))
+    return np.asarray(widen(numbers))

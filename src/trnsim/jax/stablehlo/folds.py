@@ -16,7 +16,7 @@ import numpy as np
 from trnsim.errors import NotModelled
 from trnsim.graph import Value
 from trnsim.graph.ops.reductions import BODIES
-from trnsim.graph.types import stored
+from trnsim.graph.types import round_to_dtype
 from trnsim.jax.stablehlo import bodies, mlir
 from trnsim.jax.stablehlo.mlir import Block, Op, Ssa
 from trnsim.jax.stablehlo.rules import RULES
@@ -60,7 +60,8 @@ def _is_associative(scope: Scope, block: Block) -> bool:
     """True if ``f(f(a, b), c) = f(a, f(b, c))`` for a few numbers."""
     dtype = mlir.tensor_type(block.arguments[0].type).dtype
     first, second, third = (
-        stored(np.array(side), dtype) for side in zip(*product(_NUMBERS, repeat=3), strict=True)
+        round_to_dtype(np.array(side), dtype)
+        for side in zip(*product(_NUMBERS, repeat=3), strict=True)
     )
     (left,) = bodies.run_body(scope, block, [first, second])
     (right,) = bodies.run_body(scope, block, [second, third])

@@ -9,7 +9,7 @@ import numpy as np
 
 from trnsim.errors import NotModelled
 from trnsim.graph import Value
-from trnsim.graph.building.indexing import moved
+from trnsim.graph.building.indexing import move_dim
 from trnsim.graph.ops.reductions import (
     BODIES,
     ReduceWindow,
@@ -121,7 +121,7 @@ def _extreme_and_position(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Va
         keys = applied(scope, "not", value, dtype=value.dtype)
     if keys.dtype == "bool":
         keys = scope.b.convert(keys, "int32")
-    index = scope.graph.top_k(moved(scope.b, keys, dim, -1), 1)
+    index = scope.graph.top_k(move_dim(scope.b, keys, dim, -1), 1)
     shape = tuple(n for d, n in enumerate(value.shape) if d != dim)
     place = scope.b.convert(scope.graph.reshape(index, shape), scope.result(op, 1).dtype)
     return scope.graph.reduce(name, value, dims), place
@@ -226,7 +226,7 @@ def _grows_along(op: ReduceWindow, shape: Sequence[int]) -> int | None:
 
 def _running(scope: Scope, name: str, value: Value, dim: int, *, is_backward: bool) -> Value:
     """Running results along a dimension, from its first or its last element."""
-    row = moved(scope.b, value, dim, -1)
+    row = move_dim(scope.b, value, dim, -1)
     last = [len(row.shape) - 1]
     if is_backward:
         row = reversed_(scope, row, last)

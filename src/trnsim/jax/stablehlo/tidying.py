@@ -13,8 +13,8 @@ from trnsim.graph import Graph, Kind, Value
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.ops.layout import Concatenate, Pad, Reverse, Transpose
 from trnsim.graph.ops.leaves import Rng
-from trnsim.graph.patterns import Given, of
-from trnsim.graph.rewriting import ANY, Match, Pattern, rewritten
+from trnsim.graph.patterns import TensorForm, of
+from trnsim.graph.rewriting import ANY, Match, Pattern, rewrite_graph
 
 _MOVED: Final = (Kind.ALIAS, Kind.VIEW, Kind.LEAF)
 _MOVES: Final = (Concatenate, Pad, Reverse, Transpose)
@@ -22,7 +22,7 @@ _MOVES: Final = (Concatenate, Pad, Reverse, Transpose)
 
 def simplified_graph(graph: Graph) -> Graph:
     """A simpler graph with the same inputs and the same outputs."""
-    simplified = rewritten(rewritten(graph, [MOVED_AGAIN]), [TURNED])
+    simplified = rewrite_graph(rewrite_graph(graph, [MOVED_AGAIN]), [TURNED])
     simplified.prune()
     return simplified
 
@@ -58,7 +58,9 @@ MOVED_AGAIN = Pattern(
 TURNED = Pattern(
     "turned",
     "a product that is turned is the product of its turned sides",
-    before=of(Transpose, of(DotGeneral, Given("lhs"), Given("rhs"), name="product", readers=1)),
+    before=of(
+        Transpose, of(DotGeneral, TensorForm("lhs"), TensorForm("rhs"), name="product", readers=1)
+    ),
     when=_swaps_rows_and_columns,
     after=_swapped_product,
 )

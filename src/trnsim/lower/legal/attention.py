@@ -14,10 +14,10 @@ from typing import Final, TypeVar
 from trnsim.errors import InternalError
 from trnsim.graph import Node, Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.ops.contraction import Attending, Attention, AttentionBackward
+from trnsim.graph.ops.contraction import Attention, AttentionBackward, AttentionBase
 from trnsim.lower.rules import legal
 
-_Attending = TypeVar("_Attending", bound=Attending)
+_Attending = TypeVar("_Attending", bound=AttentionBase)
 _HIDDEN: Final = -3.0e38
 """A score whose exponential is 0 beside any other."""
 
@@ -25,19 +25,19 @@ _HIDDEN: Final = -3.0e38
 def _is_usual(node: Node) -> bool:
     """Whether the mask is plain, the sides of one type, the scale positive and nothing capped."""
     operation = node.operation
-    if not isinstance(operation, Attending):
+    if not isinstance(operation, AttentionBase):
         raise InternalError(f"{node.name} is no attention")
     is_of_one_type = len({value.dtype for value in node.values[: _sides(operation)]}) == 1
     has_cap = isinstance(operation, Attention) and operation.cap
     return _has_plain_mask(operation) and operation.scale > 0 and is_of_one_type and not has_cap
 
 
-def _has_plain_mask(operation: Attending) -> bool:
+def _has_plain_mask(operation: AttentionBase) -> bool:
     """Whether all keys are seen, or those up to the query's own number."""
     return (operation.first, operation.apart, operation.window) == (0, 1, 0)
 
 
-def _sides(operation: Attending) -> int:
+def _sides(operation: AttentionBase) -> int:
     """Operands that are matrices of the heads: Q, K, V, the gradient and the result."""
     return 5 if isinstance(operation, AttentionBackward) else 3
 
@@ -81,7 +81,7 @@ def _usual(
     return op, (query, *sides, *logs, *bias)
 
 
-def _mask(b: Build, op: Attending, query: Value, key: Value, bias: tuple[Value, ...]) -> Value:
+def _mask(b: Build, op: AttentionBase, query: Value, key: Value, bias: tuple[Value, ...]) -> Value:
     """What is added to the scores: [*B, L, S]."""
     shape = query.shape[-2], key.shape[-2]
     stands = b.ew("multiply", b.graph.iota(shape, 0), float(op.apart), dtype="int32")

@@ -16,7 +16,7 @@ import numpy as np
 
 from trnsim.graph import Node, TensorType, Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.indexing import moved
+from trnsim.graph.building.indexing import move_dim
 from trnsim.graph.ops.layout import DynamicSlice, DynamicUpdateSlice
 from trnsim.graph.ops.lookup import Gather, Scatter
 from trnsim.graph.types import ITEM_BYTES, Shape
@@ -117,7 +117,7 @@ def _starts(b: Build, op: Gather | Scatter, indices: Value, rank: int) -> list[V
     batch = _batch(op, indices.shape)
     vectors = indices
     if op.index_vector_dim < len(indices.shape):
-        vectors = moved(b, indices, op.index_vector_dim, -1)
+        vectors = move_dim(b, indices, op.index_vector_dim, -1)
     vectors = b.graph.reshape(vectors, (prod(batch), len(op.start_index_map)))
     for place, dim in enumerate(op.start_index_map):
         starts[dim] = _flat(b, b.graph.slice(vectors, (0, place), (prod(batch), 1)))
@@ -130,7 +130,7 @@ def _starts(b: Build, op: Gather | Scatter, indices: Value, rank: int) -> list[V
 
 def _gathers_by_kernel(node: Node) -> bool:
     """Whether a gather is one of rows, or of elements of rows that a partition holds."""
-    (table, indices), op = node.given, node.operation
+    (table, indices), op = node.operand_types, node.operation
     if op == Gather.rows(table.shape, indices.shape):
         return indices.dtype in _DESCRIPTORS
     is_short = bool(table.shape) and table.shape[-1] * ITEM_BYTES[table.dtype] <= _ROW_BYTES
@@ -204,7 +204,7 @@ def dynamic_update_slice(
 
 def _scatters_by_kernel(node: Node) -> bool:
     """Whether a scatter is one of rows that are in bounds."""
-    op, indices = node.operation, node.given[1]
+    op, indices = node.operation, node.operand_types[1]
     if not isinstance(op, Scatter) or indices.dtype not in _DESCRIPTORS:
         return False
     return op == Scatter.rows(node.result.shape, indices.shape, op.op, op.type)

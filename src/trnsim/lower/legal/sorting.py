@@ -13,7 +13,7 @@ from typing import Final
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.indexing import along_rows, moved
+from trnsim.graph.building.indexing import along_rows, move_dim
 from trnsim.graph.ops.reductions import Sort
 from trnsim.graph.types import BOOL, ITEM_BYTES
 from trnsim.lower.rules import legal
@@ -32,11 +32,11 @@ def sort(b: Build, op: Sort, *operands: Value) -> tuple[Value, ...]:
     length = shape[op.dim] if shape else 1
     if length == 1:
         return operands
-    digits = _digits(b, moved(b, operands[0], op.dim, -1))
+    digits = _digits(b, move_dim(b, operands[0], op.dim, -1))
     ordered = _searched if length <= _LONGEST else _counted
     places = ordered(b, digits, is_descending=op.is_descending)
     return tuple(
-        moved(b, along_rows(b, moved(b, operand, op.dim, -1), places), -1, op.dim)
+        move_dim(b, along_rows(b, move_dim(b, operand, op.dim, -1), places), -1, op.dim)
         for operand in operands
     )
 

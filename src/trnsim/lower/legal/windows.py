@@ -14,7 +14,7 @@ import numpy as np
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.convolution import products
+from trnsim.graph.building.convolution import convolve_taps
 from trnsim.graph.building.windows import Windows
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.ops.reductions import ReduceWindow, SelectAndScatter, neutral
@@ -130,5 +130,5 @@ def convolution(b: Build, op: Convolution, lhs: Value, rhs: Value) -> Value:
     rank = len(places)
     windows = Windows(rhs.shape[2:], op.strides or (1,), (0,) * rank, op.dilations or (1,))
     taps = windows.taps(b, wide, places)
-    sums = products(b, taps[::-1] if op.is_reversed else taps, rhs, op.groups)
+    sums = convolve_taps(b, taps[::-1] if op.is_reversed else taps, rhs, op.groups)
     return b.convert(b.graph.reshape(sums, wanted.shape), wanted.dtype)

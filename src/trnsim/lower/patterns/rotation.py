@@ -10,7 +10,7 @@ from typing import Any
 
 from trnsim.graph.ops.arithmetic import Negate
 from trnsim.graph.ops.layout import Concatenate, Slice
-from trnsim.graph.patterns import Given, of
+from trnsim.graph.patterns import TensorForm, of
 from trnsim.graph.rewriting import Match, Pattern
 
 
@@ -33,8 +33,8 @@ ROTATION = Pattern(
     "halves that change places are a product, where they lie along partitions",
     before=of(
         Concatenate,
-        of(Negate, of(Slice, Given("x"), name="second")),
-        of(Slice, Given("x"), name="first"),
+        of(Negate, of(Slice, TensorForm("x"), name="second")),
+        of(Slice, TensorForm("x"), name="first"),
     ),
     when=_are_halves,
 )

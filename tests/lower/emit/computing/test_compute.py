@@ -125,7 +125,7 @@ SEVERAL = [
     one
     for one in EXAMPLES
     if one.values[0].operation.kind is Kind.ELEMENTWISE
-    and len(one.values[0].given) > 1
+    and len(one.values[0].operands) > 1
     and np.isinf(one.values[0].operation.largest_quotient)  # one number may divide too much
 ]
 

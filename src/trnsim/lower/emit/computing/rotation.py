@@ -13,7 +13,7 @@ from trnsim.errors import InternalError
 from trnsim.graph import Node
 from trnsim.graph.ops.layout import Concatenate
 from trnsim.graph.patterns import Makers
-from trnsim.graph.rewriting import recognized
+from trnsim.graph.rewriting import match_node
 from trnsim.lower.emit.computing.joining import join, stack
 from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace
 from trnsim.lower.emit.places.walk import (
@@ -41,7 +41,7 @@ def concatenate(emission: Emission, node: Node) -> None:
     """``concatenate(-x[half:], x[:half])`` along the partitions; images; others by a kernel."""
     if join(emission, node):
         return
-    match = recognized(ROTATION, node, Makers(emission.facts.maker))
+    match = match_node(ROTATION, node, Makers(emission.facts.maker))
     if match is not None:
         source = match["x"]
         placed = emission.settled(source)[0]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.graph import Value
 from trnsim.graph.patterns import Makers
-from trnsim.graph.rewriting import recognized
+from trnsim.graph.rewriting import match_node
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.images.kernels import Taps
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
@@ -398,7 +398,7 @@ def _every(start: int, count: int, times: int, number: int) -> _Copies:
 def _copied(emission: Emission, value: Value) -> tuple[Value, tuple[int, int]]:
     """What images are copies of, and how often each row and column is there."""
     node = emission.facts.maker.get(value.number)
-    match = None if node is None else recognized(ENLARGING, node, Makers(emission.facts.maker))
+    match = None if node is None else match_node(ENLARGING, node, Makers(emission.facts.maker))
     return (value, (1, 1)) if match is None else (match["images"], times(match))
 
 

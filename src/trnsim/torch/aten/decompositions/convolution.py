@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.convolution import batch_first, joined, of_weight
+from trnsim.graph.building.convolution import batch_first, join_taps, weight_matrix
 from trnsim.graph.building.windows import Sizes, Windows
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.torch.aten.decomposition import Decomposition
@@ -56,7 +56,7 @@ def _convolved_patches(b: Build, x: Value, weight: Value, places: Sizes) -> Valu
     columns = b.graph.reshape(
         b.graph.transpose(cut, order), (1, channels * prod(kernel), batch * prod(places))
     )
-    rows = of_weight(b, weight, 1)
+    rows = weight_matrix(b, weight, 1)
     products = b.graph.dot_general(rows, columns, (2, 1), "float32")
     return batch_first(b, products, batch, places)
 
@@ -102,7 +102,7 @@ def _weight_gradient(
     places = grad.shape[2:]
     taps = windows.taps(b, windows.padded(b, x, places), places)
     rows = _channels_first(b, grad, groups)
-    products = b.graph.dot_general(rows, joined(b, taps, groups), (2, 2), "float32")
+    products = b.graph.dot_general(rows, join_taps(b, taps, groups), (2, 2), "float32")
     return b.convert(b.graph.reshape(products, weight.shape), weight.dtype)
 
 

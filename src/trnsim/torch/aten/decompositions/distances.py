@@ -6,7 +6,7 @@ from typing import Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.indexing import moved
+from trnsim.graph.building.indexing import move_dim
 from trnsim.torch.aten.decomposition import Decomposition
 from trnsim.torch.aten.decompositions.reductions import p_norm
 
@@ -38,13 +38,13 @@ def pdist(b: Build, x: Value, p: float = 2.0) -> Value:
 def cross(b: Build, x: Value, y: Value, *, dim: int = -1) -> Value:
     """The cross product of vectors of three numbers along a dimension."""
     shape = b.results[0].shape
-    left, right = (moved(b, b.spread(side, shape), dim, 0) for side in (x, y))
+    left, right = (move_dim(b, b.spread(side, shape), dim, 0) for side in (x, y))
     a, c = ([b.sliced(side, 0, place, 1) for place in range(3)] for side in (left, right))
     parts = [
         b.ew("subtract", b.ew("multiply", a[i], c[j]), b.ew("multiply", a[j], c[i]))
         for i, j in ((1, 2), (2, 0), (0, 1))
     ]
-    return b.result(moved(b, b.graph.concatenate(parts, 0), 0, dim))
+    return b.result(move_dim(b, b.graph.concatenate(parts, 0), 0, dim))
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

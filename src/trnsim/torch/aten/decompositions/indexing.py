@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.indexing import along_rows, linear, moved, places_in
+from trnsim.graph.building.indexing import along_rows, linear_index, move_dim, places_in
 from trnsim.graph.types import dense
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
@@ -32,19 +32,19 @@ def gather(b: Build, x: Value, dim: int, index: Value, **_: Any) -> Value:
     wide = b.graph.reshape(index, index.shape or (1,))
     lengths = [n if d != dim % len(x.shape) else x.shape[d] for d, n in enumerate(wide.shape)]
     part = b.graph.slice(x, [0] * len(lengths), lengths)
-    rows = along_rows(b, moved(b, part, dim, -1), moved(b, wide, dim, -1))
-    return b.graph.reshape(moved(b, rows, -1, dim), b.results[0].shape)
+    rows = along_rows(b, move_dim(b, part, dim, -1), move_dim(b, wide, dim, -1))
+    return b.graph.reshape(move_dim(b, rows, -1, dim), b.results[0].shape)
 
 
 def _scattered(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str) -> Value:
     """`x` with updates written, or combined, at the indices along `dim`."""
     shape = x.shape or (1,)
     wide, places = b.graph.reshape(x, shape), b.graph.reshape(index, index.shape or (1,))
-    base, places = moved(b, wide, dim, -1), moved(b, places, dim, -1)
+    base, places = move_dim(b, wide, dim, -1), move_dim(b, places, dim, -1)
     count = places.type.elements
     if isinstance(updates, Value):
         part = b.graph.reshape(updates, updates.shape or (1,))
-        part = b.graph.slice(moved(b, part, dim, -1), [0] * len(places.shape), places.shape)
+        part = b.graph.slice(move_dim(b, part, dim, -1), [0] * len(places.shape), places.shape)
     else:
         part = b.filled(float(updates), TensorType(places.shape, x.dtype))
     rows = b.graph.scatter(
@@ -53,7 +53,7 @@ def _scattered(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str
         b.graph.reshape(b.convert(part, x.dtype), (count,)),
         op,
     )
-    return b.graph.reshape(moved(b, b.graph.reshape(rows, base.shape), -1, dim), x.shape)
+    return b.graph.reshape(move_dim(b, b.graph.reshape(rows, base.shape), -1, dim), x.shape)
 
 
 _OPERATORS: Final = {
@@ -123,7 +123,7 @@ class _Indexed:
         self.first = b.graph.transpose(x, self.order)
         self.rest = tuple(x.shape[dim] for dim in others)
         self.table = b.graph.reshape(self.first, (prod(lengths), *self.rest))
-        self.places = b.graph.reshape(linear(b, parts, lengths), shape)
+        self.places = b.graph.reshape(linear_index(b, parts, lengths), shape)
         # Neighbours stay where they were; indices with dimensions between them come first.
         is_block = dims == list(range(dims[0], dims[0] + len(dims)))
         before = dims[0] if is_block else 0
@@ -175,7 +175,7 @@ def index_select(b: Build, x: Value, dim: int, index: Value) -> Value:
     if not x.shape:
         return b.result(x)
     places = b.graph.reshape(index, index.shape or (1,))
-    return moved(b, b.graph.gather(moved(b, x, dim, 0), places), 0, dim)
+    return move_dim(b, b.graph.gather(move_dim(b, x, dim, 0), places), 0, dim)
 
 
 def _by_rows(op: str) -> Decomposition:
@@ -185,11 +185,11 @@ def _by_rows(op: str) -> Decomposition:
         b: Build, x: Value, dim: int, index: Value, updates: Any, *, alpha: float = 1
     ) -> Value:
         shape = x.shape or (1,)
-        first = moved(b, b.graph.reshape(x, shape), dim, 0)
+        first = move_dim(b, b.graph.reshape(x, shape), dim, 0)
         places = b.graph.reshape(index, (index.type.elements,))
         wanted = TensorType((places.shape[0], *first.shape[1:]), x.dtype)
         if isinstance(updates, Value) and updates.type.elements == wanted.elements:
-            rows = moved(b, b.graph.reshape(updates, updates.shape or (1,)), dim, 0)
+            rows = move_dim(b, b.graph.reshape(updates, updates.shape or (1,)), dim, 0)
             rows = b.convert(rows, x.dtype)
         elif isinstance(updates, Value):
             rows = b.spread(b.graph.reshape(updates, ()), wanted.shape)
@@ -198,7 +198,7 @@ def _by_rows(op: str) -> Decomposition:
         if alpha != 1:
             rows = b.ew("multiply", rows, float(alpha))
         combined = b.graph.scatter(first, _wrapped(b, places, first.shape[0]), rows, op)
-        return b.graph.reshape(moved(b, combined, 0, dim), x.shape)
+        return b.graph.reshape(move_dim(b, combined, 0, dim), x.shape)
 
     return build
 
@@ -294,11 +294,12 @@ def flip(b: Build, x: Value, dims: Sequence[int]) -> Value:
     last = len(x.shape) - 1
     for dim in sorted(dim % len(x.shape) for dim in dims):
         is_swapped = dim == last > 0  # rows of single elements would be many
-        shape = moved(b, x, last, -2).shape if is_swapped else x.shape
+        shape = move_dim(b, x, last, -2).shape if is_swapped else x.shape
         place = dim - 1 if is_swapped else dim
         outer, length = prod(shape[:place]), shape[place]
         rows = b.graph.reshape(
-            moved(b, x, last, -2) if is_swapped else x, (outer * length, prod(shape[place + 1 :]))
+            move_dim(b, x, last, -2) if is_swapped else x,
+            (outer * length, prod(shape[place + 1 :])),
         )
         first, step = (b.graph.iota((outer, length), axis) for axis in (0, 1))
         ends = b.ew("add", b.ew("multiply", first, float(length)), float(length - 1))
@@ -306,7 +307,7 @@ def flip(b: Build, x: Value, dims: Sequence[int]) -> Value:
             b.ew("subtract", ends, step, dtype="int32"), (outer * length,)
         )
         reversed_rows = b.graph.reshape(b.graph.gather(rows, reversed_indices), shape)
-        x = moved(b, reversed_rows, -2, last) if is_swapped else reversed_rows
+        x = move_dim(b, reversed_rows, -2, last) if is_swapped else reversed_rows
     return x
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.indexing import moved
+from trnsim.graph.building.indexing import move_dim
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 _NONE, _MEAN = 0, 1  # torch.nn._reduction.get_enum
@@ -28,7 +28,7 @@ def _classes_last(b: Build, x: Value, target: Value) -> tuple[Value, Value]:
     """[*N, C] and [*N] of [C], [N, C] or [N, C, *places]."""
     if len(x.shape) == 1:
         return b.graph.reshape(x, (1, *x.shape)), b.graph.reshape(target, (1,))
-    return moved(b, x, 1, -1), target
+    return move_dim(b, x, 1, -1), target
 
 
 def nll_loss(
@@ -70,7 +70,7 @@ def nll_loss_backward(
     chosen = _class_weights(b, rows, classes, weight, ignored)
     slopes = b.ew("negate", b.ew("multiply", chosen, spread))
     return b.result(
-        moved(b, slopes, -1, 1) if len(x.shape) > 1 else b.graph.reshape(slopes, x.shape)
+        move_dim(b, slopes, -1, 1) if len(x.shape) > 1 else b.graph.reshape(slopes, x.shape)
     )
 
 

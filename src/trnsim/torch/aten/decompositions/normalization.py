@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.indexing import moved
+from trnsim.graph.building.indexing import move_dim
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 
@@ -24,9 +24,9 @@ def _row_reduced(b: Build, op: str, x: Value) -> Value:
 def softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Value:
     """``exp(x - max) / sum``."""
     del half_to_float
-    rows = moved(b, x, dim, -1)
+    rows = move_dim(b, x, dim, -1)
     powers = b.ew("exponential", b.ew("subtract", rows, _row_reduced(b, "maximum", rows)))
-    return b.result(moved(b, b.ew("divide", powers, _row_reduced(b, "add", powers)), -1, dim))
+    return b.result(move_dim(b, b.ew("divide", powers, _row_reduced(b, "add", powers)), -1, dim))
 
 
 def safe_softmax(b: Build, x: Value, dim: int, dtype: Any = None) -> Value:
@@ -38,26 +38,26 @@ def safe_softmax(b: Build, x: Value, dim: int, dtype: Any = None) -> Value:
 def log_softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Value:
     """``x - max - log(sum of exp(x - max))``."""
     del half_to_float
-    rows = moved(b, x, dim, -1)
+    rows = move_dim(b, x, dim, -1)
     centred = b.ew("subtract", rows, _row_reduced(b, "maximum", rows))
     total = _row_reduced(b, "add", b.ew("exponential", centred))
-    return b.result(moved(b, b.ew("subtract", centred, b.ew("log", total)), -1, dim))
+    return b.result(move_dim(b, b.ew("subtract", centred, b.ew("log", total)), -1, dim))
 
 
 def softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = None) -> Value:
     """``y * (grad - sum(grad * y))``."""
     del dtype
-    grads, ys = (moved(b, side, dim, -1) for side in (grad, y))
+    grads, ys = (move_dim(b, side, dim, -1) for side in (grad, y))
     total = _row_reduced(b, "add", b.ew("multiply", grads, ys))
-    return b.result(moved(b, b.ew("multiply", ys, b.ew("subtract", grads, total)), -1, dim))
+    return b.result(move_dim(b, b.ew("multiply", ys, b.ew("subtract", grads, total)), -1, dim))
 
 
 def log_softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = None) -> Value:
     """``grad - exp(y) * sum(grad)``."""
     del dtype
-    grads, ys = (moved(b, side, dim, -1) for side in (grad, y))
+    grads, ys = (move_dim(b, side, dim, -1) for side in (grad, y))
     share = b.ew("multiply", b.ew("exponential", ys), _row_reduced(b, "add", grads))
-    return b.result(moved(b, b.ew("subtract", grads, share), -1, dim))
+    return b.result(move_dim(b, b.ew("subtract", grads, share), -1, dim))
 
 
 def _rows(b: Build, x: Value, shape: Sequence[int]) -> Value:

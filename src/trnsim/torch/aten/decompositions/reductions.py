@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.indexing import moved
+from trnsim.graph.building.indexing import move_dim
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 Dims = int | Sequence[int] | None
@@ -141,7 +141,7 @@ def _extreme_index(b: Build, op: str, x: Value, dim: int) -> Value:
 
     NaN counts as the extreme of its row.
     """
-    rows = moved(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
+    rows = move_dim(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
     last = len(rows.shape) - 1
     best = b.reduce(op, rows, [last], is_kept=False)
     spread = b.graph.broadcast_in_dim(best, rows.shape, range(last))
@@ -169,8 +169,8 @@ def _running(op: str) -> Decomposition:
     """cumsum, cumprod: the reduction of all elements up to each, along a dimension."""
 
     def build(b: Build, x: Value, dim: int, **_: Any) -> Value:
-        rows = moved(b, b.convert(b.graph.reshape(x, x.shape or (1,)), "float32"), dim, -1)
-        running = moved(b, b.graph.scan(op, rows), -1, dim)
+        rows = move_dim(b, b.convert(b.graph.reshape(x, x.shape or (1,)), "float32"), dim, -1)
+        running = move_dim(b, b.graph.scan(op, rows), -1, dim)
         return b.result(b.graph.reshape(running, x.shape))
 
     return build

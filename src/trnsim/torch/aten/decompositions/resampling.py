@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.building.indexing import moved
+from trnsim.graph.building.indexing import move_dim
 from trnsim.graph.building.windows import Sizes, Windows
 from trnsim.torch.aten.decomposition import Decomposition
 from trnsim.torch.aten.decompositions.windows import windows_of
@@ -46,11 +46,11 @@ def _resampled_back(b: Build, grad: Value, lengths: Sizes, matrix: Matrix) -> Va
 
 def _product(b: Build, x: Value, dim: int, weights: Value, *, is_transposed: bool) -> Value:
     """`x` along one dimension times a matrix."""
-    last = moved(b, x, dim, -1)
+    last = move_dim(b, x, dim, -1)
     rows = b.graph.reshape(last, (last.type.elements // last.shape[-1], last.shape[-1]))
     rows = b.convert(rows, "float32")
     product = b.graph.dot_general(rows, weights, (1, 1 if is_transposed else 0), "float32")
-    return moved(b, b.graph.reshape(product, (*last.shape[:-1], product.shape[1])), -1, dim)
+    return move_dim(b, b.graph.reshape(product, (*last.shape[:-1], product.shape[1])), -1, dim)
 
 
 def _row_and_column(b: Build, before: int, after: int) -> tuple[Value, Value]:

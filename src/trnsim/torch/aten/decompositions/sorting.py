@@ -10,18 +10,18 @@ from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build, Operand
-from trnsim.graph.building.indexing import along_rows, moved
+from trnsim.graph.building.indexing import along_rows, move_dim
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 from trnsim.torch.aten.decompositions.comparisons import compare
 
 
 def _ordered(b: Build, x: Value, k: int, dim: int, *, is_descending: bool) -> tuple[Value, Value]:
     """The first k elements in sorted order along `dim`, and their indices."""
-    wide = moved(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
+    wide = move_dim(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
     keys = wide if is_descending else b.ew("negate", b.convert(wide, "float32"))
     places = b.graph.top_k(keys, k)
     values = along_rows(b, wide, places)
-    return moved(b, values, -1, dim), moved(b, places, -1, dim)
+    return move_dim(b, values, -1, dim), move_dim(b, places, -1, dim)
 
 
 def _shaped(b: Build, values: Value, places: Value) -> tuple[Value, Value]:
