@@ -55,7 +55,7 @@ def test_an_operation_that_is_declared_is_one_of_a_graph(declared):
     g = Graph()
     g.outputs = [g.elementwise("twice", g.input((4,), "int8"))]
     assert g.nodes[0].operation == declared()
-    assert [case.given[0].dtype for case in declared.examples()] == ["float32", "int8"]
+    assert [case.operands[0].dtype for case in declared.examples()] == ["float32", "int8"]
 
 
 def test_operands_of_another_number_are_refused(declared):

@@ -2,8 +2,8 @@
 
 An operation is one class (`operation`, `ops`): operands and attributes, the types of its results,
 its reference in numpy, its kind. A graph (`graph`) holds operations on tensors; `verifier` checks
-one; `building` makes them. What operators of a framework are in these operations is said in the
-framework's own room; how a chip runs them, in `trnsim.lower`.
+graphs and `building` constructs them. The translation of a framework's operators is in the package
+of the framework; their lowering to a chip's instructions in `trnsim.lower`.
 
 Source: StableHLO Specification, Ops; CHLO dialect; nki.api.shared.rst for functions of the engines.
 """

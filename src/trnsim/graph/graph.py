@@ -1,7 +1,7 @@
 """A graph: tensors, and the operations that make them.
 
-It is built operation by operation. Each method that adds one gives its result, of the type that
-the operation's class infers; what an operation is not defined on is refused where it is added.
+It is built operation by operation. Each method that adds an operation returns its result, of the
+type that the operation's class infers; illegal operands are refused where they are added.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from trnsim.graph.types import (
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor of a graph: an input, or what an operation gives."""
+    """A tensor of a graph: an input, or a result of an operation."""
 
     number: int
     type: TensorType
@@ -60,7 +60,7 @@ Operand = Value | float
 class Node:
     """An operation in a graph, with its operands and results.
 
-    Two that do the same are equal, wherever they came from.
+    Equality ignores the origin.
     """
 
     operation: Operation
@@ -70,17 +70,17 @@ class Node:
 
     @property
     def name(self) -> str:
-        """The operation's."""
+        """The operation's name."""
         return self.operation.name
 
     @property
     def kind(self) -> Kind:
-        """The operation's."""
+        """The operation's kind."""
         return self.operation.kind
 
     @property
     def result(self) -> Value:
-        """The first of what it gives; most operations give one tensor."""
+        """The first result; most operations have one."""
         return self.results[0]
 
     @property
@@ -99,8 +99,8 @@ class Node:
 class Graph:
     """Operations in an order in which each comes after its operands.
 
-    Two graphs are equal if they do the same; one that is an attribute or a key changes no more.
-    Operations that are added are noted to have come from what `came_from` says then.
+    Two graphs are equal if they have the same inputs, nodes and outputs; a graph that is an
+    attribute or a key must not change. A node that is added gets the origin `came_from`.
     """
 
     inputs: list[Value] = field(default_factory=list[Value])
@@ -111,7 +111,7 @@ class Graph:
     _maker: dict[int, Node] = field(default_factory=dict[int, Node], repr=False)
 
     def key(self) -> Hashable:
-        """What two graphs that do the same share."""
+        """Structural key: equal for graphs with the same inputs, operations and outputs."""
         return (tuple(self.inputs), tuple(self.nodes), tuple(self.outputs))
 
     def __eq__(self, other: object) -> bool:
@@ -121,7 +121,7 @@ class Graph:
         return hash(self.key())
 
     def input(self, shape: Sequence[int], dtype: str) -> Value:
-        """A tensor that is given.
+        """Add an input.
 
         Raises:
             BadInput: for an element type that a NeuronCore does not have.
@@ -139,7 +139,7 @@ class Graph:
     def apply(self, operation: Operation, *operands: Operand, dtype: str = "") -> Value:
         """The result of an operation, or the first of several.
 
-        `dtype` names the result's element type where the operation's class lets it.
+        `dtype` names the result's element type where the operation's class permits it.
 
         Raises:
             BadInput: where the operation is not defined on the operands.
@@ -169,18 +169,18 @@ class Graph:
     def add(
         self, operation: Operation, operands: Sequence[Operand], results: Sequence[Value]
     ) -> None:
-        """Add an operation whose results are values that are numbered already."""
+        """Add an operation whose results are values that have numbers already."""
         self.append(Node(operation, tuple(operands), tuple(results), self.came_from))
 
     def append(self, node: Node) -> None:
-        """Add an operation as it stands."""
+        """Add a node as it is."""
         self.nodes.append(node)
         self._maker.update({value.number: node for value in node.results})
 
     def elementwise(
         self, name: str, *operands: Operand, dtype: str = "", **attributes: Any
     ) -> Value:
-        """One result element from the operands' elements at the same place."""
+        """Add an elementwise operation by its name."""
         declared = OPERATIONS.get(name)
         if declared is None or declared.kind is not Kind.ELEMENTWISE:
             raise InternalError(f"{name} is not an elementwise operation")
@@ -189,7 +189,7 @@ class Graph:
         return self.apply(declared(**attributes), *operands, dtype=dtype)
 
     def iota(self, shape: Sequence[int], dim: int) -> Value:
-        """Each element's place along `dim`, int32."""
+        """The index of each element along `dim`, int32."""
         return self.apply(Iota(tuple(shape), "int32", dim))
 
     def constant(self, number: float, wanted: TensorType) -> Value:
@@ -249,7 +249,7 @@ class Graph:
         interior: Sequence[int] = (),
         number: float = 0.0,
     ) -> Value:
-        """`value` with a number before, after and between its elements; below 0 takes away."""
+        """`value` with a number before, after and between its elements; below 0 takes some away."""
         between = tuple(interior) or (0,) * len(value.shape)
         if not any((*low, *high, *between)):
             return value
@@ -272,8 +272,8 @@ class Graph:
     ) -> Value:
         """A table [V, *D], or zeros of that type, with updates [*I, *D] in the rows of [*I].
 
-        `op` says what becomes of a row: add, multiply, maximum, minimum, or assign, where the last
-        of several updates of a row stays.
+        `op` combines a row with its updates: add, multiply, maximum, minimum, or assign, where the
+        last of several updates of a row stays.
         """
         if isinstance(table, Value):
             scatter = Scatter.rows(table.shape, indices.shape, op, None)
@@ -281,7 +281,7 @@ class Graph:
         return self.apply(Scatter.rows(table.shape, indices.shape, op, table), updates, indices)
 
     def top_k(self, value: Value, k: int) -> Value:
-        """Places of the k largest elements of each last dimension, the largest first, int32."""
+        """Indices of the k largest elements of each last dimension, the largest first, int32."""
         return self.apply(TopK(k), value)
 
     def scan(self, op: str, value: Value) -> Value:
@@ -293,7 +293,7 @@ class Graph:
         return self._maker.get(value.number)
 
     def origin(self, value: Value) -> tuple[Value, Shape]:
-        """What `value` is the transpose of, and the permutation; itself, in order, if none."""
+        """The operand and permutation of a transpose; for other values themselves, in order."""
         maker = self._maker.get(value.number)
         if maker is not None and isinstance(maker.operation, Transpose):
             return maker.values[0], maker.operation.permutation
@@ -309,7 +309,7 @@ class Graph:
         return self.apply(DotGeneral(contracting), lhs, rhs, dtype=dtype)
 
     def prune(self) -> None:
-        """Take away what no output depends on."""
+        """Remove the nodes that no output depends on."""
         needed = {value.number for value in self.outputs}
         kept: list[Node] = []
         for node in reversed(self.nodes):
@@ -319,7 +319,7 @@ class Graph:
         self.nodes = kept[::-1]
 
     def forget(self, first: int) -> None:
-        """Take away the nodes from place `first` on."""
+        """Remove the nodes from place `first` on."""
         del self.nodes[first:]
 
     def reference(self, inputs: Sequence[Array]) -> list[Array]:
@@ -333,7 +333,7 @@ class Graph:
         return [arrays[value.number] for value in self.outputs]
 
     def fresh(self, type_: TensorType) -> Value:
-        """A value with a number of its own, which an operation is to make."""
+        """A value with a new number, for an operation that is added later."""
         self._count += 1
         return Value(self._count - 1, type_)
 
@@ -353,7 +353,7 @@ class Graph:
 
 
 def result_types(operation: Operation, operands: Sequence[Operand]) -> tuple[TensorType, ...]:
-    """The types of what an operation gives; a number is a tensor like the first operand.
+    """The types of an operation's results; a number counts as a tensor like the first operand.
 
     Raises:
         BadInput: where the operation is not defined on the operands.
@@ -371,10 +371,10 @@ def result_types(operation: Operation, operands: Sequence[Operand]) -> tuple[Ten
 def check_numbers(
     operation: Operation, operands: Sequence[Operand], results: Sequence[TensorType]
 ) -> None:
-    """A number beside integers that gives integers is finite.
+    """Check that numbers among the operands are finite where the results are integers.
 
     Raises:
-        InternalError: it is an infinity or NaN, of which no integer comes.
+        InternalError: a number is an infinity or NaN.
     """
     if results and results[0].dtype not in INTEGERS:
         return
@@ -384,7 +384,7 @@ def check_numbers(
 
 
 def reference_of(node: Node, operands: Sequence[Any]) -> tuple[Array, ...]:
-    """What a node gives by its reference, as tensors keep it."""
+    """A node's results by its reference, rounded as tensors store them."""
     operation = node.operation
     if not operation.reads_stored:
         is_real = node.kind is Kind.ELEMENTWISE and node.result.type.is_floating
@@ -404,7 +404,7 @@ _rounding: ContextVar[Callable[[Array, str], Array]] = ContextVar(
 
 @contextmanager
 def rounding_with(round_to: Callable[[Array, str], Array]) -> Generator[None]:
-    """Inside, references round what an operation gives to its dtype by this function."""
+    """Context in which `reference_of` rounds results to their dtype by `round_to`."""
     token = _rounding.set(round_to)
     try:
         yield
@@ -413,10 +413,10 @@ def rounding_with(round_to: Callable[[Array, str], Array]) -> Generator[None]:
 
 
 def _precise(operand: Array | float, *, is_real: bool) -> Array:
-    """An operand as a reference takes it.
+    """An operand in the precision of a reference: float64, int64 or bool.
 
-    Integers whose result is floating point are computed in it, as engines do; else a whole number
-    beside them is an integer as they are.
+    `is_real`: the result is floating point, so integers become float64, as engines compute. Else a
+    whole number becomes an integer, like the tensors beside it.
     """
     array = widen(np.asarray(operand))
     if is_real:

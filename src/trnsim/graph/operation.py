@@ -1,4 +1,4 @@
-"""The language in which operations of the graph are declared: one class says all of one.
+"""The language in which operations of the graph are declared, each by one class.
 
     class Maximum(Elementwise, alu="maximum"):
         '''The larger of two; NaN where one is.'''
@@ -8,8 +8,8 @@
         def reference(self, lhs, rhs):
             return np.maximum(lhs, rhs)
 
-An instance holds the attributes, an operation of a graph (`Node`) the operands and results beside
-it. Whoever walks a graph asks for the kind, never for the name.
+An instance holds the attributes; an operation of a graph (`Node`) adds operands and results.
+Walkers of a graph distinguish operations by kind, never by name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trnsim.graph.types import ELEMENT_TYPES, TensorType
 
 
 class Kind(Enum):
-    """What an operation does with its operands: all that fusion and lowering know of it."""
+    """The way in which an operation uses its operands: the basis of fusion and lowering."""
 
     ELEMENTWISE = "each element of the result comes from the elements at the same place"
     LEAF = "no operands; whoever reads the result makes it"
@@ -44,11 +44,11 @@ class Example:
     """A typical instance, on which the reference is compared with the lowered kernel.
 
     Attributes:
-        operation: the attributes.
-        operands: their types.
+        operation: the operation with its attributes.
+        operands: types of the operands.
         values: contents of an operand: "edges" (of the element type), "small" (around 0), "places"
             (indices from 0 to below `limit`), "distinct" (no two equal).
-        limit: what indices stay below.
+        limit: upper bound of indices, exclusive.
     """
 
     operation: Operation
@@ -70,19 +70,19 @@ class Operation:
     """An operation, its attributes as fields.
 
     Attributes:
-        name: StableHLO's where it has the operation; the dialect is left out.
-        kind: what a walker of graphs needs to know.
-        source: where its meaning is defined.
-        operands: their names; a last one with a star stands for any number.
+        name: StableHLO's name without the dialect, where it has the operation.
+        kind: how it uses its operands.
+        source: the document that defines its meaning.
+        operands: names of the operands; a last one with a star stands for any number.
         legal: the element types that each operand may have.
-        names_dtype: whether a graph may name the result's element type: engines round on the way
-            out to any.
+        names_dtype: True if a graph may name the result's element type, as engines round their
+            output to any.
         reference: a method from the operands, as arrays in float64, int64 or bool, to the result
             at that precision; a tuple if several.
-        near: how far a kernel may be from the reference, in units of max(abs(value), unit), before
-            the result is rounded.
-        unit: the magnitude below which a result counts as that large.
-        reads_stored: whether the reference takes operands as they are stored.
+        near: tolerance of a kernel against the reference before rounding, in units of
+            max(abs(value), unit).
+        unit: lower bound of the magnitude in `near`.
+        reads_stored: True if the reference takes operands in the dtype in which they are stored.
     """
 
     name: ClassVar[str] = ""
@@ -99,7 +99,7 @@ class Operation:
     def __init_subclass__(
         cls, *, kind: Kind | None = None, source: str = "", abstract: bool = False
     ) -> None:
-        """Declare an operation, named after its class; an abstract one is what a family shares."""
+        """Declare an operation, named after its class; an abstract one is the base of a family."""
         super().__init_subclass__()
         if kind is not None:
             cls.kind = kind
@@ -110,7 +110,7 @@ class Operation:
             OPERATIONS[cls.name] = cls
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """The results' types by those of the operands.
+        """The types of the results, from those of the operands.
 
         Raises:
             BadInput: where the operation is not defined on them.
@@ -128,15 +128,15 @@ class Operation:
         raise NotImplementedError
 
     def refuse(self, what: str, fix: str = "") -> NoReturn:
-        """Raise `BadInput`: the operation is not defined there."""
+        """Raise `BadInput`: the operation is not defined on these operands or attributes."""
         raise BadInput(f"{self.name} {what}", fix=fix or self._where_to_read(), source=self.source)
 
     def _where_to_read(self) -> str:
-        """The call that prints what is legal."""
+        """A hint at the call that prints the legal operands."""
         return f"help(trnsim.graph.OPERATIONS[{self.name!r}]) says what is legal"
 
     def check(self, tensors: tuple[TensorType, ...]) -> None:
-        """The number and element types of the operands are legal."""
+        """Check that the number and element types of the operands are legal."""
         names, legal = self.operands, self.legal
         is_open = bool(names) and names[-1].startswith("*")
         if (len(tensors) < len(names) - 1) if is_open else (len(tensors) != len(names)):

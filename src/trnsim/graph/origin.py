@@ -1,4 +1,4 @@
-"""Where an operation came from: what of the framework's program it is a part of."""
+"""The origin of an operation in the framework's program."""
 
 from __future__ import annotations
 

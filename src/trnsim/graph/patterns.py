@@ -1,9 +1,9 @@
-"""Forms: a language for what operations look like in a graph.
+"""Forms: a language that describes groups of operations in a graph.
 
     of(Negate, of(Negate, TensorForm("x")))
 
-is the form of ``-(-x)``. A form goes from a result to its operands; what it names is captured.
-`trnsim.graph.rewriting` puts other operations in the place of what has a form.
+is the form of ``-(-x)``. A form goes from a result to its operands; values that it names are
+captured. `trnsim.graph.rewriting` replaces operations that match a form.
 
 After tinygrad's UPat, in our own terms.
 """
@@ -21,16 +21,16 @@ from trnsim.graph.ops.layout import BroadcastInDim, Reshape
 from trnsim.graph.ops.leaves import Constant
 
 Captures = dict[str, Any]
-"""What the names of a form stand for: values, numbers, nodes, and tuples of nodes."""
+"""The captures of a match by name: values, and tuples of values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Makers:
-    """What makes each value of a graph, and how often it is read.
+    """The node that makes each value of a graph, and the number of its readers.
 
     Attributes:
         of: nodes by the numbers of their results.
-        uses: operands and outputs that a value is, by its number.
+        uses: number of operands and outputs that are a value, by its number.
     """
 
     of: Mapping[int, Node]
@@ -38,14 +38,14 @@ class Makers:
 
     @classmethod
     def in_graph(cls, graph: Graph) -> Makers:
-        """Those of a graph."""
+        """The makers and readers in a graph."""
         uses = Counter(v.number for node in graph.nodes for v in node.values)
         uses.update(v.number for v in graph.outputs)
         return cls({v.number: node for node in graph.nodes for v in node.results}, uses)
 
 
 def number_of(makers: Mapping[int, Node], operand: Operand) -> float | None:
-    """The number that an operand is, or repeats, by what makes each value; None for others."""
+    """The number that an operand is or repeats; None for other operands."""
     while isinstance(operand, Value):
         node = makers.get(operand.number)
         if node is not None and isinstance(node.operation, Constant):
@@ -57,23 +57,23 @@ def number_of(makers: Mapping[int, Node], operand: Operand) -> float | None:
 
 
 class Form:
-    """What an operand looks like."""
+    """A form of an operand."""
 
     def match(
         self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
     ) -> Captures | None:
-        """What is captured, beside what was; None where the operand is another.
+        """`captures` with those of this form; None where the operand does not match.
 
-        `readers`, if it is above 0, is how many may read the operand.
+        `readers`, if it is above 0, is the most readers that the operand may have.
         """
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class TensorForm(Form):
-    """A tensor: the same one wherever the name is; of a form and so many readers, if that is said.
+    """A tensor, of a form and with at most so many readers, if these are given.
 
-    Without a name it is any.
+    A name that occurs several times stands for the same tensor; without a name it is any tensor.
     """
 
     name: str = ""
@@ -99,7 +99,7 @@ class Number(Form):
     def match(
         self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
     ) -> Captures | None:
-        """Nothing more."""
+        """`captures` without additions, if the operand is a number."""
         del readers
         return None if number_of(makers.of, operand) is None else captures
 
@@ -109,13 +109,13 @@ class Op(Form):
     """An operation.
 
     Attributes:
-        operations: its class, or several.
-        operands: their forms; any number of any, if none are said.
-        name: what its result is captured under.
-        readers: how many may read its result; 0 for any number.
-        past: whether a node between it and its reader, which has no other, is looked through.
-        where: whether a node suits, beside the value as its reader has it.
-        is_commutative: whether operands may change places.
+        operations: its class, or several alternatives.
+        operands: their forms; () matches any operands.
+        name: the name under which its result is captured.
+        readers: the most readers of its result; 0 for any number.
+        past: predicate of nodes between it and its reader that are skipped; each has one reader.
+        where: predicate of a matching node and the value that its reader reads.
+        is_commutative: True if the operands may match in reverse order.
     """
 
     operations: tuple[type[Operation], ...]
@@ -129,7 +129,7 @@ class Op(Form):
     def match(
         self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
     ) -> Captures | None:
-        """What the operation captures that an operand is the result of."""
+        """The captures of the operation that makes an operand."""
         if not isinstance(operand, Value):
             return None
         value, most = operand, readers or self.readers
@@ -147,7 +147,7 @@ class Op(Form):
         captures: Captures | None = None,
         read: Value | None = None,
     ) -> Captures | None:
-        """What a node captures whose result a reader has as `read`, if not as it is."""
+        """The captures of a node whose result is read as `read`, or directly."""
         if not isinstance(node.operation, self.operations):
             return None
         if not self.where(node, read or node.result):
@@ -184,19 +184,19 @@ class Either(Form):
     def match(
         self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
     ) -> Captures | None:
-        """What that one captures."""
+        """The captures of that form."""
         tried = (form.match(operand, makers, captures, readers) for form in self.forms)
         return next((captured for captured in tried if captured is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Chain(Form):
-    """Any number of operations, each of which goes on with its first operand, down to a base.
+    """Any number of operations, each the first operand of the next, that begin at a base.
 
     Attributes:
-        step: one of them.
-        base: where they begin.
-        name: what their results are captured under, the last one first.
+        step: the form of each operation.
+        base: the form of the first one's first operand.
+        name: the name under which their results are captured, the last one first.
     """
 
     step: Op
@@ -206,7 +206,7 @@ class Chain(Form):
     def match(
         self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
     ) -> Captures | None:
-        """The results of the chain, and what the base captures."""
+        """The results of the chain, and the captures of its base."""
         values: tuple[Value, ...] = ()
         step = replace(self.step, name=self.name)
         while (captured := step.match(operand, makers, {}, readers)) is not None:

@@ -1,4 +1,4 @@
-"""Rewriting: a pattern says what takes the place of which operations, and when.
+"""Rewriting: a pattern has a form, a condition, and the operations that replace its matches.
 
     DOUBLE = Pattern(
         "double negation",
@@ -35,17 +35,17 @@ _NO_MAKERS: Final = Makers({})
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What takes the place of some operations.
+    """A rule that replaces some operations by others.
 
     Attributes:
-        name: its own.
-        meaning: what it does, in a line.
-        before: the operations, by the last one.
-        after: what adds others to the new graph and gives their results, of the same types; None
-            where the operations stay and are issued together.
-        when: whether operations of that form are meant.
-        is_needed: whether the chip has no instructions for what stands before.
-        source: where it is said that AWS's compiler does so; "" where nothing says it.
+        name: name of the pattern.
+        meaning: its effect, in a line.
+        before: the form of the operations, from the last one.
+        after: a function that adds the replacement to the new graph and returns its results, of
+            the same types; None where the operations stay and are issued together.
+        when: a condition on operations of that form.
+        is_needed: True if the chip has no instructions for the operations of `before`.
+        source: a document of AWS's compiler that describes it, or "".
     """
 
     name: str
@@ -59,12 +59,12 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Operations of a pattern's form.
+    """Operations that match a pattern's form.
 
     Attributes:
         node: the last one; its operands are those of the new graph.
-        captured: what the form names, in the old graph.
-        walk: the rewriting.
+        captured: the captures by name, in the old graph.
+        walk: the rewriting in progress.
     """
 
     node: Node
@@ -78,12 +78,12 @@ class Match:
 
     @property
     def facts(self) -> Any:
-        """What is known beside the operations."""
+        """The facts that `rewrite_graph` was called with."""
         return self.walk.facts
 
     @property
     def makers(self) -> Makers:
-        """Those of the old graph."""
+        """The makers of the old graph."""
         return self.walk.makers
 
     def __getitem__(self, name: str) -> Value:
@@ -95,9 +95,9 @@ class Match:
         return self.makers.of[self.captured[name].number].operation
 
     def twin(self) -> tuple[Value, ...] | None:
-        """What the first operation gave that did the same with the same operands, if there is one.
+        """The results of the first equal operation on the same operands; None if this is the first.
 
-        A name of the results' types is no part of the operation, so these are compared.
+        Result types are compared too, as a graph may name them beside the operation.
         """
         node = self.node
         key = node.operation, node.operands, tuple(value.type for value in node.results)
@@ -106,12 +106,12 @@ class Match:
 
 
 def rewrite_graph(graph: Graph, patterns: Sequence[Pattern], facts: Any = None) -> Graph:
-    """A graph after patterns; itself where none suits.
+    """A graph rewritten by patterns; itself where none matches.
 
     Inputs keep their numbers. `facts` are for the patterns' conditions.
 
     Raises:
-        InternalError: a pattern gives other types, or makes what is no graph.
+        InternalError: a pattern's results have other types, or the new graph is malformed.
     """
     walk = _Walk(graph, [pattern for pattern in patterns if not _is_omitted(pattern)], facts)
     for place, node in enumerate(graph.nodes):
@@ -133,10 +133,10 @@ class _Walk:
     """A rewriting in progress.
 
     Attributes:
-        made: the new graph so far.
-        taken: how often each pattern was.
-        names: values of the new graph by the numbers of those of the old one that they stand for.
-        twins: operations by what they do.
+        new_graph: the new graph so far.
+        counts: number of applications of each pattern.
+        names: values of the new graph by the numbers of the old values that they replace.
+        twins: first nodes by operation, operands and result types.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class _Walk:
 
     @property
     def makers(self) -> Makers:
-        """Those of the old graph."""
+        """The makers of the old graph."""
         if self._makers is None:
             self._makers = Makers.in_graph(self._graph)
         return self._makers
@@ -182,7 +182,7 @@ class _Walk:
         return self.new_graph
 
     def first_match(self, node: Node) -> tuple[Pattern, Match] | None:
-        """The first pattern that suits a node, and its match."""
+        """The first pattern that matches a node, and its match; None if none does."""
         kind = type(node.operation)
         if kind not in self._by_operation:
             suits = (
@@ -200,7 +200,7 @@ class _Walk:
         return None
 
     def put(self, place: int, pattern: Pattern, match: Match) -> None:
-        """Add what a pattern makes of the node at a place."""
+        """Add a pattern's replacement of the node at a place."""
         self.until(place).came_from = match.node.origin
         self._moved = place + 1
         replacement = pattern.after(match) if pattern.after is not None else match.node.results
@@ -215,7 +215,7 @@ class _Walk:
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """Patterns that are left out, by name, and how often others were taken."""
+    """Names of omitted patterns, and the number of applications of the others."""
 
     left_out: frozenset[str] = frozenset()
     counts: Counter[str] = field(default_factory=Counter[str])
@@ -226,7 +226,7 @@ _watch: ContextVar[_Watch | None] = ContextVar("watch", default=None)
 
 @contextmanager
 def observe_patterns(names: Collection[str] = ()) -> Generator[Counter[str]]:
-    """How often each pattern is taken inside, where those of some names are left out."""
+    """Context that omits patterns by name, and counts the applications of the others."""
     watch = _Watch(frozenset(names) | omitted())
     token = _watch.set(watch)
     try:
@@ -236,14 +236,14 @@ def observe_patterns(names: Collection[str] = ()) -> Generator[Counter[str]]:
 
 
 def match_node(pattern: Pattern, node: Node, makers: Makers) -> Match | None:
-    """The match of a pattern whose operations stay and are issued together; None if it is none."""
+    """The match of a pattern whose operations stay and are issued together; None without match."""
     captured = None if _is_omitted(pattern) else pattern.before.at(node, makers)
     match = Match(node, captured or {}, _Walk(Graph(), makers=makers))
     return match if captured is not None and pattern.when(match) else None
 
 
 def omitted() -> frozenset[str]:
-    """The patterns that are left out here."""
+    """Names of the patterns that are omitted in this context."""
     watch = _watch.get()
     return watch.left_out if watch is not None else frozenset()
 

@@ -20,7 +20,7 @@ INTEGERS: Final = ("int32", "uint32", "int16", "int8", "uint8")
 BOOL: Final = "bool"
 NUMBERS: Final = (*FLOATS, *INTEGERS)
 ELEMENT_TYPES: Final = (*NUMBERS, BOOL)
-"""What a tensor may hold. A truth value lies in memory as a byte, 0 or 1."""
+"""Element types of tensors. A truth value lies in memory as a byte, 0 or 1."""
 
 ITEM_BYTES: Final = {
     name: np.dtype(getattr(ml_dtypes, name, name)).itemsize for name in ELEMENT_TYPES
@@ -36,7 +36,7 @@ class TensorType:
 
     @property
     def elements(self) -> int:
-        """How many elements it has."""
+        """Number of elements."""
         return prod(self.shape)
 
     @property
@@ -46,7 +46,7 @@ class TensorType:
 
     @property
     def is_floating(self) -> bool:
-        """Whether it holds floating point."""
+        """True if the elements are floating point."""
         return self.dtype in FLOATS
 
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -65,7 +65,7 @@ def widen(array: Array) -> Array:
 
 
 def round_to_dtype(values: Array, dtype: str) -> Array:
-    """Values as a tensor keeps them: floats rounded to nearest, integers modulo 2**bits."""
+    """Values as a tensor of `dtype`: floats rounded to nearest, integers modulo 2**bits."""
     kind = TensorType((), dtype).numpy_dtype()
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(values).astype(kind)

@@ -1,4 +1,4 @@
-"""The verifier: whether a graph is one, whoever built it.
+"""The verifier: checks that a graph is well formed.
 
 Each value has one maker, which comes before its readers; operands and results have the types that
 the operation's class allows and infers; outputs exist.
@@ -14,10 +14,10 @@ from trnsim.graph.graph import Graph, Node, Value, check_numbers, result_types
 
 
 def verify(graph: Graph, verified: Collection[int] = ()) -> None:
-    """Check a graph; of nodes that were verified, by their id, whether they stand in order.
+    """Check a graph; of nodes whose id is in `verified`, only their order.
 
     Raises:
-        InternalError: it is malformed, with the operation at which that shows.
+        InternalError: the graph is malformed, with the operation at fault.
     """
     values: dict[int, Value] = {}
     for value in graph.inputs:
@@ -46,7 +46,7 @@ def _define(values: dict[int, Value], value: Value, maker: str) -> None:
 
 
 def _check_types(node: Node) -> None:
-    """The results are those that the class infers, but for an element type that it lets name."""
+    """Check that the result types are those inferred, except for an element type named freely."""
     try:
         inferred = result_types(node.operation, node.operands)
     except EmulatorError as error:

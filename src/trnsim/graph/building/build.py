@@ -19,11 +19,11 @@ ReplicaGroups = tuple[tuple[int, ...], ...]
 
 
 class Build:
-    """A graph, and what importers and lowerings say it with.
+    """A graph under construction by an importer or a lowering.
 
     Attributes:
         graph: the graph so far.
-        results: the types of what is to be built next, tensors in order.
+        results: result types of the operator that is being built, in order.
         replica_groups: the ranks of each group that collectives name.
     """
 
@@ -35,9 +35,9 @@ class Build:
     def input(
         self, type_: TensorType, order: Sequence[int] = (), repeated: Sequence[int] = ()
     ) -> Value:
-        """A tensor in HBM as the operator sees it: its memory, put in order.
+        """An input with the dimensions that the operator sees, from the layout in HBM.
 
-        `order` has its dimensions from the largest stride to the smallest, row-major unless given;
+        `order` lists the dimensions from the largest stride to the smallest, row-major by default;
         `repeated` those of stride 0.
         """
         lengths = tuple(1 if dim in repeated else n for dim, n in enumerate(type_.shape))
@@ -58,7 +58,7 @@ class Build:
     def ew(self, name: str, *operands: Operand, dtype: str = "", **attributes: Any) -> Value:
         """An elementwise operation on operands of any shapes that broadcast.
 
-        Integers and truth values enter an operation on floating point alone as float32.
+        Integers and truth values are converted to float32 for operations on floating point alone.
         """
         legal = OPERATIONS[name].legal
         operands = tuple(
@@ -88,12 +88,12 @@ class Build:
         return value if value.dtype == dtype else self.ew("convert", value, dtype=dtype)
 
     def result(self, value: Value, place: int = 0) -> Value:
-        """`value` in the dtype and shape of what the operator returns."""
+        """`value` broadcast and converted to the shape and dtype of a result of the operator."""
         type_ = self.results[place]
         return self.convert(self.spread(value, type_.shape), type_.dtype)
 
     def shaped(self, value: Value, place: int = 0) -> Value:
-        """The elements of `value` in the dtype and shape of what the operator returns."""
+        """`value` reshaped and converted to the shape and dtype of a result of the operator."""
         type_ = self.results[place]
         return self.convert(self.graph.reshape(value, type_.shape), type_.dtype)
 
@@ -109,7 +109,7 @@ class Build:
         return self.graph.constant(number_in(number, type_.dtype), type_)
 
     def reduce(self, op: str, value: Value, dims: Sequence[int], *, is_kept: bool = False) -> Value:
-        """A reduction over any dimensions: the last ones first, in float32 between them."""
+        """A reduction over any dimensions: the last ones first, with float32 intermediates."""
         rank = len(value.shape)
         gone = sorted({dim % rank for dim in dims}) if rank else []
         if not gone:
@@ -188,7 +188,7 @@ class Build:
         return self.convert(product, dtype)
 
     def _untransposed(self, value: Value) -> Value:
-        """What `value` is the transpose of, where only its last two dimensions are swapped."""
+        """The operand of a transpose of the last two dimensions; other values as they are."""
         order = list(range(len(value.shape)))
         order[-2:] = order[:-3:-1]
         source, permutation = self.graph.origin(value)
@@ -200,9 +200,10 @@ def number_in(operand: Value, dtype: str) -> Value: ...
 @overload
 def number_in(operand: float, dtype: str) -> float: ...
 def number_in(operand: Operand, dtype: str) -> Operand:
-    """A number of Python as PyTorch puts it in a tensor: shorter integers keep its low bytes.
+    """A Python number converted to an element type as by PyTorch; tensors stay as they are.
 
-    A 32-bit integer may stand for one of 64 bits: it is the nearest one that the type has.
+    Integers of 8 and 16 bits keep the low bytes; 32-bit ones may stand for 64 bits, and take the
+    nearest value of their range.
     """
     if isinstance(operand, Value):
         return operand
@@ -219,20 +220,20 @@ def number_in(operand: Operand, dtype: str) -> Operand:
 _WORD_BYTES: Final = 4
 _ROW: Final = 2048
 _FEW: Final = 16
-"""Slices of a tensor that one fused kernel adds up."""
+"""Most slices of a tensor that one fused kernel adds up."""
 _NARROW: Final = 64
-"""Elements of a row below which a transpose moves it in less time than transfers of its pieces."""
+"""Elements of a row below which a transpose is faster than transfers of the row's pieces."""
 
 
 def _runs(dims: Sequence[int]) -> list[tuple[int, int]]:
-    """Sorted dimensions as first and last of each run of neighbours."""
+    """The first and last dimension of each run of neighbours among sorted dimensions."""
     starts = [dim for dim in dims if dim - 1 not in dims]
     ends = [dim for dim in dims if dim + 1 not in dims]
     return list(zip(starts, ends, strict=True))
 
 
 def _gives_truth(name: str) -> bool:
-    """Whether an elementwise operation says of each element whether something holds."""
+    """True if an elementwise operation has truth values as result."""
     declared = OPERATIONS.get(name)
     if declared is None or not issubclass(declared, Elementwise):
         return False
@@ -240,7 +241,7 @@ def _gives_truth(name: str) -> bool:
 
 
 def _widest(tensors: list[Value], operands: Sequence[Operand]) -> str:
-    """PyTorch's promotion among tensors; a fraction makes float32 of integers."""
+    """The element type that PyTorch promotes operands to; a fraction makes float32 of integers."""
     floats = [tensor.dtype for tensor in tensors if "float" in tensor.dtype]
     if floats:
         return floats[0] if len(set(floats)) == 1 else "float32"

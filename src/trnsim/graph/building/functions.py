@@ -1,6 +1,6 @@
-"""Functions of real numbers that the chip has not, made of those that it has: CHLO's, and `atan2`.
+"""Functions of real numbers that the chip lacks, by functions that it has: CHLO's, and `atan2`.
 
-Each takes floating point, and gives its result in the type that `Build.results` says first.
+Each takes floating point and returns its result in the type of `Build.results[0]`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _hyperbolic(sign: float) -> Callable[[Build, Value], Value]:
 
 
 def atan(b: Build, x: Value) -> Value:
-    """The Scalar Engine's, which ends at pi / 2; beyond 1, pi / 2 less that of the reciprocal."""
+    """The Scalar Engine's arc tangent up to 1; beyond, pi / 2 less that of the reciprocal."""
     is_large = b.ew("compare", b.ew("abs", x), 1.0, dtype="bool", direction="GT")
     inner = b.ew("select", is_large, b.ew("reciprocal", x), x, dtype=x.dtype)
     angle = b.ew("atan", inner)
@@ -76,9 +76,9 @@ _ROOT_IS_ITSELF: Final = 2.0**20
 
 
 def atan2(b: Build, y: Value, x: Value) -> Value:
-    """The angle of (x, y): of their magnitudes, mirrored where x is below 0, with the sign of y.
+    """The angle of (x, y): that of the magnitudes, mirrored where x is negative, with y's sign.
 
-    A zero has a sign: (-0, 1) lies beyond the vertical. Two infinities are equal, as two zeros are.
+    A zero has a sign: (-0, 1) lies beyond the vertical. The ratio of two infinities or zeros is 1.
     """
     y, x = b.convert(y, "float32"), b.convert(x, "float32")
     tall, wide = b.ew("abs", y), b.ew("abs", x)
@@ -92,7 +92,7 @@ def atan2(b: Build, y: Value, x: Value) -> Value:
 
 
 def has_minus(b: Build, x: Value) -> Value:
-    """Whether the first bit is set, where the type has a sign."""
+    """True where the sign bit is set, or an integer is negative."""
     if not x.type.is_floating:
         return _is_below(b, x)
     bits = {4: "int32", 2: "int16", 1: "int8"}[x.type.numpy_dtype().itemsize]

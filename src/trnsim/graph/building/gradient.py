@@ -1,8 +1,9 @@
-"""The gradients of one number of a graph by others of its values, operation by operation.
+"""The gradients of a scalar of a graph by other values, operation by operation.
 
-Each rule gives what an operation's operands get of its result's gradient. What is a choice, a place
-or a mask has none. Of exchanges between ranks, a sum reaches each rank as it is; a value that all
-ranks have and of which each computes another part (`shared`) gets the sum of theirs.
+Each rule computes the gradients of an operation's operands from that of its result. Indices, masks
+and choices have none. Of exchanges between ranks, the gradient of a sum reaches each rank as it is;
+that of a value which all ranks have, each using it for another part (`shared`), is summed over
+ranks.
 
 Source: of exchanges, Megatron-LM (arXiv:1909.08053), section 3.
 """
@@ -53,12 +54,12 @@ GradientRule = Callable[[Graph, Node, Any, Value], Gradients]
 def gradients(
     graph: Graph, loss: Value, wanted: Sequence[Value], shared: Mapping[int, Any]
 ) -> list[Value]:
-    """The gradient of `loss` by each of `wanted` that it depends on, added to the graph.
+    """The gradients of `loss` by those of `wanted` that it depends on, added to the graph.
 
-    `shared` are exchanges that add up gradients, by the numbers of values.
+    `shared` are exchanges that add up gradients over ranks, by the numbers of values.
 
     Raises:
-        NotModelled: for an operation on the way that has no rule.
+        NotModelled: for an operation between them that has no rule.
     """
     grads: dict[int, Value] = {loss.number: graph.constant(1.0, loss.type)}
     needed = _needed(graph, {value.number for value in wanted})
@@ -83,7 +84,7 @@ def _needed(graph: Graph, wanted: Collection[int]) -> set[int]:
 def _exchange_gradient(
     graph: Graph, value: Value, grads: dict[int, Value], shared: Mapping[int, Any]
 ) -> Value:
-    """The gradient of a value, all of whose readers have given theirs."""
+    """The gradient of a value after those of all its readers, exchanged if it is shared."""
     exchange = shared.get(value.number)
     return grads[value.number] if exchange is None else graph.apply(exchange, grads[value.number])
 
@@ -91,7 +92,7 @@ def _exchange_gradient(
 def _spread_gradient(
     graph: Graph, node: Node, grad: Value, grads: dict[int, Value], needed: set[int]
 ) -> None:
-    """Add what the operands get."""
+    """Add the gradients of a node's operands to `grads`."""
     rule = RULES.get(type(node.operation))
     if rule is None:
         raise NotModelled(f"the gradient of {node.name}; known: {', '.join(sorted(NAMES))}")
@@ -171,7 +172,7 @@ def _log(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
 
 
 def _of_result(form: Callable[[Graph, Value], Value]) -> GradientRule:
-    """A rule by the derivative that follows from an operation's result."""
+    """A rule whose derivative is a function of the operation's result."""
 
     def rule(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
         del operation
@@ -191,7 +192,7 @@ def _between(graph: Graph, y: Value) -> Value:
 
 
 def _by_derivative(name: str) -> GradientRule:
-    """A rule by an operation that is the derivative."""
+    """A rule whose derivative is an elementwise operation of that name."""
 
     def rule(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
         del operation
@@ -233,7 +234,7 @@ def _transpose(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradien
 
 
 def _broadcast(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    """The sum over what was repeated."""
+    """The sum over repeated dimensions."""
     (x,) = node.values
     own = {dim for place, dim in enumerate(operation.dims) if x.shape[place] == grad.shape[dim]}
     gone = [dim for dim in range(len(grad.shape)) if dim not in own]
@@ -275,7 +276,7 @@ def _concatenate(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradi
 
 
 def _reduce(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    """A sum; the largest of what is taken away again has none."""
+    """The gradient repeated, for sums; none for a maximum, which softmax subtracts again."""
     (x,) = node.values
     if operation.op != "add":
         return (None,)
@@ -284,7 +285,7 @@ def _reduce(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
 
 
 def _gather(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    """Rows of a table, added up where several were the same."""
+    """The gradient scattered into the table, added up where indices are equal."""
     table, numbers = node.values
     if operation.operand_batching_dims:
         raise NotModelled("the gradient of a gather within rows")
@@ -292,7 +293,7 @@ def _gather(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
 
 
 def _dot(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    """Both are products of the other side with the gradient."""
+    """Products of the gradient with the other operand."""
     lhs, rhs = node.values
     last = len(lhs.shape) - 1
     left, right = operation.contracting
@@ -324,7 +325,7 @@ def _all_reduce(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradie
 
 
 def _all_gather(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
-    """A rank's own part, which stands for those of others."""
+    """A rank's own part of the gradient."""
     del operation
     (x,) = node.values
     return (graph.slice(grad, (0,) * len(x.shape), x.shape),)
@@ -359,5 +360,5 @@ RULES: Final[dict[type[Operation], GradientRule]] = {
     AllReduce: _all_reduce,
     AllGather: _all_gather,
 }
-"""By the class of an operation."""
+"""Rules by the class of an operation."""
 NAMES: Final = [operation.name for operation in RULES]

@@ -1,8 +1,8 @@
-"""Products of groups of rows, each with a matrix of its own, as a layer of experts makes them.
+"""Products of groups of rows, each with a matrix of its own, as in a layer of experts.
 
-Where a group ends is a tensor, so its rows are cut into blocks of 128 on the chip: each block
-belongs to one group, whose matrix is fetched for it, and what a block has no rows for is zero.
-There are as many blocks as the rows could need, whatever their groups.
+The ends of groups are a tensor, so rows are cut into blocks of 128 on the chip: each block belongs
+to one group, whose matrix is gathered for it, and is padded with zeros. There are as many blocks
+as the rows could need, whatever their groups.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _ROWS: Final = 128  # partitions of the Tensor Engine's result
 
 @dataclass(frozen=True)
 class _Blocks:
-    """How rows are cut.
+    """Blocks of rows.
 
     Attributes:
-        number: how many blocks there are.
-        size: the rows of each.
+        number: number of blocks.
+        size: rows of a block.
         groups: the group of each block, int32 [number].
-        rows: the row of each place of each block, int32 [number * size]; where there is none, the
-            one after the last.
+        rows: the source row of each row of the blocks, int32 [number * size]; padding has the
+            index after the last row.
     """
 
     number: int
@@ -45,7 +45,7 @@ def _cut(b: Build, ends: Value, count: int) -> _Blocks:
     blocks = b.ew("floor", b.ew("multiply", lengths, 1 / size))
     until = b.graph.reshape(b.graph.scan("add", b.graph.reshape(blocks, (1, groups))), (groups,))
     place = b.convert(b.graph.iota(shape, 0), "float32")
-    # How many blocks of its group come before; only one group is this block's.
+    # The number of earlier blocks of each group; a block belongs to one group only.
     before = b.ew("subtract", place, b.spread(b.ew("subtract", until, blocks), shape))
     begun = b.ew("compare", before, 0.0, dtype="float32", direction="GE")
     unended = b.ew("compare", place, b.spread(until, shape), dtype="float32", direction="LT")

@@ -1,4 +1,4 @@
-"""Dimensions in another order, and elements by the places where they lie in a row or a tensor."""
+"""Dimensions in another order, and elements by their indices in a row or a tensor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trnsim.graph.building.build import Build
 from trnsim.graph.types import ITEM_BYTES
 
 _ROW_BYTES: Final = 64 * 1024
-"""Bytes of a partition that a row may take: a third of SBUF, as two overlap."""
+"""Most bytes of a row in a partition: a third of SBUF, as two overlap."""
 
 
 def move_dim(b: Build, x: Value, dim: int, place: int) -> Value:
@@ -25,7 +25,7 @@ def move_dim(b: Build, x: Value, dim: int, place: int) -> Value:
 
 
 def linear_index(b: Build, parts: Sequence[Value], lengths: Sequence[int]) -> Value:
-    """One index into dimensions taken as one: the sum of each index times its stride."""
+    """The index into flattened dimensions: the sum of each index times its stride."""
     terms: list[Value] = []
     for number, part in enumerate(parts):
         stride = prod(lengths[number + 1 :])
@@ -34,7 +34,7 @@ def linear_index(b: Build, parts: Sequence[Value], lengths: Sequence[int]) -> Va
 
 
 def places_in(b: Build, index: Value, shape: Sequence[int]) -> Value:
-    """Where each element of `index`, an index of the last dimension, lies in a dense `shape`."""
+    """Flat indices into a dense `shape`; `index` holds those of the last dimension."""
     last = len(shape) - 1
     outer = [b.graph.iota(index.shape, dim) for dim in range(last)]
     return linear_index(b, [*outer, index], shape)

@@ -1,7 +1,7 @@
 """Windows that slide over the last dimensions of a tensor.
 
-Each place within the window (a tap) is one strided view of the input; a fused kernel reads it where
-it lies. On the way back each tap's gradient is padded to where it came from.
+Each position within the window (a tap) is a strided view of the input, which a fused kernel reads
+in place. In the backward pass each tap's gradient is padded to the input's positions.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Windows:
     """Windows over the last dimensions.
 
     Attributes:
-        kernel: their size.
-        stride: how far one is from the next.
-        padding: how far before the input the first one begins.
-        dilation: how far its taps are from one another.
+        kernel: size of a window.
+        stride: distance between windows.
+        padding: distance by which the first window begins before the input.
+        dilation: distance between taps.
     """
 
     kernel: tuple[int, ...]
@@ -35,16 +35,16 @@ class Windows:
 
     @property
     def rank(self) -> int:
-        """How many dimensions they have."""
+        """Number of dimensions of a window."""
         return len(self.kernel)
 
     def offsets(self) -> Iterator[tuple[int, ...]]:
-        """Where each tap lies in the window."""
+        """The offset of each tap in the window."""
         for tap in product(*(range(size) for size in self.kernel)):
             yield tuple(at * step for at, step in zip(tap, self.dilation, strict=True))
 
     def places(self, lengths: Sizes) -> tuple[int, ...]:
-        """How many whole windows there are over dimensions of those lengths."""
+        """The number of whole windows along dimensions of those lengths."""
         return tuple(
             (n + 2 * pad - gap * (size - 1) - 1) // step + 1
             for n, size, step, pad, gap in zip(
@@ -53,7 +53,7 @@ class Windows:
         )
 
     def beyond(self, lengths: Sizes, places: Sizes) -> tuple[int, ...]:
-        """How far the last windows reach beyond the end of each dimension."""
+        """The distance by which the last windows reach beyond the end of each dimension."""
         return tuple(
             (count - 1) * step + (size - 1) * gap + 1 - pad - n
             for n, count, size, step, pad, gap in zip(
@@ -68,13 +68,13 @@ class Windows:
         )
 
     def padded(self, b: Build, x: Value, places: Sizes, number: float = 0.0) -> Value:
-        """`x` with what the windows reach beyond it."""
+        """`x` padded to the extent of the windows."""
         outer = [0] * (len(x.shape) - self.rank)
         high = self.beyond(x.shape[len(outer) :], places)
         return b.graph.pad(x, [*outer, *self.padding], [*outer, *high], number=number)
 
     def reduction(self, op: str, shape: Sizes, places: Sizes) -> ReduceWindow:
-        """The reduction of each of so many windows over a tensor of that shape."""
+        """The operation that reduces each of `places` windows over a tensor of that shape."""
         outer = len(shape) - self.rank
         ones, zeros = (1,) * outer, (0,) * outer
         return ReduceWindow(
@@ -94,7 +94,7 @@ class Windows:
         return [b.graph.slice(x, (*zeros, *at), shape, steps) for at in self.offsets()]
 
     def put_back(self, b: Build, parts: Sequence[Value], lengths: Sizes) -> Value:
-        """The sum of what each tap gives to the elements under it, of an input of those lengths."""
+        """The sum of the taps' gradients at their elements, for an input of those lengths."""
         terms: list[Value] = []
         outer = [0] * (len(parts[0].shape) - self.rank)
         for part, at in zip(parts, self.offsets(), strict=True):

@@ -66,7 +66,7 @@ class Divide(Binary):
 
 
 class Remainder(Binary):
-    """``lhs - rhs * trunc(lhs / rhs)``: the sign of `lhs`. An integer modulo 0 is itself."""
+    """``lhs - rhs * trunc(lhs / rhs)``, with the sign of `lhs`. An integer modulo 0 is itself."""
 
     largest_quotient = _LARGEST_QUOTIENT
 
@@ -80,7 +80,7 @@ class Remainder(Binary):
 
 
 class FloorRemainder(Binary, source="Python Language Reference, Binary arithmetic operations"):
-    """``lhs - rhs * floor(lhs / rhs)``: the sign of `rhs`. An integer modulo 0 is itself."""
+    """``lhs - rhs * floor(lhs / rhs)``, with the sign of `rhs`. An integer modulo 0 is itself."""
 
     largest_quotient = _LARGEST_QUOTIENT
 
@@ -181,7 +181,7 @@ class Relu(Unary, alu="maximum", number=0.0, source="nki.api.shared.rst, relu"):
     legal = (NUMBERS,)
 
     def reference(self, operand: Array) -> Array:
-        """Nothing below 0."""
+        """The operand, or 0 where it is negative."""
         return np.maximum(operand, 0)
 
 
@@ -192,9 +192,9 @@ class Clamp(Binary):
     legal = (NUMBERS,)
 
     def result_dtype(self, *dtypes: str) -> str:
-        """The operand's."""
+        """The operand's type."""
         return dtypes[1]
 
     def reference(self, smallest: Array, operand: Array, largest: Array) -> Array:
-        """Within bounds."""
+        """The operand within bounds."""
         return np.minimum(np.maximum(operand, smallest), largest)

@@ -20,7 +20,7 @@ class And(Binary):
     near = 0.0
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
-        """Both."""
+        """The conjunction."""
         return lhs & rhs
 
 
@@ -31,7 +31,7 @@ class Or(Binary):
     near = 0.0
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
-        """One or both."""
+        """The disjunction."""
         return lhs | rhs
 
 
@@ -42,7 +42,7 @@ class Xor(Binary):
     near = 0.0
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
-        """One, not both."""
+        """The exclusive disjunction."""
         return lhs ^ rhs
 
 
@@ -53,15 +53,15 @@ class Not(Unary):
     near = 0.0
 
     def reference(self, operand: Array) -> Array:
-        """The opposite."""
+        """The negation."""
         return ~operand
 
 
 class Shift(Binary, abstract=True):
-    """The bits of `lhs` moved by `rhs` places; as many as the type has, or fewer than 0, empty it.
+    """The bits of `lhs` shifted by `rhs`; a negative shift, or one by all bits, removes them all.
 
     Attributes:
-        bits: of the operands' type.
+        bits: number of bits of the operands' type.
     """
 
     legal: ClassVar[tuple[tuple[str, ...], ...]] = (INTEGERS,)
@@ -69,13 +69,13 @@ class Shift(Binary, abstract=True):
     bits: int = 32
 
     def check(self, tensors: tuple[TensorType, ...]) -> None:
-        """`bits` is the size of the type."""
+        """Check that `bits` is the size of the type."""
         super().check(tensors)
         _check_size(self, tensors[0], self.bits)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """Each type, by every number of places and one more than it has."""
+        """Each element type, shifted by every number of bits up to one more than it has."""
         return tuple(
             Example(
                 cls(TensorType((), dtype).nbytes * 8),
@@ -117,10 +117,10 @@ class ShiftRightArithmetic(Shift):
 
 
 class Popcnt(Unary):
-    """How many bits are 1.
+    """The number of bits that are 1.
 
     Attributes:
-        bits: of the operand's type.
+        bits: number of bits of the operand's type.
     """
 
     legal = (INTEGERS,)
@@ -128,7 +128,7 @@ class Popcnt(Unary):
     bits: int = 32
 
     def check(self, tensors: tuple[TensorType, ...]) -> None:
-        """`bits` is the size of the type."""
+        """Check that `bits` is the size of the type."""
         super().check(tensors)
         _check_size(self, tensors[0], self.bits)
 
@@ -138,7 +138,7 @@ class Popcnt(Unary):
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """Each type."""
+        """An example of each element type."""
         return tuple(
             Example(
                 cls(TensorType((), dtype).nbytes * 8), (TensorType((3, 40), dtype),), ("edges",)

@@ -13,8 +13,8 @@ class CustomCall(Operation, kind=Kind.CALL):
     """A call of a kernel of the user's own.
 
     Attributes:
-        call: what knows its values and its time.
-        results: the types of what it gives.
+        call: the kernel with its arguments, which computes values and time.
+        results: types of its results.
     """
 
     operands = ("*inputs",)
@@ -23,7 +23,7 @@ class CustomCall(Operation, kind=Kind.CALL):
     results: tuple[TensorType, ...] = ()
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """As the kernel gives them."""
+        """The types of the kernel's results."""
         del tensors
         return self.results
 

@@ -1,7 +1,7 @@
 """Exchanges of values between cores, each with an operand of its own.
 
-The reference takes the operands of all members of one group, in the group's order, as one array
-with the members first, and gives their results likewise.
+The reference takes the operands of all members of a group, in the group's order, as one array with
+the members as first dimension, and returns their results likewise.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Collective(Operation, kind=Kind.COLLECTIVE, abstract=True):
         return len(self.replica_groups[0])
 
     def check(self, tensors: tuple[TensorType, ...]) -> None:
-        """No core is in two groups, and all groups are of one size."""
+        """Check that no core is in two groups, and that all groups are of one size."""
         super().check(tensors)
         members = [member for group in self.replica_groups for member in group]
         if len(set(members)) != len(members) or len({len(g) for g in self.replica_groups}) != 1:
@@ -55,18 +55,18 @@ class AllReduce(Collective):
     op: str = "add"
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """The operand's."""
+        """The operand's type."""
         _check_body(self, self.op)
         return (tensors[0],)
 
     def reference(self, operand: Array) -> Array:
-        """The same to all."""
+        """The same result for all members."""
         total = BODIES[self.op].reduce(operand, 0)
         return np.broadcast_to(total, operand.shape)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """Each body."""
+        """An example of each body."""
         return tuple(Example(cls(_GROUP, op), _OPERANDS, ("small",)) for op in BODIES)
 
 
@@ -76,7 +76,7 @@ class AllGather(Collective):
     dim: int = 0
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """As long as all together."""
+        """The operand's type with `dim` times as long as there are members."""
         if not are_dims([self.dim], len(tensors[0].shape)):
             self.refuse(f"of {tensors[0]} along {self.dim}; legal: one of its dimensions")
         shape = tuple(
@@ -85,7 +85,7 @@ class AllGather(Collective):
         return (TensorType(shape, tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
-        """The same to all."""
+        """The same result for all members."""
         gathered = np.concatenate(list(operand), self.dim)
         return np.broadcast_to(gathered, (len(operand), *gathered.shape))
 
@@ -102,14 +102,14 @@ class ReduceScatter(Collective):
     dim: int = 0
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """A share."""
+        """The type of a share."""
         _check_body(self, self.op)
         share = self.cut(tensors[0], self.dim)
         shape = tuple(share if d == self.dim else n for d, n in enumerate(tensors[0].shape))
         return (TensorType(shape, tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
-        """A share to each."""
+        """A share for each member."""
         return np.stack(np.split(BODIES[self.op].reduce(operand, 0), len(operand), self.dim))
 
     @classmethod
@@ -125,7 +125,7 @@ class AllToAll(Collective):
     concat_dim: int = 0
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """One dimension shorter, one longer."""
+        """The operand's type with `split_dim` shorter and `concat_dim` longer."""
         if not are_dims([self.concat_dim], len(tensors[0].shape)):
             self.refuse(f"of {tensors[0]} along {self.concat_dim}; legal: one of its dimensions")
         shape = list(tensors[0].shape)
@@ -155,21 +155,21 @@ class CollectivePermute(Operation, kind=Kind.COLLECTIVE):
     """The operand of the core that sends to this one; zeros if none does.
 
     Attributes:
-        source_target_pairs: who sends to whom; each core sends once at most, and receives once.
+        source_target_pairs: senders and receivers; each core sends and receives at most once.
     """
 
     operands = ("operand",)
     source_target_pairs: tuple[tuple[int, int], ...] = ()
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """The operand's."""
+        """The operand's type."""
         for side in zip(*self.source_target_pairs, strict=True):
             if len(set(side)) < len(side):
                 self.refuse(f"by {self.source_target_pairs}; legal: each core once on either side")
         return (tensors[0],)
 
     def reference(self, operand: Array) -> Array:
-        """Passed on."""
+        """Each target's array is that of its source."""
         received = np.zeros_like(operand)
         for source, target in self.source_target_pairs:
             received[target] = operand[source]
@@ -177,5 +177,5 @@ class CollectivePermute(Operation, kind=Kind.COLLECTIVE):
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """A ring that is open."""
+        """An open chain."""
         return (Example(cls(((0, 1), (1, 2), (2, 3))), _OPERANDS, ("small",)),)

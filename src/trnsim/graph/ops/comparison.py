@@ -27,18 +27,18 @@ class Compare(Binary):
     direction: str = "EQ"
 
     def check(self, tensors: tuple[TensorType, ...]) -> None:
-        """The direction is one of six."""
+        """Check that the direction is one of six."""
         super().check(tensors)
         if self.direction not in DIRECTIONS:
             self.refuse(f"by {self.direction}; legal: {', '.join(DIRECTIONS)}")
 
     def result_dtype(self, *dtypes: str) -> str:
-        """A truth value."""
+        """The type of truth values."""
         del dtypes
         return BOOL
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
-        """Whether it holds."""
+        """True where the comparison holds."""
         return DIRECTIONS[self.direction](lhs, rhs)
 
     @classmethod
@@ -80,13 +80,13 @@ class Select(Elementwise):
 
 
 class IsFinite(Unary):
-    """Whether the operand is neither infinite nor NaN."""
+    """True where the operand is neither infinite nor NaN."""
 
     legal = (FLOATS,)
     near = 0.0
 
     def result_dtype(self, *dtypes: str) -> str:
-        """A truth value."""
+        """The type of truth values."""
         del dtypes
         return BOOL
 

@@ -47,7 +47,7 @@ class DotGeneral(Operation, kind=Kind.CONTRACTION):
         return (TensorType((*batch, rows, columns), lhs.dtype),)
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
-        """The products' sums."""
+        """The sums of products."""
         left = lhs if self.contracting[0] == lhs.ndim - 1 else lhs.swapaxes(-1, -2)
         right = rhs if self.contracting[1] == rhs.ndim - 2 else rhs.swapaxes(-1, -2)
         return left @ right
@@ -79,13 +79,13 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
     """Windows of [N, C, *D] multiplied by kernels [O, C / groups, *W]: ``[N, O, *windows]``.
 
     Attributes:
-        strides: from one window to the next.
-        low: zeros before the first element; below 0 elements go.
-        high: zeros after the last one.
-        gaps: zeros between the elements, as the gradient of a strided convolution has.
-        dilations: from one element of a window to the next.
-        groups: of channels that meet only their own kernels.
-        is_reversed: whether the last tap meets a window's first element, as in a gradient.
+        strides: distance between windows.
+        low: zeros before the first element; negative numbers remove elements.
+        high: zeros after the last element.
+        gaps: zeros between the elements, as in the gradient of a strided convolution.
+        dilations: distance between elements of a window.
+        groups: number of groups of channels, each multiplied with its own kernels.
+        is_reversed: True if the last tap multiplies a window's first element, as in a gradient.
     """
 
     operands = ("lhs", "rhs")
@@ -100,7 +100,7 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
     is_reversed: bool = False
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """One element a window and kernel."""
+        """An element for each image, kernel and window."""
         lhs, rhs = tensors
         if len(lhs.shape) != len(rhs.shape) or len(lhs.shape) < _SIDES:
             self.refuse(f"of {lhs} and {rhs}; legal: [N, C, *D] and [O, C / groups, *W]")
@@ -125,7 +125,7 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
         return (TensorType((lhs.shape[0], rhs.shape[0], *counts), lhs.dtype),)
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
-        """Sums of products, one place of the windows after the other."""
+        """Sums of products, tap after tap."""
         kind = TensorType(lhs.shape, _F32), TensorType(rhs.shape, _F32)
         shape = self.types(*kind)[0].shape
         unpadded = (0, 0)
@@ -147,7 +147,7 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
         return sums
 
     def flop(self, *tensors: TensorType) -> float:
-        """Two for each product, but for those with the zeros of gaps."""
+        """Two for each product, except those with the zeros of gaps."""
         (result,) = self.types(*tensors)
         batch, outputs, *places = result.shape
         met = batch * outputs * tensors[1].shape[1]
@@ -156,7 +156,7 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
         return 2.0 * met
 
     def _met(self, dim: int, count: int, taps: int) -> int:
-        """Pairs of a window and a tap along a dimension that meet no gap."""
+        """Pairs of a window and a tap along a dimension whose element is no gap."""
         period = self.gaps[dim] + 1
         stride, apart = self.strides[dim] % period, self.dilations[dim] % period
         windows = [-(-(count - i) // period) for i in range(period)]
@@ -182,17 +182,17 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
 
 
 class AttentionBase(Operation, abstract=True):
-    """What attention and its gradient share.
+    """The base of attention and its gradient.
 
     Q is [*B, L, E], K [*B, S, E], V [*B, S, V], the bias [*B, L, S], added to the scores.
 
     Attributes:
-        scale: of the products of Q and K.
-        is_causal: whether query i stands at key ``first + apart i`` and sees no later one.
-        first: the key at which the first query stands.
-        apart: keys from one query to the next: more than 1 where ranks take turns in a sequence.
-        window: keys that a query sees at most, the last ones up to its own where it is causal; 0
-            for all.
+        scale: factor of the products of Q and K.
+        is_causal: True if query i has the position of key ``first + apart i``, and sees no later.
+        first: position of the first query among the keys.
+        apart: keys from a query to the next: more than 1 where ranks take turns in a sequence.
+        window: most keys that a query sees, the last ones up to its own where it is causal; 0 for
+            all.
     """
 
     scale: float = 1.0
@@ -202,7 +202,7 @@ class AttentionBase(Operation, abstract=True):
     window: int = 0
 
     def scores(self, query: Array, key: Array, bias: tuple[Array, ...]) -> Array:
-        """Scaled, with what is hidden at minus infinity."""
+        """Scaled scores with the bias; hidden pairs are minus infinity."""
         scores = self.scaled(query @ key.swapaxes(-1, -2))
         for term in bias:
             scores = scores + term
@@ -216,13 +216,13 @@ class AttentionBase(Operation, abstract=True):
         return scores
 
     def scaled(self, products: Array) -> Array:
-        """Scores by the products of Q and K."""
+        """Scores from the products of Q and K."""
         return self.scale * products
 
     def visible_pairs(self, queries: int, keys: int) -> int:
-        """Pairs of a query and a key that no mask hides, of each head.
+        """Pairs of a query and a key that no mask hides, in each head.
 
-        Of a window without a causal mask, those of queries that have keys on both sides.
+        For a window without a causal mask, as if all queries had keys on both sides.
         """
         most = min(keys, self.window or keys)
         if not self.is_causal:
@@ -232,7 +232,7 @@ class AttentionBase(Operation, abstract=True):
         return below + (queries - rising) * most
 
     def products(self, query: TensorType, value: TensorType) -> float:
-        """Multiplications and additions forward of the scores that are seen."""
+        """Multiplications and additions of the forward pass for visible scores."""
         heads, L, S = prod(query.shape[:-2]), query.shape[-2], value.shape[-2]
         return 2.0 * heads * self.visible_pairs(L, S) * (query.shape[-1] + value.shape[-1])
 
@@ -244,7 +244,7 @@ class Attention(AttentionBase, kind=Kind.CONTRACTION, source=_METHOD):
     """``softmax(scale * Q @ K.T + bias) @ V``, and the logarithm of each row's sum [*B, L].
 
     Attributes:
-        cap: the bound that scaled scores come near to, by a tanh; 0 for none.
+        cap: the bound of scaled scores, ``cap * tanh(score / cap)``; 0 for none.
     """
 
     operands = ("query", "key", "value", "*bias")
@@ -252,7 +252,7 @@ class Attention(AttentionBase, kind=Kind.CONTRACTION, source=_METHOD):
     cap: float = 0.0
 
     def scaled(self, products: Array) -> Array:
-        """Capped ones where there is a cap."""
+        """Scores from the products of Q and K, capped where there is a cap."""
         scores = super().scaled(products)
         return self.cap * np.tanh(scores / self.cap) if self.cap else scores
 
@@ -269,7 +269,7 @@ class Attention(AttentionBase, kind=Kind.CONTRACTION, source=_METHOD):
         )
 
     def reference(self, query: Array, key: Array, value: Array, *bias: Array) -> Any:
-        """By the matrix of all scores."""
+        """From the matrix of all scores."""
         scores = self.scores(query, key, bias)
         largest = scores.max(-1, keepdims=True)
         powers = np.exp(scores - largest)
@@ -277,7 +277,7 @@ class Attention(AttentionBase, kind=Kind.CONTRACTION, source=_METHOD):
         return powers / total @ value, (np.log(total) + largest)[..., 0]
 
     def flop(self, *tensors: TensorType) -> float:
-        """Of both products."""
+        """Flop of both products."""
         return self.products(tensors[0], tensors[2])
 
     @classmethod
@@ -312,7 +312,7 @@ class AttentionBackward(AttentionBase, kind=Kind.CONTRACTION, source=_METHOD):
     legal = (FLOATS,)
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """Those of Q, K and V."""
+        """The types of Q, K and V."""
         return tensors[:3]
 
     def reference(
@@ -325,14 +325,14 @@ class AttentionBackward(AttentionBase, kind=Kind.CONTRACTION, source=_METHOD):
         logs: Array,
         *bias: Array,
     ) -> Any:
-        """By the matrix of all weights."""
+        """From the matrix of all weights."""
         weights = np.exp(self.scores(query, key, bias) - logs[..., None])
         drop = (grad * result).sum(-1, keepdims=True)
         slope = self.scale * weights * (grad @ value.swapaxes(-1, -2) - drop)
         return slope @ key, slope.swapaxes(-1, -2) @ query, weights.swapaxes(-1, -2) @ grad
 
     def flop(self, *tensors: TensorType) -> float:
-        """Of five products where the forward pass has two."""
+        """Flop of five products where the forward pass has two."""
         return 2.5 * self.products(tensors[0], tensors[2])
 
     @classmethod

@@ -20,7 +20,7 @@ class Control(Operation, kind=Kind.CONTROL, abstract=True):
     def fits(
         self, graph: Graph, tensors: Sequence[TensorType], results: Sequence[TensorType]
     ) -> None:
-        """The graph takes and gives tensors of these types.
+        """Check that a graph takes and returns tensors of these types.
 
         Raises:
             BadInput: where it does not.
@@ -40,7 +40,7 @@ class Branching(Control, abstract=True):
     branches: tuple[Graph, ...] = ()
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """Those of the first graph; all agree."""
+        """The result types of the first graph; those of the others must agree."""
         if tensors[0].shape or not self.branches:
             self.refuse(f"of {tensors[0]} among {len(self.branches)}; legal: a scalar, some graphs")
         wanted = tuple(value.type for value in self.branches[0].outputs)
@@ -56,7 +56,7 @@ class Case(Branching):
     legal = (("int32",), ELEMENT_TYPES)
 
     def reference(self, index: Array, *inputs: Array) -> Any:
-        """The branch."""
+        """The results of the branch."""
         place = int(index)
         last = len(self.branches) - 1
         return self.branches[place if 0 <= place <= last else last].reference(inputs)
@@ -81,13 +81,13 @@ class If(Branching):
     legal = ((BOOL,), ELEMENT_TYPES)
 
     def check(self, tensors: tuple[TensorType, ...]) -> None:
-        """It has two graphs."""
+        """Check that there are two graphs."""
         super().check(tensors)
         if len(self.branches) != _SIDES:
             self.refuse(f"of {len(self.branches)} graphs; legal: two graphs")
 
     def reference(self, pred: Array, *inputs: Array) -> Any:
-        """The graph."""
+        """The results of the graph that is chosen."""
         return self.branches[0 if bool(pred) else 1].reference(inputs)
 
     @classmethod
@@ -99,12 +99,12 @@ class If(Branching):
 
 
 class While(Control):
-    """The operands after `body` has run on them as long as `condition` holds of them.
+    """The operands after `body` has run on them as long as `condition` holds.
 
     Attributes:
-        condition: from the operands to one truth value.
-        body: from the operands to as many of their types.
-        trips: how often the body runs, where that is known from the program; its time needs it.
+        condition: graph from the operands to a truth value.
+        body: graph from the operands to values of the same types.
+        trips: number of runs of the body, where the program determines it; needed for its time.
     """
 
     operands = ("*operands",)
@@ -113,7 +113,7 @@ class While(Control):
     trips: int | None = None
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """The operands'."""
+        """The operands' types."""
         if self.condition is None or self.body is None:
             self.refuse("without a condition or a body")
         self.fits(self.condition, tensors, [TensorType((), BOOL)])
@@ -121,7 +121,7 @@ class While(Control):
         return tensors
 
     def reference(self, *operands: Array) -> Any:
-        """Again and again."""
+        """The operands after the last run of the body."""
         if self.condition is None or self.body is None:
             self.refuse("without a condition or a body")
         held: Sequence[Array] = operands

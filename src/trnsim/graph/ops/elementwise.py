@@ -15,11 +15,11 @@ class Elementwise(Operation, kind=Kind.ELEMENTWISE, abstract=True):
     stand for an operand.
 
     Attributes:
-        alu: the operator of the Vector Engine that computes it of floating point, if one does.
-        number: what stands on the operator's other side, where it has one.
-        activation: the function of the Scalar Engine that computes it, if one does.
-        domain: floating-point operands for which `near` holds, from and to.
-        largest_quotient: of two floating-point operands for which it holds.
+        alu: the Vector Engine's operator that computes it on floating point, or "".
+        number: constant second operand of that operator; None without.
+        activation: the Scalar Engine's function that computes it, or "".
+        domain: range of floating-point operands for which `near` holds.
+        largest_quotient: largest quotient of two floating-point operands for which it holds.
     """
 
     names_dtype: ClassVar = True
@@ -39,7 +39,7 @@ class Elementwise(Operation, kind=Kind.ELEMENTWISE, abstract=True):
         source: str = "",
         abstract: bool = False,
     ) -> None:
-        """Declare one; `alu` and `activation` are names of `nki.language`."""
+        """Declare an operation; `alu` and `activation` are names of `nki.language`."""
         cls.alu, cls.number, cls.activation = alu, number, activation
         super().__init_subclass__(source=source, abstract=abstract)
 
@@ -57,7 +57,7 @@ class Elementwise(Operation, kind=Kind.ELEMENTWISE, abstract=True):
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """One for each element type that all operands may have."""
+        """An example for each element type that all operands may have."""
         sides = len(cls.operands)
         legal = [set(allowed) for allowed in cls.legal] or [set(ELEMENT_TYPES)]
         return tuple(

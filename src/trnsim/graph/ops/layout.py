@@ -1,4 +1,4 @@
-"""The same elements in another order, fewer or more of them."""
+"""Operations that reorder, select, repeat or pad elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _F32 = "float32"
 
 
 def are_dims(dims: Sequence[int], rank: int) -> bool:
-    """Whether `dims` are dimensions of a tensor of that rank, each at most once."""
+    """True if `dims` are dimensions of a tensor of that rank, each at most once."""
     return len(set(dims)) == len(dims) and all(0 <= dim < rank for dim in dims)
 
 
@@ -32,7 +32,7 @@ class Reshape(Operation, kind=Kind.ALIAS):
     shape: Shape = ()
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """As many elements."""
+        """`shape`, of as many elements."""
         if prod(self.shape) != tensors[0].elements:
             self.refuse(f"of {tensors[0]} to {self.shape}; legal: as many elements")
         return (TensorType(self.shape, tensors[0].dtype),)
@@ -51,9 +51,9 @@ class Reshape(Operation, kind=Kind.ALIAS):
 
 
 class Reinterpret(Operation, kind=Kind.ALIAS, source="torch.Tensor.view, of another dtype"):
-    """The operand's bytes as another type; the last dimension is longer or shorter by the sizes.
+    """The operand's bytes as another type; the last dimension changes by the ratio of sizes.
 
-    `BitcastConvert` computes, element by element; this is the same memory.
+    It is the same memory; `BitcastConvert` computes element by element.
     """
 
     operands = ("operand",)
@@ -61,7 +61,7 @@ class Reinterpret(Operation, kind=Kind.ALIAS, source="torch.Tensor.view, of anot
     to: str = "int32"
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """As many bytes."""
+        """A shape of as many bytes."""
         *outer, last = tensors[0].shape or (1,)
         size = last * ITEM_BYTES[tensors[0].dtype]
         if size % ITEM_BYTES[self.to] or not tensors[0].shape:
@@ -98,7 +98,7 @@ class BroadcastInDim(View):
     dims: Shape = ()
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """The shape; the operand's lengths stay or are 1."""
+        """`shape`; the operand's lengths are those of the result or 1."""
         fits = are_dims(self.dims, len(self.shape)) and len(self.dims) == len(tensors[0].shape)
         if not fits or any(
             n not in (1, self.shape[dim])
@@ -134,7 +134,7 @@ class Slice(View):
     strides: Shape = ()
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """The shape, which the operand has."""
+        """`shape`, which must lie in the operand."""
         shape, rank = tensors[0].shape, len(tensors[0].shape)
         if any(len(numbers) != rank for numbers in (self.starts, self.shape, self.strides)):
             self.refuse(f"of {tensors[0]} from {self.starts}; legal: a number for each dimension")
@@ -171,7 +171,7 @@ class Transpose(Operation, kind=Kind.KERNEL):
     permutation: Shape = ()
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """The lengths in that order."""
+        """The permuted lengths."""
         if sorted(self.permutation) != list(range(len(tensors[0].shape))):
             self.refuse(f"of {tensors[0]} by {self.permutation}; legal: each dimension once")
         shape = tuple(tensors[0].shape[dim] for dim in self.permutation)
@@ -193,7 +193,7 @@ class Transpose(Operation, kind=Kind.KERNEL):
 
 
 class Concatenate(Operation, kind=Kind.KERNEL):
-    """The operands one behind the other along `dim`."""
+    """The operands one after another along `dim`."""
 
     operands = ("*parts",)
     dim: int = 0
@@ -233,9 +233,9 @@ class Pad(Operation, kind=Kind.KERNEL):
     """The operand with a number before, after and between its elements.
 
     Attributes:
-        low: how many stand before each dimension; below 0 elements go instead.
-        high: how many stand after it, likewise.
-        interior: how many stand between two elements.
+        low: numbers before each dimension; negative ones remove elements.
+        high: numbers after it, likewise.
+        interior: numbers between two elements.
         number: the number.
     """
 
@@ -246,7 +246,7 @@ class Pad(Operation, kind=Kind.KERNEL):
     number: float = 0.0
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """Lengths with all that comes and goes."""
+        """The padded lengths."""
         rank = len(tensors[0].shape)
         if any(len(numbers) != rank for numbers in (self.low, self.high, self.interior)):
             self.refuse(f"of {tensors[0]} by {self.low}; legal: a number for each dimension")
@@ -290,7 +290,7 @@ class Reverse(Operation, kind=Kind.KERNEL):
     dims: Shape = ()
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """The operand's."""
+        """The operand's type."""
         if not are_dims(self.dims, len(tensors[0].shape)):
             self.refuse(f"of {tensors[0]} along {self.dims}; legal: its dimensions, each once")
         return (tensors[0],)
@@ -348,7 +348,7 @@ class DynamicUpdateSlice(Operation, kind=Kind.KERNEL):
     legal = (ELEMENT_TYPES, ELEMENT_TYPES, INTEGERS)
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """The operand's."""
+        """The operand's type."""
         if len(tensors) != len(tensors[0].shape) + 2 or any(tensor.shape for tensor in tensors[2:]):
             self.refuse(f"of {', '.join(map(str, tensors))}; legal: a scalar for each dimension")
         _check_part(self, tensors[0], tensors[1].shape)
@@ -374,7 +374,7 @@ class DynamicUpdateSlice(Operation, kind=Kind.KERNEL):
 
 
 def _check_part(operation: Operation, operand: TensorType, part: Shape) -> None:
-    """A window lies in the operand."""
+    """Check that a window fits in the operand."""
     if len(part) != len(operand.shape) or any(
         m > n for m, n in zip(part, operand.shape, strict=True)
     ):
@@ -387,6 +387,6 @@ def padded_length(length: int, low: int, high: int, gap: int) -> int:
 
 
 def _window(shape: Shape, part: Shape, starts: tuple[Array, ...]) -> tuple[slice, ...]:
-    """The window's place, moved inside."""
+    """Slices of a window, moved inside."""
     first = [min(max(int(s), 0), n - m) for s, n, m in zip(starts, shape, part, strict=True)]
     return tuple(slice(start, start + m) for start, m in zip(first, part, strict=True))

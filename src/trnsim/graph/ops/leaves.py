@@ -1,4 +1,4 @@
-"""Tensors made of nothing: constants, counts, random numbers."""
+"""Tensors without operands: constants, indices, random numbers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class Leaf(Operation, kind=Kind.LEAF, abstract=True):
     """A tensor without operands, which each reader makes for itself.
 
     Attributes:
-        shape: the result's.
-        dtype: the result's.
+        shape: shape of the result.
+        dtype: element type of the result.
     """
 
     shape: Shape = ()
     dtype: str = "float32"
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """As asked."""
+        """By `shape` and `dtype`."""
         del tensors
         if self.dtype not in ELEMENT_TYPES:
             self.refuse(f"of {self.dtype}; legal: {', '.join(ELEMENT_TYPES)}")
@@ -36,7 +36,7 @@ class Constant(Leaf):
     number: float = 0.0
 
     def check(self, tensors: tuple[TensorType, ...]) -> None:
-        """An integer type has no infinity and no NaN."""
+        """Check that the number of an integer type is neither an infinity nor NaN."""
         super().check(tensors)
         if self.dtype in INTEGERS and not isfinite(self.number):
             self.refuse(f"of {self.number} as {self.dtype}; legal: what is an integer")
@@ -48,24 +48,24 @@ class Constant(Leaf):
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """Each type."""
+        """An example of each element type."""
         return tuple(Example(cls((3, 40), dtype, 1.0), ()) for dtype in ELEMENT_TYPES)
 
 
 class Iota(Leaf):
-    """Each element's place along `dim`."""
+    """The index of each element along `dim`."""
 
     dtype: str = "int32"
     dim: int = 0
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """As asked."""
+        """By `shape` and `dtype`."""
         if not 0 <= self.dim < len(self.shape):
             self.refuse(f"of {self.shape} along {self.dim}; legal: one of its dimensions")
         return super().types(*tensors)
 
     def reference(self) -> Array:
-        """The place."""
+        """The index."""
         places = np.arange(self.shape[self.dim])
         return np.broadcast_to(np.expand_dims(places, self._others()), self.shape)
 
@@ -83,7 +83,7 @@ class Iota(Leaf):
 
 
 class Rng(Leaf):
-    """Uniform random numbers in [0, 1) from the chip's generator; no values are promised."""
+    """Uniform random numbers in [0, 1) from the chip's generator; values are not specified."""
 
     def reference(self) -> Array:
         """Numbers of numpy's generator; a test compares their range and mean."""
@@ -108,7 +108,7 @@ class RngBitGenerator(Operation, kind=Kind.KERNEL):
     shape: Shape = ()
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """The state's and the bits'."""
+        """The types of the state and of the bits."""
         if tensors[0].shape != (_STATE_WORDS,):
             self.refuse(f"of {tensors[0]}; legal: a state of {_STATE_WORDS} words")
         return tensors[0], TensorType(self.shape, "uint32")
@@ -150,7 +150,7 @@ class Threefry:
 
     @classmethod
     def turns(cls) -> tuple[int, ...]:
-        """Places by which each round turns a word to the left."""
+        """Bits by which each round rotates a word to the left."""
         return tuple(cls._TURNS[number % len(cls._TURNS)] for number in range(cls._ROUNDS))
 
     @classmethod

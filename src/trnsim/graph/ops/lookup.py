@@ -17,14 +17,14 @@ _INDEX: Final = "int32"
 
 
 class Gather(Operation, kind=Kind.KERNEL):
-    """Slices of the operand, each at the place that one vector of indices names.
+    """Slices of the operand, each at the start that a vector of indices names.
 
     Attributes:
         offset_dims: dimensions of the result that lie in a slice.
-        collapsed_slice_dims: dimensions of a slice, of length 1, that the result has not.
-        operand_batching_dims: dimensions of the operand that go with one of the indices each.
-        start_indices_batching_dims: those of the indices.
-        start_index_map: the dimension of the operand that each index of a vector is of.
+        collapsed_slice_dims: dimensions of a slice, of length 1, that the result does not have.
+        operand_batching_dims: dimensions of the operand, each paired with one of the indices.
+        start_indices_batching_dims: those dimensions of the indices.
+        start_index_map: the dimension of the operand for each index of a vector.
         index_vector_dim: the dimension of the indices that is the vector; their rank if each index
             is a vector of one.
         slice_sizes: lengths of a slice.
@@ -129,10 +129,10 @@ class Gather(Operation, kind=Kind.KERNEL):
 
 
 class Scatter(Operation, kind=Kind.KERNEL):
-    """The operand, or zeros of `type`, with each update at the place that its indices name.
+    """The operand, or zeros of `type`, with each update at the start that its indices name.
 
     `op` combines an element with its update: add, multiply, maximum, minimum, or assign, by which
-    the last of several updates stays. An update that is partly outside is left out. The other
+    the last of several updates stays. An update that is partly outside is dropped. The other
     attributes are those of `Gather`, with updates in the place of slices.
     """
 
@@ -150,7 +150,7 @@ class Scatter(Operation, kind=Kind.KERNEL):
 
     @classmethod
     def rows(cls, table: Shape, indices: Shape, op: str, zeros: TensorType | None) -> Scatter:
-        """Rows [*I, *D] into those of a table [V, *D] that [*I] says."""
+        """Updates [*I, *D] into the rows [*I] of a table [V, *D]."""
         first = len(indices)
         return cls(
             zeros,
@@ -162,7 +162,7 @@ class Scatter(Operation, kind=Kind.KERNEL):
         )
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """The operand's."""
+        """The operand's type."""
         updates, indices, *operand = tensors
         table = operand[0] if operand else self.type
         if self.op not in _UPDATE:
@@ -222,7 +222,7 @@ class Scatter(Operation, kind=Kind.KERNEL):
 
 
 def _newest(old: Array, new: Array) -> Array:
-    """What an assigned element becomes."""
+    """The newer of two values of an assigned element."""
     del old
     return new
 
@@ -237,7 +237,7 @@ _UPDATE: Final[dict[str, Any]] = {
 
 
 def _check_vectors(where: Gather | Scatter, indices: TensorType, dims: Shape) -> None:
-    """Each vector of indices has an index for each dimension."""
+    """Check that each vector of indices has an index for each dimension."""
     rank, place = len(indices.shape), where.index_vector_dim
     length = 1 if place == rank else indices.shape[place] if 0 <= place < rank else -1
     if length != len(dims):
@@ -256,7 +256,7 @@ def _vectors(indices: Array, dim: int) -> Array:
 
 
 def _start(where: Gather | Scatter, vector: Array, place: tuple[int, ...], rank: int) -> list[int]:
-    """Where a slice starts."""
+    """The start of a slice in each dimension."""
     start = [0] * rank
     for dim, index in zip(where.start_index_map, vector, strict=True):
         start[dim] = int(index)

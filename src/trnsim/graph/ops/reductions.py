@@ -1,4 +1,4 @@
-"""Reductions, running results, order, and windows."""
+"""Reductions, scans, sorting, and windows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BODIES: Final[dict[str, Any]] = {
     "maximum": np.maximum,
     "minimum": np.minimum,
 }
-"""The functions of two elements that reduce."""
+"""The functions of two elements by which reductions combine."""
 _EXTREMES: Final = ("maximum", "minimum")
 
 _F32: Final = "float32"
@@ -37,7 +37,7 @@ class Reduce(Operation, kind=Kind.REDUCTION):
     dims: Shape = ()
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """The lengths that stay."""
+        """The operand's type without `dims`."""
         if self.op not in BODIES:
             self.refuse(f"by {self.op}; legal: {', '.join(BODIES)}")
         if list(self.dims) != sorted(self.dims) or not are_dims(self.dims, len(tensors[0].shape)):
@@ -46,7 +46,7 @@ class Reduce(Operation, kind=Kind.REDUCTION):
         return (TensorType(shape, tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
-        """One element of many."""
+        """The elements combined over `dims`."""
         start = neutral(self.op, operand.dtype)
         return np.asarray(BODIES[self.op].reduce(widen(operand), self.dims, initial=start))
 
@@ -71,13 +71,13 @@ class Scan(Operation, kind=Kind.KERNEL, source="CHLO dialect, scan"):
     op: str = "add"
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """The operand's."""
+        """The operand's type."""
         if self.op not in BODIES or not tensors[0].shape:
             self.refuse(f"of {tensors[0]} by {self.op}; legal: {', '.join(BODIES)} of a row")
         return (tensors[0],)
 
     def reference(self, operand: Array) -> Array:
-        """Up to each place."""
+        """Running results along the last dimension."""
         return np.asarray(BODIES[self.op].accumulate(operand, -1))
 
     @classmethod
@@ -91,23 +91,23 @@ class Scan(Operation, kind=Kind.KERNEL, source="CHLO dialect, scan"):
 
 
 class TopK(Operation, kind=Kind.KERNEL, source="CHLO dialect, top_k"):
-    """Places of the k largest elements of each last dimension, the largest first, int32.
+    """Indices of the k largest elements of each last dimension, the largest first, int32.
 
-    NaN counts as the largest; of equal elements the first comes first. What CHLO gives as values
-    are these places gathered.
+    NaN counts as the largest; of equal elements the first comes first. CHLO's values are gathered
+    by these indices.
     """
 
     operands = ("operand",)
     k: int = 1
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """K places."""
+        """K indices for each row."""
         if not tensors[0].shape or not 0 < self.k <= tensors[0].shape[-1]:
             self.refuse(f"of {tensors[0]} with k={self.k}; legal: 1 to the last dimension's length")
         return (TensorType((*tensors[0].shape[:-1], self.k), "int32"),)
 
     def reference(self, operand: Array) -> Array:
-        """The places."""
+        """The indices."""
         return _order(operand, -1, is_descending=True)[..., : self.k]
 
     @classmethod
@@ -135,7 +135,7 @@ class Sort(Operation, kind=Kind.KERNEL):
     is_stable: bool = True
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """The operands'."""
+        """The operands' types."""
         if len({tensor.shape for tensor in tensors}) != 1:
             self.refuse(f"of {', '.join(map(str, tensors))}; legal: operands of one shape")
         if not -1 <= self.dim < len(tensors[0].shape) or not tensors[0].shape:
@@ -159,7 +159,7 @@ class Sort(Operation, kind=Kind.KERNEL):
 
 
 def _order(values: Array, dim: int, *, is_descending: bool) -> Array:
-    """Places of `values` along `dim` in their order, equal ones as they stood."""
+    """Indices that sort `values` along `dim`, stably."""
     if not is_descending:
         return np.argsort(values, dim, kind="stable")
     backwards = np.argsort(np.flip(values, dim), dim, kind="stable")
@@ -170,10 +170,10 @@ class Windows(Operation, abstract=True):
     """Windows that move over the operand.
 
     Attributes:
-        lengths: of a window, for each dimension.
-        strides: from one window to the next.
-        low: places before the first element; below 0 elements go.
-        high: places after the last one.
+        lengths: length of a window in each dimension.
+        strides: distance between windows.
+        low: padding before the first element; negative padding removes elements.
+        high: padding after the last element.
     """
 
     lengths: Shape = ()
@@ -182,7 +182,7 @@ class Windows(Operation, abstract=True):
     high: Shape = ()
 
     def _counts(self, shape: Shape, dilations: Shape) -> Shape:
-        """How many windows each dimension has."""
+        """The number of windows in each dimension."""
         attributes = (self.lengths, self.strides, self.low, self.high, dilations)
         if any(len(attribute) != len(shape) for attribute in attributes):
             self.refuse(f"of {shape} by windows of {self.lengths}; legal: a number a dimension")
@@ -200,8 +200,8 @@ class ReduceWindow(Windows, kind=Kind.KERNEL):
     """The sum (add), product (multiply), maximum or minimum of each window.
 
     Attributes:
-        op: the body; its neutral element stands in the padding.
-        dilations: from one element of a window to the next; 1 unless given.
+        op: the body; its neutral element is the padding.
+        dilations: distance between elements of a window; 1 by default.
     """
 
     operands = ("operand",)
@@ -210,14 +210,14 @@ class ReduceWindow(Windows, kind=Kind.KERNEL):
     dilations: Shape = ()
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """As many as there are windows."""
+        """An element for each window."""
         if self.op not in BODIES:
             self.refuse(f"by {self.op}; legal: {', '.join(BODIES)}")
         shape = self._counts(tensors[0].shape, self.dilations or (1,) * len(tensors[0].shape))
         return (TensorType(shape, tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
-        """One element of each window."""
+        """The elements of each window combined."""
         steps = self.dilations or (1,) * operand.ndim
         start = neutral(self.op, operand.dtype)
         wide = Pad(self.low, self.high, (0,) * operand.ndim, start).reference(widen(operand))
@@ -249,7 +249,7 @@ class ReduceWindow(Windows, kind=Kind.KERNEL):
 class SelectAndScatter(Windows, kind=Kind.KERNEL):
     """The gradient of a maximum or minimum over windows.
 
-    Each element of `source` is added where its window of the operand has its extreme, the first of
+    Each element of `source` is added at the extreme of its window of the operand, the first of
     several. Padding is never chosen.
     """
 
@@ -257,7 +257,7 @@ class SelectAndScatter(Windows, kind=Kind.KERNEL):
     op: str = "maximum"
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """The operand's."""
+        """The operand's type."""
         windows = self._counts(tensors[0].shape, (1,) * len(tensors[0].shape))
         if self.op not in _EXTREMES:
             self.refuse(f"by {self.op}; legal: {', '.join(_EXTREMES)}")

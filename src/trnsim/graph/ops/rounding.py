@@ -84,17 +84,17 @@ class Convert(Unary):
     to: str = ""
 
     def check(self, tensors: tuple[TensorType, ...]) -> None:
-        """The type is one that tensors have."""
+        """Check that the type is one that tensors have."""
         super().check(tensors)
         if self.to and self.to not in ELEMENT_TYPES:
             self.refuse(f"of {tensors[0]} to {self.to}; legal: {', '.join(ELEMENT_TYPES)}")
 
     def result_dtype(self, *dtypes: str) -> str:
-        """The type asked for."""
+        """The type `to`."""
         return self.to or dtypes[0]
 
     def reference(self, operand: Array) -> Array:
-        """The value, whole where the type is."""
+        """The value, rounded to an integer or truth value where `to` is one."""
         if not self.to:
             return operand
         if self.to == BOOL:
@@ -126,7 +126,7 @@ class BitcastConvert(Unary):
     to: str = "int32"
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
-        """The type asked for."""
+        """The type `to`."""
         if ITEM_BYTES.get(self.to) != ITEM_BYTES[tensors[0].dtype]:
             self.refuse(f"of {tensors[0]} to {self.to}; legal: a type of the same size")
         return (TensorType(tensors[0].shape, self.to),)
@@ -162,7 +162,7 @@ class ReducePrecision(Unary):
     format: str = "bfloat16"
 
     def check(self, tensors: tuple[TensorType, ...]) -> None:
-        """The format is one of floating point."""
+        """Check that the format is one of floating point."""
         super().check(tensors)
         if self.format not in FLOATS:
             self.refuse(f"of {tensors[0]} to {self.format}; legal: {', '.join(FLOATS)}")
@@ -175,7 +175,7 @@ class ReducePrecision(Unary):
         return np.asarray(np.where(is_below, np.copysign(0.0, numbers), rounded))
 
     def smallest(self, dtype: str) -> float:
-        """The magnitude of `dtype` below which it is 0: half a place below the smallest normal."""
+        """The magnitude below which results are 0: half a digit below the smallest normal."""
         own, wanted = _limits(dtype), _limits(self.format)
         if wanted.nexp >= own.nexp:
             return 0.0
