@@ -12,21 +12,21 @@ HEAD = """# How far the estimates are from published times
 
 Written by `make accuracy UPSTREAM=folder`, from public kernels at the shapes of published times
 (`bench/accuracy/rows.json` names the source of each). nkilib's times are the limits of its own
-regression tests, which carry about 15 % noise. NKIBench's kernels are for NKI 0.1 and were written
-anew (`bench/accuracy/nkibench.py`). Errors are (estimate - published) / published.
-"""
+regression tests, which carry about 15 % noise. NKIBench's kernels are for NKI 0.1 and were
+rewritten (`bench/accuracy/nkibench.py`). Errors are (estimate - published) / published."""
 
 UNSEEN = """
-The figures of this section leave a kernel out: switches and constants are chosen on the rows of the
-other kernels by one program (`bench/accuracy/fit.py`), and judged on the rows of this one. P10 and
-P90 are those of the shipped constants, moved with the estimate. The list of switches, and what the
-model contains, were decided with all rows in sight, so a kernel unlike these may be further off.
+Each figure of this section leaves a kernel out: one program (`bench/accuracy/fit.py`) chooses
+switches and constants on the rows of the other kernels, and the estimate is compared with the rows
+of this one. P10 and P90 are those of the shipped constants, moved with the estimate. The list of
+switches and the parts of the model were decided with all rows in sight, so a kernel unlike these
+may be further off.
 """
 
 NOT_MODELLED = """## What is not modelled
 
-`docs/limits.md` lists what estimates leave out, with the size of the error that this can make.
-The launch differs between kernels for no reason that a program shows: at LNC=2 about 18 us fit the
+`docs/limits.md` lists what estimates leave out, with the size of the possible error. The launch
+differs between kernels, and no property of a program explains it: at LNC=2 about 18 us fit the
 token-generation MLP, 26 attention, 36 the QKV projection and 42 the prefill MLP. One launch is used
 for all, and its spread is in the interval.
 """
@@ -110,7 +110,7 @@ def unseen(results):
         (
             f"**Half of the estimates are within {up(median)} % of the published time, nine of ten "
             f"within {up(p90)} %; {inside * 100:.0f} % of the published times lie in P10 to P90** ("
-            f"{len(of_kernels)} times of {len(medians)} kernels). Where each kernel counts once, "
+            f"{len(of_kernels)} times of {len(medians)} kernels). If each kernel counts once, "
             f"half of them have a median error of at most {up(np.median(medians) * 100)} %."
         ),
         UNSEEN,
@@ -135,9 +135,9 @@ def choices(best, settings):
     return [
         "## What is chosen\n",
         (
-            "Method: coordinate descent over these options from the first of each, which is "
-            "shipped; the best has the least mean of |log(estimate / published)| over the rows of "
-            "kernels with short programs. All other constants are documented, measured or "
+            "Method: coordinate descent over these options, starting from the first of each, which "
+            "is shipped; the best has the least mean of |log(estimate / published)| over the rows "
+            "of kernels with short programs. All other constants are documented, measured or "
             "assumed: `docs/generated/how-true.md`.\n"
         ),
         *options,
@@ -177,7 +177,7 @@ def counter_lines(counters):
     lines = [
         "## Counters\n",
         (
-            "Published beside the times: busy shares in per cent, HBM bytes, counts of "
+            "Published figures that are no times: busy shares in per cent, HBM bytes, counts of "
             "instructions. The HFU of NKIBench counts float32 twice.\n"
         ),
         "| row | figure | published | estimate | ratio |",

@@ -17,51 +17,52 @@ from trnsim.workload.operators import Phase
 HEAD = """# How far both methods are from published halves of layers on Trainium2
 
 Written by `bench/system/halves.py` from rows of `bench/accuracy/rows.json`. No time of a whole
-model on Trainium2 is published with all that its estimate needs. Times of nki-library's kernels
-are, and these are halves of layers: the MLP of a step, with its norm and residual; the norm and
-the fused product of queries, keys and values; the MLP of a prompt; the attention of a prompt. Each
-is answered by the [few constants](accuracy-models.md) of plans, as one half, and by the compiled
-program of a module of PyTorch that computes the same, without its launch. Errors are
+model on Trainium2 is published with all inputs of its estimate. Times of nki-library's kernels are,
+and these are halves of layers: the MLP of a step, with its norm and residual; the norm and the
+fused product of queries, keys and values; the MLP of a prompt; the attention of a prompt. Two
+methods estimate each: the [few constants](accuracy-models.md) of plans, as one half, and the
+compiled program of a PyTorch module that computes the same, without its launch. Errors are
 (estimate - published) / published.
 
-**What the published times are.** Limits of regression tests, which carry about 15 % noise, and of a
-kernel on its own: what it takes to start and to end is in them, and in a layer may be hidden. Rows
-that compute the same count once, by the median of their times; {apart} have rows that are more
-than 10 % apart, by their layouts alone.
+**The published times** are limits of regression tests, which carry about 15 % noise. They are of a
+kernel on its own: they include its start and end, which a layer may hide. Rows that compute the
+same count once, by the median of their times; {apart} have rows that are more than 10 % apart, by
+their layouts alone.
 
-**What is assumed.** All is bfloat16: rows of float32 take what bfloat16 takes at the same shape.
-Weights of FP8 have one byte and a scale a column, and are multiplied as bfloat16; programs have
-float8_e5m2, as PyTorch has no float8 of four exponent bits that Trainium2 has. Sinks, layouts and
-stored sums are left out. Where LNC is not stated it is 1. The heads of a row are those of one
-prompt. The program's own constants, that of the HBM rate of two cores among them, were fitted to
-these kernels' times with others ([how far estimates are](accuracy.md)).
+**Assumptions.** Everything is bfloat16: rows of float32 take the time of bfloat16 at the same
+shape. Weights of FP8 have one byte and a scale a column, and are multiplied as bfloat16; programs
+have float8_e5m2, as PyTorch lacks the float8 of four exponent bits that Trainium2 has. Sinks,
+layouts and stored sums are left out. Where LNC is not stated it is 1. The heads of a row are those
+of one prompt. The program's own constants, the HBM rate of two cores among them, were fitted to the
+times of these kernels and others ([how far estimates are](accuracy.md)).
 
 {left}
 
 ## What to expect
 
-Prompts are judged by the package's form, fitted without the halves of the same sizes; steps by the
-package's constants, which saw no half. Programs are as they are, without their launch.
+Prompts are estimated by the package's form, fitted without the halves of the same sizes; steps by
+the package's constants, which were fitted to no half. Programs are unscaled, without their launch.
 
 {expected}
 
 ## Both methods as they are
 
-The package has constants of prompts on Trainium2 that were fitted to these halves: its errors there
-are in sample. Those of steps were fitted on Trainium1 and Inferentia2 alone.
+The package's constants of prompts on Trainium2 were fitted to these halves, so their errors are in
+sample. Those of steps were fitted on Trainium1 and Inferentia2 alone.
 
 """
 CHOICE = """
 ## Methods on halves left out
 
-All halves of one hidden x intermediate, or of an attention of so many queries and keys, are left
+All halves of one hidden x intermediate, or of an attention of the same queries and keys, are left
 out together, and judged by constants that were fitted to the others. The form of each line was
-chosen with all of them in sight. Sigma is one of the logarithm of the errors: P10 to P90 hold 85 %
+chosen with all of them in sight. Sigma is that of the logarithm of the errors; P10 to P90 hold 85 %
 of them.
 
-The few constants that are fitted have the package's form, but for attention: there a score that no
-mask discards takes a time, in place of its products, its softmax and of all scores. Where
-no time of it is said, it is that of two elements of a softmax on the Vector Engine: 16.3 ps.
+The few constants that are fitted have the package's form, except for attention: there each score
+that no mask discards takes a time, in place of its products, its softmax and the times of all
+scores. Unless that time is given, it is that of two elements of a softmax on the Vector Engine:
+16.3 ps.
 """
 OWN = """
 ## Constants of Trainium2

@@ -3,11 +3,11 @@
 
 HEAD = """# How far times of models are from published ones
 
-Written by `bench/system/page.py` from published rows of AWS's pages (`bench/accuracy/models/rows.json` and
-`bench/system/rows.json` have them with their sources). Errors are (estimate - published) /
-published. **Every row is judged by a fit that saw no row of its architecture**: one width and
-depth, so that all 13B Llamas are one, and all of 70B. Rows of 7B, 8B and Mistral are one too.
-Networks of images are left out by name.
+Written by `bench/system/page.py` from published rows of AWS's pages
+(`bench/accuracy/models/rows.json` and `bench/system/rows.json` have them with their sources).
+Errors are (estimate - published) / published. **Every row is judged by a fit that saw no row of its
+architecture.** An architecture is one width and depth: all 13B Llamas are one, all 70B are one, and
+7B, 8B and Mistral are one. Networks of images are left out by name.
 
 | family | rows | answered by | median % | P90 % | target % | signed % | in P10 to P90 % | width % |
 |---|---|---|---|---|---|---|---|---|
@@ -15,28 +15,30 @@ Networks of images are left out by name.
 TEXT = """
 {missed}
 
-{sources}**What is in sample, and what is extrapolated.** The *forms* below were chosen with all rows in
-sight; their constants were not. Nothing is fitted for a model. On Trainium2 and Trainium3 it is
-extrapolated: the same parts of a later core's peak, clock and DMA rate, with a spread of 30 % added
-in squares. Prompts have constants of their own there, of [published halves of
-layers](accuracy-halves.md) on Trainium2: attention as one kernel and the time of a half. No training time of Trainium2, and no time at all of Trainium3, is published in
-these rows. The TTFT and the TPOT row of Llama-3.2-1B on one core (neuronmm) take several times what
-reading the weights takes, which nothing here explains: no fit sees them, the table counts them.
+{sources}**In sample and extrapolated.** The *forms* below were chosen with all rows in sight; their
+constants were not. No constant is fitted for a single model. Times on Trainium2 and Trainium3 are
+extrapolated: they use the same parts of a later core's peak, clock and DMA rate, with a spread of
+30 % added in squares. Prompts have constants of their own there: attention as one kernel and the
+time of a half, from [published halves of layers](accuracy-halves.md) on Trainium2. These rows have
+no training time of Trainium2 and no time at all of Trainium3. The TTFT and the TPOT row of
+Llama-3.2-1B on one core (neuronmm) take several times as long as reading the weights, which nothing
+here explains: no fit sees them, the table counts them.
 
-**Intervals.** P10 to P90 are the estimate over and times one factor: the quantile of 85 % of the
-errors of other architectures' rows, each judged without its own. Errors of one family are the same
-for all layers of a plan, and do not average out. They are errors of whole passes, so a plan's
-exchanges err with its layers; beside a user's measured layers they err by themselves.
+**Intervals.** P10 and P90 are the estimate divided and multiplied by one factor: the quantile of 85
+% of the errors of other architectures' rows, each judged without its own. Errors of one family are
+the same for all layers of a plan, and do not average out. They are errors of whole passes, so the
+exchanges of a plan have the errors of its layers; beside measured layers of a user they have their
+own.
 
-`trnsim plan collective` answers for a collective alone. On the first generation it takes at least
-the 58 us that nccom-test's small messages take (in sample); within a model's step 37 us were fitted
-to decode rows, a factor of 1.57. What one of these two says of the other lies at P90, which is the
-spread of all latencies: 35 %. Bytes have 20 %, on later chips 36 %: no slope of a named instance is
+`trnsim plan collective` gives the time of a collective alone. On the first generation it is at
+least the 58 us of nccom-test's small messages (in sample); within a model's step 37 us were fitted
+to decode rows, a factor of 1.57. The spread of all latencies is 35 %, with which that factor lies
+at P90. Bytes have a spread of 20 %, on later chips 36 %, as no slope of a named instance is
 published.
 
 ## By family and chip
 
-The answer of the family, and its compiled program as it is, on the rows that both have.
+The answer of the family, and its unscaled compiled program, on the rows that both have.
 
 | family | chip | rows | answer: median / P90 % | signed % | inside % | width % | program: rows | median / P90 % | signed % | inside % | width % |
 |---|---|---|---|---|---|---|---|---|---|---|---|
@@ -44,12 +46,12 @@ The answer of the family, and its compiled program as it is, on the rows that bo
 
 ## Which answer, and why
 
-Two methods give the time of a pass: the few constants, and the compiled program, as it is or times
-a residual that is fitted to published rows. **A family has one answer, for all commands**: of the
-answers that have all its rows, the one of the least squared error (as logarithms) on the rows that
-all of them have, each judged without its architecture; a program, which is compiled for each
-question, has to err less by a tenth. TTFT's residuals are fitted by sizes of errors, as its few
-constants are, all others by squares.
+Two methods give the time of a pass: the few constants, and the compiled program, either unscaled or
+times a residual that is fitted to published rows. **Each family has one answer, which all commands
+use**: of the answers that have all its rows, the one with the least squared error (of logarithms)
+on the rows that all of them have, each judged without its architecture. A program is compiled for
+each question, so its error has to be less by a tenth. TTFT's residuals are fitted by sizes of
+errors, as its few constants are, all others by squares.
 
 | family | answer | rows | median % | P90 % | signed % | inside % | width % | root of mean square | fitted to all rows |
 |---|---|---|---|---|---|---|---|---|---|
@@ -67,20 +69,21 @@ constants are, all others by squares.
 - KV: bytes of keys and values once for each *query* head of a rank, at the compiled bucket.
 - Vector Engine: 128 lanes at its clock. Documented. Elements of norms, residuals, softmax,
   activations.
-- CNNs, Perceivers and denoisers are read from their graphs (`bench/system/graphs.py` keeps what they compute;
-  of networks that no command takes, from the graphs of `bench/accuracy/models`). Products, weights
-  and elements pass beside one another, the longest of a layer counts, and a call takes a time: one
-  that resnet34 and resnet101 share at batch 1. A cast is no pass of elements, and products in FP32
+- Operators of CNNs, Perceivers and denoisers are read from their graphs (`bench/system/graphs.py`
+  keeps them; for networks that no command takes, the graphs of `bench/accuracy/models`). Products,
+  weights and elements overlap: the longest of a layer counts. A call takes a fixed time, which
+  resnet34 and resnet101 share at batch 1. A cast is no pass of elements, and products in FP32
   (multimodal-perceiver alone was compiled without --auto-cast) take four times as long. Each
   network counts once. On 14 rows of 9 networks, where the form was chosen, other forms were no
   better: constants of encoders, one after another, 24.0 / 81.4 %; a part of the peak and a time for
   each product 24.9 / 38.7; elements after products, without activations and softmax, 16.1 / 45.6.
   On all 20 rows: products, weights and elements one after another 19.4 / 49.6, the root of their
   squares 24.2 / 52.9. With pipelines of one denoiser left out together, 21.6 / 44.5.
-- A pair of towers (CLIP) takes its two towers' times, and a factor that is fitted to its rows.
+- A pair of towers (CLIP) takes the sum of its two towers' times, times a factor that is fitted to
+  its rows.
 - Encoders and TPOT are fitted by least squares. TTFT and training are fitted by least sizes of
-  errors: some of their rows are off by a factor (two ways of attention; CLIP's training), and
-  squares are those rows' alone. By squares TTFT has 20.5 / 54.4 % and training 9.1 / 31.4 %.
+  errors, since some of their rows are off by a factor (two ways of attention; CLIP's training) and
+  would dominate the squares. By squares TTFT has 20.5 / 54.4 % and training 9.1 / 31.4 %.
 - Results of an encoder go to the host in float32 at 6 GB/s. Measured (xlm-roberta-base).
 - Exchanges are those of the plan's links and are not fitted.
 
@@ -96,88 +99,89 @@ Fits without one architecture each:
 
 ## The compiled programs
 
-`make accuracy` compiles the graph of each published row, by the published architectures at the
-shapes of published times, and keeps what it takes in `bench/accuracy/models/programs.json`: device,
-launches, exchanges, bound and side.
+`make accuracy` compiles the graph of each published row, from the published architectures at the
+published shapes. `bench/accuracy/models/programs.json` keeps the results: device time, launches,
+exchanges, bound and side.
 
 **One constant of programs is fitted: {latency} us, the latency of a small all-reduce inside an
 instance**, the same for every model and chip; the package has it for all exchanges. It was fitted
 to 56 decode rows and their programs of an earlier compiler;
 {today}.
-In the tables each row's is chosen on the rows of other architectures. The bytes of an exchange are
-priced by the fabric's fastest algorithm: on the first generation at 56.7 GB/s, which AWS's
-all-reduce of 1 GiB over two ranks shows (nccom-test.rst), on later ones at their links' bandwidth.
+In the tables the latency of each row is chosen on the rows of other architectures. The bytes of an
+exchange are priced by the fabric's fastest algorithm: on the first generation at 56.7 GB/s, which
+AWS's all-reduce of 1 GiB over two ranks shows (nccom-test.rst), on later ones at their links'
+bandwidth.
 
 **Bounds.** No estimate may be below its bound: products at the peak that follows from the clock,
 each byte of weights, inputs and outputs once over the HBM stack's bandwidth (shared by the cores
-that have it), exchanged bytes over the links. `model_bounds.py` checks that, and each bound beside
-an oracle that counts all of a graph's operations; where a bound is below a third of the published
-time, the row says why.
+that have it), exchanged bytes over the links. `model_bounds.py` checks that, and compares each
+bound with an oracle that counts all of a graph's operations. Where a bound is below a third of the
+published time, the row says why.
 
 **What a row is.**
 
-- A graph is one rank's: layers split over tensor-parallel ranks, exchanges between them inside
-  (`architectures.json` has the sizes, from model cards and papers).
+- A graph is that of one rank: layers are split over tensor-parallel ranks, with the exchanges
+  between them (`architectures.json` has the sizes, from model cards and papers).
 - A decode row is one step at the bucket of the median token: token-generation buckets are powers of
   two from 128 up to the sequence length, and attention's cost follows the bucket
   (transformers-neuronx-developer-guide.rst, Bucketing). A prefill row is one prompt at its bucket,
   with the scores of its last token. Of four prompts and more with 8,192 tokens together, one and
   two are compiled: each further one takes what the second adds.
-- Heads that the ranks do not divide are made up with unused ones, as transformers-neuronx does.
-- An image takes its text encoders, each step of the denoiser and the decoder of latents, one
-  after another; a step's halves with and without the prompt run on two cores at once.
-- A row of throughput, of images, is a core's pass: the batch and the number of cores over the
-  throughput. NeuronPerf keeps two requests at each core there, so that a published latency is that
+- A number of heads that the ranks do not divide is padded with unused ones, as in
+  transformers-neuronx.
+- An image takes its text encoders, each step of the denoiser and the decoder of latents, one after
+  another. A step's halves with and without the prompt run on two cores at once.
+- A throughput row of images is the time of a core's pass: the batch and the number of cores over
+  the throughput. NeuronPerf keeps two requests at each core there, so a published latency is that
   of two passes (neuronperf_benchmark_guide.rst, workers_per_model).
 - A training row is one step of the optimizer: microbatches forward and backward, gradients added
   up over ranks, an update at the measured rate of the DMA engines.
-- xlm-roberta-base returns scores of 250,002 words in float32 for each token: 128 MB a sequence.
-  At the published throughput that is 6 GB/s to the host, on either chip and at either batch size,
-  and 40 times what roberta-base takes: those rows are times of the host's link, which a graph on
-  the device does not have.
+- xlm-roberta-base returns scores of 250,002 words in float32 for each token: 128 MB a sequence. At
+  the published throughput that is 6 GB/s to the host, on either chip and at either batch size, and
+  40 times the time of roberta-base: those rows are times of the host's link, which a graph on the
+  device does not have.
 - Rows of tokens per second follow from a decode and a prefill row. They are kept in programs.json
   and not counted a second time.
 
-**Two ways of attention.** Prompts of 2,048 tokens and more take 60 to 150 ps a score, or 300 to
-530. Which one a row takes is told by neither chip, model, batch, length, ranks nor release:
-CodeLlama-13B with 4,096 tokens is of the first kind on Inf2 and of the second on Trn1, Llama-2-13B
-of the first for one prompt and of the second for eight. AWS documents a kernel for more than 8k
-tokens (transformers-neuronx-developer-guide.rst), and no row is longer. So one time lies between
-them, and the interval holds both. Tried besides, and not better when left out: elements fitted
-(22.0 / 51.3 %), norms and softmax apart (21.6 / 48.9), no time for each sequence (26.2 / 46.5), and
-then products fitted (30.9 / 61.7) or exchanges (23.5 / 49.9).
+**Two ways of attention.** Prompts of 2,048 tokens and more take either 60 to 150 ps a score, or 300
+to 530. Neither chip, model, batch, length, ranks nor release predicts which: CodeLlama-13B with
+4,096 tokens is of the first kind on Inf2 and of the second on Trn1, Llama-2-13B of the first for
+one prompt and of the second for eight. AWS documents a kernel for more than 8k tokens
+(transformers-neuronx-developer-guide.rst), and no row is longer. So the estimate uses one time
+between the two, and its interval holds both. These alternatives were no better on rows left out:
+elements fitted (22.0 / 51.3 %), norms and softmax apart (21.6 / 48.9), no time for each sequence
+(26.2 / 46.5), and then products fitted (30.9 / 61.7) or exchanges (23.5 / 49.9).
 
 ## Measured times
 
-A CSV file of a user's own times overrides both. Its first line names columns: `phase` (encode,
-prefill, decode, train), `batch`, `tokens` (new ones of a sequence), `past` (tokens before them),
-`time_us` (of one layer on one rank, without exchanges), and if wanted `backward_us` (both its
-gradients), `part` (layer, embedding or head) and `layer` (sizes on a rank, to tell layers apart, as
-`trnsim plan layer --json` prints them). `plan train`, `serve`, `infer` and `layer` take it as
-`--measured FILE.csv`, and say by phase which answer was taken. Refused, with line and column: what
-cannot be, sizes that no layer of the model has, a row without `layer` where several sizes are
-possible, a time below what the chip's published peak allows, a file of which no row is met.
+A table of a user's own times overrides both, with the fields of
+[measured times](user-files.md#measured-times-of-layers). `plan train`, `serve`, `infer` and `layer`
+take it as `--measured FILE.csv`, and print the method of each phase. These are refused with line
+and field: an illegal value, sizes that no layer of the model has, a row without `layer` where
+several sizes are possible, a time below what the chip's published peak allows, a file of which no
+row is used.
 
 ## Training
 
-A configuration is judged against the median of what 23 releases of the SDK printed for it; the
-column "releases" says how far these are apart. Where the printed DP does not fill the nodes, what
-the nodes give is taken. What is computed again is what the launch script says.
+A configuration is compared with the median of the times that 23 releases of the SDK printed for it;
+the column "releases" says how far these are apart. Where the printed DP does not fill the nodes,
+the DP that fills them is used. Recomputation is that of the launch script.
 
-- In decoders of Llama's kind attention is one kernel, where not all of a layer is computed again:
-  an element of its softmax passes the Vector Engine once. NeuronX Distributed does so by default
+- In decoders of Llama's kind attention is one kernel unless all of a layer is recomputed: an
+  element of its softmax passes the Vector Engine once. NeuronX Distributed does so by default
   (`training_llama_tp_zero1.rst`, `training_llama_tp_pp.rst`). neuronx-nemo-megatron, whose scripts
-  compute all again, has no such kernel, nor has any GPT (`known_issues.rst`). The releases before
-  2.19 printed nearly the same figures without it, which nothing here explains.
-- In all other models an element of a softmax takes twice what others take: it is taken in FP32, and
-  the Vector Engine combines two tensors of FP32 at half the rate of BF16 (ISA of SDK 2.26).
+  recompute everything, has no such kernel, nor has any GPT (`known_issues.rst`). The releases
+  before 2.19 printed nearly the same figures without it, which nothing here explains.
+- In all other models an element of a softmax takes twice the time of other elements: it is computed
+  in FP32, and the Vector Engine combines two tensors of FP32 at half the rate of BF16 (ISA of SDK
+  2.26).
 
-Both were chosen with all rows in sight, of documented facts. With neither, training had 10.0 / 41.1
-%; with the kernel alone 7.3 / 32.1 %; with the softmax fitted by itself, which one architecture
-alone decides, 8.0 / 30.8 %; weights of 1.5, 3 and 4 for 2 give 5.8 / 27.9, 6.8 / 19.8 and 7.3 /
-20.8 %. Gradients that are reduced after all computing, as BERT's script has it, give 7.2 / 21.0 %,
-no better than hidden ones. What stays unexplained: CLIP takes 2.6 times its estimate, as many
-images a second as ViT, which computes 2.4 times as much of each; BERT on 16 nodes with two micro
+Both were chosen with all rows in sight, from documented facts. With neither, training had 10.0 /
+41.1 %; with the kernel alone 7.3 / 32.1 %; with the softmax fitted by itself, which one
+architecture alone decides, 8.0 / 30.8 %; weights of 1.5, 3 and 4 for 2 give 5.8 / 27.9, 6.8 / 19.8
+and 7.3 / 20.8 %. Reducing gradients after all computing, as in BERT's script, gives 7.2 / 21.0 %,
+no better than hiding it. Three errors are unexplained: CLIP takes 2.6 times its estimate (as many
+images a second as ViT, which computes 2.4 times as much for each); BERT on 16 nodes with two micro
 batches a step; ViT in pure BF16, a quarter faster than with Autocast.
 
 {trained_programs}
@@ -188,9 +192,9 @@ batches a step; ViT in pure BF16, a quarter faster than with Autocast.
 
 ## Trainium2
 
-What is published of whole models on it is drafted, mixed or of unstated length: {trn2_count} rows
-can be priced, with an assumption each. They are in no table above, and no constant was fitted to
-them. [Halves of layers](accuracy-halves.md) are published of it besides.
+Published times of whole models on it are drafted, mixed or of unstated length: {trn2_count} rows
+can be priced, each with an assumption. They are in no table above, and no constant was fitted to
+them. [Halves of layers](accuracy-halves.md) are published too.
 
 | row | published ms | estimate ms | P10 | P90 | error % | program's error % | assumed |
 |---|---|---|---|---|---|---|---|
@@ -198,8 +202,8 @@ them. [Halves of layers](accuracy-halves.md) are published of it besides.
 
 ## Row by row
 
-The estimate is the family's answer. The program's column is its time as it is, in ms; the latency
-its exchanges' latencies as a part of that.
+The estimate is the family's answer. The program's column is its unscaled time in ms; the latency
+column is the share of its exchanges' latencies in that time.
 
 | row | model | family | chip | bound ms | by | published ms | estimate ms | P10 | P90 | error % | program ms | error % | latency % | says |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
@@ -214,7 +218,7 @@ its exchanges' latencies as a part of that.
 ## Rows without a program
 
 {refused_count} rows of `programs.json` have no time: their graphs are too large to be compiled in
-the time that was taken.
+the time allowed.
 
 | row | why |
 |---|---|
@@ -222,25 +226,25 @@ the time that was taken.
 """
 
 REASONS = """- encoders and ViT: few constants, as the few constants err least in the median, at P90 and in
-  squares, and no residual helps programs. For programs: with nothing fitted to encoders it errs by
-  1 % in the median at 1024 x 24 (BERT-large), but by +8 % at 768 x 12 and -22 % at 768 x 6: of
-  either sign, which no residual mends.
+  squares, and no residual helps programs. For programs: with nothing fitted to encoders the error
+  is 1 % in the median at 1024 x 24 (BERT-large); but it is +8 % at 768 x 12 and -22 % at 768 x 6,
+  of either sign, which no residual corrects.
 - CLIP: few constants x a factor, as a factor halves their error (root of mean square): a pair takes
-  half as long again as its two towers, and each architecture's median says the same. For programs:
-  the program knows that two towers are one program; but it errs from -33 to +101 % in one
+  half as long again as its two towers, in the median of each architecture. For programs: the
+  program knows that two towers are one program; but its errors range from -33 to +101 % in one
   architecture, so that no factor of the other one fits it.
-- TPOT: few constants, as the few constants have six tenths of the program's error, and residuals of
-  some sizes are worse on the others than none. For programs: as it is, the program has a median
-  within two points with nothing fitted but the latency of an exchange, and knows the layout of
-  caches.
+- TPOT: few constants, as the few constants have six tenths of the program's error, and residuals
+  fitted to some sizes make the others worse. For programs: the unscaled program has a median within
+  two points with nothing fitted but the latency of an exchange, and knows the layout of caches.
 - TTFT: few constants, as the few constants have the least P90, and in squares three quarters of the
   error of the best residual. For programs: with a factor of each chip programs have the least
   median; their errors at P90 are those of prompts that AWS's programs take in another way (two ways
   of attention, below).
 - CNN and Perceiver: few constants, as a part of the peak and a time of a call of their own bring
   their error near that of programs with a factor and a time of a call, whose P90 is two points
-  higher. For programs: their squared error is less by a twentieth, and they see what a convolution
-  fills; they are compiled for each question, which takes seconds to minutes.
+  higher. For programs: their squared error is less by a twentieth, and they see how well a
+  convolution fills the array; but they are compiled for each question, which takes seconds to
+  minutes.
 - diffusion: few constants, as they answer all rows; five have no program yet. For programs: of the
   three that have one, the U-Nets are no farther off, with nothing of diffusion fitted.
 - training: few constants, as fewer than ten rows are compiled, and the few constants err less on

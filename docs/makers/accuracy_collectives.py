@@ -119,27 +119,27 @@ def _row(one: Published) -> list[str]:
 _PAGE = """# Published times of collectives
 
 Made from the source (`make docs`). The published times are AWS's examples for nccom-test. That page
-says that they are not up to date, and names no instance: the 2-rank all-reduce is taken to be of
-the two cores of a chip of the first generation, the 32-rank all-gather of Trn2, ranks on the first
-cores. Errors are (fabric - published) / published; a row in sample is where a constant comes from.
+says that they are not up to date, and names no instance. The 2-rank all-reduce is assumed to run on
+the two cores of a chip of the first generation, the 32-rank all-gather on the first cores of Trn2.
+Errors are (fabric - published) / published; a constant comes from each row in sample.
 
 {rows}
 
-Small messages of the first generation are too fast: their latency is the 37 us that decoding of
-whole models shows ([Accuracy of models](accuracy-models.md)), and nccom-test's 58 us may hold
-the start of a program as well. Of the last row the fabric has 39 %: its slope is 31 GB/s a rank.
-Were it of the 32 cores of a first-generation instance, whose ranks pass on 57 GB/s, a mesh would
-take 14 us for these bytes, near the published 15. Which instance it is cannot be told, and no
-constant is fitted to it.
+Estimates of small messages of the first generation are too short: their latency is the 37 us that
+decoding of whole models shows ([Accuracy of models](accuracy-models.md)), and nccom-test's 58 us
+may include the start of a program. The estimate of the last row is 39 % of the published time,
+whose slope is 31 GB/s a rank. On the 32 cores of a first-generation instance, whose ranks pass on
+57 GB/s, a mesh would take 14 us for these bytes, near the published 15. The instance is not known,
+so no constant is fitted to this row.
 
 ## Where algorithms change
 
-On a full Trn2 instance (64 ranks of two cores) AWS gives a range of messages for each algorithm.
-The fabric knows neither range: it takes the algorithm with the shortest time.
+For a full Trn2 instance (64 ranks of two cores) AWS gives a range of messages for each algorithm.
+The fabric does not use these ranges: it takes the algorithm with the shortest time.
 
 {crossings}
 
 The change from mesh to recursive doubling comes later than documented. It is where the bytes saved
-make up for three hops more, so it lies at 1.4 MB for a hop of 1 us and at 2.9 MB for one of 2 us,
-AWS's own range, in an all-gather; the middle is taken.
+make up for three more hops: in an all-gather at 1.4 MB for a hop of 1 us and at 2.9 MB for one of
+2 us, AWS's own range. The fabric takes the middle of that range.
 """

@@ -114,15 +114,14 @@ _CATALOGUE: Final = (
 )
 _KINDS: Final = tuple(Evidence)
 _INTRODUCTION: Final = (
-    "Every number knows where it comes from. *Documented*: AWS (or a maker) states it. "
+    "Every number has a source of one of four kinds. *Documented*: AWS (or a maker) states it. "
     "*Measured*: somebody measured it on hardware and published it. *Derived*: it is computed from "
-    "such numbers. *Assumed*: nobody published it, and the reason says why it is what it is. A "
-    "rate is drawn from a lognormal around its value for the P10 and P90 of an estimate; its "
-    "relative spread is {spreads}, an assumption of ours.\n\n"
-    "The values of instructions: each [page of the instruction set](isa/index.md) says what is "
-    "approximate there. What the planner assumes of models and systems stands below each of its "
-    "estimates. No estimate has been compared with a measurement of ours on hardware: "
-    "[limits](../limits.md)."
+    "such numbers. *Assumed*: nobody published it, and a reason for the value is given. For the "
+    "P10 and P90 of an estimate, each rate is drawn from a lognormal around its value, whose "
+    "relative spread is {spreads}. These spreads are our assumption.\n\n"
+    "Each [page of the instruction set](isa/index.md) says which values of its instruction are "
+    "approximate. Each estimate of the planner ends with what it assumes of models and systems. "
+    "No estimate has been compared with a measurement of ours on hardware: [limits](../limits.md)."
 )
 
 
@@ -145,7 +144,8 @@ def page() -> str:
         _assumed_of_catalogue(),
         "## Where primary sources disagree",
         markdown_table(
-            ("topic", "one", "other"), [tuple(map(_cell, c)) for c in _contradictions()]
+            ("topic", "one source", "another source"),
+            [tuple(map(_cell, c)) for c in _contradictions()],
         ),
     ]
     return "\n\n".join(parts) + "\n"

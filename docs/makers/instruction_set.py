@@ -25,16 +25,17 @@ _ENGINES: Final = (
 )
 
 _INTRODUCTION: Final = (
-    "{count} instructions. A page is made from the class of its instruction: `trnsim explain NAME` "
-    "prints it. Operators and activation functions have [a page of their own](operators.md)."
+    "{count} instructions. Each page is made from the class of its instruction; "
+    "`trnsim explain NAME` prints it. Operators and activation functions have "
+    "[a page of their own](operators.md)."
 )
 _OPERATORS: Final = (
-    "Names of `nki.language` that instructions take as their operator. Each instruction takes a "
-    "part of them: its constraints say which."
+    "Names of `nki.language` that instructions take as their operator. The constraints of each "
+    "instruction say which of them it takes."
 )
 _ALU: Final = (
-    "Source: nki.api.shared.rst, Supported Math Operators for NKI ISA; the engines are those of "
-    "the table of SDK 2.26. Exact 32-bit integers are GpSimd's for every operator."
+    "Source: nki.api.shared.rst, Supported Math Operators for NKI ISA; the engines are from "
+    "the table of SDK 2.26. GpSimd computes every operator on exact 32-bit integers."
 )
 _FUNCTIONS: Final = (
     "Evaluated in float32; the chip approximates them by piecewise polynomials that AWS does not "
@@ -58,7 +59,7 @@ def index_page() -> str:
         "## By engine",
         *_by_engine(),
         "## Approximate, open or contradictory",
-        "What AWS's documents leave open or say twice, and what is done here:",
+        "Where AWS's documents are incomplete or contradictory, trnsim does this:",
         "\n".join(
             f"- {_link(opcode)}: {' '.join(note(made).split())}"
             for opcode, made in sorted(Instruction.registry.items())

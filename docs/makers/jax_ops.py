@@ -33,17 +33,17 @@ _RETURNS: Final = "stablehlo.return"
 _HEAD = """\
 # StableHLO's operations
 
-What becomes of each of the dialect's {all} operations where a program of JAX is imported as a graph
-(`trnsim.jax.stablehlo.graph_of`, `trnsim compile FILE`): {lowered} are operations of the graph,
-{composed} are made of others, {host} have values by the host alone and therefore no time, and
-{refused} are refused. A refusal names the operation, the reason, and the line of your program.
+A program of JAX is imported as a graph (`trnsim.jax.stablehlo.graph_of`, `trnsim compile FILE`).
+Of the dialect's {all} operations {lowered} are lowered, {composed} composed, {host} left to the
+host and {refused} refused:
 
-- lowered: the graph has it, or it says how others follow one another.
+- lowered: the graph has this operation, or it is control flow of the graph.
 - composed: made of the operations that are named.
-- host: XLA computes it on the host; a program that has it has no time on the chip.
-- refused: a program for a NeuronCore cannot have it.
+- host: XLA computes it on the host; a program with it has no time on the chip.
+- refused: a program for a NeuronCore cannot have it. The error names the operation, the reason, and
+  the line of your program.
 
-What AWS says of an operation is from its known issues of JAX
+The column AWS quotes AWS's known issues of JAX
 (`frameworks/jax/setup/jax-neuronx-known-issues.rst`).
 
 | operation | here | how, and which forms | AWS |
@@ -52,8 +52,7 @@ What AWS says of an operation is from its known issues of JAX
 _OTHERS = """
 ## Operations of other dialects
 
-What `jax.jit(f).lower(x)` has besides. Of CHLO a portable artifact has top_k and erf, as
-composites.
+`jax.jit(f).lower(x)` has these too. A portable artifact has CHLO's top_k and erf, as composites.
 
 | operation | here | how, and which forms |
 |---|---|---|
@@ -89,7 +88,7 @@ def dialect() -> list[str]:
 def _row(name: str) -> tuple[str, str]:
     """What becomes of an operation, and how."""
     if name == _RETURNS:
-        return "lowered", "what a function or a body gives"
+        return "lowered", "the results of a function or a body"
     made = RULES.get(name)
     return _of_refusal(name, REFUSED[name]) if made is None else _of_rule(made)
 

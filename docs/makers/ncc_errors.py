@@ -10,14 +10,14 @@ from trnsim.compiler.ncc.errors import NCC_ERRORS, NccError
 _HEAD = """\
 # What neuronx-cc refuses
 
-Each error that AWS documents for its graph compiler (aws-neuron-sdk `compiler/error-codes`), in
-our words: whether it can arise here, what to do about it, and a program that raises it. {arising}
-of {all} can. Under `TRNSIM_POLICY=chip` they are errors, with the operator and the line of your
-program; else `torch.compile` warns of them, `trnsim compile` prints them, and the graph goes on as
-far as trnsim can take it. Errors that are final are errors under either policy. A test runs every
-program below.
+This page lists each error that AWS documents for its graph compiler (aws-neuron-sdk
+`compiler/error-codes`), in our words: whether it can arise here, what to do about it, and a program
+that raises it. {arising} of {all} can arise. Under `TRNSIM_POLICY=chip` they are errors, with the
+operator and the line of your program. Otherwise `torch.compile` warns, `trnsim compile` prints
+them, and the graph goes on as far as trnsim can take it; errors marked final are errors under
+either policy. A test runs every program below.
 
-Flags such as `--implicit-integer-downcast` come in `NEURON_CC_FLAGS`, in
+Set flags such as `--implicit-integer-downcast` in `NEURON_CC_FLAGS`, in
 `torch.compile(backend="neuron", options={{"implicit_integer_downcast": "none"}})`, and in
 `trnsim compile --flags`.
 """

@@ -22,10 +22,10 @@ _HEAD: Final = """\
 # Files that a user writes
 
 A table is CSV (names of fields in the first line), YAML or JSON (a list), JSON lines, or TOML (an
-array of tables). Other files are YAML, JSON or TOML. Fields with a * are required. What a file
-cannot be is refused with its line, the field, what was given, what is legal and what was perhaps
-meant. Numbers are written without separators, with a unit or without: 8000, 8e3 or 8k; 0.03 or 30ms
-where the unit is s; a number alone has the unit that stands in brackets.
+array of tables). Other files are YAML, JSON or TOML. Fields with a * are required. An illegal value
+is refused with its line, the field, the value, the legal values and a near miss. Numbers are
+written without separators, with or without a unit: 8000, 8e3 or 8k; 0.03 or 30ms where the unit is
+s. A number without a unit has the unit in brackets.
 """
 _FILES: Final[tuple[tuple[str, str, tuple[type[Any], ...]], ...]] = (
     ("Own prices", "`--prices FILE`: a row is a price, a discount or a credit.", (OwnPrice,)),

@@ -251,8 +251,8 @@ The values of {values}, one of {every} architectures, were computed by their pro
 by instruction, beside the reference of each operation at full precision: the difference is the
 largest of all outputs, gradients and tensors kept for them, relative to the largest number of its
 tensor, or to a thousandth of the graph's largest, if that is more. For {near} it is at most
-{limit:.0e}.{beyond} An input that the chip does not define, such as the logarithm of a 0 that is
-not chosen afterwards, stops them, as it does in `exact`.
+{limit:.0e}.{beyond} An operand outside the chip's defined range, such as the logarithm of a 0 that
+is not chosen afterwards, stops the computation, as it does in `exact`.
 """
 
 

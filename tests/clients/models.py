@@ -177,9 +177,9 @@ or their package is not installed. With TRNSIM_POLICY=chip, {refused} are refuse
 dtypes in the column "the chip lacks".
 
 The difference from the CPU is the largest of all outputs and gradients, relative to the largest
-number of its tensor; a gradient that is zero but for rounding is measured by a thousandth of the
-model's largest. Where it exceeds 1e-4, the CPU's own result is as far from float64's. Operators
-without a time are computed by the host.
+number of its tensor. A gradient that is zero but for rounding is compared with a thousandth of the
+model's largest. Where the difference exceeds 1e-4, the CPU's own result differs as much from
+float64's. The host computes operators without a time.
 """
 
 

@@ -19,12 +19,12 @@ KNOWN = {
 """Why cases differ, by how their names begin."""
 HEAD = """# JAX's own tests
 
-Written by `tests/jax_suite/jax_conformance.py`, with JAX {jax} and its tests of the same tag as
-they are, one generated case of each (JAX_NUM_GENERATED_CASES=1), on eight devices. XLA's CPU ran
-the same cases on the same machine. `agrees` counts, of the tests that the CPU passes and that the
-suite does not skip on neuron, those which neuron passes. JAX's tests skip what they do not know of
-a platform of this name; the last columns are of a run in which their own check of the platform
-answers "cpu".
+Written by `tests/jax_suite/jax_conformance.py`, with JAX {jax} and the unmodified tests of the same
+tag, one generated case of each (JAX_NUM_GENERATED_CASES=1), on eight devices. XLA's CPU ran the
+same cases on the same machine. `agrees` is the share of tests that neuron passes, among those that
+the CPU passes and the suite does not skip on neuron. JAX's tests skip some cases on platforms that
+they do not know; the last columns are of a run in which their own check of the platform answers
+"cpu".
 
 | suite | CPU passes | neuron passes | fails | skips | aborts | agrees | as cpu | fails | agrees |
 |---|---|---|---|---|---|---|---|---|---|

@@ -16,28 +16,28 @@ TITLES = {
 CONFORMANCE = """\
 ## Conformance
 
-Every entry of `op_db` (torch.testing._internal.common_methods_invocations), all samples, in float32
-and bfloat16 where the operator has them, beside PyTorch's CPU; each entry in a process of its own.
-An entry that compared nothing (uninitialised memory, code for other devices, what PyTorch's
-compiler does not trace on the CPU) is not among those that passed.
+Every entry of `op_db` (torch.testing._internal.common_methods_invocations) is compared with
+PyTorch's CPU: all samples, in float32 and bfloat16 where the operator has them, each entry in its
+own process. An entry that compared nothing (uninitialised memory, code for other devices, programs
+that PyTorch's compiler does not trace on the CPU) does not count as passed.
 
 | check | entries | passed | compared nothing | remain | samples |
 |---|---|---|---|---|---|"""
 CHIP = """\
-Under `chip`, an entry that compared nothing has neither arguments nor results that are complex,
-float64 or sparse."""
+Under `chip`, an entry that compared nothing has no complex, float64 or sparse arguments or
+results."""
 REMAINING = """\
 ## What remains
 
-An entry that stands here and passes fails the run, as one does that fails and is not here.
+The run fails if an entry listed here passes, or if one that is not listed fails.
 
 | check | entry | reason | what was seen |
 |---|---|---|---|"""
 INSTRUCTIONS = """\
 ## Instruction by instruction
 
-With `TRNSIM_NUMERICS=exact` an operator with a lowering runs as its kernel. Of each entry's first
-samples, as far as they are small, within 2**-12 of the largest element:
+With `TRNSIM_NUMERICS=exact` an operator with a lowering runs as its kernel. Small samples among the
+first of each entry, within 2**-12 of the largest element:
 
 | check | entries | all by kernels | some on the host | differ |
 |---|---|---|---|---|"""
@@ -45,8 +45,8 @@ CORE = """\
 ## Time of the core operators
 
 Of PyTorch's {all} core operators {lowered} become one kernel (lowered) and {composed} several
-(composed), whose timelines are their time; {nothing} run nothing on a device, and {host} are
-computed by the host and have no time. The kernels are those of the smallest call that was seen.
+(composed), whose timelines are their time; {nothing} run nothing on a device; the host computes
+{host}, which have no time. The kernels are those of the smallest call that was seen.
 
 | operator | time | kernels, or why there are none |
 |---|---|---|"""

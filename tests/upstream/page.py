@@ -8,8 +8,8 @@ from suites import D5_FOLDER, SUITES
 
 HEAD = """# Public suites
 
-Written by `make upstream UPSTREAM=folder`, from unmodified clones. The groups are those to develop
-against; other public kernels are kept unread. A case passes if its own harness says so.
+Written by `make upstream UPSTREAM=folder`, from unmodified clones. The groups are those used in
+development; other public kernels are kept unread. A case passes if its own harness says so.
 
 """
 COLUMNS = (
