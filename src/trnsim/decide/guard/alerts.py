@@ -38,9 +38,9 @@ ERRORS: Final = 0.01
 
 def rate_of(limits: Limits) -> str:
     """PromQL of units a second of one instance of the workload."""
-    chosen = selector(limits)
-    rates = [f"rate({one}{chosen}[15m])" for one in COUNTERS[limits.workload.kind]]
-    return f"sum({' or '.join(rates)}) / count(instance_info{chosen})"
+    matchers = selector(limits)
+    rates = [f"rate({counter}{matchers}[15m])" for counter in COUNTERS[limits.workload.kind]]
+    return f"sum({' or '.join(rates)}) / count(instance_info{matchers})"
 
 
 def busy_of(limits: Limits) -> str:
@@ -59,9 +59,9 @@ def alerts(limits: Limits) -> tuple[Alert, ...]:
     return (*_drift(limits), *_health(limits))
 
 
-def rules(found: Sequence[Limits]) -> str:
+def rules(promises: Sequence[Limits]) -> str:
     """A rule file of Prometheus with a group a workload."""
-    groups = [(one.workload.name, alerts(one)) for one in found]
+    groups = [(limits.workload.name, alerts(limits)) for limits in promises]
     return rule_file(groups, label="workload")
 
 
@@ -71,7 +71,7 @@ def _drift(limits: Limits) -> list[Alert]:
         return []
     instance, unit = limits.candidate.instance, limits.unit
     busy = f"{busy_of(limits)} > {BUSY:g}"
-    found = [
+    drift_alerts = [
         Alert(
             "ThroughputBelowPrediction",
             f"{rate_of(limits)} < {limits.slowest_rate:.6g} and {busy}",
@@ -83,7 +83,7 @@ def _drift(limits: Limits) -> list[Alert]:
         )
     ]
     if limits.break_even_rate is not None:
-        found.append(
+        drift_alerts.append(
             Alert(
                 "CostAboveGpu",
                 f"{rate_of(limits)} < {limits.break_even_rate:.6g} and {busy}",
@@ -94,15 +94,15 @@ def _drift(limits: Limits) -> list[Alert]:
                 "fall back to the GPUs that are kept (fallback.md)",
             )
         )
-    return found
+    return drift_alerts
 
 
 def _health(limits: Limits) -> list[Alert]:
     """Rules about errors, which no prediction is needed for."""
-    chosen, name = selector(limits), limits.workload.name
+    matchers, name = selector(limits), limits.workload.name
     failed = selector(limits, FAILED)
     ecc = selector(limits, 'event_type=~"(mem|sram)_ecc_uncorrected"')
-    total = f"sum(rate(execution_status_total{chosen}[15m]))"
+    total = f"sum(rate(execution_status_total{matchers}[15m]))"
     return [
         Alert(
             "UncorrectedEcc",
@@ -123,7 +123,7 @@ def _health(limits: Limits) -> list[Alert]:
         ),
         Alert(
             "NoMetrics",
-            f"absent(instance_info{chosen})",
+            f"absent(instance_info{matchers})",
             10,
             "page",
             f"{name}: nothing is scraped",

@@ -24,7 +24,7 @@ STAGES: Final = ("parallel run", "proven", "settled")
 
 
 @dataclass(frozen=True)
-class Kept:
+class RetainedCapacity:
     """Instances kept in one stage.
 
     Attributes:
@@ -38,7 +38,7 @@ class Kept:
     saving: float | None
 
 
-def kept(limits: Limits) -> tuple[Kept, ...]:
+def retained_capacity(limits: Limits) -> tuple[RetainedCapacity, ...]:
     """What to keep of today's instances in each stage."""
     now = limits.workload.today
     count = today_count(limits)
@@ -62,9 +62,9 @@ def _counts(limits: Limits, count: int) -> tuple[int, int, int]:
     return count, math.ceil(count * (1 - hours.p50 / hours.p90)), 0
 
 
-def _stage(limits: Limits, stage: str, instances: int, usd_each: float) -> Kept:
+def _stage(limits: Limits, stage: str, instances: int, usd_each: float) -> RetainedCapacity:
     usd = instances * usd_each
     predicted = limits.candidate.usd_per_month
     today = limits.workload.today.usd_per_month
     saving = None if predicted is None else 1 - (predicted.p50 + usd) / today
-    return Kept(stage, instances, usd, saving)
+    return RetainedCapacity(stage, instances, usd, saving)

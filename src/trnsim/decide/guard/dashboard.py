@@ -13,15 +13,18 @@ if TYPE_CHECKING:
     from trnsim.decide.guard.limits import Limits
 
 
-def dashboard(found: Sequence[Limits]) -> str:
+def dashboard(promises: Sequence[Limits]) -> str:
     """The page as JSON that Grafana imports, with a row a workload."""
-    rows = [(f"{one.workload.name} on {one.candidate.instance}", _panels(one)) for one in found]
+    rows = [
+        (f"{limits.workload.name} on {limits.candidate.instance}", _panels(limits))
+        for limits in promises
+    ]
     return page("Moved workloads", "trnsim-guard", rows)
 
 
 def _panels(limits: Limits) -> list[Chart]:
-    chosen, unit, failed = selector(limits), limits.unit, selector(limits, FAILED)
-    found: list[Chart] = []
+    matchers, unit, failed = selector(limits), limits.unit, selector(limits, FAILED)
+    charts: list[Chart] = []
     if limits.rate is not None and limits.slowest_rate is not None:
         promised = {
             "predicted P50": f"vector({limits.rate:.6g})",
@@ -30,9 +33,9 @@ def _panels(limits: Limits) -> list[Chart]:
         if limits.break_even_rate is not None:
             promised["costs as much as today"] = f"vector({limits.break_even_rate:.6g})"
         title = f"{unit} a second of an instance".capitalize()
-        found.append(Chart(title, {"counted": rate_of(limits), **promised}, "short"))
-        found.append(_cost(limits))
-    found += [
+        charts.append(Chart(title, {"counted": rate_of(limits), **promised}, "short"))
+        charts.append(_cost(limits))
+    charts += [
         Chart("Utilisation of the cores", {"mean": busy_of(limits)}, "percentunit"),
         Chart(
             "Executions a second that fail",
@@ -41,16 +44,16 @@ def _panels(limits: Limits) -> list[Chart]:
         ),
         Chart(
             "Memory errors",
-            {"{{event_type}}": f"sum by (event_type) (hardware_ecc_events_total{chosen})"},
+            {"{{event_type}}": f"sum by (event_type) (hardware_ecc_events_total{matchers})"},
             "short",
         ),
         Chart(
             "Latency of an execution",
-            {"{{percentile}}": f"max by (percentile) (execution_latency_seconds{chosen})"},
+            {"{{percentile}}": f"max by (percentile) (execution_latency_seconds{matchers})"},
             "s",
         ),
     ]
-    return found
+    return charts
 
 
 def _cost(limits: Limits) -> Chart:

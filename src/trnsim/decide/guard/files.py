@@ -9,10 +9,10 @@ from trnsim import files
 from trnsim.alert_rules import Alert
 from trnsim.decide import inventory
 from trnsim.decide.guard.alerts import alerts, rules
-from trnsim.decide.guard.capacity import kept, today_count
+from trnsim.decide.guard.capacity import retained_capacity, today_count
 from trnsim.decide.guard.dashboard import dashboard
 from trnsim.decide.guard.limits import Limits, moved
-from trnsim.decide.guard.split import PLAIN_BYTES_PER_S, Split, split
+from trnsim.decide.guard.split import PLAIN_BYTES_PER_S, WorkloadSplit, split
 from trnsim.document.values import json_text
 from trnsim.errors import BadInput
 from trnsim.foreign_text import markdown_text
@@ -36,19 +36,19 @@ def write(decision: Decision, folder: Path, rows: Catalogue) -> list[Path]:
             be written.
     """
     files.check_folder(folder)
-    found = moved(decision)
-    splits = _splits(decision, found, rows)
+    promises = moved(decision)
+    splits = _splits(decision, promises, rows)
     contents = (
-        fallback(decision, found, splits),
-        rules(found),
-        dashboard(found),
-        figures(decision, found, splits),
+        fallback(decision, promises, splits),
+        rules(promises),
+        dashboard(promises),
+        figures(decision, promises, splits),
     )
     return files.write_together(folder, dict(zip(FILES, contents, strict=True)))
 
 
 def fallback(
-    decision: Decision, found: Sequence[Limits], splits: Mapping[str, Split | None]
+    decision: Decision, promises: Sequence[Limits], splits: Mapping[str, WorkloadSplit | None]
 ) -> str:
     """The page for the people on call: by workload, what to keep and when to fall back."""
     head = (
@@ -56,32 +56,34 @@ def fallback(
         f"From a decision of {decision.as_of} (trnsim {decision.version}). Rules are in "
         f"`{FILES[1]}`, their page in `{FILES[2]}`.\n"
     )
-    return "\n".join([head, *(_page(one, splits[one.workload.name]) for one in found)])
+    return "\n".join([head, *(_page(limits, splits[limits.workload.name]) for limits in promises)])
 
 
-def figures(decision: Decision, found: Sequence[Limits], splits: Mapping[str, Split | None]) -> str:
+def figures(
+    decision: Decision, promises: Sequence[Limits], splits: Mapping[str, WorkloadSplit | None]
+) -> str:
     """The numbers of all files as JSON."""
     workloads = [
         {
-            "name": one.workload.name,
-            "instance": one.candidate.instance,
-            "unit": one.unit,
-            "rate_per_s": one.rate,
-            "slowest_rate_per_s": one.slowest_rate,
-            "break_even_rate_per_s": one.break_even_rate,
-            "usd_per_unit": one.usd_per_unit,
-            "today_usd_per_unit": one.today_usd_per_unit,
-            "kept": kept(one),
-            "split": splits[one.workload.name],
-            "alerts": alerts(one),
+            "name": limits.workload.name,
+            "instance": limits.candidate.instance,
+            "unit": limits.unit,
+            "rate_per_s": limits.rate,
+            "slowest_rate_per_s": limits.slowest_rate,
+            "break_even_rate_per_s": limits.break_even_rate,
+            "usd_per_unit": limits.usd_per_unit,
+            "today_usd_per_unit": limits.today_usd_per_unit,
+            "kept": retained_capacity(limits),
+            "split": splits[limits.workload.name],
+            "alerts": alerts(limits),
         }
-        for one in found
+        for limits in promises
     ]
-    made = {"version": decision.version, "as_of": decision.as_of, "workloads": workloads}
-    return json_text(made) + "\n"
+    contents = {"version": decision.version, "as_of": decision.as_of, "workloads": workloads}
+    return json_text(contents) + "\n"
 
 
-def _page(limits: Limits, made: Split | None) -> str:
+def _page(limits: Limits, cost: WorkloadSplit | None) -> str:
     workload, now = limits.workload, limits.workload.today
     count = today_count(limits)
     lines = [
@@ -91,10 +93,10 @@ def _page(limits: Limits, made: Split | None) -> str:
         "",
         _kept_table(limits),
     ]
-    lines += _split_lines(made)
+    lines += _split_lines(cost)
     lines += ["", "Fall back when:", ""]
-    lines += [f"- **{one.name}** ({_after(one)}). {markdown_text(one.summary)}. Then {one.action}."
-              for one in alerts(limits)]  # fmt: skip
+    lines += [f"- **{alert.name}** ({_after(alert)}). {markdown_text(alert.summary)}. "
+              f"Then {alert.action}." for alert in alerts(limits)]  # fmt: skip
     if limits.candidate.break_even_usd_per_hour is not None:
         lines.append(
             f"- **Price.** Above {amount(limits.candidate.break_even_usd_per_hour)} USD an hour of "
@@ -110,41 +112,45 @@ def _after(alert: Alert) -> str:
 def _kept_table(limits: Limits) -> str:
     rows = [
         (
-            one.stage,
-            f"{one.instances} x {limits.workload.today.instance}",
-            amount(one.usd_per_month),
-            "-" if one.saving is None else f"{one.saving:.0%}",
+            retained.stage,
+            f"{retained.instances} x {limits.workload.today.instance}",
+            amount(retained.usd_per_month),
+            "-" if retained.saving is None else f"{retained.saving:.0%}",
         )
-        for one in kept(limits)
+        for retained in retained_capacity(limits)
     ]
     return markdown_table(("stage", "GPUs kept", "USD a month", "saving left"), rows)
 
 
-def _split_lines(made: Split | None) -> list[str]:
+def _split_lines(cost: WorkloadSplit | None) -> list[str]:
     """What operators that stay on a GPU cost."""
-    if made is None:
+    if cost is None:
         return []
-    verdict = "" if made.saving is None else f"; {'it pays' if made.pays else 'it does not pay'}"
-    usd = "no price" if made.usd_per_month is None else f"{amount(made.usd_per_month)} USD a month"
-    said = (
-        f"{', '.join(made.operators)} would run on {made.gpu_instances} GPU instance beside it: "
-        f"{amount(made.bytes_per_token)} bytes a token between the two, at most "
-        f"{amount(made.step_s * 1e3)} ms more a step (upper bound), {usd}{verdict}."
+    verdict = "" if cost.saving is None else f"; {'it pays' if cost.pays else 'it does not pay'}"
+    usd = "no price" if cost.usd_per_month is None else f"{amount(cost.usd_per_month)} USD a month"
+    text = (
+        f"{', '.join(cost.operators)} would run on {cost.gpu_instances} GPU instance beside it: "
+        f"{amount(cost.bytes_per_token)} bytes a token between the two, at most "
+        f"{amount(cost.step_s * 1e3)} ms more a step (upper bound), {usd}{verdict}."
     )
-    return ["", said]
+    return ["", text]
 
 
 def _splits(
-    decision: Decision, found: Sequence[Limits], rows: Catalogue
-) -> dict[str, Split | None]:
+    decision: Decision, promises: Sequence[Limits], rows: Catalogue
+) -> dict[str, WorkloadSplit | None]:
     """The split of each workload with operators that its new chip does not run."""
-    if not any(one.workload.split for one in found):
-        return dict.fromkeys((one.workload.name for one in found), None)
-    models = {one.name: one.model for one in inventory.read(Path(decision.inventory), rows)}
-    return {one.workload.name: _split(one, models, rows) for one in found}
+    if not any(limits.workload.split for limits in promises):
+        return dict.fromkeys((limits.workload.name for limits in promises), None)
+    models = {
+        workload.name: workload.model for workload in inventory.read(Path(decision.inventory), rows)
+    }
+    return {limits.workload.name: _split(limits, models, rows) for limits in promises}
 
 
-def _split(limits: Limits, models: Mapping[str, Architecture], rows: Catalogue) -> Split | None:
+def _split(
+    limits: Limits, models: Mapping[str, Architecture], rows: Catalogue
+) -> WorkloadSplit | None:
     name, now = limits.workload.name, limits.workload.today
     if not limits.workload.split:
         return None

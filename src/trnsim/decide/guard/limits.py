@@ -52,16 +52,20 @@ def moved(decision: Decision) -> tuple[Limits, ...]:
     Raises:
         BadInput: none moves.
     """
-    found = tuple(
-        limits(one) for one in decision.workloads if one.verdict in MOVED and one.best is not None
+    promises = tuple(
+        limits(workload)
+        for workload in decision.workloads
+        if workload.verdict in MOVED and workload.best is not None
     )
-    if not found:
-        said = ", ".join(f"{one.name}: {one.verdict}" for one in decision.workloads)
+    if not promises:
+        verdicts = ", ".join(
+            f"{workload.name}: {workload.verdict}" for workload in decision.workloads
+        )
         raise BadInput(
-            f"no workload moves ({said}), so there is nothing to guard",
+            f"no workload moves ({verdicts}), so there is nothing to guard",
             fix="a guard is for workloads whose verdict is go or pilot",
         )
-    return found
+    return promises
 
 
 def limits(workload: WorkloadDecision) -> Limits:
@@ -70,7 +74,9 @@ def limits(workload: WorkloadDecision) -> Limits:
     Raises:
         BadInput: its best instance is none of its candidates.
     """
-    candidate = next((one for one in workload.candidates if one.instance == workload.best), None)
+    candidate = next(
+        (option for option in workload.candidates if option.instance == workload.best), None
+    )
     if candidate is None:
         raise BadInput(f"{workload.name}: best is {workload.best}, which is no candidate")
     unit = UNITS.get(workload.volume_unit)

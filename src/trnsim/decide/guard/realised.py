@@ -32,10 +32,10 @@ _MOST: Final = 1e12
 _COLUMNS: Final = "month, workload, usd, volume"
 
 
-def _month(given: str) -> str:
-    if not re.fullmatch(r"2\d{3}-(0[1-9]|1[0-2])", given, re.ASCII):
-        raise ValueError(given)
-    return given
+def _month(text: str) -> str:
+    if not re.fullmatch(r"2\d{3}-(0[1-9]|1[0-2])", text, re.ASCII):
+        raise ValueError(text)
+    return text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,11 +107,11 @@ def realised(path: Path, decision: Decision, tag: str = "workload") -> tuple[Rea
     Raises:
         BadInput: the bill or a line of it cannot be used, or names no workload of the decision.
     """
-    names = [one.name for one in decision.workloads]
-    found = _reported(path, names, tag) if is_bill(path) else _listed(path, names)
+    names = [workload.name for workload in decision.workloads]
+    lines = _reported(path, names, tag) if is_bill(path) else _listed(path, names)
     billed: dict[str, dict[str, list[_Line]]] = {}
-    for one in found:
-        billed.setdefault(one.workload, {}).setdefault(one.month, []).append(one)
+    for line in lines:
+        billed.setdefault(line.workload, {}).setdefault(line.month, []).append(line)
     return tuple(
         _realised(decision.workload(name), billed[name]) for name in names if name in billed
     )
@@ -129,40 +129,40 @@ class _Line:
 
 def _listed(path: Path, names: Sequence[str]) -> list[_Line]:
     """The lines of a table."""
-    found = [
+    lines = [
         _Line(row.among("workload", names), row.month, row.usd, row.volume)
         for row in read_rows(BillLine, path)
     ]
-    if not found:
+    if not lines:
         raise fault(path, "no line below the header", fix=f"columns: {_COLUMNS}")
-    return found
+    return lines
 
 
 def _reported(path: Path, names: Sequence[str], tag: str) -> list[_Line]:
     """The usage of a cost and usage report whose tag names a workload."""
     usage = read_bill(path).usage
-    found: list[_Line] = []
-    for one in usage:
-        name = dict(one.tags).get(tag)
+    lines: list[_Line] = []
+    for use in usage:
+        name = dict(use.tags).get(tag)
         if name in names:
-            if not one.usd:
+            if not use.usd:
                 raise fault(
                     path,
-                    f"{one.hours:g} hours of {one.instance} ({one.kind}) for "
+                    f"{use.hours:g} hours of {use.instance} ({use.kind}) for "
                     f"{name} cost nothing: a block is paid in advance",
                     fix=f"give a table with {_COLUMNS} that has what the block cost",
-                    line=one.line,
+                    line=use.line,
                 )
-            found.append(_Line(str(name), one.month, one.usd))
-    if not found:
-        seen = sorted({value for one in usage for key, value in one.tags if key == tag})
+            lines.append(_Line(str(name), use.month, use.usd))
+    if not lines:
+        values = sorted({value for use in usage for key, value in use.tags if key == tag})
         raise fault(
             path,
             f"no usage has the tag {tag} of a workload ({', '.join(names)}); "
-            f"it has {', '.join(seen) or 'none'}",
+            f"it has {', '.join(values) or 'none'}",
             fix="tag the instances of each workload, or name another tag with --tag",
         )
-    return found
+    return lines
 
 
 def _realised(workload: WorkloadDecision, billed: Mapping[str, Sequence[_Line]]) -> Realised:
@@ -174,10 +174,10 @@ def _realised(workload: WorkloadDecision, billed: Mapping[str, Sequence[_Line]])
         volume = sum(volumes) if volumes else None
         expected = workload.today.usd_per_month * (volume or workload.volume) / workload.volume
         total += expected - usd
-        judged = _is_as_predicted(workload, 1 - usd / expected)
-        months.append(Month(month, usd, volume, expected, total, judged))
+        is_as_predicted = _is_as_predicted(workload, 1 - usd / expected)
+        months.append(Month(month, usd, volume, expected, total, is_as_predicted))
     cost = workload.migration.usd
-    paid = next((one.month for one in months if one.total_usd >= cost), None)
+    paid = next((month.month for month in months if month.total_usd >= cost), None)
     return Realised(workload, tuple(months), _missing(billed), paid)
 
 
@@ -189,7 +189,9 @@ def _is_as_predicted(workload: WorkloadDecision, saving: float) -> bool | None:
 
 
 def _best(workload: WorkloadDecision) -> Candidate | None:
-    return next((one for one in workload.candidates if one.instance == workload.best), None)
+    return next(
+        (option for option in workload.candidates if option.instance == workload.best), None
+    )
 
 
 def _missing(months: Iterable[str]) -> tuple[str, ...]:

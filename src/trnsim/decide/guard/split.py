@@ -30,7 +30,7 @@ ELEMENT_BYTES: Final = assumed(2, "activations travel in BF16")
 
 
 @dataclass(frozen=True)
-class Split:
+class WorkloadSplit:
     """A workload on two kinds of chips.
 
     Attributes:
@@ -62,7 +62,7 @@ def split(
     bytes_per_s: float,
     usd_per_gpu_month: float,
     tokens: int = 1,
-) -> Split | None:
+) -> WorkloadSplit | None:
     """What the operators of `limits.workload.split` cost on a GPU beside; None without any.
 
     Args:
@@ -84,4 +84,4 @@ def split(
     if predicted is not None and step_s:
         usd = predicted.p50 * (1 + added_s / step_s) + usd_per_gpu_month
         saving = 1 - usd / limits.workload.today.usd_per_month
-    return Split(operators, per_token, added_s, 1, usd, saving)
+    return WorkloadSplit(operators, per_token, added_s, 1, usd, saving)
