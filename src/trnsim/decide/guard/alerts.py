@@ -1,4 +1,4 @@
-"""Prometheus rules: the promise of a decision against what neuron-monitor and the server count.
+"""Prometheus rules: promises of a decision against counts of neuron-monitor and the server.
 
 Names of Neuron's metrics are those of neuron-monitor-prometheus.py (aws-neuron-sdk,
 tools/neuron-sys-tools/neuron-monitor-user-guide.rst, and its Grafana page); the server's are vLLM's
@@ -23,21 +23,21 @@ COUNTERS: Final = {
     "train": ("training_tokens_total",),
     "infer": ("inference_items_total",),
 }
-"""What counts the work of each kind, by each of its names: the first that there is counts.
+"""Counters of the work of each kind, by each of their names; the first that exists counts.
 
-prometheus_client writes a colon as an underscore where a scrape asks for OpenMetrics, as Prometheus
-does by default, and not for names of UTF-8.
+prometheus_client writes a colon as an underscore if a scrape asks for OpenMetrics, as Prometheus
+does by default, but not if it asks for names in UTF-8.
 """
 
 BUSY: Final = 0.8
-"""Utilisation from which a rate is what the chips can do, not what is asked for; a choice."""
+"""Utilisation above which the chips, and not demand, limit a rate; a choice."""
 FAILED: Final = 'status_type!="completed"'
 ERRORS: Final = 0.01
-"""Part of executions that may fail; a choice."""
+"""Share of executions that may fail; a choice."""
 
 
 def rate_of(limits: Limits) -> str:
-    """PromQL of units a second of one instance of the workload."""
+    """PromQL of the units a second of one instance of the workload."""
     matchers = selector(limits)
     rates = [f"rate({counter}{matchers}[15m])" for counter in COUNTERS[limits.workload.kind]]
     return f"sum({' or '.join(rates)}) / count(instance_info{matchers})"
@@ -49,24 +49,24 @@ def busy_of(limits: Limits) -> str:
 
 
 def selector(limits: Limits, *further: str) -> str:
-    """The labels by which series of the workload are chosen: its own, and `further` matchers."""
+    """Matchers that select the series of the workload: its own label, and `further` ones."""
     name = limits.workload.name.replace("\\", "\\\\").replace('"', '\\"')
     return "{" + ",".join([f'workload="{name}"', *further]) + "}"
 
 
 def alerts(limits: Limits) -> tuple[Alert, ...]:
-    """The rules of one workload."""
+    """Alert rules of a workload."""
     return (*_drift(limits), *_health(limits))
 
 
 def rules(promises: Sequence[Limits]) -> str:
-    """A rule file of Prometheus with a group a workload."""
+    """Rule file of Prometheus with a group for each workload."""
     groups = [(limits.workload.name, alerts(limits)) for limits in promises]
     return rule_file(groups, label="workload")
 
 
 def _drift(limits: Limits) -> list[Alert]:
-    """Rules about throughput, for workloads whose work is counted and has a predicted time."""
+    """Rules about throughput, if the work is counted and has a predicted time."""
     if limits.rate is None or limits.slowest_rate is None:
         return []
     instance, unit = limits.candidate.instance, limits.unit
@@ -98,7 +98,7 @@ def _drift(limits: Limits) -> list[Alert]:
 
 
 def _health(limits: Limits) -> list[Alert]:
-    """Rules about errors, which no prediction is needed for."""
+    """Rules about errors, which need no prediction."""
     matchers, name = selector(limits), limits.workload.name
     failed = selector(limits, FAILED)
     ecc = selector(limits, 'event_type=~"(mem|sram)_ecc_uncorrected"')

@@ -1,12 +1,12 @@
-"""The GPU capacity to keep after a move, by stage, and what it costs.
+"""GPU capacity to keep after a move, by stage, and its cost.
 
     parallel run  all of today's instances, until the pilot's thresholds are met
-    proven        ceil(today's instances x (1 - hours.p50 / hours.p90)): the work that is left over
-                  if the new instances are as slow as the prediction allows
-    settled       none: a month whose realised saving lies in the predicted interval has passed
+    proven        ceil(today's instances x (1 - hours.p50 / hours.p90)): the part of the work that
+                  exceeds new instances which are as slow as the prediction allows
+    settled       none: a month has passed whose realised saving lies in the predicted interval
 
 A training run restarts from its checkpoint and waits for GPUs that are bought then, so it keeps
-none once it is proven.
+none once the move is proven.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ STAGES: Final = ("parallel run", "proven", "settled")
 
 @dataclass(frozen=True)
 class RetainedCapacity:
-    """Instances kept in one stage.
+    """Today's instances that are kept in a stage.
 
     Attributes:
-        usd_per_month: at today's price of an instance, or that share of today's bill.
-        saving: part of today's bill that is left after it, or None without a price there.
+        usd_per_month: cost at today's price of an instance, or as a share of today's bill.
+        saving: share of today's bill that is still saved, or None without a price there.
     """
 
     stage: str
@@ -39,7 +39,7 @@ class RetainedCapacity:
 
 
 def retained_capacity(limits: Limits) -> tuple[RetainedCapacity, ...]:
-    """What to keep of today's instances in each stage."""
+    """Instances to keep in each stage."""
     now = limits.workload.today
     count = today_count(limits)
     usd_each = now.usd_per_month / count
@@ -48,7 +48,7 @@ def retained_capacity(limits: Limits) -> tuple[RetainedCapacity, ...]:
 
 
 def today_count(limits: Limits) -> int:
-    """Instances in use today: as stated, else those that the predicted hours need, at least one."""
+    """Instances in use today: as stated, else as predicted from hours, at least 1."""
     now = limits.workload.today
     if now.count is not None:
         return now.count

@@ -1,4 +1,4 @@
-"""A Grafana page of the moved workloads: what was promised beside what is counted."""
+"""Grafana page of the moved workloads: promised figures beside counted ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def dashboard(promises: Sequence[Limits]) -> str:
-    """The page as JSON that Grafana imports, with a row a workload."""
+    """The page as JSON that Grafana imports, with a row for each workload."""
     rows = [
         (f"{limits.workload.name} on {limits.candidate.instance}", _panels(limits))
         for limits in promises

@@ -1,4 +1,4 @@
-"""The files of a guard: what to do, what to keep, what to watch."""
+"""The files of a guard: rules of fallback, capacity to keep, alerts, a dashboard."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FILES: Final = ("fallback.md", "alerts.yml", "dashboard.json", "guard.json")
 
 
 def write(decision: Decision, folder: Path, rows: Catalogue) -> list[Path]:
-    """Write the guard of `decision` to `folder`, which is made; the paths.
+    """Write the guard of `decision` to `folder`, which is created; returns the paths.
 
     Raises:
         BadInput: no workload moves, the inventory of a split cannot be read, or the folder cannot
@@ -50,7 +50,7 @@ def write(decision: Decision, folder: Path, rows: Catalogue) -> list[Path]:
 def fallback(
     decision: Decision, promises: Sequence[Limits], splits: Mapping[str, WorkloadSplit | None]
 ) -> str:
-    """The page for the people on call: by workload, what to keep and when to fall back."""
+    """Page for the people on call: by workload, capacity to keep and reasons to fall back."""
     head = (
         "# Fallback\n\n"
         f"From a decision of {decision.as_of} (trnsim {decision.version}). Rules are in "
@@ -62,7 +62,7 @@ def fallback(
 def figures(
     decision: Decision, promises: Sequence[Limits], splits: Mapping[str, WorkloadSplit | None]
 ) -> str:
-    """The numbers of all files as JSON."""
+    """Numbers of all files as JSON."""
     workloads = [
         {
             "name": limits.workload.name,
@@ -123,7 +123,7 @@ def _kept_table(limits: Limits) -> str:
 
 
 def _split_lines(cost: WorkloadSplit | None) -> list[str]:
-    """What operators that stay on a GPU cost."""
+    """Cost of the operators that stay on a GPU."""
     if cost is None:
         return []
     verdict = "" if cost.saving is None else f"; {'it pays' if cost.pays else 'it does not pay'}"
@@ -139,7 +139,7 @@ def _split_lines(cost: WorkloadSplit | None) -> list[str]:
 def _splits(
     decision: Decision, promises: Sequence[Limits], rows: Catalogue
 ) -> dict[str, WorkloadSplit | None]:
-    """The split of each workload with operators that its new chip does not run."""
+    """Splits of workloads with operators that their new chips do not run; None for others."""
     if not any(limits.workload.split for limits in promises):
         return dict.fromkeys((limits.workload.name for limits in promises), None)
     models = {

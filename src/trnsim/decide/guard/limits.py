@@ -1,7 +1,7 @@
 """Figures of a decision that a running service is held against.
 
-An instance there does ``volume / (3600 hours)`` a second. It costs as much as today's where it does
-only ``1 - saving`` of that, as the hours it needs, and with them the bill, grow by the inverse.
+An instance there does ``volume / (3600 hours)`` a second. It costs as much as today's at
+``1 - saving`` of that rate, as its hours, and with them the bill, grow by the inverse.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from trnsim.decide.decision import Candidate, Decision, WorkloadDecision
 
 MOVED: Final = (Verdict.GO, Verdict.PILOT)
-"""Verdicts after which something runs elsewhere."""
+"""Verdicts after which a workload runs elsewhere."""
 
 UNITS: Final = {"tokens_per_month": "tokens", "items_per_month": "items"}
-"""What is counted, by the unit of a volume; hours of GPUs count no work."""
+"""Units that are counted, by the unit of a volume; hours of GPUs count no work."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a moved workload promised.
+    """Promises of a moved workload.
 
     Attributes:
-        candidate: the instance it moves to.
-        unit: "tokens" or "items", or None where the inventory gives hours alone.
-        rate: of one instance, units a second, at P50; None without a unit or a time.
-        slowest_rate: the same where the hours are at P90.
-        break_even_rate: the rate at which it costs what today's does.
+        candidate: instance to which it moves.
+        unit: "tokens" or "items", or None if the inventory has hours alone.
+        rate: units a second of one instance, at P50; None without a unit or a time.
+        slowest_rate: likewise with hours at P90.
+        break_even_rate: rate at which it costs as much as today's instance.
         usd_per_unit: predicted cost of a unit.
-        today_usd_per_unit: what it costs today.
+        today_usd_per_unit: cost of a unit today.
     """
 
     workload: WorkloadDecision
@@ -47,10 +47,10 @@ class Limits:
 
 
 def moved(decision: Decision) -> tuple[Limits, ...]:
-    """The limits of each workload that moves or is tried.
+    """Limits of each workload that moves or is tried.
 
     Raises:
-        BadInput: none moves.
+        BadInput: no workload moves.
     """
     promises = tuple(
         limits(workload)
@@ -69,7 +69,7 @@ def moved(decision: Decision) -> tuple[Limits, ...]:
 
 
 def limits(workload: WorkloadDecision) -> Limits:
-    """The limits of `workload` on its best instance.
+    """Limits of `workload` on its best instance.
 
     Raises:
         BadInput: its best instance is none of its candidates.

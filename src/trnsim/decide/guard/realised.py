@@ -1,12 +1,12 @@
-"""What a move has saved so far, month by month, from a bill.
+"""Realised saving of a move, month by month, from a bill.
 
     expected = today's bill x (volume of the month / volume of the decision)
     saving   = 1 - USD billed / expected
     paid back once the sum of (expected - USD billed) reaches the cost of the migration
 
-A bill is a table, CSV or YAML, with the columns month (YYYY-MM), workload and usd, and where it is
-known volume, in the unit of the inventory. Lines of one month and workload are summed, so GPUs that
-are kept are lines of their own. A month without a volume is taken to have that of the decision.
+A bill is a table, CSV or YAML, with the columns month (YYYY-MM), workload, usd and optionally
+volume, in the unit of the inventory. Lines of one month and workload are summed, so GPUs that are
+kept are lines of their own. A month without a volume is assumed to have that of the decision.
 
 A cost and usage report of AWS is a bill too: usage belongs to the workload that its tag names.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trnsim.decide.decision import Candidate, Decision, WorkloadDecision
 
 _MOST: Final = 1e12
-"""USD or units; above it a number is a slip."""
+"""USD or units above which a number is a slip."""
 _COLUMNS: Final = "month, workload, usd, volume"
 
 
@@ -57,15 +57,15 @@ class BillLine(Record):
 
 @dataclass(frozen=True)
 class Month:
-    """One workload in one month.
+    """Costs of a workload in a month.
 
     Attributes:
         month: YYYY-MM.
-        usd: billed.
-        volume: done, or None where the bill does not say.
-        expected_usd: what the old instances would have cost for it.
-        total_usd: expected less billed, of all months so far.
-        is_as_predicted: whether the saving lies in the predicted interval; None without one.
+        usd: cost on the bill.
+        volume: work of the month, or None if the bill does not say.
+        expected_usd: cost of the same work on the old instances.
+        total_usd: expected less billed cost, of all months so far.
+        is_as_predicted: True if the saving lies in the predicted interval; None without one.
     """
 
     month: str
@@ -77,17 +77,17 @@ class Month:
 
     @property
     def saving(self) -> float:
-        """Part of the expected cost that was not billed."""
+        """Share of the expected cost that was saved."""
         return 1 - self.usd / self.expected_usd
 
 
 @dataclass(frozen=True)
 class Realised:
-    """All months of one workload.
+    """Costs of a workload in all months.
 
     Attributes:
-        missing: months between the first and the last that the bill leaves out.
-        paid_back_in: the month in which the migration was paid back, or None: not yet.
+        missing: months between the first and the last that the bill lacks.
+        paid_back_in: month in which the migration was paid back, or None: not yet.
     """
 
     workload: WorkloadDecision
@@ -97,12 +97,12 @@ class Realised:
 
 
 def realised(path: Path, decision: Decision, tag: str = "workload") -> tuple[Realised, ...]:
-    """The realised saving of each workload that the bill at `path` names.
+    """Realised saving of each workload on the bill at `path`.
 
     Args:
         path: a table, or a cost and usage report.
-        decision: what was decided, and predicted.
-        tag: the key of the tag of a report's usage that names the workload.
+        decision: decision with its predictions.
+        tag: key of the tag that names the workload of a report's usage.
 
     Raises:
         BadInput: the bill or a line of it cannot be used, or names no workload of the decision.
@@ -119,7 +119,7 @@ def realised(path: Path, decision: Decision, tag: str = "workload") -> tuple[Rea
 
 @dataclass(frozen=True)
 class _Line:
-    """What a bill says of one workload in one month."""
+    """Cost of a workload in a month on a bill."""
 
     workload: str
     month: str
@@ -128,7 +128,7 @@ class _Line:
 
 
 def _listed(path: Path, names: Sequence[str]) -> list[_Line]:
-    """The lines of a table."""
+    """Lines of a table."""
     lines = [
         _Line(row.among("workload", names), row.month, row.usd, row.volume)
         for row in read_rows(BillLine, path)
@@ -139,7 +139,7 @@ def _listed(path: Path, names: Sequence[str]) -> list[_Line]:
 
 
 def _reported(path: Path, names: Sequence[str], tag: str) -> list[_Line]:
-    """The usage of a cost and usage report whose tag names a workload."""
+    """Usage of a cost and usage report whose tag names a workload."""
     usage = read_bill(path).usage
     lines: list[_Line] = []
     for use in usage:
@@ -195,7 +195,7 @@ def _best(workload: WorkloadDecision) -> Candidate | None:
 
 
 def _missing(months: Iterable[str]) -> tuple[str, ...]:
-    """Months that lie between the first and the last, and are not there."""
+    """Months between the first and the last that are missing."""
     numbers = sorted(int(month[:4]) * 12 + int(month[5:]) - 1 for month in months)
     absent = sorted(set(range(numbers[0], numbers[-1])) - set(numbers))
     return tuple(f"{number // 12}-{number % 12 + 1:02}" for number in absent)

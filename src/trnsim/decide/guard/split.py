@@ -1,4 +1,4 @@
-"""Operators that the new chip does not run, on a GPU beside it, with the traffic between.
+"""Cost of operators on a GPU beside a new chip that does not run them, with the traffic between.
 
 A step leaves the chip and comes back once for each such operator of each layer. Each crossing moves
 the activations of its tokens:
@@ -34,12 +34,12 @@ class WorkloadSplit:
     """A workload on two kinds of chips.
 
     Attributes:
-        operators: that run on the GPU.
-        bytes_per_token: moved between the two, both ways.
-        step_s: added to each step of `tokens` tokens; an upper bound.
-        gpu_instances: kept beside, of today's type.
-        usd_per_month: both together, with the predicted bill grown by the longer steps.
-        saving: of today's bill; None without a price there.
+        operators: operators on the GPU.
+        bytes_per_token: traffic between the two, both ways.
+        step_s: time added to each step of `tokens` tokens; an upper bound.
+        gpu_instances: GPU instances beside the new one, of today's type.
+        usd_per_month: cost of both, with the predicted bill grown by the longer steps.
+        saving: share of today's bill that is saved; None without a price there.
     """
 
     operators: tuple[str, ...]
@@ -51,7 +51,7 @@ class WorkloadSplit:
 
     @property
     def pays(self) -> bool:
-        """Whether it costs less than today."""
+        """True if it costs less than today."""
         return self.saving is not None and self.saving > 0
 
 
@@ -63,14 +63,14 @@ def split(
     usd_per_gpu_month: float,
     tokens: int = 1,
 ) -> WorkloadSplit | None:
-    """What the operators of `limits.workload.split` cost on a GPU beside; None without any.
+    """Cost of the operators of `limits.workload.split` on a GPU beside; None without any.
 
     Args:
-        limits: of the workload.
-        model: its architecture.
-        bytes_per_s: between the two instances.
-        usd_per_gpu_month: of one GPU instance beside.
-        tokens: of a step.
+        limits: limits of the workload.
+        model: architecture of its model.
+        bytes_per_s: bandwidth between the two instances.
+        usd_per_gpu_month: cost of one GPU instance.
+        tokens: tokens of a step.
     """
     operators = limits.workload.split
     if not operators:
