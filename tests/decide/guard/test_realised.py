@@ -85,7 +85,7 @@ def test_only_workloads_that_are_billed_are_reported(tmp_path):
         (HEADER + "2026-01,chat,8.000,\n", r"bill\.csv:2: usd is '8\.000'"),
         (HEADER + "2026-01,chat,nan,\n", r"bill\.csv:2: usd is 'nan'"),
         (HEADER + "2026-01,chat,1e30,\n", r"bill\.csv:2: usd is '1e30'"),
-        (HEADER + "2026-01,chat,$5,\n", r"bill\.csv:2: usd is '\$5'"),
+        (HEADER + "2026-01,chat,€5,\n", r"bill\.csv:2: usd is '€5'"),
         (HEADER + "2026-01,chat,5,0\n", r"bill\.csv:2: volume is '0'"),
         ("month,usd\n2026-01,5\n", "workload"),
     ],
